@@ -222,6 +222,46 @@ class InstallPackages(Action):
 
 
 @dataclass(frozen=True)
+class ReinstallPackages(Action):
+    """Install the releases that are there once more, whole, and leave all other distributions as they are."""
+
+    requirements: tuple[str, ...]  # exact: torch==2.2.2
+    python: str
+    installer: str = PIP
+    index: str = ""  # package index of its own; "" for the configured one
+    options: tuple[str, ...] = ()
+    modules: tuple[str, ...] = ()  # whose import shows that it worked
+    without_record: bool = False  # pip removes nothing whose files it does not know
+    program: str = ""  # uv under the name it has here
+    purpose: str = ""
+
+    lasting = KEPT_BY_INSTALL
+
+    @property
+    def installation(self) -> InstallPackages:
+        """Return the installation that it is."""
+        if self.installer == UV:  # its cache may share the damaged file
+            again: tuple[str, ...] = ("--reinstall", "--no-deps", "--no-cache")
+        else:
+            again = ("--ignore-installed" if self.without_record else "--force-reinstall", "--no-deps")
+        options = (*again, *self.options)
+        return InstallPackages(
+            self.requirements, self.python, self.installer, self.index, options, program=self.program
+        )
+
+    def command(self, system: str = "") -> tuple[str, ...]:
+        return self.installation.command(system)
+
+    def check(self, system: str = "") -> Trace:
+        if not self.modules:
+            return self.installation.check(system)
+        return Trace((program_path(self.python, system), "-c", f"import {', '.join(self.modules)}"))
+
+    def with_programs(self, programs: dict[str, str]) -> Action:
+        return _with_program(self, self.installer, programs)
+
+
+@dataclass(frozen=True)
 class UninstallPackages(Action):
     """Remove distributions from an environment."""
 

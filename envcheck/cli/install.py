@@ -55,6 +55,7 @@ from envcheck.matrix.specifiers import within
 from envcheck.model import (
     COMPATIBLE,
     CONDA,
+    NOT_STATED,
     PIP,
     UV,
     Absent,
@@ -333,6 +334,8 @@ def judge_environment(wanted: EnvironmentCheck) -> str:
         missing = _list_missing(wanted, facts)
         if missing:
             return f"the environment does not hold {', '.join(missing)}"
+        # The marker of this installation, which has not come to its end, lies in the environment.
+        facts = replace(facts, python=replace(facts.python, install_leftovers=NOT_STATED))
         context = Context(facts, common.load_matrix(wanted.matrix_file), Target(wanted.plan.goal))
         broken = _find_broken_requirement(wanted.before, context)
         if broken:

@@ -16,8 +16,10 @@ from envcheck.model import (
     Extension,
     Fact,
     Facts,
+    FileFault,
     FrameworkBuild,
     Gpu,
+    InstallLeftover,
     JupyterKernel,
     Known,
     LibraryInstall,
@@ -274,6 +276,10 @@ def _index_kernels(kernels: tuple[JupyterKernel, ...]) -> dict[str, str]:
     return {item.name: "registered" for item in kernels}
 
 
+def _index_paths(items: tuple[FileFault | InstallLeftover, ...]) -> dict[str, str]:
+    return {item.path: item.kind for item in items}
+
+
 _ITEMS: dict[str, Callable[[Any], dict[str, Any]]] = {
     "table": dict,
     "distributions": _index_versions,
@@ -282,6 +288,7 @@ _ITEMS: dict[str, Callable[[Any], dict[str, Any]]] = {
     "gpus": _index_gpus,
     "extensions": _index_extensions,
     "kernels": _index_kernels,
+    "files": _index_paths,
 }
 
 

@@ -9,7 +9,7 @@ import fnmatch
 import functools
 import json
 from importlib import import_module
-from typing import Any, Mapping, Tuple
+from typing import Any, FrozenSet, Mapping, Tuple
 
 from envcheck.frameworks.base import Framework
 from envcheck.host.data_files import read_data
@@ -24,6 +24,7 @@ __all__ = [
     "framework_of",
     "identities",
     "identity",
+    "imported_modules",
 ]
 
 
@@ -82,6 +83,17 @@ def framework_of(distribution: str) -> str:
     names = distribution_names()
     patterns = (item for item in names if "*" in item and fnmatch.fnmatchcase(distribution, item))
     return names.get(distribution) or names.get(next(patterns, ""), "")
+
+
+@functools.lru_cache(maxsize=1)
+def _imported_modules() -> Mapping[str, Tuple[FrozenSet[str], FrozenSet[str]]]:
+    rows = json.loads(read_data("imported_modules.json"))["frameworks"]
+    return {row["framework"]: (frozenset(row["needed"].split()), frozenset(row["loaded"].split())) for row in rows}
+
+
+def imported_modules(framework: str) -> Tuple[FrozenSet[str], FrozenSet[str]]:
+    """Return the modules that importing a framework needs, and the others that it loads."""
+    return _imported_modules().get(framework, (frozenset(), frozenset()))
 
 
 def _listed() -> str:

@@ -318,7 +318,9 @@ def collect_frameworks(
         replace(
             build,
             accelerator=_find_accelerator(installed, framework, build),
-            shadowed_by=find_shadowing(host, installed, framework.module_of(build.distribution), build.location),
+            shadowed_by=find_shadowing(
+                host, installed, framework.name, framework.module_of(build.distribution), build.location
+            ),
         )
         for framework, build in builds
     )

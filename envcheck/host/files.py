@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import os
 import stat
-from typing import Any, Callable, Dict, Iterator, List, Optional, Tuple, TypeVar
+from typing import Any, Callable, Dict, Iterator, List, Mapping, Optional, Tuple, TypeVar
 
 from envcheck.host.protocol import ElfFacts, FileStatus, Host
 from envcheck.model import Absent, Fact, Known, Source, Unknown
@@ -52,6 +52,17 @@ def make_content_fact(data: bytes, path: str) -> Known[bytes]:
 def list_folder(path: str) -> Fact[Tuple[str, ...]]:
     """List the names in a folder, sorted."""
     return Known(tuple(sorted(os.listdir(path))), Source("file", path))
+
+
+def list_sizes(path: str) -> Fact[Mapping[str, int]]:
+    """Map the names in a folder to the sizes of its files, -1 for a folder; a link to nothing is left out."""
+    with os.scandir(path) as entries:
+        sizes = {
+            entry.name: entry.stat().st_size if entry.is_file() else -1
+            for entry in entries
+            if entry.is_file() or entry.is_dir()
+        }
+    return Known(sizes, Source("file", path))
 
 
 def resolve_path(path: str) -> Fact[str]:

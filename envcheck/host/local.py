@@ -105,6 +105,10 @@ class LocalHost:
         """List the names in a folder, sorted."""
         return files.read_as_fact(path, lambda: files.list_folder(path))
 
+    def list_sizes(self, path: str) -> Fact[Mapping[str, int]]:
+        """Map the names in a folder to the sizes of its files."""
+        return files.read_as_fact(path, lambda: files.list_sizes(path))
+
     def real_path(self, path: str) -> Fact[str]:
         """Resolve every symlink."""
         return files.read_as_fact(path, lambda: files.resolve_path(path))

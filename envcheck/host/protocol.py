@@ -63,6 +63,9 @@ class Host(Protocol):
     def list_folder(self, path: str) -> Fact[Tuple[str, ...]]:
         """List the names in a folder, sorted."""
 
+    def list_sizes(self, path: str) -> Fact[Mapping[str, int]]:
+        """Map the names in a folder to the sizes of its files, symlinks followed; -1 for a folder."""
+
     def real_path(self, path: str) -> Fact[str]:
         """Resolve every symlink; absent when the target does not exist."""
 

@@ -265,6 +265,29 @@ NO_ENVIRONMENT = "none"  # chosen_by where the only Python is that of an environ
 
 
 @dataclass(frozen=True)
+class FileFault:
+    """A file of a distribution that is not as its RECORD lists it, or a folder that is missing with all its files."""
+
+    distribution: str
+    release: str
+    path: str  # from the folder of the distributions: torch/lib/libtorch_cpu.so
+    kind: str  # missing, empty, truncated, shortened (without what the loader does not read), not-elf
+    installer: str = ""
+    location: str = ""
+
+
+@dataclass(frozen=True)
+class InstallLeftover:
+    """What an installation that did not come to its end left behind."""
+
+    path: str
+    kind: str  # marker: of envcheck install; renamed: pip's ~name; no-record: metadata without RECORD
+    distribution: str = ""
+    release: str = ""
+    command: str = ""  # of the marker: what settles it
+
+
+@dataclass(frozen=True)
 class PythonFacts:
     """The inspected interpreter and the packages installed for it."""
 
@@ -290,6 +313,8 @@ class PythonFacts:
     libstdcxx_path: Fact[str] = NOT_STATED  # the copy that this interpreter loads
     libstdcxx_glibcxx: Fact[str] = NOT_STATED
     kernels: Fact[Tuple[JupyterKernel, ...]] = NOT_STATED
+    file_faults: Fact[Tuple[FileFault, ...]] = NOT_STATED  # of the frameworks and what importing them loads
+    install_leftovers: Fact[Tuple[InstallLeftover, ...]] = NOT_STATED
 
 
 SCHEMA_VERSION = 1

@@ -9,6 +9,7 @@ import posixpath
 import re
 from typing import Any, Dict, Iterator, List, Mapping, Optional, Sequence, Tuple
 
+from envcheck.frameworks import imported_modules
 from envcheck.host.data_files import read_data
 from envcheck.host.protocol import Host
 from envcheck.model import Absent, Distribution, Fact, Known, Source, dataclass, get_value, replace
@@ -127,12 +128,20 @@ def find_duplicate_owners(installed: Installation, source: Source) -> Fact[Mappi
     return Known(duplicates, source) if duplicates else Absent((source.where,))
 
 
-def find_shadowing(host: Host, installed: Installation, module: str, location: str) -> Fact[str]:
-    """Find what Python imports instead of `module` in `location`, or instead of NumPy, when started in this folder."""
-    current = _get_current_folder(host)
-    tried = [(folder, module) for folder in _list_earlier_folders(host, installed, location)]
-    if current and current not in [folder.path for folder in installed.folders]:
-        tried.append((current, "numpy"))
+def find_shadowing(host: Host, installed: Installation, framework: str, module: str, location: str) -> Fact[str]:
+    """Find what Python imports instead of `module` in `location`, or instead of what its import loads.
+
+    The standard library and the environment's other packages come after the current folder and PYTHONPATH only.
+    """
+    earlier = list(_list_earlier_folders(host, installed, location))
+    packages = [folder.path for folder in installed.folders if folder.scope != "path"]
+    first = [(folder, set(list_names(host, folder))) for folder in earlier if folder not in packages]
+    # A folder with these two is the standard library itself.
+    other = [(folder, names) for folder, names in first if not {"os.py", "site.py"} <= names]
+    needed, loaded = imported_modules(framework)
+    tried = [(folder, module) for folder in earlier]
+    for name in (*sorted(needed), *sorted(loaded)):
+        tried += [(folder, name) for folder, names in other if name in names or f"{name}.py" in names]
     for folder, name in tried:
         for path, file in ((f"{folder}/{name}.py", ""), (f"{folder}/{name}", "/__init__.py")):
             status = host.status(path + file)

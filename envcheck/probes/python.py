@@ -27,6 +27,7 @@ from envcheck.model import (
     replace,
 )
 from envcheck.probes.environment_choice import PythonChoice, PythonSelection, choose_python
+from envcheck.probes.installed_files import collect_file_faults, collect_leftovers
 from envcheck.probes.loader import Loader, parse_libstdcxx_name
 from envcheck.probes.packages import (
     Installation,
@@ -52,7 +53,7 @@ _ANSWER_KEYS = {
 _OF_INTERPRETER = ("version", "implementation", "bits", "architecture", "platform_tag", "abi_tag")
 _INSTALLATION_FIELDS = (
     "pip_version", "distributions", "duplicate_owners", "frameworks", "extensions", "kernels", "libstdcxx_path",
-    "libstdcxx_glibcxx",
+    "libstdcxx_glibcxx", "file_faults", "install_leftovers",
 )  # fmt: skip
 
 
@@ -104,6 +105,8 @@ def _read_installed(host: Host, answer: Mapping[str, Any], source: Source) -> Di
         "libstdcxx_path": path,
         "libstdcxx_glibcxx": glibcxx,
         "kernels": collect_kernels(host, answer["prefix"]),
+        "file_faults": collect_file_faults(host, answer["distributions"]),
+        "install_leftovers": collect_leftovers(host, answer),
     }
 
 

@@ -36,7 +36,8 @@ _MODULES = {
     "python": (
         "cuda-wheel-conflict", "cuda-wheel-not-found", "dependency-conflict", "env-mixed",
         "framework-cpu-build", "framework-cuda-extra-missing", "framework-duplicate-dists", "framework-missing",
-        "framework-package-removed", "glibc-too-old", "keras-mismatch", "libstdcxx-mismatch",
+        "framework-package-removed", "glibc-too-old", "install-damaged", "install-interrupted", "keras-mismatch",
+        "libstdcxx-mismatch",
         "local-module-shadowing", "msvc-runtime-missing", "numpy-abi", "pip-too-old", "platform-no-gpu-wheel",
         "protobuf-conflict", "python-32bit", "python-unsupported", "python-wrong-arch", "release-unknown",
     ),

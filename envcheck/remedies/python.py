@@ -41,6 +41,7 @@ _NO_CUDA_ON_MACOS = (
     "Apple's GPU)"
 )
 _LDD = Show(("ldd", "--version"), "shows the installed glibc", systems=(LINUX,))
+_NAMED = 3  # requirements in a sentence
 _PROGRAM_SHELL = "in the program's shell"
 
 
@@ -333,6 +334,25 @@ def refresh_matrix(situation: Situation, problem: Problem) -> Remedy:
     framework_option = ("--framework", problem.framework) if problem.framework else ()
     refresh = RunEnvcheck(("matrix", "refresh", *framework_option), scope="user")
     return Remedy(problem.advice or "Update envcheck, or refresh its matrix.", (refresh,))
+
+
+# The files of what is installed.
+
+
+@remedy("install-interrupted", "install-damaged")
+def reinstall(situation: Situation, problem: Problem) -> Remedy | None:
+    """Install the damaged distributions again, at the releases that are there; settle an installation of our own."""
+    if "marker" in problem.cases:
+        words = ("install", "--resume", *(("--env", problem.value("folder")) if problem.value("folder") else ()))
+        settle = RunEnvcheck(words, "finishes the installation, or restores the environment as it was")
+        return Remedy("Let envcheck settle the installation.", (settle,))
+    if not problem.requirements:
+        return None
+    names = ", ".join(problem.requirements[:_NAMED]) + (" …" if len(problem.requirements) > _NAMED else "")
+    is_unlisted = "no-record" in problem.cases
+    modules = problem.value("modules")
+    steps = situation.reinstall(*problem.requirements, modules=modules, without_record=is_unlisted)
+    return Remedy(f"Reinstall {names}: the same releases, without their dependencies.", steps)
 
 
 # The CUDA wheels.

@@ -13,14 +13,17 @@ from envcheck.actions import (
     CreateEnvironment,
     InstallCondaPackages,
     InstallPackages,
+    ReinstallPackages,
     RunEnvcheck,
     RunPython,
     SetCondaVariable,
     UninstallPackages,
     is_requirement,
 )
+from envcheck.frameworks import framework_of
+from envcheck.matrix.package_index import index_url
 from envcheck.matrix.query import Matrix
-from envcheck.model import CONDA, Absent, FrameworkRelease, Known, get_value, numbers
+from envcheck.model import CONDA, PIP, UV, Absent, FrameworkRelease, Known, get_value, numbers
 from envcheck.rules.builds import Build, JudgedFramework, judged_builds, judged_frameworks
 from envcheck.rules.context import Context
 
@@ -156,6 +159,39 @@ class Situation:
             return (create, InstallPackages(requirements, create.interpreter(self.os), index=index, options=options))
         wanted = InstallPackages(requirements, self.python, index=index, options=options)
         return (AddPip(self.python), wanted) if isinstance(self.facts.python.pip_version, Absent) else (wanted,)
+
+    def reinstall(self, *pins: str, modules: str = "", without_record: bool = False) -> tuple[Action, ...]:
+        """Install releases such as torch==2.2.2+cpu again, each from the index of its label; () where one is not plain.
+
+        `modules`: those whose import shows that it worked.
+        """
+        by_index: dict[str, list[str]] = {}
+        for pin in pins:
+            name, _, version = pin.partition("==")
+            public, _, label = version.partition("+")
+            by_index.setdefault(index_url(framework_of(name), label), []).append(f"{name}=={public}")
+        if not all(is_requirement(pin) for listed in by_index.values() for pin in listed):
+            return ()
+        has_pip = not isinstance(self.facts.python.pip_version, Absent)
+        by_uv = not has_pip and all(self._installer(pin.partition("==")[0]) == UV for pin in pins)
+        managed = get_value(self.facts.python.externally_managed) is True
+        steps = [
+            ReinstallPackages(
+                tuple(listed),
+                self.python,
+                UV if by_uv else PIP,
+                index,
+                ("--break-system-packages",) if managed else (),
+                modules=tuple(modules.split()),
+                without_record=without_record,
+            )
+            for index, listed in by_index.items()
+        ]
+        return (*(() if has_pip or by_uv else (AddPip(self.python),)), *steps)
+
+    def _installer(self, name: str) -> str:
+        found = self.context.distributions.get(name)
+        return found.installer if found else ""
 
     def uninstall(self, *names: str) -> tuple[Action, ...]:
         """Remove distributions from the environment."""

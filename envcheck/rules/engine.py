@@ -30,6 +30,7 @@ from envcheck.rules import (  # noqa: F401 - importing these registers their rul
     frameworks,
     gpu_architecture,
     hardware,
+    installed_files,
     python,
     toolkit,
 )

@@ -8,7 +8,7 @@ from collections.abc import Iterator
 from packaging.version import InvalidVersion, Version
 
 from envcheck.frameworks import framework as known_framework
-from envcheck.frameworks import framework_names, identities
+from envcheck.frameworks import framework_names, identities, imported_modules
 from envcheck.matrix.package_index import package_index
 from envcheck.model import (
     COMPATIBLE,
@@ -166,11 +166,21 @@ def local_module_shadowing(context: Context) -> Iterator[Finding]:
         for build in framework.builds:
             shadow = build.facts.shadowed_by if build.facts else Absent()
             if isinstance(shadow, Known):
-                yield incompatible(
-                    f"{shadow.value} is imported instead of {build.label}, because it has the same name.",
-                    (Evidence("python.frameworks", f"{framework.name}: {shadow.value}", shadow.source),),
-                    problem=Problem(("read",), values=(("path", shadow.value),)),
-                )
+                yield _describe_shadow(framework.name, build, shadow)
+
+
+def _describe_shadow(framework: str, build: Build, shadow: Known[str]) -> Finding:
+    """Say what a file or folder hides; an error where the import dies with an empty one of its name."""
+    module = shadow.value.rpartition("/")[2].removesuffix(".py")
+    is_own = module == known_framework(framework).module_of(build.distribution)
+    is_needed = is_own or module in imported_modules(framework)[0]
+    hidden = build.label if is_own else f"the module {module} that {build.label} needs"
+    return incompatible(
+        f"{shadow.value} is imported instead of {hidden}, because it has the same name.",
+        (Evidence("python.frameworks", f"{framework}: {shadow.value}", shadow.source),),
+        severity="" if is_needed else WARNING,
+        problem=Problem(("read",), values=(("path", shadow.value),)),
+    )
 
 
 @rule("python-unsupported", goal="any")

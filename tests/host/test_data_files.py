@@ -27,6 +27,7 @@ from envcheck.rules.compilers import BuiltWhenUsed
 from envcheck.rules.cuda_wheels import CudaWheels
 from envcheck.rules.dependencies import SharedModules
 from envcheck.rules.gpu_architecture import PartialCode
+from envcheck.rules.installed_files import Imports
 from envcheck.rules.requirements import Companions, PipTags, TriedRequirements, companion_row
 
 DATA = Path(__file__).parents[2] / "data"
@@ -37,6 +38,10 @@ TABLES: list[tuple[str, type]] = [
     ("environment_variables", KnownVariables),
     ("extras", ExtraTable),
     ("gpus", GpuTable),
+    ("imports/jax", Imports),
+    ("imports/onnxruntime", Imports),
+    ("imports/tensorflow", Imports),
+    ("imports/torch", Imports),
     ("jetson", JetsonTable),
     ("partial_code", PartialCode),
     ("pip_tags", PipTags),

@@ -82,6 +82,11 @@ class FileTree:
             return str(entry.get("text", "")).encode("utf-8")
         raise OSError(errno.EINVAL, f"{path} is a {entry['kind']}, not a regular file", path)
 
+    def sizes(self, path: str) -> dict[str, int]:
+        """Map the names in a folder to the sizes of its files, -1 for a folder."""
+        paths = {name: posixpath.join(path, name) for name in self.names(path)}
+        return {name: len(self.content(at)) if at in self._entries else -1 for name, at in paths.items()}
+
     def names(self, path: str) -> list[str]:
         """List a folder."""
         if self.entry(path) != {"kind": "folder"}:
@@ -141,6 +146,12 @@ class RecordedHost:
         """List a recorded folder."""
         return self._replay_call("list_folder", path, "Fact[Tuple[str, ...]]") or read_as_fact(
             path, lambda: Known(tuple(self._tree.names(path)), Source("file", path))
+        )
+
+    def list_sizes(self, path: str) -> Fact[Mapping[str, int]]:
+        """Map the names in a recorded folder to the sizes of its files."""
+        return self._replay_call("list_sizes", path, "Fact[Mapping[str, int]]") or read_as_fact(
+            path, lambda: Known(self._tree.sizes(path), Source("file", path))
         )
 
     def real_path(self, path: str) -> Fact[str]:

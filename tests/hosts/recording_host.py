@@ -100,6 +100,10 @@ class RecordingHost:
             fact = Known(tuple(name for name in fact.value if _NAMES.search(name)), fact.source)
         return self._keep("list_folder", path, fact)
 
+    def list_sizes(self, path: str) -> Fact[Mapping[str, int]]:
+        """Map the names in a folder to the sizes of its files."""
+        return self._keep("list_sizes", path, self._inner.list_sizes(path))
+
     def real_path(self, path: str) -> Fact[str]:
         """Resolve every symlink."""
         return self._keep("real_path", path, self._inner.real_path(path))

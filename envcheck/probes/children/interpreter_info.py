@@ -163,6 +163,7 @@ def read_distribution(folder, entry, stem, scope):  # type: (str, str, str, str)
         "name": name,
         "version": version or parts[1],
         "location": folder,
+        "metadata": entry,
         "scope": scope,
         "installer": read_text(os.path.join(path, "INSTALLER")).strip()[:40],
         "requires": requires if wheel else parse_requires(read_text(os.path.join(path, "requires.txt"))),

@@ -1,0 +1,211 @@
+"""Record which files importing a framework loads, by importing it in each given Python.
+
+    python bench/record_imports.py jax /path/to/env/bin/python ... [--shadow]
+
+Adds each release to data/imports/NAME.json: the files of each distribution, as far as modules or mapped libraries.
+With --shadow it also puts an empty file of each loaded module's name in front of the import, one by one, and writes to
+data/imported_modules.json which of them the import needs. The environment should be fresh: what else is
+installed there may be imported, too.
+"""
+
+from __future__ import annotations
+
+import argparse
+import datetime as dt
+import json
+import os
+import subprocess
+import sys
+import tempfile
+from collections import defaultdict
+from pathlib import Path
+from typing import Any
+
+from envcheck.frameworks import identity
+from envcheck.model import numbers
+from envcheck.rules.installed_files import expand_places, normalize_path
+
+DATA = Path(__file__).parents[1] / "data"
+CHILD = r"""
+import json, os, sys
+started = set(sys.modules)
+name = sys.argv[1]
+try:
+    __import__(name)
+except BaseException as error:
+    sys.exit("no import: %r" % error)
+site = os.path.dirname(os.path.dirname(os.path.abspath(sys.modules[name].__file__)))
+library = os.path.dirname(os.__file__)
+owners = {}
+for entry in os.listdir(site):
+    record = os.path.join(site, entry, "RECORD")
+    if entry.endswith(".dist-info") and os.path.isfile(record):
+        for line in open(record, encoding="utf-8"):
+            owners[line.split(",")[0].strip('"')] = entry[:-10].rsplit("-", 1)
+files, modules, standard = set(), set(), set()
+for key, module in list(sys.modules.items()):
+    path = getattr(module, "__file__", None) or ""
+    if key in started or not path:
+        continue
+    path = os.path.abspath(path)
+    if path.startswith(site + os.sep):
+        files.add(os.path.relpath(path, site))
+        modules.add(key.split(".")[0])
+    elif path.startswith(library + os.sep):
+        standard.add(key.split(".")[0])
+if os.path.exists("/proc/self/maps"):
+    mapped = {line.split(None, 5)[5].strip() for line in open("/proc/self/maps") if len(line.split(None, 5)) > 5}
+    real = os.path.realpath(site)
+    files.update(os.path.relpath(each, real) for each in mapped if each.startswith(real + os.sep))
+found = {}
+for path in sorted(files):
+    if path in owners:
+        found.setdefault("|".join(owners[path]), []).append(path)
+print(json.dumps({"python": sys.version.split()[0], "files": found, "modules": sorted(modules),
+                  "standard_library": sorted(standard)}))
+"""
+
+
+def main() -> int:
+    """Record every given Python."""
+    parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
+    parser.add_argument("framework")
+    parser.add_argument("pythons", nargs="+")
+    parser.add_argument("--shadow", action="store_true")
+    options = parser.parse_args()
+    path = DATA / "imports" / f"{options.framework}.json"
+    loaded = read_document(path)
+    for python in options.pythons:
+        answer = import_in(python, options.framework)
+        if answer is None:
+            continue
+        for owner, files in answer["files"].items():
+            distribution, version = name_distribution(owner, options.framework)
+            found = {normalize_path(each) for each in files}
+            before = loaded[distribution].get(version)
+            loaded[distribution][version] = found if before is None else before & found
+        if options.shadow:
+            record_shadows(python, options.framework, answer)
+        path.write_text(write_document(options.framework, loaded), encoding="utf-8")
+    return 0
+
+
+def import_in(python: str, framework: str, folder: str = "") -> Any:
+    """Import a framework in a Python and a folder, and return what it loads; None where it does not import."""
+    with tempfile.TemporaryDirectory() as empty:
+        environment = {**os.environ, "PYTHONDONTWRITEBYTECODE": "1", "PYTHONNOUSERSITE": "1"}
+        environment.pop("PYTHONPATH", None)
+        command = [python, "-c", CHILD, framework]
+        done = subprocess.run(
+            command, cwd=folder or empty, env=environment, capture_output=True, text=True, timeout=180, check=False
+        )
+    if done.returncode:
+        if not folder:
+            print(f"{python}: {done.stderr[-300:]}", file=sys.stderr)
+        return None
+    return json.loads(done.stdout.splitlines()[-1])
+
+
+def name_distribution(owner: str, framework: str) -> tuple[str, str]:
+    """Name a distribution; those that hold the framework's own module are one."""
+    name, version = owner.split("|")
+    name = name.lower().replace("_", "-").replace(".", "-")
+    row = identity(framework)
+    if row.distributions.get(name) == framework:
+        return framework, version.partition("+")[0]
+    return name, version.partition("+")[0]
+
+
+def record_shadows(python: str, framework: str, answer: Any) -> None:
+    """Import once for each module with an empty file of its name in the working directory."""
+    path = DATA / "imported_modules.json"
+    document = json.loads(path.read_text(encoding="utf-8"))
+    rows = {row["framework"]: row for row in document["frameworks"]}
+    row = rows.setdefault(framework, {"framework": framework, "needed": "", "loaded": "", "recorded": []})
+    names = sorted({*answer["modules"], *answer["standard_library"]} - {framework})
+    dies = {name for name in names if dies_with_empty(python, framework, name)} | {framework}
+    others = set(names) - dies
+    if row["recorded"]:
+        needed, loaded = set(row["needed"].split()), set(row["loaded"].split())
+        dies, others = needed & dies, (loaded | others | needed | dies) - (needed & dies)
+    row["needed"], row["loaded"] = " ".join(sorted(dies)), " ".join(sorted(others))
+    row["recorded"].append(f"{get_release(answer, framework)} in Python {answer['python']}")
+    document["frameworks"] = list(rows.values())
+    path.write_text(json.dumps(document, indent=1) + "\n", encoding="utf-8")
+
+
+def dies_with_empty(python: str, framework: str, module: str) -> bool:
+    """Tell whether the import dies where an empty file has the name of a module."""
+    with tempfile.TemporaryDirectory() as folder:
+        (Path(folder) / f"{module}.py").write_text("", encoding="utf-8")
+        return import_in(python, framework, folder) is None
+
+
+def get_release(answer: Any, framework: str) -> str:
+    """Return the release of the framework that was imported."""
+    owners = (name_distribution(owner, framework) for owner in answer["files"])
+    return next(f"{name} {version}" for name, version in owners if name == framework)
+
+
+Loaded = dict[str, dict[str, set[str]]]
+
+
+def read_document(path: Path) -> Loaded:
+    """Read what is recorded already."""
+    loaded: Loaded = defaultdict(dict)
+    if not path.exists():
+        return loaded
+    for row in json.loads(path.read_text(encoding="utf-8"))["distributions"]:
+        versions = {version: set[str]() for version in row["releases"]}
+        for group in row["files"]:
+            for place in expand_places(group["releases"]):
+                for name in group["names"].split():
+                    file = f"{group['folder']}/{name}".lstrip("/") + ("" if ".so" in name else ".py")
+                    versions[row["releases"][place]].add(file)
+        loaded[row["name"]] = versions
+    return loaded
+
+
+def write_document(framework: str, loaded: Loaded) -> str:
+    """Write the document: one line for each folder and list of releases."""
+    today = dt.datetime.now(dt.timezone.utc).date().isoformat()
+    citation = {
+        "url_or_artifact": f"the wheels of {framework} and of what it requires",
+        "locator": f"python bench/record_imports.py {framework}: sys.modules and the mapped libraries after the import",
+        "checked": today,
+    }
+    rows = ",\n".join(write_distribution(name, loaded[name]) for name in sorted(loaded))
+    about = "The files that importing the framework loads, for each recorded release of each distribution."
+    head = f'{{\n "schema": "envcheck/imports/1",\n "about": "{about}",\n "framework": "{framework}",\n'
+    return f'{head} "distributions": [\n{rows}\n ],\n "citation": {json.dumps(citation)}\n}}\n'
+
+
+def write_distribution(name: str, versions: dict[str, set[str]]) -> str:
+    """Write one distribution."""
+    releases = sorted(versions, key=numbers)
+    groups: dict[tuple[str, str], list[str]] = defaultdict(list)
+    for file in sorted(set().union(*versions.values())):
+        folder, _, base = file.rpartition("/")
+        places = [place for place, release in enumerate(releases) if file in versions[release]]
+        groups[join_places(places), folder].append(base.removesuffix(".py"))
+    lines = (
+        json.dumps({"releases": places, "folder": folder, "names": " ".join(names)})
+        for (places, folder), names in sorted(groups.items())
+    )
+    files = ",\n   ".join(lines)
+    return f'  {{"name": "{name}", "releases": {json.dumps(releases)}, "files": [\n   {files}\n  ]}}'
+
+
+def join_places(places: list[int]) -> str:
+    """Write places as ranges: 0, 1, 2, 5 to "0-2 5"."""
+    parts: list[list[int]] = []
+    for place in places:
+        if parts and parts[-1][-1] == place - 1:
+            parts[-1].append(place)
+        else:
+            parts.append([place])
+    return " ".join(f"{part[0]}-{part[-1]}" if len(part) > 1 else str(part[0]) for part in parts)
+
+
+if __name__ == "__main__":
+    sys.exit(main())

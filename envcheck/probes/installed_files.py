@@ -1,0 +1,205 @@
+"""Compare installed files with what their distributions list, and find what interrupted installations left behind."""
+
+from __future__ import annotations
+
+import posixpath
+import re
+import struct
+from typing import Any, Dict, Iterator, List, Mapping, Optional, Sequence, Set, Tuple
+
+from envcheck.frameworks import distribution_names, framework_names, framework_of, imported_modules
+from envcheck.host.protocol import Host
+from envcheck.model import NOT_STATED, Absent, Fact, FileFault, InstallLeftover, Known, Source, Unknown, get_value
+from envcheck.probes.paths import list_names
+
+_RECORD_LIMIT = 32 << 20  # bytes; TensorFlow's has 3 million
+_KEPT = 50  # faults of one distribution
+_UNTESTED = re.compile(r"(^|/)tests/")
+_LIBRARY = re.compile(r"\.so(\.\d+)*$|\.(pyd|dll|dylib)$")
+_MARKER = ".envcheck-incomplete"  # envcheck/install/journal.py writes it
+_LEFT_BY_PIP = re.compile(r"~(.+)-([^-]+)\.dist-info$")
+Sizes = Mapping[str, int]
+
+
+def collect_file_faults(host: Host, entries: Sequence[Mapping[str, Any]]) -> Fact[Tuple[FileFault, ...]]:
+    """Find the files that the RECORD of a framework, or of what its import loads, lists and that are damaged."""
+    checked = list(_select(entries))
+    if not checked:
+        return Absent((f"distributions {', '.join(distribution_names())}",))
+    if any("metadata" not in entry for entry in checked):
+        return NOT_STATED
+    folders = _Folders(host)
+    faults: List[FileFault] = []
+    for entry in checked:
+        faults += _find_faults(host, folders, entry)
+    if not faults and folders.unreadable is not None:
+        return folders.unreadable
+    return Known(tuple(faults), Source("file", str(checked[0]["location"])))
+
+
+def _select(entries: Sequence[Mapping[str, Any]]) -> Iterator[Mapping[str, Any]]:
+    """Select the frameworks, their CUDA wheels and what importing the frameworks loads: the first of each name."""
+    frameworks = {framework_of(entry["name"]) for entry in entries} - {""}
+    modules = {module for name in frameworks for names in imported_modules(name) for module in names}
+    seen: Set[str] = set()
+    for entry in entries if frameworks else ():
+        name = entry["name"]
+        is_part = framework_of(name) or name.startswith("nvidia-") or modules.intersection(entry["modules"])
+        if is_part and name not in seen and entry["installer"] != "conda":
+            seen.add(name)
+            yield entry
+
+
+class _Folders:
+    """Lists each folder once; remembers the first that could not be read."""
+
+    def __init__(self, host: Host) -> None:
+        self._host = host
+        self._sizes: Dict[str, Optional[Sizes]] = {}
+        self.unreadable: Optional[Unknown] = None
+
+    def sizes(self, path: str) -> Optional[Sizes]:
+        """Return the files in a folder with their sizes: none where there is no such folder, None if unreadable."""
+        if path not in self._sizes:
+            fact = self._host.list_sizes(path)
+            if isinstance(fact, Unknown):
+                self.unreadable = self.unreadable or fact
+            self._sizes[path] = None if isinstance(fact, Unknown) else get_value(fact) or {}
+        return self._sizes[path]
+
+    def find_missing(self, location: str, folder: str) -> str:
+        """Find the topmost folder on the way to one that does not exist; "" where none is missing."""
+        parts = folder.split("/")
+        for count in range(1, len(parts) + 1):
+            sizes = self.sizes(posixpath.join(location, *parts[: count - 1]))
+            if sizes is None:
+                return ""
+            if parts[count - 1] not in sizes:
+                return "/".join(parts[:count])
+        return ""
+
+
+def _find_faults(host: Host, folders: _Folders, entry: Mapping[str, Any]) -> List[FileFault]:
+    location = entry["location"]
+    record = host.read_text(posixpath.join(location, entry["metadata"], "RECORD"), _RECORD_LIMIT)
+    if not isinstance(record, Known):
+        return []
+    found: Dict[str, str] = {}
+    for folder, files in parse_record(record.value).items():
+        sizes = folders.sizes(posixpath.join(location, folder))
+        if sizes is None:
+            continue
+        missing = folders.find_missing(location, folder) if folder and not sizes else ""
+        if missing:
+            found[missing] = "missing"
+            continue
+        for name, size in files.items():
+            kind = _judge(host, posixpath.join(location, folder), name, size, sizes)
+            if kind:
+                found[posixpath.join(folder, name)] = kind
+    # What every import needs comes first: libraries, and the files of the uppermost folders.
+    order = sorted(found, key=lambda path: (_LIBRARY.search(path) is None, path.count("/"), path))
+    given = (entry["name"], entry["version"])
+    return [FileFault(*given, path, found[path], entry["installer"], location) for path in order[:_KEPT]]
+
+
+def parse_record(text: str) -> Dict[str, Dict[str, int]]:
+    """Parse the Python files and the libraries of a RECORD: folder -> name -> size, -1 where none is stated.
+
+    Sample: 'torch/lib/libc10.so,sha256=2mMkh0TTTlDc-A1W,1253144'
+    """
+    folders: Dict[str, Dict[str, int]] = {}
+    for line in text.splitlines():
+        if ".py," not in line and ".so" not in line and ".pyd," not in line and ".d" not in line:
+            continue
+        path, _, rest = line.partition(",")
+        folder, _, name = path.rpartition("/")
+        if not (name.endswith(".py") or _LIBRARY.search(name)) or path.startswith(("..", "/", '"')):
+            continue
+        if not _UNTESTED.search(path) and not name.endswith("_test.py"):
+            size = rest.rpartition(",")[2]
+            folders.setdefault(folder, {})[name] = int(size) if size.isdigit() else -1
+    return folders
+
+
+def _judge(host: Host, folder: str, name: str, size: int, sizes: Sizes) -> str:
+    """Say what is wrong with a file; "" where nothing is. An edited file differs in its size alone."""
+    there = sizes.get(name)
+    if there is None:
+        has_bytecode = name.endswith(".py") and f"{name}c" in sizes  # Python imports it without the source
+        return "" if has_bytecode else "missing"
+    if there == 0:
+        return "empty" if size > 0 else ""
+    if there == size or size < 0 or not re.search(r"\.so(\.\d+)*$", name):
+        return ""
+    head = host.read_bytes(posixpath.join(folder, name), 4096)
+    return judge_elf(head.value, there) if isinstance(head, Known) else ""
+
+
+def judge_elf(head: bytes, size: int) -> str:
+    """Judge a library by its first bytes and its size: truncated, shortened, not-elf, or "" where nothing is wrong.
+
+    The segments and their headers must end within the file; the loader reads no headers of sections, which lie last.
+    """
+    if head[:4] != b"\x7fELF":
+        return "not-elf"
+    is_64, order = head[4:5] == b"\x02", ">" if head[5:6] == b"\x02" else "<"
+    try:
+        segments, sections = struct.unpack_from(order + ("QQ" if is_64 else "II"), head, 32 if is_64 else 28)
+        counts = struct.unpack_from(order + "HHHH", head, 54 if is_64 else 42)
+    except struct.error:
+        return "truncated"
+    ends = [segments + counts[0] * counts[1]]
+    for place in range(segments, ends[0], counts[0] or 1):
+        if place + counts[0] <= len(head):
+            at, length = struct.unpack_from(order + ("8xQ16xQ" if is_64 else "4xI8xI"), head, place)
+            ends.append(at + length)
+    if max(ends) > size:
+        return "truncated"
+    return "shortened" if sections + counts[2] * counts[3] > size else ""
+
+
+def collect_leftovers(host: Host, answer: Mapping[str, Any]) -> Fact[Tuple[InstallLeftover, ...]]:
+    """Find what an installation that did not come to its end left in the environment."""
+    marker = posixpath.join(answer["prefix"], _MARKER)
+    text = host.read_text(marker)
+    found: List[InstallLeftover] = []
+    if isinstance(text, Known):
+        found.append(InstallLeftover(marker, "marker", command="\n".join(text.value.splitlines()[1:2])))
+    entries = answer["distributions"]
+    if any("metadata" not in entry for entry in entries):
+        return Known(tuple(found), Source("file", marker)) if found else NOT_STATED
+    names = {entry["name"] for entry in entries}
+    for folder in answer["folders"]:
+        found += _find_renamed(host, folder["path"], names) if folder["scope"] == "environment" else ()
+    found += [each for entry in entries for each in _find_without_record(host, entry)]
+    return Known(tuple(found), Source("file", answer["prefix"]))
+
+
+def _find_renamed(host: Host, folder: str, names: Set[str]) -> Iterator[InstallLeftover]:
+    """Find distributions that pip renamed to remove them, and of which none came in their place."""
+    for name in list_names(host, folder):
+        match = _LEFT_BY_PIP.match(name)
+        ending = re.sub(r"[-_.]+", "-", match.group(1)).lower() if match else ""
+        if match and not any(each[1:] == ending for each in names):
+            whole = next((each for each in _list_known() if each[1:] == ending), "")
+            yield InstallLeftover(posixpath.join(folder, name), "renamed", whole, match.group(2))
+
+
+def _list_known() -> Iterator[str]:
+    """List the distributions of frameworks, and what their imports need under a module's name."""
+    yield from distribution_names()
+    for name in framework_names():
+        yield from (module.replace("_", "-") for module in sorted(imported_modules(name)[0]))
+
+
+def _find_without_record(host: Host, entry: Mapping[str, Any]) -> Iterator[InstallLeftover]:
+    """Find what a wheel was unpacked for, without the RECORD that pip writes last; Debian and conda write none."""
+    path = posixpath.join(entry["location"], entry["metadata"])
+    if entry["scope"] != "environment" or not entry["metadata"].endswith(".dist-info"):
+        return
+    if entry["installer"] not in ("", "pip"):
+        return
+    names = list_names(host, path)
+    if "WHEEL" in names and "RECORD" not in names:
+        yield InstallLeftover(path, "no-record", entry["name"], entry["version"])

@@ -1,0 +1,225 @@
+"""Judge damaged files and interrupted installations: whether importing a framework needs what is missing."""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Iterable, Iterator
+from typing import TypeVar
+
+from envcheck.frameworks import framework_of, identity, imported_modules
+from envcheck.host.data_files import load_data
+from envcheck.model import (
+    ERROR,
+    NOT_STATED,
+    WARNING,
+    Citation,
+    Evidence,
+    Fact,
+    FileFault,
+    Finding,
+    InstallLeftover,
+    Problem,
+    dataclass,
+    numbers,
+)
+from envcheck.rules.context import Context, incompatible, once, rule
+
+T = TypeVar("T")
+
+
+@dataclass(frozen=True)
+class FileGroup:
+    """The files of one folder that importing some releases of a distribution loads."""
+
+    releases: str  # places in the distribution's list of releases: "0-3 5"
+    folder: str
+    names: str  # without .py
+
+
+@dataclass(frozen=True)
+class LoadedDistribution:
+    """The files of a distribution that importing the framework loads, for each recorded release."""
+
+    name: str
+    releases: tuple[str, ...]  # oldest first
+    files: tuple[FileGroup, ...]
+
+    def list_loaded(self, release: str) -> frozenset[str]:
+        """List the files that a release loads: of one not recorded, those of its neighbours on both sides.
+
+        Beyond the recorded releases a release of the same minor is the neighbour on both sides.
+        """
+        wanted = numbers(release.partition("+")[0])
+        order = [numbers(each.partition("+")[0]) for each in self.releases]
+        below = max((place for place, each in enumerate(order) if each <= wanted), default=None)
+        above = min((place for place, each in enumerate(order) if each >= wanted), default=None)
+        nearest = below if above is None else above
+        if (below is None or above is None) and (nearest is None or order[nearest][:2] != wanted[:2]):
+            return frozenset()
+        places = {place for place in (below, above) if place is not None}
+        groups = (group for group in self.files if places <= set(expand_places(group.releases)))
+        return frozenset(path for group in groups for path in list_paths(group))
+
+
+def list_paths(group: FileGroup) -> Iterator[str]:
+    """List the files of a group."""
+    for name in group.names.split():
+        yield f"{group.folder}/{name}".lstrip("/") + ("" if ".so" in name else ".py")
+
+
+def expand_places(text: str) -> Iterator[int]:
+    """Expand places: "0-2 5" to 0, 1, 2, 5."""
+    for part in text.split():
+        first, _, last = part.partition("-")
+        yield from range(int(first), int(last or first) + 1)
+
+
+@dataclass(frozen=True)
+class Imports:
+    """The content of data/imports/NAME.json: what importing one framework loads."""
+
+    framework: str
+    distributions: tuple[LoadedDistribution, ...]
+    citation: Citation
+
+    def names(self, distribution: str) -> bool:
+        """Tell whether importing the framework loads something of a distribution."""
+        return any(each.name == distribution for each in self.distributions)
+
+    def list_loaded(self, distribution: str, release: str) -> frozenset[str]:
+        """List the files of a distribution that importing the framework loads."""
+        found = (each for each in self.distributions if each.name == distribution)
+        return next((each.list_loaded(release) for each in found), frozenset())
+
+
+def load_imports(framework: str) -> Imports:
+    """Load what importing a framework loads."""
+    return load_data(f"imports/{framework}", Imports)
+
+
+def normalize_path(path: str) -> str:
+    """Write the path of an installed file as every Python and every build names it.
+
+    Samples: 'numpy/_core/_simd.cpython-311-x86_64-linux-gnu.so' -> numpy/_core/_simd.so,
+    'numpy.libs/libgfortran-040039e1.so.5.0.0' -> numpy.libs/libgfortran.so, 'jaxlib/_jax.pyd' -> jaxlib/_jax.so
+    """
+    folder, _, name = path.rpartition("/")
+    if folder.endswith(".libs"):
+        name = re.split(r"-[0-9a-f]{8}\b|\.so|-r0", name)[0] + ".so"
+    name = re.sub(r"\.(cpython-[\w-]+|abi3|cp\d+-\w+)\.(so|pyd)$|\.pyd$", ".so", name)
+    return f"{folder}/{name}".lstrip("/")
+
+
+_SHOWN = 3
+_TEST = re.compile(r"(^|/)test(/|$)")  # people remove these folders to save space; TensorFlow imports one
+_FAULTS = {
+    "missing": "is missing",
+    "empty": "is empty",
+    "truncated": "is cut off",
+    "shortened": "lacks its end",
+    "not-elf": "is no library",
+}
+
+
+@rule("install-interrupted", goal="any")
+def install_interrupted(context: Context) -> Iterator[Finding]:
+    """Find an installation that did not come to its end, of envcheck or of pip."""
+    leftovers: Fact[tuple[InstallLeftover, ...]] = context.facts.python.install_leftovers
+    found = _read(context, leftovers, "python.install_leftovers")
+    folder = context.fact("python.prefix")
+    for item in found:
+        evidence = (Evidence("python.install_leftovers", item.path),)
+        label = f"{item.distribution} {item.release}".strip()
+        if item.kind == "marker":
+            message = f"An installation into this environment has not come to its end: {item.path} is still there."
+            values = (("folder", str(getattr(folder, "value", ""))),)
+            yield incompatible(message, evidence, problem=Problem(("marker",), values=values))
+        elif item.kind == "renamed" and item.distribution:
+            message = f"pip was interrupted while it replaced {label}: only {item.path} is left of it."
+            yield incompatible(message, evidence, problem=_problem("reinstall", (item,), context))
+        elif item.kind == "no-record" and _loading_frameworks(context, item.distribution):
+            message = f"{label} has no RECORD, which pip writes last: its installation may have been interrupted."
+            yield incompatible(message, evidence, severity=WARNING, problem=_problem("no-record", (item,), context))
+
+
+def _read(context: Context, fact: Fact[tuple[T, ...]], name: str) -> tuple[T, ...]:
+    """Return the items of a fact; () where the description of a machine leaves it open."""
+    return () if fact == NOT_STATED else context.need(fact, name) or ()
+
+
+@rule("install-damaged", goal="any")
+def install_damaged(context: Context) -> Iterator[Finding]:
+    """Find files that a distribution lists and that are missing or damaged; an error where the import needs one."""
+    faults = _read(context, context.facts.python.file_faults, "python.file_faults")
+    found = [item for item in faults if not _TEST.search(item.path) or _is_needed(context, item)]
+    needed = [item for item in found if _is_needed(context, item)]
+    if not found:
+        return
+    shown = [*needed, *(item for item in found if item not in needed)][: _SHOWN if not needed else len(needed)][:_SHOWN]
+    owners = tuple(dict.fromkeys((item.distribution, item.release) for item in (*needed, *found)))
+    labels = [f"{name} {release}" for name, release in owners]
+    names = " and ".join(labels[:2]) + (f" and {len(labels) - 2} more" if len(labels) > 2 else "")
+    files = ", ".join(f"{item.path} {_FAULTS.get(item.kind, item.kind)}" for item in shown)
+    others = f", and {len(found) - len(shown)} more" if len(found) > len(shown) else ""
+    modules = sorted({name for item in needed for name in _loading_frameworks(context, item.distribution)})
+    why = f"`import {modules[0]}` needs it" if modules else "whether an import needs it is not known"
+    evidence = tuple(Evidence("python.file_faults", f"{item.location}/{item.path}: {item.kind}") for item in shown)
+    yield incompatible(
+        f"{names} {'is' if len(labels) == 1 else 'are'} damaged: {files}{others}; {why}.",
+        evidence,
+        severity=ERROR if needed else WARNING,
+        problem=_problem("reinstall", [*needed, *found], context),
+    )
+
+
+def _problem(case: str, items: Iterable[FileFault | InstallLeftover], context: Context) -> Problem:
+    owners = dict.fromkeys((item.distribution, item.release) for item in items)
+    frameworks = sorted({name for owner, _ in owners for name in _loading_frameworks(context, owner)})
+    modules = dict.fromkeys(framework_of(owner) or owner.replace("-", "_") for owner, _ in owners if not frameworks)
+    return Problem(
+        (case,),
+        framework=frameworks[0] if frameworks else "",
+        names=tuple(owner for owner, _ in owners),
+        requirements=tuple(f"{owner}=={release}" for owner, release in owners),
+        values=(("modules", " ".join(frameworks or modules)),),
+    )
+
+
+@once
+def _installed_frameworks(context: Context) -> tuple[str, ...]:
+    return tuple(dict.fromkeys(filter(None, map(framework_of, context.distributions))))
+
+
+def _loading_frameworks(context: Context, distribution: str) -> list[str]:
+    """List the installed frameworks whose import loads something of a distribution."""
+    own = framework_of(distribution)
+    frameworks = _installed_frameworks(context)
+    return [own] if own else [name for name in frameworks if load_imports(name).names(distribution)]
+
+
+@once
+def _is_needed(context: Context, fault: FileFault) -> bool:
+    """Tell whether importing an installed framework loads a file, or one in a missing folder, and dies without it."""
+    if fault.kind == "shortened":
+        return False
+    for name in _loading_frameworks(context, fault.distribution):
+        row = identity(name)
+        if not _is_mandatory(context, name, fault.distribution):
+            continue
+        is_whole = row.distributions.get(fault.distribution) == name
+        loaded = load_imports(name).list_loaded(name if is_whole else fault.distribution, fault.release)
+        path = normalize_path(fault.path)
+        if path in loaded or any(each.startswith(f"{path}/") for each in loaded):
+            return True
+        if is_whole and fault.path in (name, f"{name}/__init__.py"):
+            return True
+    return False
+
+
+def _is_mandatory(context: Context, framework: str, distribution: str) -> bool:
+    """Tell whether a framework's import dies without a distribution: it goes on without some that it tries."""
+    if framework_of(distribution) == framework or distribution.startswith("nvidia-"):
+        return True
+    installed = context.distributions.get(distribution)
+    modules = installed.modules if installed else ()
+    return bool(imported_modules(framework)[0] & {*modules, distribution.replace("-", "_")})

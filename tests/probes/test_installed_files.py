@@ -1,0 +1,156 @@
+"""Installed files against RECORD, and what interrupted installations leave: real folders, real ELF files."""
+
+from __future__ import annotations
+
+import sys
+from collections.abc import Mapping
+from pathlib import Path
+
+import pytest
+
+from envcheck.host.local import LocalHost
+from envcheck.model import Absent, Fact, FileFault, InstallLeftover, PythonFacts, Unknown
+from envcheck.probes.environment_choice import PythonSelection
+from envcheck.probes.installed_files import judge_elf, parse_record
+from envcheck.probes.python import collect_python
+from tests.known import known, unknown
+from tests.probes.framework_stand_ins import metadata
+from tests.probes.pythons import make_venv
+
+LIBRARY = Path(sys.executable).resolve().read_bytes() if sys.platform == "linux" else b""
+
+
+def inspect(venv: Path) -> PythonFacts:
+    return collect_python(LocalHost(), PythonSelection(env=str(venv)))
+
+
+def install(site: Path, files: dict[str, bytes], name: str = "torch") -> None:
+    """Install a distribution with files of these contents."""
+    lines = [f"{path},sha256=x,{len(content)}" for path, content in files.items()]
+    metadata(site, name, "2.13.0", name, record="\n".join([*lines, "torch/include/a.h,sha256=x,7", ""]))
+    for path, content in files.items():
+        (site / path).parent.mkdir(parents=True, exist_ok=True)
+        (site / path).write_bytes(content)
+
+
+@pytest.fixture
+def site(tmp_path: Path) -> Path:
+    site = make_venv(tmp_path / "v")
+    texts = {"torch/__init__.py": b"x = 1\n", "torch/nn/a.py": b"y = 1\n", "torch/nn/b.py": b""}
+    install(site, {**texts, "torch/lib/libc10.so": LIBRARY})
+    return site
+
+
+def faults(site: Path) -> list[tuple[str, str]]:
+    found: tuple[FileFault, ...] = known(inspect(site.parents[2]).file_faults)
+    return [(item.path, item.kind) for item in found]
+
+
+def test_a_whole_distribution_has_no_fault_and_its_headers_are_not_looked_at(site: Path) -> None:
+    assert faults(site) == []
+
+
+def test_an_edited_file_is_no_fault(site: Path) -> None:
+    (site / "torch/nn/a.py").write_text("y = 2  # edited\n", encoding="utf-8")
+    assert faults(site) == []
+
+
+def test_missing_and_emptied_files_are_found_the_uppermost_first(site: Path) -> None:
+    (site / "torch/__init__.py").write_bytes(b"")
+    (site / "torch/nn/a.py").unlink()
+    assert faults(site) == [("torch/__init__.py", "empty"), ("torch/nn/a.py", "missing")]
+
+
+def test_a_missing_folder_is_one_fault(site: Path) -> None:
+    for path in (site / "torch/nn").iterdir():
+        path.unlink()
+    (site / "torch/nn").rmdir()
+    assert faults(site) == [("torch/nn", "missing")]
+
+
+@pytest.mark.needs("linux")
+@pytest.mark.parametrize(
+    ("content", "kind"), [(b"", "empty"), (LIBRARY[: len(LIBRARY) // 2], "truncated"), (b"\0" * 900, "not-elf")]
+)
+def test_a_damaged_library_is_found(site: Path, content: bytes, kind: str) -> None:
+    (site / "torch/lib/libc10.so").write_bytes(content)
+    assert faults(site) == [("torch/lib/libc10.so", kind)]
+
+
+@pytest.mark.needs("linux")
+def test_a_library_of_another_size_that_is_whole_is_no_fault(site: Path) -> None:
+    (site / "torch/lib/libc10.so").write_bytes(LIBRARY + b"\0" * 100)
+    assert faults(site) == []
+
+
+def test_bytecode_without_source_is_imported(site: Path) -> None:
+    (site / "torch/nn/a.py").rename(site / "torch/nn/a.pyc")
+    assert faults(site) == []
+
+
+def test_a_distribution_without_record_is_not_checked(site: Path) -> None:
+    (site / "torch-2.13.0.dist-info/RECORD").unlink()
+    (site / "torch/nn/a.py").unlink()
+    assert faults(site) == []
+
+
+def test_what_conda_installed_is_not_checked(site: Path) -> None:
+    (site / "torch-2.13.0.dist-info/INSTALLER").write_text("conda\n", encoding="utf-8")
+    (site / "torch/nn/a.py").unlink()
+    assert isinstance(inspect(site.parents[2]).file_faults, Absent)
+
+
+def test_what_no_framework_loads_is_not_checked(site: Path) -> None:
+    install(site, {"flask/__init__.py": b"x"}, "flask")
+    (site / "flask/__init__.py").unlink()
+    assert faults(site) == []
+
+
+def test_an_unreadable_folder_is_unknown_never_missing(site: Path) -> None:
+    class Denied(LocalHost):
+        def list_sizes(self, path: str) -> Fact[Mapping[str, int]]:
+            return Unknown("denied", f"{path}: permission denied") if path.endswith("nn") else super().list_sizes(path)
+
+    facts = collect_python(Denied(), PythonSelection(env=str(site.parents[2])))
+    assert unknown(facts.file_faults).why == "denied"
+
+
+def leftovers(site: Path) -> tuple[InstallLeftover, ...]:
+    found: tuple[InstallLeftover, ...] = known(inspect(site.parents[2]).install_leftovers)
+    return found
+
+
+def test_a_marker_of_envcheck_is_found_with_its_command(site: Path) -> None:
+    assert leftovers(site) == ()
+    marker = site.parents[2] / ".envcheck-incomplete"
+    marker.write_text("It has not come to its end.\nenvcheck install --resume --env /v\n", encoding="utf-8")
+    assert leftovers(site) == (InstallLeftover(str(marker), "marker", command="envcheck install --resume --env /v"),)
+
+
+def test_what_pip_renamed_is_found_where_nothing_took_its_place(site: Path) -> None:
+    (site / "~orch-2.12.0.dist-info").mkdir()
+    assert leftovers(site) == ()
+    (site / "torch-2.13.0.dist-info").rename(site / "~orch-2.13.0.dist-info")
+    assert {(item.kind, item.distribution) for item in leftovers(site)} == {("renamed", "torch")}
+
+
+def test_metadata_of_a_wheel_without_record_is_found_but_not_debians(site: Path) -> None:
+    (site / "torch-2.13.0.dist-info/WHEEL").touch()
+    (site / "torch-2.13.0.dist-info/RECORD").unlink()
+    assert [(item.kind, item.distribution) for item in leftovers(site)] == [("no-record", "torch")]
+    (site / "torch-2.13.0.dist-info/INSTALLER").write_text("debian\n", encoding="utf-8")
+    assert leftovers(site) == ()
+
+
+def test_a_record_is_read_for_python_files_and_libraries_outside_tests() -> None:
+    text = "a/x.py,sha256=q,3\na/tests/y.py,,1\na/lib/l.so.1,,9\n../../bin/a.py,,1\na/h.hpp,,2\na/no_size.py,,\n"
+    assert parse_record(text) == {"a": {"x.py": 3, "no_size.py": -1}, "a/lib": {"l.so.1": 9}}
+
+
+@pytest.mark.needs("linux")
+def test_an_elf_file_ends_with_its_headers_and_segments() -> None:
+    assert judge_elf(LIBRARY[:4096], len(LIBRARY)) == ""
+    assert judge_elf(LIBRARY[:4096], len(LIBRARY) - 1) == "shortened"
+    assert judge_elf(LIBRARY[:4096], len(LIBRARY) // 2) == "truncated"
+    assert judge_elf(LIBRARY[:20], 20) == "truncated"
+    assert judge_elf(b"INPUT(libc.so.6)", 16) == "not-elf"

@@ -1,0 +1,172 @@
+"""Damaged files and interrupted installations, judged by what the real import of each release loads."""
+
+from __future__ import annotations
+
+from typing import Any
+
+import pytest
+
+from envcheck.actions import ReinstallPackages, RunEnvcheck
+from envcheck.diagnosis import diagnose
+from envcheck.model import (
+    ERROR,
+    NOT_COLLECTED,
+    NOTE,
+    PIP,
+    UV,
+    WARNING,
+    Absent,
+    FileFault,
+    Finding,
+    FrameworkBuild,
+    InstallLeftover,
+    Known,
+)
+from envcheck.rules import Context, Target
+from envcheck.rules.installed_files import LoadedDistribution, load_imports, normalize_path
+from tests.rules.factory_python import SOURCE, build, distribution, facts, known, matrix
+
+TORCH = (distribution("torch", "2.13.0+cpu"), distribution("numpy", "2.4.6"))
+
+
+def findings(distributions: tuple[Any, ...] = TORCH, goal: str = "cpu", **python: Any) -> list[Finding]:
+    builds: list[FrameworkBuild] = [build("torch", distributions[0].version)] if distributions else []
+    given = facts(*builds, distributions=distributions, **python)
+    report = diagnose(Context(given, matrix(), Target(goal)))
+    return [item for item in report.findings if item.id.startswith("install-") or item.id == "probe-failed"]
+
+
+def damaged(*paths: str, kind: str = "missing", owner: str = "torch", release: str = "2.13.0+cpu") -> Finding:
+    faults = tuple(FileFault(owner, release, path, kind, "pip", "/env") for path in paths)
+    (finding,) = findings(file_faults=known(faults))
+    return finding
+
+
+@pytest.mark.parametrize(
+    ("path", "kind", "severity"),
+    [
+        ("torch/lib/libtorch_cpu.so", "missing", ERROR),
+        ("torch/lib/libtorch_python.so", "truncated", ERROR),
+        ("torch/_C.cpython-311-x86_64-linux-gnu.so", "empty", ERROR),
+        ("torch/nn/functional.py", "empty", ERROR),
+        ("torch/autograd", "missing", ERROR),
+        ("torch/__init__.py", "missing", ERROR),
+        ("torch", "missing", ERROR),
+        ("torch/utils/tensorboard/writer.py", "missing", WARNING),
+        ("torch/lib/libnever_seen.so", "missing", WARNING),
+    ],
+)
+def test_a_fault_is_an_error_where_the_import_loads_the_file(path: str, kind: str, severity: str) -> None:
+    finding = damaged(path, kind=kind)
+    assert (finding.id, finding.severity) == ("install-damaged", severity)
+    assert path in finding.message
+
+
+def test_files_of_what_the_framework_loads_count_too() -> None:
+    assert damaged("numpy/_core/multiarray.py", owner="numpy", release="2.4.6").severity == ERROR
+    assert damaged("numpy/f2py/rules.py", owner="numpy", release="2.4.6").severity == WARNING
+
+
+def test_several_damaged_distributions_are_one_finding_with_one_reinstallation_for_each_index() -> None:
+    faults = (
+        FileFault("torch", "2.13.0+cpu", "torch/_C.so", "missing"),
+        FileFault("numpy", "2.4.6", "numpy", "missing"),
+    )
+    (finding,) = findings(file_faults=known(faults), pip_version=known("25.0"))
+    assert finding.fix is not None
+    assert finding.fix.actions == (
+        ReinstallPackages(
+            ("torch==2.13.0",), "/env/bin/python", PIP, "https://download.pytorch.org/whl/cpu", modules=("torch",)
+        ),
+        ReinstallPackages(("numpy==2.4.6",), "/env/bin/python", modules=("torch",)),
+    )
+
+
+def test_uv_reinstalls_where_it_installed_and_no_pip_is_there() -> None:
+    by_uv = (distribution("torch", "2.2.2", installer="uv"),)
+    faults = (FileFault("torch", "2.2.2", "torch/_C.so", "missing", "uv"),)
+    (finding,) = findings(by_uv, file_faults=known(faults), pip_version=Absent(("pip",)))
+    assert finding.fix is not None
+    (action,) = finding.fix.actions
+    assert isinstance(action, ReinstallPackages)
+    assert action.installer == UV
+    assert "--reinstall" in action.command()
+    assert action.check().argv[-1] == "import torch"
+
+
+def test_removed_tests_are_no_fault() -> None:
+    fault = FileFault("torch", "2.13.0+cpu", "torch/test/x.py", "missing")
+    assert findings(file_faults=known((fault,))) == []
+
+
+def test_an_older_snapshot_did_not_collect_the_files_which_is_a_note() -> None:
+    (finding,) = findings(file_faults=NOT_COLLECTED)
+    assert (finding.id, finding.severity) == ("probe-failed", NOTE)
+
+
+def test_a_marker_is_settled_by_envcheck() -> None:
+    left = InstallLeftover("/env/.envcheck-incomplete", "marker")
+    (finding,) = findings(install_leftovers=known((left,)))
+    assert (finding.id, finding.severity, finding.primary) == ("install-interrupted", ERROR, True)
+    assert finding.fix is not None
+    (action,) = finding.fix.actions
+    assert isinstance(action, RunEnvcheck)
+    assert action.command()[:3] == ("envcheck", "install", "--resume")
+
+
+def test_an_interrupted_installation_explains_the_damaged_files() -> None:
+    left = InstallLeftover("/env/.envcheck-incomplete", "marker")
+    fault = FileFault("torch", "2.13.0+cpu", "torch/_C.so", "missing")
+    first, second = findings(install_leftovers=known((left,)), file_faults=known((fault,)))
+    assert (first.id, second.caused_by) == ("install-interrupted", first.id)
+
+
+def test_what_pip_left_is_replaced() -> None:
+    left = InstallLeftover("/env/~orch-2.2.2.dist-info", "renamed", "torch", "2.2.2")
+    (finding,) = findings((distribution("torch", "2.2.2"),), install_leftovers=Known((left,), SOURCE))
+    assert finding.severity == ERROR
+    assert finding.fix is not None
+    assert "torch==2.2.2" in finding.fix.actions[0].command()
+
+
+def test_metadata_without_record_is_a_warning_and_pip_replaces_it_without_removing() -> None:
+    left = InstallLeftover("/env/torch-2.13.0.dist-info", "no-record", "torch", "2.13.0+cpu")
+    (finding,) = findings(install_leftovers=known((left,)), pip_version=known("25.0"))
+    assert finding.severity == WARNING
+    assert finding.fix is not None
+    assert "--ignore-installed" in finding.fix.actions[0].command()
+
+
+def test_a_release_between_recorded_ones_loads_what_both_load_and_one_beyond_them_nothing() -> None:
+    row = load_imports("torch")
+    torch: LoadedDistribution = next(each for each in row.distributions if each.name == "torch")
+    first, last = torch.releases[0], torch.releases[-1]
+    between = torch.list_loaded("2.5.1")
+    assert between == torch.list_loaded("2.4.1") & torch.list_loaded("2.6.0")
+    assert "torch/nn/functional.py" in between
+    assert "torch/lib/libtorch_cpu.so" in between
+    assert torch.list_loaded(f"{first.rpartition('.')[0]}.0"), "of the minor of the first one"
+    assert torch.list_loaded("1.2.0") == frozenset()
+    assert torch.list_loaded(f"{int(last.partition('.')[0]) + 1}.0.0") == frozenset()
+
+
+@pytest.mark.parametrize("name", ["tensorflow", "torch", "jax", "onnxruntime"])
+def test_every_recorded_release_loads_its_own_package(name: str) -> None:
+    row = next(each for each in load_imports(name).distributions if each.name == name)
+    for release in row.releases:
+        assert {"tensorflow_core/__init__.py", f"{name}/__init__.py"} & row.list_loaded(release), release
+
+
+@pytest.mark.parametrize(
+    ("path", "name"),
+    [
+        ("numpy/_core/_simd.cpython-311-x86_64-linux-gnu.so", "numpy/_core/_simd.so"),
+        ("numpy.libs/libgfortran-040039e1.so.5.0.0", "numpy.libs/libgfortran.so"),
+        ("jaxlib/_jax.pyd", "jaxlib/_jax.so"),
+        ("optree/_C.abi3.so", "optree/_C.so"),
+        ("torch/lib/libc10.so", "torch/lib/libc10.so"),
+        ("six.py", "six.py"),
+    ],
+)
+def test_a_path_is_written_as_every_python_and_build_names_it(path: str, name: str) -> None:
+    assert normalize_path(path) == name
