@@ -5,7 +5,6 @@ from __future__ import annotations
 import contextlib
 import errno
 import os
-import sys
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from pathlib import Path
 from typing import Any, Protocol
@@ -39,7 +38,15 @@ from envcheck.install.journal import (
     settle,
     unsettled,
 )
-from envcheck.matrix.refresh.pip_settings import ArtifactError, is_true, read_connection_settings, read_pip_options
+from envcheck.matrix.refresh.pip_settings import (
+    ArtifactError,
+    is_true,
+    no_index_variables,
+    read_connection_settings,
+    read_pip_options,
+    read_uv_variables,
+    without_options,
+)
 from envcheck.model import CONDA, PIP, SYSTEM, Environment, Plan, Step, dataclass, replace
 from envcheck.plan.steps import interpreter
 
@@ -152,40 +159,85 @@ def _with_local_programs(step: Step, here: Surroundings) -> Step:
     return changed
 
 
-# They put packages elsewhere, or make another Python's packages seem to be there.
-_MISLEADING = (
-    "PIP_PREFIX",
-    "PIP_TARGET",
-    "PIP_ROOT",
-    "PIP_USER",
+# Options of pip that put packages elsewhere, install something else, or install nothing.
+_MISLEADING_OPTIONS = (
+    "target",
+    "prefix",
+    "root",
+    "user",
+    "python",
+    "dry-run",
+    "ignore-installed",
+    "no-deps",
+    "requirement",
+    "editable",
+    "report",
+    "global-option",
+    "install-option",
+    "platform",
+    "python-version",
+    "implementation",
+    "abi",
+)
+_MISLEADING = (  # the last ones make another Python's packages seem to be there
+    *(f"PIP_{name.upper().replace('-', '_')}" for name in _MISLEADING_OPTIONS),
+    "UV_CONFIG_FILE",
+    "UV_PROJECT",
+    "UV_PROJECT_ENVIRONMENT",
+    "UV_SYSTEM_PYTHON",
+    "UV_TORCH_BACKEND",
+    "UV_VENV_CLEAR",
+    "UV_WORKING_DIR",
+    "UV_WORKING_DIRECTORY",
     "PYTHONHOME",
     "PYTHONPATH",
     "PYTHONUSERBASE",
-    "UV_PROJECT_ENVIRONMENT",
-    "UV_SYSTEM_PYTHON",
     "VIRTUAL_ENV",
     "__PYVENV_LAUNCHER__",
 )
-_QUIET = {"PIP_DISABLE_PIP_VERSION_CHECK": "1", "PIP_NO_INPUT": "1", "PYTHONNOUSERSITE": "1", "PYTHONUNBUFFERED": "1"}
+_QUIET = {
+    "PIP_DISABLE_PIP_VERSION_CHECK": "1",
+    "PIP_ISOLATED": "1",  # from distutils' files alone: its variables and files are read all the same
+    "PIP_NO_INPUT": "1",
+    "PYTHONNOUSERSITE": "1",
+    "PYTHONUNBUFFERED": "1",
+}
 
 
 def step_variables(environment: Mapping[str, str]) -> dict[str, str]:
     """Return the variables for the steps; variables of uv that are set stay."""
     kept = {name: value for name, value in environment.items() if name not in _MISLEADING}
     try:
-        told = _uv_variables(environment)
-    except (ArtifactError, ImportError):  # a broken file, or pip's configuration cannot be read here
+        told = {**_uv_variables(environment), **read_uv_variables(environment, Path()), "UV_NO_CONFIG": "1"}
+    except (ArtifactError, ImportError):  # a broken file, or files cannot be read here: the installer says so itself
         told = {}
     return {**_mamba_variables(environment), **told, **kept, **_QUIET}
 
 
 def can_replace_pip(environment: Mapping[str, str]) -> bool:
-    """Tell whether pip's configuration can be read and passed on to uv."""
+    """Tell whether the configuration of pip and of uv can be read and passed on to uv."""
     try:
         read_pip_options(environment)
+        read_uv_variables(environment, Path())
     except (ArtifactError, ImportError):
         return False
     return True
+
+
+def _write_pip_file(place: Place, environment: Mapping[str, str]) -> dict[str, str]:
+    """Write what keeps pip's files from leading it elsewhere; return the variable that names it.
+
+    pip reads it after all others, and an option without a value there has none.
+    """
+    named, path = environment.get("PIP_CONFIG_FILE", ""), place.state / "pip.conf"
+    if named == os.devnull:  # pip reads no file at all
+        return {}
+    try:
+        text = Path(named).read_text(encoding="utf-8") if named else ""
+        path.write_text(without_options(text, _MISLEADING_OPTIONS), encoding="utf-8")
+    except (ArtifactError, UnicodeDecodeError, FileNotFoundError):  # pip says so itself
+        return {}
+    return {"PIP_CONFIG_FILE": str(path)}
 
 
 def _mamba_variables(environment: Mapping[str, str]) -> dict[str, str]:
@@ -204,10 +256,8 @@ def _uv_variables(environment: Mapping[str, str]) -> dict[str, str]:
         "SSL_CERT_FILE": settings.ca_file,
         "SSL_CLIENT_CERT": settings.client_certificate,
         "ALL_PROXY": settings.proxy,
+        **(no_index_variables() if is_true(options.get("no-index", "")) else {}),
     }
-    if is_true(options.get("no-index", "")):
-        # uv has no variable for "no index": kept off the network alone, it reads what it once read of one
-        found["UV_OFFLINE"], found["UV_DEFAULT_INDEX"] = "1", Path(sys.prefix, "no-index").as_uri()
     return {name: value for name, value in found.items() if value}
 
 
@@ -343,10 +393,11 @@ def _describe_unsettled(journal: Journal, why: str, refused: str) -> str:
 def _run_steps(journal: Journal, job: Job, watch: Watch, guard: Guard) -> None:
     machine = [step for step in job.steps if step.scope == SYSTEM]
     own = [step for step in job.steps if step.scope != SYSTEM]
+    environment = {**job.environment, **_write_pip_file(journal.place, job.environment)}
     with _open_log(journal, watch) as heard:
 
         def run(argv: tuple[str, ...], seconds: float, step: Step) -> ProgramEnd:
-            variables = {**job.environment, **step.action.variables()}
+            variables = {**environment, **step.action.variables()}
             ended = run_lines(
                 argv, variables, heard, seconds=seconds, before_exec=guard.report_start, patience=_END_PATIENCE
             )

@@ -294,3 +294,46 @@ def test_the_environments_own_libraries_are_on_the_loaders_path_while_it_is_judg
     with activated(wanted):
         assert os.environ["LD_LIBRARY_PATH"] == f"{here}/env/lib/nvidia/cudnn/lib:/before"
     assert os.environ["LD_LIBRARY_PATH"] == "/before"
+
+
+_ELSEWHERE = {  # a file, and whether pip or uv reads it
+    "pip.conf": ("pip", "[global]\ntarget = {folder}\n[install]\nno_deps = true\n"),
+    "config/pip/pip.conf": ("pip", "[install]\nprefix = {folder}\n"),
+    "uv.toml": ("uv", '[pip]\ntarget = "{folder}"\n'),
+    "pyproject.toml": ("uv", '[tool.uv.pip]\nprefix = "{folder}"\npython = "/nowhere"\n'),
+    "config/uv/uv.toml": ("uv", '[pip]\ntarget = "{folder}"\n'),
+}
+
+
+@pytest.mark.parametrize("name", _ELSEWHERE)
+def test_configuration_files_lead_no_installer_elsewhere(
+    here: Path, name: str, monkeypatch: pytest.MonkeyPatch, capfd: pytest.CaptureFixture[str]
+) -> None:
+    make_wheels(here)
+    installer, text = _ELSEWHERE[name]
+    (here / name).parent.mkdir(parents=True, exist_ok=True)
+    (here / name).write_text(text.format(folder=here / "elsewhere"))
+    monkeypatch.setenv("XDG_CONFIG_HOME", str(here / "config"))
+    monkeypatch.delenv("PIP_CONFIG_FILE")
+    if name == "pip.conf":
+        monkeypatch.setenv("PIP_CONFIG_FILE", str(here / name))
+    assert install("jax", "--env", "env", "--installer", installer, "--yes", "-q") == 0, capfd.readouterr().err
+    assert (site_packages(here / "env") / "jaxlib").is_dir()
+    assert not (here / "elsewhere").exists()
+
+
+@pytest.mark.parametrize("installer", ["pip", "uv"])
+def test_the_index_of_a_configuration_file_is_used(
+    here: Path, installer: str, monkeypatch: pytest.MonkeyPatch, capfd: pytest.CaptureFixture[str]
+) -> None:
+    make_wheels(here)
+    for name in ("PIP_NO_INDEX", "PIP_FIND_LINKS", "PIP_CONFIG_FILE"):
+        monkeypatch.delenv(name)
+    if installer == "uv":
+        (here / "uv.toml").write_text(f'no-index = true\n[pip]\nfind-links = ["{here / "wheels"}"]\n')
+    else:
+        (here / "mine.conf").write_text(f"[install]\nno-index = true\nfind-links =\n  {here / 'wheels'}\n")
+        monkeypatch.setenv("PIP_CONFIG_FILE", str(here / "mine.conf"))
+    monkeypatch.setattr("envcheck.cli.install.objections", lambda _: ())  # it would ask the index
+    assert install("jax", "--env", "env", "--installer", installer, "--yes", "-q") == 0, capfd.readouterr().err
+    assert (site_packages(here / "env") / "jaxlib").is_dir()

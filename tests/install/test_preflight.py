@@ -29,7 +29,7 @@ from envcheck.install import run as adapt
 from envcheck.install.journal import place_of
 from envcheck.install.preflight import Preflight, disk_space_for, measured_sizes, objections, page_to_reach
 from envcheck.install.run import AdaptError, Surroundings, can_replace_pip, step_variables
-from envcheck.matrix.refresh.pip_settings import find_default_index
+from envcheck.matrix.refresh.pip_settings import find_default_index, read_uv_variables
 from envcheck.model import SYSTEM, Facts, Known, Plan, PythonFacts, RequirementSet, Source, Step, replace
 from tests.plan.machines import machine, planned
 from tests.typed import argv, command_step, undo
@@ -342,6 +342,53 @@ def test_uv_is_told_what_stands_in_a_file_of_pip(tmp_path: Path) -> None:
     page = page_to_reach(RequirementSet(("jax",)), configured)
     assert "/me.pem" in page.certificate
     assert find_connection_error(page.url, certificate="/nowhere/me.pem") == "[Errno 2] No such file or directory"
+
+
+def test_uv_is_told_what_stands_in_its_own_files(tmp_path: Path) -> None:
+    project, user = tmp_path / "project", tmp_path / "config" / "uv"
+    user.mkdir(parents=True)
+    (project / "deep").mkdir(parents=True)
+    configured = {"PIP_CONFIG_FILE": os.devnull}
+    (project / "pyproject.toml").write_text("""
+[[tool.uv.index]]
+name = "corp"
+url = "https://corp.example/simple"
+[[tool.uv.index]]
+url = "https://mirror.example/simple"
+default = true
+[[tool.uv.index]]
+url = "https://only-where-named.example/simple"
+explicit = true
+[tool.uv.pip]
+target = "/elsewhere"
+extra-index-url = ["https://more.example/simple"]
+""")
+    (user / "uv.toml").write_text(
+        'index-url = "https://users.example"\nextra-index-url = ["https://u.example"]\nnative-tls = true\n'
+        'keyring-provider = "subprocess"\nallow-insecure-host = ["a.example", "b.example"]\n'
+    )
+    with pytest.MonkeyPatch.context() as patched:
+        patched.setenv("XDG_CONFIG_HOME", str(tmp_path / "config"))
+        found = read_uv_variables(configured, project / "deep")
+        mine = read_uv_variables({"UV_CONFIG_FILE": str(user / "uv.toml")}, project / "deep")
+        assert read_uv_variables({"UV_NO_CONFIG": "1"}, project) == {}
+    assert found == {
+        "UV_DEFAULT_INDEX": "https://mirror.example/simple",
+        "UV_INDEX": "corp=https://corp.example/simple https://more.example/simple https://u.example",
+        "UV_KEYRING_PROVIDER": "subprocess",
+        "UV_INSECURE_HOST": "a.example b.example",
+        "UV_NATIVE_TLS": "1",
+    }
+    assert (mine["UV_DEFAULT_INDEX"], mine["UV_INDEX"]) == ("https://users.example", "https://u.example")
+
+
+@pytest.mark.parametrize("text", ["[pip", '[[index]]\nname = "corp"\n'])
+def test_a_broken_file_of_uv_is_left_to_uv(tmp_path: Path, text: str, monkeypatch: pytest.MonkeyPatch) -> None:
+    (tmp_path / "uv.toml").write_text(text)
+    monkeypatch.chdir(tmp_path)
+    configured = {"PIP_CONFIG_FILE": os.devnull}
+    assert not can_replace_pip(configured)
+    assert "UV_NO_CONFIG" not in step_variables(configured)
 
 
 def test_uv_does_not_stand_in_for_pip_where_nothing_can_be_told_it(tmp_path: Path) -> None:

@@ -1,4 +1,4 @@
-"""Read pip's settings: the index, and how to connect to it."""
+"""Read the settings of pip and uv: the index, and how to connect to it."""
 
 from __future__ import annotations
 
@@ -10,6 +10,7 @@ from collections.abc import Iterable, Iterator, Mapping
 from dataclasses import dataclass, replace
 from importlib.util import find_spec
 from pathlib import Path
+from typing import Any
 from urllib.parse import urlsplit
 
 
@@ -167,3 +168,143 @@ def _read_environment(environment: Mapping[str, str]) -> dict[str, str]:
     """Read PIP_INDEX_URL and the like; an empty variable counts as not set."""
     found = {key: value for key, value in environment.items() if key.startswith("PIP_") and value}
     return {key[len("PIP_") :].lower().replace("_", "-"): value for key, value in found.items()}
+
+
+_UV_WORDS = {  # key of a uv.toml -> its variable; those that move packages elsewhere have none here
+    "index-strategy": "UV_INDEX_STRATEGY",
+    "keyring-provider": "UV_KEYRING_PROVIDER",
+    "cache-dir": "UV_CACHE_DIR",
+    "link-mode": "UV_LINK_MODE",
+    "exclude-newer": "UV_EXCLUDE_NEWER",
+    "python-install-mirror": "UV_PYTHON_INSTALL_MIRROR",
+    "python-downloads": "UV_PYTHON_DOWNLOADS",
+    "python-preference": "UV_PYTHON_PREFERENCE",
+    "http-proxy": "HTTP_PROXY",
+    "https-proxy": "HTTPS_PROXY",
+    "no-proxy": "NO_PROXY",
+}
+_UV_SWITCHES = {
+    "native-tls": "UV_NATIVE_TLS",
+    "system-certs": "UV_SYSTEM_CERTS",
+    "offline": "UV_OFFLINE",
+    "no-cache": "UV_NO_CACHE",
+}
+_UV_LISTS = ("index", "extra-index-url", "find-links", "allow-insecure-host")  # uv joins those of all files
+
+
+def read_uv_variables(environment: Mapping[str, str], folder: Path) -> dict[str, str]:
+    """Read uv's files, and return as variables which index they name and how to connect to it.
+
+    Raises ArtifactError for a broken file, ImportError where TOML cannot be read.
+    """
+    found: dict[str, Any] = {}
+    for path in _find_uv_files(environment, folder):
+        options = _read_uv_file(path)
+        joined = {name: [*found.get(name, []), *options.get(name, [])] for name in _UV_LISTS}
+        found = {**options, **found, **{name: values for name, values in joined.items() if values}}
+    indexes = found.get("index", [])
+    default = next((item["url"] for item in indexes if item.get("default")), found.get("index-url", ""))
+    extra = [_name_index(item) for item in indexes if not item.get("default") and not item.get("explicit")]
+    variables = {
+        "UV_DEFAULT_INDEX": default,
+        "UV_INDEX": " ".join([*extra, *found.get("extra-index-url", [])]),
+        "UV_FIND_LINKS": ",".join(found.get("find-links", [])),
+        "UV_INSECURE_HOST": " ".join(found.get("allow-insecure-host", [])),
+        **{variable: str(found.get(name, "")) for name, variable in _UV_WORDS.items()},
+        **{variable: "1" if found.get(name) else "" for name, variable in _UV_SWITCHES.items()},
+        **(no_index_variables() if found.get("no-index") else {}),
+    }
+    return {name: value for name, value in variables.items() if value}
+
+
+def no_index_variables() -> dict[str, str]:
+    """Return what keeps uv from every index: kept off the network alone, it reads what it once read of one."""
+    return {"UV_OFFLINE": "1", "UV_DEFAULT_INDEX": Path(sys.prefix, "no-index").as_uri()}
+
+
+def _name_index(index: Mapping[str, Any]) -> str:
+    return f"{index['name']}={index['url']}" if index.get("name") else str(index["url"])
+
+
+def _find_uv_files(environment: Mapping[str, str], folder: Path) -> Iterator[Path]:
+    """Yield the files that uv reads for a folder: the project's, the user's, the system's; the first one wins."""
+    if environment.get("UV_CONFIG_FILE"):
+        yield Path(environment["UV_CONFIG_FILE"])
+        return
+    if is_true(environment.get("UV_NO_CONFIG", "")):
+        return
+    for place in (folder.absolute(), *folder.absolute().parents):
+        named = [path for path in (place / "uv.toml", place / "pyproject.toml") if path.is_file()]
+        if named and (named[0].name == "uv.toml" or _read_uv_table(named[0]) is not None):
+            yield named[0]
+            break
+    import platformdirs
+
+    for folders in (
+        platformdirs.user_config_path("uv", appauthor=False, roaming=True),
+        *map(Path, platformdirs.site_config_dir("uv", appauthor=False, multipath=True).split(os.pathsep)),
+        Path("/etc/uv"),
+    ):
+        if (folders / "uv.toml").is_file():
+            yield folders / "uv.toml"
+
+
+def _read_uv_file(path: Path) -> dict[str, Any]:
+    """Read the options of one file as `uv pip` does; its table `pip` goes before.
+
+    index-url = "https://mirror.example/simple"
+    [[index]]
+    name = "corp"
+    url = "https://corp.example/simple"
+    [pip]
+    extra-index-url = ["https://other.example/simple"]
+    """
+    options = _read_uv_table(path) or {}
+    table = options.get("pip", {})
+    for item in options.get("index", []):
+        if not isinstance(item, dict) or "url" not in item:
+            raise ArtifactError(f"uv's configuration file {path} has an index without a URL.")
+    return {**options, **table} if isinstance(table, dict) else options
+
+
+def _read_uv_table(path: Path) -> dict[str, Any] | None:
+    """Read a uv.toml, or the table [tool.uv] of a pyproject.toml: None where it has none."""
+    if sys.version_info >= (3, 11):
+        import tomllib
+    else:
+        import tomli as tomllib  # type: ignore[import-not-found]  # the library tomllib came from
+    try:
+        found = tomllib.loads(path.read_text(encoding="utf-8"))
+    except (OSError, UnicodeDecodeError, tomllib.TOMLDecodeError) as error:
+        raise ArtifactError(f"uv's configuration file {path} cannot be read: {error}") from error
+    if path.name == "pyproject.toml":
+        tool = found.get("tool", {})
+        table = tool.get("uv") if isinstance(tool, dict) else None
+        return table if isinstance(table, dict) else None
+    return dict(found)
+
+
+def without_options(text: str, names: Iterable[str]) -> str:
+    """Return a configuration file of pip in which options have no value, and so none in the files before it.
+
+    Raises ArtifactError for a broken one.
+    """
+    parser = configparser.RawConfigParser()
+    try:
+        parser.read_string(text)
+    except configparser.Error as error:
+        raise ArtifactError(f"pip's configuration file cannot be read: {str(error).splitlines()[0]}") from error
+    lines = [line for section in parser.sections() for line in _format_section(parser[section], names)]
+    missing = [name for name in (*_SECTIONS, "uninstall") if not parser.has_section(name)]
+    return (
+        "\n".join([*lines, *(line for name in missing for line in (f"[{name}]", *(f"{key} =" for key in names)))])
+        + "\n"
+    )
+
+
+def _format_section(section: configparser.SectionProxy, names: Iterable[str]) -> Iterator[str]:
+    yield f"[{section.name}]"
+    for key, value in section.items():
+        if key.replace("_", "-") not in names:
+            yield f"{key} = " + value.replace("\n", "\n  ")
+    yield from (f"{key} =" for key in names)
