@@ -24,6 +24,7 @@ from envcheck.model import (
     Known,
     LibraryInstall,
     LibraryLookup,
+    OtherGpu,
     Source,
     ToolkitInstall,
     Unknown,
@@ -32,6 +33,7 @@ from envcheck.model import (
     get_value,
     replace,
 )
+from envcheck.rules.gpus import other_gpu_name
 
 NONE = "none"
 _MAX_ITEMS = 12  # items of a set that are listed
@@ -264,6 +266,10 @@ def _index_gpus(gpus: tuple[Gpu, ...]) -> dict[str, str]:
     return properties
 
 
+def _index_other_gpus(gpus: tuple[OtherGpu, ...]) -> dict[str, str]:
+    return {get_value(gpu.pci_address) or gpu.vendor: other_gpu_name(gpu) for gpu in gpus}
+
+
 def _index_extensions(extensions: tuple[Extension, ...]) -> dict[str, str]:
     """Map compiled extensions to the libraries that they need."""
     needed: dict[str, set[str]] = {}
@@ -286,6 +292,7 @@ _ITEMS: dict[str, Callable[[Any], dict[str, Any]]] = {
     "nodes": _index_nodes,
     "dkms": _index_dkms,
     "gpus": _index_gpus,
+    "other_gpus": _index_other_gpus,
     "extensions": _index_extensions,
     "kernels": _index_kernels,
     "files": _index_paths,
@@ -338,6 +345,7 @@ _BUILD_FIELDS = {
     "cuda_version": "CUDA version of",
     "cudnn_version": "cuDNN version of",
     "compute_capabilities": "GPU code of",
+    "accelerator": "other GPUs served by",
     "shadowed_by": "imported in place of",
 }
 _MUST_AGREE = ("cuda_build", "cuda_version", "cudnn_version")
