@@ -85,7 +85,9 @@ def _requirements(context: Context, config: Config, location: str, missing: Miss
         if not applies(context, text):
             continue
         frameworks = context.facts.python.frameworks
-        if isinstance(frameworks, Unknown):
+        if not context.judges_environment:
+            yield _nothing_to_judge(context, text)
+        elif isinstance(frameworks, Unknown):
             yield _unknown_finding("python.frameworks", frameworks, f"whether {text} is installed")
         elif not is_installed(context, text):
             yield _not_installed(context, text, location, missing)
@@ -175,6 +177,14 @@ def _run_gate(name: str, gate: Callable[[], Iterator[Finding]]) -> list[Finding]
         ]
 
 
+def _nothing_to_judge(context: Context, text: str) -> Finding:
+    message = (
+        f"The project requires {text}, and there is no Python environment to judge: none is active or belongs to this "
+        "folder. Activate the project's environment, or name it with --env."
+    )
+    return Finding("probe-failed", UNDETERMINED, ERROR, message, (context.seen("python.executable"),))
+
+
 def _unknown_finding(name: str, unknown: Unknown, question: str) -> Finding:
     message = f"Could not read {name}: {unknown.detail} ({unknown.why}). This leaves undecided {question}."
     return Finding("probe-failed", UNDETERMINED, ERROR, message, (Evidence(name, f"{unknown.why}: {unknown.detail}"),))
@@ -214,11 +224,18 @@ IGNORED = "tool.envcheck.ignore"
 
 
 def judge_project(
-    context: Context, config: Config, location: str, today: date, inspected: tuple[str, ...] = ()
+    context: Context,
+    config: Config,
+    location: str,
+    today: date,
+    *,
+    inspected: tuple[str, ...] = (),
+    exists: Callable[[str], bool] | None = None,
 ) -> Report:
     """Return the report a project is gated on; an ignored finding is told as a note and does not count.
 
-    `inspected` are the options that say what was looked at.
+    `inspected` are the options that say what was looked at. `exists` tells which folders are there, on the machine
+    that is judged.
     """
     requirements = [text for text in config.requires if applies(context, text)]
     missing = [text for text in requirements if not is_installed(context, text)]
@@ -236,7 +253,7 @@ def judge_project(
     active = [finding for finding in unique if finding is not None]
     final = [apply_ignores(finding, active, config, today) for finding in active]
     report = conclude(installed, final, report_on_installed.checked)
-    return with_steps(replace(report, inspected=inspected))
+    return with_steps(replace(report, inspected=inspected), exists=exists)
 
 
 def _missing(context: Context, texts: list[str], report: Report) -> Missing:

@@ -431,7 +431,8 @@ def judge_blueprints(
     findings = _without_repeats([_defer_unknown(finding) for finding in collector.findings])
     final = [apply_ignores(finding, findings, config, today) for finding in findings]
     report = with_steps(conclude((asking or contexts)[0], final, collector.checked))
-    return replace(report, headline=_headline(report, blueprints[0].path.split(" (")[0]))
+    headline = _headline(report, blueprints[0].path.split(" (")[0])
+    return replace(report, headline=headline, judged=replace(report.judged, machine=False))
 
 
 def _without_repeats(findings: Sequence[Finding]) -> list[Finding]:

@@ -54,7 +54,8 @@ def check(
     else:
         snapshot = common.saved_snapshot(snapshot_file) if snapshot_file else common.live_snapshot(python, env)
         context = Context(snapshot.facts, gate.matrix, Target(gate.config.expect, gate.config.requires))
-        report = judge_project(context, gate.config, gate.path, gate.today, common.inspected_options(python, env))
+        inspected, exists = common.inspected_options(python, env), None if snapshot_file else os.path.lexists
+        report = judge_project(context, gate.config, gate.path, gate.today, inspected=inspected, exists=exists)
     subject = ReportSubject(
         no_snapshot, gate.path if file is None else _relative(file), gate.ignored(), gate.ignored(ended=True)
     )

@@ -8,6 +8,7 @@ from envcheck.explain.scan import scan
 from envcheck.explain.signatures import load_signatures
 from envcheck.matrix import load_matrix
 from envcheck.model import (
+    COMPATIBLE,
     ERROR,
     INCOMPATIBLE,
     NOTE,
@@ -53,7 +54,9 @@ def _unread_machine(system: str) -> Context:
 def merge_session(report: Report, session: Session) -> Report:
     """Return a report with the outcome of a smoke test, its findings and one plan for everything."""
     verdict, found = verdict_of(session), list(session.findings)
-    headline = f"{report.headline} Smoke test: {headline_of(session)}"
+    headline = f"Smoke test: {headline_of(session)}"
+    if verdict == COMPATIBLE or report.verdict != COMPATIBLE:  # else the first sentence was refuted
+        headline = f"{report.headline} {headline}"
     checked = (*report.checked, UNEXPLAINED)
     if not found and verdict not in {UNDETERMINED, INCOMPATIBLE}:
         return replace(report, headline=headline, checked=checked)

@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Callable
 from typing import TYPE_CHECKING
 
-from envcheck.model import INCOMPATIBLE, Report, replace
+from envcheck.model import COMPATIBLE, INCOMPATIBLE, Report, replace
 
 if TYPE_CHECKING:
     from envcheck.remedies.situation import Situation
@@ -27,6 +27,10 @@ def diagnose(
     from envcheck.rules.judgement import judge_release  # explaining a log needs no rules
 
     report: Report = replace(judge_release(context, only).report, inspected=inspected)
+    if report.asked and report.verdict == COMPATIBLE:
+        from envcheck.remedies.python import install_judged_releases  # few ask about a release
+
+        report = replace(report, obtained_by=install_judged_releases(context))
     if all(item.problem is None for item in report.findings):
         return report
     from envcheck.remedies.situation import Situation

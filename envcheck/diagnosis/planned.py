@@ -276,7 +276,9 @@ def _is_from_conda(context: Context, failing: list[FailingFramework]) -> bool:
 def _find_environment_folder(context: Context, *, is_condas: bool) -> str:
     """Return where the inspected environment lies, or any name where nobody asks; "" where it must not be changed."""
     python = context.facts.python
-    if isinstance(python.externally_managed, Known) and python.externally_managed.value:
+    if not context.judges_environment or (
+        isinstance(python.externally_managed, Known) and python.externally_managed.value
+    ):
         return ""
     prefix = get_value(python.prefix) or ""
     if is_typeable(prefix):

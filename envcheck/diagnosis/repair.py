@@ -3,9 +3,11 @@
 from __future__ import annotations
 
 from collections.abc import Callable
+from itertools import count
+from typing import Any
 
 from envcheck.actions import AskPerson, CreateEnvironment, InstallPackages, RunEnvcheck
-from envcheck.model import INCOMPATIBLE, NOTE, SYSTEM, USER, Action, Finding, Report, Step, Trace, replace
+from envcheck.model import INCOMPATIBLE, NOTE, SYSTEM, USER, Action, Finding, Report, Step, Trace, list_fields, replace
 from envcheck.rules.catalogue import catalogue
 
 _MACHINE_LAYERS = ("hardware", "driver")  # layers of the catalogue
@@ -75,21 +77,38 @@ def _with_check(report: Report, steps: list[Step], number: int, resolved: list[s
 
 
 def mark_existing_folders(report: Report, exists: Callable[[str], bool]) -> Report:
-    """Have each remedy that makes an environment say so where its folder is there."""
-    findings = tuple(_mark_existing(item, exists) for item in report.findings)
+    """Have no remedy make an environment in a folder that is there: it takes a free one, and says so."""
+    findings = tuple(_take_free_folders(item, exists) for item in report.findings)
     changed: Report = replace(report, findings=findings)
     return changed
 
 
-def _mark_existing(finding: Finding, exists: Callable[[str], bool]) -> Finding:
-    environments = [item for item in finding.fix.actions if isinstance(item, CreateEnvironment)] if finding.fix else []
-    existing = [item.folder for item in environments if item.folder and exists(item.folder)]
-    if finding.fix is None or not existing:
+def _take_free_folders(finding: Finding, exists: Callable[[str], bool]) -> Finding:
+    fix = finding.fix
+    every = (*fix.actions, *(action for way in fix.alternatives for action in way.actions)) if fix else ()
+    folders = {item.folder for item in every if isinstance(item, CreateEnvironment) and item.folder}
+    taken = sorted(filter(exists, folders))
+    if fix is None or not taken:
         return finding
-    summary = f"{finding.fix.summary} {existing[0]} already exists: use another folder."
-    actions = tuple(
-        replace(item, existed=True) if isinstance(item, CreateEnvironment) and item.folder in existing else item
-        for item in finding.fix.actions
-    )
-    changed: Finding = replace(finding, fix=replace(finding.fix, summary=summary, actions=actions))
+    for folder in taken:
+        free = next(name for name in (f"{folder}-{number}" for number in count(2)) if not exists(name))
+        ways = tuple(replace(way, actions=_moved(way.actions, folder, free)) for way in fix.alternatives)
+        summary = f"{fix.summary} {folder} already exists and stays as it is: the new environment is {free}."
+        fix = replace(fix, summary=summary, actions=_moved(fix.actions, folder, free), alternatives=ways)
+    changed: Finding = replace(finding, fix=fix)
     return changed
+
+
+def _moved(actions: tuple[Action, ...], folder: str, free: str) -> tuple[Action, ...]:
+    """Let actions work on another folder, in each of their values that is that folder or a path below it."""
+    return tuple(
+        replace(action, **{name: _moved_value(getattr(action, name), folder, free) for name in list_fields(action)})
+        for action in actions
+    )
+
+
+def _moved_value(value: Any, folder: str, free: str) -> Any:
+    if isinstance(value, tuple):
+        return tuple(_moved_value(item, folder, free) for item in value)
+    is_path = isinstance(value, str) and (value == folder or value.startswith((f"{folder}/", f"{folder}\\")))
+    return free + value[len(folder) :] if is_path else value

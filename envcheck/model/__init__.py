@@ -48,6 +48,7 @@ from envcheck.model.findings import (
     Citation,
     Evidence,
     Finding,
+    Judged,
     Problem,
     Remedy,
     Report,

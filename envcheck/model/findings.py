@@ -95,6 +95,15 @@ class Finding:
 
 
 @dataclass(frozen=True)
+class Judged:
+    """What a verdict is about."""
+
+    machine: bool = True  # False: what a file will build
+    environment: Optional[str] = None  # its prefix, "" if that is unknown; None where there was none to judge
+    chosen_by: str = ""  # see PythonFacts.chosen_by
+
+
+@dataclass(frozen=True)
 class Report:
     """The verdict on a snapshot with its findings, the primary one first."""
 
@@ -108,6 +117,8 @@ class Report:
     wanted: Tuple[str, ...] = ()  # the options that say what must work: --expect gpu --for torch
     inspected: Tuple[str, ...] = ()  # the options that say what was looked at: --env .venv
     steps: Tuple[Step, ...] = ()  # of the plan that mends what was found
+    judged: Judged = Judged()
+    obtained_by: Optional[Action] = None  # what installs the releases of `asked`
 
     def steps_for(self, finding: Finding) -> Tuple[str, ...]:
         """Name the steps that resolve a finding: its own, or those of its cause."""

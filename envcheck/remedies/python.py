@@ -29,7 +29,8 @@ from envcheck.remedies import remedy
 from envcheck.remedies.rows import remedy_table
 from envcheck.remedies.situation import Situation, find_last_gpu_release, install_conda_packages
 from envcheck.remedies.system import system_packages
-from envcheck.rules.builds import Build, is_conda_build
+from envcheck.rules import Context
+from envcheck.rules.builds import Build, WantedRelease, is_conda_build, wanted_releases
 from envcheck.rules.dependencies import requirements_on
 from envcheck.rules.gpu_releases import best_gpu_row, choose_variant, gpu_requirement, gpu_rows, name_of
 from envcheck.rules.requirements import companion_row
@@ -154,6 +155,18 @@ def install_visual_c_runtime(situation: Situation, problem: Problem) -> Remedy:
 
 
 # The framework: its release and its build.
+
+
+def install_judged_releases(context: Context) -> RunEnvcheck | None:
+    """Install the releases that were judged without being installed; None without any."""
+    wanted = [item for item in wanted_releases(context) if item.build is not None and not item.build.installed]
+    texts = tuple(_pinned(item, item.build) for item in wanted if item.build is not None)
+    return RunEnvcheck(("install", *texts), "installs what was judged") if texts else None
+
+
+def _pinned(wanted: WantedRelease, build: Build) -> str:
+    extras = f"[{','.join(wanted.extras)}]" if wanted.extras else ""
+    return f"{build.distribution}{extras}=={build.version}" + (f"+{build.local}" if build.local else "")
 
 
 @remedy("framework-missing")

@@ -22,6 +22,7 @@ def render_json(
         "verdict": report.verdict,
         "goal": report.goal,
         "headline": report.headline,
+        "judged": _judged_document(report),
         "checked": list(report.checked),
         **encode_findings(report),
     }
@@ -32,6 +33,18 @@ def render_json(
     if smoke is not None:
         document["smoke"] = smoke
     return document_text(document)
+
+
+def _judged_document(report: Report) -> dict[str, Any]:
+    """Return what the verdict is about, and how to get the releases that were judged without being installed."""
+    judged, install = report.judged, report.obtained_by
+    python = {"prefix": judged.environment, "chosen_by": judged.chosen_by}
+    return {
+        "machine": judged.machine,
+        "environment": None if judged.environment is None else python,
+        "releases": list(report.asked),
+        "install": list(typed_words(install, report.system)) if install else None,
+    }
 
 
 def render_snapshot(snapshot: Snapshot) -> str:

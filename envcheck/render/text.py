@@ -181,6 +181,9 @@ def _lines(report: Report, snapshot: Snapshot, *, verbose: bool, quiet: bool) ->
         lines += [(f"{label:<11} ", inert(text), "") for label, text in summarize_machine(snapshot.facts)]
         lines.append(("", "", ""))
     lines.append(verdict_line(report))
+    if report.obtained_by is not None and not quiet:
+        purpose = report.obtained_by.purpose_on(report.system)
+        lines += _format_command(purpose, report.obtained_by, report.system)
     shown = [finding for finding in report.findings if _is_shown(finding, verbose=verbose, quiet=quiet)]
     if shown and shown[0].severity == NOTE and not verbose:
         lines.append(("", "", ""))

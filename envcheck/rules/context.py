@@ -11,6 +11,7 @@ from envcheck.matrix.query import Matrix
 from envcheck.model import (
     ERROR,
     INCOMPATIBLE,
+    NO_ENVIRONMENT,
     Absent,
     Distribution,
     Evidence,
@@ -123,6 +124,20 @@ class Context:
         host, devices = self.facts.host, self.environment.get("NVIDIA_VISIBLE_DEVICES", "").strip()
         in_wsl = isinstance(host.container, Known) and isinstance(host.wsl_version, Known)
         return in_wsl and devices not in _NOTHING
+
+    @property
+    def judges_environment(self) -> bool:
+        """Tell whether there is a Python environment to judge.
+
+        The first Python on PATH is one only where it is an environment or holds a framework: one that comes with the
+        system, taken for want of another, is nobody's choice.
+        """
+        python = self.facts.python
+        if python.chosen_by != "PATH":
+            return python.chosen_by != NO_ENVIRONMENT
+        return not (isinstance(python.kind, Known) and python.kind.value == "system") or not isinstance(
+            python.frameworks, Absent
+        )
 
     def fact(self, name: str) -> Fact[Any]:
         """Find a fact by its dotted name: "driver.release", "gpus"."""

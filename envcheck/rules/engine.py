@@ -15,6 +15,7 @@ from envcheck.model import (
     Evidence,
     Fact,
     Finding,
+    Judged,
     Known,
     Report,
     Unknown,
@@ -106,6 +107,7 @@ def conclude(context: Context, findings: Sequence[Finding], checked: Sequence[st
         requested,
         system=context.os,
         wanted=_target_options(context.target),
+        judged=_judged(context),
     )
 
 
@@ -151,14 +153,28 @@ def _verdict(findings: tuple[Finding, ...], checked: Sequence[str]) -> str:
 
 def _headline(verdict: str, context: Context, findings: tuple[Finding, ...]) -> str:
     work = "GPU deep learning" if _reported_goal(context) == "gpu" else "Deep learning on the CPU"
+    labels = " and ".join(build.label for build in target_builds(context) if not build.installed)
+    judged = f" with {labels}" if labels else ""
     if verdict == INCOMPATIBLE:
-        return f"{work} will not work here."
+        return f"{work} will not work here{judged}."
     if verdict == UNDETERMINED:
-        return f"{work}: could not determine whether it works here."
-    warned = ", with warnings." if any(finding.severity == WARNING for finding in findings) else "."
-    if any(finding.id == "framework-missing" for finding in findings):
-        return f"This machine is ready for {work[0].lower() if context.goal == 'cpu' else work[0]}{work[1:]}{warned}"
-    return f"{work} works here{warned}"
+        alone = "" if context.judges_environment else "; no Python environment was judged"
+        return f"{work}: could not determine whether it works here{judged}{alone}."
+    warned = ", with warnings" if any(finding.severity == WARNING for finding in findings) else ""
+    if labels:
+        return f"{work} will work here{judged}{warned}, once installed."
+    is_missing = any(finding.id == "framework-missing" for finding in findings)
+    if is_missing or not context.judges_environment:
+        lacking = "no framework is installed" if context.judges_environment else "no Python environment was judged"
+        work = work.replace("Deep", "deep")
+        return f"This machine is ready for {work}{warned}; {lacking}."
+    return f"{work} works here{warned}."
+
+
+def _judged(context: Context) -> Judged:
+    facts = context.facts.python
+    prefix = (get_value(facts.prefix) or "") if context.judges_environment else None
+    return Judged(environment=prefix, chosen_by=facts.chosen_by)
 
 
 _ASKED = (

@@ -61,6 +61,9 @@ def framework_missing(context: Context) -> Iterator[Finding]:
     """Report that no framework is installed: an error only where a GPU is expected."""
     if context.target.requirements:
         return
+    if not context.judges_environment:
+        yield _nothing_to_judge(context)
+        return
     context.need(context.facts.python.frameworks, "python.frameworks")
     if judged_frameworks(context):
         return
@@ -77,6 +80,21 @@ def framework_missing(context: Context) -> Iterator[Finding]:
         ERROR if expected else NOTE,
         f"None of {', '.join(names)} is installed in the inspected Python environment.",
         (context.seen("python.frameworks"), context.seen("python.executable")),
+        problem=Problem(("none-installed",)),
+    )
+
+
+def _nothing_to_judge(context: Context) -> Finding:
+    message = (
+        "No Python environment is active or belongs to this folder, so only the machine was judged. "
+        "Activate one, or name one with --env."
+    )
+    return Finding(
+        "framework-missing",
+        COMPATIBLE,
+        NOTE,
+        message,
+        (context.seen("python.executable"),),
         problem=Problem(("none-installed",)),
     )
 

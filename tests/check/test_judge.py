@@ -9,7 +9,7 @@ import pytest
 
 from envcheck.check.config import Config, Ignored
 from envcheck.check.judge import apply_ignores, expired_ignores, judge_project
-from envcheck.model import Finding, Report, Unknown
+from envcheck.model import NO_ENVIRONMENT, Finding, Report, Unknown
 from envcheck.rules import Context, Target
 from tests.hosts.test_hosts import snapshot_of
 from tests.rules.factory_machine import matrix
@@ -47,6 +47,15 @@ def test_a_required_framework_that_is_not_installed_fails_with_its_command() -> 
     assert found.evidence[0].source.where == "pyproject.toml"
     assert found.fix is not None
     assert argv(found.fix.actions[-1])[-1].startswith("torch==")
+
+
+def test_without_an_environment_a_requirement_on_packages_is_undetermined() -> None:
+    report = judged(Config(("torch>=2.5",)), machine=NEWEST, chosen_by=NO_ENVIRONMENT)
+    assert report.verdict == "undetermined"
+    assert report.headline.endswith("no Python environment was judged.")
+    assert report.findings[0].id == "probe-failed"
+    assert "name it with --env" in report.findings[0].message
+    assert judged(Config(min_driver="525.60"), machine=NEWEST, chosen_by=NO_ENVIRONMENT).verdict == "compatible"
 
 
 @pytest.mark.parametrize("text", ["torch>=2.4,<2.2", "torch>=999"])
@@ -161,7 +170,7 @@ def test_where_no_requirement_applies_only_the_floors_count() -> None:
     config = Config(("tensorflow; sys_platform == 'win32'",), "gpu")
     report = judged(config, machine=NEWEST)
     assert report.verdict == "compatible"
-    assert report.headline == "This machine is ready for GPU deep learning."
+    assert report.headline == "This machine is ready for GPU deep learning; no framework is installed."
     assert [item.message for item in report.findings if item.id == "framework-missing"] == [
         "No project requirement applies to this system, and no framework is installed."
     ]

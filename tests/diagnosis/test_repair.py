@@ -16,7 +16,7 @@ from envcheck.actions import (
 )
 from envcheck.diagnosis import with_steps
 from envcheck.diagnosis.repair import _RUN_FINDINGS
-from envcheck.model import Finding, Remedy, Report, replace
+from envcheck.model import Alternative, Finding, Remedy, Report, replace
 from envcheck.render.text import finding_lines
 from envcheck.rules import RULES
 from envcheck.rules.catalogue import catalogue
@@ -127,12 +127,17 @@ def test_every_cause_with_a_fix_names_its_steps_on_every_recorded_machine() -> N
 
 
 @pytest.mark.parametrize("installer", ["pip", "conda"])
-def test_a_remedy_says_that_the_folder_it_makes_is_there(installer: str) -> None:
-    create = CreateEnvironment(".venv", installer, "3.12")
-    fix = Remedy("Install it.", (create, InstallPackages(("jax",), ".venv/bin/python")))
+def test_no_step_makes_an_environment_over_one_that_is_there(installer: str) -> None:
+    create, beside = CreateEnvironment(".venv", installer, "3.12"), CreateEnvironment(".venv-3.12", installer, "3.12")
+    packages = InstallPackages(("jax",), ".venv/bin/python")
+    other = Alternative("Or so.", (beside, packages))
+    fix = Remedy("Install it.", (create, packages), (other,))
     found = replace(report(finding("numpy-abi")), findings=(replace(finding("numpy-abi"), fix=fix),))
-    (told,) = with_steps(found, exists=".venv".__eq__).findings
-    assert told.fix is not None
-    assert told.fix.summary == "Install it. .venv already exists: use another folder."
-    assert told.fix.actions[0] == replace(create, existed=True)
+    told = with_steps(found, exists={".venv", ".venv-2"}.__contains__)
+    assert told.findings[0].fix == Remedy(
+        "Install it. .venv already exists and stays as it is: the new environment is .venv-3.",
+        (replace(create, folder=".venv-3"), replace(packages, python=".venv-3/bin/python")),
+        (Alternative("Or so.", (beside, replace(packages, python=".venv-3/bin/python"))),),
+    )
+    assert not any(".venv/bin/python" in argv(step) or ".venv" in argv(step) for step in told.steps)
     assert with_steps(found, exists=".other".__eq__).findings[0].fix == fix

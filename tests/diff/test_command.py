@@ -44,7 +44,10 @@ def document(capsys: pytest.CaptureFixture[str]) -> Any:
 def test_text(files: Any, tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
     assert run(files("docker-with-gpu", "no-driver")) == 1
     lines = capsys.readouterr().out.splitlines()
-    assert lines[0] == f"A  {tmp_path}/a.json: COMPATIBLE  This machine is ready for GPU deep learning."
+    assert (
+        lines[0]
+        == f"A  {tmp_path}/a.json: COMPATIBLE  This machine is ready for GPU deep learning; no framework is installed."
+    )
     assert lines[1].startswith(f"B  {tmp_path}/b.json: INCOMPATIBLE  ")
     assert lines[4:7] == [
         "Most likely cause first:",
