@@ -3,7 +3,9 @@
 from __future__ import annotations
 
 import re
-from collections.abc import Iterable, Mapping
+from collections.abc import Callable, Iterable, Mapping
+from itertools import count
+from typing import Any, TypeVar, cast
 
 from envcheck.actions.machine import WriteFile, program_path
 from envcheck.host.data_files import read_data
@@ -21,8 +23,11 @@ from envcheck.model import (
     Action,
     Trace,
     dataclass,
+    list_fields,
     replace,
 )
+
+T = TypeVar("T")
 
 KEPT_BY_INSTALL = "pip keeps no record of what it replaces: `envcheck install` keeps the environment as it was"
 _CLAUSE = r"(?:===|==|>=|<=|!=|~=|<|>)[A-Za-z0-9][A-Za-z0-9.*+!-]*"
@@ -65,6 +70,26 @@ def folder_removal(folder: str, *, windows: bool) -> tuple[str, ...]:
     if windows:
         return ("cmd", "/c", "rmdir", "/s", "/q", folder.replace("/", "\\"))
     return ("rm", "-rf", "--", folder)
+
+
+def find_free_folder(folder: str, exists: Callable[[str], bool]) -> str:
+    """Return the first of FOLDER-2, FOLDER-3 ... that is not there."""
+    return next(name for name in (f"{folder}-{number}" for number in count(2)) if not exists(name))
+
+
+def move_environment(value: T, folder: str, free: str) -> T:
+    """Let a record and all that it holds work on another folder: every value that is it, or a path below it."""
+    return cast("T", _moved(value, folder, free))
+
+
+def _moved(value: Any, folder: str, free: str) -> Any:
+    if isinstance(value, tuple):
+        return tuple(_moved(item, folder, free) for item in value)
+    if isinstance(value, str):
+        is_path = value == folder or value.startswith((f"{folder}/", f"{folder}\\"))
+        return free + value[len(folder) :] if is_path else value
+    names = list_fields(value)
+    return replace(value, **{name: _moved(getattr(value, name), folder, free) for name in names}) if names else value
 
 
 @dataclass(frozen=True)

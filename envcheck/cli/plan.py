@@ -14,7 +14,7 @@ from envcheck.cli.common import OF_VERDICT, UserError
 from envcheck.model import COMPATIBLE, INCOMPATIBLE, UNDETERMINED, Facts, Known, Plan, replace
 from envcheck.plan.build import build_plan, goal_of
 from envcheck.plan.requests import PlanOptions, check_description, check_folder, read_requests
-from envcheck.plan.steps import mark_existing
+from envcheck.plan.steps import mark_existing, use_free_folders
 from envcheck.render.plan import FORMATS, fitted, render_plan, render_plan_text
 from envcheck.rules.described_machine import PLATFORMS, Description, RequestError, in_an_image, planned_facts
 
@@ -70,7 +70,8 @@ def plan(
     shells = shells_of(os.environ if here else {})
     wish = PlanOptions(expect, installer or "", folder, form == "dockerfile", said, repeated, shells=shells)
     made = build(requirements, wish, snapshot_file, matrix_file)
-    made = mark_existing(made, _exists) if here else made
+    if here:
+        made = mark_existing(made, _exists) if folder else use_free_folders(made, _exists)
     made, unverified = _verify(made) if verify and made.releases else (made, "")
     verdict = unverified or verdict_on(made)
     if unverified and form not in ("text", "json"):

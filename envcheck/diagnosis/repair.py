@@ -3,11 +3,16 @@
 from __future__ import annotations
 
 from collections.abc import Callable
-from itertools import count
-from typing import Any
 
-from envcheck.actions import AskPerson, CreateEnvironment, InstallPackages, RunEnvcheck
-from envcheck.model import INCOMPATIBLE, NOTE, SYSTEM, USER, Action, Finding, Report, Step, Trace, list_fields, replace
+from envcheck.actions import (
+    AskPerson,
+    CreateEnvironment,
+    InstallPackages,
+    RunEnvcheck,
+    find_free_folder,
+    move_environment,
+)
+from envcheck.model import INCOMPATIBLE, NOTE, SYSTEM, USER, Action, Finding, Report, Step, Trace, replace
 from envcheck.rules.catalogue import catalogue
 
 _MACHINE_LAYERS = ("hardware", "driver")  # layers of the catalogue
@@ -91,24 +96,8 @@ def _take_free_folders(finding: Finding, exists: Callable[[str], bool]) -> Findi
     if fix is None or not taken:
         return finding
     for folder in taken:
-        free = next(name for name in (f"{folder}-{number}" for number in count(2)) if not exists(name))
-        ways = tuple(replace(way, actions=_moved(way.actions, folder, free)) for way in fix.alternatives)
+        free = find_free_folder(folder, exists)
         summary = f"{fix.summary} {folder} already exists and stays as it is: the new environment is {free}."
-        fix = replace(fix, summary=summary, actions=_moved(fix.actions, folder, free), alternatives=ways)
+        fix = replace(move_environment(fix, folder, free), summary=summary)
     changed: Finding = replace(finding, fix=fix)
     return changed
-
-
-def _moved(actions: tuple[Action, ...], folder: str, free: str) -> tuple[Action, ...]:
-    """Let actions work on another folder, in each of their values that is that folder or a path below it."""
-    return tuple(
-        replace(action, **{name: _moved_value(getattr(action, name), folder, free) for name in list_fields(action)})
-        for action in actions
-    )
-
-
-def _moved_value(value: Any, folder: str, free: str) -> Any:
-    if isinstance(value, tuple):
-        return tuple(_moved_value(item, folder, free) for item in value)
-    is_path = isinstance(value, str) and (value == folder or value.startswith((f"{folder}/", f"{folder}\\")))
-    return free + value[len(folder) :] if is_path else value

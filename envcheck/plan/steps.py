@@ -18,6 +18,8 @@ from envcheck.actions import (
     activation_hooks,
     conda_hooks,
     environment_python,
+    find_free_folder,
+    move_environment,
     quoted,
     write_launcher,
 )
@@ -180,6 +182,18 @@ def mark_existing(plan: Plan, exists: Callable[[str], bool]) -> Plan:
     return result
 
 
+def use_free_folders(plan: Plan, exists: Callable[[str], bool]) -> Plan:
+    """Let a plan make its new environments in free folders where those that nobody named are there."""
+    for environment in plan.environments:
+        if exists(environment.folder):
+            free = find_free_folder(environment.folder, exists)
+            command = _update_command(plan, environment)
+            note = f"{environment.folder} exists and stays as it is: these steps make {free}. {command}"
+            moved = move_environment(plan, environment.folder, free)
+            plan = replace(moved, notes=(*plan.notes, note))
+    return plan
+
+
 def _mark_existing(step: Step) -> Step:
     is_new = isinstance(step.action, CreateEnvironment)
     result: Step = replace(step, action=replace(step.action, existed=True)) if is_new else step
@@ -188,13 +202,15 @@ def _mark_existing(step: Step) -> Step:
 
 def _existing_note(plan: Plan, environment: Environment) -> str:
     replaces = " in its place" if environment.installer == CONDA else ""
+    command = _update_command(plan, environment)
+    return f"{environment.folder} exists, and these steps create a new environment{replaces}. {command}"
+
+
+def _update_command(plan: Plan, environment: Environment) -> str:
     requirements = [item.requirement for item in plan.releases if item.environment == environment.folder]
     texts = plan.requirements if len(plan.environments) == 1 else requirements
     command = quoted(("envcheck", "install", *texts, "--env", environment.folder), plan.system)
-    return (
-        f"{environment.folder} exists, and these steps create a new environment{replaces}. `{command}` updates the "
-        "existing one, and asks before it changes anything."
-    )
+    return f"`{command}` updates the existing one, and asks before it changes anything."
 
 
 # The machine itself: printed, and run only when asked for.

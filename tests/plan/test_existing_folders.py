@@ -8,7 +8,7 @@ import pytest
 
 from envcheck.cli import common as inspect
 from envcheck.cli.group import run
-from envcheck.plan.steps import mark_existing
+from envcheck.plan.steps import mark_existing, use_free_folders
 from tests.hosts.test_hosts import snapshot_of
 from tests.plan.machines import A100, machine, planned
 from tests.typed import lasting, undo
@@ -36,6 +36,19 @@ def test_of_two_environments_the_note_names_the_one_that_is_there() -> None:
     assert [step.environment for step in kept.steps if undo(step)[:2] == ("rm", "-rf")] == [plan.environments[0].folder]
 
 
+@pytest.mark.parametrize("installer", ["pip", "uv", "conda"])
+def test_a_folder_that_nobody_named_and_that_is_there_is_left_alone(installer: str) -> None:
+    plan = planned("tensorflow==2.12.*", on=machine("3.10", "535.104.05", "7.0"), installer=installer)
+    folder = plan.environments[0].folder
+    moved = use_free_folders(plan, {folder, f"{folder}-2"}.__contains__)
+    elsewhere = planned(
+        "tensorflow==2.12.*", on=machine("3.10", "535.104.05", "7.0"), installer=installer, folder=f"{folder}-3"
+    )
+    assert (moved.steps, moved.environments) == (elsewhere.steps, elsewhere.environments)
+    assert moved.notes[-1].startswith(f"{folder} exists and stays as it is: these steps make {folder}-3. ")
+    assert use_free_folders(plan, "y".__eq__) == plan
+
+
 def test_the_command_looks_where_the_environment_is_to_be(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
 ) -> None:
@@ -43,5 +56,7 @@ def test_the_command_looks_where_the_environment_is_to_be(
     monkeypatch.setattr(inspect, "live_snapshot", lambda *_, **__: snapshot_of("no-gpu-cpu-work"))
     for there in (False, True):
         run(["plan", "torch<2.14", "--expect", "cpu", "-v"])
-        assert ("note: .venv exists" in capsys.readouterr().out) == there
+        printed = capsys.readouterr().out
+        assert ("note: .venv exists" in printed) == there
+        assert (" -m venv .venv\n" in printed) != there
         (tmp_path / ".venv").mkdir(exist_ok=True)
