@@ -147,7 +147,9 @@ def _fit_step(step: Step, made: Environment, here: Surroundings) -> tuple[Step, 
     if not isinstance(action, CreateEnvironment):
         return (step,)
     if not here.exists:
-        return (replace(step, action=replace(action, starter=here.python)) if here.python else step,)
+        # A plan writes the home folder as ~, which only a shell expands.
+        starter = here.python or tuple(map(os.path.expanduser, action.starter))
+        return (replace(step, action=replace(action, starter=starter)),)
     if made.installer != CONDA:
         return ()
     return (replace(step, action=action.into_existing("Bring conda's packages into the environment.")),)
