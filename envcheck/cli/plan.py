@@ -11,7 +11,8 @@ import click
 from envcheck.actions import shells_of
 from envcheck.cli import common
 from envcheck.cli.common import OF_VERDICT, UserError
-from envcheck.model import COMPATIBLE, INCOMPATIBLE, UNDETERMINED, Facts, Known, Plan, replace
+from envcheck.host.prerequisites import find_python
+from envcheck.model import COMPATIBLE, INCOMPATIBLE, PIP, UNDETERMINED, Facts, Known, Plan, replace
 from envcheck.plan.build import build_plan, goal_of
 from envcheck.plan.requests import PlanOptions, check_description, check_folder, read_requests
 from envcheck.plan.steps import mark_existing, use_free_folders
@@ -68,16 +69,29 @@ def plan(
     repeated = tuple(word for name, value in given.items() if value for word in (name, value))
     here = not platform and not snapshot_file and form != "dockerfile"
     shells = shells_of(os.environ if here else {})
-    wish = PlanOptions(expect, installer or "", folder, form == "dockerfile", said, repeated, shells=shells)
+    found = find_python(python, os.environ) if here and python and installer != "conda" else ""
+    wish = PlanOptions(
+        expect, installer or "", folder, form == "dockerfile", said, repeated, interpreter=found, shells=shells
+    )
     made = build(requirements, wish, snapshot_file, matrix_file)
     if here:
         made = mark_existing(made, _exists) if folder else use_free_folders(made, _exists)
+        made = _note_installer(made, installer)
     made, unverified = _verify(made) if verify and made.releases else (made, "")
     verdict = unverified or verdict_on(made)
     if unverified and form not in ("text", "json"):
         click.echo(made.verified, err=True)
     show(made, verdict, form, verbose=verbose)
     return OF_VERDICT[verdict]
+
+
+def _note_installer(plan: Plan, installer: str | None) -> Plan:
+    """Say that `envcheck install` takes the same steps, by uv where it is there."""
+    if not plan.releases or installer or any(made.installer != PIP for made in plan.environments):
+        return plan
+    note = "These commands use pip. `envcheck install` takes the same steps, with uv where it finds it."
+    result: Plan = replace(plan, notes=(*plan.notes, note))
+    return result
 
 
 def _exists(folder: str) -> bool:

@@ -111,6 +111,7 @@ class Framework:
     has_companions: bool = False  # the matrix says which releases of companions go with each of its own
     paired_minors: Tuple[str, ...] = ()  # packages that are released for one minor of it each
     accelerators: Mapping[str, str] = {}  # patterns of distributions that compute on other GPUs -> rocm, metal
+    apple_backend: str = ""  # its own way to the GPU of an Apple machine, by name: MPS
     apple_plugin: str = ""  # the distribution that gives it the GPU of an Apple machine
 
     # -- installed copies: the files that load CUDA libraries, below the package's folder --
@@ -124,6 +125,7 @@ class Framework:
 
     # -- plans --
     gpu_listing: str = ""  # one line of Python: import it as t and bind d to the GPUs that it sees
+    computation: str = ""  # Python that computes a product of matrices with t, on the GPU where there is one
     takes_system_cuda: bool = False  # a CUDA build that brings no CUDA wheels uses those of the system
     conda_releases: str = "minor"  # what conda builds stand for: every "version", or the newest of a "minor"
 

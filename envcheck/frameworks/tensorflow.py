@@ -32,6 +32,7 @@ class TensorFlow(Framework):
         "import tensorflow as t; from tensorflow.python.client import device_lib as l; "
         "d = [x.name for x in l.list_local_devices() if x.device_type == 'GPU']"
     )
+    computation = "print(t.matmul(t.ones((64, 64)), t.ones((64, 64)))[0, 0])"
     takes_system_cuda = True
     wheel_texts = r"tensorflow[^/]*/(?:[^/]+/)*platform/build_info\.py"
     cited_texts = r"build_info\.py"

@@ -52,6 +52,7 @@ from envcheck.rules.described_machine import (
     with_libc,
     with_python,
 )
+from envcheck.rules.gpu_architecture import is_reported_to_fail
 from envcheck.rules.gpu_releases import driver_floor, driver_runs, full_driver, newest_branch
 from envcheck.rules.requirements import wheel_glibc
 
@@ -275,6 +276,7 @@ _NATIVE = (
     "has builds for this release."
 )
 
+_WITH_BACKEND = "{name} computes on the GPU of this Mac through {backend}; the check below imports it on the CPU."
 _WITH_APPLE_PLUGIN = (
     "This plan computes on the CPU. {plugin}, the plugin for Apple GPUs, supports {name} up to {newest}. "
     "`envcheck plan {name} {plugin}` plans both."
@@ -345,7 +347,12 @@ def plan_of(judge: Judge, choices: list[Choice], clashes: list[Clash], options: 
         steps += machine_steps(missing, context, consequences=True)
         frameworks = tuple(choice.request.framework for choice in group)
         steps += environment_steps(
-            environment, frameworks, context.goal, _base_python(context, options), options.shells
+            environment,
+            frameworks,
+            context.goal,
+            _base_python(context, options),
+            shells=options.shells,
+            doubted=tuple(item.framework for item in releases if any(map(is_reported_to_fail, item.warnings))),
         )
     if options.in_container and context.goal == "gpu":
         steps = [*container_toolkit_steps(context), *steps]
@@ -390,6 +397,9 @@ def _notes(context: Context, environment: Environment, releases: list[PlannedRel
     native = [_NATIVE] if environment.packages and not environment.sets else []
     plugins = list_apple_plugins(context, releases)
     native += [f"{row.distribution} {row.version}: {row.note}" for row in plugins if row.note]
+    if environment.platform == "macosx_arm64":
+        backends = {item.framework: framework(item.framework).apple_backend for item in releases}
+        native += [_WITH_BACKEND.format(name=name, backend=text) for name, text in backends.items() if text]
     for name in [] if plugins else dict.fromkeys(item.framework for item in releases):
         newest, plugin = newest_with_apple_plugin(context, name), framework(name).apple_plugin
         native += [_WITH_APPLE_PLUGIN.format(name=name, newest=newest, plugin=plugin)] if newest else []
@@ -406,7 +416,7 @@ def _base_python(context: Context, options: PlanOptions) -> str:
     is_current = (
         isinstance(context.facts.python.executable, Known) and not description.python and not description.platform
     )
-    return context.python_program if is_current else ""
+    return context.python_program if is_current else options.interpreter
 
 
 def _folder_for(folder: str, framework: str) -> str:

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import re
 from collections.abc import Iterable, Iterator, Sequence
 from functools import lru_cache
 
@@ -14,10 +13,6 @@ from envcheck.matrix.query import Matrix
 from envcheck.matrix.specifiers import clauses, within
 from envcheck.model import (
     CONDA,
-    ERROR,
-    INCOMPATIBLE,
-    CudnnRelease,
-    Evidence,
     Finding,
     FrameworkRelease,
     Known,
@@ -32,9 +27,9 @@ from envcheck.model import (
 from envcheck.plan.data import CudaWheelSet, SourceOnly, plan_data
 from envcheck.plan.requests import Request
 from envcheck.rules.builds import has_extra_wheels, has_extras, plugin_of, resolve_extras
-from envcheck.rules.context import Context, UndecidedError
+from envcheck.rules.context import Context
+from envcheck.rules.cudnn import REQUESTED, list_cudnn_caps
 from envcheck.rules.gpu_releases import name_of
-from envcheck.rules.gpus import judged_gpus
 from envcheck.rules.requirements import companion_row
 
 
@@ -271,8 +266,6 @@ def _lowest_cudnn(lines: Sequence[str], lowest: str) -> str:
 
 
 _APPLE = "macosx_arm64"
-_MINORS = 100  # more than any major of cuDNN has had
-_CUDNN = re.compile(r"(nvidia-cudnn-cu(\d+))([<>=!~].*)?")
 
 
 def constraints(context: Context, candidate: Candidate, source: CudaSource) -> tuple[str, ...]:
@@ -306,6 +299,8 @@ def python_minor(context: Context) -> str:
 
 def is_resolved(context: Context, candidate: Candidate, finding: Finding) -> bool:
     """Tell whether the constraints of a release, or what is built for it, take away what a finding warns of."""
+    if finding.problem is not None and REQUESTED in finding.problem.cases:
+        return True  # the constraints hold the bound
     problems = {problem.id for problem, _ in _bounding_problems(context, candidate)}
     problems |= {entry.answers for entry in _source_rows(context, candidate) if entry.answers}
     return any(item.fact.removeprefix("problems ") in problems for item in finding.evidence)
@@ -328,15 +323,11 @@ def _applies(context: Context, problem: KnownProblem) -> bool:
 
 def _cudnn_caps(context: Context, candidate: Candidate, source: CudaSource) -> dict[str, str]:
     """Bound the cuDNN wheel where the newest one that may be resolved no longer serves the GPUs."""
-    wheels = () if source.kind == NONE else candidate.cuda_row.cuda_wheels if source.kind == OWN else ()
-    caps: dict[str, str] = {}
-    for wheel in (*wheels, *source.requirements):
-        match = _CUDNN.fullmatch(wheel)
-        if match and "==" not in wheel:
-            cap = cudnn_cap(context, match[2], match[3] or "")
-            if cap:
-                bounds = f"{match[3]},{cap}" if wheel in source.requirements else cap
-                caps[match[1]] = f"{match[1]}{bounds}"
+    wheels = candidate.cuda_row.cuda_wheels if source.kind == OWN else ()
+    caps = {name: f"{name}{cap}" for name, cap in list_cudnn_caps(context, wheels)}
+    for name, cap in list_cudnn_caps(context, source.requirements):
+        bounds = next(item for item in source.requirements if name_of(item) == name)
+        caps[name] = f"{bounds},{cap}"
     return {**_problem_caps(context, candidate, source, caps), **caps}
 
 
@@ -351,31 +342,6 @@ def _problem_caps(context: Context, candidate: Candidate, source: CudaSource, ca
             if name_of(item).startswith("nvidia-") and name_of(item) not in caps and _applies(context, problem):
                 bounds[name_of(item)] = item
     return bounds
-
-
-def cudnn_cap(context: Context, cuda_major: str, specifier: str) -> str:
-    """Return "<9.11" where a GPU was dropped by cuDNN 9.11 and the specifier would admit it; "" where none was."""
-    try:
-        capabilities = [Version(item.capability) for item in judged_gpus(context)]
-    except UndecidedError:
-        return ""  # which GPUs there are could not be told: the judgement says so
-    leaves_some = False  # the first line that is asked for may serve none of them any more: no bound helps
-    for row in _cudnn_lines(context, cuda_major, specifier):
-        lowest, is_admitted = row.compute_capability_min, within(f"{row.version}.9999", specifier)
-        if lowest and is_admitted and any(capability < Version(lowest) for capability in capabilities):
-            return f"<{row.version}" if leaves_some or not specifier else ""
-        leaves_some = leaves_some or is_admitted
-    return ""
-
-
-def _cudnn_lines(context: Context, cuda_major: str, specifier: str) -> Iterator[CudnnRelease]:
-    """Yield the lines of the cuDNN major a specifier begins with, as built for a CUDA major, oldest first."""
-    pattern_match = re.match(r">=(\d+)", specifier)
-    minors = range(_MINORS) if pattern_match else ()
-    rows = (
-        context.matrix.cudnn(f"{pattern_match[1] if pattern_match else ''}.{minor}", cuda_major) for minor in minors
-    )
-    yield from (row for row in rows if row)
 
 
 def list_apple_plugins(context: Context, releases: Iterable[PlannedRelease]) -> list[FrameworkRelease]:
@@ -396,32 +362,6 @@ def _apple_plugins(context: Context, release: FrameworkRelease | PlannedRelease)
     plugin = framework(release.framework).apple_plugin if context.platform == _APPLE else ""
     rows = context.matrix.companions_of(release.version, context.platform) if plugin else ()
     return [row for row in rows if row.distribution == plugin and python_minor(context) in row.pythons][:1]
-
-
-def find_old_libc(context: Context, candidate: Candidate, source: CudaSource) -> Iterator[Finding]:
-    """Yield what keeps a release's CUDA wheels off this machine's C library: no wheel of theirs is for it."""
-    libc = context.facts.host.libc_version
-    version = re.match(r"\d+\.\d+", libc.value) if isinstance(libc, Known) and context.os == "linux" else None
-    if source.kind != OWN or candidate.row.local or version is None:
-        return
-    data = plan_data().wheel_glibc
-    for row in data.rows:
-        wheel = next((item for item in candidate.cuda_row.cuda_wheels if item.startswith(row.wheel)), "")
-        lowest = re.search(r"[>=]=(\d+(?:\.\d+)*)", wheel)
-        if lowest and Version(lowest[1]) >= Version(row.first) and Version(version[0]) < Version(row.glibc):
-            label = f"{wheel}: glibc {row.glibc}"
-            yield Finding(
-                "glibc-too-old",
-                INCOMPATIBLE,
-                ERROR,
-                f"{candidate.requirement} asks for {wheel}, whose wheels need glibc {row.glibc} or newer; this "
-                f"system has glibc {version[0]}.",
-                (
-                    context.seen("host.libc_version"),
-                    Evidence("CUDA wheels", label, citation=data.citation),
-                ),
-            )
-            return
 
 
 def match_companions(context: Context, release: FrameworkRelease, texts: Iterable[str]) -> tuple[str, ...] | None:

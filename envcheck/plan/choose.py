@@ -34,7 +34,6 @@ from envcheck.plan.candidates import (
     candidates,
     constraints,
     cuda_sources,
-    find_old_libc,
 )
 from envcheck.plan.data import plan_data
 from envcheck.plan.requests import Request
@@ -47,6 +46,7 @@ from envcheck.rules.judgement import ReleaseJudge
 
 _CUDA_NOT_FOUND = "cuda-wheel-not-found"  # what loader paths set by the environment's activation resolve
 _OF_SOME_GPUS = ("gpu-arch-too-old", "gpu-arch-too-new")
+_UNREAD = 2  # releases of which nothing states the code: the newest and the one before it
 _PLAN_SOURCE = Source("override", "what the plan installs")
 
 
@@ -70,6 +70,11 @@ class CandidateJudgement:
     def unserved_gpus(self) -> tuple[Finding, ...]:
         """List the warnings about GPUs that it serves badly or not at all beside one that it serves."""
         return tuple(item for item in self.warnings if item.id in _OF_SOME_GPUS and item.verdict == INCOMPATIBLE)
+
+    @property
+    def is_unread(self) -> bool:
+        """Tell whether nothing states which GPUs it has code for."""
+        return any(item.id == "release-unknown" for item in self.warnings)
 
     @property
     def reason(self) -> Finding:
@@ -106,7 +111,7 @@ class Judge:
 
     def _judge(self, candidate: Candidate, source: CudaSource) -> CandidateJudgement:
         judgement = self._releases.judge(candidate.targets, _with_libraries(self.context.facts, source))
-        errors = (*judgement.errors, *find_old_libc(self.context, candidate, source))
+        errors = judgement.errors
         return CandidateJudgement(
             candidate,
             source,
@@ -166,22 +171,34 @@ def choose(
 ) -> Choice:
     """Go down the releases of a request until one is compatible; `exclude` and `admits` leave some out unjudged.
 
-    Of a release's builds, one that leaves no GPU out goes before a better one that does. Where none is compatible, a
-    release whose fault a step of the plan mends does, then one of which something could not be told.
+    Of a release's builds, one that leaves no GPU out goes before a better one that does, and one that is known to have
+    code for the GPUs before one of which nothing states it, that of the release before included. Where none is
+    compatible, a release whose fault a step of the plan mends does, then one of which something could not be told.
     """
     rejected: list[CandidateJudgement] = []
     partly: CandidateJudgement | None = None
+    unread: list[CandidateJudgement] = []
     for judgement in judgements(
         judge, request, installer, lambda item: item.requirement not in exclude and admits(item)
     ):
         if partly and judgement.candidate.row.version != partly.candidate.row.version:
             break
+        if unread and len({item.candidate.row.version for item in (*unread, judgement)}) > _UNREAD:
+            break
         if judgement.is_compatible and not judgement.resolved:
-            if not judgement.unserved_gpus:
+            if judgement.is_unread and not judgement.unserved_gpus:
+                unread.append(judgement)
+            elif not judgement.unserved_gpus:
                 return _make_choice(request, judgement, rejected)
-            partly = partly or judgement
+            else:
+                partly = partly or judgement
         rejected.append(judgement)
-    for is_acceptable in (lambda item: item is partly, lambda item: item.is_compatible, lambda item: not item.errors):
+    for is_acceptable in (
+        lambda item: item in unread[:1],
+        lambda item: item is partly,
+        lambda item: item.is_compatible,
+        lambda item: not item.errors,
+    ):
         best = next((item for item in rejected if is_acceptable(item)), None)
         if best is not None:
             return _make_choice(request, best, rejected[: rejected.index(best)])
@@ -230,9 +247,9 @@ def _reject_companions(request: Request) -> tuple[Rejected, ...]:
 
 
 def _rejection(judgement: CandidateJudgement) -> Rejected:
-    finding = (
-        judgement.reason if judgement.errors or judgement.doubts else (*judgement.resolved, *judgement.unserved_gpus)[0]
-    )
+    unread = (item for item in judgement.warnings if item.id == "release-unknown")
+    reasons = (*judgement.errors, *judgement.doubts, *judgement.resolved, *judgement.unserved_gpus, *unread)
+    finding = reasons[0]
     return Rejected(judgement.candidate.requirement, finding.id, finding.message)
 
 

@@ -61,23 +61,6 @@ class ChannelNames:
 
 
 @dataclass(frozen=True)
-class WheelFloor:
-    """The glibc that a CUDA wheel needs from one release on."""
-
-    wheel: str
-    first: str
-    glibc: str
-
-
-@dataclass(frozen=True)
-class WheelFloors:
-    """The glibc that CUDA wheels need."""
-
-    rows: tuple[WheelFloor, ...]
-    citation: Citation
-
-
-@dataclass(frozen=True)
 class SharedRequirement:
     """What releases of a framework require beyond the columns of the matrix, and share with other frameworks."""
 
@@ -134,7 +117,6 @@ class PlanData:
     cuda_wheels: tuple[CudaWheelSet, ...]
     conda_libraries: CondaLibraries
     channel_names: ChannelNames
-    wheel_glibc: WheelFloors
     shared_requirements: SharedRequirements
     source_only: SourceOnlyTable
     images: ImageTable

@@ -164,6 +164,7 @@ class PlanOptions:
     description: Description = Description()  # what was stated by hand: commands that plan anew repeat it
     repeat_options: tuple[str, ...] = ()  # the other options given, for those commands: --snapshot machine.json
     keep: tuple[str, ...] = ()  # what the environment holds already and keeps: tensorflow==2.15.1
+    interpreter: str = ""  # of the Python that is named, where it was looked for on this machine
     shells: tuple[str, ...] = (SH,)  # whose activation of the environment is to set loader paths
 
 

@@ -60,16 +60,23 @@ def _is_windows(environment: Environment) -> bool:
 
 
 def environment_steps(
-    environment: Environment, frameworks: tuple[str, ...], goal: str, base: str = "", shells: tuple[str, ...] = (SH,)
+    environment: Environment,
+    frameworks: tuple[str, ...],
+    goal: str,
+    base: str = "",
+    *,
+    shells: tuple[str, ...] = (SH,),
+    doubted: tuple[str, ...] = (),
 ) -> tuple[Step, ...]:
     """Create an environment, install into it, let its activation set its loader paths, and import the frameworks.
 
-    `base` is the interpreter it is made with. Raises ValueError for a requirement or spec that no command may hold.
+    `base` is the interpreter it is made with; frameworks that are `doubted` must compute, too. Raises ValueError for a
+    requirement or spec that no command may hold.
     """
     steps = (_create(environment, base), *_upgrade_pip(environment), *_installs(environment))
     for step in steps:
         step.action.command()  # raises it here, before any format prints a part of the plan
-    return (*steps, *activation_steps(environment, shells), verification_step(environment, frameworks, goal))
+    return (*steps, *activation_steps(environment, shells), verification_step(environment, frameworks, goal, doubted))
 
 
 def _create(environment: Environment, base: str) -> Step:
@@ -150,24 +157,33 @@ def folder_words(environment: Environment) -> tuple[str, ...]:
     return tuple(f'"$prefix"/{folder}' for folder in environment.library_folders)
 
 
-def verification_step(environment: Environment, frameworks: tuple[str, ...], goal: str) -> Step:
-    """Import each framework in the activated environment and print its version, and for GPU work what GPUs it sees."""
-    code = "; ".join(_import_line(name, goal) for name in frameworks)
+def verification_step(
+    environment: Environment, frameworks: tuple[str, ...], goal: str, doubted: tuple[str, ...] = ()
+) -> Step:
+    """Import each framework in the activated environment and print its version, and for GPU work what GPUs it sees.
+
+    Those that are `doubted` must compute there, too.
+    """
+    code = "; ".join(_import_line(name, goal, computes=name in doubted) for name in frameworks)
     if not _is_windows(environment):
         code = code.replace("'", '"')  # each shell prints best what holds none of its own quotes
     # Windows finds conda's CUDA by the PATH that an activation sets.
     by_path = environment.installer == CONDA and _is_windows(environment) and goal == "gpu"
     verb = ("finds the GPU" if len(frameworks) == 1 else "find the GPU") if goal == "gpu" else "imports"
     verb = "import" if goal != "gpu" and len(frameworks) > 1 else verb
-    purpose = f"Check that {' and '.join(frameworks)} {verb}."
+    computing = " and ".join(name for name in frameworks if name in doubted and framework(name).computation)
+    purpose = f"Check that {' and '.join(frameworks)} {verb}" + (
+        f", and that {computing} computes." if computing else "."
+    )
     is_activated = bool(environment.library_folders) or by_path
     action = ImportFrameworks(code, environment.folder, environment.installer, is_activated, purpose=purpose)
     return Step("verify", action, environment=environment.folder)
 
 
-def _import_line(name: str, goal: str) -> str:
+def _import_line(name: str, goal: str, *, computes: bool) -> str:
     if goal == "gpu":
-        return f"{framework(name).gpu_listing}; print(t.__version__, d); assert d, 'no GPU seen'"
+        computation = f"; {framework(name).computation}" if computes and framework(name).computation else ""
+        return f"{framework(name).gpu_listing}; print(t.__version__, d); assert d, 'no GPU seen'{computation}"
     return f"import {name} as t; print(t.__version__)"
 
 

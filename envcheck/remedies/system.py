@@ -138,6 +138,14 @@ class CondaNvcc:
 
 
 @dataclass(frozen=True)
+class WingetPackages:
+    """The CUDA Toolkits that winget has."""
+
+    first_cuda: str
+    citation: Citation
+
+
+@dataclass(frozen=True)
 class TensorrtPackages:
     """Where TensorRT is published."""
 
@@ -160,6 +168,7 @@ class SystemPackages:
     pip: PipReleases
     python: PythonReleases
     conda_nvcc: CondaNvcc
+    winget: WingetPackages
     tensorrt: TensorrtPackages
 
 
@@ -328,6 +337,14 @@ def _find_check_command(family: str, what: str, values: dict[str, str]) -> tuple
         path = system_packages().compilers.path[family]
         return (path.format(**values).removeprefix("/usr/bin/"), "--version")
     return ()
+
+
+def install_windows_toolkit(version: str) -> tuple[Action, ...]:
+    """Install a CUDA Toolkit with winget; () where its manifests begin with a later one."""
+    if numbers(version) < numbers(system_packages().winget.first_cuda):
+        return ()
+    purpose = f"the CUDA Toolkit {version}"
+    return (InstallSystemPackages(WINGET, ("Nvidia.CUDA",), options=("--version", version), purpose=purpose),)
 
 
 # Compilers.

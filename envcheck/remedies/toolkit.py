@@ -7,7 +7,6 @@ from collections.abc import Iterable
 
 from envcheck.actions import (
     APT,
-    WINGET,
     Action,
     InstallCondaPackages,
     InstallPackages,
@@ -43,10 +42,12 @@ from envcheck.remedies.system import (
     install_anywhere,
     install_compiler,
     install_visual_studio,
+    install_windows_toolkit,
     set_host_compiler,
     system_packages,
 )
 from envcheck.rules.builds import Build, brings_cuda, built_with
+from envcheck.rules.cudnn import REQUESTED
 from envcheck.rules.gpu_releases import gpu_rows
 
 _ARCHIVE = "https://developer.nvidia.com/cuda-toolkit-archive"
@@ -88,10 +89,7 @@ def _describe_toolkit(problem: Problem, build: Build | None, version: str) -> st
 
 
 def _install_windows_toolkit(problem: Problem, build: Build | None, version: str) -> Remedy:
-    step = InstallSystemPackages(
-        WINGET, ("Nvidia.CUDA",), options=("--version", version), purpose=f"the CUDA Toolkit {version}"
-    )
-    return Remedy(_describe_toolkit(problem, build, version), (step,))
+    return Remedy(_describe_toolkit(problem, build, version), install_windows_toolkit(version))
 
 
 def _install_conda_libraries(situation: Situation, problem: Problem, build: Build | None) -> Remedy:
@@ -258,10 +256,8 @@ def install_nvcc(situation: Situation, build: Build, cuda: str, summary: str) ->
         return Remedy(summary, situation.install(wheel))
     version = complete_version(situation, cuda)
     if situation.os == "windows":
-        step = InstallSystemPackages(
-            WINGET, ("Nvidia.CUDA",), options=("--version", version), purpose=f"the CUDA Toolkit {version}"
-        )
-        return Remedy(summary, (step,))
+        steps = install_windows_toolkit(version)
+        return Remedy(summary if steps else f"{summary} NVIDIA's archive: {_ARCHIVE}.", steps)
     purpose = f"nvcc, ptxas and libdevice, {_REPOSITORY}"
     return Remedy(summary, *install_anywhere(situation, "cuda-nvcc", purpose, cuda=version.replace(".", "-")))
 
@@ -325,6 +321,8 @@ def use_newer_ptxas(situation: Situation, problem: Problem) -> Remedy | None:
 def install_matching_cudnn(situation: Situation, problem: Problem) -> Remedy | None:
     """Install the cuDNN that a build was made with, for its CUDA."""
     build = situation.build(problem.framework, problem.distribution) if problem.framework else None
+    if REQUESTED in problem.cases and build is not None:
+        return _bound_cudnn(situation, build, problem)
     if "dropped-gpu" in problem.cases and build is not None:
         return _install_older_cudnn(situation, build, problem.cudnn, problem.capability)
     version = problem.cudnn or (built_with(build) if build else None) or ""
@@ -446,6 +444,17 @@ def _install_cudnn_with_apt(
     package = package_row.package.format(major=major, cuda=cuda_major[0] if cuda_major else package_row.usual_cuda)
     summary = "Debian and Ubuntu, from NVIDIA's repository; in a container, use an image with -cudnn in its name:"
     return [Alternative(summary, (InstallSystemPackages(APT, (package,), situation.sudo),))]
+
+
+def _bound_cudnn(situation: Situation, build: Build, problem: Problem) -> Remedy:
+    """Install a requested release with a cuDNN that still serves the GPUs."""
+    framework = situation.framework(build.framework)
+    main = framework.main if framework else build
+    extras = f"[{','.join(framework.extras)}]" if framework and framework.extras else ""
+    requirement = f"{main.distribution}{extras}=={main.version}"
+    return Remedy(
+        f"Install {requirement} with {problem.requirements[0]}.", situation.install(requirement, *problem.requirements)
+    )
 
 
 def _install_older_cudnn(situation: Situation, build: Build, version: str, capability: str) -> Remedy:

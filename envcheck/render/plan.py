@@ -23,6 +23,7 @@ from envcheck.actions import (
     shell_line,
     typed_words,
 )
+from envcheck.frameworks import framework
 from envcheck.model import (
     CONDA,
     SYSTEM,
@@ -42,6 +43,7 @@ from envcheck.model import (
 from envcheck.plan.data import Images, images_for
 from envcheck.render.documents import document_text, finding_document, schema_keys, step_document
 from envcheck.rules.catalogue import catalogue
+from envcheck.rules.gpu_architecture import is_reported_to_fail
 
 _SHOWN = 6  # rejected releases before the rest is counted; -v shows all
 
@@ -78,7 +80,7 @@ def render_plan_text(plan: Plan, *, verbose: bool = False, run_for_you: bool = F
     """
     lines = [*_heading(plan), *([""] if plan.releases or plan.blocked_by or plan.rejected else [])]
     for release in plan.releases:
-        lines += _release(release, verbose=verbose)
+        lines += _release(plan, release, verbose=verbose)
     lines += _clashes(plan, verbose=verbose)
     if plan.blocked_by or not plan.releases:
         return "\n".join([*lines, *_blocked(plan, verbose=verbose)]) + "\n"
@@ -135,7 +137,10 @@ def _heading(plan: Plan) -> list[str]:
     wanted = " and ".join(plan.requirements)
     if plan.blocked_by or not plan.releases:
         return [f"NO PLAN  {_none(plan, wanted)}"]
-    return [f"PLAN  {wanted} on the {plan.goal.upper()}: {', '.join(item.requirement for item in plan.releases)}"]
+    lines = [f"PLAN  {wanted} on the {plan.goal.upper()}: {', '.join(item.requirement for item in plan.releases)}"]
+    for item in (item for release in plan.releases for item in release.warnings if is_reported_to_fail(item)):
+        lines += [f"WARNING  {inert(item.message)}", *([f"  {inert(item.fix.summary)}"] if item.fix else [])]
+    return lines
 
 
 def _none(plan: Plan, wanted: str) -> str:
@@ -150,18 +155,26 @@ def _none(plan: Plan, wanted: str) -> str:
     return f"No release of {wanted} works here {where}."
 
 
-def _release(release: PlannedRelease, *, verbose: bool) -> list[str]:
+def _release(plan: Plan, release: PlannedRelease, *, verbose: bool) -> list[str]:
     built = f", CUDA {release.cuda}" if release.cuda else ""
     built += f", cuDNN {release.cudnn}" if release.cudnn else ""
-    lines = [f"{release.requirement}  ({release.build} build{built}) in {release.environment}"]
+    backend = _apple_backend(plan, release)
+    build = f"{backend} build" if backend else f"{release.build} build"
+    lines = [f"{release.requirement}  ({build}{built}) in {release.environment}"]
     lines += [f"  with: {', '.join(release.constraints)}"] if release.constraints else []
     lines += _rejected(release.rejected, "newer ones", verbose=verbose)
-    told = (*release.doubts, *release.warnings)
+    told = (*release.doubts, *(item for item in release.warnings if not is_reported_to_fail(item)))
     lines += [f"  {item.severity}: {item.id}: {inert(item.message)}" for item in told]
     if verbose:
         cited = dict.fromkeys(item.url_or_artifact for item in release.citations)
         lines += [f"  known: [{name}]" for name in cited]
     return lines
+
+
+def _apple_backend(plan: Plan, release: PlannedRelease) -> str:
+    """Name the framework's own way to the GPU of an Apple machine: MPS; "" elsewhere."""
+    is_apple = any(made.platform == "macosx_arm64" for made in plan.environments if made.folder == release.environment)
+    return framework(release.framework).apple_backend if is_apple else ""
 
 
 def _rejected(rejected: tuple[Rejected, ...], kind: str, *, verbose: bool) -> list[str]:
@@ -259,6 +272,7 @@ def render_dockerfile(plan: Plan, images: Images) -> str:
         "# syntax=docker/dockerfile:1",
         f"# {inert(' and '.join(plan.requirements))}",
         *_host(plan),
+        "# The base is named by its tag, which moves: pin it by digest where builds must repeat.",
         f"FROM {images.base}",
         *([f"COPY --from={images.uv} /uv /usr/local/bin/uv"] if images.uv else []),
     ]
@@ -311,7 +325,10 @@ def _activated(folder: str) -> list[str]:
 
 def _gate(plan: Plan, made: Environment, images: Images, folder: str) -> list[str]:
     checker, python = f"{_HOME}/.envcheck", "/opt/conda/bin/python" if made.installer == CONDA else "python"
-    lines = ["# ENVCHECK is what pip installs envcheck from: its name on your index, or the address of a wheel."]
+    lines = [
+        "# ENVCHECK is what pip installs envcheck from. No public index has envcheck-gpu: build with",
+        "# --build-arg ENVCHECK=... and the address of its wheel, or its name on your own index.",
+    ]
     if images.checker:
         lines.append(f"COPY --from={images.checker} /usr/local {_CHECKER_PYTHON}")
         python = f"{_CHECKER_PYTHON}/bin/python3"
@@ -325,6 +342,8 @@ def _gate(plan: Plan, made: Environment, images: Images, folder: str) -> list[st
         "COPY --chown=app pyproject.toml ./",
         *_machine(plan),
         _run((*(_activated(folder) if made.library_folders else ()), *check)),
+        "# Replace it by your program.",
+        f"CMD {json.dumps([f'{folder}/bin/python'])}",
     ]
 
 

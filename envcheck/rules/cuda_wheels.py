@@ -8,6 +8,7 @@ from collections.abc import Iterator, Mapping
 
 from envcheck.host.data_files import load_data
 from envcheck.matrix.package_index import index_url
+from envcheck.matrix.specifiers import can_be_met
 from envcheck.model import (
     COMPATIBLE,
     WARNING,
@@ -46,11 +47,29 @@ from envcheck.rules.toolkit import system_toolkits
 
 
 @dataclass(frozen=True)
+class WheelFloor:
+    """The glibc that a CUDA wheel needs from one release on."""
+
+    wheel: str
+    first: str
+    glibc: str
+
+
+@dataclass(frozen=True)
+class WheelFloors:
+    """The glibc that CUDA wheels need."""
+
+    rows: tuple[WheelFloor, ...]
+    citation: Citation
+
+
+@dataclass(frozen=True)
 class CudaWheels:
     """The content of data/cuda_wheels.json."""
 
     libraries: Mapping[str, str]  # libcublasLt -> nvidia-cublas
     one_folder_for_all_majors: tuple[str, ...]
+    wheel_glibc: WheelFloors
     citation: Citation
 
 
@@ -273,7 +292,47 @@ def cuda_wheel_conflict(context: Context) -> Iterator[Finding]:
         rivals = _rivals(context, stem)
         if len(rivals) > 1:
             yield _overwritten(context, stem, rivals)
+    yield from _requested_conflict(context)
     yield from pin_findings(context, "cuda-wheel-conflict")
+
+
+def _requested_conflict(context: Context) -> Iterator[Finding]:
+    """Find requested frameworks whose CUDA wheels cannot lie in one environment."""
+    pins = [(build, wheel) for framework in judged_frameworks(context) for build, wheel in _requested_wheels(framework)]
+    for number, (build, first) in enumerate(pins):
+        for other, second in pins[number + 1 :]:
+            if other.framework != build.framework and is_wheel_clash(first, second):
+                yield incompatible(
+                    f"{build.label} requires {first} and {other.label} {second}: one environment cannot hold both.",
+                    (
+                        Evidence(build.label, first, citation=build.citations[0]),
+                        Evidence(other.label, second, citation=other.citations[0]),
+                    ),
+                    problem=Problem(("apart",)),
+                )
+                return
+
+
+def _requested_wheels(framework: JudgedFramework) -> Iterator[tuple[Build, str]]:
+    """Pair each requested build with the CUDA wheels that it brings: by its extra where it has one."""
+    for build in framework.builds:
+        row = build.release
+        if build.installed or row is None or not (build.traits.brings_cuda or framework.extras):
+            continue
+        is_part = bool(build.traits.main) and not build.traits.is_plugin(build.distribution)
+        by_label = (f"{stem}-{build.local[:4]}" for stem in wheels_in_one_folder() if build.local.startswith("cu"))
+        wheels = by_label if build.local else row.cuda_wheels
+        yield from ((build, wheel) for wheel in wheels if not is_part and name_of(wheel).startswith("nvidia-"))
+
+
+def is_wheel_clash(first: str, second: str) -> bool:
+    """Tell whether two requirements on CUDA wheels ask for one folder in two CUDA majors, or for no common version."""
+    names = name_of(first), name_of(second)
+    if names[0] != names[1]:
+        stem = split_cuda_suffix(names[0])[0]
+        return stem in wheels_in_one_folder() and stem == split_cuda_suffix(names[1])[0]
+    bounds = (text[len(names[0]) :] for text in (first, second))
+    return not can_be_met(",".join(filter(None, bounds)))
 
 
 def _rivals(context: Context, stem: str) -> list[Distribution]:
@@ -320,3 +379,32 @@ def _owners(context: Context, rivals: list[Distribution]) -> tuple[Evidence, ...
     if shared is None or not isinstance(fact, Known):
         return ()
     return (Evidence("python.duplicate_owners", f"{shared}: {', '.join(all_owners[shared])}", fact.source),)
+
+
+@rule("glibc-too-old", goal="any")
+def cuda_wheels_need_glibc(context: Context) -> Iterator[Finding]:
+    """Find requested builds whose CUDA wheels exist for a newer C library only."""
+    libc = context.facts.host.libc_version
+    version = re.match(r"\d+\.\d+", libc.value) if isinstance(libc, Known) and context.os == "linux" else None
+    for framework in judged_frameworks(context) if version else ():
+        for build in framework.builds:
+            row = build.release
+            is_extra = row is not None and bool(row.gpu_extra)  # without its extra it brings none on the CPU
+            if row and version and not (build.installed or build.local or (is_extra and context.goal == "cpu")):
+                yield from _newer_glibc(context, build, row.cuda_wheels, version[0])
+
+
+def _newer_glibc(context: Context, build: Build, wheels: tuple[str, ...], glibc: str) -> Iterator[Finding]:
+    data = _data().wheel_glibc
+    for floor in data.rows:
+        wheel = next((item for item in wheels if name_of(item) == floor.wheel), "")
+        lowest = re.search(r"[>=]=(\d+(?:\.\d+)*)", wheel)
+        if lowest and numbers(lowest[1]) >= numbers(floor.first) and numbers(glibc) < numbers(floor.glibc):
+            message = (
+                f"{build.label} asks for {wheel}, whose wheels need glibc {floor.glibc} or newer; this system has "
+                f"glibc {glibc}."
+            )
+            evidence = Evidence("CUDA wheels", f"{wheel}: glibc {floor.glibc}", citation=data.citation)
+            problem = Problem(values=(("glibc_wanted", floor.glibc),))
+            yield incompatible(message, (context.seen("host.libc_version"), evidence), problem=problem)
+            return

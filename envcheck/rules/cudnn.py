@@ -2,12 +2,17 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator
+import re
+from collections.abc import Iterable, Iterator
 
+from packaging.version import Version
+
+from envcheck.matrix.specifiers import within
 from envcheck.model import (
     ERROR,
     WARNING,
     Absent,
+    CudnnRelease,
     Evidence,
     Fact,
     Finding,
@@ -23,8 +28,8 @@ from envcheck.model import (
     numbers,
     replace,
 )
-from envcheck.rules.builds import Build, brings_cuda, built_with, cuda_builds
-from envcheck.rules.context import Context, describe, incompatible, rule, source_of
+from envcheck.rules.builds import Build, brings_cuda, built_with, cuda_builds, judged_builds
+from envcheck.rules.context import Context, UndecidedError, describe, incompatible, rule, source_of
 from envcheck.rules.gpus import JudgedGpu, gpu_name, judged_gpus
 from envcheck.rules.toolkit import (
     cudnn_lookup,
@@ -342,3 +347,55 @@ def cudnn_header_of_another(context: Context) -> Iterator[Finding]:
         )
         advice = f"Install header and library of one cuDNN release in {copy.root}, and remove the other."
         yield incompatible(message, evidence, problem=Problem(advice=advice))
+
+
+REQUESTED = "requested"  # the case of a problem: what a requirement brings, not what is installed
+_CUDNN_WHEEL = re.compile(r"(nvidia-cudnn-cu(\d+))([<>=!~].*)?")
+_MINORS = 100  # more than any major of cuDNN has had
+
+
+@rule(DROPPED, severity=WARNING)
+def requested_cudnn(context: Context) -> Iterator[Finding]:
+    """Find requested builds whose requirement admits a cuDNN that no longer serves a GPU: pip takes the newest."""
+    for build in judged_builds(context):
+        row = build.release
+        for name, bound in list_cudnn_caps(context, row.cuda_wheels) if row and not build.installed else ():
+            first = bound.removeprefix("<")
+            line = context.matrix.cudnn(first, name.rpartition("-cu")[2])
+            lowest = numbers((line.compute_capability_min if line else None) or "")
+            dropped = (gpu_name(item.gpu) for item in judged_gpus(context) if numbers(item.capability) < lowest)
+            names = " and ".join(dict.fromkeys(dropped))
+            message = f"{build.label} admits cuDNN {first} and newer, which do not support {names}."
+            problem = Problem((REQUESTED,), build.framework, build.distribution, requirements=(f"{name}{bound}",))
+            evidence = row_evidence(f"cuDNN {first}", f"does not support {names}", line.citations if line else ())
+            yield incompatible(message, (context.seen("gpus", shown=names), evidence), problem=problem)
+            break
+
+
+def list_cudnn_caps(context: Context, wheels: Iterable[str]) -> tuple[tuple[str, str], ...]:
+    """Pair each cuDNN wheel of requirements with the bound that keeps a GPU served: ("nvidia-cudnn-cu12", "<9.11")."""
+    matches = (_CUDNN_WHEEL.fullmatch(wheel) for wheel in wheels if "==" not in wheel)
+    caps = ((match[1], cudnn_cap(context, match[2], match[3] or "")) for match in matches if match)
+    return tuple((name, cap) for name, cap in caps if cap)
+
+
+def cudnn_cap(context: Context, cuda_major: str, specifier: str) -> str:
+    """Return "<9.11" where a GPU was dropped by cuDNN 9.11 and the specifier would admit it; "" where none was."""
+    try:
+        capabilities = [Version(item.capability) for item in judged_gpus(context)]
+    except UndecidedError:
+        return ""  # which GPUs there are could not be told: the judgement says so
+    leaves_some = False  # the first line that is asked for may serve none of them any more: no bound helps
+    for row in _cudnn_lines(context, cuda_major, specifier):
+        lowest, is_admitted = row.compute_capability_min, within(f"{row.version}.9999", specifier)
+        if lowest and is_admitted and any(capability < Version(lowest) for capability in capabilities):
+            return f"<{row.version}" if leaves_some or not specifier else ""
+        leaves_some = leaves_some or is_admitted
+    return ""
+
+
+def _cudnn_lines(context: Context, cuda_major: str, specifier: str) -> Iterator[CudnnRelease]:
+    """Yield the lines of the cuDNN major a specifier begins with, as built for a CUDA major, oldest first."""
+    match = re.search(r">=(\d+)", specifier)
+    rows = (context.matrix.cudnn(f"{match[1]}.{minor}", cuda_major) for minor in range(_MINORS)) if match else ()
+    yield from (row for row in rows if row)

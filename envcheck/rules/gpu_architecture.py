@@ -22,7 +22,9 @@ from envcheck.model import (
     Unknown,
     at_least_minor,
     dataclass,
+    get_value,
     numbers,
+    replace,
 )
 from envcheck.rules.builds import JIT, NATIVE, NO_ROW, NONE, Build, build_targets, coverage, judged_builds, parse_target
 from envcheck.rules.context import Context, UndecidedError, incompatible, rule
@@ -78,6 +80,7 @@ def _cuda_of_its_ptx(build: Build) -> str:
 
 TOO_NEW = "gpu-arch-too-new"
 TOO_OLD = "gpu-arch-too-old"
+REPORTED = "reported-to-fail"  # the case of a problem: users report that a build fails on a GPU
 UNREAD = "unread"  # nothing states the build's targets; its toolkit supports the GPU
 
 
@@ -178,9 +181,13 @@ def _findings(context: Context, build: Build, gpus: tuple[JudgedGpu, ...], kind:
     item, verdict = failures[0]
     served = any(verdict.kind in (NATIVE, JIT, UNREAD) for _, verdict in verdicts)
     relation = "newer than" if kind == TOO_NEW else "no longer supported by"
+    targets = build_targets(build.framework, get_value(build.compute_capabilities) or ())
+    if kind == TOO_NEW and any((target.major, target.minor) > numbers(item.capability) for target in targets):
+        relation = "not served by"  # code for embedded parts and for cards never serves the other kind
     message = (
         f"{gpu_name(item.gpu)} has compute capability {item.capability}, which is {relation} {build.label}"
-        f"{_targets_in_words(build)}" + (f": {verdict.why}." if verdict.why else ".")
+        f"{_targets_in_words(build)}"
+        + (f": {verdict.why or _embedded(item)}." if verdict.why or _embedded(item) else ".")
     )
     yield incompatible(
         message,
@@ -189,6 +196,11 @@ def _findings(context: Context, build: Build, gpus: tuple[JudgedGpu, ...], kind:
         severity=WARNING if served else ERROR,
         problem=_problem(build, item),
     )
+
+
+def _embedded(item: JudgedGpu) -> str:
+    is_embedded = item.architecture is not None and item.architecture.tegra
+    return "machine code for cards does not run on embedded parts such as Jetson" if is_embedded else ""
 
 
 def _problem(build: Build, item: JudgedGpu) -> Problem:
@@ -228,10 +240,10 @@ def _slow_or_unread(context: Context, build: Build, gpus: tuple[JudgedGpu, ...])
             )
             yield incompatible(
                 message + "".join(f" {row.what}" for row in problem),
-                _evidence(context, build, item),
+                (*_evidence(context, build, item), *(_problem_evidence(row) for row in problem)),
                 finding_id=TOO_NEW,
                 severity=WARNING,
-                problem=_problem(build, item),
+                problem=_reported_problem(problem, build, item),
             )
             return
         if kind == UNREAD:
@@ -255,6 +267,22 @@ def _find_known_problem(context: Context, build: Build, item: JudgedGpu) -> tupl
         and row.compute_capabilities
         and SpecifierSet(row.compute_capabilities).contains(Version(item.capability))
     )
+
+
+def _reported_problem(rows: tuple[KnownProblem, ...], build: Build, item: JudgedGpu) -> Problem:
+    """State the problem of a build that users report to fail on a GPU, with what is known to work."""
+    problem, advice = _problem(build, item), next((row.remedy for row in rows if row.remedy), "")
+    result: Problem = replace(problem, cases=(REPORTED,), advice=advice) if advice else problem
+    return result
+
+
+def is_reported_to_fail(finding: Finding) -> bool:
+    """Tell whether a finding says that users report a build to fail on a GPU."""
+    return finding.problem is not None and REPORTED in finding.problem.cases
+
+
+def _problem_evidence(row: KnownProblem) -> Evidence:
+    return Evidence(f"problems {row.id}", row.what, citation=row.citations[0])
 
 
 def _no_architecture(build: Build, item: JudgedGpu) -> Finding:

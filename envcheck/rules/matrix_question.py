@@ -71,12 +71,14 @@ class Answer:
     companions: tuple[str, ...] = ()  # requirements of what goes with it: "tf-keras==2.15.1"
 
 
-def find_releases(matrix: Matrix, question: Question) -> tuple[Answer, ...]:
-    """List the builds that fit or may fit, newest first, without stubs and yanked releases."""
+def find_releases(
+    matrix: Matrix, question: Question, admits: Callable[[FrameworkRelease], bool] = lambda _: True
+) -> tuple[Answer, ...]:
+    """List the admitted builds that fit or may fit, newest first, without stubs and yanked releases."""
     machines = _Machines(matrix, question)
     frameworks = (question.framework,) if question.framework else matrix.frameworks()
     rows = (row for name in frameworks for row in matrix.builds(name, question.platform or None))
-    usable = (row for row in rows if not row.yanked and not row.stub_for)
+    usable = (row for row in rows if not row.yanked and not row.stub_for and admits(row))
     answers = (_judge(machines, row) for row in usable if row.cuda_build or not question.is_about_gpus)
     return tuple(item for item in answers if item.fit != INCOMPATIBLE)
 

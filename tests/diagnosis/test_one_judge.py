@@ -1,7 +1,11 @@
-"""One judge: `doctor --for`, `plan`, `check` and `matrix query` give the same answer on a release."""
+"""One judge: `doctor --for`, `plan`, `check` and `matrix query` give the same answer on a release.
+
+Random machines and requests are drawn here by a seed; bench/one_judge.py draws as many as it is told.
+"""
 
 from __future__ import annotations
 
+import random
 from collections.abc import Iterator
 from datetime import date
 from functools import cache
@@ -28,6 +32,7 @@ from envcheck.model import (
     ToolkitFacts,
     replace,
 )
+from envcheck.plan.build import build_plan
 from envcheck.plan.candidates import candidates
 from envcheck.plan.choose import Judge, judge_candidate
 from envcheck.plan.requests import read_requests
@@ -158,3 +163,102 @@ def test_the_four_agree_on_a_recorded_machine(name: str) -> None:
             disagreements.append(f"{named(row)}: not in the query, doctor {verdict} {sorted(said)}")
         disagreements += compare_plan(facts, context.goal, row)
     assert disagreements == []
+
+
+DRIVERS: tuple[str, ...] = ("", "390.48", "418.87", "450.80.02", "470", "515.43.04", "525.60.13", "535.104.05")
+DRIVERS += ("550.54.15", "560.35.03", "570.26", "575", "580.65.06", "580", "590.48.01", "620")
+CAPABILITIES = (
+    "3.5",
+    "3.7",
+    "5.0",
+    "5.2",
+    "6.0",
+    "6.1",
+    "7.0",
+    "7.5",
+    "8.0",
+    "8.6",
+    "8.7",
+    "8.9",
+    "9.0",
+    "10.0",
+    "12.0",
+)
+GPUS = (*CAPABILITIES, "V100", "H100", "RTX 3090", "RTX 5090")
+PYTHONS = ("3.6", "3.7", "3.8", "3.9", "3.10", "3.11", "3.12", "3.13", "3.14", "3.14t")
+PLATFORMS = ("linux_x86_64", "linux_x86_64", "linux_x86_64", "linux_aarch64", "win_amd64")
+GLIBCS = ("2.17", "2.26", "2.27", "2.28", "2.31", "2.35", "2.39")
+
+
+def draw_case(generator: random.Random) -> tuple[Description, FrameworkRelease]:
+    """Draw a machine with GPUs, and a build that is asked for."""
+    platform = generator.choice(PLATFORMS)
+    gpus = tuple(generator.sample(GPUS, generator.choice((1, 1, 1, 2))))
+    glibc = generator.choice(GLIBCS) if platform.startswith("linux") else ""
+    machine = Description(generator.choice(PYTHONS), generator.choice(DRIVERS), gpus, glibc, platform)
+    name = generator.choice(framework_names())
+    rows = [row for row in matrix().builds(name, platform) if row.cuda_build and not row.stub_for and not row.yanked]
+    rows = rows or [row for row in matrix().builds("torch", "linux_x86_64") if row.cuda_build]
+    usable = [row for row in rows if machine.python.rstrip("t") in row.pythons]
+    return machine, generator.choice(usable if usable and generator.random() < 0.8 else rows)
+
+
+def compare_all(machine: Description, row: FrameworkRelease) -> list[str]:
+    """List where the four disagree on a build: the commands are asked of the machine as each of them can state it."""
+    facts = planned_facts(None, machine, matrix(), expects_gpu=True)
+    disagreements = [*compare_plan(facts, "gpu", row), *compare_check(machine.platform, machine.python, row)]
+    if len(machine.gpus) > 1:
+        return disagreements  # the question is about one GPU, by its capabilities
+    disk = Facts()  # the question says nothing of it, or of the C library
+    unstated = replace(facts, toolkits=ToolkitFacts(), cudnn=disk.cudnn, tensorrt=disk.tensorrt)
+    unstated = replace(unstated, host=replace(unstated.host, libc_version=Facts().host.libc_version))
+    question = Question(machine.python, machine.driver, capabilities(facts)[:1], machine.platform, row.framework)
+    listed = {named(item.release): item.fit for item in find_releases(matrix(), question, row.__eq__)}
+    verdict, said = ask_doctor(unstated, "gpu", named(row))
+    if listed.get(named(row), INCOMPATIBLE) != verdict:
+        disagreements.append(f"{named(row)}: query {listed.get(named(row))}, doctor {verdict} {sorted(said)}")
+    return disagreements
+
+
+@pytest.mark.parametrize("seed", range(4))
+def test_the_four_agree_on_random_machines_and_requests(seed: int) -> None:
+    generator = random.Random(seed)
+    cases = [draw_case(generator) for _ in range(10)]
+    found = {f"{machine}": compare_all(machine, row) for machine, row in cases}
+    assert {machine: texts for machine, texts in found.items() if texts} == {}
+
+
+V100 = Description("3.12", "580.65.06", ("V100",), "2.35", "linux_x86_64")
+A100 = Description("3.12", "580.65.06", ("A100",), "2.35", "linux_x86_64")
+
+
+@pytest.mark.parametrize("text", ["tensorflow[and-cuda]==2.20.*", "jax[cuda12]"])
+def test_a_cudnn_that_dropped_the_gpu_is_bounded_by_plan_and_doctor(text: str) -> None:
+    facts = planned_facts(None, V100, matrix(), expects_gpu=True)
+    report = diagnose(Context(facts, matrix(), Target("gpu", (text,))))
+    (finding,) = [item for item in report.findings if item.id == "cudnn-too-new"]
+    assert finding.severity == "warning"
+    assert finding.fix is not None
+    assert "nvidia-cudnn-cu12<9.11" in finding.fix.summary
+    plan = build_plan(facts, matrix(), read_requests((text,), matrix()))
+    assert "nvidia-cudnn-cu12<9.11" in plan.releases[0].constraints
+    assert [item.id for item in plan.releases[0].warnings if item.id == "cudnn-too-new"] == []
+
+
+@pytest.mark.parametrize(
+    ("texts", "clashes"),
+    [
+        (("torch==2.13.0", "tensorflow[and-cuda]==2.20.*"), True),  # CUDA 13 and 12
+        (("torch==2.6.0", "tensorflow[and-cuda]==2.18.*"), True),  # two exact pins
+        (("torch==2.9.1", "tensorflow[and-cuda]==2.20.*"), False),
+        (("torch==2.13.0", "jax[cuda13]"), False),
+        (("torch==2.13.0", "tensorflow==2.20.*"), False),  # without its extra it brings no CUDA
+    ],
+)
+def test_two_requests_clash_for_doctor_as_for_plan(texts: tuple[str, ...], clashes: bool) -> None:
+    facts = planned_facts(None, A100, matrix(), expects_gpu=True)
+    report = diagnose(Context(facts, matrix(), Target("gpu", texts)))
+    assert ("cuda-wheel-conflict" in {item.id for item in report.findings}) is clashes
+    if "[" in "".join(texts):
+        plan = build_plan(facts, matrix(), read_requests(texts, matrix()))
+        assert bool(plan.clashes) is clashes

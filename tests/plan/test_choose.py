@@ -9,6 +9,7 @@ import pytest
 from envcheck.model import ERROR
 from envcheck.plan.build import build_plan
 from envcheck.plan.requests import PlanOptions, read_requests
+from envcheck.render.plan import render_plan_text
 from envcheck.rules import Context, Target, evaluate
 from envcheck.rules.described_machine import Description, planned_facts
 from tests.hosts.test_hosts import snapshot_of
@@ -284,3 +285,37 @@ def test_the_driver_to_install_drives_the_gpu_and_not_only_the_build() -> None:
     step = plan.steps[0]
     assert step.resolves == ("driver-too-old",)
     assert "Install NVIDIA driver 620 (570 or newer is enough)" in step.action.purpose
+
+
+def test_a_build_with_known_code_goes_before_one_of_which_nothing_states_it() -> None:
+    """Nothing was read of 2.15.0 for Windows; 2.14.1 is known to hold sm_120."""
+    windows = machine("3.12", "581.15", "12.0", "win_amd64")
+    release = chosen(planned("torch<2.16", on=windows))
+    assert release.requirement == "torch==2.14.1+cu132"
+    assert release.rejected[0].finding == "release-unknown"
+    assert chosen(planned("torch==2.15.0", on=windows)).requirement == "torch==2.15.0+cu134"
+
+
+def test_tensorflow_on_blackwell_is_doubted_at_the_top_and_must_compute() -> None:
+    plan = planned("tensorflow==2.20.*", on=machine("3.12", "580.65.06", "12.0"))
+    first, warning, remedy, *_ = render_plan_text(plan).splitlines()
+    assert first.startswith("PLAN  ")
+    assert warning.startswith("WARNING  ")
+    assert "CUDA_ERROR_INVALID_PTX" in warning
+    assert "nvcr.io/nvidia/tensorflow" in remedy
+    assert "t.matmul(" in " ".join(plan.steps[-1].action.command())
+    ada = planned("tensorflow==2.20.*", on=machine("3.12", "580.65.06", "8.9"))
+    assert "WARNING" not in render_plan_text(ada)
+    assert "t.matmul(" not in " ".join(ada.steps[-1].action.command())
+
+
+def test_torch_on_a_mac_is_called_a_build_for_its_gpu() -> None:
+    assert "torch==2.13.0  (MPS build)" in render_plan_text(planned("torch==2.13.0", on=LAPTOP))
+    assert "(cpu build)" in render_plan_text(planned("torch==2.13.0", on=machine(platform="win_amd64")))
+
+
+def test_cuda_wheels_for_a_newer_c_library_are_refused_by_the_judge_of_all() -> None:
+    """nvidia-cudnn-cu13 from 9.12 on has wheels for glibc 2.27 alone."""
+    old = machine("3.12", "580.65.06", "8.0", glibc="2.26")
+    reasons = {item.requirement: item for item in planned("jax[cuda13]==0.10.2", on=old).rejected}
+    assert {item.finding for item in reasons.values()} == {"glibc-too-old"}

@@ -135,9 +135,9 @@ def test_an_environment_keeps_its_release_where_only_what_goes_beside_it_is_miss
 def test_a_build_is_planned_whose_index_holds_what_goes_beside_it() -> None:
     """torchaudio ended with 2.11.0, whose builds are for CUDA 12.6, 12.8 and 13.0."""
     windows = machine("3.12", "580.88", "8.9", "win_amd64")
-    assert chosen(planned("torch<2.16", on=windows)).requirement == "torch==2.15.0+cu134"
+    assert chosen(planned("torch<2.16", on=windows)).requirement == "torch==2.14.1+cu132"
     release = chosen(planned("torch<2.16", "torchaudio", on=windows))
-    assert (release.requirement, release.constraints) == ("torch==2.15.0+cu130", ("torchaudio==2.11.0",))
+    assert (release.requirement, release.constraints) == ("torch==2.14.1+cu130", ("torchaudio==2.11.0",))
 
 
 def test_what_is_held_back_by_what_goes_beside_it_is_said() -> None:

@@ -86,7 +86,15 @@ def test_only_ptx_is_a_slow_start() -> None:
 
 def test_known_trouble_with_ptx_is_told() -> None:
     found = only(NEW, context(gpu(*BLACKWELL), builds=(build("2.19.0", "tensorflow"),)))
-    assert "invalid PTX" in found.message
+    assert "CUDA_ERROR_INVALID_PTX and CUDA_ERROR_INVALID_HANDLE as soon as it computes" in found.message
+    assert found.problem is not None
+    assert "nvcr.io/nvidia/tensorflow" in found.problem.advice
+
+
+def test_an_embedded_gpu_is_not_called_newer_than_code_for_later_ones() -> None:
+    found = only(NEW, context(gpu("Orin", "8.7"), builds=(build("2.20.0", "tensorflow"),)))
+    assert "which is not served by tensorflow 2.20.0" in found.message
+    assert "machine code for cards does not run on embedded parts such as Jetson" in found.message
 
 
 def test_ptx_does_not_help_where_it_is_forbidden() -> None:

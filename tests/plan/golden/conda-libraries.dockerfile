@@ -1,5 +1,6 @@
 # syntax=docker/dockerfile:1
 # tensorflow-gpu==1.15.*
+# The base is named by its tag, which moves: pin it by digest where builds must repeat.
 FROM docker.io/condaforge/miniforge3:25.3.1-0
 RUN ["useradd", "--create-home", "--uid", "10001", "app"]
 USER app
@@ -19,7 +20,8 @@ RUN ["sh", "-c", "file=$1; shift; mkdir -p -- \"${file%/*}\" && printf \"%s\\n\"
 ENV PATH=/home/app/conda-env/bin:$PATH CONDA_PREFIX=/home/app/conda-env
 ENV NVIDIA_VISIBLE_DEVICES=all NVIDIA_DRIVER_CAPABILITIES=compute,utility
 ENTRYPOINT ["sh", "/home/app/conda-env/bin/envcheck-cuda"]
-# ENVCHECK is what pip installs envcheck from: its name on your index, or the address of a wheel.
+# ENVCHECK is what pip installs envcheck from. No public index has envcheck-gpu: build with
+# --build-arg ENVCHECK=... and the address of its wheel, or its name on your own index.
 ARG ENVCHECK=envcheck-gpu
 RUN ["/opt/conda/bin/python", "-m", "venv", "/home/app/.envcheck"]
 RUN --mount=type=cache,target=/home/app/.cache,uid=10001 ["sh", "-c", "exec \"$0\" -m pip install \"$ENVCHECK\"", "/home/app/.envcheck/bin/python"]
@@ -30,3 +32,5 @@ ARG ENVCHECK_DRIVER_RELEASE=470.256.02
 ARG ENVCHECK_CUDA_DRIVER_VERSION=11.4
 ARG ENVCHECK_COMPUTE_CAPABILITIES=6.1
 RUN ["sh", "/home/app/conda-env/bin/envcheck-cuda", "/home/app/.envcheck/bin/envcheck", "check", "--config", "pyproject.toml", "--env", "/home/app/conda-env"]
+# Replace it by your program.
+CMD ["/home/app/conda-env/bin/python"]

@@ -1,5 +1,6 @@
 # syntax=docker/dockerfile:1
 # torch==2.7.1+cu118
+# The base is named by its tag, which moves: pin it by digest where builds must repeat.
 FROM docker.io/library/python:3.11-slim-trixie
 COPY --from=ghcr.io/astral-sh/uv:0.9.26 /uv /usr/local/bin/uv
 RUN ["useradd", "--create-home", "--uid", "10001", "app"]
@@ -11,7 +12,8 @@ RUN ["python", "-m", "venv", "/home/app/venv"]
 RUN --mount=type=cache,target=/home/app/.cache,uid=10001 ["uv", "pip", "install", "--python", "/home/app/venv/bin/python", "--only-binary", ":all:", "--default-index", "https://download.pytorch.org/whl/cu118", "torch==2.7.1+cu118"]
 ENV PATH=/home/app/venv/bin:$PATH VIRTUAL_ENV=/home/app/venv
 ENV NVIDIA_VISIBLE_DEVICES=all NVIDIA_DRIVER_CAPABILITIES=compute,utility
-# ENVCHECK is what pip installs envcheck from: its name on your index, or the address of a wheel.
+# ENVCHECK is what pip installs envcheck from. No public index has envcheck-gpu: build with
+# --build-arg ENVCHECK=... and the address of its wheel, or its name on your own index.
 ARG ENVCHECK=envcheck-gpu
 RUN ["python", "-m", "venv", "/home/app/.envcheck"]
 RUN --mount=type=cache,target=/home/app/.cache,uid=10001 ["sh", "-c", "exec \"$0\" -m pip install \"$ENVCHECK\"", "/home/app/.envcheck/bin/python"]
@@ -22,3 +24,5 @@ ARG ENVCHECK_DRIVER_RELEASE=535.104.05
 ARG ENVCHECK_CUDA_DRIVER_VERSION=12.2
 ARG ENVCHECK_COMPUTE_CAPABILITIES=8.9
 RUN ["/home/app/.envcheck/bin/envcheck", "check", "--config", "pyproject.toml", "--env", "/home/app/venv"]
+# Replace it by your program.
+CMD ["/home/app/venv/bin/python"]
