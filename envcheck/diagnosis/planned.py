@@ -31,6 +31,7 @@ from envcheck.plan.steps import blockers, interpreter
 from envcheck.remedies.situation import Situation
 from envcheck.rules import Context, Target, evaluate
 from envcheck.rules.builds import is_conda_build, judged_frameworks, wanted_releases
+from envcheck.rules.catalogue import catalogue
 from envcheck.rules.context import is_typeable
 from envcheck.rules.described_machine import Description, RequestError, planned_facts
 
@@ -113,7 +114,9 @@ def _is_cause(finding: Finding) -> bool:
 def _with_planned_fix(finding: Finding, plan: Remedy) -> Finding:
     """Put the plan in the place of a remedy; that of the machine itself stays as another way."""
     own, ways = finding.fix, plan.alternatives
-    if own is not None and any(action.scope == SYSTEM for action in own.actions):
+    of_machine = catalogue()[finding.id].layer in ("driver", "toolkit")
+    is_advice = own is not None and not own.actions and of_machine  # in a container: what to do on the host
+    if own is not None and (is_advice or any(action.scope == SYSTEM for action in own.actions)):
         ways = (*ways, Alternative(own.summary, own.actions))
     changed: Finding = replace(finding, fix=replace(plan, alternatives=ways))
     return changed

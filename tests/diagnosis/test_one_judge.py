@@ -198,7 +198,7 @@ def draw_case(generator: random.Random) -> tuple[Description, FrameworkRelease]:
     machine = Description(generator.choice(PYTHONS), generator.choice(DRIVERS), gpus, glibc, platform)
     name = generator.choice(framework_names())
     rows = [row for row in matrix().builds(name, platform) if row.cuda_build and not row.stub_for and not row.yanked]
-    rows = rows or [row for row in matrix().builds("torch", "linux_x86_64") if row.cuda_build]
+    rows = rows or [row for row in matrix().builds("torch", platform) if row.cuda_build and not row.yanked]
     usable = [row for row in rows if machine.python.rstrip("t") in row.pythons]
     return machine, generator.choice(usable if usable and generator.random() < 0.8 else rows)
 

@@ -276,3 +276,14 @@ def test_a_hostile_prefix_gets_into_no_command(prefix: str) -> None:
     assert told
     assert not [line for line in told if prefix in line]
     assert any(".venv/bin/activate" in line for line in told)
+
+
+def test_in_a_container_the_newer_driver_stays_as_advice_for_the_host() -> None:
+    facts = snapshot_of("driver-470-for-cuda-12").facts
+    boxed = replace(facts, host=replace(facts.host, container=Known("docker", SEEN)))
+    report = diagnose(Context(boxed, matrix(), context_of("driver-470-for-cuda-12").target))
+    (cause,) = [item for item in report.findings if item.id == "driver-too-old"]
+    assert cause.fix is not None
+    assert cause.fix.summary.startswith("Install tensorflow==2.13.1")
+    (other,) = cause.fix.alternatives
+    assert "on the host, not in the container" in other.summary
