@@ -1,12 +1,12 @@
-"""Read files, folders and ELF libraries of this machine; never block on a file that is not regular."""
+"""Read files and folders of this machine; never block on a file that is not regular."""
 
 from __future__ import annotations
 
 import os
 import stat
-from typing import Any, Callable, Dict, Iterator, List, Mapping, Optional, Tuple, TypeVar
+from typing import Callable, Mapping, Optional, Tuple, TypeVar
 
-from envcheck.host.protocol import ElfFacts, FileStatus, Host
+from envcheck.host.protocol import FileStatus, Host
 from envcheck.model import Absent, Fact, Known, Source, Unknown
 
 T = TypeVar("T")
@@ -117,64 +117,3 @@ def _find_change_right(path: str, status: FileStatus) -> Optional[str]:
         return f"{path} is writable by every user"
     owner = status.owner.split(":")[0]
     return None if owner in _TRUSTED_OWNERS else f"{path} belongs to another user (uid {owner})"
-
-
-_MACHINES = {"EM_X86_64": "x86_64", "EM_AARCH64": "aarch64", "EM_386": "i386", "EM_ARM": "arm", "EM_PPC64": "ppc64"}
-_TAGS = {"DT_NEEDED": "needed", "DT_SONAME": "soname", "DT_RUNPATH": "runpath", "DT_RPATH": "rpath"}
-
-
-def read_elf(path: str) -> Fact[ElfFacts]:
-    """Read the dynamic section and symbol versions of an ELF file; raises the errors of the file system."""
-    from elftools.common.exceptions import ELFError  # pyelftools costs as much as several interpreter starts
-    from elftools.construct import ConstructError
-    from elftools.elf.elffile import ELFFile
-
-    if not stat.S_ISREG(os.stat(path).st_mode):
-        return Unknown("failed", f"{path} is not a regular file", (path,))
-    try:
-        with open(path, "rb") as stream:
-            return Known(_make_facts(ELFFile(stream), path), Source("file", path))
-    except (ELFError, ConstructError, UnicodeDecodeError, AttributeError, AssertionError, TypeError) as error:
-        # pyelftools raises any of these for a truncated or corrupt file.
-        return Unknown("unparsable", f"{path}: {error or type(error).__name__}", (path,))
-
-
-def _make_facts(elf: Any, path: str) -> ElfFacts:
-    entries = _read_dynamic_section(elf)
-    runpath = entries.get("DT_RUNPATH") or entries.get("DT_RPATH") or [""]
-    return ElfFacts(
-        machine=_MACHINES.get(elf["e_machine"], str(elf["e_machine"])),
-        soname=entries.get("DT_SONAME", [""])[0],
-        needed=tuple(entries.get("DT_NEEDED", ())),
-        runpath=expand_runpath(runpath[0], path),
-        is_rpath="DT_RUNPATH" not in entries,
-        versions_needed=tuple(dict.fromkeys(_read_versions(elf, ".gnu.version_r"))),
-        versions_defined=tuple(_read_versions(elf, ".gnu.version_d")),
-    )
-
-
-def expand_runpath(text: str, path: str) -> Tuple[str, ...]:
-    """Split a RUNPATH and replace $ORIGIN by the real folder of the file, as the loader does.
-
-    Sample: '$ORIGIN/../nvidia/cudnn/lib:$ORIGIN' in /v/torch/lib/x.so -> /v/torch/nvidia/cudnn/lib, /v/torch/lib
-    """
-    origin = os.path.dirname(os.path.realpath(path))
-    parts = (part.replace("${ORIGIN}", origin).replace("$ORIGIN", origin) for part in text.split(":"))
-    return tuple(dict.fromkeys(os.path.normpath(part) for part in parts if part))
-
-
-def _read_dynamic_section(elf: Any) -> Dict[str, List[str]]:
-    entries: Dict[str, List[str]] = {}
-    for segment in elf.iter_segments("PT_DYNAMIC"):
-        for tag in segment.iter_tags():
-            if tag.entry.d_tag in _TAGS:
-                entries.setdefault(tag.entry.d_tag, []).append(str(getattr(tag, _TAGS[tag.entry.d_tag])))
-    return entries
-
-
-def _read_versions(elf: Any, section_name: str) -> Iterator[str]:
-    section = elf.get_section_by_name(section_name)
-    for _, auxiliaries in section.iter_versions() if section is not None else ():
-        names = [auxiliary.name for auxiliary in auxiliaries]
-        # The first name of a definition is the version itself, the others are its parents.
-        yield from names if section_name.endswith("_r") else names[:1]

@@ -11,10 +11,10 @@ import threading
 import time
 from typing import Any, Callable, Dict, List, Mapping, Optional, Sequence, Tuple, TypeVar, cast
 
-from envcheck.host import files
+from envcheck.host import elf, files
 from envcheck.host.data_files import read_packaged
 from envcheck.host.process import run_program
-from envcheck.host.protocol import Completed, ElfFacts, FileStatus
+from envcheck.host.protocol import Completed, ElfFacts, FileStatus, SymbolNeed
 from envcheck.model import Absent, Fact, Known, Source, Unknown
 
 T = TypeVar("T")
@@ -147,7 +147,17 @@ class LocalHost:
 
     def elf(self, path: str) -> Fact[ElfFacts]:
         """Read the dynamic section of an ELF file."""
-        return self._once(("elf", path), lambda: files.read_as_fact(path, lambda: files.read_elf(path)))
+        return self._once(("elf", path), lambda: files.read_as_fact(path, lambda: elf.read_elf(path)))
+
+    def symbol_needs(
+        self, path: str, prefixes: Tuple[str, ...], libraries: Tuple[str, ...]
+    ) -> Fact[Tuple[SymbolNeed, ...]]:
+        """List undefined symbols of an ELF file."""
+        return files.read_as_fact(path, lambda: elf.read_symbol_needs(path, prefixes, libraries))
+
+    def lacking_symbols(self, path: str, needs: Tuple[SymbolNeed, ...]) -> Fact[Tuple[SymbolNeed, ...]]:
+        """Pick the symbols that an ELF file does not define."""
+        return files.read_as_fact(path, lambda: elf.find_lacking_symbols(path, needs))
 
     def loader_cache(self) -> Fact[Mapping[str, Tuple[str, ...]]]:
         """Read /etc/ld.so.cache."""

@@ -46,6 +46,15 @@ class ElfFacts:
     is_rpath: bool = False  # `runpath` is DT_RPATH, which the loader searches before LD_LIBRARY_PATH
 
 
+@dataclass(frozen=True)
+class SymbolNeed:
+    """A symbol that a file takes from another one."""
+
+    name: str
+    version: str = ""  # empty: any
+    library: str = ""  # soname that the version belongs to
+
+
 class Host(Protocol):
     """A machine. Every answer is a fact: known with its source, absent, or unknown with a reason."""
 
@@ -85,6 +94,14 @@ class Host(Protocol):
 
     def elf(self, path: str) -> Fact[ElfFacts]:
         """Read the dynamic section of an ELF file."""
+
+    def symbol_needs(
+        self, path: str, prefixes: Tuple[str, ...], libraries: Tuple[str, ...]
+    ) -> Fact[Tuple[SymbolNeed, ...]]:
+        """List the undefined symbols of an ELF file that begin with `prefixes`, or have versions of `libraries`."""
+
+    def lacking_symbols(self, path: str, needs: Tuple[SymbolNeed, ...]) -> Fact[Tuple[SymbolNeed, ...]]:
+        """Pick the symbols that an ELF file does not define."""
 
     def loader_cache(self) -> Fact[Mapping[str, Tuple[str, ...]]]:
         """Read the loader's cache: soname to paths in the loader's order, for this architecture."""

@@ -9,7 +9,7 @@ from pathlib import Path
 
 import pytest
 
-from envcheck.host.files import expand_runpath, read_elf
+from envcheck.host.elf import expand_runpath, read_elf
 from envcheck.host.local import LocalHost
 from envcheck.model import Absent
 from tests.known import known, unknown

@@ -11,8 +11,8 @@ from pathlib import Path
 from typing import Any
 
 from envcheck.host.files import make_content_fact, read_as_fact
-from envcheck.host.protocol import Completed, ElfFacts, FileStatus
-from envcheck.model import Absent, Fact, Known, Snapshot, Source, Unknown, decode_as
+from envcheck.host.protocol import Completed, ElfFacts, FileStatus, SymbolNeed
+from envcheck.model import NOT_COLLECTED, Absent, Fact, Known, Snapshot, Source, Unknown, decode_as
 from envcheck.probes.collection import collect
 from envcheck.probes.environment_choice import PythonSelection
 
@@ -214,6 +214,16 @@ class RecordedHost:
         if isinstance(self.real_path(path), Absent):
             return Absent((path,))
         return Unknown("unparsable", f"{path}: its dynamic section was not recorded", (path,))
+
+    def symbol_needs(
+        self, path: str, prefixes: tuple[str, ...], libraries: tuple[str, ...]
+    ) -> Fact[tuple[SymbolNeed, ...]]:
+        """Say that a recording holds no symbols: they would be larger than all the rest."""
+        return NOT_COLLECTED
+
+    def lacking_symbols(self, path: str, needs: tuple[SymbolNeed, ...]) -> Fact[tuple[SymbolNeed, ...]]:
+        """Say that a recording holds no symbols."""
+        return NOT_COLLECTED
 
     def loader_cache(self) -> Fact[Mapping[str, tuple[str, ...]]]:
         """Replay the recorded loader cache; absent where none was recorded."""

@@ -9,8 +9,8 @@ from collections.abc import Mapping, Sequence
 from typing import Any, TypeVar
 
 from envcheck.host.data_files import read_data
-from envcheck.host.protocol import Completed, ElfFacts, FileStatus, Host
-from envcheck.model import Fact, Known, Unknown, encode
+from envcheck.host.protocol import Completed, ElfFacts, FileStatus, Host, SymbolNeed
+from envcheck.model import NOT_COLLECTED, Fact, Known, Unknown, encode
 from envcheck.probes.host import HIDDEN
 
 T = TypeVar("T")
@@ -119,6 +119,16 @@ class RecordingHost:
     def elf(self, path: str) -> Fact[ElfFacts]:
         """Read the dynamic section of an ELF file."""
         return self._keep("elf", path, self._inner.elf(path))
+
+    def symbol_needs(
+        self, path: str, prefixes: tuple[str, ...], libraries: tuple[str, ...]
+    ) -> Fact[tuple[SymbolNeed, ...]]:
+        """Keep no symbols: they would be larger than all the rest."""
+        return NOT_COLLECTED
+
+    def lacking_symbols(self, path: str, needs: tuple[SymbolNeed, ...]) -> Fact[tuple[SymbolNeed, ...]]:
+        """Keep no symbols."""
+        return NOT_COLLECTED
 
     def run(
         self, argv: Sequence[str], timeout: float = 2.0, environment: Mapping[str, str] | None = None

@@ -189,7 +189,7 @@ def test_parsers() -> None:
 
 @pytest.mark.needs("linux")
 def test_the_libstdcxx_version_is_the_newest_defined_one() -> None:
-    from envcheck.host.files import read_elf
+    from envcheck.host.elf import read_elf
 
     facts = collect_python(LocalHost(), PythonSelection(python=sys.executable))
     defined = known(read_elf(known(facts.libstdcxx_path))).versions_defined

@@ -1,0 +1,290 @@
+"""Read ELF files with `mmap` and `struct`: the dynamic section, symbol versions, and single symbols by their hash.
+
+A library of 1 GB costs as little as a small one: only the pages that answer a question are read. The layout is that of
+the System V ABI and its GNU extensions (https://refspecs.linuxfoundation.org/LSB_5.0.0/LSB-Core-generic/).
+"""
+
+from __future__ import annotations
+
+import contextlib
+import mmap
+import os
+import stat
+import struct
+from typing import Any, Callable, Dict, Iterator, List, Sequence, Set, Tuple, TypeVar
+
+from envcheck.host.protocol import ElfFacts, SymbolNeed
+from envcheck.model import Fact, Known, Source, Unknown
+
+T = TypeVar("T")
+
+_MACHINES = {62: "x86_64", 183: "aarch64", 3: "i386", 40: "arm", 21: "ppc64"}
+_PT_LOAD, _PT_DYNAMIC = 1, 2
+_NEEDED, _HASH, _STRTAB, _SYMTAB, _SONAME, _RPATH, _RUNPATH = 1, 4, 5, 6, 14, 15, 29
+_GNU_HASH, _VERSYM, _VERDEF, _VERDEFNUM, _VERNEED, _VERNEEDNUM = (
+    0x6FFFFEF5, 0x6FFFFFF0, 0x6FFFFFFC, 0x6FFFFFFD, 0x6FFFFFFE, 0x6FFFFFFF,
+)  # fmt: skip
+_GLOBAL, _GNU_UNIQUE, _WEAK = 1, 10, 2  # binding of a symbol
+_LONGEST = 1 << 16  # of a name
+_LIMIT = 1 << 20  # entries of one table: more are taken for a corrupt file
+
+
+class _Image:
+    """One mapped ELF file. Its methods raise ValueError, IndexError or struct.error for a corrupt one."""
+
+    def __init__(self, data: Any) -> None:
+        self._data = data
+        if data[:4] != b"\x7fELF":
+            raise ValueError("Magic number does not match")
+        self.is_64 = {1: False, 2: True}[data[4]]
+        order = {1: "<", 2: ">"}[data[5]]
+        word = "Q" if self.is_64 else "I"
+        self._order = order
+        self._word = struct.Struct(order + word)
+        self._symbol = struct.Struct(order + ("IBBHQQ" if self.is_64 else "IIIBBH"))
+        header = struct.unpack_from(f"{order}HHI{word * 3}IHHH", data, 16)
+        self.machine: int = header[1]
+        self._segments = list(self._read_segments(header[4], header[8], header[9]))
+        self._check_size()
+        self.entries = self._read_dynamic_section()
+        self._strings = self._offset(_STRTAB) if _STRTAB in self.entries else 0
+
+    def _read_segments(self, offset: int, size: int, count: int) -> Iterator[Tuple[int, int, int, int]]:
+        for index in range(count):
+            place = offset + index * size
+            if self.is_64:
+                kind, _, start, address, _, length = struct.unpack_from(self._order + "IIQQQQ", self._data, place)
+            else:
+                kind, start, address, _, length = struct.unpack_from(self._order + "IIIII", self._data, place)
+            yield kind, start, address, length
+
+    def _check_size(self) -> None:
+        end = max((start + length for kind, start, _, length in self._segments if kind == _PT_LOAD), default=0)
+        if end > len(self._data):
+            raise ValueError(f"it is truncated: {len(self._data)} of at least {end} bytes")
+
+    def _read_dynamic_section(self) -> Dict[int, List[int]]:
+        entries: Dict[int, List[int]] = {}
+        pair = struct.Struct(self._order + ("qQ" if self.is_64 else "iI"))
+        for kind, start, _, length in self._segments:
+            if kind == _PT_DYNAMIC:
+                for tag, value in pair.iter_unpack(self._data[start : start + length - length % pair.size]):
+                    if tag == 0:
+                        break
+                    entries.setdefault(tag, []).append(value)
+        return entries
+
+    def _offset(self, tag: int) -> int:
+        """Return the place in the file of the table that a dynamic entry names; ValueError without one."""
+        address = self.entries.get(tag, [-1])[0]
+        for kind, start, begin, length in self._segments:
+            if kind == _PT_LOAD and begin <= address < begin + length:
+                return start + address - begin
+        raise ValueError(f"no segment holds the table of tag {tag:#x}")
+
+    def _string(self, offset: int) -> bytes:
+        place = self._strings + offset
+        end = self._data.find(b"\0", place, place + _LONGEST)
+        if end < 0:
+            raise ValueError("a name does not end")
+        name: bytes = self._data[place:end]
+        return name
+
+    def text(self, offset: int) -> str:
+        """Return a name of the string table; UnicodeDecodeError is a ValueError."""
+        return self._string(offset).decode("utf-8")
+
+    def texts(self, tag: int) -> Tuple[str, ...]:
+        """Return the names that the dynamic entries of a kind state."""
+        return tuple(self.text(value) for value in self.entries.get(tag, ()))
+
+    def versions_needed(self) -> Iterator[Tuple[str, str, int]]:
+        """Yield soname, version and index of each version that this file asks of another."""
+        place = self._offset(_VERNEED) if _VERNEED in self.entries else 0
+        for _ in range(self._count(_VERNEEDNUM) if place else 0):
+            _, count, file, first, following = struct.unpack_from(self._order + "HHIII", self._data, place)
+            item = place + first
+            for _ in range(count):
+                _, _, index, name, after = struct.unpack_from(self._order + "IHHII", self._data, item)
+                yield self.text(file), self.text(name), index
+                item += after
+            place += following
+
+    def versions_defined(self) -> Iterator[Tuple[str, int]]:
+        """Yield name and index of each version that this file defines."""
+        place = self._offset(_VERDEF) if _VERDEF in self.entries else 0
+        for _ in range(self._count(_VERDEFNUM) if place else 0):
+            _, _, index, _, _, first, following = struct.unpack_from(self._order + "HHHHIII", self._data, place)
+            (name,) = struct.unpack_from(self._order + "I", self._data, place + first)
+            yield self.text(name), index
+            place += following
+
+    def _count(self, tag: int) -> int:
+        count = self.entries.get(tag, [0])[0]
+        if count > _LIMIT:
+            raise ValueError(f"{count} versions")
+        return count
+
+    def undefined_symbols(self) -> Iterator[Tuple[bytes, int]]:
+        """Yield name and version index of each symbol that another file must define; weak ones need no definition."""
+        symbols, strings = self._offset(_SYMTAB), self._strings
+        count = self._count_undefined()
+        table = self._data[symbols : symbols + count * self._symbol.size]
+        versions = self._read_version_indexes(count)
+        find, data = self._data.find, self._data
+        for number, fields in enumerate(self._symbol.iter_unpack(table)):
+            name, info, section = (fields[0], fields[1], fields[3]) if self.is_64 else (fields[0], fields[3], fields[5])
+            if section == 0 and name and info >> 4 == _GLOBAL:
+                place = strings + name
+                yield data[place : find(b"\0", place)], versions[number]
+
+    def _count_undefined(self) -> int:
+        """Return a number of symbols that has all undefined ones: the GNU table puts what it hashes behind them."""
+        table = self._offset(_GNU_HASH if _GNU_HASH in self.entries else _HASH)
+        (count,) = struct.unpack_from(self._order + "I", self._data, table + 4)
+        if count > _LIMIT:
+            raise ValueError(f"{count} symbols")
+        return int(count)
+
+    def _read_version_indexes(self, count: int) -> Sequence[int]:
+        if _VERSYM not in self.entries:
+            return (0,) * count
+        return struct.unpack_from(f"{self._order}{count}H", self._data, self._offset(_VERSYM))
+
+    def defines(self, name: bytes, version: str) -> bool:
+        """Look a symbol up as the loader does."""
+        found = self._list_gnu(name) if _GNU_HASH in self.entries else self._list_sysv(name)
+        return any(self._is_definition(index, name, version) for index in found)
+
+    def _list_gnu(self, name: bytes) -> Iterator[int]:
+        """Yield the symbols whose hash is that of a name: by the Bloom filter, a bucket and its chain."""
+        table = self._offset(_GNU_HASH)
+        buckets, first, blooms, shift = struct.unpack_from(self._order + "4I", self._data, table)
+        bits, value = self._word.size * 8, hash_gnu(name)
+        if not buckets or not blooms:
+            raise ValueError("an empty hash table")
+        (bloom,) = self._word.unpack_from(self._data, table + 16 + value // bits % blooms * self._word.size)
+        chains = table + 16 + blooms * self._word.size
+        (number,) = struct.unpack_from(self._order + "I", self._data, chains + value % buckets * 4)
+        if not bloom >> value % bits & bloom >> (value >> shift) % bits & 1 or number < first:
+            return
+        chain = chains + buckets * 4 - first * 4
+        for index in range(number, number + _LIMIT):
+            (found,) = struct.unpack_from(self._order + "I", self._data, chain + index * 4)
+            if found | 1 == value | 1:
+                yield index
+            if found & 1:
+                return
+
+    def _list_sysv(self, name: bytes) -> Iterator[int]:
+        """Yield the symbols in the bucket of a name, of a file with the older table alone."""
+        table = self._offset(_HASH)
+        buckets, count = struct.unpack_from(self._order + "2I", self._data, table)
+        if not buckets:
+            raise ValueError("an empty hash table")
+        (index,) = struct.unpack_from(self._order + "I", self._data, table + 8 + hash_sysv(name) % buckets * 4)
+        for _ in range(count):
+            if not index:
+                return
+            yield index
+            (index,) = struct.unpack_from(self._order + "I", self._data, table + 8 + buckets * 4 + index * 4)
+
+    def _is_definition(self, index: int, name: bytes, version: str) -> bool:
+        fields = self._symbol.unpack_from(self._data, self._offset(_SYMTAB) + index * self._symbol.size)
+        info, section = (fields[1], fields[3]) if self.is_64 else (fields[3], fields[5])
+        if section == 0 or info >> 4 not in (_GLOBAL, _WEAK, _GNU_UNIQUE) or self._string(fields[0]) != name:
+            return False
+        if not version or _VERSYM not in self.entries:
+            return True
+        (mark,) = struct.unpack_from(self._order + "H", self._data, self._offset(_VERSYM) + index * 2)
+        if mark in (0, 1):  # defined without a version: it serves any
+            return True
+        return any(text == version and number == mark & 0x7FFF for text, number in self.versions_defined())
+
+
+def hash_gnu(name: bytes) -> int:
+    """Hash a name for the GNU table."""
+    value = 5381
+    for letter in name:
+        value = value * 33 + letter & 0xFFFFFFFF
+    return value
+
+
+def hash_sysv(name: bytes) -> int:
+    """Hash a name for the System V table."""
+    value = 0
+    for letter in name:
+        value = (value << 4) + letter
+        high = value & 0xF0000000
+        value = (value ^ high >> 24) & ~high & 0xFFFFFFFF
+    return value
+
+
+def read_elf(path: str) -> Fact[ElfFacts]:
+    """Read the dynamic section and symbol versions of an ELF file; raises the errors of the file system."""
+    return _read_image(path, lambda image: _make_facts(image, path))
+
+
+def read_symbol_needs(path: str, prefixes: Sequence[str], libraries: Sequence[str]) -> Fact[Tuple[SymbolNeed, ...]]:
+    """List the undefined symbols whose names begin with one of `prefixes`, or whose version is of one of `libraries`.
+
+    `libraries` are beginnings of sonames; weak symbols are left out. Raises the errors of the file system.
+    """
+    return _read_image(path, lambda image: tuple(_list_needs(image, prefixes, tuple(libraries))))
+
+
+def find_lacking_symbols(path: str, needs: Sequence[SymbolNeed]) -> Fact[Tuple[SymbolNeed, ...]]:
+    """Pick the symbols that a library does not define; raises the errors of the file system."""
+    return _read_image(
+        path, lambda image: tuple(need for need in needs if not image.defines(need.name.encode("utf-8"), need.version))
+    )
+
+
+def _read_image(path: str, read: Callable[[_Image], T]) -> Fact[T]:
+    if not stat.S_ISREG(os.stat(path).st_mode):
+        return Unknown("failed", f"{path} is not a regular file", (path,))
+    try:
+        with open(path, "rb") as stream, contextlib.closing(_map(stream)) as data:
+            return Known(read(_Image(data)), Source("file", path))
+    except (ValueError, IndexError, KeyError, struct.error) as error:
+        return Unknown("unparsable", f"{path}: {error or type(error).__name__}", (path,))
+
+
+def _map(stream: Any) -> mmap.mmap:
+    return mmap.mmap(stream.fileno(), 0, access=mmap.ACCESS_READ)  # ValueError: an empty file
+
+
+def _make_facts(image: _Image, path: str) -> ElfFacts:
+    runpath = image.texts(_RUNPATH) or image.texts(_RPATH) or ("",)
+    return ElfFacts(
+        machine=_MACHINES.get(image.machine, str(image.machine)),
+        soname=(*image.texts(_SONAME), "")[0],
+        needed=image.texts(_NEEDED),
+        runpath=expand_runpath(runpath[0], path),
+        is_rpath=_RUNPATH not in image.entries,
+        versions_needed=tuple(dict.fromkeys(version for _, version, _ in image.versions_needed())),
+        versions_defined=tuple(version for version, _ in image.versions_defined()),
+    )
+
+
+def _list_needs(image: _Image, prefixes: Sequence[str], libraries: Tuple[str, ...]) -> Iterator[SymbolNeed]:
+    versions = {
+        index: (version, file) for file, version, index in image.versions_needed() if file.startswith(libraries)
+    }
+    beginnings = tuple(prefix.encode("utf-8") for prefix in prefixes)
+    seen: Set[bytes] = set()
+    for name, index in image.undefined_symbols():
+        if (index in versions or name.startswith(beginnings)) and name not in seen:
+            seen.add(name)
+            version, file = versions.get(index, ("", ""))
+            yield SymbolNeed(name.decode("utf-8"), version, file)
+
+
+def expand_runpath(text: str, path: str) -> Tuple[str, ...]:
+    """Split a RUNPATH and replace $ORIGIN by the real folder of the file, as the loader does.
+
+    Sample: '$ORIGIN/../nvidia/cudnn/lib:$ORIGIN' in /v/torch/lib/x.so -> /v/torch/nvidia/cudnn/lib, /v/torch/lib
+    """
+    origin = os.path.dirname(os.path.realpath(path))
+    parts = (part.replace("${ORIGIN}", origin).replace("$ORIGIN", origin) for part in text.split(":"))
+    return tuple(dict.fromkeys(os.path.normpath(part) for part in parts if part))
