@@ -107,6 +107,8 @@ def _build_judge(context: Context) -> Judge:
 
 def _is_cause(finding: Finding) -> bool:
     """Tell whether another release may help: not where the root is something else, such as a missing driver."""
+    if finding.problem is not None and "pinned" in finding.problem.cases:
+        return False  # the release is well, and says itself what it lacks
     is_root = finding.caused_by is None or finding.caused_by in _REPLACED_FINDINGS
     return is_root and finding.id in _CAUSES and finding.severity != NOTE and finding.verdict == INCOMPATIBLE
 

@@ -24,6 +24,7 @@ from envcheck.model import (
     Known,
     LibraryInstall,
     LibraryLookup,
+    LinkFault,
     OtherGpu,
     Source,
     ToolkitInstall,
@@ -278,6 +279,11 @@ def _index_extensions(extensions: tuple[Extension, ...]) -> dict[str, str]:
     return {name: " ".join(sorted(libraries)) for name, libraries in needed.items()}
 
 
+def _index_link_faults(faults: tuple[LinkFault, ...]) -> dict[str, str]:
+    """Map libraries that do not load to the reason."""
+    return {f"{item.distribution} {item.library}": item.kind for item in faults}
+
+
 def _index_kernels(kernels: tuple[JupyterKernel, ...]) -> dict[str, str]:
     return {item.name: "registered" for item in kernels}
 
@@ -296,6 +302,7 @@ _ITEMS: dict[str, Callable[[Any], dict[str, Any]]] = {
     "extensions": _index_extensions,
     "kernels": _index_kernels,
     "files": _index_paths,
+    "link_faults": _index_link_faults,
 }
 
 

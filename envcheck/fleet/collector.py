@@ -18,7 +18,14 @@ MARK = "ENVCHECK-SNAPSHOT "  # prefix of the line with the answer: login scripts
 MIN_PYTHON = (3, 8)
 
 # The data files of the probes; the rules and the matrix stay here.
-_DATA = ("cuda_libraries.json", "environment_variables.json", "frameworks.json", "gpus.json", "jetson.json")
+_DATA = (
+    "cuda_libraries.json",
+    "environment_variables.json",
+    "frameworks.json",
+    "gpus.json",
+    "jetson.json",
+    "linking.json",
+)
 
 # The shell exits before the archive behind this script; Python finds an archive by its end.
 _LAUNCHER = """#!/bin/sh

@@ -37,6 +37,7 @@ class Caller:
     elf: ElfFacts
     wanted: Tuple[Tuple[str, bool], ...]  # soname, mandatory
     rpath: Tuple[str, ...]  # inherited from the files that loaded it
+    via: str = ""  # how the loader found it
 
 
 class LibrarySearch:
@@ -71,12 +72,13 @@ class LibrarySearch:
             caller = queue.popleft()
             for soname, mandatory in caller.wanted:
                 if soname not in lookups:
-                    found = self._find(soname, caller, preload)
+                    found = self.find(soname, caller, preload)
                     lookups[soname] = self._lookup(soname, caller, found, mandatory=mandatory)
                     queue.extend(self._dependants(found, caller, mandatory=mandatory))
         return tuple(lookups.values())
 
-    def _find(self, soname: str, caller: Caller, preload: str) -> Fact[FoundLibrary]:
+    def find(self, soname: str, caller: Caller, preload: str = "") -> Fact[FoundLibrary]:
+        """Find a library for a file that needs it; `preload` as for `look_up`."""
         copies = [Known(FoundLibrary(path, "preload"), Source("file", path)) for path in self._wheel_copies(soname)]
         if preload == "first" and copies:
             return copies[0]
@@ -96,22 +98,32 @@ class LibrarySearch:
 
     def _dependants(self, found: Fact[FoundLibrary], caller: Caller, *, mandatory: bool) -> Iterator[Caller]:
         if isinstance(found, Known):
-            elf = self._host.elf(found.value.path)
-            if isinstance(elf, Known):
-                wanted = tuple((name, mandatory) for name in cuda_names(elf.value.needed))
-                inherited = (*caller.elf.runpath, *caller.rpath) if caller.elf.is_rpath else ()
-                yield Caller(found.value.path, elf.value, wanted, inherited or self._program_rpath)
+            opened = self.open(found.value, caller, mandatory=mandatory)
+            if isinstance(opened, Known):
+                yield opened.value
+
+    def open(self, found: FoundLibrary, caller: Caller, *, mandatory: bool = True) -> Fact[Caller]:
+        """Read a library that was found for `caller`, whose RPATH it inherits."""
+        elf = self._host.elf(found.path)
+        if not isinstance(elf, Known):
+            return elf
+        wanted = tuple((name, mandatory) for name in cuda_names(elf.value.needed))
+        inherited = (*caller.elf.runpath, *caller.rpath) if caller.elf.is_rpath else ()
+        return Known(Caller(found.path, elf.value, wanted, inherited or self._program_rpath, found.via), elf.source)
+
+    def copies(self, soname: str) -> Tuple[str, ...]:
+        """List the copies of a library in wheels and toolkits, whether the loader searches there or not."""
+        return tuple(dict.fromkeys((*self._wheel_copies(soname), *self._loader.copies(soname, self._other_folders))))
 
     def _lookup(self, soname: str, caller: Caller, found: Fact[FoundLibrary], *, mandatory: bool) -> LibraryLookup:
         at = found.value.path if isinstance(found, Known) else ""
-        copies = [*self._wheel_copies(soname), *self._loader.copies(soname, self._other_folders)]
         return LibraryLookup(
             soname=soname,
             needed_by=caller.path,
             mandatory=mandatory,
             found=Known(at, found.source) if isinstance(found, Known) else found,
             via=found.value.via if isinstance(found, Known) else "",
-            elsewhere=tuple(dict.fromkeys(copy for copy in copies if copy != at)),
+            elsewhere=tuple(copy for copy in self.copies(soname) if copy != at),
             version=self._version(at, found.source) if isinstance(found, Known) else Absent((soname,)),
         )
 
@@ -308,11 +320,9 @@ def lookups(
     return Known(search.look_up(readable, preload), source), Known(readable[0].elf.runpath, source)
 
 
-def collect_frameworks(
-    host: Host, installed: Installation, frameworks: Sequence[Framework]
-) -> Tuple[FrameworkBuild, ...]:
+def collect_frameworks(inspection: Inspection, frameworks: Sequence[Framework]) -> Tuple[FrameworkBuild, ...]:
     """Read the builds of each framework; of several copies of one, the imported one comes first."""
-    inspection = Inspection(host, installed)
+    host, installed = inspection.host, inspection.installed
     builds = ((framework, build) for framework in frameworks for build in framework.collect(inspection))
     return tuple(
         replace(

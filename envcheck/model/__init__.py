@@ -75,6 +75,7 @@ from envcheck.model.machine import (
     JupyterKernel,
     LibraryInstall,
     LibraryLookup,
+    LinkFault,
     MigDevice,
     OtherGpu,
     ProcessInfo,
@@ -90,6 +91,7 @@ from envcheck.model.records import dataclass, field, list_fields, make_record, r
 from envcheck.model.releases import (
     Architecture,
     CondaBuild,
+    CudaWheels,
     CudnnRelease,
     DriverBranch,
     FrameworkRelease,

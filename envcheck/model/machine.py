@@ -254,6 +254,23 @@ class Extension:
 
 
 @dataclass(frozen=True)
+class LinkFault:
+    """Why the loader cannot load a compiled file that an import needs."""
+
+    distribution: str  # whose import fails: torch, torchvision ...
+    kind: str  # missing-library, missing-symbol, missing-symbol-version, damaged
+    file: str  # file that asks; of a damaged one that the import itself opens, that file
+    library: str  # soname that it asks for
+    symbols: Tuple[str, ...] = ()  # a few of those that `found` lacks, or the versions
+    found: str = ""  # the library that the loader finds
+    via: str = ""  # how it finds it, as in LibraryLookup
+    asked_by: str = ""  # distribution that owns `file`; "" unknown
+    found_in: str = ""  # distribution that owns `found`
+    wheel: str = ""  # NVIDIA's wheel that holds the library, without CUDA suffix: nvidia-cublas; "" none
+    elsewhere: Tuple[str, ...] = ()  # copies of a missing library that the loader does not search
+
+
+@dataclass(frozen=True)
 class JupyterKernel:
     """A registered Jupyter kernel and the Python that it starts."""
 
@@ -310,6 +327,7 @@ class PythonFacts:
     duplicate_owners: Fact[Mapping[str, Tuple[str, ...]]] = NOT_STATED  # module or path -> distributions
     frameworks: Fact[Tuple[FrameworkBuild, ...]] = NOT_STATED
     extensions: Fact[Tuple[Extension, ...]] = NOT_STATED
+    link_faults: Fact[Tuple[LinkFault, ...]] = NOT_STATED
     libstdcxx_path: Fact[str] = NOT_STATED  # the copy that this interpreter loads
     libstdcxx_glibcxx: Fact[str] = NOT_STATED
     kernels: Fact[Tuple[JupyterKernel, ...]] = NOT_STATED

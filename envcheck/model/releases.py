@@ -246,3 +246,34 @@ class GpuProduct:
     architecture: Optional[str]  # Ada; None when looked up by name
     compute_capabilities: Tuple[str, ...]
     data_center: Optional[bool]  # forward compatibility is offered there; None: the name does not tell
+
+
+@dataclass(frozen=True)
+class WheelFloor:
+    """The glibc that a CUDA wheel needs from one release on."""
+
+    wheel: str
+    first: str
+    glibc: str
+
+
+@dataclass(frozen=True)
+class WheelFloors:
+    """The glibc that CUDA wheels need."""
+
+    rows: Tuple[WheelFloor, ...]
+    citation: Citation
+
+
+@dataclass(frozen=True)
+class CudaWheels:
+    """The content of data/cuda_wheels.json."""
+
+    libraries: Mapping[str, str]  # libcublasLt -> nvidia-cublas
+    one_folder_for_all_majors: Tuple[str, ...]
+    wheel_glibc: WheelFloors
+    citation: Citation
+
+    def wheel_of(self, soname: str) -> str:
+        """Name the wheel of a library without its CUDA suffix: libcublasLt.so.12 -> nvidia-cublas; "" for none."""
+        return self.libraries.get(soname.partition(".so")[0], "")

@@ -19,6 +19,7 @@ from envcheck.model import (
     FrameworkBuild,
     JupyterKernel,
     Known,
+    LinkFault,
     PythonFacts,
     Source,
     Unknown,
@@ -53,7 +54,7 @@ _ANSWER_KEYS = {
 _OF_INTERPRETER = ("version", "implementation", "bits", "architecture", "platform_tag", "abi_tag")
 _INSTALLATION_FIELDS = (
     "pip_version", "distributions", "duplicate_owners", "frameworks", "extensions", "kernels", "libstdcxx_path",
-    "libstdcxx_glibcxx", "file_faults", "install_leftovers",
+    "libstdcxx_glibcxx", "file_faults", "install_leftovers", "link_faults",
 )  # fmt: skip
 
 
@@ -96,12 +97,14 @@ def _read_installed(host: Host, answer: Mapping[str, Any], source: Source) -> Di
     installed = read_installation(host, answer)
     pip: Tuple[Distribution, ...] = installed.named(("pip",))
     path, glibcxx = find_libstdcxx(host, installed)
+    frameworks, link_faults = _read_frameworks(host, installed)
     return {
         "pip_version": Known(pip[0].version, source) if pip else Absent(("distribution pip",)),
         "distributions": Known(installed.distributions, source),
         "duplicate_owners": find_duplicate_owners(installed, source),
-        "frameworks": _read_frameworks(host, installed),
+        "frameworks": frameworks,
         "extensions": collect_extensions(host, installed, source),
+        "link_faults": link_faults,
         "libstdcxx_path": path,
         "libstdcxx_glibcxx": glibcxx,
         "kernels": collect_kernels(host, answer["prefix"]),
@@ -110,14 +113,23 @@ def _read_installed(host: Host, answer: Mapping[str, Any], source: Source) -> Di
     }
 
 
-def _read_frameworks(host: Host, installed: Installation) -> Fact[Tuple[FrameworkBuild, ...]]:
+def _read_frameworks(
+    host: Host, installed: Installation
+) -> Tuple[Fact[Tuple[FrameworkBuild, ...]], Fact[Tuple[LinkFault, ...]]]:
     names = {framework_of(each.name) for each in installed.distributions} - {""}
     if not names:
-        return Absent((f"distributions {', '.join(distribution_names())}",))
-    from envcheck.frameworks.installed import collect_frameworks  # not loaded where there is nothing to read
+        absent = Absent((f"distributions {', '.join(distribution_names())}",))
+        return absent, absent
+    from envcheck.frameworks.installed import (
+        Inspection,
+        collect_frameworks,
+    )  # not loaded where there is nothing to read
+    from envcheck.probes.linking import collect_link_faults
 
+    inspection = Inspection(host, installed)
     frameworks = tuple(framework(name) for name in framework_names() if name in names)
-    return Known(collect_frameworks(host, installed, frameworks), Source("file", installed.prefix))
+    builds = collect_frameworks(inspection, frameworks)
+    return Known(builds, Source("file", installed.prefix)), collect_link_faults(inspection, frameworks)
 
 
 def collect_kernels(host: Host, prefix: str) -> Fact[Tuple[JupyterKernel, ...]]:

@@ -30,8 +30,8 @@ _MODULES = {
     "toolkit": (
         "cudnn-missing", "cudnn-shadowed", "cudnn-too-new", "cudnn-too-old", "cudnn-wrong-cuda-build",
         "cudnn-wrong-major", "extension-build-mismatch", "host-compiler-too-new", "host-compiler-too-old",
-        "libdevice-missing", "ptxas-problem", "tensorrt-missing", "toolkit-missing", "toolkit-path-conflict",
-        "toolkit-wrong-version",
+        "libdevice-missing", "library-missing", "ptxas-problem", "tensorrt-missing", "toolkit-missing",
+        "toolkit-path-conflict", "toolkit-wrong-version",
     ),
     "python": (
         "cuda-wheel-conflict", "cuda-wheel-not-found", "dependency-conflict", "env-mixed",

@@ -303,9 +303,8 @@ def _install_labelled_build(situation: Situation, build: Build) -> Remedy:
 def install_cuda_extra(situation: Situation, problem: Problem) -> Remedy | None:
     """Install the release that is there with the extra that brings its CUDA libraries."""
     if problem.requirements:
-        requirement = problem.requirements[0]
-        steps = situation.install(requirement, index=problem.value("index"))
-        return Remedy(f"Install {requirement}; no CUDA Toolkit is needed.", steps)
+        steps = situation.install(*problem.requirements, index=problem.value("index"))
+        return Remedy(f"Install {' and '.join(problem.requirements)}; no CUDA Toolkit is needed.", steps)
     if problem.advice:
         return Remedy(problem.advice)
     framework = situation.framework(problem.framework)
@@ -462,7 +461,7 @@ def _fit_others(situation: Situation, text: str) -> tuple[str, str]:
     return "", name + specifier
 
 
-def _install_matching_dependant(situation: Situation, problem: Problem) -> Remedy:
+def install_matching_dependant(situation: Situation, problem: Problem) -> Remedy:
     """Install the release that was made for the framework that is there, from the index that build came from."""
     name, (framework_pin, *_) = problem.names[0], problem.requirements
     framework, _, version = framework_pin.partition("==")
@@ -494,7 +493,7 @@ _PINS: dict[str, Callable[[Situation, Problem], Remedy]] = {
     "part": _reinstall_part,
     "missing-requirements": _restore_requirements,
     "unmet-requirements": _restore_requirements,
-    "dependant": _install_matching_dependant,
+    "dependant": install_matching_dependant,
     "legacy-keras": _install_legacy_keras,
 }
 

@@ -37,6 +37,7 @@ from envcheck.model import (
     replace,
 )
 from envcheck.remedies import remedy
+from envcheck.remedies.python import install_matching_dependant
 from envcheck.remedies.situation import DEBIAN, UBUNTU, Situation, install_conda_packages
 from envcheck.remedies.system import (
     install_anywhere,
@@ -590,6 +591,8 @@ def rebuild_extension(situation: Situation, problem: Problem) -> Remedy | None:
     """Rebuild an extension against the installed framework, or install the build that was made for it."""
     if "labelled" in problem.cases:
         return Remedy(f"Install the {problem.names[0]} build for {problem.value('label')}.")
+    if "companion" in problem.cases:
+        return install_matching_dependant(situation, problem)
     if "compiled" not in problem.cases:
         return None
     summary = "Rebuild it against the installed framework."
@@ -601,6 +604,13 @@ def rebuild_extension(situation: Situation, problem: Problem) -> Remedy | None:
     return Remedy(
         summary, (InstallPackages((name,), situation.python, options=options, purpose=f"rebuild {name}"),), wheel
     )
+
+
+@remedy("library-missing")
+def restore_library(situation: Situation, problem: Problem) -> Remedy | None:
+    """Say where a library comes from that no wheel of the framework brings."""
+    library = problem.value("library")
+    return Remedy(f"Install the system package that contains {library}.") if library else None
 
 
 def is_plain_path(path: str) -> bool:

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import posixpath
 import re
-from collections.abc import Iterator, Mapping
+from collections.abc import Iterator
 
 from envcheck.host.data_files import load_data
 from envcheck.matrix.package_index import index_url
@@ -13,6 +13,7 @@ from envcheck.model import (
     COMPATIBLE,
     WARNING,
     Citation,
+    CudaWheels,
     Distribution,
     Evidence,
     Finding,
@@ -21,7 +22,6 @@ from envcheck.model import (
     Problem,
     Source,
     Unknown,
-    dataclass,
     major,
     numbers,
 )
@@ -46,40 +46,13 @@ from envcheck.rules.gpu_releases import (
 from envcheck.rules.toolkit import system_toolkits
 
 
-@dataclass(frozen=True)
-class WheelFloor:
-    """The glibc that a CUDA wheel needs from one release on."""
-
-    wheel: str
-    first: str
-    glibc: str
-
-
-@dataclass(frozen=True)
-class WheelFloors:
-    """The glibc that CUDA wheels need."""
-
-    rows: tuple[WheelFloor, ...]
-    citation: Citation
-
-
-@dataclass(frozen=True)
-class CudaWheels:
-    """The content of data/cuda_wheels.json."""
-
-    libraries: Mapping[str, str]  # libcublasLt -> nvidia-cublas
-    one_folder_for_all_majors: tuple[str, ...]
-    wheel_glibc: WheelFloors
-    citation: Citation
-
-
 def _data() -> CudaWheels:
     return load_data("cuda_wheels", CudaWheels)
 
 
 def wheel_of(soname: str) -> str:
     """Name the wheel of a library without its CUDA suffix: libcublasLt.so.12 -> nvidia-cublas; "" for none."""
-    return _data().libraries.get(soname.partition(".so")[0], "")
+    return _data().wheel_of(soname)
 
 
 def wheels_in_one_folder() -> tuple[str, ...]:

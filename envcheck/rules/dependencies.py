@@ -27,6 +27,7 @@ from envcheck.model import (
 from envcheck.rules.builds import judged_frameworks, unfound_libraries
 from envcheck.rules.context import Context, incompatible, once, rule
 from envcheck.rules.gpu_releases import constraints_on, problem_findings
+from envcheck.rules.linking import is_proven
 from envcheck.rules.requirements import KnownBreak, TriedRelease, marker_holds, tried_citation, tried_release
 
 OTHER = "dependency-conflict"
@@ -181,7 +182,13 @@ def _is_met(version: str, specifier: str) -> bool:
 
 def pin_findings(context: Context, finding_id: str, reported_ids: frozenset[str] = frozenset()) -> Iterator[Finding]:
     """Yield the broken pins of one finding id, but those on names that were `reported` before: errors first."""
-    items = [item for item in violations(context) if item.about == finding_id and item.name not in reported_ids]
+    items = [
+        item
+        for item in violations(context)
+        if item.about == finding_id
+        and item.name not in reported_ids
+        and not is_proven(context, item.owner.name, item.name)
+    ]
     missing: dict[str, list[Violation]] = {}
     wheels: dict[str, list[Violation]] = {}
     findings = []

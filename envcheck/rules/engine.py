@@ -32,6 +32,7 @@ from envcheck.rules import (  # noqa: F401 - importing these registers their rul
     gpu_architecture,
     hardware,
     installed_files,
+    linking,
     python,
     toolkit,
 )

@@ -17,14 +17,14 @@ from envcheck.host.data_files import DataError, load_data
 from envcheck.install.preflight import measured_sizes
 from envcheck.matrix.images import load_base_images
 from envcheck.matrix.package_index import PackageIndex
-from envcheck.model import Citation, GpuTable, dataclass, list_fields
+from envcheck.model import Citation, CudaWheels, GpuTable, dataclass, list_fields
 from envcheck.plan.data import conda_builds_data, plan_data
 from envcheck.probes.gpus import JetsonTable
 from envcheck.probes.host import KnownVariables
+from envcheck.probes.linking import Linking
 from envcheck.rules.builds import ExtraTable
 from envcheck.rules.catalogue import catalogue
 from envcheck.rules.compilers import BuiltWhenUsed
-from envcheck.rules.cuda_wheels import CudaWheels
 from envcheck.rules.dependencies import SharedModules
 from envcheck.rules.gpu_architecture import PartialCode
 from envcheck.rules.installed_files import Imports
@@ -43,6 +43,7 @@ TABLES: list[tuple[str, type]] = [
     ("imports/tensorflow", Imports),
     ("imports/torch", Imports),
     ("jetson", JetsonTable),
+    ("linking", Linking),
     ("partial_code", PartialCode),
     ("pip_tags", PipTags),
     ("pytorch_index", PackageIndex),

@@ -1,0 +1,259 @@
+"""Tell, without importing anything, whether the loader can load the compiled files that an import opens.
+
+Python and the frameworks open every library with RTLD_NOW: all symbols of it and of what it needs are bound at once,
+functions as well, so that one missing symbol makes the import fail (man dlopen).
+"""
+
+from __future__ import annotations
+
+import fnmatch
+import posixpath
+from collections import deque
+from typing import Any, Deque, Dict, Iterator, List, Mapping, Optional, Sequence, Tuple
+
+from envcheck.frameworks.base import Framework
+from envcheck.frameworks.installed import Caller, Inspection
+from envcheck.host.data_files import load_data
+from envcheck.host.protocol import SymbolNeed
+from envcheck.model import (
+    NOT_COLLECTED,
+    Absent,
+    Citation,
+    CudaWheels,
+    Distribution,
+    Fact,
+    Known,
+    LinkFault,
+    Source,
+    Unknown,
+    dataclass,
+    get_value,
+)
+from envcheck.probes.packages import load_cuda_data
+from envcheck.probes.paths import list_names
+
+_NAMED = 3  # symbols named in a fault
+
+
+@dataclass(frozen=True)
+class FrameworkImport:
+    """What the import of a framework opens."""
+
+    files: Tuple[str, ...]  # patterns below site-packages
+    preload: str  # as for LibrarySearch.look_up
+    namespaces: Tuple[str, ...] = ()  # of its C++ symbols, mangled: 3c10
+    libraries: Tuple[str, ...] = ()  # that define them, without ".so"
+
+
+@dataclass(frozen=True)
+class CompanionImport:
+    """What the import of a package that is compiled for a framework opens."""
+
+    distribution: str
+    framework: str
+    files: Tuple[str, ...]
+    only_with: str  # releases without this file import although their compiled part does not load; "" none does
+
+
+@dataclass(frozen=True)
+class Linking:
+    """The content of data/linking.json."""
+
+    frameworks: Mapping[str, FrameworkImport]
+    companions: Tuple[CompanionImport, ...]
+    symbols: Mapping[str, str]  # how names of functions begin -> library
+    system: Tuple[str, ...]  # how the sonames of libraries begin that come with the system or the driver
+    citation: Citation
+
+
+def load_linking_data() -> Linking:
+    """Load data/linking.json."""
+    return load_data("linking", Linking)
+
+
+class _NotCollectedError(Exception):
+    """The host cannot look symbols up: it is a recording from before this was asked."""
+
+
+def collect_link_faults(inspection: Inspection, frameworks: Sequence[Framework]) -> Fact[Tuple[LinkFault, ...]]:
+    """Load the files of each framework's import and of its companions as the loader would."""
+    if inspection.host.system != "linux":
+        return Absent((f"ELF files on {inspection.host.system}",))
+    processes = [_Process(inspection, framework) for framework in frameworks]
+    try:
+        for process in processes:
+            process.run()
+    except _NotCollectedError:
+        return NOT_COLLECTED
+    faults = tuple(fault for process in processes for fault in process.faults)
+    unread = [process.unread for process in processes if process.unread]
+    if unread and not faults:
+        return unread[0]
+    if not any(process.loaded for process in processes):
+        return Absent(tuple(file for process in processes for file in process.row.files))
+    return Known(faults, Source("file", inspection.installed.prefix))
+
+
+class _Process:
+    """What a process has mapped after importing one framework, and what went wrong on the way."""
+
+    def __init__(self, inspection: Inspection, framework: Framework) -> None:
+        self._inspection, self._host, self._framework = inspection, inspection.host, framework
+        self.row = load_linking_data().frameworks[framework.name]
+        self.loaded: Dict[str, Optional[Caller]] = {}  # soname -> file; None: not found or not readable
+        self.faults: List[LinkFault] = []
+        self.unread: Optional[Unknown] = None
+        self._subject = ""  # distribution that is being imported
+
+    def run(self) -> None:
+        """Import the framework, then each companion; nothing more is asked after a fault."""
+        data = load_linking_data()
+        families: Dict[str, Tuple[str, ...]] = {prefix: (library,) for prefix, library in data.symbols.items()}
+        self._subject, location = self._find_framework()
+        self._import(tuple(self._list_files(location, self.row.files)), families)
+        families.update(dict.fromkeys(_list_prefixes(self.row), self.row.libraries))
+        for row in data.companions:
+            companions = self._inspection.installed.named((row.distribution,))
+            if row.framework == self._framework.name and companions and not self.faults:
+                self._import_companion(row, companions[0], families)
+
+    def _import_companion(
+        self, row: CompanionImport, companion: Distribution, families: Mapping[str, Tuple[str, ...]]
+    ) -> None:
+        marker = posixpath.join(companion.location, row.only_with)
+        if not row.only_with or isinstance(self._host.status(marker), Known):
+            self._subject = companion.name
+            self._import(tuple(self._list_files(companion.location, row.files)), families)
+
+    def _find_framework(self) -> Tuple[str, str]:
+        """Return the distribution and the folder whose copy an import finds."""
+        for folder in self._inspection.installed.folders:
+            for each in self._inspection.installed.distributions:
+                is_owner = each.location == folder.path and self._framework.owns(each.name)
+                if is_owner and any(self._list_files(folder.path, self.row.files)):
+                    return each.name, folder.path
+        return "", ""
+
+    def _list_files(self, location: str, patterns: Sequence[str]) -> Iterator[str]:
+        for pattern in patterns if location else ():
+            folder, name = posixpath.split(posixpath.join(location, pattern))
+            for found in list_names(self._host, folder):
+                if fnmatch.fnmatchcase(found, name):
+                    yield posixpath.join(folder, found)
+
+    def _import(self, paths: Sequence[str], families: Mapping[str, Tuple[str, ...]]) -> None:
+        if paths and self._host.symbol_needs(paths[0], (), ()) == NOT_COLLECTED:
+            raise _NotCollectedError
+        opened = [caller for path in paths for caller in self._open(path)]
+        if not self.faults:
+            self._check_symbols(opened, families)
+
+    def _open(self, path: str) -> Iterator[Caller]:
+        """Yield a file and what it needs in turn that was not loaded before."""
+        read = self._inspection.search.caller(path)
+        if not isinstance(read, Known):
+            self._note_unreadable(read, path, posixpath.basename(path), path)
+            return
+        self.loaded.setdefault(read.value.elf.soname or posixpath.basename(path), read.value)
+        queue: Deque[Caller] = deque([read.value])
+        while queue:
+            caller = queue.popleft()
+            yield caller
+            for soname in caller.elf.needed:
+                if soname not in self.loaded and not soname.startswith(load_linking_data().system):
+                    self.loaded[soname] = self._load(soname, caller)
+                    queue.extend(filter(None, (self.loaded[soname],)))
+
+    def _load(self, soname: str, caller: Caller) -> Optional[Caller]:
+        search = self._inspection.search
+        found = search.find(soname, caller, self.row.preload)
+        if isinstance(found, Absent):
+            elsewhere = search.copies(soname)
+            self.faults.append(self._fault("missing-library", caller.path, soname, elsewhere=elsewhere))
+        elif isinstance(found, Unknown):
+            self.unread = self.unread or found
+        else:
+            read = search.open(found.value, caller)
+            if isinstance(read, Known):
+                return read.value
+            self._note_unreadable(read, caller.path, soname, found.value.path)
+        return None
+
+    def _note_unreadable(self, read: Fact[Caller], asking: str, soname: str, path: str) -> None:
+        if isinstance(read, Unknown) and read.why == "unparsable":
+            self.faults.append(self._fault("damaged", asking, soname, found=path))
+        elif isinstance(read, Unknown):
+            self.unread = self.unread or read
+
+    def _fault(self, kind: str, asking: str, soname: str, **cells: Any) -> LinkFault:
+        return LinkFault(
+            self._subject,
+            kind,
+            asking,
+            soname,
+            asked_by=self._owner(asking),
+            found_in=self._owner(cells.get("found", "")),
+            wheel=load_data("cuda_wheels", CudaWheels).wheel_of(soname),
+            **cells,
+        )
+
+    def _owner(self, path: str) -> str:
+        """Name the distribution of a file: by its record, else by the module that the file lies in."""
+        installed = self._inspection.installed
+        owners = installed.library_owners.get(path)
+        if owners:
+            return owners[-1].name
+        for each in installed.distributions:
+            if any(path.startswith(f"{each.location}/{module}/") for module in each.modules):
+                return each.name
+        return ""
+
+    def _check_symbols(self, callers: Sequence[Caller], families: Mapping[str, Tuple[str, ...]]) -> None:
+        """Look every symbol that one distribution takes from another up in the libraries that were found."""
+        libraries = tuple(load_cuda_data()["library_prefixes"])
+        for caller in callers:
+            needs = self._host.symbol_needs(caller.path, tuple(families), libraries)
+            grouped: Dict[Tuple[str, ...], List[SymbolNeed]] = {}
+            for need in get_value(needs) or ():
+                grouped.setdefault(_libraries_of(need, families), []).append(need)
+            for names, wanted in grouped.items():
+                self._check_group(caller, [file for name in names for file in self._named(name)], tuple(wanted))
+
+    def _named(self, name: str) -> Iterator[Caller]:
+        """Yield the loaded files with a soname, or of the library with a name: libnccl is libnccl.so.2."""
+        for soname, file in self.loaded.items():
+            if file is not None and (soname == name or soname.startswith((f"{name}.so", f"{name}-"))):
+                yield file
+
+    def _check_group(self, caller: Caller, files: Sequence[Caller], wanted: Tuple[SymbolNeed, ...]) -> None:
+        if not files:
+            return  # another file of the process brings it
+        lacking = wanted
+        others = (file for file in self.loaded.values() if file is not None and file not in files)
+        for file in (*files, *others):
+            if lacking:
+                result = self._host.lacking_symbols(file.path, lacking)
+                lacking = result.value if isinstance(result, Known) else ()  # without a table that can be read
+        if lacking:
+            self.faults.append(self._symbol_fault(caller, files[0], lacking))
+
+    def _symbol_fault(self, caller: Caller, file: Caller, lacking: Tuple[SymbolNeed, ...]) -> LinkFault:
+        defined = file.elf.versions_defined
+        versions = [need.version for need in lacking if need.version and defined and need.version not in defined]
+        kind = "missing-symbol-version" if versions else "missing-symbol"
+        names = tuple(dict.fromkeys(versions or [need.name for need in lacking]))[:_NAMED]
+        soname = next((soname for soname, other in self.loaded.items() if other is file), file.elf.soname)
+        return self._fault(kind, caller.path, soname, symbols=names, found=file.path, via=file.via)
+
+
+def _list_prefixes(row: FrameworkImport) -> Iterator[str]:
+    """Yield how the names of a framework's own C++ symbols begin: functions, methods, type information."""
+    for namespace in row.namespaces:
+        yield from (f"{beginning}{namespace}" for beginning in ("_ZN", "_ZNK", "_ZTIN", "_ZTVN"))
+
+
+def _libraries_of(need: SymbolNeed, families: Mapping[str, Tuple[str, ...]]) -> Tuple[str, ...]:
+    """Name the libraries that define a symbol: the one of its version, or those of its family."""
+    if need.library:
+        return (need.library,)
+    return next((libraries for prefix, libraries in families.items() if need.name.startswith(prefix)), ())

@@ -1,0 +1,208 @@
+"""Judge what the loader cannot load: libraries that are missing, and symbols that the libraries there do not define."""
+
+from __future__ import annotations
+
+import posixpath
+import re
+from collections.abc import Iterator
+
+from envcheck.matrix.specifiers import within
+from envcheck.model import (
+    NOT_STATED,
+    Distribution,
+    Evidence,
+    Finding,
+    Known,
+    LinkFault,
+    Problem,
+    Source,
+    canonical_name,
+    dataclass,
+    get_value,
+    replace,
+)
+from envcheck.rules.builds import installed_builds
+from envcheck.rules.context import Context, incompatible, once, rule
+from envcheck.rules.requirements import marker_holds
+
+CONFLICT = "cuda-wheel-conflict"
+LACKS_WHEEL = "framework-cuda-extra-missing"
+OTHER_BUILD = "extension-build-mismatch"
+OTHER_COPY = "toolkit-path-conflict"
+MISSING = "library-missing"
+TOOLKIT = "toolkit-missing"
+_SYMBOLS = ("missing-symbol", "missing-symbol-version")
+_LINE = r"\s*([A-Za-z0-9][A-Za-z0-9._-]*)\s*(?:\[[^\]]*\])?\s*\(?([^;()]*)\)?\s*(?:;\s*(.*))?$"
+
+
+@once
+def link_faults(context: Context) -> tuple[LinkFault, ...]:
+    """List what the loader cannot load; () where the description of a machine leaves that open."""
+    fact = context.facts.python.link_faults
+    return () if fact == NOT_STATED else context.need(fact, "python.link_faults") or ()
+
+
+def is_proven(context: Context, owner: str, name: str) -> bool:
+    """Tell whether a fault shows that what one distribution requires of another is not met: it is reported by that."""
+    fact = context.facts.python.link_faults
+    faults = [item for item in (fact.value if isinstance(fact, Known) else ()) if item.distribution == owner]
+    return any(name == item.found_in or (item.wheel and name.startswith("nvidia-")) for item in faults)
+
+
+@dataclass(frozen=True)
+class _Pin:
+    """What a distribution requires of an NVIDIA wheel."""
+
+    owner: Distribution
+    name: str
+    specifier: str
+
+    @property
+    def requirement(self) -> str:
+        return self.name + self.specifier
+
+
+@rule(MISSING, CONFLICT, LACKS_WHEEL, OTHER_BUILD, OTHER_COPY, TOOLKIT, goal="any")
+def libraries_that_do_not_load(context: Context) -> Iterator[Finding]:
+    """Find imports that die in the loader: one finding for each distribution that is to blame."""
+    groups: dict[tuple[str, str, str], list[LinkFault]] = {}
+    for fault in link_faults(context):
+        if fault.kind != "damaged" and not _is_damaged(context, fault):
+            blamed = fault.found_in or fault.wheel or fault.found
+            groups.setdefault((fault.distribution, fault.kind, blamed), []).append(fault)
+    for faults in groups.values():
+        if faults[0].kind == "missing-library":
+            yield from _missing(context, faults)
+        else:
+            yield _lacking(context, faults[0])
+
+
+def _is_damaged(context: Context, fault: LinkFault) -> bool:
+    """Tell whether files are missing that would explain a library: another rule reports these."""
+    damaged = {item.distribution for item in get_value(context.facts.python.file_faults) or ()}
+    owners = {name for name in context.distributions if _is_of(name, fault.wheel)} or {fault.asked_by}
+    return fault.kind == "missing-library" and not damaged.isdisjoint(owners)
+
+
+def _missing(context: Context, faults: list[LinkFault]) -> Iterator[Finding]:
+    """Report libraries that the loader does not find, of one wheel or of none."""
+    fault, label = faults[0], _label(context, faults[0].distribution)
+    sonames = tuple(dict.fromkeys(item.library for item in faults))
+    need = f"{label} cannot be imported: {posixpath.basename(fault.file)} needs {' and '.join(sonames[:3])}"
+    lost = f"{need}, which {'is' if len(sonames) == 1 else 'are'} not found"
+    pins = [pin for pin in _list_pins(context, fault.distribution) if _is_of(pin.name, fault.wheel)]
+    installed = [item for name, item in context.distributions.items() if _is_of(name, fault.wheel)]
+    if not pins:
+        yield from _nowhere(context, sonames, fault, f"{lost}.")
+        return
+    pin = pins[0]
+    required = f"{_label(context, pin.owner.name)} requires {pin.requirement}"
+    problem = Problem(requirements=_unmet(context, fault.distribution, pin))
+    if installed:
+        message = f"{need}, which {installed[0].name} {installed[0].version} does not hold; {required}."
+        if _is_met(context, pin):  # the right one, without its library
+            problem = replace(problem, names=(pin.name,))
+        yield incompatible(message, _evidence(fault), finding_id=CONFLICT, problem=problem)
+        return
+    message = f"{lost}; {required}, which is not installed."
+    problem = replace(problem, cases=("pinned",))
+    yield incompatible(message, _evidence(fault), finding_id=LACKS_WHEEL, problem=problem)
+
+
+def _nowhere(context: Context, sonames: tuple[str, ...], fault: LinkFault, message: str) -> Iterator[Finding]:
+    """Report libraries that no distribution brings: CUDA from a toolkit, or parts of the system."""
+    if not fault.wheel:
+        problem = Problem(distribution=fault.distribution, values=(("library", sonames[0]),))
+        yield incompatible(message, _evidence(fault), finding_id=MISSING, problem=problem)
+    elif context.goal == "cpu":  # where GPUs are meant to work, the rules of the toolkit and of cuDNN say it
+        framework = context.matrix.framework_of(fault.distribution) or ""
+        builds = (item for item in installed_builds(context) if item.framework == framework)
+        cuda = next((get_value(item.cuda) or "" for item in builds), "")
+        problem = Problem(framework=framework, distribution=fault.distribution, cuda=cuda)
+        yield incompatible(message, _evidence(fault), finding_id=TOOLKIT, problem=problem)
+
+
+def _lacking(context: Context, fault: LinkFault) -> Finding:
+    """Report a library that does not define what is asked of it: the wrong release, or another copy."""
+    symbol = ("the version " if fault.kind == _SYMBOLS[1] else "") + fault.symbols[0]
+    holder = _label(context, fault.found_in) if fault.found_in else fault.found
+    message = (
+        f"{_label(context, fault.distribution)} cannot be imported: {posixpath.basename(fault.file)} needs {symbol}, "
+        f"which {fault.library} of {holder} does not define"
+    )
+    evidence = _evidence(fault)
+    if not fault.found_in:
+        folder = posixpath.dirname(fault.found)
+        where = f"{folder} from {fault.via}" if fault.via == "LD_LIBRARY_PATH" else f"the copy in {folder}"
+        problem = Problem(advice=f"Remove {where}: the framework brings its own {fault.library}.")
+        return incompatible(f"{message}.", evidence, finding_id=OTHER_COPY, problem=problem)
+    if not fault.wheel:
+        return incompatible(f"{message}.", evidence, finding_id=OTHER_BUILD, problem=_companion(context, fault))
+    pins = [pin for pin in _list_pins(context, fault.distribution) if _is_of(pin.name, fault.wheel)]
+    if pins and pins[0].specifier:
+        required = f"{message}; {_label(context, pins[0].owner.name)} requires {pins[0].requirement}."
+        names = (fault.found_in,) if fault.found_in != pins[0].name else ()  # its files lie over those of the right one
+        problem = Problem(names=names, requirements=_unmet(context, fault.distribution, pins[0]))
+        return incompatible(required, evidence, finding_id=CONFLICT, problem=problem)
+    version = context.distributions[fault.found_in].version
+    problem = Problem(requirements=(f"{fault.found_in}>{version}",))
+    return incompatible(f"{message}; a newer one does.", evidence, finding_id=CONFLICT, problem=problem)
+
+
+def _companion(context: Context, fault: LinkFault) -> Problem:
+    framework = context.distributions[fault.found_in]
+    pin = f"{framework.name}=={framework.version.partition('+')[0]}"
+    values = (("release", framework.version),)
+    return Problem(("companion",), names=(fault.distribution,), requirements=(pin, fault.distribution), values=values)
+
+
+def _label(context: Context, name: str) -> str:
+    item = context.distributions.get(name)
+    return f"{item.name} {item.version}" if item else name
+
+
+def _evidence(fault: LinkFault) -> tuple[Evidence, ...]:
+    shown = f"needs {fault.library}" + (f": {', '.join(fault.symbols)}" if fault.symbols else "")
+    found = f"found through {fault.via}" if fault.via else "found"
+    where = Evidence(fault.library, found, Source("file", fault.found)) if fault.found else Evidence(
+        fault.library, f"not found; is at {fault.elsewhere[0]}" if fault.elsewhere else "not found"
+    )  # fmt: skip
+    return (Evidence(fault.file, shown, Source("file", fault.file)), where)
+
+
+def _is_of(name: str, wheel: str) -> bool:
+    """Tell whether a distribution is a wheel for some CUDA: nvidia-cublas-cu12 is nvidia-cublas."""
+    return bool(wheel) and re.fullmatch(rf"{re.escape(wheel)}(-cu\d+)?", name) is not None
+
+
+@once
+def _list_pins(context: Context, importing: str) -> tuple[_Pin, ...]:
+    """List what is required of NVIDIA's wheels: by the distribution that is imported, then by what lists them."""
+    owners = sorted(context.distributions.values(), key=lambda item: item.name != importing)
+    return tuple(pin for owner in owners for pin in _pins_of(context, owner))
+
+
+def _pins_of(context: Context, owner: Distribution) -> Iterator[_Pin]:
+    for line in owner.requires:
+        match = re.match(_LINE, line)
+        name = canonical_name(match.group(1)) if match else ""
+        if match is None or not name.startswith("nvidia-"):
+            continue
+        marker = match.group(3) or ""
+        is_list = context.matrix.framework_of(owner.name) is None  # cuda-toolkit names each wheel under an extra
+        if "extra" in marker and not is_list:
+            continue
+        if not marker or "extra" in marker or marker_holds(context, marker, ""):
+            yield _Pin(owner, name, match.group(2).strip().replace(" ", ""))
+
+
+def _unmet(context: Context, importing: str, first: _Pin) -> tuple[str, ...]:
+    """Name every wheel that the imported distribution requires in another release, the one to blame first."""
+    owned = [pin for pin in _list_pins(context, importing) if pin.owner.name == importing]
+    unmet = [pin for pin in owned if not _is_met(context, pin)]
+    return tuple(dict.fromkeys(pin.requirement for pin in (first, *unmet)))
+
+
+def _is_met(context: Context, pin: _Pin) -> bool:
+    item = context.distributions.get(pin.name)
+    return item is not None and (not pin.specifier or within(item.version, pin.specifier))

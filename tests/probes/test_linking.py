@@ -1,0 +1,166 @@
+"""Which imports die in the loader, told from the files as the real loader decides it."""
+
+from __future__ import annotations
+
+import subprocess
+import sys
+from pathlib import Path
+
+import pytest
+
+from envcheck.frameworks import framework
+from envcheck.frameworks.installed import Inspection
+from envcheck.host.local import LocalHost
+from envcheck.model import NOT_COLLECTED, Absent, Distribution, Fact, LinkFault
+from envcheck.probes.linking import collect_link_faults
+from envcheck.probes.packages import Folder, Installation
+from tests.hosts.recorded_host import RecordedHost
+from tests.known import known, unknown
+
+pytestmark = pytest.mark.needs("linux", "c-compiler")
+TORCH = "torch/lib/libtorch_cuda.so"
+NCCL = "nvidia/nccl/lib/libnccl.so.2"
+
+
+def compile_library(path: Path, code: str, *flags: str) -> Path:
+    """Compile a shared library with its own name as soname."""
+    path.parent.mkdir(parents=True, exist_ok=True)
+    command = ["gcc", "-shared", "-fPIC", f"-Wl,-soname,{path.name}", "-o", str(path), "-x", "c", "-", "-x", "none"]
+    subprocess.run([*command, *flags], input=code.encode(), check=True, capture_output=True)
+    return path
+
+
+def make_torch(site: Path, *nccl_flags: str) -> None:
+    """Build a torch whose CUDA part calls NCCL of a wheel, and a torchvision that calls torch."""
+    nccl = compile_library(site / NCCL, "void ncclCommInitAll(void) {} void ncclCommRegister(void) {}", *nccl_flags)
+    rpath = "-Wl,-rpath,$ORIGIN/../../nvidia/nccl/lib:$ORIGIN"
+    calls = "void ncclCommInitAll(void); void ncclCommRegister(void); void _ZN3c104f(void) {}"
+    code = f"{calls} void use(void) {{ ncclCommInitAll(); ncclCommRegister(); }}"
+    cuda = compile_library(site / TORCH, code, rpath, str(nccl))
+    root = "-Wl,-rpath,$ORIGIN/lib"
+    compile_library(
+        site / "torch/_C.so", "void use(void); void PyInit__C(void) { use(); }", root, "-Wl,--no-as-needed", str(cuda)
+    )
+
+
+def collect(site: Path, *others: str, names: tuple[str, ...] = ("torch",)) -> Fact[tuple[LinkFault, ...]]:
+    distributions = [
+        Distribution("torch", "2.2.2", str(site), modules=("torch",)),
+        *(Distribution(name, "0.17.2", str(site), modules=(name.replace("-", "_"),)) for name in others),
+    ]
+    wheel = Distribution("nvidia-nccl-cu12", "2.18.1", str(site))
+    installed = Installation(
+        executable=sys.executable,
+        prefix=str(site),
+        base_prefix=str(site),
+        is_conda=False,
+        folders=(Folder(str(site), "environment"),),
+        distributions=(*distributions, wheel),
+        library_owners={str(site / NCCL): (wheel,)},
+    )
+    return collect_link_faults(Inspection(LocalHost(), installed), tuple(framework(name) for name in names))
+
+
+def only_fault(site: Path, *others: str) -> LinkFault:
+    (fault,) = known(collect(site, *others))
+    return fault
+
+
+def loads(path: Path) -> bool:
+    """Ask the real loader, as an import does."""
+    code = f"import ctypes; ctypes.CDLL({str(path)!r})"
+    return subprocess.run([sys.executable, "-c", code], check=False, capture_output=True).returncode == 0
+
+
+def test_what_loads_has_no_fault(tmp_path: Path) -> None:
+    make_torch(tmp_path)
+    assert loads(tmp_path / "torch/_C.so")
+    assert known(collect(tmp_path)) == ()
+
+
+@pytest.mark.parametrize("style", ["gnu", "sysv"])
+def test_a_symbol_that_an_older_wheel_lacks(tmp_path: Path, style: str) -> None:
+    make_torch(tmp_path)
+    compile_library(tmp_path / NCCL, "void ncclCommInitAll(void) {}", f"-Wl,--hash-style={style}")
+    assert not loads(tmp_path / "torch/_C.so")
+    fault = only_fault(tmp_path)
+    assert (fault.distribution, fault.kind, fault.library) == ("torch", "missing-symbol", "libnccl.so.2")
+    assert fault.symbols == ("ncclCommRegister",)
+    assert (fault.file, fault.found) == (str(tmp_path / TORCH), str(tmp_path / NCCL))
+    assert (fault.asked_by, fault.found_in, fault.wheel) == ("torch", "nvidia-nccl-cu12", "nvidia-nccl")
+
+
+def test_a_weak_symbol_may_be_missing(tmp_path: Path) -> None:
+    make_torch(tmp_path)
+    weak = "void ncclCommInitAll(void); __attribute__((weak)) void ncclNew(void); void use(void) { ncclNew(); }"
+    compile_library(tmp_path / TORCH, weak, "-Wl,-rpath,$ORIGIN/../../nvidia/nccl/lib", str(tmp_path / NCCL))
+    assert known(collect(tmp_path)) == ()
+
+
+def test_a_version_that_the_library_does_not_define(tmp_path: Path) -> None:
+    (tmp_path / "new").write_text("libnccl_2.19 { global: *; };")
+    (tmp_path / "old").write_text("libnccl_2.18 { global: *; };")
+    make_torch(tmp_path, f"-Wl,--version-script,{tmp_path / 'new'}")
+    assert known(collect(tmp_path)) == ()
+    code = "void ncclCommInitAll(void) {} void ncclCommRegister(void) {}"
+    compile_library(tmp_path / NCCL, code, f"-Wl,--version-script,{tmp_path / 'old'}")
+    assert not loads(tmp_path / "torch/_C.so")
+    fault = only_fault(tmp_path)
+    assert (fault.kind, fault.symbols) == ("missing-symbol-version", ("libnccl_2.19",))
+
+
+def test_a_library_that_is_not_there(tmp_path: Path) -> None:
+    make_torch(tmp_path)
+    (tmp_path / NCCL).unlink()
+    assert not loads(tmp_path / "torch/_C.so")
+    fault = only_fault(tmp_path)
+    assert (fault.kind, fault.library, fault.wheel) == ("missing-library", "libnccl.so.2", "nvidia-nccl")
+
+
+@pytest.mark.parametrize("content", [b"", b"\x7fELF", b"no library"])
+def test_a_damaged_library(tmp_path: Path, content: bytes) -> None:
+    make_torch(tmp_path)
+    (tmp_path / NCCL).write_bytes(content)
+    assert not loads(tmp_path / "torch/_C.so")
+    fault = only_fault(tmp_path)
+    assert (fault.kind, fault.found) == ("damaged", str(tmp_path / NCCL))
+
+
+def test_a_companion_of_another_release(tmp_path: Path) -> None:
+    make_torch(tmp_path)
+    vision = tmp_path / "torchvision"
+    vision.mkdir()
+    (vision / "_meta_registrations.py").touch()
+    code = "void _ZN3c104f(void); void _ZN3c103newEv(void); void use(void) { _ZN3c104f(); _ZN3c103newEv(); }"
+    compile_library(vision / "_C.so", code, str(tmp_path / TORCH))  # no RPATH: torch has loaded it before
+    compile_library(tmp_path / "torch/lib/libtorch_cpu.so", "void _ZN2at1fEv(void) {}")
+    assert known(collect(tmp_path)) == ()
+    compile_library(
+        tmp_path / "torch/_C.so",
+        "void PyInit__C(void) {}",
+        "-Wl,-rpath,$ORIGIN/lib",
+        "-Wl,--no-as-needed",
+        str(tmp_path / TORCH),
+        str(tmp_path / "torch/lib/libtorch_cpu.so"),
+    )
+    fault = only_fault(tmp_path, "torchvision")
+    assert (fault.distribution, fault.found_in, fault.symbols) == ("torchvision", "torch", ("_ZN3c103newEv",))
+    (vision / "_meta_registrations.py").unlink()  # such a release imports, and lacks its operators
+    assert known(collect(tmp_path, "torchvision")) == ()
+
+
+def test_what_cannot_be_read_is_never_fine(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    make_torch(tmp_path)
+    (tmp_path / NCCL).unlink()
+    (tmp_path / NCCL).mkdir()  # opened, it is an error that says nothing about a library
+    assert unknown(collect(tmp_path)).why == "failed"
+
+
+def test_a_recording_and_other_systems_claim_nothing(tmp_path: Path) -> None:
+    make_torch(tmp_path)
+    torch = Distribution("torch", "2.2.2", "/v", modules=("torch",))
+    linux = RecordedHost({"files": {"/v/torch/_C.so": ""}})
+    recorded = Installation("", "/v", "/v", False, (Folder("/v", "environment"),), (torch,), {})
+    assert collect_link_faults(Inspection(linux, recorded), (framework("torch"),)) == NOT_COLLECTED
+    windows = RecordedHost({"system": "windows"})
+    assert isinstance(collect_link_faults(Inspection(windows, recorded), (framework("torch"),)), Absent)

@@ -1,0 +1,117 @@
+"""What the loader cannot load, judged on every goal: the two versions that clash, and the one to install."""
+
+from __future__ import annotations
+
+from typing import Any
+
+import pytest
+
+from envcheck.model import NOT_COLLECTED, NOT_STATED, Facts, Finding, LinkFault
+from tests.rules.factory_python import SITE, build, context, distribution, facts, findings, found, known
+from tests.typed import argv
+
+PINS = ("nvidia-cublas-cu12 ==12.1.3.1 ; platform_system == 'Linux'", "nvidia-nccl-cu12 ==2.19.3", "jinja2")
+LIB = f"{SITE}/torch/lib"
+NCCL = LinkFault(
+    "torch", "missing-symbol", f"{LIB}/libtorch_cuda.so", "libnccl.so.2", ("ncclCommRegister",),
+    f"{SITE}/nvidia/nccl/lib/libnccl.so.2", "rpath", "torch", "nvidia-nccl-cu12", "nvidia-nccl",
+)  # fmt: skip
+CUBLAS = LinkFault(
+    "torch", "missing-library", f"{LIB}/libtorch_cuda.so", "libcublas.so.12", asked_by="torch", wheel="nvidia-cublas"
+)
+VISION = LinkFault(
+    "torchvision", "missing-symbol", f"{SITE}/torchvision/_C.so", "libc10.so", ("_ZN3c10f",), f"{LIB}/libc10.so",
+    "rpath", "torchvision", "torch",
+)  # fmt: skip
+
+
+def torch(*faults: LinkFault, nccl: str = "2.19.3", **others: str) -> Facts:
+    installed = [distribution(name.replace("_", "-"), version) for name, version in others.items()]
+    return facts(
+        build("torch", "2.2.2", cuda_build=known(True), cuda_version=known("12.1")),
+        distributions=(
+            distribution("torch", "2.2.2", requires=PINS),
+            distribution("nvidia-nccl-cu12", nccl),
+            distribution("jinja2", "3.1"),
+            *installed,
+        ),
+        link_faults=known(faults),
+    )
+
+
+def judge(given: Facts, finding_id: str, goal: str = "cpu") -> Finding:
+    (finding,) = findings(finding_id, context(given, expect=goal))
+    return finding
+
+
+def typed(finding: Finding) -> list[str]:
+    return [" ".join(argv(action)) for action in finding.fix.actions] if finding.fix else []
+
+
+@pytest.mark.parametrize("goal", ["cpu", "gpu"])
+def test_a_wheel_that_lacks_a_symbol_is_replaced_by_the_pin(goal: str) -> None:
+    finding = judge(torch(NCCL, nccl="2.18.1", nvidia_cublas_cu12="12.1.3.1"), "cuda-wheel-conflict", goal)
+    assert finding.severity == "error"
+    assert finding.message == (
+        "torch 2.2.2 cannot be imported: libtorch_cuda.so needs ncclCommRegister, which libnccl.so.2 of "
+        "nvidia-nccl-cu12 2.18.1 does not define; torch 2.2.2 requires nvidia-nccl-cu12==2.19.3."
+    )
+    assert typed(finding) == ["/env/bin/python -m pip install nvidia-nccl-cu12==2.19.3"]
+
+
+def test_a_wheel_without_a_pin_is_replaced_by_a_newer_one() -> None:
+    fault = LinkFault(
+        "torch", "missing-symbol", f"{SITE}/nvidia/cusparse/lib/libcusparse.so.12", "libnvJitLink.so.12", ("f_12_1",),
+        "/x", "runpath", "nvidia-cusparse-cu12", "nvidia-nvjitlink-cu12", "nvidia-nvjitlink",
+    )  # fmt: skip
+    given = torch(fault, nvidia_nvjitlink_cu12="12.0.76", nvidia_cublas_cu12="12.1.3.1")
+    finding = judge(given, "cuda-wheel-conflict")
+    assert typed(finding) == ["/env/bin/python -m pip install nvidia-nvjitlink-cu12>12.0.76"]
+
+
+def test_a_wheel_that_is_not_installed_is_installed_as_pinned() -> None:
+    finding = judge(torch(CUBLAS), "framework-cuda-extra-missing")
+    assert finding.severity == "error"
+    assert "libcublas.so.12, which is not found; torch 2.2.2 requires nvidia-cublas-cu12==12.1.3.1" in finding.message
+    assert typed(finding) == ["/env/bin/python -m pip install nvidia-cublas-cu12==12.1.3.1"]
+    assert found("dependency-conflict", context(torch(CUBLAS), expect="cpu")) == []  # the same, said once
+
+
+def test_a_wheel_of_another_major_does_not_hold_the_library() -> None:
+    finding = judge(torch(CUBLAS, nvidia_cublas_cu12="13.0.0"), "cuda-wheel-conflict")
+    assert "nvidia-cublas-cu12 13.0.0 does not hold" in finding.message
+    assert typed(finding) == ["/env/bin/python -m pip install nvidia-cublas-cu12==12.1.3.1"]
+
+
+def test_all_wheels_that_are_not_as_pinned_are_replaced_at_once() -> None:
+    finding = judge(torch(NCCL, nccl="2.18.1", nvidia_cublas_cu12="12.8.0.1"), "cuda-wheel-conflict")
+    assert typed(finding) == ["/env/bin/python -m pip install nvidia-nccl-cu12==2.19.3 nvidia-cublas-cu12==12.1.3.1"]
+
+
+def test_a_companion_of_another_release() -> None:
+    finding = judge(torch(VISION, torchvision="0.18.0", nvidia_cublas_cu12="12.1.3.1"), "extension-build-mismatch")
+    assert (finding.severity, "torchvision 0.18.0 cannot be imported" in finding.message) == ("error", True)
+    assert typed(finding)[0].startswith("/env/bin/python -m pip install torch==2.2.2 torchvision")
+
+
+def test_a_foreign_copy_on_the_loaders_path() -> None:
+    foreign = LinkFault(
+        "torch", "missing-symbol", f"{LIB}/libtorch_cuda.so", "libnccl.so.2", ("ncclCommRegister",),
+        "/opt/nccl/lib/libnccl.so.2", "LD_LIBRARY_PATH", wheel="nvidia-nccl",
+    )  # fmt: skip
+    finding = judge(torch(foreign), "toolkit-path-conflict")
+    assert finding.fix is not None
+    assert "Remove /opt/nccl/lib from LD_LIBRARY_PATH" in finding.fix.summary
+
+
+def test_libraries_that_nobody_brings() -> None:
+    system = LinkFault("torch", "missing-library", f"{LIB}/libtorch_cpu.so", "libopenblas.so.0")
+    finding = judge(torch(system), "library-missing")
+    assert finding.fix is not None
+    assert "libopenblas.so.0" in finding.fix.summary
+
+
+@pytest.mark.parametrize(("fact", "expected"), [(NOT_COLLECTED, [("probe-failed", "note")]), (NOT_STATED, [])])
+def test_a_snapshot_without_the_fact_stays_decided(fact: Any, expected: list[tuple[str, str]]) -> None:
+    given = facts(build("torch", "2.2.2"), distributions=(distribution("torch", "2.2.2"),), link_faults=fact)
+    assert found("library-missing", context(given, expect="cpu")) == expected
