@@ -24,6 +24,14 @@ OF_VERDICT = {COMPATIBLE: 0, INCOMPATIBLE: 1, UNDETERMINED: 3}
 class UserError(Exception):
     """The request cannot be carried out; the message says what is wrong and what to type instead."""
 
+    code = USAGE
+
+
+class MachineError(UserError):
+    """The request is right, but this machine cannot carry it out now: a full disk, an index that does not answer."""
+
+    code = STEP_FAILED
+
 
 def guarded(run: Callable[[list[str]], int]) -> int:
     """Run a command line; report any error as one sentence and return the exit code."""
@@ -92,7 +100,7 @@ def _run(run: Callable[[list[str]], int]) -> int:
         if was_interrupted():
             raise KeyboardInterrupt from None  # an error on the way out replaced it
         if isinstance(error, UserError):
-            return _fail(str(error), USAGE)
+            return _fail(str(error), error.code)
         if isinstance(error, OSError) and error.filename is None:
             raise  # the report could not be written
         return _fail(_describe(error), INTERNAL)

@@ -14,12 +14,15 @@ import click
 from envcheck.actions import EVERY_SHELL, ActivateEnvironment, action_line, shell_line
 from envcheck.cli import common
 from envcheck.cli.common import OF_VERDICT, STEP_FAILED, UserError
+from envcheck.cli.exits import MachineError
 from envcheck.cli.plan import show_to_run, verdict_on
-from envcheck.host.file_changes import FileLockedError
+from envcheck.host.file_changes import FileLockedError, measure_tree, remove_tree
 from envcheck.host.local import LocalHost
 from envcheck.host.prerequisites import find_program, find_python
 from envcheck.host.process import ignore_signals
+from envcheck.host.system import list_programs_in
 from envcheck.install.journal import (
+    MARKER,
     NEW,
     RESTORING,
     STARTED,
@@ -36,7 +39,7 @@ from envcheck.install.journal import (
     resume_line,
     unsettled,
 )
-from envcheck.install.preflight import Preflight, objections
+from envcheck.install.preflight import Preflight, is_refused, objections
 from envcheck.install.run import (
     AdaptError,
     Job,
@@ -487,7 +490,19 @@ def _check_preflight(planned: InstallPlan, place: Place, output: OutputOptions) 
     asked = Preflight(planned.plan, place, os.environ, planned.facts, output.as_root)
     found = list(objections(asked))
     if found:
-        raise UserError(f"nothing was changed: {'; '.join(text.rstrip('.') for text in found)}.")
+        error = UserError if is_refused(asked) else MachineError
+        raise error(f"nothing was changed: {'; '.join(text.rstrip('.') for text in found)}.")
+    _warn_of_programs(place)
+
+
+def _warn_of_programs(place: Place) -> None:
+    """Name the programs that run from the environment: what they load after the change is of the new one."""
+    found = list_programs_in(str(place.folder)) if place.is_taken else ()
+    if found:
+        named = ", ".join(f"{name} (process {number})" for number, name in found[:_SHOWN])
+        more = f" and {len(found) - _SHOWN} more" if len(found) > _SHOWN else ""
+        mixed = "they may load a mix of the old and the new environment. End them first, or restart them afterwards."
+        click.echo(f"envcheck: warning: {named}{more} run from {place.folder}: {mixed}", err=True)
 
 
 def _install(planned: InstallPlan, place: Place, asked: InstallRequest, output: OutputOptions) -> int:
@@ -541,7 +556,9 @@ _SHOWN = 3  # changed files that are named before the rest is counted
 
 def resume_installation(folder: str, output: OutputOptions) -> int:
     """Finish or undo an interrupted installation, and report which environment is there."""
-    place = _find_place(folder)
+    place = _find_resumable(folder)
+    if place is None:
+        return _report_nothing_to_resume(folder, output)
     progress = InstallProgress(0, quiet=output.quiet)
     try:
         before = newest(place)
@@ -561,6 +578,59 @@ def resume_installation(folder: str, output: OutputOptions) -> int:
         return _report_failure(place, str(error), output)
     except OSError as error:
         return _report_failure(place, f"nothing was changed: {describe_error(error, place)}.", output)
+    return 0
+
+
+def _find_resumable(folder: str) -> Place | None:
+    """Return the environment to resume; None where envcheck has installed into none."""
+    found = (place_of(folder),) if Path(folder or DEFAULT_FOLDERS[0]).is_dir() else ()
+    for place in found:
+        if (place.folder / MARKER).exists() and not place.identities():
+            raise MachineError(
+                f"{place.folder} is an interrupted installation ({MARKER} is in it), and its journal is gone: "
+                "remove it, and create another one."
+            )
+    if folder:
+        return None if found and not found[0].identities() else _find_place(folder)
+    return _find_place("") if _list_places() else None
+
+
+def _report_nothing_to_resume(folder: str, output: OutputOptions) -> int:
+    where = str(place_of(folder).folder) if folder else "any environment in this folder"
+    words = f"There is nothing to resume: envcheck has never installed into {where}."
+    if output.form == "text":
+        click.echo(words)
+    print_result(Result("unchanged", where if folder else str(Path.cwd()), why=words), output)
+    return 0
+
+
+def remove_kept(folder: str, output: OutputOptions) -> int:
+    """Remove the environment that is kept for --rollback."""
+    place = _find_place(folder)
+    try:
+        kept = place.leftovers()
+        if not kept or unsettled(place):
+            what = "its installation is not complete: run --resume first" if kept else "no earlier environment is kept"
+            raise UserError(f"nothing was changed: {what} ({place.folder}).")
+        size = sum(measure_tree(str(path)) for path in kept) / (1 << 20)
+        question = (
+            f"Remove the environment kept from before the last installation into {place.folder} ({size:.0f} MiB)?"
+        )
+        if output.dry_run:
+            return _report_dry_run(place, question, output)
+        confirm(f"{question} --rollback cannot restore it afterwards.", output)
+        with held_place(place, InstallProgress(0, quiet=output.quiet)):
+            for path in place.leftovers():
+                remove_tree(path)
+    except FileLockedError as error:
+        raise UserError(describe_other_installation(place, str(error))) from None
+    except (UnsettledError, OSError) as error:
+        why = describe_error(error, place) if isinstance(error, OSError) else str(error)
+        return _report_failure(place, f"not removed: {why}", output)
+    words = f"Removed: {size:.0f} MiB are free again. {place.folder} is unchanged."
+    if output.form == "text":
+        click.echo(words)
+    print_result(Result("unchanged", str(place.folder), why=words), output)
     return 0
 
 
@@ -646,12 +716,17 @@ def _choose_place(folder: str) -> Place:
         if not place.identities():
             raise UserError(f"envcheck has never installed into {place.folder}.")
         return place
-    usual = (place_of(name) for name in DEFAULT_FOLDERS)  # if one is a link, its journals lie beside its target
-    found = tuple(dict.fromkeys([*places_in(Path()), *(place for place in usual if place.identities())]))
+    found = _list_places()
     if len(found) != 1:
         names = ", ".join(str(place.folder) for place in found) or "no environment"
         raise UserError(f"name the environment with --env: envcheck has installed into {names} in this folder.")
     return found[0]
+
+
+def _list_places() -> tuple[Place, ...]:
+    """List the environments of this folder that envcheck has installed into."""
+    usual = (place_of(name) for name in DEFAULT_FOLDERS)  # if one is a link, its journals lie beside its target
+    return tuple(dict.fromkeys([*places_in(Path()), *(place for place in usual if place.identities())]))
 
 
 _HOME = "~"
@@ -676,6 +751,7 @@ EXAMPLE = "Example: envcheck install 'tensorflow>=2.15' --env .venv --smoke"
 @click.option("--as-root", is_flag=True, help="Allow installing as root.")
 @click.option("--rollback", metavar="[ID]", is_flag=False, flag_value="last", help="Undo the last installation.")
 @click.option("--resume", is_flag=True, help="After a crash: finish, or restore the old environment.")
+@click.option("--remove-kept", "removes_kept", is_flag=True, help="Remove the copy that --rollback restores.")
 @click.option("--format", "form", type=click.Choice(["text", "json"]), default="text", help="How to print the result.")
 @click.option("--matrix", "matrix_file", metavar="FILE", help="Plan and judge by this compatibility matrix.")
 @common.verbosity()
@@ -692,6 +768,7 @@ def install(
     as_root: bool,
     rollback: str | None,
     resume: bool,
+    removes_kept: bool,
     form: str,
     matrix_file: str | None,
     verbose: bool,
@@ -701,8 +778,12 @@ def install(
     folder = expand_home(folder)
     asked = InstallRequest(requirements, folder, python, installer or "", expect, matrix_file)
     output = OutputOptions(dry_run, agreed, smoke, system, as_root, verbose, quiet, form)
-    if bool(requirements) + bool(rollback) + resume != 1:
-        raise UserError("name what to install, such as tensorflow, or use --rollback, or --resume: one of them.")
+    if bool(requirements) + bool(rollback) + resume + removes_kept != 1:
+        raise UserError(
+            "name what to install, such as tensorflow, or use --rollback, --resume or --remove-kept: one of them."
+        )
+    if removes_kept:
+        return remove_kept(folder, output)
     if rollback:
         return roll_back(folder, rollback, output)
     return resume_installation(folder, output) if resume else run_installation(asked, output)

@@ -121,6 +121,21 @@ def read_processes(wanted: Collection[int], folder: str = "/proc") -> ProcessSca
     return ProcessScan(tuple(processes), unreadable, _is_isolated(folder), bool(pids) and 1 not in pids, own)
 
 
+def list_programs_in(place: str, folder: str = "/proc") -> Tuple[Tuple[int, str], ...]:
+    """List the processes that run from a folder or have a file of it mapped, and their names, without this one."""
+    found = []
+    for pid in _list_pids(folder):
+        process = f"{folder}/{pid}"
+        if pid != os.getpid() and _runs_from(process, place.rstrip("/") + "/"):
+            found.append((pid, _read_file(f"{process}/comm").strip() or "a program"))
+    return tuple(found)
+
+
+def _runs_from(process: str, place: str) -> bool:
+    """Tell it of the first word of its command, which names the Python of a venv, and of what it has mapped."""
+    return _read_file(f"{process}/cmdline").startswith(place) or f" {place}" in _read_file(f"{process}/maps")
+
+
 def _list_pids(folder: str) -> List[int]:
     try:
         names = os.listdir(folder)

@@ -146,14 +146,22 @@ class Preflight:
 def objections(asked: Preflight) -> Iterator[str]:
     """Yield each reason not to start, as a sentence; cheap checks first."""
     yield from _check_user(asked)
-    wrong = [
-        *_check_folder(asked.place),
-        *(_check_environment(asked.place, asked.facts) if asked.facts is not None else ()),
-    ]
-    wrong += _check_moved(asked)
-    if wrong:
-        yield from wrong
-        return  # measuring a folder takes long, and this one will not be copied
+    yield from list(_check_place(asked)) or _list_obstacles(asked)  # measuring a folder takes long: one to be copied
+
+
+def is_refused(asked: Preflight) -> bool:
+    """Tell whether the request itself is wrong, whatever the machine lacks."""
+    return any(_check_user(asked)) or any(_check_place(asked))
+
+
+def _check_place(asked: Preflight) -> Iterator[str]:
+    yield from _check_folder(asked.place)
+    yield from _check_environment(asked.place, asked.facts) if asked.facts is not None else ()
+    yield from _check_moved(asked)
+
+
+def _list_obstacles(asked: Preflight) -> Iterator[str]:
+    """Yield what the machine lacks."""
     yield from _check_disk_space(asked)
     yield from _check_temporary_space(asked)
     yield from _check_sudo(asked)

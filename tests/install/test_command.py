@@ -13,7 +13,7 @@ import pip
 import pytest
 
 from envcheck.cli import install as install_session
-from envcheck.cli.exits import UserError
+from envcheck.cli.exits import MachineError, UserError
 from envcheck.cli.group import run
 from envcheck.cli.install import InstallPlan, InstallRequest, plan_for_here
 from envcheck.install.journal import place_of
@@ -255,7 +255,56 @@ def test_what_was_never_installed_cannot_be_undone(here: Path) -> None:
     with pytest.raises(UserError, match="has never installed into"):
         run(["install", "--rollback", "--env", "env", "--yes"])
     with pytest.raises(UserError, match="envcheck has installed into no environment in"):
-        run(["install", "--resume"])
+        run(["install", "--rollback", "--yes"])
+
+
+@pytest.mark.parametrize("arguments", [(), ("--env", "env"), ("--format", "json")])
+def test_nothing_to_resume_is_no_error(
+    here: Path, arguments: tuple[str, ...], capfd: pytest.CaptureFixture[str]
+) -> None:
+    (here / "env").mkdir()
+    assert run(["install", "--resume", *arguments]) == 0
+    assert "There is nothing to resume: envcheck has never installed into" in capfd.readouterr().out
+    with pytest.raises(UserError, match="has never installed into"):
+        run(["install", "--resume", "--env", "mistyped"])
+
+
+def test_a_lost_journal_is_said(here: Path) -> None:
+    (here / "env").mkdir()
+    (here / "env" / ".envcheck-incomplete").touch()
+    with pytest.raises(MachineError, match=r"is an interrupted installation .*, and its journal is gone"):
+        run(["install", "--resume", "--env", "env"])
+
+
+def test_what_the_machine_lacks_is_no_error_of_the_command_line(here: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.delenv("PIP_NO_INDEX")
+    monkeypatch.setenv("PIP_INDEX_URL", "http://127.0.0.1:9/simple")
+    with pytest.raises(MachineError, match=r"the package index 127.0.0.1 does not answer") as refused:
+        install("jax", "--env", "env", "--installer", "pip", "--yes")
+    assert refused.value.code == 4
+
+
+def test_the_kept_environment_is_removed(here: Path, capfd: pytest.CaptureFixture[str]) -> None:
+    make_wheels(here)
+    subprocess.run([sys.executable, "-m", "venv", "--without-pip", "env"], check=True)
+    asleep = subprocess.Popen([here / "env/bin/python", "-c", "import time; time.sleep(3600)"])
+    try:
+        assert install("jax", "--env", "env", "--installer", "uv", "--yes", "-q") == 0
+    finally:
+        asleep.kill()
+        asleep.wait()
+    said = capfd.readouterr().err
+    assert f"(process {asleep.pid}) run from {here / 'env'}: they may load a mix" in said
+    (kept,) = place_of("env").leftovers()
+    assert run(["install", "--remove-kept", "--env", "env", "--dry-run"]) == 0
+    assert kept.is_dir()
+    assert run(["install", "--remove-kept", "--env", "env", "--yes"]) == 0
+    assert not kept.exists()
+    assert "are free again" in capfd.readouterr().out
+    with pytest.raises(UserError, match="no earlier environment is kept"):
+        run(["install", "--remove-kept", "--env", "env", "--yes"])
+    with pytest.raises(UserError, match="no longer kept"):
+        run(["install", "--rollback", "--env", "env", "--yes"])
 
 
 def test_smoke_decides_with_the_doctor(
