@@ -227,6 +227,7 @@ def put_in_place(journal: Journal, *, marked: bool = True) -> None:
 
 def commit(journal: Journal) -> None:
     """Let the new environment count from now on."""
+    _clear_activation(journal.place.folder)
     sync_file_system(journal.place.folder)
     journal.write(INSTALLED, inode=get_inode(journal.place.folder))
     finish(journal)
@@ -288,6 +289,46 @@ def _put_aside(journal: Journal) -> None:
 def _mark(folder: Path, place: Place, identity: str) -> None:
     text = f"The installation {identity} into this environment has not come to its end.\n{resume_line(place)}\n"
     (folder / MARKER).write_text(text, encoding="utf-8")
+    warn_on_activation(folder)
+
+
+_COMMENT = "# envcheck: until the installation is complete"
+_WARNING = (
+    "envcheck: the installation into this environment is not complete; its file .envcheck-incomplete says what to run."
+)
+_ACTIVATION = {  # a script that activates a venv -> the line that warns while the marker is there
+    "bin/activate": f'if [ -e "$VIRTUAL_ENV/{MARKER}" ]; then echo "{_WARNING}" >&2; fi',
+    "bin/activate.fish": f'test -e "$VIRTUAL_ENV/{MARKER}"; and echo "{_WARNING}" >&2',
+    "bin/activate.csh": f'if ( -e "$VIRTUAL_ENV/{MARKER}" ) echo "{_WARNING}"',
+}
+_CONDA_SCRIPT = "etc/conda/activate.d/envcheck-incomplete.sh"
+
+
+def warn_on_activation(folder: Path) -> None:
+    """Let the scripts that activate an environment warn while its marker is there."""
+    for name, line in _ACTIVATION.items():
+        if (folder / name).is_file() and _COMMENT not in _read_script(folder / name):
+            with (folder / name).open("a", encoding="utf-8", newline="\n") as stream:
+                stream.write(f"{line}  {_COMMENT}\n")
+    if (folder / "conda-meta").is_dir():
+        (folder / _CONDA_SCRIPT).parent.mkdir(parents=True, exist_ok=True)
+        text = f'if [ -e "$CONDA_PREFIX/{MARKER}" ]; then echo "{_WARNING}" >&2; fi\n'
+        (folder / _CONDA_SCRIPT).write_text(text, encoding="utf-8")
+
+
+def _clear_activation(folder: Path) -> None:
+    """Take the warnings back: nothing of them stays in the environment that counts."""
+    for name in _ACTIVATION:
+        script = folder / name
+        if script.is_file() and _COMMENT in (text := _read_script(script)):
+            lines = text.splitlines(keepends=True)
+            rest = "".join(line for line in lines if not line.rstrip().endswith(_COMMENT))
+            script.write_text(rest, encoding="utf-8", errors="surrogateescape", newline="\n")
+    (folder / _CONDA_SCRIPT).unlink(missing_ok=True)
+
+
+def _read_script(path: Path) -> str:
+    return path.read_text(encoding="utf-8", errors="surrogateescape")
 
 
 NEW = "new"

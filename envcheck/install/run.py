@@ -37,6 +37,7 @@ from envcheck.install.journal import (
     resume_line,
     settle,
     unsettled,
+    warn_on_activation,
 )
 from envcheck.matrix.refresh.pip_settings import (
     ArtifactError,
@@ -415,6 +416,8 @@ def _run_steps(journal: Journal, job: Job, watch: Watch, guard: Guard) -> None:
         put_in_place(journal, marked=job.marked)
         for step in own:
             _run_step(journal, step, run, watch, job.system)
+            if job.marked:
+                warn_on_activation(journal.place.folder)  # the step that makes an environment writes its scripts
     journal.write(VERIFYING)
     watch.begins("Judge the environment.")
     with allow_interrupts():

@@ -16,7 +16,7 @@ from envcheck.cli.group import run
 from envcheck.host.file_changes import copy_tree, lock_file
 from envcheck.install.journal import Journal, Place, place_of
 from tests.install.session import HELD
-from tests.install.wheels import held_by, tree_hash
+from tests.install.wheels import held_by, make_environment, tree_hash
 from tests.patience import PATIENCE, wait_for
 
 pytestmark = pytest.mark.needs("posix")
@@ -134,6 +134,25 @@ def test_power_loss_after_the_commit_is_finished_by_resume(
     assert run(["install", "--resume", "--env", str(existing)]) == 0
     assert "is the new environment" in capfd.readouterr().err
     assert held_by(existing) == "2.0"
+
+
+def test_the_activation_says_that_an_installation_is_not_complete(stock: Path, tmp_path: Path) -> None:
+    for folder in (tmp_path / "env", tmp_path / "new"):
+        if folder.name == "env":
+            make_environment(folder, stock / "wheels", "1.0")  # a copy's activation would name the original
+        process = start(folder, stock / "wheels", "wait")
+        wait_for_lines(place_of(folder), 7 if folder.name == "env" else 9, process)
+        assert "installation into this environment is not complete" in activate(folder)
+        (tmp_path / "go").touch()
+        assert "settled new" in finished(process)
+        assert activate(folder) == ""
+        assert "# envcheck" not in (folder / "bin/activate").read_text()
+        (tmp_path / "go").unlink()
+
+
+def activate(folder: Path) -> str:
+    script = f"set -eu; . {folder}/bin/activate"
+    return subprocess.run(["sh", "-c", script], capture_output=True, text=True, check=True).stderr
 
 
 @pytest.mark.parametrize("name", ["SIGINT", "SIGTERM", "SIGHUP"])
