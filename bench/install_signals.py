@@ -1,6 +1,6 @@
 """Send signals at random instants of an installation: the environment is the old or the new one, and it is said which.
 
-    python -m bench.install_signals [--count 400] [--first 100] [--seed 1]
+    python -m bench.install_signals [--count 400] [--first 100] [--seed 1] [--signals SIGINT ...]
 
 SIGINT, SIGTERM and SIGHUP to the process or to its group, SIGKILL to the group; by uv and by pip; over an environment
 and over none; with small wheels of many files. `--first` of them lie in the first 30 ms of a step. Afterwards the files
@@ -27,19 +27,20 @@ def main() -> int:
     parser.add_argument("--count", type=int, default=400)
     parser.add_argument("--first", type=int, default=100)
     parser.add_argument("--seed", type=int, default=1)
+    parser.add_argument("--signals", nargs="+", choices=SIGNALS, default=SIGNALS)
     asked = parser.parse_args()
     with tempfile.TemporaryDirectory() as name:
-        return run(Path(name).resolve(), asked.count, asked.first, random.Random(asked.seed))
+        return run(Path(name).resolve(), asked, random.Random(asked.seed))
 
 
-def run(top: Path, count: int, first: int, dice: random.Random) -> int:
+def run(top: Path, asked: argparse.Namespace, dice: random.Random) -> int:
     """Make the wheels and interrupt so many installations."""
     make_stock(top / "stock")
     ways = [(installer, is_there) for installer in ("uv", "pip") for is_there in (True, False)]
     seconds = {way: time_whole(top / "stock", top / f"whole{way}", way[0], is_there=way[1]) for way in ways}
     found: Counter[tuple[str, str, str, str]] = Counter()
-    for number in range(count):
-        instant = choose_instant(dice, seconds, first=number < first)
+    for number in range(asked.count):
+        instant = choose_instant(dice, seconds, first=number < asked.first, signals=tuple(asked.signals))
         outcome = interrupt(top / "stock", top / str(number), instant)
         shutil.rmtree(top / str(number), ignore_errors=bool(outcome.wrong))  # what still runs writes into it
         for words in outcome.wrong:
@@ -49,7 +50,7 @@ def run(top: Path, count: int, first: int, dice: random.Random) -> int:
     print("| instant | by | signal | old | new | else |\n|---|---|---|---|---|---|")
     for when, title in (("first", "first 30 ms of a step"), ("any", "any")):
         for installer in ("uv", "pip"):
-            for name in SIGNALS:
+            for name in asked.signals:
                 told = (found[when, installer, name, left] for left in ("old", "new", "wrong"))
                 print(f"| {title} | {installer} | {name} |", " | ".join(map(str, told)), "|")
     return 1 if any(left == "wrong" for *_, left in found) else 0

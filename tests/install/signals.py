@@ -53,10 +53,16 @@ def make_stock(folder: Path) -> None:
     make_environment(folder / "env", folder / "wheels", OLD)
 
 
-def choose_instant(dice: random.Random, seconds: dict[tuple[str, bool], float], *, first: bool) -> Instant:
+def choose_instant(
+    dice: random.Random,
+    seconds: dict[tuple[str, bool], float],
+    *,
+    first: bool,
+    signals: tuple[str, ...] = SIGNALS,
+) -> Instant:
     """Choose an instant: in the `first` milliseconds of a step, or anywhere in the time that it takes."""
     installer, is_there = dice.choice(sorted(seconds))
-    name, to_group = dice.choice(SIGNALS), dice.random() < 0.5
+    name, to_group = dice.choice(signals), dice.random() < 0.5
     step = dice.choice(["Install both parts."] if is_there else ["Install both parts.", "Create it."]) if first else ""
     delay = dice.uniform(0, _FIRST if first else seconds[installer, is_there])
     return Instant(installer, is_there, name, to_group or name == "SIGKILL", step, delay)
@@ -118,7 +124,14 @@ def _start(stock: Path, folder: Path, installer: str, *, is_there: bool) -> subp
         stderr=subprocess.STDOUT,
         text=True,
         start_new_session=True,
+        preexec_fn=_reset_signals,  # noqa: PLW1509 - the tests start no threads here
     )
+
+
+def _reset_signals() -> None:
+    """Let the signals have their effect: a job in the background, or under nohup, is started with some ignored."""
+    for name in SIGNALS[:3]:
+        signal.signal(getattr(signal, name), signal.SIG_DFL)
 
 
 def _read_until(process: subprocess.Popen[str], step: str) -> str:
