@@ -131,7 +131,7 @@ class Subject:
         return next((f"{stage}: {failure}" for stage, failure in failures if failure), "")
 
     def run(self, *command: str) -> str:
-        """Run a command: "" where it succeeds, else its last line."""
+        """Run a command: "" where it succeeds, else the last error that it prints, or its last line."""
         quiet = {"CUDA_VISIBLE_DEVICES": "", "TF_CPP_MIN_LOG_LEVEL": "3", "PYTHONNOUSERSITE": "1"}
         try:
             done = subprocess.run(
@@ -140,7 +140,8 @@ class Subject:
         except subprocess.TimeoutExpired:
             return "no answer in 300 s"
         lines = (done.stderr or done.stdout).strip().splitlines()
-        return "" if done.returncode == 0 else (lines[-1] if lines else f"status {done.returncode}")
+        errors = [line for line in lines if re.match(r"[\w.]+(Error|Exception)\b", line)]
+        return "" if done.returncode == 0 else (errors or lines or [f"status {done.returncode}"])[-1]
 
     def pip(self, *words: str) -> str:
         """Run uv pip on the environment."""

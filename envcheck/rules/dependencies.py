@@ -59,7 +59,7 @@ class Violation:
     @property
     def is_cuda_wheel(self) -> bool:
         """Tell whether it is one of NVIDIA's wheels."""
-        return self.name.startswith("nvidia-")
+        return _is_wheel(self.name)
 
     @property
     def about(self) -> str:
@@ -69,6 +69,11 @@ class Violation:
         if self.is_cuda_wheel:
             return "cuda-wheel-conflict"
         return _ABOUT.get(self.owner.name if self.owner.name == "tf-keras" else self.name, OTHER)
+
+
+def _is_wheel(name: str) -> bool:
+    """Tell whether a distribution is one of NVIDIA's wheels."""
+    return name.startswith("nvidia-")
 
 
 @once
@@ -263,7 +268,8 @@ def _tried(known_break: KnownBreak | None) -> tuple[Evidence, ...]:
 def _missing(context: Context, items: list[Violation]) -> Finding:
     """Report everything that a distribution lacks in one finding; reinstalling it adds that."""
     owner = items[0].owner
-    needs = _needed_names(context)
+    is_found = _finds_libraries(context, owner)  # a toolkit of the system may hold what CUDA wheels bring
+    needs = {name: label for name, label in _needed_names(context).items() if not (is_found and _is_wheel(name))}
     names = sorted((item.name for item in items), key=lambda name: name not in needs)
     missing = ", ".join(names[:5]) + (f" and {len(names) - 5} more" if len(names) > 5 else "")
     needed = [name for name in names if name in needs]

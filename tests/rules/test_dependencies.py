@@ -7,7 +7,18 @@ from typing import Any
 import pytest
 
 from envcheck.rules.dependencies import violations
-from tests.rules.factory_python import build, context, distribution, edited_matrix, facts, findings, found, gpu, known
+from tests.rules.factory_python import (
+    build,
+    context,
+    distribution,
+    edited_matrix,
+    facts,
+    findings,
+    found,
+    gpu,
+    known,
+    lookup,
+)
 from tests.typed import argv
 
 CPU = known(False)
@@ -296,3 +307,12 @@ def test_pins_of_cuda_wheels_are_one_finding_on_every_goal() -> None:
         (finding,) = findings("cuda-wheel-conflict", given)
         assert finding.fix
         assert argv(finding.fix.actions[0])[-3:] == ("torch==2.2.2", *requires)
+
+
+@pytest.mark.parametrize(("place", "severity"), [("", "error"), ("/usr/local/cuda/lib64/libcublas.so.12", "warning")])
+def test_a_missing_cuda_wheel_that_importing_loads(place: str, severity: str) -> None:
+    torch = distribution("torch", "2.2.2", requires=("nvidia-cublas-cu12==12.1.3.1",))
+    libraries = known((lookup("libcublas.so.12", place),))
+    installed = build("torch", "2.2.2", cuda_build=known(True), libraries=libraries)
+    report = findings("dependency-conflict", context(facts(installed, distributions=(torch,)), expect="cpu"))
+    assert [item.severity for item in report] == [severity]
