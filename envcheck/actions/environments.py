@@ -12,6 +12,7 @@ from envcheck.host.data_files import read_data
 from envcheck.model import (
     CHANGES_NOTHING,
     CONDA,
+    ENVIRONMENT,
     MACOS,
     ONLY_SHOWS,
     OWN_STATUS,
@@ -163,6 +164,13 @@ class CreateEnvironment(Action):
 
     def with_programs(self, programs: dict[str, str]) -> Action:
         return _with_program(self, self.installer, programs)
+
+
+def changes_environment(action: Action) -> bool:
+    """Tell whether an action changes an environment, and needs nobody to do it."""
+    if action.scope != ENVIRONMENT or action.by_person or action.in_shell or action.lasting == CHANGES_NOTHING:
+        return False
+    return not isinstance(action, CreateEnvironment) or (bool(action.folder) and not action.existed)
 
 
 @dataclass(frozen=True)

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import os
+from collections.abc import Callable
 from datetime import date, datetime, timezone
 
 import click
@@ -12,7 +13,7 @@ from envcheck.check.config import Config, ConfigError, parse_config
 from envcheck.check.judge import expired_ignores, judge_project
 from envcheck.cli import common
 from envcheck.cli.common import OF_VERDICT, UserError
-from envcheck.cli.report import FORMATS, ReportSubject, print_report
+from envcheck.cli.report import FORMATS, ReportSubject, offer_fix, print_report
 from envcheck.matrix import Matrix
 from envcheck.model import SCHEMA_VERSION, Report, Snapshot, dataclass
 from envcheck.rules import Context, Target, TargetError
@@ -48,14 +49,16 @@ def check(
     printing: common.Printing,
 ) -> int:
     """Check whether this machine, or what a file will build, meets the project's requirements."""
-    gate = _load_gate(config, matrix_file, required=file is None)
+    gate = load_gate(config, matrix_file, required=file is None)
     if file is not None:
         report, snapshot = _judge_file(gate, _relative(file))
     else:
         snapshot = common.saved_snapshot(snapshot_file) if snapshot_file else common.live_snapshot(python, env)
         context = Context(snapshot.facts, gate.matrix, Target(gate.config.expect, gate.config.requires))
         inspected, exists = common.inspected_options(python, env), None if snapshot_file else os.path.lexists
-        report = judge_project(context, gate.config, gate.path, gate.today, inspected=inspected, exists=exists)
+        report = gate.judge(context, inspected, exists)
+        if not snapshot_file:
+            report = offer_fix(report, snapshot.facts, gate.path)
     subject = ReportSubject(
         no_snapshot, gate.path if file is None else _relative(file), gate.ignored(), gate.ignored(ended=True)
     )
@@ -64,7 +67,7 @@ def check(
 
 
 @dataclass(frozen=True)
-class _Gate:
+class Gate:
     """What a project requires today, and the matrix that judges it."""
 
     config: Config
@@ -72,12 +75,18 @@ class _Gate:
     path: str
     today: date
 
+    def judge(
+        self, context: Context, inspected: tuple[str, ...], exists: Callable[[str], bool] | None = None
+    ) -> Report:
+        """Judge a machine for the project; `exists` tells which folders are there, on the machine that is judged."""
+        return judge_project(context, self.config, self.path, self.today, inspected=inspected, exists=exists)
+
     def ignored(self, *, ended: bool = False) -> tuple[str, ...]:
         """List the finding ids that are ignored, or those whose date has passed."""
         return tuple(item.id for item in self.config.ignored if (item.until < self.today) == ended)
 
 
-def _load_gate(path: str | None, matrix_file: str | None, *, required: bool) -> _Gate:
+def load_gate(path: str | None, matrix_file: str | None, *, required: bool) -> Gate:
     """Read the configuration before the machine, so that a mistake in it is reported at once.
 
     Unless `required`, a project without a [tool.envcheck] table is fine: a file can be judged without one.
@@ -85,7 +94,7 @@ def _load_gate(path: str | None, matrix_file: str | None, *, required: bool) -> 
     matrix = common.load_matrix(matrix_file)
     has_table = os.path.isfile(_CONFIG) and "[tool.envcheck" in _read_text(_CONFIG)  # noqa: PTH113 - pathlib is slow to import
     config = _load_config(path or _CONFIG, matrix) if required or path or has_table else Config()
-    gate = _Gate(config, matrix, path or _CONFIG, datetime.now(timezone.utc).date())
+    gate = Gate(config, matrix, path or _CONFIG, datetime.now(timezone.utc).date())
     for item in expired_ignores(config, gate.today):
         click.echo(f"envcheck: {gate.path}: the ignore of {item.id} ended on {item.until}; it counts again.", err=True)
     return gate
@@ -100,7 +109,7 @@ def _load_config(path: str, matrix: Matrix) -> Config:
     return config
 
 
-def _judge_file(gate: _Gate, file: str) -> tuple[Report, Snapshot]:
+def _judge_file(gate: Gate, file: str) -> tuple[Report, Snapshot]:
     from envcheck.check.blueprint import FileError  # only --dockerfile reads build files: 8 ms
     from envcheck.check.build_files import read_blueprints
     from envcheck.check.judge_file import judge_blueprints, planned_facts

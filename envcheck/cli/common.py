@@ -15,7 +15,18 @@ import click
 
 from envcheck.cli.exits import INTERRUPTED, OF_VERDICT, READER_GONE, STEP_FAILED, UserError
 from envcheck.host.process import list_running_programs
-from envcheck.model import SCHEMA_VERSION, CodecError, Known, Snapshot, Unknown, dataclass, decode, mark_uncollected
+from envcheck.model import (
+    SCHEMA_VERSION,
+    CodecError,
+    Facts,
+    Known,
+    Snapshot,
+    Unknown,
+    dataclass,
+    decode,
+    get_value,
+    mark_uncollected,
+)
 
 if TYPE_CHECKING:
     from envcheck.matrix import Matrix
@@ -195,6 +206,30 @@ def live_snapshot(python: str, env: str, without: Collection[str] = (), *, witho
 def inspected_options(python: str, env: str) -> tuple[str, ...]:
     """Return the options with which another command inspects the same environment."""
     return (*(("--python", python) if python else ()), *(("--env", env) if env else ()))
+
+
+_OWN_KINDS = ("venv", "conda")  # of a Python that no other program uses
+
+
+def find_changeable_environment(facts: Facts) -> tuple[str, str]:
+    """Return the folder of the environment that this user may change, or "" and the reason why there is none."""
+    python = facts.python
+    prefix, kind = get_value(python.prefix) or "", get_value(python.kind)
+    if not prefix:
+        return "", "no Python environment was found: name one with --env"
+    if get_value(python.externally_managed) is True or kind not in _OWN_KINDS:
+        managed = get_value(python.externally_managed) is True
+        reason = "it is managed from outside (PEP 668)" if managed else "it is not a virtual environment"
+        return "", f"{prefix} holds a Python that other programs use: {reason}. Name an environment with --env"
+    folder = os.path.realpath(os.path.expanduser(prefix.replace("$USER", os.environ.get("USER", "$USER"))))  # noqa: PTH111 - pathlib is slow to import
+    if not os.path.isdir(folder):  # noqa: PTH112
+        return "", f"{prefix} is not a folder of this machine"
+    if os.path.isdir(os.path.join(folder, "condabin")):  # noqa: PTH112, PTH118
+        return "", f"{prefix} is conda's own environment, which conda itself runs from: name another one with --env"
+    is_own = not hasattr(os, "geteuid") or os.stat(folder).st_uid == os.geteuid()  # noqa: PTH116
+    if not is_own or not os.access(folder, os.W_OK) or not os.access(os.path.dirname(folder), os.W_OK):  # noqa: PTH120
+        return "", f"{prefix} cannot be replaced by this user: ask its owner, or name another one with --env"
+    return folder, ""
 
 
 def _tried(fact: object) -> str:

@@ -8,7 +8,7 @@ import click
 
 from envcheck.cli import common
 from envcheck.cli.common import OF_VERDICT, STEP_FAILED, UserError
-from envcheck.cli.report import FORMATS, ReportSubject, print_report
+from envcheck.cli.report import FORMATS, ReportSubject, offer_fix, print_report
 from envcheck.diagnosis import diagnose
 from envcheck.model import INCOMPATIBLE, Report
 from envcheck.rules import Context, Target, TargetError, catalogue
@@ -47,7 +47,9 @@ def doctor(
     ids = _parse_ids(only)
     snapshot = common.saved_snapshot(snapshot_file) if snapshot_file else common.live_snapshot(python, env)
     context = Context(snapshot.facts, common.load_matrix(matrix_file), Target(expect, requirements))
-    report = _diagnose(context, ids, common.inspected_options(python, env), here=not snapshot_file)
+    report = judge(context, ids, common.inspected_options(python, env), here=not snapshot_file)
+    if not snapshot_file:
+        report = offer_fix(report, snapshot.facts)
     tested, failed = None, False
     if smoke:
         from envcheck.cli.smoke import SmokeOptions, run_session  # with what it needs 20 ms, and few ask for it
@@ -72,7 +74,8 @@ def _parse_ids(only: str) -> frozenset[str]:
     return ids
 
 
-def _diagnose(context: Context, ids: frozenset[str], inspected: tuple[str, ...], *, here: bool) -> Report:
+def judge(context: Context, ids: frozenset[str], inspected: tuple[str, ...], *, here: bool) -> Report:
+    """Diagnose a machine, `here` or saved; raises UserError for a requirement that cannot be judged."""
     try:
         return diagnose(context, ids, inspected=inspected, exists=os.path.lexists if here else None)
     except TargetError as error:

@@ -17,6 +17,7 @@ COMMANDS = {
     "diff": ("envcheck.cli.diff", "Compare two saved machines, most likely cause first."),
     "doctor": ("envcheck.cli.doctor", "Check whether GPU deep learning works here; if not, what to type."),
     "explain": ("envcheck.cli.explain", "Find the line of a log that matters, and what to type."),
+    "fix": ("envcheck.cli.fix", "Do what the doctor proposes for the environment, verified, or undone."),
     "fleet": ("envcheck.cli.fleet", "Read every machine of an inventory and judge them here."),
     "gpus": ("envcheck.cli.gpus", "Show the GPUs, what holds their memory, and whether a job fits."),
     "install": ("envcheck.cli.install", "Run the plan, verify it, and restore the old environment if it fails."),

@@ -5,25 +5,37 @@ from __future__ import annotations
 import contextlib
 import os
 import sys
-import time
 from collections.abc import Mapping
 from pathlib import Path
 
 import click
 
-from envcheck.actions import EVERY_SHELL, ActivateEnvironment, action_line, shell_line
+from envcheck.actions import EVERY_SHELL, ActivateEnvironment, action_line
 from envcheck.cli import common
 from envcheck.cli.common import OF_VERDICT, STEP_FAILED, UserError
 from envcheck.cli.exits import MachineError
+from envcheck.cli.installation import (
+    InstallProgress,
+    OutputOptions,
+    check_preflight,
+    confirm,
+    describe_other_installation,
+    expand_home,
+    find_broken_requirement,
+    find_uv_program,
+    format_command,
+    run_job,
+    settle_earlier,
+    without_own_marker,
+)
 from envcheck.cli.plan import show_to_run, verdict_on
+from envcheck.frameworks import framework_names
 from envcheck.host.file_changes import FileLockedError, measure_tree, remove_tree
 from envcheck.host.local import LocalHost
 from envcheck.host.prerequisites import find_program, find_python
 from envcheck.host.process import ignore_signals
-from envcheck.host.system import list_programs_in
 from envcheck.install.journal import (
     MARKER,
-    NEW,
     RESTORING,
     STARTED,
     ChangeError,
@@ -39,26 +51,21 @@ from envcheck.install.journal import (
     resume_line,
     unsettled,
 )
-from envcheck.install.preflight import Preflight, is_refused, objections
 from envcheck.install.run import (
     AdaptError,
     Job,
     Surroundings,
-    SystemChange,
     UnsettledError,
     adapt_plan,
     can_replace_pip,
     describe_error,
-    execute,
     held_place,
     step_variables,
-    system_changes,
 )
 from envcheck.matrix.specifiers import within
 from envcheck.model import (
     COMPATIBLE,
     CONDA,
-    NOT_STATED,
     PIP,
     UV,
     Absent,
@@ -67,34 +74,17 @@ from envcheck.model import (
     Plan,
     PlannedRelease,
     dataclass,
-    inert,
     major_minor,
     replace,
 )
 from envcheck.plan.build import build_plan
 from envcheck.plan.existing_environment import InstalledFramework, OccupiedError, plan_update
 from envcheck.plan.requests import PlanOptions, check_description, check_folder, read_requests
-from envcheck.plan.verify import UnreachableError, find_uv
 from envcheck.probes.collection import collect
 from envcheck.probes.environment_choice import PythonSelection
 from envcheck.render.plan import Result, plan_document, render_install_json
 from envcheck.rules import Context, Target, evaluate
-from envcheck.rules.dependencies import broken_pins
 from envcheck.rules.described_machine import Description, RequestError, planned_facts
-
-
-@dataclass(frozen=True)
-class OutputOptions:
-    """How to install and how to report."""
-
-    dry_run: bool = False
-    agreed: bool = False
-    smoke: bool = False
-    system: bool = False
-    as_root: bool = False
-    verbose: bool = False
-    quiet: bool = False
-    form: str = "text"
 
 
 def show_plan(plan: Plan, output: OutputOptions) -> None:
@@ -107,95 +97,6 @@ def print_result(result: Result, output: OutputOptions, plan: Plan | None = None
     """Print the JSON document if asked for; the text was printed as it happened."""
     if output.form == "json":
         click.echo(render_install_json(result, plan_document(plan, verdict_on(plan)) if plan else None))
-
-
-_SYSTEM = "windows" if os.name == "nt" else ""
-
-
-def format_command(argv: tuple[str, ...]) -> str:
-    """Quote a command for the shells of this machine."""
-    return shell_line(argv, _SYSTEM)
-
-
-_WIDTH = 100  # characters of a step's last line
-_TAIL = 15  # lines of a failed step
-
-
-class InstallProgress:
-    """Numbers the steps; shows the last line of a step on a terminal, every line with -v."""
-
-    def __init__(self, total: int, *, verbose: bool = False, quiet: bool = False) -> None:
-        self._total, self._verbose, self._quiet = total, verbose, quiet
-        self._number, self._since = 0, time.monotonic()
-        self._watched = sys.stderr.isatty() and not verbose and not quiet
-        self._tail: list[str] = []
-        self.result = Result("restored", "")
-
-    def begins(self, what: str) -> None:
-        """Report that a step begins, and the seconds so far."""
-        self._number += 1
-        self._tail = []
-        self._clear()
-        if not self._quiet:
-            self._print(f"[{self._number}/{max(self._total, self._number)}] {what} ({self._elapsed()})")
-
-    def hears(self, line: str) -> None:
-        """Show a line, or keep it in case the step fails."""
-        self._tail = [*self._tail[-_TAIL:], line]
-        if self._verbose:
-            self._print(f"    {line}")
-        elif self._watched and line.strip():
-            self._clear()
-            self._write(f"    {inert(line.strip())[:_WIDTH]}")
-
-    def settled(self, journal: Journal, environment: str, why: str) -> None:
-        """Report which environment is there now, and how to go back or where to look."""
-        self._clear()
-        place, existed = journal.place, journal.last(STARTED)["existed"]
-        outcome = "installed" if environment == NEW else "restored"
-        log = str(place.log(journal.identity))
-        self.result = Result(outcome, str(place.folder), journal.identity, "" if environment == NEW else why, log)
-        if environment == NEW:
-            purpose = "To go back to the one before" if existed else "To remove it"
-            back = format_command(("envcheck", "install", "--rollback", "--env", str(place.folder)))
-            self._print(f"{place.folder} is the new environment. {purpose}: {back}")
-            self._print(f"To use it, in each shell: {action_line(_activate_action(place.folder), _SYSTEM)}")
-            return
-        if not self._verbose:
-            for line in self._tail:
-                self._print(f"    {line}")
-        old = "the old environment, as it was before" if existed else "not there, as before"
-        self._print(f"Not installed: {why}. {place.folder} is {old}. The output of the steps: {log}")
-        self._report_changes(system_changes(journal))
-
-    def _report_changes(self, steps: tuple[SystemChange, ...]) -> None:
-        """Report what was done to the machine, and how to undo it."""
-        self.result = replace(self.result, machine=steps)
-        if steps:
-            self._print("Changes to this machine, newest first; undo them yourself if you do not want them:")
-        for step in steps:
-            self._print(f"  {format_command(step.argv)}" + (f"  ({step.lasting})" if step.lasting else ""))
-            if step.undo:
-                self._print(f"    undo: {format_command(step.undo)}")
-
-    def _elapsed(self) -> str:
-        return f"{time.monotonic() - self._since:.0f} s"
-
-    def _clear(self) -> None:
-        if self._watched:
-            self._write("\r\x1b[K")
-
-    def _print(self, line: str) -> None:
-        self._write(inert(line) + "\n")
-
-    def _write(self, text: str) -> None:
-        with contextlib.suppress(OSError):  # a closed terminal does not end the installation
-            sys.stderr.write(text)
-            sys.stderr.flush()
-
-
-def _activate_action(folder: Path) -> ActivateEnvironment:
-    return ActivateEnvironment(str(folder), CONDA if (folder / "conda-meta").is_dir() else PIP)
 
 
 @dataclass(frozen=True)
@@ -294,21 +195,14 @@ def _is_conda(place: Place) -> bool:
 def _can_use_uv(plan: Plan) -> bool:
     """Tell whether uv can replace pip: it is installed, and pip's settings can be read for it."""
     only_pip = bool(plan.environments) and all(made.installer == PIP for made in plan.environments)
-    return only_pip and bool(_find_uv(os.environ)) and can_replace_pip(os.environ)
-
-
-def _find_uv(environment: Mapping[str, str]) -> str:
-    try:
-        return find_uv(environment)
-    except UnreachableError:
-        return ""
+    return only_pip and bool(find_uv_program(os.environ)) and can_replace_pip(os.environ)
 
 
 def _read_surroundings(plan: Plan, facts: Facts | None, asked: InstallRequest) -> Surroundings:
     made = plan.environments[0]
     programs: dict[str, str] = {}
     if made.installer == UV and not find_program("uv", os.environ):
-        programs["uv"] = _find_uv(os.environ) or "uv"
+        programs["uv"] = find_uv_program(os.environ) or "uv"
     if made.installer == CONDA and not find_program("conda", os.environ):
         programs["conda"] = next((name for name in ("mamba", "micromamba") if find_program(name, os.environ)), "conda")
     found = find_python(made.python, os.environ) if facts is None and asked.python and made.installer != CONDA else ""
@@ -337,10 +231,9 @@ def judge_environment(wanted: EnvironmentCheck) -> str:
         missing = _list_missing(wanted, facts)
         if missing:
             return f"the environment does not hold {', '.join(missing)}"
-        # The marker of this installation, which has not come to its end, lies in the environment.
-        facts = replace(facts, python=replace(facts.python, install_leftovers=NOT_STATED))
+        facts = without_own_marker(facts)
         context = Context(facts, common.load_matrix(wanted.matrix_file), Target(wanted.plan.goal))
-        broken = _find_broken_requirement(wanted.before, context)
+        broken = find_broken_requirement(wanted.before, context)
         if broken:
             return f"it would break an installed package: {broken}"
         report = evaluate(context, frozenset())
@@ -369,21 +262,8 @@ def _public(version: str) -> str:
     return version.partition("+")[0]
 
 
-def _find_broken_requirement(before: Facts | None, now: Context) -> str:
-    """Describe a requirement that is newly not met; "" if there is none."""
-    if before is None:
-        return ""
-    was = {(item.owner.name, item.owner.version, item.name) for item in broken_pins(Context(before, now.matrix))}
-    for item in broken_pins(now):
-        if (item.owner.name, item.owner.version, item.name) not in was:
-            found = f"{item.found.version} would be installed" if item.found else "it would be missing"
-            return f"{item.owner.name} {item.owner.version} requires {item.name}{item.specifier}; {found}"
-    return ""
-
-
 def _run_smoke_test(wanted: EnvironmentCheck) -> str:
     from envcheck.cli.smoke import SmokeOptions, run_session
-    from envcheck.frameworks import framework_names
     from envcheck.smoke.session import headline_of, verdict_of
 
     # Not their dependencies: TensorFlow 2.12 requires JAX, but no jaxlib to compute with.
@@ -425,7 +305,7 @@ def run_installation(asked: InstallRequest, output: OutputOptions) -> int:
         raise UserError(str(error)) from None
     place = place_of(asked.folder)
     try:
-        _settle_earlier(place, output)
+        settle_earlier(place, output)
         planned = plan_for_here(asked, place, system=output.system)
     except OSError as error:
         raise UserError(f"nothing was changed: {error.filename or place.folder}: {error.strerror}.") from None
@@ -436,30 +316,12 @@ def run_installation(asked: InstallRequest, output: OutputOptions) -> int:
     if not plan.releases or plan.blocked_by:
         print_result(Result("blocked", str(place.folder), why="there is no plan"), output, plan)
         return OF_VERDICT[verdict]
-    _check_preflight(planned, place, output)
+    check_preflight(planned.plan, place, planned.facts, output)
     if output.dry_run:
         print_result(Result("planned", str(place.folder)), output, plan)
         return 0
     confirm(f"Install this into {asked.folder}?", output)
     return _install(planned, place, asked, output)
-
-
-def _settle_earlier(place: Place, output: OutputOptions) -> None:
-    """Finish or undo an interrupted installation, so that the plan is for the environment as it is."""
-    if not unsettled(place):
-        return
-    if output.dry_run:
-        resume = resume_line(place)
-        raise UserError(
-            f"an installation into {place.folder} is running or was interrupted: if interrupted, run `{resume}` first."
-        )
-    try:
-        with held_place(place, InstallProgress(0, quiet=output.quiet)):
-            pass
-    except FileLockedError as error:
-        raise UserError(describe_other_installation(place, str(error))) from None
-    except UnsettledError as error:
-        raise UserError(str(error)) from None
 
 
 def _report_unchanged(planned: InstallPlan, place: Place, output: OutputOptions) -> int:
@@ -469,40 +331,6 @@ def _report_unchanged(planned: InstallPlan, place: Place, output: OutputOptions)
         click.echo(f"{place.folder} already holds {labels}, which works: nothing was changed.")
     print_result(Result("unchanged", str(place.folder), why=f"{labels} is already installed, and works"), output)
     return 0
-
-
-def confirm(question: str, output: OutputOptions) -> None:
-    """Ask unless --yes was given; raises UserError if nobody can answer or the answer is no."""
-    if output.agreed:
-        return
-    if sys.stdin is None or not sys.stdin.isatty():
-        raise UserError("nothing was changed: nobody can confirm, as standard input is no terminal. Add --yes.")
-    try:
-        agreed = click.confirm(question, err=True)
-    except click.Abort:
-        click.echo("\nNothing was changed.", err=True)
-        raise
-    if not agreed:
-        raise UserError("nothing was changed.")
-
-
-def _check_preflight(planned: InstallPlan, place: Place, output: OutputOptions) -> None:
-    asked = Preflight(planned.plan, place, os.environ, planned.facts, output.as_root)
-    found = list(objections(asked))
-    if found:
-        error = UserError if is_refused(asked) else MachineError
-        raise error(f"nothing was changed: {'; '.join(text.rstrip('.') for text in found)}.")
-    _warn_of_programs(place)
-
-
-def _warn_of_programs(place: Place) -> None:
-    """Name the programs that run from the environment: what they load after the change is of the new one."""
-    found = list_programs_in(str(place.folder)) if place.is_taken else ()
-    if found:
-        named = ", ".join(f"{name} (process {number})" for number, name in found[:_SHOWN])
-        more = f" and {len(found) - _SHOWN} more" if len(found) > _SHOWN else ""
-        mixed = "they may load a mix of the old and the new environment. End them first, or restart them afterwards."
-        click.echo(f"envcheck: warning: {named}{more} run from {place.folder}: {mixed}", err=True)
 
 
 def _install(planned: InstallPlan, place: Place, asked: InstallRequest, output: OutputOptions) -> int:
@@ -520,16 +348,10 @@ def _install(planned: InstallPlan, place: Place, asked: InstallRequest, output: 
         marked,
         plan.system,
     )
-    try:
-        done = execute(place, job, progress)
-    except FileLockedError as error:
-        raise UserError(describe_other_installation(place, str(error))) from None
-    except UnsettledError as error:
-        click.echo(f"envcheck: {error}", err=True)
-        print_result(Result("unsettled", str(place.folder), why=str(error)), output, plan)
+    done = run_job(place, job, progress)
+    if done is None:
+        print_result(progress.result, output, plan)
         return STEP_FAILED
-    except OSError as error:
-        raise UserError(f"nothing was changed: {describe_error(error, place)}.") from None
     if done and plan.environments[0].library_folders:
         click.echo(format_activation_hint(plan.environments[0].installer, place), err=True)
     print_result(progress.result, output, plan)
@@ -543,12 +365,6 @@ def format_activation_hint(installer: str, place: Place) -> str:
     line = action_line(activate)
     shells = "(fish, csh and PowerShell: with their own script)"
     return f"Programs find its CUDA libraries after you activate it {shells}; in sh, bash or zsh: {line}"
-
-
-def describe_other_installation(place: Place, process: str) -> str:
-    """Say that another installation holds the environment."""
-    who = f"another installation (process {process or '?'})"
-    return f"nothing was changed: {who} is running in {place.folder}. Wait until it ends."
 
 
 _SHOWN = 3  # changed files that are named before the rest is counted
@@ -729,7 +545,6 @@ def _list_places() -> tuple[Place, ...]:
     return tuple(dict.fromkeys([*places_in(Path()), *(place for place in usual if place.identities())]))
 
 
-_HOME = "~"
 EXAMPLE = "Example: envcheck install 'tensorflow>=2.15' --env .venv --smoke"
 
 
@@ -787,11 +602,3 @@ def install(
     if rollback:
         return roll_back(folder, rollback, output)
     return resume_installation(folder, output) if resume else run_installation(asked, output)
-
-
-def expand_home(folder: str) -> str:
-    """Expand ~, which no shell does in --env=~/x."""
-    found = os.path.expanduser(folder)  # noqa: PTH111 - pathlib removes a leading ./
-    if found.startswith(_HOME):
-        raise UserError(f"--env {folder[:60]!r}: that home folder is unknown.")
-    return found.rstrip(os.sep) or found

@@ -9,6 +9,7 @@ from envcheck.actions import (
     CreateEnvironment,
     InstallPackages,
     RunEnvcheck,
+    changes_environment,
     find_free_folder,
     move_environment,
 )
@@ -100,4 +101,27 @@ def _take_free_folders(finding: Finding, exists: Callable[[str], bool]) -> Findi
         summary = f"{fix.summary} {folder} already exists and stays as it is: the new environment is {free}."
         fix = replace(move_environment(fix, folder, free), summary=summary)
     changed: Finding = replace(finding, fix=fix)
+    return changed
+
+
+def environment_steps(report: Report) -> tuple[Step, ...]:
+    """List the steps that one environment needs and a program can take: those of `envcheck fix`.
+
+    Where they make a new environment, the steps for what is there are left out: the new one replaces it.
+    """
+    runnable = [step for step in report.steps if changes_environment(step.action)]
+    creations = [step for step in report.steps if isinstance(step.action, CreateEnvironment)]
+    for_person = {name for step in creations if not changes_environment(step.action) for name in step.resolves}
+    runnable = [step for step in runnable if not for_person & set(step.resolves)]
+    created = {name for step in runnable if isinstance(step.action, CreateEnvironment) for name in step.resolves}
+    return tuple(step for step in runnable if not created or created & set(step.resolves))
+
+
+def with_fix_command(report: Report, project: str = "", *, as_root: bool = False) -> Report:
+    """Name the command that takes the environment's steps; `project` is the file whose requirements were judged."""
+    if not environment_steps(report):
+        return report
+    goal = ("--config", project) if project else report.wanted
+    root = ("--as-root",) if as_root else ()
+    changed: Report = replace(report, fix_command=("fix", *report.inspected, *goal, *root))
     return changed

@@ -16,7 +16,17 @@ def render_json(
     smoke: dict[str, Any] | None = None,
     project: dict[str, Any] | None = None,
 ) -> str:
-    """Render a report, schema envcheck/report/1; the other documents are left out if they are None."""
+    """Render a report as one JSON document."""
+    return document_text(report_document(report, snapshot, smoke, project))
+
+
+def report_document(
+    report: Report,
+    snapshot: Snapshot | None,
+    smoke: dict[str, Any] | None = None,
+    project: dict[str, Any] | None = None,
+) -> dict[str, Any]:
+    """Return a report's document, schema envcheck/report/1; the other documents are left out if they are None."""
     document: dict[str, Any] = {
         **schema_keys("envcheck/report/1"),
         "verdict": report.verdict,
@@ -32,7 +42,7 @@ def render_json(
         document["snapshot"] = snapshot_document(snapshot)
     if smoke is not None:
         document["smoke"] = smoke
-    return document_text(document)
+    return document
 
 
 def _judged_document(report: Report) -> dict[str, Any]:
@@ -75,7 +85,10 @@ def encode_findings(report: Report) -> dict[str, Any]:
     ]
     steps = [step_document(step, report.system) for step in report.steps]
     resolves = list(dict.fromkeys(name for step in report.steps for name in step.resolves))
-    return {"findings": findings, "plan": {"steps": steps, "resolves": resolves}}
+    plan: dict[str, Any] = {"steps": steps, "resolves": resolves}
+    if report.fix_command:
+        plan["command"] = ["envcheck", *report.fix_command]
+    return {"findings": findings, "plan": plan}
 
 
 def finding_document(finding: Finding, system: str) -> dict[str, Any]:

@@ -33,7 +33,9 @@ from envcheck.model import (
     Plan,
     PlannedRelease,
     Rejected,
+    Report,
     RequirementSet,
+    Snapshot,
     Step,
     dataclass,
     encode,
@@ -41,7 +43,7 @@ from envcheck.model import (
     replace,
 )
 from envcheck.plan.data import Images, images_for
-from envcheck.render.documents import document_text, finding_document, schema_keys, step_document
+from envcheck.render.documents import document_text, finding_document, report_document, schema_keys, step_document
 from envcheck.rules.catalogue import catalogue
 from envcheck.rules.gpu_architecture import is_reported_to_fail
 
@@ -495,4 +497,45 @@ class Result:
 def render_install_json(result: Result, plan: dict[str, Any] | None) -> str:
     """Render a result with the plan that ran (schema envcheck/plan/1; null for what needs none)."""
     told = {**schema_keys(INSTALL_SCHEMA), **encode(result), "plan": plan}
+    return document_text(told)
+
+
+def render_fix_text(plan: Plan, remaining: tuple[Step, ...], *, verbose: bool = False) -> str:
+    """Render the steps that fix an environment, and those that a person takes."""
+    lines = [f"FIX  {inert(plan.environments[0].folder)}: {', '.join(plan.resolves)}"]
+    for step in plan.steps:
+        lines += ["", *_step(plan, step, verbose=verbose, typed=verbose)]
+    by_person = [step for step in remaining if not isinstance(step.action, AskPerson)]
+    lines += ["", "Not run, for you to type:"] if by_person else []
+    for step in by_person:
+        scope = " [as an administrator]" if step.scope == SYSTEM else ""
+        lines.append(f"# {_sentence(inert(step.action.purpose_on(plan.system)))}{scope}")
+        lines.append(f"$ {action_line(step.action, plan.system, folded=True)}")
+    return "\n".join([*lines, ""]) + "\n"
+
+
+FIX_SCHEMA = "envcheck/fix/1"
+
+
+@dataclass(frozen=True)
+class FixResult:
+    """What came of a fix: the steps that were planned or failed, those left to a person, and the report then."""
+
+    result: Result
+    steps: tuple[Step, ...]
+    remaining: tuple[Step, ...]
+    report: Report
+
+
+def render_fix_json(fixed: FixResult, snapshot: Snapshot) -> str:
+    """Render a fix with the doctor's report on the environment that is there now (schema envcheck/report/1)."""
+    system = fixed.report.system
+    told = {
+        **schema_keys(FIX_SCHEMA),
+        **encode(replace(fixed.result, machine=())),
+        "steps": [step_document(step, system) for step in fixed.steps],
+        "remaining": [step_document(step, system) for step in fixed.remaining],
+        "report": report_document(fixed.report, snapshot),
+    }
+    del told["machine"]
     return document_text(told)

@@ -6,9 +6,10 @@ import re
 import sys
 from typing import TYPE_CHECKING, TextIO
 
-from envcheck.actions import AskPerson, action_line
+from envcheck.actions import AskPerson, RunEnvcheck, action_line, changes_environment
 from envcheck.diagnosis.overview import summarize_machine
 from envcheck.model import (
+    CHANGES_NOTHING,
     COMPATIBLE,
     ERROR,
     INCOMPATIBLE,
@@ -189,7 +190,8 @@ def _lines(report: Report, snapshot: Snapshot, *, verbose: bool, quiet: bool) ->
         lines.append(("", "", ""))
     steps = numbered_steps(report)
     for finding in shown:
-        lines += finding_lines(finding, report.system, verbose=verbose, steps=steps)
+        fixed = () if verbose else report.fix_command
+        lines += finding_lines(finding, report.system, verbose=verbose, steps=steps, fix_command=fixed)
     return lines + _footer(report, shown, quiet=quiet)
 
 
@@ -213,10 +215,17 @@ def verdict_line(report: Report) -> Line:
     return (f"{report.verdict.upper()}  ", inert(report.headline), VERDICT_STYLES[report.verdict])
 
 
-def finding_lines(finding: Finding, system: str, *, verbose: bool, steps: tuple[Step, ...] = ()) -> list[Line]:
+def finding_lines(
+    finding: Finding,
+    system: str,
+    *,
+    verbose: bool,
+    steps: tuple[Step, ...] = (),
+    fix_command: tuple[str, ...] = (),
+) -> list[Line]:
     """Format one finding with its evidence and its fix, for the shells of `system`.
 
-    `steps` are those of the plan that fixes the whole report.
+    `steps` are those of the plan that fixes the whole report; `fix_command` takes those in the environment.
     """
     kind = UNDETERMINED if finding.verdict == UNDETERMINED else finding.severity
     title = finding.id + (" (the cause)" if finding.primary else "")
@@ -229,6 +238,12 @@ def finding_lines(finding: Finding, system: str, *, verbose: bool, steps: tuple[
     lines += [(_label(item), _format_evidence(item, verbose=verbose), "dim") for item in evidence]
     if steps:
         ways = finding.fix if finding.fix and finding.caused_by is None else None
+        if (
+            fix_command
+            and ways
+            and any(finding.id in step.resolves and changes_environment(step.action) for step in steps)
+        ):
+            return lines + _format_command_for_all(finding, ways, system, steps, fix_command)
         return lines + _format_steps(finding, system, steps) + (_format_alternatives(ways, system) if ways else [])
     return lines + (fix_lines(finding.fix, system) if finding.fix else [])
 
@@ -265,6 +280,22 @@ def _format_steps(finding: Finding, system: str, steps: tuple[Step, ...]) -> lis
             action = replace(step.action, purpose="") if said else step.action
             lines += _format_command(action.purpose_on(system), step.action, system)
     return lines
+
+
+def _format_command_for_all(
+    finding: Finding, fix: Remedy, system: str, steps: tuple[Step, ...], fix_command: tuple[str, ...]
+) -> list[Line]:
+    """Format the one command that takes the steps in the environment, and the steps that a person takes."""
+    lines: list[Line] = [("  fix: ", inert(fix.summary), "")]
+    for step in steps:
+        if step.resolves[0] == finding.id and not changes_environment(step.action) and not _only_shows(step.action):
+            action = replace(step.action, purpose="") if step.purpose == fix.summary else step.action
+            lines += _format_command(action.purpose_on(system), step.action, system)
+    return [*lines, *_format_command("", RunEnvcheck(fix_command), system)]
+
+
+def _only_shows(action: Action) -> bool:
+    return isinstance(action, AskPerson) or action.lasting == CHANGES_NOTHING
 
 
 def _format_command(purpose: str, action: Action, system: str) -> list[Line]:

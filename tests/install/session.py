@@ -9,7 +9,7 @@ import os
 import sys
 from pathlib import Path
 
-from envcheck.cli.install import InstallProgress
+from envcheck.cli.installation import InstallProgress
 from envcheck.host.file_changes import FileLockedError
 from envcheck.install.journal import Journal, place_of
 from envcheck.install.run import Job, execute

@@ -10,7 +10,7 @@ from pathlib import Path
 import fastjsonschema
 import pytest
 
-from envcheck.cli.install import InstallProgress
+from envcheck.cli.installation import InstallProgress
 from envcheck.install.journal import Journal, Place, place_of
 from envcheck.install.run import Job, SystemChange, execute, system_changes
 from envcheck.model import SYSTEM, Step

@@ -10,7 +10,8 @@ import pytest
 
 from envcheck.cli.exits import UserError
 from envcheck.cli.group import run
-from envcheck.cli.install import InstallProgress, format_activation_hint
+from envcheck.cli.install import format_activation_hint
+from envcheck.cli.installation import InstallProgress
 from envcheck.host.file_changes import lock_file
 from envcheck.install.journal import (
     MARKER,

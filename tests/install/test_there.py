@@ -14,7 +14,8 @@ import pytest
 
 from envcheck.cli.exits import UserError
 from envcheck.cli.group import run
-from envcheck.cli.install import EnvironmentCheck, expand_home, judge_environment
+from envcheck.cli.install import EnvironmentCheck, judge_environment
+from envcheck.cli.installation import expand_home
 from envcheck.install import preflight
 from envcheck.install.journal import Journal, begin, place_of, put_in_place
 from envcheck.model import replace

@@ -1,0 +1,322 @@
+"""`envcheck fix`: take the steps of the doctor's report in a copy of the environment, and keep it if it is better."""
+
+from __future__ import annotations
+
+import os
+from pathlib import Path
+
+import click
+
+from envcheck.cli import common
+from envcheck.cli.check import load_gate
+from envcheck.cli.doctor import judge
+from envcheck.cli.installation import (
+    InstallProgress,
+    OutputOptions,
+    check_preflight,
+    confirm,
+    expand_home,
+    find_broken_requirement,
+    find_uv_program,
+    has_broken_requirement,
+    run_job,
+    settle_earlier,
+    without_own_marker,
+)
+from envcheck.host.prerequisites import find_program
+from envcheck.host.process import run_program
+from envcheck.install.journal import Place, place_of
+from envcheck.install.repair import FixTarget, describe_environment, fit_steps, new_environment, remaining_steps
+from envcheck.install.run import Job, can_replace_pip, step_variables
+from envcheck.model import (
+    COMPATIBLE,
+    CONDA,
+    ERROR,
+    INCOMPATIBLE,
+    NOTE,
+    PIP,
+    Absent,
+    Finding,
+    Known,
+    Plan,
+    Report,
+    Snapshot,
+    dataclass,
+    get_value,
+    inert,
+    major_minor,
+    replace,
+)
+from envcheck.render.plan import FixResult, Result, render_fix_json, render_fix_text
+from envcheck.render.text import print_text
+from envcheck.rules import Context, Target
+
+_ROUNDS = 3  # a cause that is gone may uncover the next one
+_IMPORT_SECONDS = 900.0  # a first import compiles and reads gigabytes
+# The working directory is no part of the environment: a file in it would be imported in a framework's place.
+_IMPORT = "import sys; sys.path[:] = [each for each in sys.path if each]; import {}"
+
+
+@dataclass(frozen=True)
+class FixRequest:
+    """Which environment to fix, and what must work in it."""
+
+    python: str = ""
+    env: str = ""
+    requirements: tuple[str, ...] = ()
+    expect: str = "auto"
+    config: str | None = None
+    matrix_file: str | None = None
+
+
+@dataclass(frozen=True)
+class Diagnosis:
+    """An environment as it was read, and the report on it."""
+
+    snapshot: Snapshot
+    context: Context
+    report: Report
+
+
+def read_diagnosis(asked: FixRequest, *, is_unfinished: bool = False) -> Diagnosis:
+    """Read the environment and judge it, as `doctor` does, or with a configuration as `check` does.
+
+    `is_unfinished`: this fix has not come to its end there.
+    """
+    inspected = common.inspected_options(asked.python, asked.env)
+    snapshot = common.live_snapshot(asked.python, asked.env)
+    if is_unfinished:
+        snapshot = replace(snapshot, facts=without_own_marker(snapshot.facts))
+    if asked.config:
+        gate = load_gate(asked.config, asked.matrix_file, required=True)
+        context = Context(snapshot.facts, gate.matrix, Target(gate.config.expect, gate.config.requires))
+        return Diagnosis(snapshot, context, gate.judge(context, inspected, os.path.lexists))
+    matrix = common.load_matrix(asked.matrix_file)
+    context = Context(snapshot.facts, matrix, Target(asked.expect, asked.requirements))
+    return Diagnosis(snapshot, context, judge(context, frozenset(), inspected, here=True))
+
+
+@dataclass(frozen=True)
+class Fix:
+    """The steps that run, where, and what was wrong before."""
+
+    place: Place
+    plan: Plan
+    before: Diagnosis
+    asked: FixRequest  # reads the environment that the steps leave
+
+
+def plan_fix(diagnosis: Diagnosis, folder: str, asked: FixRequest) -> Fix | None:
+    """Plan the steps for an environment, or for the new one that replaces it; None where no step changes one."""
+    created, python = new_environment(diagnosis.report), diagnosis.context.facts.python
+    place = place_of(created.folder if created else folder)
+    installer = created.installer if created else _installer_of(place)
+    lacks_pip = created is None and installer == PIP and isinstance(python.pip_version, Absent)
+    target = FixTarget(
+        str(place.folder),
+        created.folder if created else get_value(python.prefix) or folder,
+        "" if created else diagnosis.context.python_program,
+        diagnosis.context.platform,
+        installer,
+        diagnosis.report.system,
+        uv=find_uv_program(os.environ) if lacks_pip and can_replace_pip(os.environ) else "",
+        lacks_pip=lacks_pip,
+        programs=_find_conda() if installer == CONDA else (),
+        is_consistent=not has_broken_requirement(diagnosis.context),
+    )
+    steps = fit_steps(diagnosis.report, target)
+    minor = created.python if created else major_minor(get_value(python.version) or "")
+    resolves = tuple(dict.fromkeys(name for step in diagnosis.report.steps for name in step.resolves))
+    environment = describe_environment(target, minor)
+    plan = Plan(diagnosis.report.goal, (), steps, resolves, environments=(environment,), system=diagnosis.report.system)
+    return Fix(place, plan, diagnosis, replace(asked, python="", env=str(place.folder))) if steps else None
+
+
+def _installer_of(place: Place) -> str:
+    return CONDA if (place.folder / "conda-meta").is_dir() else PIP
+
+
+def _find_conda() -> tuple[tuple[str, str], ...]:
+    names = ("conda", "mamba", "micromamba")
+    found = next((name for name in names if find_program(name, os.environ)), CONDA)
+    return ((CONDA, found),)
+
+
+def list_failing_imports(context: Context, folder: Path) -> dict[str, str]:
+    """Import each installed framework in an environment; return the last line of those that fail."""
+    windows = context.os == "windows"
+    python = folder / ("Scripts/python.exe" if windows else "bin/python")
+    python = python if python.exists() else folder / "python.exe"
+    builds = get_value(context.facts.python.frameworks) or ()
+    names = list(dict.fromkeys(build.framework for build in builds))
+    failing = {}
+    for name in names:
+        argv = (str(python), "-c", _IMPORT.format(name))
+        ended = run_program(argv, _IMPORT_SECONDS, step_variables(os.environ))
+        if not isinstance(ended, Known):
+            failing[name] = getattr(ended, "detail", "") or "its Python does not start"
+        elif ended.value.returncode != 0:
+            lines = ended.value.stderr.strip().splitlines()
+            failing[name] = lines[-1] if lines else f"exit status {ended.value.returncode} and no output"
+    return failing
+
+
+def judge_fixed(fix: Fix, failing_before: dict[str, str]) -> str:
+    """Return "" if the environment is better than before; else what is wrong with it."""
+    now = read_diagnosis(fix.asked, is_unfinished=True)
+    broken = find_broken_requirement(fix.before.context.facts, now.context) if _is_same_place(fix) else ""
+    if broken:
+        return f"it would break an installed package: {broken}"
+    errors = _list_errors(now.report)
+    failing = list_failing_imports(now.context, fix.place.folder)
+    for name, line in failing.items():
+        if name not in failing_before:
+            return f"{name} no longer imports: {line}"
+        if not errors:
+            return f"{name} still does not import: {line}"
+    new = [item for key, item in errors.items() if key not in _list_errors(fix.before.report)]
+    if new and not failing_before:
+        return f"the doctor finds {new[0].id}: {new[0].message}"
+    return _describe_remaining(fix, now.report)
+
+
+def _is_same_place(fix: Fix) -> bool:
+    return new_environment(fix.before.report) is None
+
+
+def _describe_remaining(fix: Fix, report: Report) -> str:
+    """Describe the first finding that is still there, where none of those that the steps resolve is gone."""
+    before = {key: item for key, item in _list_findings(fix.before.report).items() if item.id in fix.plan.resolves}
+    wanted = {key: item for key, item in before.items() if item.severity == ERROR} or before
+    remaining = _list_findings(report)
+    first = next(iter(wanted.values()), None)
+    if first is None or not all(key in remaining for key in wanted):
+        return ""
+    return f"{first.id} is still there: {first.message}"
+
+
+def _list_findings(report: Report) -> dict[tuple[str, str], Finding]:
+    real = (item for item in report.findings if item.severity != NOTE and item.verdict == INCOMPATIBLE)
+    return {(item.id, item.message): item for item in real}
+
+
+def _list_errors(report: Report) -> dict[tuple[str, str], Finding]:
+    return {key: item for key, item in _list_findings(report).items() if item.severity == ERROR}
+
+
+def run_fix(asked: FixRequest, output: OutputOptions) -> int:
+    """Fix an environment, cause after cause, and print the doctor's verdict on what is there then."""
+    done: list[tuple[tuple[str, ...], ...]] = []
+    result = Result("unchanged", "")
+    diagnosis, fix = _plan_next(asked, output)
+    while fix is not None and len(done) < _ROUNDS:
+        commands = tuple(step.action.command(fix.plan.system) for step in fix.plan.steps)
+        if commands in done:
+            break
+        result = _run_one(fix, output)
+        done.append(commands)
+        if result.outcome != "fixed":
+            break
+        asked = fix.asked
+        diagnosis, fix = _plan_next(asked, output)
+    if result.outcome == "unchanged":
+        result = replace(result, folder=common.find_changeable_environment(diagnosis.context.facts)[0])
+    return _report_end(result, diagnosis, fix, output)
+
+
+def _plan_next(asked: FixRequest, output: OutputOptions) -> tuple[Diagnosis, Fix | None]:
+    diagnosis = read_diagnosis(asked)
+    folder, reason = common.find_changeable_environment(diagnosis.context.facts)
+    if not folder:
+        raise common.UserError(f"nothing was changed: {reason}.")
+    place = place_of(folder)
+    if settle_earlier(place, output):
+        diagnosis = read_diagnosis(asked)
+    return diagnosis, plan_fix(diagnosis, folder, asked)
+
+
+def _run_one(fix: Fix, output: OutputOptions) -> Result:
+    """Show the steps, ask, and run them; return what came of it."""
+    if output.form == "text" or not (output.agreed or output.dry_run):
+        text = render_fix_text(fix.plan, remaining_steps(fix.before.report), verbose=output.verbose)
+        click.echo(text, nl=False, err=output.form == "json")
+    facts = fix.before.context.facts if _is_same_place(fix) else None
+    check_preflight(fix.plan, fix.place, facts, output)
+    if output.dry_run:
+        return Result("planned", str(fix.place.folder))
+    confirm(f"Fix {fix.place.folder}?", output)
+    return _execute(fix, output)
+
+
+def _execute(fix: Fix, output: OutputOptions) -> Result:
+    place, steps = fix.place, fix.plan.steps
+    total = len(steps) + 1 + place.is_taken
+    progress = InstallProgress(total, verbose=output.verbose, quiet=output.quiet, what="fixed")
+    failing = list_failing_imports(fix.before.context, place.folder) if _is_same_place(fix) else {}
+    made = fix.plan.environments[0]
+    variables = step_variables(os.environ)
+    if made.installer == CONDA:  # its commands change the active environment, and ask
+        variables |= {"CONDA_PREFIX": str(place.folder), "CONDA_ALWAYS_YES": "1", "MAMBA_ALWAYS_YES": "1"}
+    is_marked = made.installer != CONDA or place.is_taken
+    job = Job(steps, fix.plan.resolves, variables, lambda: judge_fixed(fix, failing), is_marked, fix.plan.system)
+    is_done = run_job(place, job, progress)
+    if is_done is None:
+        return progress.result
+    result: Result = replace(progress.result, outcome="fixed" if is_done else "restored")
+    return result
+
+
+def _report_end(result: Result, diagnosis: Diagnosis, fix: Fix | None, output: OutputOptions) -> int:
+    """Print the verdict on the environment as it is now; return the exit code."""
+    report = diagnosis.report
+    if output.form == "json":
+        steps = fix.plan.steps if fix and result.outcome in ("planned", "restored", "unsettled") else ()
+        click.echo(render_fix_json(FixResult(result, steps, remaining_steps(report), report), diagnosis.snapshot))
+    elif result.outcome == "planned":
+        click.echo("Nothing was changed: --dry-run.")
+    else:
+        if result.outcome == "unchanged" and report.verdict != COMPATIBLE:
+            click.echo(f"No step changes {inert(result.folder)}: what is left is for you to do.")
+        elif result.outcome == "unchanged":
+            click.echo(f"There is nothing to fix in {inert(result.folder)}.")
+        print_text(report, diagnosis.snapshot, color=False, verbose=output.verbose, quiet=output.quiet)
+    if result.outcome in ("restored", "unsettled"):
+        return common.STEP_FAILED
+    return 0 if result.outcome == "planned" else common.OF_VERDICT[report.verdict]
+
+
+EXAMPLE = "Example: envcheck fix --env .venv --dry-run"
+
+
+@click.command(epilog=EXAMPLE)
+@common.inspected_python
+@click.option("--for", "requirements", multiple=True, metavar="REQ", help="This release must work too.")
+@common.expectation()
+@click.option("--config", metavar="FILE", help="Fix what `envcheck check` finds with this [tool.envcheck] table.")
+@click.option("--dry-run", is_flag=True, help="Print the steps that would run, and change nothing.")
+@click.option("--yes", "agreed", is_flag=True, help="Do not ask.")
+@click.option("--as-root", is_flag=True, help="Allow installing as root.")
+@click.option("--format", "form", type=click.Choice(["text", "json"]), default="text", help="How to print the result.")
+@common.matrix("Judge by this compatibility matrix.")
+@common.verbosity()
+def fix(
+    python: str,
+    env: str,
+    requirements: tuple[str, ...],
+    expect: str,
+    config: str | None,
+    dry_run: bool,
+    agreed: bool,
+    as_root: bool,
+    form: str,
+    matrix_file: str | None,
+    verbose: bool,
+    quiet: bool,
+) -> int:
+    """Fix what `envcheck doctor` finds in an environment, and verify it; if that fails, restore the old environment.
+
+    The steps run in a copy. Steps on the system are printed for you to run.
+    """
+    asked = FixRequest(python, expand_home(env), requirements, expect, config, matrix_file)
+    output = OutputOptions(dry_run, agreed, as_root=as_root, verbose=verbose, quiet=quiet, form=form)
+    return run_fix(asked, output)

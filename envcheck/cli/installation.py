@@ -1,0 +1,266 @@
+"""What the commands that change an environment share: progress, questions, and what they read before and after."""
+
+from __future__ import annotations
+
+import contextlib
+import os
+import sys
+import time
+from collections.abc import Mapping
+from pathlib import Path
+
+import click
+
+from envcheck.actions import ActivateEnvironment, action_line, shell_line
+from envcheck.cli.common import UserError
+from envcheck.cli.exits import MachineError
+from envcheck.host.file_changes import FileLockedError
+from envcheck.host.system import list_programs_in
+from envcheck.install.journal import (
+    NEW,
+    STARTED,
+    Journal,
+    Place,
+    resume_line,
+    unsettled,
+)
+from envcheck.install.preflight import Preflight, is_refused, objections
+from envcheck.install.run import (
+    Job,
+    SystemChange,
+    UnsettledError,
+    describe_error,
+    execute,
+    held_place,
+    system_changes,
+)
+from envcheck.model import CONDA, NOT_STATED, PIP, Facts, Plan, dataclass, inert, replace
+from envcheck.plan.verify import UnreachableError, find_uv
+from envcheck.render.plan import Result
+from envcheck.rules import Context
+from envcheck.rules.dependencies import broken_pins
+
+
+@dataclass(frozen=True)
+class OutputOptions:
+    """How to install and how to report."""
+
+    dry_run: bool = False
+    agreed: bool = False
+    smoke: bool = False
+    system: bool = False
+    as_root: bool = False
+    verbose: bool = False
+    quiet: bool = False
+    form: str = "text"
+
+
+_SYSTEM = "windows" if os.name == "nt" else ""
+
+
+def format_command(argv: tuple[str, ...]) -> str:
+    """Quote a command for the shells of this machine."""
+    return shell_line(argv, _SYSTEM)
+
+
+_WIDTH = 100  # characters of a step's last line
+_TAIL = 15  # lines of a failed step
+
+
+class InstallProgress:
+    """Numbers the steps; shows the last line of a step on a terminal, every line with -v."""
+
+    def __init__(self, total: int, *, verbose: bool = False, quiet: bool = False, what: str = "installed") -> None:
+        self._total, self._verbose, self._quiet, self._what = total, verbose, quiet, what
+        self._number, self._since = 0, time.monotonic()
+        self._watched = sys.stderr.isatty() and not verbose and not quiet
+        self._tail: list[str] = []
+        self.result = Result("restored", "")
+
+    def begins(self, what: str) -> None:
+        """Report that a step begins, and the seconds so far."""
+        self._number += 1
+        self._tail = []
+        self._clear()
+        if not self._quiet:
+            self._print(f"[{self._number}/{max(self._total, self._number)}] {what} ({self._elapsed()})")
+
+    def hears(self, line: str) -> None:
+        """Show a line, or keep it in case the step fails."""
+        self._tail = [*self._tail[-_TAIL:], line]
+        if self._verbose:
+            self._print(f"    {line}")
+        elif self._watched and line.strip():
+            self._clear()
+            self._write(f"    {inert(line.strip())[:_WIDTH]}")
+
+    def settled(self, journal: Journal, environment: str, why: str) -> None:
+        """Report which environment is there now, and how to go back or where to look."""
+        self._clear()
+        place, existed = journal.place, journal.last(STARTED)["existed"]
+        outcome = "installed" if environment == NEW else "restored"
+        log = str(place.log(journal.identity))
+        self.result = Result(outcome, str(place.folder), journal.identity, "" if environment == NEW else why, log)
+        if environment == NEW:
+            purpose = "To go back to the one before" if existed else "To remove it"
+            back = format_command(("envcheck", "install", "--rollback", "--env", str(place.folder)))
+            self._print(f"{place.folder} is the new environment. {purpose}: {back}")
+            self._print(f"To use it, in each shell: {action_line(_activate_action(place.folder), _SYSTEM)}")
+            return
+        if not self._verbose:
+            for line in self._tail:
+                self._print(f"    {line}")
+        old = "the old environment, as it was before" if existed else "not there, as before"
+        self._print(f"Not {self._what}: {why}. {place.folder} is {old}. The output of the steps: {log}")
+        self._report_changes(system_changes(journal))
+
+    def _report_changes(self, steps: tuple[SystemChange, ...]) -> None:
+        """Report what was done to the machine, and how to undo it."""
+        self.result = replace(self.result, machine=steps)
+        if steps:
+            self._print("Changes to this machine, newest first; undo them yourself if you do not want them:")
+        for step in steps:
+            self._print(f"  {format_command(step.argv)}" + (f"  ({step.lasting})" if step.lasting else ""))
+            if step.undo:
+                self._print(f"    undo: {format_command(step.undo)}")
+
+    def _elapsed(self) -> str:
+        return f"{time.monotonic() - self._since:.0f} s"
+
+    def _clear(self) -> None:
+        if self._watched:
+            self._write("\r\x1b[K")
+
+    def _print(self, line: str) -> None:
+        self._write(inert(line) + "\n")
+
+    def _write(self, text: str) -> None:
+        with contextlib.suppress(OSError):  # a closed terminal does not end the installation
+            sys.stderr.write(text)
+            sys.stderr.flush()
+
+
+def _activate_action(folder: Path) -> ActivateEnvironment:
+    return ActivateEnvironment(str(folder), CONDA if (folder / "conda-meta").is_dir() else PIP)
+
+
+def find_uv_program(environment: Mapping[str, str]) -> str:
+    """Return the path of uv; "" where it is not installed."""
+    try:
+        return find_uv(environment)
+    except UnreachableError:
+        return ""
+
+
+def find_broken_requirement(before: Facts | None, now: Context) -> str:
+    """Describe a requirement that is newly not met; "" if there is none."""
+    if before is None:
+        return ""
+    was = {(item.owner.name, item.owner.version, item.name) for item in broken_pins(Context(before, now.matrix))}
+    for item in broken_pins(now):
+        if (item.owner.name, item.owner.version, item.name) not in was:
+            found = f"{item.found.version} would be installed" if item.found else "it would be missing"
+            return f"{item.owner.name} {item.owner.version} requires {item.name}{item.specifier}; {found}"
+    return ""
+
+
+def settle_earlier(place: Place, output: OutputOptions) -> bool:
+    """Finish or undo an interrupted installation, so that the plan is for the environment as it is.
+
+    Return whether there was one.
+    """
+    if not unsettled(place):
+        return False
+    if output.dry_run:
+        resume = resume_line(place)
+        raise UserError(
+            f"an installation into {place.folder} is running or was interrupted: if interrupted, run `{resume}` first."
+        )
+    try:
+        with held_place(place, InstallProgress(0, quiet=output.quiet)):
+            pass
+    except FileLockedError as error:
+        raise UserError(describe_other_installation(place, str(error))) from None
+    except UnsettledError as error:
+        raise UserError(str(error)) from None
+    return True
+
+
+def confirm(question: str, output: OutputOptions) -> None:
+    """Ask unless --yes was given; raises UserError if nobody can answer or the answer is no."""
+    if output.agreed:
+        return
+    if sys.stdin is None or not sys.stdin.isatty():
+        raise UserError("nothing was changed: nobody can confirm, as standard input is no terminal. Add --yes.")
+    try:
+        agreed = click.confirm(question, err=True)
+    except click.Abort:
+        click.echo("\nNothing was changed.", err=True)
+        raise
+    if not agreed:
+        raise UserError("nothing was changed.")
+
+
+def describe_other_installation(place: Place, process: str) -> str:
+    """Say that another installation holds the environment."""
+    who = f"another installation (process {process or '?'})"
+    return f"nothing was changed: {who} is running in {place.folder}. Wait until it ends."
+
+
+_HOME = "~"
+
+
+def expand_home(folder: str) -> str:
+    """Expand ~, which no shell does in --env=~/x."""
+    found = os.path.expanduser(folder)  # noqa: PTH111 - pathlib removes a leading ./
+    if found.startswith(_HOME):
+        raise UserError(f"--env {folder[:60]!r}: that home folder is unknown.")
+    return found.rstrip(os.sep) or found
+
+
+def has_broken_requirement(context: Context) -> bool:
+    """Tell whether an installed package lacks what it requires."""
+    return any(broken_pins(context))
+
+
+def check_preflight(plan: Plan, place: Place, facts: Facts | None, output: OutputOptions) -> None:
+    """Raise UserError with all that speaks against the steps; `facts` are of an environment that is there."""
+    asked = Preflight(plan, place, os.environ, facts, output.as_root)
+    found = list(objections(asked))
+    if found:
+        error = UserError if is_refused(asked) else MachineError
+        raise error(f"nothing was changed: {'; '.join(text.rstrip('.') for text in found)}.")
+    _warn_of_programs(place)
+
+
+_SHOWN = 3  # programs that are named before the rest is counted
+
+
+def _warn_of_programs(place: Place) -> None:
+    """Name the programs that run from the environment: what they load after the change is of the new one."""
+    found = list_programs_in(str(place.folder)) if place.is_taken else ()
+    if found:
+        named = ", ".join(f"{name} (process {number})" for number, name in found[:_SHOWN])
+        more = f" and {len(found) - _SHOWN} more" if len(found) > _SHOWN else ""
+        mixed = "they may load a mix of the old and the new environment. End them first, or restart them afterwards."
+        click.echo(f"envcheck: warning: {named}{more} run from {place.folder}: {mixed}", err=True)
+
+
+def run_job(place: Place, job: Job, progress: InstallProgress) -> bool | None:
+    """Run a job; return whether the environment is the new one, None if nobody can tell: the result says why."""
+    try:
+        return execute(place, job, progress)
+    except FileLockedError as error:
+        raise UserError(describe_other_installation(place, str(error))) from None
+    except UnsettledError as error:
+        click.echo(f"envcheck: {error}", err=True)
+        progress.result = Result("unsettled", str(place.folder), why=str(error))
+        return None
+    except OSError as error:
+        raise UserError(f"nothing was changed: {describe_error(error, place)}.") from None
+
+
+def without_own_marker(facts: Facts) -> Facts:
+    """Leave out the marker that an installation keeps in its environment until it comes to its end."""
+    changed: Facts = replace(facts, python=replace(facts.python, install_leftovers=NOT_STATED))
+    return changed

@@ -1,0 +1,171 @@
+"""`envcheck fix` as it is typed: the doctor's steps in a copy of a small environment, with no network."""
+
+from __future__ import annotations
+
+import json
+import os
+import subprocess
+import sys
+from pathlib import Path
+
+import fastjsonschema
+import pytest
+
+from envcheck.cli import common
+from envcheck.cli.exits import UserError
+from envcheck.cli.group import run
+from tests.install.wheels import make_wheel, site_packages, tree_hash
+
+pytestmark = [pytest.mark.needs("posix"), pytest.mark.usefixtures("here")]
+ROOT = Path(__file__).parents[2]
+AS_ROOT = ["--as-root"] if hasattr(os, "geteuid") and os.geteuid() == 0 else []
+VERSION = "0.6.0"
+_SYSTEM_PYTHON = str(Path(sys.base_prefix, "bin", f"python3.{sys.version_info[1]}"))
+
+
+@pytest.fixture
+def broken(here: Path) -> Path:
+    """Make an environment whose jax asks for a newer demo_one, and does not import with the one that is there."""
+    wheels = here / "wheels"
+    make_wheel(wheels, "jaxlib", VERSION)
+    make_wheel(wheels, "jax", VERSION, (f"jaxlib=={VERSION}", "demo_one>=2.0"))
+    make_wheel(wheels, "demo_one", "2.0")
+    make_wheel(here / "old", "demo_one", "1.0")
+    subprocess.run([sys.executable, "-m", "venv", str(here / "env")], check=True)
+    pip = [str(here / "env/bin/python"), "-m", "pip", "install", "-q", "--no-deps"]
+    subprocess.run([*pip, "jax", "jaxlib", str(here / "old/demo_one-1.0-py3-none-any.whl")], check=True)
+    need_new = "import demo_one\nassert demo_one.VERSION == '2.0', 'demo_one is too old'\n"
+    (site_packages(here / "env") / "jax/__init__.py").write_text(need_new)
+    return here / "env"
+
+
+def fix(*arguments: str) -> int:
+    return run(["fix", *arguments, "--expect", "cpu", *AS_ROOT])
+
+
+def imports_jax(folder: Path) -> bool:
+    asked = subprocess.run([folder / "bin/python", "-c", "import jax"], capture_output=True, check=False)
+    return asked.returncode == 0
+
+
+def test_the_doctor_offers_one_line_and_the_steps_with_verbose(broken: Path, capfd: pytest.CaptureFixture[str]) -> None:
+    run(["doctor", "--env", "env", "--expect", "cpu"])
+    said = capfd.readouterr().out
+    assert "$ envcheck fix --env env --expect cpu" in said
+    assert "pip install" not in said
+    run(["doctor", "--env", "env", "--expect", "cpu", "-v"])
+    said = capfd.readouterr().out
+    assert f"$ {broken}/bin/python -m pip install " in said
+    assert "envcheck fix" not in said
+
+
+def test_json_names_the_command_and_the_steps(broken: Path, capfd: pytest.CaptureFixture[str]) -> None:
+    run(["doctor", "--env", "env", "--expect", "cpu", "--format", "json", "--no-snapshot"])
+    plan = json.loads(capfd.readouterr().out)["plan"]
+    assert plan["command"] == ["envcheck", "fix", "--env", "env", "--expect", "cpu", *AS_ROOT]
+    assert plan["steps"][0]["argv"][1:4] == ["-m", "pip", "install"]
+    assert broken.is_dir()
+
+
+def test_it_takes_the_steps_and_ends_with_the_verdict(broken: Path, capfd: pytest.CaptureFixture[str]) -> None:
+    assert not imports_jax(broken)
+    assert fix("--env", "env", "--yes") == 0
+    said = capfd.readouterr()
+    assert f"FIX  {broken}: dependency-conflict" in said.out
+    assert "COMPATIBLE  Deep learning on the CPU works here." in said.out
+    assert f"{broken} is the new environment. To go back to the one before:" in said.err
+    assert imports_jax(broken)
+    assert fix("--env", "env", "--yes") == 0
+    assert f"There is nothing to fix in {broken}." in capfd.readouterr().out
+    assert run(["install", "--rollback", "--env", "env", "--yes"]) == 0
+    assert not imports_jax(broken)
+
+
+def test_a_dry_run_changes_nothing(broken: Path, capfd: pytest.CaptureFixture[str]) -> None:
+    before = tree_hash(broken.parent)
+    assert fix("--env", "env", "--dry-run") == 0
+    said = capfd.readouterr().out
+    assert "pip install " in said
+    assert "Nothing was changed: --dry-run." in said
+    assert tree_hash(broken.parent) == before
+
+
+def test_nobody_is_asked_where_nobody_is(broken: Path) -> None:
+    before = tree_hash(broken.parent)
+    with pytest.raises(UserError, match="Add --yes"):
+        fix("--env", "env")
+    assert tree_hash(broken.parent) == before
+
+
+def test_what_does_not_help_is_taken_back(broken: Path, capfd: pytest.CaptureFixture[str]) -> None:
+    module = site_packages(broken) / "jax/__init__.py"
+    module.write_text("raise ImportError('it is broken in another way')\n")
+    assert fix("--env", "env", "--yes") == 4
+    said = capfd.readouterr()
+    assert "Not fixed: jax still does not import: ImportError: it is broken in another way." in said.err
+    assert f"{broken} is the old environment, as it was before." in said.err
+    assert "demo-one" in said.out
+
+
+_INTERRUPTED = """
+import os, signal, sys
+from envcheck.cli import fix
+from envcheck.cli.group import run
+fix.judge_fixed = lambda *_: os.kill(os.getpid(), signal.SIGINT)
+run(sys.argv[1:])
+"""
+
+
+def test_an_interrupted_fix_leaves_the_old_environment(broken: Path) -> None:
+    argv = [sys.executable, "-c", _INTERRUPTED, "fix", "--env", "env", "--expect", "cpu", "--yes", *AS_ROOT]
+    ended = subprocess.run(
+        argv, capture_output=True, text=True, check=False, env={**os.environ, "PYTHONPATH": str(ROOT)}
+    )
+    assert ended.returncode != 0
+    assert f"{broken} is the old environment, as it was before." in ended.stderr
+    assert not imports_jax(broken)
+    assert not (broken / ".envcheck-incomplete").exists()
+
+
+def test_a_step_that_fails_is_taken_back(broken: Path, capfd: pytest.CaptureFixture[str]) -> None:
+    (broken.parent / "wheels/demo_one-2.0-py3-none-any.whl").unlink()
+    assert fix("--env", "env", "--yes", "--format", "json") == 4
+    document = json.loads(capfd.readouterr().out)
+    fastjsonschema.compile(json.loads((ROOT / "envcheck/schemas/fix.schema.json").read_text()))(document)
+    assert document["outcome"] == "restored"
+    assert document["why"].startswith("the step fix-1 failed: exit status 1")
+    assert document["report"]["findings"][0]["id"] == "dependency-conflict"
+    assert not imports_jax(broken)
+
+
+def test_a_project_that_is_checked_is_fixed(broken: Path, capfd: pytest.CaptureFixture[str]) -> None:
+    Path("pyproject.toml").write_text('[tool.envcheck]\nrequires = ["jax>=0.5"]\nexpect = "cpu"\n')
+    run(["check", "--env", "env"])
+    line = next(line for line in capfd.readouterr().out.splitlines() if "$ envcheck fix" in line)
+    assert line.split()[1:6] == ["envcheck", "fix", "--env", "env", "--config"]
+    assert run([*line.split()[2:], "--yes"]) == 0
+    assert imports_jax(broken)
+
+
+def test_a_python_that_other_programs_use_is_left_alone(here: Path) -> None:
+    with pytest.raises(UserError, match="holds a Python that other programs use"):
+        run(["fix", "--python", _SYSTEM_PYTHON])
+    assert not list(here.iterdir())
+
+
+def test_another_user_s_environment_is_left_alone(broken: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    facts = common.live_snapshot("", "env").facts
+    assert common.find_changeable_environment(facts) == (str(broken), "")
+    monkeypatch.setattr("os.geteuid", lambda: 12345)
+    folder, reason = common.find_changeable_environment(facts)
+    assert folder == ""
+    assert reason.endswith("env cannot be replaced by this user: ask its owner, or name another one with --env")
+
+
+def test_a_saved_machine_has_no_such_line(broken: Path, capfd: pytest.CaptureFixture[str]) -> None:
+    run(["snapshot", "--env", "env", "-o", "machine.json"])
+    run(["doctor", "--snapshot", "machine.json", "--expect", "cpu"])
+    said = capfd.readouterr().out
+    assert "envcheck fix" not in said
+    assert "-m pip install" in said
+    assert broken.is_dir()
