@@ -133,9 +133,9 @@ class Breakage:
 
 
 # The findings that name a cause, by what was done.
-DAMAGED = ("distribution-damaged", "install-interrupted")
+DAMAGED = ("install-damaged", "install-interrupted")
 REQUIREMENT = ("dependency-conflict", "framework-missing")
-LINKING = ("link-fault",)
+LINKING = ("library-missing", "extension-build-mismatch")
 DUPLICATE = ("framework-duplicate-dists",)
 SHADOWED = ("local-module-shadowing",)
 MIXED = ("env-mixed", "local-module-shadowing")
@@ -264,7 +264,7 @@ class Generator:
         self._published = published  # (distribution, Python) -> releases that have a wheel for it
 
     def generate(self) -> list[Breakage]:
-        """Write all breakages; those of a base do not depend on which other bases there are."""
+        """Write all breakages; only what a base takes from another one depends on which others there are."""
         kinds = (
             self._requirements, self._files, self._duplicates, self._shadows, self._python_paths, self._interruptions,
             self._library_paths, self._other_majors,

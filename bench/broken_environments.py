@@ -1,7 +1,7 @@
 """Break copies of real environments, and compare what the doctor says with what the import says.
 
-    python bench/broken_environments.py [--bases FOLDER] [--seed 15] [--only PATTERN] [--limit N] [--jobs N]
-                                        [--results FILE] [--resume] [--fix COUNT] [--peers] [--json FILE] [--list]
+    python bench/broken_environments.py [--bases FOLDER] [--base NAME ...] [--seed 15] [--only PATTERN] [--limit N]
+        [--jobs N] [--results FILE] [--resume] [--imports FILE] [--fix COUNT] [--peers] [--json FILE] [--list]
 
 The bases are built once into a folder, with uv; a base that the index does not have is listed as unavailable. A case is
 a copy of a base by hard links (files are replaced, never written in place), broken by one rule of bench/breakages.py,
@@ -466,6 +466,7 @@ class Bench:
 
     options: Options
     bases: dict[str, Base]
+    imports: dict[str, dict[str, str]]  # what an earlier run of the same cases saw
     healthy_lines: dict[str, dict[str, list[str]]] = dataclasses.field(default_factory=dict)
 
     def do(self, breakage: Breakage, *, with_fix: bool) -> dict[str, Any]:
@@ -475,7 +476,7 @@ class Bench:
         try:
             with Copy(self.options, breakage) as copy:
                 base = self.bases[breakage.base]
-                row["import"] = dataclasses.asdict(judge(copy, base))
+                row["import"] = self.imports.get(breakage.id) or dataclasses.asdict(judge(copy, base))
                 row["doctor"] = ask_doctor(copy, self.options, breakage.names, breakage.causes)
                 row["seconds"] = round(time.monotonic() - begun, 1)
                 if self.options.peers:
@@ -524,14 +525,16 @@ def make_old_libstdcxx(options: Options) -> None:
 # -- which cases
 
 
-def list_cases(options: Options, seed: int) -> tuple[list[Breakage], dict[str, str]]:
+def list_cases(options: Options, seed: int, bases: Iterable[Base]) -> tuple[list[Breakage], dict[str, str]]:
     """Build the bases, and return the cases of all that are there with why others are not."""
-    failed = {base.name: why for base in BASES if (why := build(base, options))}
-    held = [inspect(base, options) for base in BASES if base.name not in failed]
+    failed = {base.name: why for base in bases if (why := build(base, options))}
+    held = [inspect(base, options) for base in bases if base.name not in failed]
     if shutil.which("gcc"):
         make_old_libstdcxx(options)
     cases = [healthy_case(item.base.name) for item in held]
-    return cases + Generator(seed, held, published_releases(options)).generate(), failed
+    cases += Generator(seed, held, published_releases(options)).generate()
+    can_link = (options.bases / ".libstdcxx").is_dir()
+    return [case for case in cases if can_link or case.kind != "library-path-libstdcxx"], failed
 
 
 def spread(cases: list[Breakage], count: int) -> Iterator[Breakage]:
@@ -686,12 +689,14 @@ def parse_arguments() -> argparse.Namespace:
     cache = Path(os.environ.get("XDG_CACHE_HOME") or Path.home() / ".cache", "envcheck-bench", "bases")
     parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
     parser.add_argument("--bases", type=Path, default=cache)
+    parser.add_argument("--base", action="append", choices=[base.name for base in BASES], help="take only this base")
     parser.add_argument("--results", type=Path, default=None, help="a line for each case; default: beside the bases")
     parser.add_argument("--seed", type=int, default=15)
     parser.add_argument("--only", default="*", help="a pattern for BASE/KIND/NUMBER, such as 'tf-*/file-*'")
     parser.add_argument("--limit", type=int, default=0, help="so many cases, spread over kinds and bases")
     parser.add_argument("--jobs", type=int, default=1)
     parser.add_argument("--resume", action="store_true", help="keep the rows that are there")
+    parser.add_argument("--imports", type=Path, help="take what the imports did from the results of an earlier run")
     parser.add_argument("--fix", type=int, default=0, metavar="COUNT", help="fix so many of those that die")
     parser.add_argument("--peers", action="store_true", help="ask the other tools too")
     parser.add_argument("--list", action="store_true", help="print the cases, and do none")
@@ -705,7 +710,8 @@ def main() -> int:
     asked = parse_arguments()
     options = Options(asked.bases.resolve(), (asked.envcheck,), asked.peers)
     results = asked.results or options.bases / f".results-{asked.seed}.jsonl"
-    cases, failed = list_cases(options, asked.seed)
+    bases = [base for base in BASES if not asked.base or base.name in asked.base]
+    cases, failed = list_cases(options, asked.seed, bases)
     cases = [case for case in cases if fnmatch.fnmatch(case.id, asked.only)]
     cases = list(spread(cases, asked.limit)) if asked.limit else cases
     if asked.list:
@@ -713,7 +719,9 @@ def main() -> int:
         return 0
     if not asked.resume:
         results.unlink(missing_ok=True)
-    bench = Bench(options, {base.name: base for base in BASES})
+    earlier = read_rows(asked.imports) if asked.imports else {}
+    imports = {row["id"]: row["import"] for row in earlier.values() if "import" in row}
+    bench = Bench(options, {base.name: base for base in bases}, imports)
     done = read_rows(results)
     do_cases(bench, [case for case in cases if case.id not in done], results, asked.jobs)
     rows = read_rows(results)
