@@ -393,10 +393,10 @@ def ask_doctor(copy: Copy, options: Options, names: tuple[str, ...], causes: tup
     begun = time.monotonic()
     done = copy.run(argv)
     seconds = round(time.monotonic() - begun, 2)
-    try:
-        report = json.loads(done.stdout)
-    except ValueError:
-        return {"verdict": "none", "exit": done.returncode, "message": _last_line(done.stderr), "seconds": seconds}
+    report = _read_json(done.stdout)
+    if "findings" not in report:
+        message = report.get("message") or _last_line(done.stderr)
+        return {"verdict": "none", "exit": done.returncode, "message": message, "seconds": seconds}
     first = next((finding for finding in report["findings"] if finding["primary"]), None)
     errors = [finding["id"] for finding in report["findings"] if finding["severity"] == "error"]
     told = {"verdict": report["verdict"], "exit": done.returncode, "errors": errors, "seconds": seconds}
@@ -407,6 +407,13 @@ def ask_doctor(copy: Copy, options: Options, names: tuple[str, ...], causes: tup
         return {**told, "primary": "", "message": "", "right": False}
     named = not names or is_named(json.dumps(first), names)
     return {**told, "primary": first["id"], "message": first["message"], "right": first["id"] in causes and named}
+
+
+def _read_json(text: str) -> dict[str, Any]:
+    try:
+        return dict(json.loads(text))
+    except ValueError:
+        return {}
 
 
 def is_named(text: str, names: Iterable[str]) -> bool:
