@@ -378,10 +378,11 @@ class Generator:
         others = [other for other in self._bases if other.base.python != held.base.python]
         if others:
             other = dice.choice(others)
-            path = f"{{bases}}/{other.site.relative_to(other.site.parents[3])}"
+            path = str(other.site.relative_to(other.site.parents[3]))
             yield Breakage(
                 held.base.name, "pythonpath", 0, f"PYTHONPATH holds Python {other.base.python}'s {other.base.name}",
-                variables=(("PYTHONPATH", path),), causes=MIXED, names=(path, "PYTHONPATH"), is_mendable=False,
+                variables=(("PYTHONPATH", f"{{bases}}/{path}"),), causes=MIXED, names=(path, "PYTHONPATH"),
+                is_mendable=False,
             )  # fmt: skip
 
     def _interruptions(self, held: Installed, dice: random.Random) -> Iterator[Breakage]:
