@@ -287,10 +287,10 @@ class Copy:
         """Delete it."""
         shutil.rmtree(self.top, ignore_errors=True)
 
-    def run(self, argv: Iterable[str | Path], seconds: float = 600.0) -> Done:
+    def run(self, argv: Iterable[str | Path], seconds: float = 600.0, **more: str) -> Done:
         """Run a program in its working directory, with the variables of its breakage."""
         places = {"{bases}": str(self._options.bases), "{libstdcxx}": str(self._options.bases / ".libstdcxx")}
-        given = {}
+        given = {**more}
         for name, value in self.breakage.variables:
             given[name] = functools.reduce(lambda text, place: text.replace(*place), places.items(), value)
         return run(argv, self.work, seconds, **given)
@@ -433,8 +433,10 @@ def fix(copy: Copy, options: Options, steps: list[list[str]]) -> str:
         as_root = ["--as-root"] * (os.geteuid() == 0 and "--as-root" in offered.stdout)
         done = copy.run([*options.envcheck, "fix", "--yes", "--env", copy.folder, *as_root], 1800)
         return f"{done.returncode}: {_last_line(done.stderr) or _last_line(done.stdout)}"
+    beside = {Path(program).parent for program in (options.uv, *options.envcheck)}
+    path = os.pathsep.join([os.environ.get("PATH", os.defpath), *map(str, beside)])
     for argv in steps:
-        done = copy.run(argv, 1800)
+        done = copy.run([shutil.which(argv[0], path=path) or argv[0], *argv[1:]], 1800, PATH=path)
         if done.returncode:
             return f"typed: {_last_line(done.stderr)}"
     return f"typed: {len(steps)} steps"
@@ -502,7 +504,7 @@ class Bench:
     def _peers(self, copy: Copy, breakage: Breakage, line: str) -> dict[str, bool]:
         healthy = self.healthy_lines.get(breakage.base)
         if healthy is None:
-            with Copy(self.options, healthy_case(breakage.base)) as whole:
+            with Copy(self.options, healthy_case(breakage.base, 2)) as whole:
                 healthy = self.healthy_lines.setdefault(breakage.base, ask_peers(whole, self.options))
         printed = ask_peers(copy, self.options)
         new = {name: [line for line in lines if line not in healthy[name]] for name, lines in printed.items()}
@@ -510,9 +512,9 @@ class Bench:
         return {"import": is_named(line, breakage.names), **named}
 
 
-def healthy_case(base: str) -> Breakage:
+def healthy_case(base: str, number: int = 1) -> Breakage:
     """Return the case in which nothing is broken."""
-    return Breakage(base, "healthy", 1, "nothing is broken", is_mendable=False)
+    return Breakage(base, "healthy", number, "nothing is broken", is_mendable=False)
 
 
 def make_old_libstdcxx(options: Options) -> None:
