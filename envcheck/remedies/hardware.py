@@ -27,7 +27,6 @@ from envcheck.remedies.situation import Situation
 from envcheck.remedies.system import install_driver
 from envcheck.remedies.toolkit import install_build_toolkit
 from envcheck.rules.builds import NATIVE, Build, build_targets, coverage, supports_python
-from envcheck.rules.gpu_architecture import REPORTED
 from envcheck.rules.gpu_releases import driver_runs, gpu_requirement
 from envcheck.rules.gpus import numbered_gpus
 
@@ -47,7 +46,7 @@ def install_newer_build(situation: Situation, problem: Problem) -> Remedy | None
     """Install the first release, driver or toolkit that knows the GPU."""
     if "driver" in problem.cases:
         return install_driver(situation, problem.driver)
-    if REPORTED in problem.cases:
+    if "reported-to-fail" in problem.cases:
         return Remedy(problem.advice)
     row = situation.matrix.architecture(problem.capability)
     first = row.first_toolkit if row else None

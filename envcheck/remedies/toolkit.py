@@ -48,7 +48,6 @@ from envcheck.remedies.system import (
     system_packages,
 )
 from envcheck.rules.builds import Build, brings_cuda, built_with
-from envcheck.rules.cudnn import REQUESTED
 from envcheck.rules.gpu_releases import gpu_rows
 
 _ARCHIVE = "https://developer.nvidia.com/cuda-toolkit-archive"
@@ -322,7 +321,7 @@ def use_newer_ptxas(situation: Situation, problem: Problem) -> Remedy | None:
 def install_matching_cudnn(situation: Situation, problem: Problem) -> Remedy | None:
     """Install the cuDNN that a build was made with, for its CUDA."""
     build = situation.build(problem.framework, problem.distribution) if problem.framework else None
-    if REQUESTED in problem.cases and build is not None:
+    if "requested" in problem.cases and build is not None:
         return _bound_cudnn(situation, build, problem)
     if "dropped-gpu" in problem.cases and build is not None:
         return _install_older_cudnn(situation, build, problem.cudnn, problem.capability)

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import ast
 import json
 import re
 
@@ -9,11 +10,12 @@ import fastjsonschema
 
 from envcheck.explain.problem import has_value
 from envcheck.explain.signatures import load_signatures
-from envcheck.host.data_files import read_data
-from envcheck.model import list_fields
+from envcheck.host.data_files import load_data, read_data
+from envcheck.model import OtherGpuVendors, list_fields
 from envcheck.remedies import _MODULES, list_findings_with_functions, list_functions_by_module
 from envcheck.remedies.rows import list_rows_by_finding, list_value_names
 from envcheck.rules import catalogue
+from tests.structure import modules
 
 ROWS = list_rows_by_finding()
 SIGNATURES = {item.name: item for item in load_signatures()}
@@ -35,7 +37,10 @@ def test_each_cause_has_a_remedy_for_any_log() -> None:
 
 def test_rows_name_signatures_and_values_that_there_are() -> None:
     named = {name for rows in ROWS.values() for row in rows for name in row.cases}
-    assert named - set(SIGNATURES) == set()
+    rules = [module.tree for module in modules().values() if module.layer == "rules"]
+    stated = {node.value for tree in rules for node in ast.walk(tree) if isinstance(node, ast.Constant)}
+    vendors = set(load_data("other_gpus", OtherGpuVendors).vendors)
+    assert named - set(SIGNATURES) - stated - vendors == set()
     asked = {name for finding in ROWS for name in list_value_names(finding)}
     assert asked
     assert {name for name in asked if not has_value(name)} == set()

@@ -100,4 +100,4 @@ def doctor(
     return run
 
 
-SECTIONS = {"host", "driver", "gpus", "toolkits", "cudnn", "tensorrt", "nccl", "compilers", "python"}
+SECTIONS = {"host", "driver", "gpus", "other_gpus", "toolkits", "cudnn", "tensorrt", "nccl", "compilers", "python"}
