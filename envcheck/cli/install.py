@@ -29,6 +29,7 @@ from envcheck.cli.installation import (
     without_own_marker,
 )
 from envcheck.cli.plan import show_to_run, verdict_on
+from envcheck.cli.smoke import SmokeOptions, run_session
 from envcheck.frameworks import framework_names
 from envcheck.host.file_changes import FileLockedError, measure_tree, remove_tree
 from envcheck.host.local import LocalHost
@@ -85,6 +86,7 @@ from envcheck.probes.environment_choice import PythonSelection
 from envcheck.render.plan import Result, plan_document, render_install_json
 from envcheck.rules import Context, Target, evaluate
 from envcheck.rules.described_machine import Description, RequestError, planned_facts
+from envcheck.smoke.session import headline_of, verdict_of
 
 
 def show_plan(plan: Plan, output: OutputOptions) -> None:
@@ -263,9 +265,6 @@ def _public(version: str) -> str:
 
 
 def _run_smoke_test(wanted: EnvironmentCheck) -> str:
-    from envcheck.cli.smoke import SmokeOptions, run_session
-    from envcheck.smoke.session import headline_of, verdict_of
-
     # Not their dependencies: TensorFlow 2.12 requires JAX, but no jaxlib to compute with.
     meant = {*(item.framework for item in wanted.plan.releases), *(item.framework for item in wanted.kept)}
     named = tuple(name for name in framework_names() if name in meant)

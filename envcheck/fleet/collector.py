@@ -25,6 +25,7 @@ _DATA = (
     "gpus.json",
     "jetson.json",
     "linking.json",
+    "other_gpus.json",
 )
 
 # The shell exits before the archive behind this script; Python finds an archive by its end.

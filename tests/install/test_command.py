@@ -383,6 +383,6 @@ def test_the_index_of_a_configuration_file_is_used(
     else:
         (here / "mine.conf").write_text(f"[install]\nno-index = true\nfind-links =\n  {here / 'wheels'}\n")
         monkeypatch.setenv("PIP_CONFIG_FILE", str(here / "mine.conf"))
-    monkeypatch.setattr("envcheck.cli.install.objections", lambda _: ())  # it would ask the index
+    monkeypatch.setattr("envcheck.cli.installation.objections", lambda _: ())  # it would ask the index
     assert install("jax", "--env", "env", "--installer", installer, "--yes", "-q") == 0, capfd.readouterr().err
     assert (site_packages(here / "env") / "jaxlib").is_dir()

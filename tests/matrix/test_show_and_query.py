@@ -275,13 +275,13 @@ def test_query_says_what_is_not_known(capsys: pytest.CaptureFixture[str]) -> Non
 
 
 def test_query_marks_what_is_undetermined(capsys: pytest.CaptureFixture[str]) -> None:
-    asked = ["query", "--driver", "525", "--framework", "jax", "--platform", "linux_x86_64", "--python", "3.11"]
+    asked = ["query", "--driver", "525.60", "--framework", "jax", "--platform", "linux_x86_64", "--python", "3.11"]
     document = rows(capsys, *asked, code=3)
     assert {row["fit"] for row in document["rows"]} == {"undetermined"}
     assert run(["matrix", *asked]) == 3
     printed = capsys.readouterr().out
     assert " ?" in printed
-    assert "the driver is only known as 525; jax-cuda12-plugin" in printed
+    assert "the driver is only known as 525.60; jax-cuda12-plugin" in printed
     assert printed.endswith("The matrix does not show whether they meet all conditions.\n")
 
 

@@ -121,8 +121,15 @@ class Applied:
             wanted = [Requirement(item) for item in dict.fromkeys(texts)]
             for one in wanted:
                 self._bring(one, wanted, f"+{index[1]}" if index and "+" not in str(one) else "")
+            if "--force-reinstall" in words:
+                self._make_whole({one.name for one in wanted})
         else:
             raise NotAppliedError(" ".join(words))
+
+    def _make_whole(self, names: set[str]) -> None:
+        python = self.facts.python
+        left = tuple(item for item in get_value(python.file_faults) or () if item.distribution not in names)
+        self.facts = replace(self.facts, python=replace(python, file_faults=known(left)))
 
     def _conda(self, words: tuple[str, ...]) -> None:
         if words == ("env", "config", "vars", "set", "PYTHONNOUSERSITE=1"):

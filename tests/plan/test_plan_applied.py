@@ -27,7 +27,7 @@ NOT_PLAYED = {
     "libcuda-not-on-path", "local-module-shadowing", "mig-config", "msvc-runtime-missing", "os-limit",
     "platform-no-gpu-wheel", "python-32bit", "python-wrong-arch", "toolkit-path-conflict", "toolkit-wrong-version",
     "tensorrt-missing", "visible-devices-hidden", "cpu-missing-avx", "cudnn-too-old", "cudnn-wrong-cuda-build",
-    "cudnn-wrong-major",
+    "cudnn-wrong-major", "gpu-not-nvidia", "install-interrupted", "library-missing",
 }  # fmt: skip
 # Nothing but a log, a run or a missing answer leads to these.
 NEVER_FIRST = {

