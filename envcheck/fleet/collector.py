@@ -20,9 +20,11 @@ MIN_PYTHON = (3, 8)
 # The data files of the probes; the rules and the matrix stay here.
 _DATA = (
     "cuda_libraries.json",
+    "cuda_wheels.json",
     "environment_variables.json",
     "frameworks.json",
     "gpus.json",
+    "imported_modules.json",
     "jetson.json",
     "linking.json",
     "other_gpus.json",

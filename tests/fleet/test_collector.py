@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import ast
 import json
 import os
 import shutil
@@ -18,6 +19,7 @@ from envcheck.fleet.collector import MARK, build_collector
 from envcheck.fleet.results import find_answer
 from envcheck.model import Known, Snapshot
 from tests.needs import find_python
+from tests.structure import modules
 
 PYTHONS = [f"3.{minor}" for minor in range(8, 15)]
 SECRETS = ("s3cret-in-pip", "s3cret-in-proxy", "s3cret-in-index", "s3cret-token", "s3cret-in-library-path")
@@ -33,6 +35,21 @@ def collector(tmp_path: Path) -> Path:
     file = tmp_path / "collector"
     file.write_bytes(collector_bytes())
     return file
+
+
+def test_every_data_file_that_the_collected_layers_read_is_in_it(collector: Path) -> None:
+    collected = [module for module in modules().values() if module.layer in ("model", "host", "probes", "frameworks")]
+    calls = [node for module in collected for node in ast.walk(module.tree) if isinstance(node, ast.Call)]
+    named = {
+        call.args[0].value.removesuffix(".json")
+        for call in calls
+        if getattr(call.func, "id", "") in ("load_data", "read_data")
+        and isinstance(call.args[0], ast.Constant)
+        and isinstance(call.args[0].value, str)
+    }
+    assert len(named) > 6
+    held = {Path(name).stem for name in zipfile.ZipFile(collector).namelist() if name.startswith("envcheck/data/")}
+    assert named == held
 
 
 def run(argv: list[str], env: Mapping[str, str], cwd: Path) -> subprocess.CompletedProcess[str]:
