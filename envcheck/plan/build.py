@@ -9,7 +9,20 @@ from packaging.version import Version
 
 from envcheck.frameworks import framework
 from envcheck.matrix.query import Matrix
-from envcheck.model import CONDA, Change, Clash, Environment, Facts, Known, Plan, PlannedRelease, Step, numbers, replace
+from envcheck.model import (
+    CONDA,
+    Absent,
+    Change,
+    Clash,
+    Environment,
+    Facts,
+    Known,
+    Plan,
+    PlannedRelease,
+    Step,
+    numbers,
+    replace,
+)
 from envcheck.plan.candidates import (
     SYSTEM,
     Candidate,
@@ -54,6 +67,7 @@ from envcheck.rules.described_machine import (
 )
 from envcheck.rules.gpu_architecture import is_reported_to_fail
 from envcheck.rules.gpu_releases import driver_floor, driver_runs, full_driver, newest_branch
+from envcheck.rules.gpus import other_gpu_name
 from envcheck.rules.requirements import wheel_glibc
 
 # By effort: an environment, two compromises, a second system beside this one, a restart, another system.
@@ -271,6 +285,10 @@ def _requirement(choice: Choice) -> str:
     return choice.best.candidate.requirement if choice.best else choice.request.text
 
 
+_NOT_PLANNED = (
+    "The GPU of this machine is {gpus}. envcheck plans builds for NVIDIA GPUs and for the CPU only; the pages of the "
+    "framework or of the vendor name the build for this GPU."
+)
 _NATIVE = (
     "conda's own builds use the CUDA version that conda resolves. Run with --verify to check that the channel still "
     "has builds for this release."
@@ -395,6 +413,8 @@ def _note_companions(context: Context, choices: list[Choice]) -> list[str]:
 
 def _notes(context: Context, environment: Environment, releases: list[PlannedRelease]) -> list[str]:
     native = [_NATIVE] if environment.packages and not environment.sets else []
+    others = ", ".join(map(other_gpu_name, context.other_gpus))
+    native += [_NOT_PLANNED.format(gpus=others)] if others and isinstance(context.facts.gpus, Absent) else []
     plugins = list_apple_plugins(context, releases)
     native += [f"{row.distribution} {row.version}: {row.note}" for row in plugins if row.note]
     if environment.platform == "macosx_arm64":
