@@ -25,6 +25,7 @@ _GNU_HASH, _VERSYM, _VERDEF, _VERDEFNUM, _VERNEED, _VERNEEDNUM = (
     0x6FFFFEF5, 0x6FFFFFF0, 0x6FFFFFFC, 0x6FFFFFFD, 0x6FFFFFFE, 0x6FFFFFFF,
 )  # fmt: skip
 _GLOBAL, _GNU_UNIQUE, _WEAK = 1, 10, 2  # binding of a symbol
+_WEAK_VERSION = 2  # VER_FLG_WEAK: the loader warns where it is missing
 _LONGEST = 1 << 16  # of a name
 _LIMIT = 1 << 20  # entries of one table: more are taken for a corrupt file
 
@@ -98,15 +99,15 @@ class _Image:
         """Return the names that the dynamic entries of a kind state."""
         return tuple(self.text(value) for value in self.entries.get(tag, ()))
 
-    def versions_needed(self) -> Iterator[Tuple[str, str, int]]:
-        """Yield soname, version and index of each version that this file asks of another."""
+    def versions_needed(self) -> Iterator[Tuple[str, str, int, bool]]:
+        """Yield soname, version and index of each version that this file asks of another, and whether it is weak."""
         place = self._offset(_VERNEED) if _VERNEED in self.entries else 0
         for _ in range(self._count(_VERNEEDNUM) if place else 0):
             _, count, file, first, following = struct.unpack_from(self._order + "HHIII", self._data, place)
             item = place + first
             for _ in range(count):
-                _, _, index, name, after = struct.unpack_from(self._order + "IHHII", self._data, item)
-                yield self.text(file), self.text(name), index
+                _, flags, index, name, after = struct.unpack_from(self._order + "IHHII", self._data, item)
+                yield self.text(file), self.text(name), index, bool(flags & _WEAK_VERSION)
                 item += after
             place += following
 
@@ -256,20 +257,22 @@ def _map(stream: Any) -> mmap.mmap:
 
 def _make_facts(image: _Image, path: str) -> ElfFacts:
     runpath = image.texts(_RUNPATH) or image.texts(_RPATH) or ("",)
+    versions = tuple(image.versions_needed())
     return ElfFacts(
         machine=_MACHINES.get(image.machine, str(image.machine)),
         soname=(*image.texts(_SONAME), "")[0],
         needed=image.texts(_NEEDED),
         runpath=expand_runpath(runpath[0], path),
         is_rpath=_RUNPATH not in image.entries,
-        versions_needed=tuple(dict.fromkeys(version for _, version, _ in image.versions_needed())),
+        versions_needed=tuple(dict.fromkeys(version for _, version, _, _ in versions)),
         versions_defined=tuple(version for version, _ in image.versions_defined()),
+        versions_by_library=tuple((soname, version) for soname, version, _, is_weak in versions if not is_weak),
     )
 
 
 def _list_needs(image: _Image, prefixes: Sequence[str], libraries: Tuple[str, ...]) -> Iterator[SymbolNeed]:
     versions = {
-        index: (version, file) for file, version, index in image.versions_needed() if file.startswith(libraries)
+        index: (version, file) for file, version, index, _ in image.versions_needed() if file.startswith(libraries)
     }
     beginnings = tuple(prefix.encode("utf-8") for prefix in prefixes)
     seen: Set[bytes] = set()

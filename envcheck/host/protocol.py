@@ -44,6 +44,7 @@ class ElfFacts:
     versions_needed: Tuple[str, ...]  # GLIBC_2.27, GLIBCXX_3.4.22 ...
     versions_defined: Tuple[str, ...]
     is_rpath: bool = False  # `runpath` is DT_RPATH, which the loader searches before LD_LIBRARY_PATH
+    versions_by_library: Tuple[Tuple[str, str], ...] = ()  # soname and version: the loader refuses the file without it
 
 
 @dataclass(frozen=True)

@@ -7,6 +7,7 @@ functions as well, so that one missing symbol makes the import fail (man dlopen)
 from __future__ import annotations
 
 import fnmatch
+import itertools
 import posixpath
 from collections import deque
 from typing import Any, Deque, Dict, Iterator, List, Mapping, Optional, Sequence, Tuple
@@ -43,6 +44,7 @@ class FrameworkImport:
     preload: str  # as for LibrarySearch.look_up
     namespaces: Tuple[str, ...] = ()  # of its C++ symbols, mangled: 3c10
     libraries: Tuple[str, ...] = ()  # that define them, without ".so"
+    dependencies: Tuple[str, ...] = ()  # compiled files of others that it opens before its own: NumPy's
 
 
 @dataclass(frozen=True)
@@ -110,7 +112,8 @@ class _Process:
         data = load_linking_data()
         families: Dict[str, Tuple[str, ...]] = {prefix: (library,) for prefix, library in data.symbols.items()}
         self._subject, location = self._find_framework()
-        self._import(tuple(self._list_files(location, self.row.files)), families)
+        own = tuple(self._list_files(location, self.row.files))
+        self._import((*(self._list_dependencies() if own else ()), *own), families)
         families.update(dict.fromkeys(_list_prefixes(self.row), self.row.libraries))
         for row in data.companions:
             companions = self._inspection.installed.named((row.distribution,))
@@ -133,6 +136,13 @@ class _Process:
                 if is_owner and any(self._list_files(folder.path, self.row.files)):
                     return each.name, folder.path
         return "", ""
+
+    def _list_dependencies(self) -> Iterator[str]:
+        """Yield the compiled files of other distributions that the framework imports, each where it is found first."""
+        for pattern in self.row.dependencies:
+            folders = self._inspection.installed.folders
+            found = (path for folder in folders for path in self._list_files(folder.path, (pattern,)))
+            yield from itertools.islice(found, 1)
 
     def _list_files(self, location: str, patterns: Sequence[str]) -> Iterator[str]:
         for pattern in patterns if location else ():
@@ -210,14 +220,32 @@ class _Process:
 
     def _check_symbols(self, callers: Sequence[Caller], families: Mapping[str, Tuple[str, ...]]) -> None:
         """Look every symbol that one distribution takes from another up in the libraries that were found."""
-        libraries = tuple(load_cuda_data()["library_prefixes"])
+        libraries = (*load_cuda_data()["library_prefixes"], *self._list_foreign())
         for caller in callers:
+            self._check_versions(caller)
+        for caller in () if self.faults else callers:
             needs = self._host.symbol_needs(caller.path, tuple(families), libraries)
             grouped: Dict[Tuple[str, ...], List[SymbolNeed]] = {}
             for need in get_value(needs) or ():
                 grouped.setdefault(_libraries_of(need, families), []).append(need)
             for names, wanted in grouped.items():
                 self._check_group(caller, [file for name in names for file in self._named(name)], tuple(wanted))
+
+    def _list_foreign(self) -> Iterator[str]:
+        """Yield the sonames of libraries that LD_LIBRARY_PATH puts in the place of the system's."""
+        for soname, file in self.loaded.items():
+            if file is not None and file.via == "LD_LIBRARY_PATH" and not self._owner(file.path):
+                yield soname
+
+    def _check_versions(self, caller: Caller) -> None:
+        """Compare the versions that a file needs with those of the libraries found, as the loader does first."""
+        for soname, version in caller.elf.versions_by_library:
+            file = self.loaded.get(soname)
+            is_noted = file is None or any(fault.found == file.path for fault in self.faults)
+            # a library without any version serves every version
+            if file is not None and not is_noted and version not in (file.elf.versions_defined or (version,)):
+                cells = {"symbols": (version,), "found": file.path, "via": file.via}
+                self.faults.append(self._fault("missing-symbol-version", caller.path, soname, **cells))
 
     def _named(self, name: str) -> Iterator[Caller]:
         """Yield the loaded files with a soname, or of the library with a name: libnccl is libnccl.so.2."""

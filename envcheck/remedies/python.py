@@ -138,12 +138,25 @@ def _parse_minor(version: str) -> tuple[int, ...]:
 
 @remedy("libstdcxx-mismatch")
 def update_libstdcxx(situation: Situation, problem: Problem) -> Remedy | None:
-    """Update the environment's libstdc++."""
-    if "older-than-tag" not in problem.cases:
+    """Update the environment's libstdc++, or let the loader find the system's."""
+    if "library-path" in problem.cases:
+        return _keep_off_library_path(problem)
+    if not {"older-than-tag", "lacks-version"} & set(problem.cases):
         return None
     return Remedy(
         "Update the environment's libstdc++.", (install_conda_packages("libstdcxx-ng"),) if situation.has_conda else ()
     )
+
+
+def _keep_off_library_path(problem: Problem) -> Remedy:
+    """Take the folder of an old copy off LD_LIBRARY_PATH: the first folder, then the variable's."""
+    folder, *entries = problem.folders
+    remaining = ":".join(entry for entry in entries if entry.rstrip("/") != folder)
+    purpose = f"{_PROGRAM_SHELL}; then change where it is set"
+    step: Action = UnsetVariable("LD_LIBRARY_PATH", purpose)
+    if remaining and len(remaining) < len(":".join(entries)):
+        step = SetVariables((("LD_LIBRARY_PATH", remaining),), purpose)
+    return Remedy(f"Remove {folder} from LD_LIBRARY_PATH: its {problem.value('library')} is too old.", (step,))
 
 
 @remedy("msvc-runtime-missing")

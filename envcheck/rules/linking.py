@@ -31,6 +31,7 @@ OTHER_BUILD = "extension-build-mismatch"
 OTHER_COPY = "toolkit-path-conflict"
 MISSING = "library-missing"
 TOOLKIT = "toolkit-missing"
+OLD_SYSTEM_LIBRARY = "libstdcxx-mismatch"
 _SYMBOLS = ("missing-symbol", "missing-symbol-version")
 _LINE = r"\s*([A-Za-z0-9][A-Za-z0-9._-]*)\s*(?:\[[^\]]*\])?\s*\(?([^;()]*)\)?\s*(?:;\s*(.*))?$"
 
@@ -62,7 +63,7 @@ class _Pin:
         return self.name + self.specifier
 
 
-@rule(MISSING, CONFLICT, LACKS_WHEEL, OTHER_BUILD, OTHER_COPY, TOOLKIT, goal="any")
+@rule(MISSING, CONFLICT, LACKS_WHEEL, OTHER_BUILD, OTHER_COPY, TOOLKIT, OLD_SYSTEM_LIBRARY, goal="any")
 def libraries_that_do_not_load(context: Context) -> Iterator[Finding]:
     """Find imports that die in the loader: one finding for each distribution that is to blame."""
     groups: dict[tuple[str, str, str], list[LinkFault]] = {}
@@ -131,6 +132,8 @@ def _lacking(context: Context, fault: LinkFault) -> Finding:
         f"which {fault.library} of {holder} does not define"
     )
     evidence = _evidence(fault)
+    if not fault.found_in and not fault.wheel:
+        return incompatible(f"{message}.", evidence, finding_id=OLD_SYSTEM_LIBRARY, problem=_old_copy(context, fault))
     if not fault.found_in:
         folder = posixpath.dirname(fault.found)
         where = f"{folder} from {fault.via}" if fault.via == "LD_LIBRARY_PATH" else f"the copy in {folder}"
@@ -147,6 +150,15 @@ def _lacking(context: Context, fault: LinkFault) -> Finding:
     version = context.distributions[fault.found_in].version
     problem = Problem(requirements=(f"{fault.found_in}>{version}",))
     return incompatible(f"{message}; a newer one does.", evidence, finding_id=CONFLICT, problem=problem)
+
+
+def _old_copy(context: Context, fault: LinkFault) -> Problem:
+    """Name the folder of LD_LIBRARY_PATH that holds a library of the system, and what stays of the variable."""
+    values = (("library", fault.library),)
+    if fault.via != "LD_LIBRARY_PATH":
+        return Problem(("lacks-version",), values=values)
+    entries = [entry for entry in context.environment.get(fault.via, "").split(":") if entry]
+    return Problem(("library-path",), folders=(posixpath.dirname(fault.found), *entries), values=values)
 
 
 def _companion(context: Context, fault: LinkFault) -> Problem:

@@ -7,7 +7,7 @@ from collections.abc import Iterator
 from packaging.version import InvalidVersion, Version
 
 from envcheck.frameworks import identities
-from envcheck.model import WARNING, Absent, Citation, Evidence, Finding, Known, Problem, Unknown
+from envcheck.model import WARNING, Absent, Citation, Evidence, Finding, Known, Problem, Unknown, get_value
 from envcheck.rules.builds import BITS, GLIBC, Build, is_conda_build, judged_builds, target_builds, wanted_releases
 from envcheck.rules.context import Context, incompatible, rule
 from envcheck.rules.requirements import easiest_for_pip, tag_glibcxx, wheel_glibc
@@ -121,7 +121,8 @@ def libstdcxx_mismatch(context: Context) -> Iterator[Finding]:
     """Find an environment's own libstdc++ that is older than wheels with this tag may need."""
     python = context.facts.python
     path, glibcxx = python.libstdcxx_path, python.libstdcxx_glibcxx
-    if not isinstance(path, Known) or isinstance(glibcxx, (Absent, Unknown)):
+    faults = get_value(python.link_faults) or ()  # of a copy that is proven to lack a version, another rule says so
+    if not isinstance(path, Known) or isinstance(glibcxx, (Absent, Unknown)) or path.value in {x.found for x in faults}:
         return
     for build in judged_builds(context):
         need = _glibcxx_need(context, build)

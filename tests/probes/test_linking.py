@@ -109,6 +109,51 @@ def test_a_version_that_the_library_does_not_define(tmp_path: Path) -> None:
     assert (fault.kind, fault.symbols) == ("missing-symbol-version", ("libnccl_2.19",))
 
 
+def make_onnxruntime(site: Path, old: Path) -> Path:
+    """Build a NumPy that calls a libstdc++, an ONNX Runtime beside it, and an old copy of that libstdc++."""
+    new, map_of = site / "system/libstdc++.so.6", site / "versions"
+    map_of.write_text("CXXABI_1.3 { global: *; };")
+    compile_library(new, "void __cxa_call(void) {}", f"-Wl,--version-script,{map_of}")
+    map_of.write_text("CXXABI_1.2 { global: *; };")
+    compile_library(old / new.name, "void __cxa_call(void) {}", f"-Wl,--version-script,{map_of}")
+    numpy = site / "numpy/_core/_multiarray_umath.cpython-312-x86_64-linux-gnu.so"
+    compile_library(
+        numpy, "void __cxa_call(void); void use(void) { __cxa_call(); }", f"-Wl,-rpath,{new.parent}", str(new)
+    )
+    compile_library(site / "onnxruntime/capi/onnxruntime_pybind11_state.so", "void PyInit_state(void) {}")
+    return numpy
+
+
+@pytest.mark.parametrize("lost", ["version", "symbol"])
+def test_a_system_library_that_ld_library_path_replaces(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch, lost: str
+) -> None:
+    site, old = tmp_path / "site", tmp_path / "old"
+    site.mkdir()
+    numpy = make_onnxruntime(site, old)
+    assert loads(numpy)
+    assert known(collect(site, "onnxruntime", "numpy", names=("onnxruntime",))) == ()
+    if lost == "symbol":  # the version is there, what it should hold is not
+        (site / "versions").write_text("CXXABI_1.3 { global: *; };")
+        compile_library(old / "libstdc++.so.6", "void other(void) {}", f"-Wl,--version-script,{site / 'versions'}")
+    monkeypatch.setenv("LD_LIBRARY_PATH", str(old))
+    assert not loads(numpy)
+    (fault,) = known(collect(site, "onnxruntime", "numpy", names=("onnxruntime",)))
+    assert (fault.distribution, fault.asked_by, fault.library) == ("onnxruntime", "numpy", "libstdc++.so.6")
+    assert (fault.found, fault.via) == (str(old / "libstdc++.so.6"), "LD_LIBRARY_PATH")
+    expected = {"version": ("missing-symbol-version", "CXXABI_1.3"), "symbol": ("missing-symbol", "__cxa_call")}
+    assert (fault.kind, fault.symbols) == (expected[lost][0], (expected[lost][1],))
+
+
+def test_a_library_without_versions_serves_every_version(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    numpy = make_onnxruntime(tmp_path, tmp_path / "old")
+    code = 'int puts(const char *); void __cxa_call(void) { puts(""); }'
+    compile_library(tmp_path / "old/libstdc++.so.6", code)
+    monkeypatch.setenv("LD_LIBRARY_PATH", str(tmp_path / "old"))
+    assert loads(numpy)
+    assert known(collect(tmp_path, "onnxruntime", "numpy", names=("onnxruntime",))) == ()
+
+
 def test_a_library_that_is_not_there(tmp_path: Path) -> None:
     make_torch(tmp_path)
     (tmp_path / NCCL).unlink()

@@ -6,7 +6,7 @@ from typing import Any
 
 import pytest
 
-from envcheck.model import NOT_COLLECTED, NOT_STATED, Facts, Finding, LinkFault
+from envcheck.model import NOT_COLLECTED, NOT_STATED, Facts, Finding, LinkFault, replace
 from tests.rules.factory_python import SITE, build, context, distribution, facts, findings, found, known
 from tests.typed import argv
 
@@ -102,6 +102,38 @@ def test_a_foreign_copy_on_the_loaders_path() -> None:
     finding = judge(torch(foreign), "toolkit-path-conflict")
     assert finding.fix is not None
     assert "Remove /opt/nccl/lib from LD_LIBRARY_PATH" in finding.fix.summary
+
+
+@pytest.mark.parametrize(
+    ("library_path", "step"),
+    [
+        ("/opt/old/lib", "unset LD_LIBRARY_PATH"),
+        ("/opt/old/lib/:/opt/mpi/lib", "export LD_LIBRARY_PATH=/opt/mpi/lib"),
+        ("/opt/link:/opt/mpi/lib", "unset LD_LIBRARY_PATH"),  # the folder is reached through another name
+    ],
+)
+def test_a_system_library_of_the_loaders_path_that_is_too_old(library_path: str, step: str) -> None:
+    old = LinkFault(
+        "torch", "missing-symbol-version", f"{LIB}/libtorch_python.so", "libstdc++.so.6", ("GLIBCXX_3.4.21",),
+        "/opt/old/lib/libstdc++.so.6", "LD_LIBRARY_PATH", "torch",
+    )  # fmt: skip
+    given = torch(old)
+    given = replace(given, host=replace(given.host, environment=known({"LD_LIBRARY_PATH": library_path})))
+    finding = judge(given, "libstdcxx-mismatch")
+    assert finding.severity == "error"
+    assert "needs the version GLIBCXX_3.4.21, which libstdc++.so.6 of /opt/old/lib/" in finding.message
+    assert typed(finding) == [step]
+
+
+def test_an_old_system_library_is_said_once() -> None:
+    path = "/usr/lib/libstdc++.so.6"
+    old = LinkFault(
+        "torch", "missing-symbol-version", f"{LIB}/_C.so", "libstdc++.so.6", ("GLIBCXX_3.4.21",), path, "default"
+    )
+    given = torch(old)
+    python = replace(given.python, libstdcxx_path=known(path), libstdcxx_glibcxx=known("3.4.8"))
+    finding = judge(replace(given, python=python), "libstdcxx-mismatch")
+    assert (finding.severity, finding.fix and finding.fix.summary) == ("error", "Update the environment's libstdc++.")
 
 
 def test_libraries_that_nobody_brings() -> None:
