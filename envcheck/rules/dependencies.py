@@ -21,6 +21,7 @@ from envcheck.model import (
     Problem,
     canonical_name,
     dataclass,
+    get_value,
     major,
     major_minor,
 )
@@ -575,6 +576,14 @@ def _overlaid(context: Context, name: str, copies: list[Distribution]) -> Findin
     )
 
 
+def _hides_framework(context: Context, folder: str) -> bool:
+    """Tell whether a folder holds what is imported as a framework, or as a module that its import needs."""
+    top = folder.rstrip("/") + "/"
+    builds = [build.facts for framework in judged_frameworks(context) for build in framework.builds if build.facts]
+    paths = [get_value(build.shadowed_by) or "" for build in builds] + [build.location for build in builds[:1]]
+    return any(f"{path}/".startswith(top) for path in paths)
+
+
 def _foreign_python(context: Context) -> Iterator[Finding]:
     """Yield PYTHONPATH entries that belong to another Python than the inspected one."""
     version = context.facts.python.version
@@ -583,6 +592,7 @@ def _foreign_python(context: Context) -> Iterator[Finding]:
     minor = major_minor(version.value)
     for entry in context.environment.get("PYTHONPATH", "").split(";" if context.os == "windows" else ":"):
         match = re.search(r"python(\d\.\d+)/(?:site|dist)-packages", entry.replace("\\", "/"))
+        hides = match is not None and _hides_framework(context, entry)
         if match and match.group(1) != minor:
             yield incompatible(
                 f"PYTHONPATH puts {entry}, which holds packages of Python {match.group(1)}, before the "
@@ -592,5 +602,6 @@ def _foreign_python(context: Context) -> Iterator[Finding]:
                     context.seen("python.version"),
                     context.seen("python.executable"),
                 ),
+                severity=ERROR if hides else WARNING,
                 problem=Problem(("other-python",)),
             )

@@ -110,8 +110,11 @@ def _refuse_damaged(context: Context) -> None:
 
 @rule("framework-duplicate-dists", goal="any")
 def framework_duplicate_dists(context: Context) -> Iterator[Finding]:
-    """Find two distributions that own one module: they overwrite each other's files and the last one wins."""
-    for module, owners in _module_owners(context).items():
+    """Find two distributions that own one module: they overwrite each other's files and the last one wins.
+
+    Of one release they hold the same Python files, and what is installed last works; of two releases they are mixed.
+    """
+    for (module, _), owners in _module_owners(context).items():
         rivals = _without_stubs(context, owners)
         if len(rivals) < 2:
             continue
@@ -121,17 +124,24 @@ def framework_duplicate_dists(context: Context) -> Iterator[Finding]:
             f"{labels} both contain the module {module}: their files overwrite each other, so the last "
             "one installed wins.",
             (context.seen("python.distributions", shown=labels), *_duplicate_evidence(context, module)),
+            severity=WARNING if _are_of_one_release(rivals) else "",
             problem=Problem(names=names, requirements=(_rival_to_keep(context, rivals),)),
         )
 
 
-def _module_owners(context: Context) -> dict[str, list[Distribution]]:
-    owners: dict[str, list[Distribution]] = {}
+def _are_of_one_release(rivals: list[Distribution]) -> bool:
+    releases = {item.version.partition("+")[0] for item in rivals}
+    return len(releases) == 1 and "" not in releases
+
+
+def _module_owners(context: Context) -> dict[tuple[str, str], list[Distribution]]:
+    """Map each module in a folder to the distributions that hold it there."""
+    owners: dict[tuple[str, str], list[Distribution]] = {}
     shared = {module for identity in identities() for module in identity.namespaces}
     for name, item in context.distributions.items():
         module = context.matrix.module_of(name) if item.scope != "conda" else None  # conda's metapackages hold nothing
         if module and module not in shared:
-            owners.setdefault(module, []).append(item)
+            owners.setdefault((module, item.location), []).append(item)
     return owners
 
 

@@ -6,7 +6,7 @@ from typing import Any
 
 import pytest
 
-from envcheck.model import Distribution
+from envcheck.model import Absent, Distribution
 from tests.rules.factory_python import UNREADABLE, build, context, distribution, facts, findings, found, known
 from tests.typed import argv
 
@@ -74,6 +74,17 @@ def test_pip_over_conda() -> None:
 )
 def test_packages_of_another_python(path: str, expected: list[tuple[str, str]]) -> None:
     assert mixed(host={"environment": known({"PYTHONPATH": path})}) == expected
+
+
+@pytest.mark.parametrize(("hidden", "severity"), [("numpy", "error"), ("", "warning")])
+def test_another_python_hides_what_the_framework_needs(hidden: str, severity: str) -> None:
+    entry = "/opt/old/lib/python3.8/site-packages"
+    shadow = known(f"{entry}/{hidden}") if hidden else Absent()
+    given = facts(build("torch", "2.8.0", shadowed_by=shadow), host={"environment": known({"PYTHONPATH": entry})})
+    (finding,) = findings("env-mixed", context(given))
+    assert (finding.severity, entry in finding.message) == (severity, True)
+    assert finding.fix is not None
+    assert "PYTHONPATH" in finding.fix.summary
 
 
 def test_packages_of_another_python_need_a_python_to_compare() -> None:

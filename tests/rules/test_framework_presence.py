@@ -61,11 +61,25 @@ def duplicates(*names: str, version: str = "2.15.1", expect: str = "auto", os: s
 
 
 def test_two_owners_of_one_module() -> None:
-    assert duplicates("tensorflow", "tensorflow-cpu") == [("framework-duplicate-dists", "error")]
-    assert duplicates("tensorflow", "tensorflow-cpu", expect="cpu") == [("framework-duplicate-dists", "error")]
+    assert duplicates("tensorflow", "tensorflow-cpu") == [("framework-duplicate-dists", "warning")]
+    assert duplicates("tensorflow", "tensorflow-cpu", expect="cpu") == [("framework-duplicate-dists", "warning")]
     assert duplicates("tensorflow", "tensorflow-gpu", version="") == [("framework-duplicate-dists", "error")]
     assert duplicates("tensorflow") == []
     assert duplicates("jax", "jaxlib", "jax-cuda12-pjrt", "jax-cuda12-plugin", version="0.4.31") == []
+
+
+@pytest.mark.parametrize(("other", "severity"), [("2.15.1", "warning"), ("2.15.1+cpu", "warning"), ("2.16.1", "error")])
+def test_owners_of_two_releases_break_each_other(other: str, severity: str) -> None:
+    items = (distribution("tensorflow", "2.15.1"), distribution("tensorflow-cpu", other))
+    assert found("framework-duplicate-dists", context(facts(distributions=items))) == [
+        ("framework-duplicate-dists", severity)
+    ]
+
+
+def test_owners_in_two_folders_do_not_overwrite_each_other() -> None:
+    inner = distribution("tensorflow-cpu", "2.21.0", location="/env/lib/python3.11/site-packages")
+    outer = distribution("tensorflow", "2.15.1", scope="path", location="/other/lib/python3.12/site-packages")
+    assert found("framework-duplicate-dists", context(facts(distributions=(outer, inner)))) == []
 
 
 def test_metapackages_of_conda_hold_nothing() -> None:

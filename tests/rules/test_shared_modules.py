@@ -14,7 +14,7 @@ ID = "framework-duplicate-dists"
     ("names", "expected"),
     [
         (("cupy-cuda11x", "cupy-cuda12x"), ["warning"]),
-        (("onnxruntime", "onnxruntime-gpu"), ["error"]),
+        (("onnxruntime", "onnxruntime-gpu"), ["warning"]),
         (("onnxruntime-gpu", "onnxruntime-extensions"), []),
         (("onnxruntime-gpu", "cupy-cuda12x"), []),
         (("onnxruntime",), []),
