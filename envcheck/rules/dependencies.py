@@ -386,8 +386,9 @@ def _problem(context: Context, item: Violation, distribution: Distribution) -> P
 
 def _severity(context: Context, item: Violation, known_break: KnownBreak | None) -> str:
     """Call a broken pin an error where it is known to break: the pin alone does not prove that."""
-    if _within_framework(context, item):  # jax refuses another jaxlib, and ignores another plugin
-        return WARNING if item.by_extra and context.goal == "cpu" else ERROR
+    if _within_framework(context, item):  # jax refuses another jaxlib; on a CPU it needs neither plugin nor its parts
+        is_needed = not item.by_extra and item.name in _needed_names(context)
+        return ERROR if is_needed or context.goal != "cpu" else WARNING
     return ERROR if known_break else WARNING
 
 

@@ -6,6 +6,7 @@ from typing import Any
 
 import pytest
 
+from envcheck.model import replace
 from envcheck.rules.dependencies import violations
 from tests.rules.factory_python import (
     build,
@@ -163,6 +164,22 @@ def test_parts_of_one_framework_fit_each_other(requires: str, goal: str, severit
     assert argv(report[0].fix.actions[0])[-1] == typed
 
 
+def test_what_a_plugin_requires_breaks_no_import_on_a_cpu() -> None:
+    items = (
+        distribution("jax", "0.6.2", requires=("jaxlib<=0.6.2,>=0.6.2",)),
+        distribution("jaxlib", "0.6.2"),
+        distribution("jax-cuda12-plugin", "0.6.2", requires=("jax-cuda12-pjrt==0.6.2",)),
+        distribution("jax-cuda12-pjrt", "0.9.0"),
+    )
+    given = facts(build("jax", "0.6.2", "jax-cuda12-plugin", cuda_build=known(True)), distributions=items)
+    for goal, severity in (("cpu", "warning"), ("gpu", "error")):
+        assert found("dependency-conflict", context(given, expect=goal)) == [("dependency-conflict", severity)]
+    other = replace(given.python, distributions=known((items[0], distribution("jaxlib", "0.5.3"), *items[2:])))
+    assert ("dependency-conflict", "error") in found(
+        "dependency-conflict", context(replace(given, python=other), expect="cpu")
+    )
+
+
 def test_tf_keras_of_another_minor() -> None:
     items = (
         distribution("tensorflow-cpu", "2.17.0"),
@@ -247,6 +264,9 @@ def test_torch_compiled_with_numpy_1(version: str, numpy: str, severities: list[
         ("tensorflow", "2.15.1", "wrapt<1.15,>=1.11.0", ("wrapt", "2.0.0"), "warning"),  # it imports
         ("tensorflow", "2.15.1", "numpy<2.0.0,>=1.23.5", ("numpy", "2.0.2"), "error"),
         ("tensorflow", "2.18.0", "numpy<2.1.0,>=1.26.0", ("numpy", "2.3.0"), "warning"),
+        ("tensorflow", "2.18.1", "ml-dtypes<1.0.0,>=0.4.0", ("ml-dtypes", "0.3.2"), "error"),
+        ("tensorflow", "2.19.0", "ml-dtypes<1.0.0,>=0.5.1", ("ml-dtypes", "0.3.2"), "error"),
+        ("tensorflow", "2.18.1", "keras>=3.5.0", ("keras", "2.1.3"), "error"),
     ],
 )
 def test_a_pin_is_an_error_where_it_is_known_to_break(
@@ -254,7 +274,9 @@ def test_a_pin_is_an_error_where_it_is_known_to_break(
 ) -> None:
     items = (distribution(framework, version, requires=(requires,)), distribution(*other))
     given = context(facts(build(framework, version, cuda_build=CPU), distributions=items), expect="cpu")
-    report = [item for rule_id in ("dependency-conflict", "numpy-abi") for item in findings(rule_id, given)]
+    report = [
+        item for rule_id in ("dependency-conflict", "numpy-abi", "keras-mismatch") for item in findings(rule_id, given)
+    ]
     assert {(item.severity, "known to fail" in item.message) for item in report} == {(severity, severity == "error")}
 
 
