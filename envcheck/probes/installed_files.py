@@ -21,9 +21,9 @@ _LEFT_BY_PIP = re.compile(r"~(.+)-([^-]+)\.dist-info$")
 Sizes = Mapping[str, int]
 
 
-def collect_file_faults(host: Host, entries: Sequence[Mapping[str, Any]]) -> Fact[Tuple[FileFault, ...]]:
+def collect_file_faults(host: Host, answer: Mapping[str, Any]) -> Fact[Tuple[FileFault, ...]]:
     """Find the files that the RECORD of a framework, or of what its import loads, lists and that are damaged."""
-    checked = list(_select(entries))
+    checked = list(_select(answer["distributions"]))
     if not checked:
         return Absent((f"distributions {', '.join(distribution_names())}",))
     if any("metadata" not in entry for entry in checked):
@@ -31,7 +31,7 @@ def collect_file_faults(host: Host, entries: Sequence[Mapping[str, Any]]) -> Fac
     folders = _Folders(host)
     faults: List[FileFault] = []
     for entry in checked:
-        faults += _find_faults(host, folders, entry)
+        faults += _find_faults(host, folders, entry, answer["executable"])
     if not faults and folders.unreadable is not None:
         return folders.unreadable
     return Known(tuple(faults), Source("file", str(checked[0]["location"])))
@@ -79,12 +79,13 @@ class _Folders:
         return ""
 
 
-def _find_faults(host: Host, folders: _Folders, entry: Mapping[str, Any]) -> List[FileFault]:
+def _find_faults(host: Host, folders: _Folders, entry: Mapping[str, Any], python: str) -> List[FileFault]:
     location = entry["location"]
     record = host.read_text(posixpath.join(location, entry["metadata"], "RECORD"), _RECORD_LIMIT)
     if not isinstance(record, Known):
         return []
     found: Dict[str, str] = {}
+    smaller: List[str] = []
     for folder, files in parse_record(record.value).items():
         sizes = folders.sizes(posixpath.join(location, folder))
         if sizes is None:
@@ -97,10 +98,20 @@ def _find_faults(host: Host, folders: _Folders, entry: Mapping[str, Any]) -> Lis
             kind = _judge(host, posixpath.join(location, folder), name, size, sizes)
             if kind:
                 found[posixpath.join(folder, name)] = kind
+            elif name.endswith(".py") and 0 < sizes.get(name, 0) < size:
+                smaller.append(posixpath.join(folder, name))
+    found.update(dict.fromkeys(_find_cut_off(host, location, smaller[:_KEPT], python), "truncated"))
     # What every import needs comes first: libraries, and the files of the uppermost folders.
     order = sorted(found, key=lambda path: (_LIBRARY.search(path) is None, path.count("/"), path))
     given = (entry["name"], entry["version"])
     return [FileFault(*given, path, found[path], entry["installer"], location) for path in order[:_KEPT]]
+
+
+def _find_cut_off(host: Host, location: str, smaller: Sequence[str], python: str) -> Iterator[str]:
+    """Find the files that do not compile, of those that are smaller than listed: the others may have been edited."""
+    paths = {posixpath.join(location, path): path for path in smaller}
+    answer = get_value(host.ask("syntax_errors", *paths, python=python)) if paths else None
+    yield from (paths[path] for path in (answer or {}).get("paths", ()) if path in paths)
 
 
 def parse_record(text: str) -> Dict[str, Dict[str, int]]:

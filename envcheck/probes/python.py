@@ -108,7 +108,7 @@ def _read_installed(host: Host, answer: Mapping[str, Any], source: Source) -> Di
         "libstdcxx_path": path,
         "libstdcxx_glibcxx": glibcxx,
         "kernels": collect_kernels(host, answer["prefix"]),
-        "file_faults": collect_file_faults(host, answer["distributions"]),
+        "file_faults": collect_file_faults(host, answer),
         "install_leftovers": collect_leftovers(host, answer),
     }
 

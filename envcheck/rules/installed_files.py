@@ -204,7 +204,9 @@ def _is_needed(context: Context, fault: FileFault) -> bool:
         return False
     for name in _loading_frameworks(context, fault.distribution):
         row = identity(name)
-        if not _is_mandatory(context, name, fault.distribution):
+        # No import goes on after a SyntaxError, as some do without an optional module.
+        is_syntax_error = fault.kind == "truncated" and fault.path.endswith(".py")
+        if not is_syntax_error and not _is_mandatory(context, name, fault.distribution):
             continue
         is_whole = row.distributions.get(fault.distribution) == name
         loaded = load_imports(name).list_loaded(name if is_whole else fault.distribution, fault.release)

@@ -55,6 +55,14 @@ def test_an_edited_file_is_no_fault(site: Path) -> None:
     assert faults(site) == []
 
 
+def test_a_python_file_that_was_cut_is_found_where_it_does_not_compile(site: Path) -> None:
+    install(site, {"numpy/whole.py": b"x = 1\ny = 2\n", "numpy/cut.py": b"def f(a,\n      b): return a\n"}, "numpy")
+    (site / "numpy/whole.py").write_bytes(b"x = 1\n")
+    assert faults(site) == []
+    (site / "numpy/cut.py").write_bytes(b"def f(a,\n")
+    assert faults(site) == [("numpy/cut.py", "truncated")]
+
+
 def test_missing_and_emptied_files_are_found_the_uppermost_first(site: Path) -> None:
     (site / "torch/__init__.py").write_bytes(b"")
     (site / "torch/nn/a.py").unlink()

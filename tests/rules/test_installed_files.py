@@ -49,6 +49,8 @@ def damaged(*paths: str, kind: str = "missing", owner: str = "torch", release: s
         ("torch/lib/libtorch_python.so", "truncated", ERROR),
         ("torch/_C.cpython-311-x86_64-linux-gnu.so", "empty", ERROR),
         ("torch/nn/functional.py", "empty", ERROR),
+        ("torch/nn/functional.py", "truncated", ERROR),
+        ("torch/utils/tensorboard/writer.py", "truncated", WARNING),
         ("torch/autograd", "missing", ERROR),
         ("torch/__init__.py", "missing", ERROR),
         ("torch", "missing", ERROR),
