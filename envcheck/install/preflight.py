@@ -74,17 +74,20 @@ def measured_sizes() -> MeasuredSizes:
 
 
 def disk_space_for(plan: Plan) -> int:
-    """Return the bytes that a plan's packages take, packed and unpacked: of the release, or the largest measured."""
+    """Return the bytes that a plan's packages take, packed and unpacked: of the release, or the largest measured.
+
+    A framework of which no release was measured counts as 0: an unknown size refuses nothing.
+    """
     compiled = 1 + measured_sizes().compiled_percent / 100
     return sum(
-        max(int(row.wheels_mib + row.unpacked_mib * compiled) for row in _measured(release)) * _MIB
+        max((int(row.wheels_mib + row.unpacked_mib * compiled) for row in _measured(release)), default=0) * _MIB
         for release in plan.releases
     )
 
 
 def wheel_space_for(plan: Plan) -> int:
     """Return the bytes that the wheels of a plan's packages take by themselves."""
-    return sum(max(row.wheels_mib for row in _measured(release)) * _MIB for release in plan.releases)
+    return sum(max((row.wheels_mib for row in _measured(release)), default=0) * _MIB for release in plan.releases)
 
 
 def _measured(release: PlannedRelease) -> list[MeasuredRelease]:

@@ -7,7 +7,7 @@ from collections.abc import Iterable, Iterator
 
 from packaging.requirements import InvalidRequirement, Requirement
 
-from envcheck.actions import RemoveCondaPackages, UninstallPackages, is_requirement, quoted
+from envcheck.actions import ReinstallPackages, RemoveCondaPackages, UninstallPackages, is_requirement, quoted
 from envcheck.frameworks import framework as known_framework
 from envcheck.matrix.query import Matrix
 from envcheck.model import (
@@ -15,6 +15,7 @@ from envcheck.model import (
     ERROR,
     PIP,
     UV,
+    Action,
     Clash,
     Distribution,
     Environment,
@@ -32,7 +33,7 @@ from envcheck.plan.build import choose_all, goal_of, plan_of, unmet_plan
 from envcheck.plan.choose import Choice, Judge
 from envcheck.plan.data import conda_builds_data
 from envcheck.plan.requests import PlanOptions, Request
-from envcheck.plan.steps import CREATE, interpreter
+from envcheck.plan.steps import CREATE, interpreter, with_remedies
 from envcheck.rules import Target, evaluate
 from envcheck.rules.builds import Build, judged_frameworks, wanted_releases
 from envcheck.rules.context import Context
@@ -165,6 +166,37 @@ def _is_of_extra(line: str, extra: str) -> bool:
     _, _, marker = line.partition(";")
     condition = marker.replace("'", '"').replace(" ", "").replace("_", "-")
     return f'extra=="{extra}"' in condition
+
+
+_AGAIN = "Reinstall the packages whose files are damaged: an installer takes what is listed for whole."
+_LATER = Trace(reason="the import is checked after the last step")
+
+
+def _reinstall_steps(
+    context: Context, environment: Environment, releases: Iterable[PlannedRelease], removals: Iterable[Step]
+) -> Iterator[Step]:
+    """Install what the doctor calls damaged once more, unless another release takes its place."""
+    if environment.installer == CONDA:
+        return
+    removed = {name for step in removals for name in getattr(step.action, "names", ())}
+    replaced = {item.distribution: item.version.partition("+")[0] for item in releases}
+    errors = [item for item in evaluate(context).findings if item.severity == ERROR]
+    fixes = [item.fix for item in with_remedies(errors, context) if item.fix]
+    again = dict.fromkeys(item for fix in fixes for item in fix.actions if isinstance(item, ReinstallPackages))
+    for number, action in enumerate(again, 1):
+        pins = [pin.partition("==") for pin in action.requirements]
+        kept = [(name, version) for name, _, version in pins if name not in removed]
+        texts = tuple(f"{name}=={version}" for name, version in kept if replaced.get(name, version) == version)
+        if texts:
+            fitted = _fit_action(action, environment, texts)
+            yield Step(f"reinstall-{number}", fitted, environment=environment.folder, check=_LATER)
+
+
+def _fit_action(action: ReinstallPackages, environment: Environment, requirements: tuple[str, ...]) -> Action:
+    installer = UV if environment.installer == UV else PIP
+    python = interpreter(environment)
+    fitted: Action = replace(action, requirements=requirements, python=python, installer=installer, purpose=_AGAIN)
+    return fitted
 
 
 _NAME = r"[a-z0-9][a-z0-9._-]*"
@@ -402,6 +434,7 @@ def _with_removals(context: Context, plan: Plan, keep: tuple[InstalledFramework,
     """Remove first what is in the way; what was broken before is not held against a step."""
     environment = plan.environments[0]
     removals = removal_steps(context, environment, plan.releases)
+    removals = (*removals, *_reinstall_steps(context, environment, plan.releases, removals))
     by_conda = environment.installer == CONDA and not environment.sets  # conda's first step brings all
     position = next(
         place for place, step in enumerate(plan.steps) if step.environment and (step.id != CREATE or by_conda)

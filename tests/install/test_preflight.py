@@ -27,7 +27,14 @@ from envcheck.host.prerequisites import find_connection_error
 from envcheck.install import preflight
 from envcheck.install import run as adapt
 from envcheck.install.journal import place_of
-from envcheck.install.preflight import Preflight, disk_space_for, measured_sizes, objections, page_to_reach
+from envcheck.install.preflight import (
+    Preflight,
+    disk_space_for,
+    measured_sizes,
+    objections,
+    page_to_reach,
+    wheel_space_for,
+)
 from envcheck.install.run import AdaptError, Surroundings, can_replace_pip, step_variables
 from envcheck.matrix.refresh.pip_settings import find_default_index, read_uv_variables
 from envcheck.model import SYSTEM, Facts, Known, Plan, PythonFacts, RequirementSet, Source, Step, replace
@@ -108,6 +115,9 @@ def test_the_room_is_that_of_the_release_or_the_largest_that_was_measured() -> N
     assert disk_space_for(plan) == int(needed) << 20
     other = replace(plan.releases[0], version="2.99.0")
     assert disk_space_for(replace(plan, releases=(other,))) >= disk_space_for(plan)
+    unmeasured = replace(plan.releases[0], framework="onnxruntime", distribution="onnxruntime", version="1.32.0")
+    assert disk_space_for(replace(plan, releases=(unmeasured,))) == 0
+    assert wheel_space_for(replace(plan, releases=(unmeasured,))) == 0
 
 
 @pytest.mark.needs("mount-namespace")

@@ -202,3 +202,25 @@ def test_going_back_says_first_what_is_lost(
     assert run([*asked, "--yes"]) == 0
     assert "This discards what was changed since: new." in capfd.readouterr().err
     assert not place.folder.exists()
+
+
+@pytest.mark.parametrize("installer", ["uv", "pip"])
+@pytest.mark.parametrize("damaged", ["jax", "jaxlib"])
+def test_what_is_there_and_damaged_is_installed_again(
+    here: Path, capfd: pytest.CaptureFixture[str], damaged: str, installer: str
+) -> None:
+    version = make_wheels(here)
+    subprocess.run([sys.executable, "-m", "venv", str(here / "env")], check=True)
+    environment = here / "env"
+    for wheel in (here / "wheels").iterdir():
+        unpacked(environment, wheel)
+    module = site_packages(environment) / damaged / "__init__.py"
+    module.write_bytes(b"")
+    assert install(f"jax=={version}", "--env", "env", "--installer", installer, "--yes") == 0
+    said = capfd.readouterr()
+    assert "Reinstall the packages whose files are damaged" in said.out
+    assert f"{damaged}=={version}" in said.out
+    assert "which works" not in said.out
+    assert module.read_text().startswith("VERSION")
+    assert install(f"jax=={version}", "--env", "env", "--yes") == 0
+    assert "already holds" in capfd.readouterr().out
