@@ -25,7 +25,7 @@ from envcheck.cli.installation import (
 )
 from envcheck.host.prerequisites import find_program
 from envcheck.host.process import run_program
-from envcheck.install.journal import Place, place_of
+from envcheck.install.journal import MARKER, Place, place_of, unsettled
 from envcheck.install.repair import FixTarget, describe_environment, fit_steps, new_environment, remaining_steps
 from envcheck.install.run import Job, can_replace_pip, step_variables
 from envcheck.model import (
@@ -232,7 +232,14 @@ def _plan_next(asked: FixRequest, output: OutputOptions) -> tuple[Diagnosis, Fix
     place = place_of(folder)
     if settle_earlier(place, output):
         diagnosis = read_diagnosis(asked)
-    return diagnosis, plan_fix(diagnosis, folder, asked)
+    # Nothing can settle an installation without a journal: the steps mend what it left behind, and end it.
+    known = read_diagnosis(asked, is_unfinished=True) if _is_abandoned(place) else diagnosis
+    return diagnosis, plan_fix(known, folder, asked)
+
+
+def _is_abandoned(place: Place) -> bool:
+    """Tell whether an interrupted installation has lost its journal."""
+    return (place.folder / MARKER).exists() and not unsettled(place)
 
 
 def _run_one(fix: Fix, output: OutputOptions) -> Result:
@@ -241,7 +248,7 @@ def _run_one(fix: Fix, output: OutputOptions) -> Result:
         text = render_fix_text(fix.plan, remaining_steps(fix.before.report), verbose=output.verbose)
         click.echo(text, nl=False, err=output.form == "json")
     facts = fix.before.context.facts if _is_same_place(fix) else None
-    check_preflight(fix.plan, fix.place, facts, output)
+    check_preflight(fix.plan, fix.place, facts, output, mends=True)
     if output.dry_run:
         return Result("planned", str(fix.place.folder))
     confirm(f"Fix {fix.place.folder}?", output)

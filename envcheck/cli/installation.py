@@ -223,9 +223,11 @@ def has_broken_requirement(context: Context) -> bool:
     return any(broken_pins(context))
 
 
-def check_preflight(plan: Plan, place: Place, facts: Facts | None, output: OutputOptions) -> None:
+def check_preflight(
+    plan: Plan, place: Place, facts: Facts | None, output: OutputOptions, *, mends: bool = False
+) -> None:
     """Raise UserError with all that speaks against the steps; `facts` are of an environment that is there."""
-    asked = Preflight(plan, place, os.environ, facts, output.as_root)
+    asked = Preflight(plan, place, os.environ, facts, output.as_root, mends)
     found = list(objections(asked))
     if found:
         error = UserError if is_refused(asked) else MachineError

@@ -144,6 +144,7 @@ class Preflight:
     environment: Mapping[str, str]
     facts: Facts | None = None  # of an environment that is there; None: a new one
     as_root: bool = False  # --as-root was given
+    mends: bool = False  # an installation that was interrupted and has no journal
 
 
 def objections(asked: Preflight) -> Iterator[str]:
@@ -158,7 +159,7 @@ def is_refused(asked: Preflight) -> bool:
 
 
 def _check_place(asked: Preflight) -> Iterator[str]:
-    yield from _check_folder(asked.place)
+    yield from _check_folder(asked.place, mends=asked.mends)
     yield from _check_environment(asked.place, asked.facts) if asked.facts is not None else ()
     yield from _check_moved(asked)
 
@@ -180,7 +181,7 @@ def _check_user(asked: Preflight) -> Iterator[str]:
         yield "you are root, and packages can run any code while they are installed: add --as-root to allow that."
 
 
-def _check_folder(place: Place) -> Iterator[str]:
+def _check_folder(place: Place, *, mends: bool = False) -> Iterator[str]:
     parent, folder = place.folder.parent, place.folder
     if not parent.is_dir():
         yield f"{parent} does not exist: create it, or name another --env."
@@ -193,7 +194,7 @@ def _check_folder(place: Place) -> Iterator[str]:
         yield f"{folder} cannot be written."
     elif folder.is_dir() and _belongs_to_other_user(folder):
         yield f"{folder} belongs to another user, and its copy would be yours: ask them, or name a new folder."
-    if (folder / MARKER).exists():  # an installation with a journal was settled before
+    if (folder / MARKER).exists() and not mends:  # an installation with a journal was settled before
         yield f"{folder} is an interrupted installation ({MARKER} is in it): remove it, or name a new folder."
     if folder.is_mount():
         yield f"{folder} is a mount point, which cannot be replaced: name a folder in it."

@@ -107,6 +107,23 @@ def test_what_does_not_help_is_taken_back(broken: Path, capfd: pytest.CaptureFix
     assert "demo-one" in said.out
 
 
+def test_what_an_installation_without_a_journal_left_is_mended(broken: Path, capfd: pytest.CaptureFixture[str]) -> None:
+    (broken / ".envcheck-incomplete").write_text("")
+    assert fix("--env", "env", "--yes") == 0
+    said = capfd.readouterr()
+    assert f"FIX  {broken}: dependency-conflict" in said.out
+    assert "install-interrupted" not in said.out
+    assert imports_jax(broken)
+    assert not (broken / ".envcheck-incomplete").exists()
+
+
+def test_an_installation_without_a_journal_stays_marked_where_no_step_helps(broken: Path) -> None:
+    (broken / ".envcheck-incomplete").write_text("")
+    (broken.parent / "wheels/demo_one-2.0-py3-none-any.whl").unlink()
+    assert fix("--env", "env", "--yes") == 4
+    assert (broken / ".envcheck-incomplete").exists()
+
+
 _INTERRUPTED = """
 import os, signal, sys
 from envcheck.cli import fix
