@@ -35,6 +35,7 @@ from envcheck.model import (
     INCOMPATIBLE,
     NOTE,
     PIP,
+    UV,
     Absent,
     Finding,
     Known,
@@ -121,7 +122,7 @@ def plan_fix(diagnosis: Diagnosis, folder: str, asked: FixRequest) -> Fix | None
         diagnosis.report.system,
         uv=find_uv_program(os.environ) if lacks_pip and can_replace_pip(os.environ) else "",
         lacks_pip=lacks_pip,
-        programs=_find_conda() if installer == CONDA else (),
+        programs=_find_conda() if installer == CONDA else _find_uv(),
         is_consistent=not has_broken_requirement(diagnosis.context),
     )
     steps = fit_steps(diagnosis.report, target)
@@ -134,6 +135,12 @@ def plan_fix(diagnosis: Diagnosis, folder: str, asked: FixRequest) -> Fix | None
 
 def _installer_of(place: Place) -> str:
     return CONDA if (place.folder / "conda-meta").is_dir() else PIP
+
+
+def _find_uv() -> tuple[tuple[str, str], ...]:
+    """Name the uv that comes with envcheck where PATH has none."""
+    found = "" if find_program(UV, os.environ) else find_uv_program(os.environ)
+    return ((UV, found),) if found else ()
 
 
 def _find_conda() -> tuple[tuple[str, str], ...]:

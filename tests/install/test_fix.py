@@ -186,3 +186,19 @@ def test_a_saved_machine_has_no_such_line(broken: Path, capfd: pytest.CaptureFix
     assert "envcheck fix" not in said
     assert "-m pip install" in said
     assert broken.is_dir()
+
+
+def test_uv_is_found_beside_envcheck_where_path_has_none(
+    here: Path, monkeypatch: pytest.MonkeyPatch, capfd: pytest.CaptureFixture[str]
+) -> None:
+    for name in ("jaxlib", "jax"):
+        make_wheel(here / "wheels", name, VERSION)
+    subprocess.run([sys.executable, "-m", "venv", "--without-pip", str(here / "env")], check=True)
+    for wheel in (here / "wheels").iterdir():
+        subprocess.run([sys.executable, "-m", "zipfile", "-e", wheel, site_packages(here / "env")], check=True)
+    for info in site_packages(here / "env").glob("*.dist-info"):
+        (info / "INSTALLER").write_text("uv\n")
+    (site_packages(here / "env") / "jax/__init__.py").unlink()
+    monkeypatch.setenv("PATH", "/usr/bin:/bin")
+    assert fix("--env", "env", "--yes") == 0, capfd.readouterr().err
+    assert imports_jax(here / "env")
