@@ -188,13 +188,25 @@ def install_missing_framework(situation: Situation, problem: Problem) -> Remedy 
     if problem.requirements:
         return _install_listed(situation, problem)
     if "none-installed" in problem.cases:
-        return Remedy("Install a framework, or check one before the installation with --for.")
+        summary = "Install a framework, or check one before the installation with --for."
+        return Remedy(summary, _install_any(situation))
     plan = situation.plan_command(problem.framework)
     if not plan:
         return None
     show_python = situation.run_python("import sys; print(sys.executable)", "shows the Python that runs")
     summary = f"Install {problem.framework} into the Python that runs the program: use python -m pip."
     return Remedy(summary, (show_python, *plan))
+
+
+def _install_any(situation: Situation) -> tuple[Action, ...]:
+    """Install the framework that most start with, or another that has releases for this platform; () without one."""
+    platform = situation.context.platform
+    names = (system_packages().python.usual_framework, *framework_names())
+    name = next((each for each in names if any(situation.matrix.releases(each, platform))), "")
+    is_own = get_value(situation.facts.python.kind) == "venv" and situation.prefix
+    folder = ("--env", situation.prefix) if is_own else ()
+    purpose = f"Install the {identity(name).title} that fits this machine, or name another framework." if name else ""
+    return (RunEnvcheck(("install", name, *folder), purpose, USER),) if name else ()
 
 
 def _install_listed(situation: Situation, problem: Problem) -> Remedy:

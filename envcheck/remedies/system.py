@@ -119,6 +119,7 @@ class PythonReleases:
     usual: str
     oldest: str
     newest: str
+    usual_framework: str  # what is proposed to install where nothing was asked for
     citation: Citation
 
     @property

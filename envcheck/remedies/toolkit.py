@@ -493,7 +493,8 @@ def _is_published(situation: Situation, wheel: str) -> bool:
 def use_matching_copy(situation: Situation, problem: Problem) -> Remedy | None:
     """Let the loader, or the build, find the copy that is meant."""
     if problem.advice:
-        return Remedy(problem.advice, situation.add_loader_folders(problem.folders) if problem.folders else ())
+        steps = situation.add_loader_folders(problem.folders) if problem.folders else _set_paths(problem)
+        return Remedy(problem.advice, steps)
     if problem.value("meant"):  # the toolkit that torch was built with, where nvcc is of another
         cuda = problem.value("meant")
         step = point_at_toolkit(f"/usr/local/cuda-{cuda}", compiles=True)
@@ -502,6 +503,31 @@ def use_matching_copy(situation: Situation, problem: Problem) -> Remedy | None:
         step = point_at_toolkit(f"/usr/local/cuda-{problem.cuda}", compiles=False)
         return Remedy(f"CUDA {problem.cuda} is installed: add its lib64 folder to the loader's path.", (step,))
     return _remove_folders(problem)
+
+
+_SETTINGS = "/etc/environment /etc/profile /etc/profile.d/*.sh ~/.profile ~/.bash_profile ~/.bashrc ~/.zshrc"
+
+
+def _set_paths(problem: Problem) -> tuple[Action, ...]:
+    """Set the variables in this shell, and show the file that sets them otherwise; () where neither is known."""
+    values = dict(problem.values)
+    rest = values.get("library_path")
+    if not all(re.fullmatch(r"[~\w./+:-]*", text) for text in values.values()):
+        return ()
+    step: Action | None = None
+    if values.get("root"):
+        step = point_at_toolkit(values["root"], compiles=True)
+    elif rest:
+        step = SetVariables((("LD_LIBRARY_PATH", rest),), _PROGRAM_SHELL)
+    elif rest is not None or values.get("unset"):
+        step = UnsetVariable(values.get("unset") or "LD_LIBRARY_PATH", _PROGRAM_SHELL)
+    return (step, _find_setting(values["setting"])) if step is not None else ()
+
+
+def _find_setting(text: str) -> Show:
+    """Show the lines of the shells' files that set a folder or a variable."""
+    search = ("sh", "-c", f'grep -ns -e "$1" {_SETTINGS}', "sh", text)
+    return Show(search, "shows the line that sets it otherwise: change it in that file", systems=("linux",))
 
 
 def _remove_folders(problem: Problem) -> Remedy | None:

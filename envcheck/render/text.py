@@ -204,6 +204,10 @@ def numbered_steps(report: Report) -> tuple[Step, ...]:
     return report.steps
 
 
+def _installs_framework(action: Action, system: str) -> bool:
+    return action.command(system)[:2] == ("envcheck", "install")
+
+
 def _is_shown(finding: Finding, *, verbose: bool, quiet: bool) -> bool:
     if quiet:
         return finding.primary or finding.verdict == UNDETERMINED
@@ -232,7 +236,9 @@ def finding_lines(
     if finding.caused_by:
         title += f" (follows from {finding.caused_by})"
     if finding.severity == NOTE and not verbose:
-        return [("note: ", f"{title}: {inert(finding.message)}", "dim")]  # nothing to do about it: one line
+        installs = [item for item in (finding.fix.actions if finding.fix else ()) if _installs_framework(item, system)]
+        note = ("note: ", f"{title}: {inert(finding.message)}", "dim")  # nothing else to do about it: one line
+        return [note, *(line for item in installs for line in _format_command("", item, system))]
     lines: list[Line] = [("", "", ""), (f"{kind}: ", title, _STYLES[kind]), ("  ", inert(finding.message), "")]
     evidence = finding.evidence if verbose else finding.evidence[:3]
     lines += [(_label(item), _format_evidence(item, verbose=verbose), "dim") for item in evidence]

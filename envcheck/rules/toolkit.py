@@ -286,11 +286,11 @@ def _shadowed(context: Context, build: Build) -> Iterator[Finding]:
     for install, evidence in _toolkits_ahead(context, build):
         version = get_value(install.version)
         if not version or not cuda or is_older(version, cuda):
-            yield _ahead(build, install, evidence)
+            yield _ahead(context, build, install, evidence)
             return
 
 
-def _ahead(build: Build, install: ToolkitInstall, shown: Evidence) -> Finding:
+def _ahead(context: Context, build: Build, install: ToolkitInstall, shown: Evidence) -> Finding:
     cuda, version = get_value(build.cuda), get_value(install.version)
     toolkit, library = (f"CUDA {version}" if version else "the CUDA Toolkit", f"CUDA {cuda}" if cuda else "CUDA")
     message = (
@@ -302,7 +302,21 @@ def _ahead(build: Build, install: ToolkitInstall, shown: Evidence) -> Finding:
     )
     severity = ERROR if version and cuda else WARNING
     evidence = (shown, toolkit_evidence(install), *built_for_cuda(build))
-    return incompatible(message, evidence, severity=severity, problem=Problem(advice=advice))
+    return incompatible(message, evidence, severity=severity, problem=_without_toolkit(context, advice, install.root))
+
+
+def _without_toolkit(context: Context, advice: str, root: str) -> Problem:
+    """Name what is left of LD_LIBRARY_PATH without a toolkit, where the path was read and names it."""
+    linked = "/usr/local/cuda" if get_value(context.facts.toolkits.usr_local_cuda) == root else root
+    folders = [folder for folder in context.environment.get("LD_LIBRARY_PATH", "").split(":") if folder]
+    others = [folder for folder in folders if f"{folder}/".startswith((f"{root}/", f"{linked}/"))]
+    rest = ":".join(folder for folder in folders if folder not in others)
+    return _problem_of_paths(context, advice, *((("library_path", rest), ("setting", others[0])) if others else ()))
+
+
+def _problem_of_paths(context: Context, advice: str, *values: tuple[str, str]) -> Problem:
+    """Return what is to do about variables; `setting`: what a file contains that sets them wrongly."""
+    return Problem(advice=advice, values=values if context.os == "linux" else ())
 
 
 def _toolkits_ahead(context: Context, build: Build) -> Iterator[tuple[ToolkitInstall, Evidence]]:
@@ -339,7 +353,8 @@ def _home_nowhere(context: Context) -> Iterator[Finding]:
     if isinstance(facts.cuda_home, Known) and isinstance(facts.cuda_home_root, Absent):
         name = facts.cuda_home.source.where
         message = f"{name} names {facts.cuda_home.value}, which does not exist: builds that use it fail."
-        problem = Problem(advice=f"Unset {name}, or set it to a CUDA Toolkit that is installed.")
+        advice = f"Unset {name}, or set it to a CUDA Toolkit that is installed."
+        problem = _problem_of_paths(context, advice, ("unset", name), ("setting", name))
         yield incompatible(message, (context.seen("toolkits.cuda_home"),), severity=WARNING, problem=problem)
 
 
@@ -382,9 +397,22 @@ def _disagree(context: Context, root: Fact[str], name: str, severity: str) -> It
         f"{name} is CUDA {versions[0]}, but nvcc on PATH is CUDA {versions[1]} ({on_path.root}): "
         "CUDA code compiled here may mix them."
     )
-    problem = Problem(advice="Make CUDA_HOME and PATH name the same toolkit where you compile CUDA code.")
+    meant, other = _order_toolkits(context, active, on_path)
+    advice = "Make CUDA_HOME and PATH name the same toolkit where you compile CUDA code."
+    problem = _problem_of_paths(context, advice, ("root", meant.root), ("setting", other.root))
     evidence = (Evidence(name, active.root, source_of(root)), toolkit_evidence(active), toolkit_evidence(on_path))
     yield incompatible(message, evidence, severity=severity, problem=problem)
+
+
+def _order_toolkits(
+    context: Context, active: ToolkitInstall, on_path: ToolkitInstall
+) -> tuple[ToolkitInstall, ToolkitInstall]:
+    """Put the toolkit first that an installed build is for; else the one of CUDA_HOME, else that of PATH."""
+    is_set = isinstance(context.facts.toolkits.cuda_home, Known)
+    order = (active, on_path) if is_set else (on_path, active)
+    built = {numbers(get_value(build.cuda) or "")[:2] for build in cuda_builds(context)}
+    is_second = [numbers(get_value(item.version) or "")[:2] in built for item in order] == [False, True]
+    return (order[1], order[0]) if is_second else order
 
 
 def describe_home(context: Context) -> str:

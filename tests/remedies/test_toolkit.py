@@ -156,3 +156,36 @@ def test_a_path_that_could_mean_something_to_a_shell_is_not_shown() -> None:
     assert is_plain_path("/usr/local/cuda-12.4/lib64")
     assert not is_plain_path("/opt/$(reboot)/lib")
     assert not is_plain_path("relative/lib")
+
+
+@pytest.mark.parametrize(
+    ("name", "value", "setting", "line"),
+    [
+        ("root", "/usr/local/cuda-12.4", "/usr/local/cuda-12.1", "export CUDA_HOME=/usr/local/cuda-12.4 PATH="),
+        ("library_path", "/opt/own/lib", "/usr/local/cuda-12.1/lib64", "export LD_LIBRARY_PATH=/opt/own/lib"),
+        ("library_path", "", "/usr/local/cuda-12.1/lib64", "unset LD_LIBRARY_PATH"),
+        ("unset", "CUDA_HOME", "CUDA_HOME", "unset CUDA_HOME"),
+    ],
+)
+def test_paths_of_two_toolkits_are_set_and_the_line_that_sets_them_is_shown(
+    name: str, value: str, setting: str, line: str
+) -> None:
+    problem = Problem(advice="Keep one.", values=((name, value), ("setting", setting)))
+    sets, search = argvs(remedy("toolkit-path-conflict", problem, on("ubuntu")).actions)
+    assert " ".join(sets).startswith(line)
+    assert "~/.bashrc" in search[2]
+    assert search[-1] == setting
+
+
+def test_a_path_that_cannot_stand_in_a_command_gives_none() -> None:
+    values = (("root", "/usr/local/cuda 12"), ("setting", "/usr/local/cuda-12.1"))
+    found = remedy("toolkit-path-conflict", Problem(advice="Keep one.", values=values), on("ubuntu"))
+    assert found.actions == ()
+
+
+@pytest.mark.parametrize(("kind", "folder"), [("venv", ("--env", "/srv/venv")), ("system", ())])
+def test_nothing_installed_names_the_command_that_installs(kind: str, folder: tuple[str, ...]) -> None:
+    facts = machine(kind=kind)
+    facts = replace(facts, python=replace(facts.python, prefix=known("/srv/venv")))
+    found = remedy("framework-missing", Problem(("none-installed",)), of(facts))
+    assert argvs(found.actions) == [("envcheck", "install", "torch", *folder)]

@@ -143,3 +143,31 @@ def test_the_variable_is_named() -> None:
 def test_a_library_that_could_not_be_looked_up() -> None:
     build = tensorflow("2.11.0", replace(lookup("libcudart.so.11.0"), found=HANGS))
     assert [item.id for item in findings(machine(build), ID)] == ["probe-failed"]
+
+
+def test_the_toolkit_that_the_build_is_for_is_meant() -> None:
+    both = (toolkit("12.4", "/a"), toolkit("12.6", "/b"))
+    home: dict[str, Any] = {"cuda_home": "/a", "cuda_home_root": "/a", "root_on_path": "/b"}
+
+    def meant(*builds: FrameworkBuild, **paths: Any) -> dict[str, str]:
+        problem = findings(machine(*builds, toolkits=both, **paths), ID)[0].problem
+        return dict(problem.values) if problem else {}
+
+    assert meant(**home) == {"root": "/a", "setting": "/b"}, "CUDA_HOME is set on purpose"
+    assert meant(usr_local_cuda="/a", root_on_path="/b") == {"root": "/b", "setting": "/a"}
+    build = FrameworkBuild("torch", "torch", "2.7.0+cu126", cuda_version=known("12.6"), cuda_build=known(True))
+    assert meant(build, **home) == {"root": "/b", "setting": "/a"}
+
+
+def test_what_is_left_of_the_library_path_is_named() -> None:
+    build = torch("2.5.1", lookup("libnvJitLink.so.12", OLD, OWN, via="LD_LIBRARY_PATH"))
+    facts = machine(
+        build,
+        toolkits=(toolkit("12.1", "/usr/local/cuda-12.1"),),
+        environment={"LD_LIBRARY_PATH": "/opt/own:/usr/local/cuda/lib64"},
+        usr_local_cuda="/usr/local/cuda-12.1",
+    )
+    (finding,) = [item for item in findings(facts, ID) if item.severity == "error"]
+    assert finding.fix is not None
+    assert argv(finding.fix.actions[0]) == ("export", "LD_LIBRARY_PATH=/opt/own")
+    assert argv(finding.fix.actions[1])[-1] == "/usr/local/cuda/lib64"
