@@ -298,7 +298,7 @@ class InstallLeftover:
     """What an installation that did not come to its end left behind."""
 
     path: str
-    kind: str  # marker: of envcheck install; renamed: pip's ~name; no-record: metadata without RECORD
+    kind: str  # marker: of envcheck install; renamed: pip's ~name; no-record, unowned: without RECORD, any metadata
     distribution: str = ""
     release: str = ""
     command: str = ""  # of the marker: what settles it

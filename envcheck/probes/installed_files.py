@@ -184,6 +184,7 @@ def collect_leftovers(host: Host, answer: Mapping[str, Any]) -> Fact[Tuple[Insta
     for folder in answer["folders"]:
         found += _find_renamed(host, folder["path"], names) if folder["scope"] == "environment" else ()
     found += [each for entry in entries for each in _find_without_record(host, entry)]
+    found += _find_unowned(host, answer)
     return Known(tuple(found), Source("file", answer["prefix"]))
 
 
@@ -214,3 +215,26 @@ def _find_without_record(host: Host, entry: Mapping[str, Any]) -> Iterator[Insta
     names = list_names(host, path)
     if "WHEEL" in names and "RECORD" not in names:
         yield InstallLeftover(path, "no-record", entry["name"], entry["version"])
+
+
+def _find_unowned(host: Host, answer: Mapping[str, Any]) -> Iterator[InstallLeftover]:
+    """Find frameworks' modules without metadata, which uv and pip write last.
+
+    A link leads to another owner's folder; editable installs have metadata, and their folders lie elsewhere.
+    """
+    owned = {framework_of(entry["name"]) for entry in answer["distributions"]}
+    if answer["kind"] == "conda" or answer["base_is_conda"]:
+        return
+    for folder in answer["folders"]:
+        path = folder["path"]
+        if folder["scope"] != "environment" or not re.search(r"/[Ll]ib(64)?/(.*/)?site-packages$", path):
+            continue
+        names = list_names(host, path)
+        renamed = {match.group(1).lower() for match in map(_LEFT_BY_PIP.match, names) if match}
+        for name in framework_names():
+            if name in owned or name not in names or name[1:] in {each.partition("_")[0] for each in renamed}:
+                continue
+            module = posixpath.join(path, name)
+            is_own = get_value(host.real_path(module)) == posixpath.join(get_value(host.real_path(path)) or "", name)
+            if is_own and any(each.endswith(".py") for each in list_names(host, module)):
+                yield InstallLeftover(module, "unowned", name)

@@ -385,6 +385,9 @@ def reinstall(situation: Situation, problem: Problem) -> Remedy | None:
         return Remedy("Let envcheck settle the installation.", (settle,))
     if not problem.requirements:
         return None
+    if "unowned" in problem.cases:
+        name = problem.requirements[0]
+        return Remedy(f"Install {name}, over what is left of it.", situation.install(name))
     names = ", ".join(problem.requirements[:_NAMED]) + (" …" if len(problem.requirements) > _NAMED else "")
     is_unlisted = "no-record" in problem.cases
     modules = problem.value("modules")

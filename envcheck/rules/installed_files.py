@@ -137,6 +137,10 @@ def install_interrupted(context: Context) -> Iterator[Finding]:
         elif item.kind == "renamed" and item.distribution:
             message = f"pip was interrupted while it replaced {label}: only {item.path} is left of it."
             yield incompatible(message, evidence, problem=_problem("reinstall", (item,), context))
+        elif item.kind == "unowned":
+            message = f"{item.path} belongs to no installed distribution: an installation of {label} was interrupted."
+            problem = Problem(("unowned",), framework=item.distribution, requirements=(item.distribution,))
+            yield incompatible(message, evidence, problem=problem)
         elif item.kind == "no-record" and _loading_frameworks(context, item.distribution):
             message = f"{label} has no RECORD, which pip writes last: its installation may have been interrupted."
             yield incompatible(message, evidence, severity=WARNING, problem=_problem("no-record", (item,), context))

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import shutil
 import sys
 from collections.abc import Mapping
 from pathlib import Path
@@ -147,6 +148,25 @@ def test_metadata_of_a_wheel_without_record_is_found_but_not_debians(site: Path)
     (site / "torch-2.13.0.dist-info/RECORD").unlink()
     assert [(item.kind, item.distribution) for item in leftovers(site)] == [("no-record", "torch")]
     (site / "torch-2.13.0.dist-info/INSTALLER").write_text("debian\n", encoding="utf-8")
+    assert leftovers(site) == ()
+
+
+def test_a_framework_s_module_without_metadata_is_found_but_no_link_and_no_bytecode(site: Path) -> None:
+    shutil.rmtree(site / "torch-2.13.0.dist-info")
+    assert leftovers(site) == (InstallLeftover(str(site / "torch"), "unowned", "torch"),)
+    (site / "torch").rename(site.parents[2] / "torch")
+    (site / "torch").symlink_to(site.parents[2] / "torch")
+    assert leftovers(site) == ()
+    (site / "torch").unlink()
+    (site / "torch/__pycache__").mkdir(parents=True)
+    assert leftovers(site) == ()
+
+
+def test_an_editable_install_owns_its_module(site: Path) -> None:
+    source = site.parents[2] / "source"
+    source.mkdir()
+    (site / "torch").rename(source / "torch")
+    (site / "__editable__.torch.pth").write_text(f"{source}\n", encoding="utf-8")
     assert leftovers(site) == ()
 
 

@@ -131,6 +131,14 @@ def test_what_pip_left_is_replaced() -> None:
     assert "torch==2.2.2" in finding.fix.actions[0].command()
 
 
+def test_a_module_without_metadata_is_an_error_and_is_installed_again() -> None:
+    left = InstallLeftover("/env/lib/python3.11/site-packages/torch", "unowned", "torch")
+    (finding,) = findings((), install_leftovers=known((left,)))
+    assert (finding.severity, finding.primary) == (ERROR, True)
+    assert finding.fix is not None
+    assert finding.fix.actions[-1].command()[-1] == "torch"
+
+
 def test_metadata_without_record_is_a_warning_and_pip_replaces_it_without_removing() -> None:
     left = InstallLeftover("/env/torch-2.13.0.dist-info", "no-record", "torch", "2.13.0+cpu")
     (finding,) = findings(install_leftovers=known((left,)), pip_version=known("25.0"))
