@@ -298,7 +298,9 @@ class InstallLeftover:
     """What an installation that did not come to its end left behind."""
 
     path: str
-    kind: str  # marker: of envcheck install; renamed: pip's ~name; no-record, unowned: without RECORD, any metadata
+    # marker: of envcheck install; renamed: pip's ~name, or compared where `file_faults` has what its RECORD lists;
+    # no-record, unowned: without RECORD, without any metadata
+    kind: str
     distribution: str = ""
     release: str = ""
     command: str = ""  # of the marker: what settles it

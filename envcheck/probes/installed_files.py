@@ -23,7 +23,7 @@ Sizes = Mapping[str, int]
 
 def collect_file_faults(host: Host, answer: Mapping[str, Any]) -> Fact[Tuple[FileFault, ...]]:
     """Find the files that the RECORD of a framework, or of what its import loads, lists and that are damaged."""
-    checked = list(_select(answer["distributions"]))
+    checked = list(_select([*answer["distributions"], *_list_renamed(host, answer)]))
     if not checked:
         return Absent((f"distributions {', '.join(distribution_names())}",))
     if any("metadata" not in entry for entry in checked):
@@ -35,6 +35,21 @@ def collect_file_faults(host: Host, answer: Mapping[str, Any]) -> Fact[Tuple[Fil
     if not faults and folders.unreadable is not None:
         return folders.unreadable
     return Known(tuple(faults), Source("file", str(checked[0]["location"])))
+
+
+def _list_renamed(host: Host, answer: Mapping[str, Any]) -> Iterator[Mapping[str, Any]]:
+    """List the distributions that pip renamed, whose RECORD tells which of their files are back."""
+    for item in get_value(collect_leftovers(host, answer)) or ():
+        if item.kind == "compared":
+            location, metadata = posixpath.split(item.path)
+            yield {
+                "name": item.distribution,
+                "version": item.release,
+                "location": location,
+                "metadata": metadata,
+                "installer": "pip",
+                "modules": (item.distribution.replace("-", "_"),),
+            }
 
 
 def _select(entries: Sequence[Mapping[str, Any]]) -> Iterator[Mapping[str, Any]]:
@@ -195,7 +210,9 @@ def _find_renamed(host: Host, folder: str, names: Set[str]) -> Iterator[InstallL
         ending = re.sub(r"[-_.]+", "-", match.group(1)).lower() if match else ""
         if match and not any(each[1:] == ending for each in names):
             whole = next((each for each in _list_known() if each[1:] == ending), "")
-            yield InstallLeftover(posixpath.join(folder, name), "renamed", whole, match.group(2))
+            path = posixpath.join(folder, name)
+            is_listed = isinstance(host.status(posixpath.join(path, "RECORD")), Known)
+            yield InstallLeftover(path, "compared" if is_listed else "renamed", whole, match.group(2))
 
 
 def _list_known() -> Iterator[str]:

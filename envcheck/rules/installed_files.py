@@ -18,6 +18,7 @@ from envcheck.model import (
     FileFault,
     Finding,
     InstallLeftover,
+    Known,
     Problem,
     dataclass,
     numbers,
@@ -134,9 +135,13 @@ def install_interrupted(context: Context) -> Iterator[Finding]:
             message = f"An installation into this environment has not come to its end: {item.path} is still there."
             values = (("folder", str(getattr(folder, "value", ""))),)
             yield incompatible(message, evidence, problem=Problem(("marker",), values=values))
-        elif item.kind == "renamed" and item.distribution:
-            message = f"pip was interrupted while it replaced {label}: only {item.path} is left of it."
-            yield incompatible(message, evidence, problem=_problem("reinstall", (item,), context))
+        elif item.kind in {"renamed", "compared"} and item.distribution:
+            is_whole = item.kind == "compared" and not _lacks_needed(context, item.distribution)
+            left = "what its import needs is there, without metadata" if is_whole else f"only {item.path} is left of it"
+            message = f"pip was interrupted while it replaced {label}: {left}."
+            severity = WARNING if is_whole else ""
+            problem = _problem("reinstall", (item,), context)
+            yield incompatible(message, evidence, severity=severity, problem=problem)
         elif item.kind == "unowned":
             message = f"{item.path} belongs to no installed distribution: an installation of {label} was interrupted."
             problem = Problem(("unowned",), framework=item.distribution, requirements=(item.distribution,))
@@ -144,6 +149,14 @@ def install_interrupted(context: Context) -> Iterator[Finding]:
         elif item.kind == "no-record" and _loading_frameworks(context, item.distribution):
             message = f"{label} has no RECORD, which pip writes last: its installation may have been interrupted."
             yield incompatible(message, evidence, severity=WARNING, problem=_problem("no-record", (item,), context))
+
+
+def _lacks_needed(context: Context, distribution: str) -> bool:
+    """Tell whether a file of a distribution that an import needs is damaged, or whether that is unknown."""
+    faults = context.facts.python.file_faults
+    if not isinstance(faults, Known):
+        return True
+    return any(_is_needed(context, item) for item in faults.value if item.distribution == distribution)
 
 
 def _read(context: Context, fact: Fact[tuple[T, ...]], name: str) -> tuple[T, ...]:

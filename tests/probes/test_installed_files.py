@@ -139,8 +139,21 @@ def test_a_marker_of_envcheck_is_found_with_its_command(site: Path) -> None:
 def test_what_pip_renamed_is_found_where_nothing_took_its_place(site: Path) -> None:
     (site / "~orch-2.12.0.dist-info").mkdir()
     assert leftovers(site) == ()
+    (site / "~orch-2.12.0.dist-info").rmdir()
     (site / "torch-2.13.0.dist-info").rename(site / "~orch-2.13.0.dist-info")
+    assert {(item.kind, item.distribution) for item in leftovers(site)} == {("compared", "torch")}
+    assert faults(site) == []
+    (site / "torch/nn/a.py").unlink()
+    assert faults(site) == [("torch/nn/a.py", "missing")]
+    (site / "~orch-2.13.0.dist-info/RECORD").unlink()
     assert {(item.kind, item.distribution) for item in leftovers(site)} == {("renamed", "torch")}
+
+
+def test_what_is_back_of_a_needed_module_that_pip_renamed_is_compared_too(site: Path) -> None:
+    install(site, {"numpy/__init__.py": b"x = 1\n"}, "numpy")
+    (site / "numpy-2.13.0.dist-info").rename(site / "~umpy-2.13.0.dist-info")
+    (site / "numpy/__init__.py").unlink()
+    assert faults(site) == [("numpy/__init__.py", "missing")]
 
 
 def test_metadata_of_a_wheel_without_record_is_found_but_not_debians(site: Path) -> None:

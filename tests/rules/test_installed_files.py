@@ -131,6 +131,15 @@ def test_what_pip_left_is_replaced() -> None:
     assert "torch==2.2.2" in finding.fix.actions[0].command()
 
 
+def test_what_pip_left_beside_the_files_that_the_import_needs_is_a_warning() -> None:
+    left = known((InstallLeftover("/env/~orch-2.13.0.dist-info", "compared", "torch", "2.13.0"),))
+    (finding,) = findings(install_leftovers=left, file_faults=known(()))
+    assert finding.severity == WARNING
+    fault = FileFault("torch", "2.13.0", "torch/_C.so", "missing")
+    first, _ = findings(install_leftovers=left, file_faults=known((fault,)))
+    assert (first.id, first.severity) == ("install-interrupted", ERROR)
+
+
 def test_a_module_without_metadata_is_an_error_and_is_installed_again() -> None:
     left = InstallLeftover("/env/lib/python3.11/site-packages/torch", "unowned", "torch")
     (finding,) = findings((), install_leftovers=known((left,)))
