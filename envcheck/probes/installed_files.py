@@ -153,7 +153,8 @@ def _judge(host: Host, folder: str, name: str, size: int, sizes: Sizes) -> str:
     there = sizes.get(name)
     if there is None:
         has_bytecode = name.endswith(".py") and f"{name}c" in sizes  # Python imports it without the source
-        return "" if has_bytecode else "missing"
+        is_marker = name == "__init__.py" and size == 0  # without it the folder is a namespace package
+        return "" if has_bytecode or is_marker else "missing"
     if there == 0:
         return "empty" if size > 0 else ""
     if there == size or size < 0 or not re.search(r"\.so(\.\d+)*$", name):

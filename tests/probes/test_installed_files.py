@@ -28,7 +28,9 @@ def inspect(venv: Path) -> PythonFacts:
 def install(site: Path, files: dict[str, bytes], name: str = "torch") -> None:
     """Install a distribution with files of these contents."""
     lines = [f"{path},sha256=x,{len(content)}" for path, content in files.items()]
-    metadata(site, name, "2.13.0", name, record="\n".join([*lines, "torch/include/a.h,sha256=x,7", ""]))
+    metadata(
+        site, name, "2.13.0", name.replace("-", "_"), record="\n".join([*lines, "torch/include/a.h,sha256=x,7", ""])
+    )
     for path, content in files.items():
         (site / path).parent.mkdir(parents=True, exist_ok=True)
         (site / path).write_bytes(content)
@@ -68,6 +70,12 @@ def test_missing_and_emptied_files_are_found_the_uppermost_first(site: Path) -> 
     (site / "torch/__init__.py").write_bytes(b"")
     (site / "torch/nn/a.py").unlink()
     assert faults(site) == [("torch/__init__.py", "empty"), ("torch/nn/a.py", "missing")]
+
+
+def test_an_init_file_without_content_need_not_be_there(site: Path) -> None:
+    install(site, {"numpy/__init__.py": b"x = 1\n", "numpy/a/__init__.py": b"", "numpy/a/b.py": b"y = 1\n"}, "numpy")
+    (site / "numpy/a/__init__.py").unlink()
+    assert faults(site) == []
 
 
 def test_a_missing_folder_is_one_fault(site: Path) -> None:
@@ -113,6 +121,13 @@ def test_what_no_framework_loads_is_not_checked(site: Path) -> None:
     install(site, {"flask/__init__.py": b"x"}, "flask")
     (site / "flask/__init__.py").unlink()
     assert faults(site) == []
+
+
+def test_what_only_an_older_release_loads_is_checked_too(site: Path) -> None:
+    install(site, {"tensorflow/__init__.py": b"x = 1\n"}, "tensorflow")
+    install(site, {"keras_applications/a.py": b"x = 1\n", "keras_applications/b.py": b"x = 1\n"}, "keras-applications")
+    (site / "keras_applications/a.py").unlink()
+    assert faults(site) == [("keras_applications/a.py", "missing")]
 
 
 def test_an_unreadable_folder_is_unknown_never_missing(site: Path) -> None:
