@@ -1,10 +1,11 @@
 """Record which files importing a framework loads, by importing it in each given Python.
 
-    python bench/record_imports.py jax /path/to/env/bin/python ... [--shadow]
+    python bench/record_imports.py jax /path/to/env/bin/python ... [--shadow] [--empty]
 
 Adds each release to data/imports/NAME.json: the files of each distribution, as far as modules or mapped libraries.
 With --shadow it also puts an empty file of each loaded module's name in front of the import, one by one, and writes to
-data/imported_modules.json which of them the import needs. The environment should be fresh: what else is
+data/imported_modules.json which of them the import needs. With --empty it empties each small __init__.py in a copy of
+the environment, and leaves those out that the import does without. The environment should be fresh: what else is
 installed there may be imported, too.
 """
 
@@ -14,6 +15,7 @@ import argparse
 import datetime as dt
 import json
 import os
+import shutil
 import subprocess
 import sys
 import tempfile
@@ -26,6 +28,7 @@ from envcheck.model import numbers
 from envcheck.rules.installed_files import expand_places, normalize_path
 
 DATA = Path(__file__).parents[1] / "data"
+SMALL = 1000  # bytes
 CHILD = r"""
 import json, os, sys
 started = set(sys.modules)
@@ -72,6 +75,7 @@ def main() -> int:
     parser.add_argument("framework")
     parser.add_argument("pythons", nargs="+")
     parser.add_argument("--shadow", action="store_true")
+    parser.add_argument("--empty", action="store_true")
     options = parser.parse_args()
     path = DATA / "imports" / f"{options.framework}.json"
     loaded = read_document(path)
@@ -79,9 +83,10 @@ def main() -> int:
         answer = import_in(python, options.framework)
         if answer is None:
             continue
+        unneeded = find_unneeded(Path(python), options.framework, answer) if options.empty else set()
         for owner, files in answer["files"].items():
             distribution, version = name_distribution(owner, options.framework)
-            found = {normalize_path(each) for each in files}
+            found = {normalize_path(each) for each in files if each not in unneeded}
             before = loaded[distribution].get(version)
             loaded[distribution][version] = found if before is None else before & found
         if options.shadow:
@@ -104,6 +109,26 @@ def import_in(python: str, framework: str, folder: str = "") -> Any:
             print(f"{python}: {done.stderr[-300:]}", file=sys.stderr)
         return None
     return json.loads(done.stdout.splitlines()[-1])
+
+
+def find_unneeded(python: Path, framework: str, answer: Any) -> set[str]:
+    """Find the small __init__.py below the uppermost folders that can be empty, in a copy of the environment."""
+    unneeded = set()
+    with tempfile.TemporaryDirectory(dir=python.parents[2]) as folder:
+        copy = Path(folder, "env")
+        shutil.copytree(python.parents[1], copy, symlinks=True, copy_function=os.link)
+        (site,) = copy.glob("lib/python*/site-packages")
+        for name in sorted(file for files in answer["files"].values() for file in files):
+            path = site / name
+            if path.name != "__init__.py" or name.count("/") < 2 or path.stat().st_size >= SMALL:
+                continue
+            content = path.read_bytes()
+            path.unlink()  # its other link is the environment's
+            path.touch()
+            if import_in(str(copy / "bin" / python.name), framework, folder) is not None:
+                unneeded.add(name)
+            path.write_bytes(content)
+    return unneeded
 
 
 def name_distribution(owner: str, framework: str) -> tuple[str, str]:
@@ -175,7 +200,8 @@ def write_document(framework: str, loaded: Loaded) -> str:
         "checked": today,
     }
     rows = ",\n".join(write_distribution(name, loaded[name]) for name in sorted(loaded))
-    about = "The files that importing the framework loads, for each recorded release of each distribution."
+    about = "The files that importing the framework loads, for each recorded release of each distribution; "
+    about += "some without small __init__.py that it does without."
     head = f'{{\n "schema": "envcheck/imports/1",\n "about": "{about}",\n "framework": "{framework}",\n'
     return f'{head} "distributions": [\n{rows}\n ],\n "citation": {json.dumps(citation)}\n}}\n'
 
