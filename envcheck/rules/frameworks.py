@@ -124,7 +124,7 @@ def framework_duplicate_dists(context: Context) -> Iterator[Finding]:
             f"{labels} both contain the module {module}: their files overwrite each other, so the last "
             "one installed wins.",
             (context.seen("python.distributions", shown=labels), *_duplicate_evidence(context, module)),
-            severity=WARNING if _are_of_one_release(rivals) else "",
+            severity=WARNING if _are_of_one_release(rivals) and _is_goal_met(context, rivals) else "",
             problem=Problem(names=names, requirements=(_rival_to_keep(context, rivals),)),
         )
 
@@ -132,6 +132,13 @@ def framework_duplicate_dists(context: Context) -> Iterator[Finding]:
 def _are_of_one_release(rivals: list[Distribution]) -> bool:
     releases = {item.version.partition("+")[0] for item in rivals}
     return len(releases) == 1 and "" not in releases
+
+
+def _is_goal_met(context: Context, rivals: list[Distribution]) -> bool:
+    """Tell whether the one that was installed last serves the goal: a CPU build over a GPU build does not on a GPU."""
+    name = context.matrix.framework_of(rivals[0].name)
+    kinds = [item.cuda_build for item in judged_frameworks(context) if item.name == name]
+    return context.goal == "cpu" or not any(isinstance(kind, Known) and not kind.value for kind in kinds)
 
 
 def _module_owners(context: Context) -> dict[tuple[str, str], list[Distribution]]:

@@ -20,7 +20,7 @@ def test_only_what_was_planned_or_stays_computes(monkeypatch: pytest.MonkeyPatch
         asked.append(options)
         return Session("quick", ())
 
-    monkeypatch.setattr("envcheck.cli.smoke.run_session", computed)
+    monkeypatch.setattr("envcheck.cli.install.run_session", computed)
     release = PlannedRelease("tensorflow", "tensorflow-cpu", "2.12.1", "tensorflow-cpu==2.12.1", "cpu")
     stays = InstalledFramework("torch", "torch", "2.13.0+cpu", "", "torch==2.13.0+cpu", ())
     _run_smoke_test(
