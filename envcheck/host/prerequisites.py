@@ -1,17 +1,12 @@
-"""Find the programs, Pythons and servers that an installation needs."""
+"""Find the programs and Pythons that an installation needs."""
 
 from __future__ import annotations
 
 import glob
-import http.client
 import os
 import shutil
-import ssl
 import sys
-import urllib.error
-import urllib.request
-from typing import Iterator, List, Mapping, Optional, Sequence, Tuple
-from urllib.parse import urlsplit, urlunsplit
+from typing import Iterator, Mapping, Optional, Sequence
 
 from envcheck.host.process import run_program
 from envcheck.model import Known
@@ -58,47 +53,3 @@ def _list_candidate_pythons(minor: str, environment: Mapping[str, str]) -> Itera
     yield from filter(None, (find_program(name, environment) for name in (f"python{minor}", "python3", "python")))
     root = environment.get("PYENV_ROOT") or os.path.join(os.path.expanduser("~"), ".pyenv")
     yield from sorted(glob.glob(os.path.join(root, "versions", f"{minor}.*", "bin", "python")), reverse=True)
-
-
-def find_connection_error(
-    url: str,
-    ca_file: str = "",
-    proxy: str = "",
-    trusted: Tuple[str, ...] = (),
-    *,
-    certificate: str = "",
-    timeout: float = 10.0,
-) -> str:
-    """Return why a server does not answer, "" where it does: a refusal is an answer, its own failure is not."""
-    if ca_file and not os.path.isfile(ca_file):
-        return f"the file of CA certificates {ca_file} does not exist"
-    handlers: List[urllib.request.BaseHandler] = []
-    handlers += [urllib.request.ProxyHandler({"http": proxy, "https": proxy})] if proxy else []
-    headers = {"User-Agent": "envcheck"}
-    try:
-        request = urllib.request.Request(_remove_credentials(url), method="HEAD", headers=headers)  # noqa: S310
-        handlers.append(urllib.request.HTTPSHandler(context=_make_ssl_context(url, ca_file, trusted, certificate)))
-        urllib.request.build_opener(*handlers).open(request, timeout=timeout).close()
-    except urllib.error.HTTPError as error:
-        failed = error.code >= 500 and error.code != http.client.NOT_IMPLEMENTED  # a small index does not support HEAD
-        return f"HTTP status {error.code}" if failed else ""
-    except urllib.error.URLError as error:
-        return str(error.reason)
-    except (OSError, http.client.HTTPException, ValueError) as error:
-        return str(error) or type(error).__name__
-    return ""
-
-
-def _remove_credentials(url: str) -> str:
-    """Remove name and password, which urllib takes for part of the host: "refused" is answer enough."""
-    parts = urlsplit(url)
-    return urlunsplit(parts._replace(netloc=parts.netloc.rpartition("@")[2]))
-
-
-def _make_ssl_context(url: str, ca_file: str, trusted: Tuple[str, ...], certificate: str) -> ssl.SSLContext:
-    context = ssl.create_default_context(cafile=ca_file or None)
-    if certificate:
-        context.load_cert_chain(certificate)
-    if urlsplit(url).hostname in trusted:  # pip's option trusted-host
-        context.check_hostname, context.verify_mode = False, ssl.CERT_NONE
-    return context

@@ -11,9 +11,10 @@ from pathlib import Path
 from urllib.parse import urlsplit
 
 from envcheck.actions import CreateEnvironment
+from envcheck.host.connection import find_connection_error
 from envcheck.host.data_files import load_data
 from envcheck.host.file_changes import get_free_bytes, measure_tree
-from envcheck.host.prerequisites import find_connection_error, find_program, has_output, is_working_python
+from envcheck.host.prerequisites import find_program, has_output, is_working_python
 from envcheck.install.journal import MARKER, Place
 from envcheck.matrix.refresh.pip_settings import (
     ArtifactError,

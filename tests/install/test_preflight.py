@@ -23,7 +23,7 @@ from envcheck.actions import (
     UnsetVariable,
     shell_line,
 )
-from envcheck.host.prerequisites import find_connection_error
+from envcheck.host.connection import find_connection_error
 from envcheck.install import preflight
 from envcheck.install import run as adapt
 from envcheck.install.journal import place_of
