@@ -26,7 +26,7 @@ DOCTOR = ("doctor", "--format", "json", "--no-snapshot")
 
 @dataclass
 class Place:
-    """A folder for everything, and the variables of one run."""
+    """The folder and the environment variables of one run."""
 
     root: Path
     is_ci: bool

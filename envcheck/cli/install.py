@@ -274,7 +274,7 @@ def _run_smoke_test(wanted: EnvironmentCheck) -> str:
 
 
 class activated:  # noqa: N801 - used as a function
-    """Set within the block what the environment's activation sets."""
+    """Set the variables that the environment's activation sets, until the block ends."""
 
     def __init__(self, wanted: EnvironmentCheck) -> None:
         made = wanted.plan.environments[0]

@@ -300,7 +300,7 @@ def _has_activation(context: Context, folder: str) -> bool:
 def _make_remedy(
     context: Context, plan: Plan, failing: list[FailingFramework], folder: str = "", python: str = ""
 ) -> Remedy:
-    """Make a remedy of a plan's steps for the environments of broken frameworks; `folder` is the one that is there."""
+    """Turn the plan's steps for the broken frameworks into a remedy; `folder` is the environment that exists."""
     names = {item.name for item in failing}
     releases = [item for item in plan.releases if item.framework in names]
     actions: list[Action] = []

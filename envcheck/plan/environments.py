@@ -50,7 +50,7 @@ def conda_builds(context: Context, group: Sequence[Choice]) -> tuple[CondaBuild,
 
 
 def conda_build(context: Context, specifier: str, judgement: CandidateJudgement) -> CondaBuild | None:
-    """Return conda's build for a judged release, where one of its line (jax: of it) is within the specifier."""
+    """Return the conda build of a judged release: the newest of its minor (JAX: its release) within the specifier."""
     row = judgement.candidate.row
     by_minor = framework(row.framework).conda_releases == "minor"
     line = major_minor(row.version) if by_minor else row.version

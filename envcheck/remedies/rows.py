@@ -135,7 +135,7 @@ def build_general_remedy(finding_id: str, problem: Problem, situation: Situation
 
 @cache
 def load_rows(finding_id: str) -> tuple[RemedyRow, ...]:
-    """List the rows of one finding; only these are made typed, for that takes longer than to read the file."""
+    """List the rows of one finding. Only these are decoded: decoding costs more time than reading the file."""
     rows = remedy_table().remedies.get(finding_id, ())
     return tuple(decode(RemedyRow, row) for row in rows)
 

@@ -50,7 +50,7 @@ UPDATE_WSL = RunCommand(
 
 @dataclass(frozen=True)
 class Compilers:
-    """GCC releases that distributions have beside their own."""
+    """Which GCC majors each distribution offers besides its default one."""
 
     path: Mapping[str, str]  # family -> where its g++ of one major lies
     released: Mapping[str, Mapping[str, tuple[int, ...]]]  # family -> release -> majors

@@ -209,7 +209,7 @@ def _labelled_torch(torch: Build, label: str) -> str:
 
 
 def _labelled_cuda(torch: Build, label: str) -> str:
-    """Compare the CUDA a label names by its major; PyTorch's own companions refuse another one."""
+    """Describe how a companion's CUDA label clashes with torch: PyTorch's companions refuse another CUDA major."""
     if get_value(torch.cuda_build) is True and re.match(r"cpu\b", label):
         return "was built without CUDA, so its operations fail on the GPU"
     label_version, cuda = label_cuda(label[label.find("cu") :]), get_value(torch.cuda)

@@ -58,7 +58,7 @@ class Copy:
 
     @property
     def evidence(self) -> Evidence:
-        """Show the copy with where its version was read."""
+        """Return the path and version of the copy, with the source of the version."""
         return Evidence(f"cuDNN in {self.path}", describe(self.version), source_of(self.version))
 
 

@@ -255,7 +255,7 @@ def _read_dynamic(elf: Any) -> dict[str, list[str]]:
 
 
 def _iterate_versions(section: Any) -> Iterator[str]:
-    """Yield the symbol versions that it needs: GLIBC_2.17."""
+    """Yield the symbol versions that a file needs: GLIBC_2.17."""
     count = 0
     for _, auxiliaries in section.iter_versions() if section is not None else ():
         for auxiliary in auxiliaries:
