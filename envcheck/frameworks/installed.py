@@ -320,6 +320,14 @@ def lookups(
     return Known(search.look_up(readable, preload), source), Known(readable[0].elf.runpath, source)
 
 
+def with_names(libraries: Fact[Tuple[LibraryLookup, ...]]) -> Fact[Tuple[LibraryLookup, ...]]:
+    """Return the lookups of a CUDA build that opens its libraries: unknown where no name of one is known."""
+    if not isinstance(libraries, Known) or libraries.value:
+        return libraries
+    where = libraries.source.where
+    return Unknown("failed", "the names of the CUDA libraries that it opens are not known", (where,))
+
+
 def collect_frameworks(inspection: Inspection, frameworks: Sequence[Framework]) -> Tuple[FrameworkBuild, ...]:
     """Read the builds of each framework; of several copies of one, the imported one comes first."""
     host, installed = inspection.host, inspection.installed

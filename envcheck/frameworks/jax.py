@@ -15,6 +15,7 @@ from envcheck.frameworks.installed import (
     opened_names,
     parse_conda_build,
     unreadable_build,
+    with_names,
 )
 from envcheck.model import Distribution, Fact, FrameworkBuild, Known, Source, Unknown, get_value
 
@@ -102,7 +103,7 @@ class Jax(Framework):
             cuda_version=Known(cuda, source) if cuda else silent,
             cudnn_version=Known(cudnn, source) if cudnn else silent,
             compute_capabilities=SILENT,
-            libraries=libraries,
+            libraries=with_names(libraries),
             runpath=runpath,
         )
 

@@ -16,8 +16,20 @@ from envcheck.frameworks.installed import (
     opened_names,
     parse_conda_build,
     unreadable_build,
+    with_names,
 )
-from envcheck.model import Absent, Distribution, Fact, FrameworkBuild, Known, Source, Unknown, canonical_name, major
+from envcheck.model import (
+    Absent,
+    Distribution,
+    Fact,
+    FrameworkBuild,
+    Known,
+    Source,
+    Unknown,
+    canonical_name,
+    get_value,
+    major,
+)
 
 _BUILD_INFO = "python/platform/build_info.py"
 _EMPTY = 40  # members; an empty wheel has some five, the smallest real one thousands
@@ -94,10 +106,10 @@ class TensorFlow(Framework):
             reason = Unknown("failed", f"{distribution.name} is installed but {folder} is missing", absent.tried)
             return unreadable_build(self.name, distribution, reason)
         source = source if stated else Source("file", folder)
-        result = self._cuda_build(inspection, distribution, folder, {"cuda_version": stated.get("cuda", "")}, source)
-        if not stated and isinstance(result.libraries, Known) and not result.libraries.value:
+        files = [get_value(inspection.search.caller(f"{folder}/{name}")) for name in self.linking_files]
+        if not stated and any(files) and not any(file.wanted for file in files if file):
             return cpu_build(self.name, distribution, source)
-        return result
+        return self._cuda_build(inspection, distribution, folder, {"cuda_version": stated.get("cuda", "")}, source)
 
     def _cuda_build(
         self, inspection: Inspection, distribution: Distribution, folder: str, info: Mapping[str, Any], source: Source
@@ -120,7 +132,7 @@ class TensorFlow(Framework):
             cuda_version=Known(cuda, source) if cuda else linked_version("libcudart.so.", libraries),
             cudnn_version=Known(cudnn, source) if cudnn else linked_version("libcudnn.so.", libraries),
             compute_capabilities=Known(tuple(map(str, capabilities)), source) if capabilities else silent,
-            libraries=libraries,
+            libraries=with_names(libraries),
             runpath=runpath,
         )
 

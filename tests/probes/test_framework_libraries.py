@@ -165,6 +165,33 @@ def test_a_jax_plugin_prefers_the_wheels(tmp_path: Path, monkeypatch: pytest.Mon
     assert isinstance(build.cuda_build, Known)
 
 
+def rewrite_build_info(site: Path, old: str, new: str) -> None:
+    info = site / "tensorflow/python/platform/build_info.py"
+    info.write_text(info.read_text().replace(old, new))
+
+
+def test_a_build_info_that_names_the_major_alone(tmp_path: Path) -> None:
+    site = make_venv(tmp_path / "v")
+    tensorflow(site, "1.14.0", dist="tensorflow-gpu").rename(site / "tensorflow/libtensorflow_framework.so.1")
+    rewrite_build_info(site, "'10.0'", "'10'")  # as its wheel for Python 3.6 says
+    found = lookups(tmp_path / "v")
+    assert {"libcudart.so.10.0", "libcublas.so.10.0", "libcudnn.so.7"} <= {*found}
+    assert isinstance(found["libcudnn.so.7"].found, Absent)
+
+
+def test_the_libraries_of_a_cuda_without_known_names_are_unknown(tmp_path: Path) -> None:
+    site = make_venv(tmp_path / "v")
+    tensorflow(site, "2.21.0")
+    rewrite_build_info(site, "12.5.1", "99.1")
+    metadata(site, "jax-cuda99-plugin", "1.0")
+    metadata(site, "jax-cuda99-pjrt", "1.0")
+    library(site / "jax_plugins/xla_cuda99/xla_cuda_plugin.so")
+    for build, cuda in zip(builds(tmp_path / "v"), ("99.1", "99"), strict=True):
+        assert (known(build.cuda_build), known(build.cuda_version)) == (True, cuda)
+        assert unknown(build.libraries).why == "failed"
+        assert known(build.runpath) == ()
+
+
 def test_a_build_without_its_files_is_unknown(tmp_path: Path) -> None:
     site = make_venv(tmp_path / "v")
     metadata(site, "tensorflow", "2.20.0", "tensorflow")
