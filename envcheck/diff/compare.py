@@ -14,8 +14,11 @@ from envcheck.model import (
     INCOMPATIBLE,
     NOTE,
     UNDETERMINED,
+    Absent,
     Evidence,
+    Facts,
     Finding,
+    Known,
     Report,
     Snapshot,
     dataclass,
@@ -56,11 +59,32 @@ class Comparison:
 
 def compare(a: Snapshot, b: Snapshot, matrix: Matrix, target: Target) -> Comparison:
     """Compare two machines by the same rules, matrix and target. Raises TargetError for a requirement."""
-    machines = [Machine(item, _build_report(Context(item.facts, matrix, target))) for item in (a, b)]
-    found, unexplained = link_findings(compare_facts(a.facts, b.facts), machines[0].report, machines[1].report)
+    snapshots = a, b
+    targets = _choose_targets([item.facts for item in snapshots], matrix, target)
+    machines = [
+        Machine(item, _build_report(Context(item.facts, matrix, own)))
+        for item, own in zip(snapshots, targets, strict=True)
+    ]
+    differences = compare_facts(a.facts, b.facts)
+    if target.expect == "cpu":
+        differences = [replace(item, agree=item.agree and not item.is_lost_gpu) for item in differences]
+    found, unexplained = link_findings(differences, machines[0].report, machines[1].report)
     ranked = tuple(sorted(found, key=_rank))
     verdict = _judge(ranked, unexplained, machines)
     return Comparison(machines[0], machines[1], verdict, ranked, tuple(unexplained))
+
+
+def _choose_targets(facts: Sequence[Facts], matrix: Matrix, target: Target) -> list[Target]:
+    """Expect a GPU of a machine with frameworks and without GPUs where the other one has some to work with."""
+    contexts = [Context(item, matrix, target) for item in facts if isinstance(item.gpus, Known)]
+    is_gpu_meant = target.expect == "auto" and any(context.goal == "gpu" for context in contexts)
+    for_gpu = replace(target, expect="gpu") if is_gpu_meant else target
+    return [for_gpu if _lacks_gpus_for_frameworks(item) else target for item in facts]
+
+
+def _lacks_gpus_for_frameworks(facts: Facts) -> bool:
+    frameworks = facts.python.frameworks
+    return isinstance(facts.gpus, Absent) and isinstance(frameworks, Known) and bool(frameworks.value)
 
 
 def _build_report(context: Context) -> Report:
@@ -70,9 +94,11 @@ def _build_report(context: Context) -> Report:
 
 
 def _rank(item: Difference) -> tuple[int, int, int, str, str]:
-    """Rank: the primary cause on one machine, then what they must agree on, then area by area."""
+    """Rank: lost GPUs, the primary cause on one machine, what they must agree on, then area by area."""
     links = [link for link in item.findings if link.on != "both"]
-    if any(link.primary for link in links):
+    if item.is_lost_gpu:
+        weight = -1
+    elif any(link.primary for link in links):
         weight = 0
     elif item.agree or any(link.severity == ERROR for link in links):
         weight = 1

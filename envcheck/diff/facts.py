@@ -8,6 +8,7 @@ from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from typing import Any
 
 from envcheck.host.data_files import load_data
+from envcheck.matrix.gpus import unify_gpu_spelling
 from envcheck.model import (
     Absent,
     DeviceNode,
@@ -60,7 +61,7 @@ class Subject:
     label: str  # in words: "driver release"
     area: str  # of data/diff.json, which ranks them
     names: tuple[str, ...] = ()  # other names of the subject in the evidence of findings
-    agree: bool = False  # the machines must agree on it: a framework's release, CUDA and cuDNN
+    agree: bool = False  # the machines must agree on it: a framework's release, CUDA and cuDNN; no GPU may be lost
 
 
 @dataclass(frozen=True)
@@ -82,6 +83,11 @@ class Difference:
     def matters(self) -> bool:
         """Tell whether it leads to a finding of one machine, or to frameworks that differ."""
         return self.agree or any(link.on != "both" and link.severity != "note" for link in self.findings)
+
+    @property
+    def is_lost_gpu(self) -> bool:
+        """Tell whether one machine has the GPUs of the other but for some, or none."""
+        return self.agree and self.fact == "gpus"
 
 
 @dataclass(frozen=True)
@@ -175,6 +181,8 @@ def compare_facts(a: Facts, b: Facts) -> list[Difference]:
             differences += compare_frameworks(pair, libraries=is_same_system)
         elif kind == "set":
             differences += _compare_sets(subject, pair)
+        elif kind == "gpus":
+            differences += _compare_gpus(subject, pair)
         elif kind in _ITEMS:
             differences += _compare_items(subject, pair, _ITEMS[kind], needed.get(kind, frozenset()))
         else:
@@ -211,6 +219,12 @@ def _compare_items(
     if any(isinstance(fact, Unknown) for fact in pair):
         return compare_sides(subject, *map(describe_reading, pair))
     a, b = (index(fact.value) if isinstance(fact, Known) else {} for fact in pair)
+    return _compare_indexed(subject, a, b, needed)
+
+
+def _compare_indexed(
+    subject: Subject, a: Mapping[str, Any], b: Mapping[str, Any], needed: frozenset[str] = frozenset()
+) -> list[Difference]:
     differences: list[Difference] = []
     for key in sorted({*a, *b}):
         sides = [Side(format_value(items[key])) if key in items else Side(NONE) for items in (a, b)]
@@ -256,7 +270,35 @@ _GPU = {
 }
 
 
-def _index_gpus(gpus: tuple[Gpu, ...]) -> dict[str, str]:
+def _compare_gpus(subject: Subject, pair: Pair) -> list[Difference]:
+    """Compare how many GPUs there are, then the properties of those that both machines have."""
+    if any(isinstance(fact, Unknown) for fact in pair):
+        return compare_sides(subject, *map(describe_reading, pair))
+    a, b = (get_value(fact) or () for fact in pair)
+    same = [_with_spelling(one, other) for one, other in zip(b, a, strict=False)]
+    properties = _compare_indexed(subject, _index_gpus(a[: len(same)]), _index_gpus(same))
+    if len(a) == len(b):
+        return properties
+    few, many = (Counter(map(_spell, gpus)) for gpus in sorted((a, b), key=len))
+    return [*compare_sides(replace(subject, label="GPUs", agree=few <= many), *map(_count_gpus, (a, b))), *properties]
+
+
+def _with_spelling(gpu: Gpu, other: Gpu) -> Gpu:
+    """Name a GPU as the other one where the names differ in their spelling alone."""
+    return replace(gpu, name=other.name) if _spell(gpu) == _spell(other) else gpu
+
+
+def _spell(gpu: Gpu) -> str:
+    return unify_gpu_spelling(get_value(gpu.name) or "")
+
+
+def _count_gpus(gpus: Sequence[Gpu]) -> Side:
+    """Describe GPUs as one counts them: 8 x NVIDIA H100 80GB HBM3."""
+    counts = Counter(get_value(gpu.name) or "GPU of unknown name" for gpu in gpus)
+    return Side(", ".join(f"{count} x {name}" for name, count in counts.items()) or NONE)
+
+
+def _index_gpus(gpus: Iterable[Gpu]) -> dict[str, str]:
     """Map the known properties of each GPU by its place: "1 compute capability" to 8.0."""
     properties: dict[str, str] = {}
     for place, gpu in enumerate(gpus, 1):
@@ -297,7 +339,6 @@ _ITEMS: dict[str, Callable[[Any], dict[str, Any]]] = {
     "distributions": _index_versions,
     "nodes": _index_nodes,
     "dkms": _index_dkms,
-    "gpus": _index_gpus,
     "other_gpus": _index_other_gpus,
     "extensions": _index_extensions,
     "kernels": _index_kernels,

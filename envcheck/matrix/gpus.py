@@ -62,6 +62,11 @@ def _normalise(name: str) -> str:
     return " ".join(name.lower().split()).removeprefix("nvidia ").partition(" mig ")[0]
 
 
+def unify_gpu_spelling(name: str) -> str:
+    """Spell a name in one way: drivers report "NVIDIA A100-SXM4-40GB", the PCI ids list "A100 SXM4 40GB"."""
+    return _normalise(name.replace("-", " "))
+
+
 def _separate_words(name: str) -> str:
     """Put blanks around each word: "NVIDIA A100-SXM4-40GB" -> " a100 sxm4 40gb a100-sxm4-40gb "."""
     plain = _normalise(name)

@@ -268,3 +268,55 @@ def test_every_area_is_in_the_schema() -> None:
         *dir(Difference),
         *(f.name for f in fields(Difference)),
     }
+
+
+# -- lost GPUs --
+
+WITH_TWO = "torch-wheels-need-no-toolkit"
+
+
+def with_gpus(count: int, *, name: str = "", driver: bool = True) -> Snapshot:
+    """Return a machine with `count` GPUs of one model; without a driver nothing of one is left."""
+    facts = snapshot_of(WITH_TWO).facts
+    assert isinstance(facts.gpus, Known)
+    model = facts.gpus.value[0]
+    gpus = (replace(model, name=known(name)) if name else model,) * count
+    made = changed(WITH_TWO, "", gpus=known(gpus) if count else Absent(("PCI",)))
+    none = replace(made.facts.driver, **{item.name: Absent(("looked",)) for item in fields(made.facts.driver)})
+    return made if driver else replace(made, facts=replace(made.facts, driver=none))
+
+
+@pytest.mark.parametrize(
+    ("left", "driver", "shown"), [(1, True, "1 x Tesla V100-SXM2-16GB"), (0, True, "none"), (0, False, "none")]
+)
+def test_lost_gpus_come_first(left: int, driver: bool, shown: str) -> None:
+    for machines in ((with_gpus(2), with_gpus(left, driver=driver)), (with_gpus(left, driver=driver), with_gpus(2))):
+        found = diff(*machines)
+        assert found.verdict == "incompatible"
+        assert found.differences[0].label == "GPUs"
+        assert {found.differences[0].a, found.differences[0].b} == {"2 x Tesla V100-SXM2-16GB", shown}
+
+
+def test_a_machine_without_its_gpus_is_judged_for_work_on_a_gpu() -> None:
+    found = diff(with_gpus(2), with_gpus(0))
+    assert (found.a.report.verdict, found.b.report.verdict, found.b.report.goal) == (
+        "compatible",
+        "incompatible",
+        "gpu",
+    )
+    assert first(found) == ("GPUs", ["gpu-absent"])
+
+
+def test_lost_gpus_do_not_matter_to_work_on_the_cpu() -> None:
+    assert diff(with_gpus(2), with_gpus(1), "cpu").verdict == "compatible"
+
+
+def test_another_model_of_gpu_is_no_lost_gpu() -> None:
+    found = diff(with_gpus(2), with_gpus(1, name="NVIDIA H100 80GB HBM3"))
+    assert found.mattering == ()
+    assert "GPUs" in {item.label for item in found.differences}
+
+
+def test_the_spelling_of_a_gpu_is_no_difference() -> None:
+    found = diff(with_gpus(1, name="A100 SXM4 40GB"), with_gpus(1, name="NVIDIA A100-SXM4-40GB"))
+    assert found.differences == ()
