@@ -53,12 +53,12 @@ def doctor(
     tested, failed = None, False
     if smoke:
         from envcheck.cli.smoke import SmokeOptions, run_session  # with what it needs 20 ms, and few ask for it
-        from envcheck.cli.smoke_causes import merge_session, with_findings
+        from envcheck.cli.smoke_causes import merge_session
         from envcheck.render.smoke import smoke_document
         from envcheck.smoke.session import verdict_of
 
         wanted = SmokeOptions(python, env, expect=expect, quiet=printing.quiet)
-        session = with_findings(run_session(wanted), context)
+        session = run_session(wanted, context=context)
         report, failed = merge_session(report, session), verdict_of(session) == INCOMPATIBLE
         tested = smoke_document(session)
     print_report(report, snapshot, printing, ReportSubject(no_snapshot, smoke=tested))

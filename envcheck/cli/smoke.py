@@ -2,14 +2,15 @@
 
 from __future__ import annotations
 
+import functools
 import math
 import os
 import sys
 import tempfile
 import threading
-from collections.abc import Callable, Mapping
+from collections.abc import Callable
 from contextlib import suppress
-from typing import Any
+from typing import TYPE_CHECKING
 
 import click
 
@@ -44,6 +45,7 @@ from envcheck.smoke.session import (
     LEVELS,
     DeviceChoice,
     DeviceError,
+    Explain,
     Job,
     Run,
     Session,
@@ -54,12 +56,9 @@ from envcheck.smoke.session import (
     verdict_of,
 )
 
-
-def find_causes(text: str) -> tuple[str, ...]:
-    """Return the finding ids that a log points to."""
-    from envcheck.cli import smoke_causes  # a test that passes explains nothing: 25 ms
-
-    return smoke_causes.find_causes(text)
+if TYPE_CHECKING:
+    from envcheck.cli.smoke_causes import CauseFinder
+    from envcheck.rules import Context
 
 
 @dataclass(frozen=True)
@@ -144,11 +143,7 @@ class Inspected:
     python: str
     distributions: tuple[Distribution, ...]
     system: str = ""
-
-    @classmethod
-    def read(cls, host: Host, python: str, answer: Mapping[str, Any]) -> Inspected:
-        """Read the answer of a Python."""
-        return cls(python, read_installation(host, answer).distributions, host.system)
+    untestable: str = ""  # why no framework can be tested in it
 
 
 def _read_gpus(host: Host, wanted: SmokeOptions) -> Fact[tuple[Gpu, ...]]:
@@ -157,23 +152,40 @@ def _read_gpus(host: Host, wanted: SmokeOptions) -> Fact[tuple[Gpu, ...]]:
 
 
 def run(
-    wanted: SmokeOptions, inspected: Inspected, gpus: Fact[tuple[Gpu, ...]], while_it_runs: Callable[[], object]
+    wanted: SmokeOptions,
+    inspected: Inspected,
+    gpus: Fact[tuple[Gpu, ...]],
+    while_it_runs: Callable[[], object],
+    context: Context | None,
 ) -> Session:
-    """Run every job and redact the results."""
+    """Run every job and redact the results; what failed is explained by `context`, which is read where it is None."""
     choice = _choose_devices(gpus.value if isinstance(gpus, Known) else (), wanted)
     frameworks = _choose_frameworks(installed_frameworks(inspected.distributions), choice, wanted)
     unread = gpus.detail if isinstance(gpus, Unknown) else ""
     titles = tuple(item.title for item in frameworks)
-    session = Session(wanted.level, (), choice.left_out, unread, wanted.expect, titles, inspected.system)
+    session = Session(
+        level=wanted.level,
+        runs=(),
+        left_out=choice.left_out,
+        gpus_unread=unread,
+        expect=wanted.expect,
+        frameworks=titles,
+        untestable=inspected.untestable,
+        system=inspected.system,
+    )
     jobs = list_jobs(frameworks, choice.devices, wanted.level, cpu=not wanted.gpus)
-    with interrupt_on_signal():  # else the files of the processes would stay
-        session = _run(session, wanted, inspected, jobs, while_it_runs)
-    redacted: Session = Redactor.from_environment(os.environ).redact(session)
-    if all(not each.bad for each in redacted.runs):
-        return redacted
-    from envcheck.cli.smoke_causes import with_findings  # as in find_causes
 
-    return with_findings(redacted)
+    @functools.cache
+    def causes() -> CauseFinder:
+        from envcheck.cli.smoke_causes import CauseFinder, read_context  # a test that passes explains nothing: 25 ms
+
+        return CauseFinder(context or read_context(inspected.python, wanted.expect, inspected.system))
+
+    with interrupt_on_signal():  # else the files of the processes would stay
+        task = _task(wanted, inspected, lambda words, log, on_gpu: causes().find(words, log, on_gpu=on_gpu))
+        session = _run(session, task, jobs, SmokeProgress(len(jobs), while_it_runs, quiet=wanted.quiet))
+    redacted: Session = Redactor.from_environment(os.environ).redact(session)
+    return causes().with_findings(redacted) if any(each.bad for each in redacted.runs) else redacted
 
 
 def _choose_devices(gpus: tuple[Gpu, ...], wanted: SmokeOptions) -> DeviceChoice:
@@ -197,20 +209,12 @@ def _choose_frameworks(
     return tuple(known[name] for name in dict.fromkeys(wanted.frameworks))
 
 
-def _run(
-    session: Session,
-    wanted: SmokeOptions,
-    inspected: Inspected,
-    jobs: tuple[Job, ...],
-    while_it_runs: Callable[[], object],
-) -> Session:
+def _run(session: Session, task: Task, jobs: tuple[Job, ...], progress: SmokeProgress) -> Session:
     folder = tempfile.mkdtemp(prefix="envcheck-smoke-")
     keep = False
     try:
-        task = _task(wanted, inspected, folder)
-        progress = SmokeProgress(len(jobs), while_it_runs, quiet=wanted.quiet)
         runs = []
-        for each in run_jobs(task, jobs, progress.begins):
+        for each in run_jobs(replace(task, folder=folder), jobs, progress.begins):
             progress.ends(each)
             runs.append(each)
         done: Session = replace(session, runs=tuple(runs))
@@ -221,16 +225,16 @@ def _run(
             remove_tree(f"{folder}/{TEMPORARY}" if keep else folder)
 
 
-def _task(wanted: SmokeOptions, inspected: Inspected, folder: str) -> Task:
+def _task(wanted: SmokeOptions, inspected: Inspected, explain: Explain) -> Task:
     memory = None if wanted.memory is None else int(wanted.memory * _GIB)
     return Task(
         python=inspected.python,
         level=wanted.level,
-        folder=folder,
+        folder="",
         environment=dict(os.environ),
         limits=default_limits(wanted.level, wanted.seconds, memory),
         paths=hidden_folders(inspected.distributions),
-        explain=find_causes,
+        explain=explain,
     )
 
 
@@ -239,16 +243,21 @@ def _without_logs(session: Session) -> Session:
     return without
 
 
-def run_session(wanted: SmokeOptions, while_it_runs: Callable[[], object] = lambda: None) -> Session:
+def run_session(
+    wanted: SmokeOptions, while_it_runs: Callable[[], object] = lambda: None, context: Context | None = None
+) -> Session:
     """Inspect the machine, run every job, and return the results without user names and homes.
 
-    Calls `while_it_runs` once a framework is being imported: what is needed later can be imported then.
+    Calls `while_it_runs` once a framework is being imported: what is needed later can be imported then. `context` is
+    this machine where it has been read; without it a Python that is named and cannot be tested is a UserError.
     """
     host = LocalHost()
     answer = _PythonAnswer(host, wanted)  # half of this command's time: read the GPUs meanwhile
     gpus = _read_gpus(host, wanted)
-    inspected = Inspected.read(host, *_check_python(answer.wait(), named=bool(wanted.python or wanted.env)))
-    return run(wanted, inspected, gpus, while_it_runs)
+    inspected = _inspect(host, answer.wait(), named=bool(wanted.python or wanted.env))
+    if inspected.untestable and context is None and (wanted.python or wanted.env or wanted.frameworks):
+        raise UserError(inspected.untestable)
+    return run(wanted, inspected, gpus, while_it_runs, context)
 
 
 class _PythonAnswer:
@@ -271,15 +280,16 @@ class _PythonAnswer:
         return self._answers[0]
 
 
-def _check_python(chosen: PythonChoice, *, named: bool) -> tuple[str, dict[str, object]]:
-    """Return the Python and its answer; raises UserError if there is none, or if it is too old."""
+def _inspect(host: Host, chosen: PythonChoice, *, named: bool) -> Inspected:
+    """Return the Python to test; where no framework can be tested in it, our own, which serves for the driver."""
     answer = dict(chosen.answer.value) if isinstance(chosen.answer, Known) else {}
     version = str(answer.get("version", ""))
     if not isinstance(chosen.executable, Known) or not version:
-        raise UserError(_describe_missing_python(chosen, named=named))
+        return Inspected(sys.executable, (), host.system, _describe_missing_python(chosen, named=named))
     if "distributions" not in answer or numbers(version) < (3, 6):
-        raise UserError(f"Python {version} is too old: the smoke test runs on Python 3.6 and newer.")
-    return chosen.executable.value, answer
+        reason = f"Python {version} is too old: the smoke test runs on Python 3.6 and newer."
+        return Inspected(sys.executable, (), host.system, reason)
+    return Inspected(chosen.executable.value, read_installation(host, answer).distributions, host.system)
 
 
 def _describe_missing_python(chosen: PythonChoice, *, named: bool) -> str:

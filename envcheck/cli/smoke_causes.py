@@ -1,11 +1,15 @@
-"""Explain a failed smoke test: what its log points to, and what to do about it."""
+"""Explain a failed smoke test: what its words, its log and the machine's facts point to, and what to do about it."""
 
 from __future__ import annotations
 
+from collections.abc import Sequence
+
+from envcheck.cli import common
+from envcheck.cli.common import UserError
 from envcheck.diagnosis import with_steps
 from envcheck.explain.judge import judge_log
 from envcheck.explain.scan import scan
-from envcheck.explain.signatures import load_signatures
+from envcheck.explain.signatures import Event, load_signatures
 from envcheck.matrix import load_matrix
 from envcheck.model import (
     COMPATIBLE,
@@ -23,49 +27,100 @@ from envcheck.model import (
 )
 from envcheck.remedies import with_remedy
 from envcheck.remedies.situation import Situation
-from envcheck.rules import Context
-from envcheck.rules.catalogue import rank_findings
+from envcheck.rules import Context, Target
+from envcheck.rules.catalogue import catalogue, rank_findings
 from envcheck.smoke.session import UNEXPLAINED, Session, findings_of, headline_of, verdict_of
 
-
-def find_causes(text: str) -> tuple[str, ...]:
-    """Return the finding ids that a log points to, the root cause first; () if it names no root cause."""
-    found = scan([("smoke test", [text.encode("utf-8", "replace")])], load_signatures())
-    findings = judge_log(found.events, load_matrix(None), None).findings
-    if not any(finding.primary for finding in findings):
-        return ()
-    causes = [finding for finding in findings if finding.severity != NOTE]
-    return tuple(finding.id for finding in sorted(causes, key=lambda finding: not finding.primary))
+_OF_A_GPU = ("hardware", "driver")  # layers that a computation on the CPU does without
 
 
-def with_findings(session: Session, context: Context | None = None) -> Session:
-    """Add the findings of what failed, with remedies for the machine as far as it is known."""
-    situation = Situation(context or _unread_machine(session.system))
-    findings = tuple(with_remedy(item, situation) for item in findings_of(session))
-    changed: Session = replace(session, findings=findings)
-    return changed
+def read_context(python: str, expect: str, system: str) -> Context:
+    """Read this machine with the Python that was tested; know its system alone where that fails."""
+    try:
+        facts = common.live_snapshot(python, "").facts
+    except UserError:
+        facts = Facts(host=HostFacts(os=Known(system, Source("command", "envcheck smoke"))))
+    return Context(facts, load_matrix(None), Target(expect))
 
 
-def _unread_machine(system: str) -> Context:
-    known = Known(system, Source("command", "envcheck smoke"))
-    return Context(Facts(host=HostFacts(os=known)), load_matrix(None))
+class CauseFinder:
+    """Finds what explains the failures of a machine."""
+
+    def __init__(self, context: Context) -> None:
+        self._context = context
+
+    def find(self, words: str, log: str, *, on_gpu: bool) -> Finding | None:
+        """Return what explains a failure: by the framework's own words, else by its log, else by the facts.
+
+        Memory is not taken from the log: where it was short, the words of what failed say so, while TensorFlow 2.21
+        warns of a cuDNN status that otherwise means it whenever cuDNN cannot be opened.
+        """
+        for text, unlikely in ((words, ""), (log, "gpu-memory-exhausted")):
+            events = scan([("smoke test", [text.encode("utf-8", "replace")])], load_signatures()).events
+            alone = judge_log(events, self._context.matrix, None).findings
+            if any(item.primary and item.id != unlikely for item in alone):
+                return self._first_cause(events, unlikely, on_gpu=on_gpu)
+        return self._first_cause((), "", on_gpu=on_gpu)
+
+    def _first_cause(self, events: Sequence[Event], unlikely: str, *, on_gpu: bool) -> Finding | None:
+        found = judge_log(events, self._context.matrix, self._context.facts, self._context.target).findings
+        return next((item for item in found if item.id != unlikely and _may_explain(item, on_gpu=on_gpu)), None)
+
+    def with_findings(self, session: Session) -> Session:
+        """Add the findings of what failed, with remedies for the machine as far as it is known."""
+        situation = Situation(self._context)
+        findings = tuple(with_remedy(item, situation) for item in findings_of(session))
+        changed: Session = replace(session, findings=findings)
+        return changed
+
+
+def _may_explain(finding: Finding, *, on_gpu: bool) -> bool:
+    """Tell whether a finding can be the cause: what the log does not show has to be an error, and of what was used."""
+    if finding.verdict != INCOMPATIBLE or finding.severity == NOTE:
+        return False
+    if any(item.fact == "log" for item in finding.evidence):
+        return True
+    return finding.severity == ERROR and (on_gpu or catalogue()[finding.id].layer not in _OF_A_GPU)
 
 
 def merge_session(report: Report, session: Session) -> Report:
-    """Return a report with the outcome of a smoke test, its findings and one plan for everything."""
-    verdict, found = verdict_of(session), list(session.findings)
+    """Return a report with the outcome of a smoke test: one verdict, and one finding for each cause."""
+    verdict, checked = verdict_of(session), (*report.checked, UNEXPLAINED)
+    if not session.runs and verdict == UNDETERMINED and report.judged.environment is None:
+        untested = "No framework was tested: name an environment that has one with --env or --python."
+        return replace(report, headline=f"{report.headline} {untested}")
+    if verdict == COMPATIBLE:
+        return replace(report, headline=_passed_headline(report, session), checked=checked)
     headline = f"Smoke test: {headline_of(session)}"
-    if verdict == COMPATIBLE or report.verdict != COMPATIBLE:  # else the first sentence was refuted
+    if report.verdict != COMPATIBLE:  # else the first sentence was refuted
         headline = f"{report.headline} {headline}"
-    checked = (*report.checked, UNEXPLAINED)
-    if not found and verdict not in {UNDETERMINED, INCOMPATIBLE}:
-        return replace(report, headline=headline, checked=checked)
-    found = found or [Finding(UNEXPLAINED, verdict, ERROR, f"Smoke test: {headline_of(session)}")]
-    roots = [item.id for item in report.findings if item.primary and item.severity == ERROR]
-    before = [replace(item, primary=False) for item in report.findings]
-    ranked = rank_findings([*before, *(_with_cause(item, roots) for item in found)])
+    found = list(session.findings) or [Finding(UNEXPLAINED, verdict, ERROR, f"Smoke test: {headline_of(session)}")]
     worst = INCOMPATIBLE if INCOMPATIBLE in {report.verdict, verdict} else UNDETERMINED
+    ranked = _join_findings(list(report.findings), found)
     return with_steps(replace(report, verdict=worst, headline=headline, findings=ranked, checked=checked))
+
+
+def _passed_headline(report: Report, session: Session) -> str:
+    headline = f"{report.headline} Smoke test: {headline_of(session)}"
+    return headline if report.verdict == COMPATIBLE else f"{headline} It does not test what is named below."
+
+
+def _join_findings(known: list[Finding], found: list[Finding]) -> tuple[Finding, ...]:
+    """Rank the findings of both; what the rules found as well stays one finding, which shows what failed."""
+    roots = [item.id for item in known if item.primary and item.severity == ERROR]
+    for item in found:
+        at = next((place for place, other in enumerate(known) if _is_same(other, item)), None)
+        if at is None:
+            known.append(_with_cause(item, roots))
+        else:
+            evidence = tuple(dict.fromkeys((*item.evidence, *known[at].evidence)))
+            known[at] = replace(known[at], severity=ERROR, evidence=evidence)
+    return rank_findings(known)
+
+
+def _is_same(rule: Finding, smoke: Finding) -> bool:
+    is_cause = rule.verdict == INCOMPATIBLE and rule.severity != NOTE
+    return is_cause and rule.id == smoke.id and rule.problem == smoke.problem
 
 
 def _with_cause(finding: Finding, roots: list[str]) -> Finding:

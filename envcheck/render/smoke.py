@@ -50,7 +50,7 @@ def _run(run: Run) -> dict[str, Any]:
         "peak_memory_bytes": run.peak_memory,
         "told": run.told or {},
         "listings": {item.way: list(item.devices) for item in run.listings},
-        "results": [dict(vars(result)) for result in run.results],
+        "results": [{name: cell for name, cell in vars(result).items() if name != "cause"} for result in run.results],
         "measures": [dict(vars(measure)) for measure in run.measures],
         "placements": len(run.placements),
         "log": run.log,

@@ -84,6 +84,7 @@ class Result:
     ran_on: str = ""  # the device the result lies on, by the framework's own word
     error: str = ""  # the framework's own words
     finding: str = ""  # an id of the catalogue, empty where none is known
+    cause: Finding | None = None  # what explains it, with its remedy, where more than the id is known
 
 
 @dataclass(frozen=True)
@@ -151,13 +152,15 @@ def _event(line: str) -> dict[str, Any] | None:
 
 def _result(event: dict[str, Any]) -> Result:
     outcome = event.get("outcome")
-    names = ("message", "ran_on", "error", "finding")
     return Result(
         check=str(event.get("check", "")),
         device=str(event.get("device", "")),
         outcome=outcome if outcome in SCRIPT_OUTCOMES else RAISED,
         seconds=_number(event.get("seconds")),
-        **{name: str(event.get(name) or "") for name in names},
+        message=str(event.get("message") or ""),
+        ran_on=str(event.get("ran_on") or ""),
+        error=str(event.get("error") or ""),
+        finding=str(event.get("finding") or ""),
     )
 
 
@@ -476,6 +479,7 @@ class Session:
     runs: tuple[Run, ...]
     left_out: tuple[LeftOut, ...] = ()
     gpus_unread: str = ""  # why the GPUs of this machine could not be listed
+    untestable: str = ""  # why no framework could be tested, in a sentence
     expect: str = "auto"
     frameworks: tuple[str, ...] = ()  # what was to be tested, in words
     system: str = ""  # on which it ran, and what is to be typed is typed: linux, windows, darwin
@@ -506,7 +510,8 @@ def hidden_folders(distributions: Sequence[Distribution]) -> tuple[str, ...]:
     return tuple(dict.fromkeys(item.location for item in distributions if item.scope in {"user", "path"}))
 
 
-Explain = Callable[[str], tuple[str, ...]]  # text of a log -> the ids of the findings it points to, likeliest first
+# (the framework's words, the log, whether it was on a GPU) -> what explains the failure
+Explain = Callable[[str, str, bool], "Finding | None"]
 
 UNEXPLAINED = "smoke-failed"
 
@@ -523,31 +528,24 @@ def with_findings(results: tuple[Result, ...], job: Job, log: str, explain: Expl
 
 
 def _with_finding(result: Result, job: Job, log: str, explain: Explain | None) -> Result:
-    finding = result.finding or _finding_by_kind(result, job)
+    finding, cause = result.finding or _finding_by_kind(result, job), None
     if not finding and explain is not None and result.outcome in _IN_WORDS:
-        finding = _find_in_log(explain, result.error or result.message, log)
+        cause = explain(result.error or result.message, log, _is_on_gpu(result, job))
+        finding = cause.id if cause else ""
     if not finding and _is_between_gpus(result, job):
         finding = "multi-gpu-p2p-nccl"
     if finding == "gpu-memory-exhausted" and job.device.held:
-        changes = {"finding": "gpu-memory-held", "message": f"{result.message}; {job.device.held}"}
-    else:
-        changes = {"finding": finding or UNEXPLAINED}
-    changed: Result = replace(result, **changes)
+        return replace(result, finding="gpu-memory-held", message=f"{result.message}; {job.device.held}")
+    changed: Result = replace(result, finding=finding or UNEXPLAINED, cause=cause)
     return changed
 
 
-def _find_in_log(explain: Explain, words: str, log: str) -> str:
-    """Take what the framework's own words point to, else what its log does.
-
-    Memory is not taken from the log: where it was short, the words of what failed say so, while TensorFlow 2.21 warns
-    of a cuDNN status that otherwise means it whenever cuDNN cannot be opened.
-    """
-    found = explain(words) or tuple(finding for finding in explain(log) if finding != "gpu-memory-exhausted")
-    return found[0] if found else ""
+def _is_on_gpu(result: Result, job: Job) -> bool:
+    return job.device.kind in {GPU, ALL} and not result.device.startswith(("CPU", "XLA_CPU"))
 
 
 def _finding_by_kind(result: Result, job: Job) -> str:
-    on_gpu = job.device.kind in {GPU, ALL} and not result.device.startswith(("CPU", "XLA_CPU"))
+    on_gpu = _is_on_gpu(result, job)
     if on_gpu and result.outcome == OUT_OF_MEMORY:
         return "gpu-memory-exhausted"
     if on_gpu and result.outcome == HUNG and job.device.held:
@@ -563,7 +561,12 @@ def _is_between_gpus(result: Result, job: Job) -> bool:
     return job.device.kind == ALL and result.check.startswith(_BETWEEN)
 
 
-_CASES = {"gpu-hardware-fault": ("computes-wrong",), "gpu-memory-held": ("held-by-others",)}
+_CASES = {
+    "gpu-hardware-fault": "computes-wrong",
+    "gpu-memory-held": "held-by-others",
+    "device-placement": "computed-elsewhere",
+}
+_CASES_OF_LIMITS = {OUT_OF_MEMORY: "sigkill", CRASHED: "bus-error"}
 
 
 def proven_gpus(session: Session) -> tuple[str, ...]:
@@ -601,7 +604,7 @@ def _explain_nothing_tested(session: Session) -> str:
     no_gpu = session.gpus_unread or left_out or "this machine has no GPU that can be seen"
     if session.frameworks:
         return f"the test of the {' and the '.join(session.frameworks)} needs a GPU, and {no_gpu}."
-    return f"the environment holds no framework to test, and {no_gpu}."
+    return session.untestable or f"the environment holds no framework to test, and {no_gpu}."
 
 
 def _describe_gpus(session: Session) -> str:
@@ -634,10 +637,24 @@ def _finding(finding: str, title: str, found: list[tuple[Run, Result]]) -> Findi
         Evidence(f"smoke {run.job.subject.name} {result.check}", _describe_result(result), Source("command", run.log))
         for _, result in found
     )
-    problem = Problem(_CASES.get(finding, ()), run.job.subject.name)
-    return Finding(finding, INCOMPATIBLE, ERROR, message, evidence, problem=problem)
+    cause = next((result.cause for _, result in found if result.cause), None)
+    if cause is None:
+        return Finding(finding, INCOMPATIBLE, ERROR, message, evidence, problem=_problem(finding, run, first))
+    # The log's own lines are those of the result.
+    known = tuple(item for item in cause.evidence if item.fact != "log")
+    message = f"{message} {cause.message}"
+    evidence = (*evidence, *known)
+    return Finding(finding, INCOMPATIBLE, ERROR, message, evidence, cause.fix, problem=cause.problem)
+
+
+def _problem(finding: str, run: Run, result: Result) -> Problem:
+    cases = {**_CASES, UNEXPLAINED: result.outcome, "os-limit": _CASES_OF_LIMITS.get(result.outcome, "")}
+    name = run.job.subject.name
+    values = (("smoked", "" if name == DRIVER else name), ("log", run.log))
+    return Problem(tuple(filter(None, (cases.get(finding, ""),))), name, values=values)
 
 
 def _describe_result(result: Result) -> str:
     said = f"{result.outcome}: {result.message}"
-    return f"{said} [{result.error.splitlines()[-1]}]" if result.error else said
+    last = result.error.splitlines()[-1] if result.error else ""
+    return said if last in result.message else f"{said} [{last}]"

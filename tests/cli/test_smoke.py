@@ -16,7 +16,10 @@ import fastjsonschema
 import pytest
 
 import envcheck as envcheck_package
-from envcheck.cli.smoke_causes import find_causes
+from envcheck.cli.smoke_causes import CauseFinder
+from envcheck.matrix import load_matrix
+from envcheck.model import Facts, Finding
+from envcheck.rules import Context
 from envcheck.smoke.session import Job, Result, Subject, with_findings
 from tests.cli.test_doctor import document, envcheck
 from tests.fakes.gpu_host import run_on_gpu_host
@@ -67,6 +70,10 @@ def test_the_log_is_explained_by_what_is_known_of_logs() -> None:
     assert found["findings"][0]["id"] == "cudnn-missing"
 
 
+def find_cause(words: str, log: str, on_gpu: bool) -> Finding | None:
+    return CauseFinder(Context(Facts(), load_matrix(None))).find(words, log, on_gpu=on_gpu)
+
+
 def test_a_warning_of_tensorflow_2_21_is_not_taken_for_a_full_card() -> None:
     log = (
         "W0000 00:00:1795245977.946106   29596 cuda_executor.cc:1755] Failed to determine cuDNN version (Note that "
@@ -77,10 +84,10 @@ def test_a_warning_of_tensorflow_2_21_is_not_taken_for_a_full_card() -> None:
     )
     job = Job(Subject("tensorflow", "2.21.0"), GPUS[0])
     failed = (Result("devices", "", "error", "TensorFlow lists 0 of 1 GPUs"),)
-    (found,) = with_findings(failed, job, log, find_causes)
+    (found,) = with_findings(failed, job, log, find_cause)
     assert found.finding not in {"gpu-memory-exhausted", "smoke-failed"}  # libraries that cannot be opened
     full = (Result("convolution", "GPU:0", "error", "m", error="InternalError: CUDNN_STATUS_NOT_INITIALIZED"),)
-    assert [item.finding for item in with_findings(full, job, log, find_causes)] == ["gpu-memory-exhausted"]
+    assert [item.finding for item in with_findings(full, job, log, find_cause)] == ["gpu-memory-exhausted"]
 
 
 def test_json_is_one_document_of_its_schema() -> None:
@@ -126,7 +133,7 @@ def test_nothing_tested_is_3(tmp_path: Path) -> None:
     assert "Nothing was tested: the environment holds no framework to test" in done.stdout
 
 
-def test_doctor_adds_what_the_smoke_test_found() -> None:
+def test_doctor_adds_what_the_smoke_test_found(tmp_path: Path) -> None:
     # The rules know no release of a stand-in: one that looks at something else leaves the verdict to the smoke test.
     asked = ("doctor", "--smoke", "--expect", "cpu", "--only", "python-32bit", "--format", "json", "--python")
     good = envcheck(*asked, standin_python())
@@ -144,6 +151,10 @@ def test_doctor_adds_what_the_smoke_test_found() -> None:
     nothing = envcheck(*asked, sys.executable)
     report = document(nothing, "report")
     assert (nothing.returncode, report["verdict"]) == (3, "undetermined")
+    alone = envcheck("doctor", "--smoke", "--expect", "cpu", PATH="/no/such/folder", VIRTUAL_ENV="", cwd=tmp_path)
+    assert (alone.returncode, alone.stderr) == (0, "")
+    assert "COMPATIBLE" in alone.stdout
+    assert "No framework was tested: name an environment that has one with --env or --python." in alone.stdout
     both = envcheck("doctor", "--smoke", "--snapshot", "x.json")
     assert both.returncode == 2
     assert "choose one of them" in both.stderr

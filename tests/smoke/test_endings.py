@@ -5,6 +5,7 @@ from __future__ import annotations
 import pytest
 
 from envcheck.host.limits import LimitedRun, Limits
+from envcheck.model import ERROR, INCOMPATIBLE, Finding
 from envcheck.smoke.runner import describe_ending, last_log_lines
 from envcheck.smoke.session import (
     ALL,
@@ -87,27 +88,31 @@ def test_what_fails_between_gpus_is_no_fault_of_one() -> None:
         Result("matmul", "GPU:1", "failed", ran_on="GPU:1"),
         Result("all-reduce over GPU:0, GPU:1", "", "out-of-memory"),
     )
-    found = with_findings(results, job, "", lambda words: ())
+    found = with_findings(results, job, "", lambda words, log, on_gpu: None)
     assert [item.finding for item in found] == [
         *["multi-gpu-p2p-nccl"] * 3,
         "gpu-hardware-fault",
         "gpu-memory-exhausted",
     ]
-    told = with_findings(results[2:3], job, "", lambda words: ("os-limit",))  # a full /dev/shm, say
-    assert told[0].finding == "os-limit"
+    limit = Finding("os-limit", INCOMPATIBLE, ERROR, "/dev/shm is full.")
+    told = with_findings(results[2:3], job, "", lambda words, log, on_gpu: limit)
+    assert (told[0].finding, told[0].cause) == ("os-limit", limit)
 
 
-def test_the_log_explains_what_has_no_finding_of_its_own() -> None:
-    job = Job(Subject("torch"), CPU_DEVICE)
-    asked: list[str] = []
+def test_words_and_log_of_what_failed_are_explained() -> None:
+    cause = Finding("cudnn-missing", INCOMPATIBLE, ERROR, "libcudnn.so.9 is missing.")
+    asked: list[tuple[str, str, bool]] = []
 
-    def explain(text: str) -> tuple[str, ...]:
-        asked.append(text)
-        return ("gpu-memory-exhausted", "cudnn-missing") if text == "the log" else ()
+    def explain(words: str, log: str, on_gpu: bool) -> Finding | None:
+        asked.append((words, log, on_gpu))
+        return cause
 
-    (found,) = with_findings((Result("import", "", "error", "m", error="its words"),), job, "the log", explain)
-    assert (found.finding, asked) == ("cudnn-missing", ["its words", "the log"])  # words of memory would say memory
-    (found,) = with_findings((Result("matmul", "CPU:0", "hung"),), job, "the log", explain)
+    on_gpu = Job(Subject("torch"), HELD)
+    for job, device in ((Job(Subject("torch"), CPU_DEVICE), ""), (on_gpu, "GPU:0"), (on_gpu, "CPU:0")):
+        (found,) = with_findings((Result("import", device, "error", "m", error="its words"),), job, "the log", explain)
+        assert (found.finding, found.cause) == ("cudnn-missing", cause)
+    assert asked == [("its words", "the log", on_gpu) for on_gpu in (False, True, False)]
+    (found,) = with_findings((Result("matmul", "CPU:0", "hung"),), on_gpu, "the log", explain)
     assert found.finding == "smoke-failed"  # a log does not say why nothing more came
 
 

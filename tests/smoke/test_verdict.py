@@ -11,11 +11,13 @@ import fastjsonschema
 import pytest
 
 import envcheck
-from envcheck.cli.smoke_causes import with_findings
-from envcheck.model import COMPATIBLE, INCOMPATIBLE, UNDETERMINED, Problem
+from envcheck.cli.smoke_causes import CauseFinder, merge_session
+from envcheck.diagnosis import diagnose
+from envcheck.matrix import load_matrix
+from envcheck.model import COMPATIBLE, INCOMPATIBLE, UNDETERMINED, Facts, HostFacts, Judged, Known, Source, replace
 from envcheck.render.junit import render_smoke_junit
 from envcheck.render.smoke import placement_lines, print_smoke, render_smoke_json
-from envcheck.rules import catalogue
+from envcheck.rules import Context, catalogue
 from envcheck.smoke.session import (
     BAD_OUTCOMES,
     CPU_DEVICE,
@@ -36,6 +38,8 @@ from envcheck.smoke.session import (
     verdict_of,
     worst,
 )
+from envcheck.smoke.session import with_findings as with_results
+from tests.hosts.test_hosts import context_of
 
 SCHEMA = Path(envcheck.__file__).parent / "schemas" / "smoke.schema.json"
 TORCH = Subject("torch", "2.7.0")
@@ -56,6 +60,11 @@ BAD = Result("matmul", "GPU:0", "failed", "gave 23", 0.1, "GPU:0", "words\nlast 
 ON_CPU = run(CPU_DEVICE, GOOD)
 ON_GPU = run(GPU_0, GOOD)
 FAILED = run(GPU_0, GOOD, BAD, log="/tmp/x.log")
+
+
+def with_findings(found: Session) -> Session:
+    system = Facts(host=HostFacts(os=Known(found.system, Source("command", "envcheck smoke"))))
+    return CauseFinder(Context(system, load_matrix(None))).with_findings(found)
 
 
 def session(*runs: Run, **about: Any) -> Session:
@@ -108,8 +117,67 @@ def test_findings_carry_what_was_seen() -> None:
     assert "PyTorch 2.7.0 on GPU 0 (NVIDIA A100): matmul failed: gave 23" in finding.message
     assert finding.evidence[0].source
     assert finding.evidence[0].source.where == "/tmp/x.log"
-    assert finding.problem == Problem(("computes-wrong",), "torch")
+    assert finding.problem
+    assert (finding.problem.cases, finding.problem.framework) == (("computes-wrong",), "torch")
     assert proven_gpus(session(ON_CPU, ON_GPU, FAILED)) == ("GPU 0",)
+
+
+@pytest.mark.parametrize("framework", ["torch", "tensorflow", "jax", "onnxruntime", "driver"])
+@pytest.mark.parametrize("device", [CPU_DEVICE, GPU_0])
+@pytest.mark.parametrize("outcome", BAD_OUTCOMES)
+def test_every_failure_has_a_remedy(framework: str, device: Device, outcome: str) -> None:
+    job = Job(Subject(framework, "1"), device)
+    own = ("", "os-limit", "device-placement", "gpu-hardware-fault", "cpu-missing-avx", "gpu-memory-held")
+    for finding in own:
+        results = with_results((Result("matmul", "GPU:0", outcome, "m", finding=finding),), job, "", None)
+        failed = with_findings(session(Run(job, outcome, results, log="/tmp/x.log")))
+        (fix,) = (item.fix for item in failed.findings)
+        assert fix, (finding, results)
+        assert "{" not in fix.summary
+
+
+def test_a_machine_with_damaged_files_explains_an_import_that_fails() -> None:
+    context = context_of("tensorflow-with-a-deleted-library")
+    words = "ImportError: libtensorflow_framework.so.2: cannot open shared object file: No such file or directory"
+    cause = CauseFinder(context).find(words, words, on_gpu=False)
+    assert cause
+    assert cause.id == "install-damaged"
+    failed = replace(GOOD, check="import", outcome="error", message=words, error=words, finding=cause.id, cause=cause)
+    found = CauseFinder(context).with_findings(session(run(CPU_DEVICE, failed, log="/tmp/x.log")))
+    report = diagnose(context)
+    merged = merge_session(report, found)
+    assert (merged.verdict, [item.id for item in merged.findings]) == (
+        INCOMPATIBLE,
+        [item.id for item in report.findings],
+    )  # one cause is one finding
+    assert merged.findings[0].evidence[0].fact == "smoke torch import"
+    assert merged.findings[0].fix == report.findings[0].fix
+    (alone,) = found.findings  # what `envcheck smoke` prints
+    assert alone.message.startswith(f"Smoke test, PyTorch 2.7.0 on CPU: import error: {words}.")
+    assert alone.fix
+
+
+def test_an_error_of_the_driver_explains_a_failure_on_the_gpu_alone() -> None:
+    causes = CauseFinder(context_of("driver-470-for-cuda-12"))
+    on_gpu = causes.find("RuntimeError: no words that anyone knows", "", on_gpu=True)
+    assert on_gpu
+    assert (on_gpu.id, on_gpu.severity) == ("driver-too-old", "error")
+    assert causes.find("RuntimeError: no words that anyone knows", "", on_gpu=False) is None
+
+
+def test_without_an_environment_the_machine_keeps_its_verdict() -> None:
+    context = context_of("no-driver")
+    report = replace(diagnose(context), judged=Judged())
+    merged = merge_session(report, session())
+    assert (merged.verdict, merged.findings) == (report.verdict, report.findings)
+    assert merged.headline.endswith("No framework was tested: name an environment that has one with --env or --python.")
+
+
+def test_a_pass_beside_findings_of_the_rules_says_what_it_does_not_test() -> None:
+    report = diagnose(context_of("tensorflow-with-a-deleted-library"))
+    merged = merge_session(report, session(ON_CPU))
+    assert merged.verdict == INCOMPATIBLE
+    assert merged.headline.endswith("It does not test what is named below.")
 
 
 @pytest.mark.parametrize("found", [session(ON_CPU, FAILED, left_out=(HIDDEN,)), session(), session(ON_GPU)])
