@@ -23,6 +23,7 @@ from envcheck.render.matrix import (
     render_tables_json,
 )
 from envcheck.rules.builds import TargetError
+from envcheck.rules.described_machine import name_architectures
 from envcheck.rules.matrix_question import (
     Question,
     find_nearest,
@@ -149,14 +150,23 @@ def query(matrix_file: str | None, printing: common.Printing, **values: str | No
 
 def _query(loaded: Matrix, conditions: dict[str, str]) -> RowsFound:
     """Find the rows that meet all conditions; `conditions` maps each option to its value, "" if it is not given."""
-    found = find_releases(loaded, _make_question(loaded, conditions))
+    question = _make_question(loaded, conditions)
+    found = find_releases(loaded, question)
     given = {name: value for name, value in conditions.items() if value}
     fits = any(item.fit == COMPATIBLE for item in found)
     verdict = COMPATIBLE if fits else UNDETERMINED if found else INCOMPATIBLE
     message = _count_rows(len(found)) if found else "No release in the matrix meets all of these conditions."
     if found and not fits:
         message += " The matrix does not show whether they meet all conditions."
+    if len(question.capabilities) > 1:
+        message += _describe_ambiguity(loaded, conditions["gpu"], question.capabilities)
     return RowsFound(verdict, message, loaded.checked, given, found)
+
+
+def _describe_ambiguity(loaded: Matrix, name: str, capabilities: tuple[str, ...]) -> str:
+    """Say which architectures a product name stands for, and ask for the one that is meant."""
+    meant = name_architectures(capabilities, loaded)
+    return f" --gpu {name[:40]!r} stands for {meant}. Give the one that you mean, such as --gpu {capabilities[-1]}."
 
 
 def _make_question(loaded: Matrix, conditions: dict[str, str]) -> Question:

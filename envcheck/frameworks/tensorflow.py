@@ -49,8 +49,8 @@ class TensorFlow(Framework):
     wheel_texts = r"tensorflow[^/]*/(?:[^/]+/)*platform/build_info\.py"
     cited_texts = r"build_info\.py"
     wheel_binaries = (
-        r"tensorflow(_core)?/"
-        r"(lib(tensorflow_framework|tensorflow_cc)\.so(\.\d)?|python/_pywrap_tensorflow_(internal|common)\.(so|pyd|dll))"
+        r"([^/]+\.data/purelib/)?tensorflow(_core)?/"
+        r"(lib(tensorflow_framework|tensorflow_cc)\.so(\.\d)?|python/_pywrap_tensorflow(_internal|_common)?\.(so|pyd|dll))"
     )
     remarks = (
         r"An empty wheel( that requires [\w-]+)?\.",

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import re
-from collections.abc import Iterable
+from collections.abc import Iterable, Sequence
 
 from envcheck.matrix.gpus import find_capabilities
 from envcheck.matrix.query import Matrix
@@ -176,10 +176,16 @@ def _gpu(name: str, matrix: Matrix) -> Gpu:
     if not capabilities:
         raise RequestError(f"--gpu {name[:40]!r}: no such GPU is known; give its compute capability, such as 8.9.")
     if len(capabilities) > 1:
-        raise RequestError(
-            f"--gpu {name[:40]!r} stands for compute capability {' and '.join(capabilities)}: give one of them."
-        )
+        meant = name_architectures(capabilities, matrix)
+        raise RequestError(f"--gpu {name[:40]!r} stands for {meant}: give one of them.")
     return Gpu(name=_said("--gpu", name), compute_capability=_said("--gpu", capabilities[0]))
+
+
+def name_architectures(capabilities: Sequence[str], matrix: Matrix) -> str:
+    """Name the architectures that one product name may stand for: compute capability 3.0 (Kepler) or 5.0 (Maxwell)."""
+    rows = [(number, matrix.architecture(number)) for number in capabilities]
+    *first, last = (f"{number} ({row.name})" if row else number for number, row in rows)
+    return "compute capability " + (", ".join(first) + " or " if first else "") + last
 
 
 LINUX = "linux_x86_64"

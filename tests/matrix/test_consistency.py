@@ -242,6 +242,24 @@ def test_windows_lost_its_cuda_build_after_2_10() -> None:
             assert not row.cuda_build, row.version
 
 
+@pytest.mark.parametrize(
+    ("versions", "machine_code"),
+    [(">=1.5,<1.11", "sm_30 sm_35 sm_52 compute_30 compute_35 compute_52"), (">=1.11,<1.13", "sm_37 compute_37")],
+)
+def test_windows_builds_of_tensorflow_1_hold_their_own_machine_code(versions: str, machine_code: str) -> None:
+    rows = [row for row in MATRIX.releases("tensorflow", "win_amd64") if row.version in SpecifierSet(versions)]
+    assert {" ".join(row.compute_capabilities) for row in rows if row.cuda_build} == {machine_code}
+
+
+def test_no_row_takes_its_machine_code_from_another_platform() -> None:
+    assert not [row for _, row in releases("tensorflow") if "as on Linux" in row.get("note", "")]
+
+
+def test_index_builds_of_torch_1_state_their_machine_code() -> None:
+    rows = [row for version, row in releases("torch") if numbers(version) < (2, 1)]
+    assert not [cuda for row in rows for cuda, machine_code in row.get("variants", {}).items() if not machine_code]
+
+
 def test_stubs_lead_to_a_known_distribution() -> None:
     for _version, row in releases("tensorflow"):
         assert row.get("stub_for", row["distribution"]) in MATRIX.distributions("tensorflow")

@@ -297,6 +297,15 @@ def test_query_where_one_name_is_several_gpus(capsys: pytest.CaptureFixture[str]
     assert any("not every GPU of that name" in why for row in document["rows"] for why in row["why"])
 
 
+def test_query_says_which_gpus_a_name_stands_for(capsys: pytest.CaptureFixture[str]) -> None:
+    asked = ["query", "--framework", "tensorflow", "--driver", "550", "--gpu"]
+    meant = "--gpu 'GTX 750 Ti' stands for compute capability 3.0 (Kepler) or 5.0 (Maxwell)."
+    assert run(["matrix", *asked, "GTX 750 Ti"]) == 3
+    assert capsys.readouterr().out.endswith(f"{meant} Give the one that you mean, such as --gpu 5.0.\n")
+    assert run(["matrix", *asked, "5.0"]) == 0
+    assert "stands for" not in capsys.readouterr().out
+
+
 @pytest.mark.parametrize(
     "arguments",
     [

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import json
+import zipfile
 from collections.abc import Iterator
 from copy import deepcopy
 from pathlib import Path
@@ -209,14 +210,13 @@ def test_cells_derived_from_binaries() -> None:
     assert derive_cells("tensorflow", {"read": {}}) == {}
 
 
+def entry(name: str, size: int, crc: int = 7) -> zipfile.ZipInfo:
+    member = zipfile.ZipInfo(name)
+    member.file_size, member.CRC = size, crc
+    return member
+
+
 def test_a_library_under_several_names_is_read_once() -> None:
-    import zipfile
-
-    def entry(name: str, size: int, crc: int = 7) -> zipfile.ZipInfo:
-        member = zipfile.ZipInfo(name)
-        member.file_size, member.CRC = size, crc
-        return member
-
     folder = "tensorflow/libtensorflow_framework.so"
     members = [entry(folder, 9), entry(f"{folder}.2", 9), entry("tensorflow/x.so", 1), entry("tensorflow/x.py", 1)]
     chosen, count = choose_binaries(members, "tensorflow")
@@ -225,6 +225,11 @@ def test_a_library_under_several_names_is_read_once() -> None:
         f"{folder}.1",
         f"{folder}.2",
     ]
+
+
+def test_the_libraries_of_old_wheels_lie_in_a_data_folder() -> None:
+    name = "tensorflow_gpu-1.5.0.data/purelib/tensorflow/python/_pywrap_tensorflow_internal.pyd"
+    assert [item.filename for item in choose_binaries([entry(name, 9)], "tensorflow")[0]] == [name]
 
 
 def test_applying_binaries_twice_changes_nothing(index: LocalIndex) -> None:
