@@ -297,8 +297,9 @@ def _is_harmless(event: Event) -> bool:
         return False
     if _is_optional_library(event):
         return True
+    text = event.text.lower()
     return any(
-        any(fragment in event.text for fragment in item.fragments) and compile_pattern(item.name).search(event.text)
+        any(fragment.lower() in text for fragment in item.fragments) and compile_pattern(item.name).search(text)
         for item in list_noise()
     )
 

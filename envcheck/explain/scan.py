@@ -9,7 +9,16 @@ from itertools import accumulate, compress, islice, pairwise
 from typing import Any
 
 from envcheck.explain.signatures import Event, Signature
-from envcheck.explain.text import KEPT_BYTES, Cutter, Line, WrappedLine, clean_line, encode_fragment, join_wrapped_lines
+from envcheck.explain.text import (
+    KEPT_BYTES,
+    MARKER,
+    Cutter,
+    Line,
+    WrappedLine,
+    clean_line,
+    encode_fragment,
+    join_wrapped_lines,
+)
 from envcheck.host.system import has_sse42
 from envcheck.model import dataclass
 
@@ -360,7 +369,7 @@ class Scanner:
         self._matches_by_message: dict[tuple[str, tuple[int, ...]], Matches] = {}
         numbers = [number for number, item in enumerate(signatures) for _ in item.fragments]
         fragments = "\0".join([fragment for item in signatures for fragment in item.fragments])
-        literals = fragments.encode().split(b"\0") if numbers else []
+        literals = fragments.encode().lower().split(b"\0") if numbers else []
         last_owner = dict(zip(literals, numbers, strict=True))
         owners = {literal: [number] for literal, number in last_owner.items()}
         if len(last_owner) < len(literals):  # few belong to several
@@ -377,8 +386,8 @@ class Scanner:
         owners: dict[tuple[bytes, str], list[int]] = {}
         for number, signature in enumerate(self._signatures):
             for fragment in signature.fragments:
-                for spelling in () if fragment.isascii() else encode_fragment(fragment).items():
-                    owners.setdefault(spelling, []).append(number)
+                for literal, encoding in () if fragment.isascii() else encode_fragment(fragment).items():
+                    owners.setdefault((literal.lower(), encoding), []).append(number)
         additions = [(literal, encoding) for literal, encoding in owners if encoding]
         self._encodings.update(enumerate((encoding for _, encoding in additions), len(self._literals)))
         self._literals += [literal for literal, _ in additions]
@@ -394,12 +403,13 @@ class Scanner:
         return Scan(self.collector.events(), self.lines, self.bytes, self.collector.dropped_lines)
 
     def find_hits(self, chunk: bytes) -> list[tuple[int, int]]:
-        """List the literals in a chunk of lines with their offsets."""
-        return self._find_literals(chunk)
+        """List the literals in a chunk of lines with their offsets; letters count alike, small or capital."""
+        return self._find_literals(chunk.lower())
 
     def select_present(self, raw: bytes, numbers: Iterable[int]) -> list[int]:
         """List those of some literals that stand in a line."""
-        return [number for number in numbers if self._literals[number] in raw]
+        lower = raw.lower()
+        return [number for number in numbers if self._literals[number] in lower]
 
     def find_encoding(self, numbers: Iterable[int]) -> str:
         """Name the encoding in which one of these literals is what it is; "" for the usual one."""
@@ -434,7 +444,7 @@ class Scanner:
         for number in candidates:
             pattern = self._patterns.get(number)
             if pattern is None:
-                pattern = self._patterns[number] = re.compile(self._signatures[number].pattern)
+                pattern = self._patterns[number] = re.compile(self._signatures[number].expression)
             offsets: dict[Captures, int] = {}
             for match in islice(pattern.finditer(text), _PER_LINE):
                 captures = tuple((name, value) for name, value in match.groupdict().items() if value is not None)
@@ -532,13 +542,11 @@ class Stream:
         if self._scanner.is_harmless(signature for _, signature, *_ in by_worker):
             return  # a line known by itself ends where it ends; what stands beside it would pass for harmless, too
         joined = self._joined_matches | {(signature, captures) for _, signature, captures, _ in by_worker}
-        uncertain = (
-            set()
-            if wrapped.is_certain
-            else {match[0] for match in self._match_part(wrapped.joined_with_marker, literals)[1]}
-        )
+        marked = () if wrapped.is_certain else self._match_part(wrapped.joined_with_marker, literals)[1]
+        spans_break = {match[0] for match in marked if any(MARKER in value for _, value in match[1])}
+        uncertain = {(signature, captures) for signature, captures, _ in marked}
         for signature, captures, offset in matches:
-            if (signature, captures) in joined or signature in uncertain:
+            if (signature, captures) in joined or (signature, captures) in uncertain or signature in spans_break:
                 continue
             self._joined_matches.add((signature, captures))
             self._scanner.collector.add(signature, captures, line, offset, (self._name, wrapped.number))

@@ -23,6 +23,12 @@ class Signature:
     role: str = "cause"  # cause, symptom (asks for a cause), context (only its captures count), noise, healthy, remedy
     strength: str = ""  # a kind of evidence (envcheck/explain/log.py); "" for roles that claim nothing
     meaning: str = ""  # what it says about the machine, one sentence; {names} stand for captures
+    exact_case: bool = False  # letters count as they are written; else small and capital letters are alike
+
+    @property
+    def expression(self) -> str:
+        """Return the pattern with its flag."""
+        return self.pattern if self.exact_case else "(?i)" + self.pattern
 
 
 @dataclass(frozen=True)
@@ -78,7 +84,7 @@ def signatures_by_name() -> dict[str, Signature]:
 @cache
 def compile_pattern(name: str) -> re.Pattern[str]:
     """Compile the pattern of a signature, once and only when a line holds one of its fragments."""
-    return re.compile(signatures_by_name()[name].pattern)
+    return re.compile(signatures_by_name()[name].expression)
 
 
 @lru_cache(maxsize=1)

@@ -343,6 +343,8 @@ _LINES = 12  # of one message
 # The end of a table's row or rule: such lines are all of one width, and none of them goes on in the next.
 _BORDERS = ("|", "+", "-", "=", "_", "#", "*", "\u2502", "\u2503", "\u2551", "\u2524", "\u256e", "\u256f", "\u2518")
 
+MARKER = "\x01"  # no message has it
+
 
 @dataclass(frozen=True)
 class WrappedLine:
@@ -355,8 +357,8 @@ class WrappedLine:
 
     @property
     def joined_with_marker(self) -> str:
-        """Put a character that no message has where the pieces meet: what matches this as well does not need them."""
-        return "\x01".join(self.pieces)
+        """Put a mark where the pieces meet: what matches this as well does not need them."""
+        return MARKER.join(self.pieces)
 
 
 def join_wrapped_lines(chunk: bytes) -> Iterator[WrappedLine]:

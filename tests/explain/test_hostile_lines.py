@@ -47,7 +47,7 @@ def growth(pattern: str) -> tuple[float, str]:
 
 @pytest.mark.parametrize("part", range(PARTS))
 def test_no_signature_takes_long_on_a_line_made_against_it(part: int) -> None:
-    found = {signature.name: growth(signature.pattern) for signature in SIGNATURES[part::PARTS]}
+    found = {signature.name: growth(signature.expression) for signature in SIGNATURES[part::PARTS]}
     assert {name: times for name, times in found.items() if times[0] > SQUARE} == {}
 
 
@@ -64,7 +64,9 @@ def test_a_signature_that_takes_long_would_be_seen(pattern: str) -> None:
 
 def test_what_is_made_for_an_expression_matches_it() -> None:
     missed = [
-        item.name for item in SIGNATURES if not any(re.search(item.pattern, x) for x in lines_for(item.pattern, 400))
+        item.name
+        for item in SIGNATURES
+        if not any(re.search(item.expression, x) for x in lines_for(item.expression, 400))
     ]
     assert len(missed) <= len(SIGNATURES) // 100, missed
 

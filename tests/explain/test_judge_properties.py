@@ -59,7 +59,7 @@ def test_the_order_of_lines_never_changes_the_primary_finding(case: dict[str, An
     assert judge_text("\n".join(shuffled)).primary == judge_text("\n".join(text)).primary
 
 
-MESSAGES = st.sampled_from(load_signatures()).flatmap(lambda item: st.from_regex(item.pattern))
+MESSAGES = st.sampled_from(load_signatures()).flatmap(lambda item: st.from_regex(item.expression))
 JOINED = st.lists(MESSAGES, min_size=1, max_size=3).map("\n".join)
 
 
