@@ -14,7 +14,7 @@ from envcheck.actions import shell_line
 from envcheck.cli import common
 from envcheck.cli.common import OF_VERDICT, UserError
 from envcheck.fleet.report import HostRow, choose_verdict, judge_folder
-from envcheck.fleet.results import EngineError, Failure, FleetListener, FleetRequest, HostResult
+from envcheck.fleet.results import EngineError, Failure, FleetListener, FleetRequest, HostResult, list_timeouts
 from envcheck.fleet.run import run_fleet
 from envcheck.model import inert
 from envcheck.render.fleet import print_fleet, render_fleet_csv, render_fleet_html, render_fleet_json, render_run_json
@@ -49,7 +49,7 @@ def fleet(context: click.Context) -> None:
 )
 @click.option("--become", is_flag=True, help="Read as root, through Ansible's become.")
 @click.option("--python", default="", metavar="PATH", help="Inspect this interpreter on each host.")
-@click.option("--again", is_flag=True, help="Also ask the hosts that have answered before.")
+@click.option("--again", is_flag=True, help="Also ask the hosts that have answered in full.")
 @click.option("--format", "form", type=click.Choice(["text", "json"]), default="text", help="How to print.")
 @click.option("-q", "--quiet", is_flag=True, help="Do not print each host's answer.")
 def run(output: str, *, engine: str, again: bool, form: str, quiet: bool, **question: Any) -> int:
@@ -59,9 +59,15 @@ def run(output: str, *, engine: str, again: bool, form: str, quiet: bool, **ques
     kept = f", {before} had answered before" if before else ""
     read = len(progress.answers) - progress.failed
     click.echo(f"{_count(read)} read, {progress.failed} without an answer{kept}.", err=True)
+    if progress.timeouts:
+        click.echo(
+            f"{_count(len(progress.timeouts))} read in part: run it again, or with a longer --timeout.", err=True
+        )
     report = ("envcheck", "fleet", "report", output)
-    click.echo(render_run_json(output, progress.answers, before) if form == "json" else shell_line(report))
-    return 3 if progress.failed or not (progress.answers or before) else 0
+    click.echo(
+        render_run_json(output, progress.answers, progress.timeouts, before) if form == "json" else shell_line(report)
+    )
+    return 3 if progress.failed or progress.timeouts or not (progress.answers or before) else 0
 
 
 class _Progress:
@@ -70,6 +76,7 @@ class _Progress:
     def __init__(self, *, quiet: bool) -> None:
         self.hosts: list[str] = []
         self.answers: dict[str, Failure | None] = {}
+        self.timeouts: dict[str, tuple[str, ...]] = {}  # hosts whose snapshot has some
         self._quiet = quiet
 
     @property
@@ -88,7 +95,11 @@ class _Progress:
     def add(self, result: HostResult) -> None:
         answer = result.answer if isinstance(result.answer, Failure) else None
         self.answers[result.host] = answer
-        words = f"{answer.kind}: {answer.reason[:200]}" if answer else "read"
+        late = () if isinstance(result.answer, Failure) else list_timeouts(result.answer)
+        if late:
+            self.timeouts[result.host] = late
+        read = f"read, but for {len(late)} facts that took too long: {late[0]} ..." if late else "read"
+        words = f"{answer.kind}: {answer.reason[:200]}" if answer else read
         self._print(inert(f"[{len(self.answers)}/{len(self.hosts)}] {result.host}: {words}"))
 
     def _print(self, text: str) -> None:
@@ -172,7 +183,7 @@ def _write_page(path: str, rows: list[HostRow], golden: str) -> None:
 
 def _print(rows: list[HostRow], golden: str, printing: common.Printing) -> None:
     if printing.form == "text":
-        print_fleet(rows, color=printing.color, verbose=printing.verbose, quiet=printing.quiet)
+        print_fleet(rows, golden, color=printing.color, verbose=printing.verbose, quiet=printing.quiet)
         return
     text = render_fleet_csv(rows) if printing.form == "csv" else render_fleet_json(rows, golden) + "\n"
     encoding = sys.stdout.encoding or "ascii"

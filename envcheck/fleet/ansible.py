@@ -19,6 +19,7 @@ from envcheck.fleet.results import (
     FleetListener,
     FleetRequest,
     HostResult,
+    classify_failure,
     find_answer,
 )
 from envcheck.host.prerequisites import find_installed_program
@@ -97,7 +98,7 @@ def _make_answered_group(hosts: frozenset[str]) -> dict[str, Any]:
 
 def _make_play(request: FleetRequest, collector: Path) -> list[dict[str, Any]]:
     """Build the play as data: no name from the inventory or the command line becomes part of a shell line."""
-    words = [_quote(str(collector)), *([_quote(f"python={request.python}")] if request.python else [])]
+    words = map(_quote, (str(collector), *request.collector_arguments))
     task = {
         "name": "collect",
         # This action copies one file and starts it with a shell, so the host needs no Python for it.
@@ -162,6 +163,6 @@ def _parse_event(text: str) -> dict[str, Any]:
 
 def _parse_answer(event: dict[str, Any]) -> Snapshot | Failure:
     if event["kind"] == "unreachable":
-        return Failure(UNREACHABLE, " ".join(event.get("msg", "").split())[:2000])
+        return classify_failure(event.get("msg", ""), UNREACHABLE)
     words = " ".join(event.get(name, "") for name in ("stderr", "module_stderr", "msg", "stdout"))
     return find_answer(event.get("stdout", ""), words)

@@ -64,11 +64,15 @@ if sys.version_info < (3, 10):  # imports from an archive: another thread may se
 
 from envcheck.host.local import LocalHost
 from envcheck.model.codec import encode
-from envcheck.probes.collection import collect
+from envcheck.probes.collection import LIMIT, collect
 from envcheck.probes.environment_choice import PythonSelection
 
-selection = PythonSelection(**dict(word.split("=", 1) for word in sys.argv[1:]))
-print("{mark}" + json.dumps(encode(collect(LocalHost(), selection))))
+words = dict(word.split("=", 1) for word in sys.argv[1:])
+patience = float(words.pop("patience", "1"))
+selection = PythonSelection(**words)
+host = LocalHost()
+host.extend_limits(patience)
+print("{mark}" + json.dumps(encode(collect(host, selection, limit=LIMIT * patience))))
 '''
 # marshal: version 3 and later write references, which are not reproducible; slices need 5 (Python 3.14).
 _FORMAT = 2 if sys.version_info < (3, 14) else 5

@@ -3,16 +3,37 @@
 from __future__ import annotations
 
 import pickle
-from collections import Counter
+import re
+from collections import Counter, defaultdict
 from collections.abc import Iterable, Iterator
 from pathlib import Path
+from typing import Any
 
 from envcheck.diagnosis import with_remedies
 from envcheck.diagnosis.overview import summarize_machine
 from envcheck.fleet.results import Failure, HostResult, list_result_files, read_result
 from envcheck.host.process import map_in_processes
+from envcheck.matrix.gpus import unify_gpu_spelling
 from envcheck.matrix.query import Matrix
-from envcheck.model import COMPATIBLE, INCOMPATIBLE, UNDETERMINED, Finding, Remedy, Report, Snapshot, dataclass, replace
+from envcheck.model import (
+    COMPATIBLE,
+    ERROR,
+    INCOMPATIBLE,
+    UNDETERMINED,
+    WARNING,
+    Facts,
+    Finding,
+    Gpu,
+    Problem,
+    Remedy,
+    Report,
+    Snapshot,
+    Unknown,
+    dataclass,
+    get_value,
+    replace,
+)
+from envcheck.remedies import with_remedy
 from envcheck.remedies.situation import Situation
 from envcheck.rules import Context, Target, evaluate
 
@@ -30,9 +51,12 @@ class HostRow:
     cause: str
     message: str
     machine: tuple[tuple[str, str], ...] = ()  # labels and texts of the overview
-    drift: tuple[str, ...] = ()  # differences from the golden host
+    drift: tuple[str, ...] = ()  # differences from the golden host; without one, from most hosts like it
     fix: Remedy | None = None  # for the cause, as the doctor proposes it
     system: str = ""  # operating system: it decides how the fix is written
+    gpus: tuple[str, ...] | None = None  # the model of each, in one spelling; None where that is unknown
+    processor: str = ""
+    lost_gpus: bool = False  # it has fewer GPUs than most hosts like it
 
 
 @dataclass(frozen=True)
@@ -41,18 +65,30 @@ class Group:
 
     verdict: str
     cause: str
-    message: str
-    hosts: tuple[str, ...]
+    messages: tuple[tuple[str, tuple[str, ...]], ...]  # each with its hosts, the most frequent first
     fixes: tuple[tuple[Remedy, str], ...] = ()  # each with its operating system, the most frequent first
+    lost_gpus: bool = False
+
+    @property
+    def message(self) -> str:
+        """Return what most of the hosts say."""
+        return self.messages[0][0]
+
+    @property
+    def hosts(self) -> tuple[str, ...]:
+        """List the hosts by name."""
+        return tuple(sorted(host for _, hosts in self.messages for host in hosts))
 
 
 def judge_folder(folder: Path, matrix: Matrix, target: Target, golden: str = "") -> list[HostRow]:
     """Judge every host of a folder; raises LookupError where the golden host has no snapshot."""
     judge = _Judge(matrix, target)
-    rows = list(map_in_processes(lambda path: _judge_host(read_result(path), judge), list_result_files(folder)))
-    if golden:
-        rows = _add_drift(rows, golden)
-    return sorted(rows, key=lambda row: (_RANKS[row.verdict], row.cause, row.host))
+    paths = list_result_files(folder)
+    rows = list(map_in_processes(lambda path: _judge_host(read_result(path), judge), paths))
+    if target.expect != "cpu":
+        rows = _report_lost_gpus(rows, paths, matrix)
+    rows = _add_drift(rows, golden) if golden else _add_outliers(rows)
+    return sorted(rows, key=lambda row: (_RANKS[row.verdict], not row.lost_gpus, row.cause, row.host))
 
 
 def choose_verdict(rows: Iterable[HostRow]) -> str:
@@ -66,10 +102,20 @@ def group_rows(rows: Iterable[HostRow]) -> list[Group]:
     for row in rows:
         grouped.setdefault((row.verdict, row.cause), []).append(row)
     groups = [
-        Group(verdict, cause, members[0].message, tuple(row.host for row in members), _count_fixes(members))
+        Group(verdict, cause, _collect_messages(members), _count_fixes(members), any(row.lost_gpus for row in members))
         for (verdict, cause), members in grouped.items()
     ]
-    return sorted(groups, key=lambda group: (_RANKS[group.verdict], -len(group.hosts), group.cause))
+    return sorted(
+        groups, key=lambda group: (_RANKS[group.verdict], not group.lost_gpus, -len(group.hosts), group.cause)
+    )
+
+
+def _collect_messages(rows: list[HostRow]) -> tuple[tuple[str, tuple[str, ...]], ...]:
+    hosts: dict[str, list[str]] = defaultdict(list)
+    for row in rows:
+        hosts[row.message].append(row.host)
+    ranked = sorted(hosts.items(), key=lambda item: (-len(item[1]), item[0]))
+    return tuple((message, tuple(names)) for message, names in ranked)
 
 
 def _count_fixes(rows: list[HostRow]) -> tuple[tuple[Remedy, str], ...]:
@@ -108,16 +154,28 @@ def _judge_host(result: HostResult, judge: _Judge) -> HostRow:
     if isinstance(answer, Failure):
         return HostRow(result.host, UNDETERMINED, answer.kind, answer.reason)
     report = judge(answer)
-    machine = tuple(summarize_machine(answer.facts))
-    cause = _find_cause(report)
-    if cause is None:
-        return HostRow(result.host, report.verdict, "", report.headline, machine)
-    return HostRow(result.host, report.verdict, cause.id, cause.message, machine, (), cause.fix, report.system)
+    facts, cause = answer.facts, _find_cause(report)
+    gpus = None if isinstance(facts.gpus, Unknown) else tuple(sorted(map(_spell, get_value(facts.gpus) or ())))
+    return HostRow(
+        host=result.host,
+        verdict=report.verdict,
+        cause=cause.id if cause else "",
+        message=cause.message if cause else report.headline,
+        machine=tuple(summarize_machine(facts)),
+        fix=cause.fix if cause else None,
+        system=report.system,
+        gpus=gpus,
+        processor=get_value(facts.host.cpu_model) or "",
+    )
+
+
+def _spell(gpu: Gpu) -> str:
+    return unify_gpu_spelling(get_value(gpu.name) or "")
 
 
 def _find_cause(report: Report) -> Finding | None:
-    first = report.findings[0] if report.findings else None
-    return None if first is None or (report.verdict == COMPATIBLE and first.severity != "warning") else first
+    causes = (item for item in report.findings if report.verdict != COMPATIBLE or item.severity == WARNING)
+    return next(causes, None)
 
 
 def _add_drift(rows: list[HostRow], golden: str) -> list[HostRow]:
@@ -127,8 +185,78 @@ def _add_drift(rows: list[HostRow], golden: str) -> list[HostRow]:
     return [replace(row, drift=tuple(_list_differences(dict(row.machine), reference))) for row in rows]
 
 
-def _list_differences(machine: dict[str, str], reference: dict[str, str]) -> Iterator[str]:
+def _list_differences(machine: dict[str, str], reference: dict[str, str], name: str = "golden") -> Iterator[str]:
     for label in dict.fromkeys((*reference, *machine)) if machine else ():
-        value, golden = machine.get(label, "none"), reference.get(label, "none")
-        if value != golden:
-            yield f"{label}: {value}; golden: {golden}"
+        value, expected = machine.get(label, "none"), reference.get(label, "none")
+        if _unify_spelling(value) != _unify_spelling(expected):
+            yield f"{label}: {value}; {name}: {expected}"
+
+
+def _unify_spelling(value: str) -> str:
+    """Leave out of a text how a GPU is spelt: "NVIDIA A100-SXM4-40GB" is "A100 SXM4 40GB"."""
+    return unify_gpu_spelling(re.sub(r"\bNVIDIA ", "", value))
+
+
+_MIN_ALIKE = 3  # hosts that show what is usual
+_MAJORITY = 2 / 3  # of them
+
+Kinds = list[list[int]]  # the places of the rows of hosts of one kind
+
+
+def _find_kinds(rows: list[HostRow]) -> Kinds:
+    """Put hosts of one name but for its digits and of one processor together; names of their own, by processor."""
+    by_name, by_processor = defaultdict[tuple[str, str], list[int]](list), defaultdict[str, list[int]](list)
+    for place, row in enumerate(rows):
+        if row.machine:
+            by_name[re.sub(r"\d+", "#", row.host), row.processor].append(place)
+    for (_, processor), places in by_name.items():
+        if processor and len(places) == 1:
+            by_processor[processor] += places
+    return [places for places in (*by_name.values(), *by_processor.values()) if len(places) >= _MIN_ALIKE]
+
+
+def _find_usual(values: Iterable[Any]) -> Any:
+    """Return the value of most hosts; None where no value is that of most."""
+    counted = Counter(values)
+    value, count = counted.most_common(1)[0]
+    return value if counted.total() >= _MIN_ALIKE and count >= _MAJORITY * counted.total() else None
+
+
+def _report_lost_gpus(rows: list[HostRow], paths: list[Path], matrix: Matrix) -> list[HostRow]:
+    """Report hosts that have fewer GPUs than most hosts of their kind: no golden host is needed to see it."""
+    changed = list(rows)
+    for places in _find_kinds(rows):
+        known = [gpus for place in places if (gpus := rows[place].gpus) is not None]
+        usual = (_find_usual(known) if known else None) or ()
+        for place in places:
+            gpus = rows[place].gpus
+            if gpus is not None and Counter(gpus) < Counter(usual):
+                alike = f"{known.count(usual)} of the {len(known)} hosts like it"
+                changed[place] = _lose_gpus(rows[place], len(usual), alike, paths[place], matrix)
+    return changed
+
+
+def _lose_gpus(row: HostRow, usual: int, alike: str, path: Path, matrix: Matrix) -> HostRow:
+    answer = read_result(path).answer
+    left = len(row.gpus or ())
+    message = f"{left or 'No'} NVIDIA GPU{'s' if left > 1 else ''} found; {alike} have {usual}."
+    facts = answer.facts if isinstance(answer, Snapshot) else Facts()
+    cause = "gpu-hardware-fault" if left else "gpu-absent"
+    finding = Finding(cause, INCOMPATIBLE, ERROR, message, problem=Problem(("fewer",)))
+    fix = with_remedy(finding, Situation(Context(facts, matrix))).fix
+    return replace(row, verdict=INCOMPATIBLE, cause=cause, message=message, fix=fix, lost_gpus=True)
+
+
+def _add_outliers(rows: list[HostRow]) -> list[HostRow]:
+    """Say where a host differs from what most hosts of its kind have in common."""
+    changed = list(rows)
+    for places in _find_kinds(rows):
+        machines = {place: dict(rows[place].machine) for place in places}
+        labels = dict.fromkeys(label for machine in machines.values() for label in machine)
+        usual = {label: _find_usual(machine.get(label, "none") for machine in machines.values()) for label in labels}
+        reference = {label: value for label, value in usual.items() if value is not None}
+        for place, machine in machines.items():
+            own = {label: value for label, value in machine.items() if label in reference}
+            drift = tuple(_list_differences(own, reference, "most hosts like it"))
+            changed[place] = replace(rows[place], drift=drift) if drift else rows[place]
+    return changed

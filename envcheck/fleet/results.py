@@ -5,7 +5,7 @@ from __future__ import annotations
 import hashlib
 import json
 import re
-from collections.abc import Callable, Mapping
+from collections.abc import Callable, Iterator, Mapping
 from pathlib import Path
 from typing import Any
 from urllib.parse import quote, unquote
@@ -13,20 +13,35 @@ from urllib.parse import quote, unquote
 from envcheck.fleet.collector import MARK
 from envcheck.host.file_changes import write_atomically
 from envcheck.host.process import map_in_processes
-from envcheck.model import SCHEMA_VERSION, CodecError, Snapshot, dataclass, decode, encode, mark_uncollected
+from envcheck.model import (
+    SCHEMA_VERSION,
+    Absent,
+    CodecError,
+    Known,
+    Snapshot,
+    Unknown,
+    dataclass,
+    decode,
+    encode,
+    list_fields,
+    mark_uncollected,
+)
 
 FAILURE = "envcheck/fleet-failure/1"
 SNAPSHOT = f"envcheck/snapshot/{SCHEMA_VERSION}"
 LIMIT = 16 << 20  # bytes of one host's file; real ones have less than 1 MiB
 _MAX_NAME = 200  # characters of a file name without its extension; file systems allow 255
-UNREACHABLE, HUNG, TOO_OLD, BROKEN = "unreachable", "hung", "too-old", "broken"
+UNREACHABLE, DENIED, UNWRITABLE, HUNG = "unreachable", "denied", "unwritable", "hung"
+TOO_OLD, BROKEN = "too-old", "broken"
+KINDS = (UNREACHABLE, DENIED, UNWRITABLE, HUNG, TOO_OLD, BROKEN)
+_SECONDS_OF_A_HOST = 20  # for which the time limits of the probes are made
 
 
 @dataclass(frozen=True)
 class Failure:
     """Why a host has no snapshot."""
 
-    kind: str  # unreachable, hung, too-old, broken
+    kind: str  # one of KINDS
     reason: str
 
 
@@ -77,13 +92,29 @@ def read_result(path: Path) -> HostResult:
 
 
 def list_answered_hosts(folder: Path) -> set[str]:
-    """Return the hosts with a snapshot: a further run skips them."""
+    """Return the hosts with a snapshot in which nothing timed out: a further run skips them."""
     return set(filter(None, map_in_processes(_get_answered_host, list_result_files(folder))))
 
 
 def _get_answered_host(path: Path) -> str:
     result = read_result(path)
-    return result.host if isinstance(result.answer, Snapshot) else ""
+    return result.host if isinstance(result.answer, Snapshot) and not list_timeouts(result.answer) else ""
+
+
+def list_timeouts(snapshot: Snapshot) -> tuple[str, ...]:
+    """Name the facts that took too long to read, such as on a busy machine."""
+    return tuple(
+        name for name, fact in _list_facts(snapshot.facts) if isinstance(fact, Unknown) and fact.why == "timeout"
+    )
+
+
+def _list_facts(facts: Any, prefix: str = "") -> Iterator[tuple[str, Any]]:
+    for name in list_fields(facts):
+        value = getattr(facts, name)
+        if isinstance(value, (Known, Absent, Unknown)):
+            yield prefix + name, value
+        elif not isinstance(value, str):
+            yield from _list_facts(value, f"{prefix}{name}.")
 
 
 def has_snapshot(folder: Path, host: str) -> bool:
@@ -113,7 +144,7 @@ def parse_answer(document: object) -> Snapshot | Failure:
     body = {key: value for key, value in document.items() if key != "schema"}
     if document.get("schema") == FAILURE:
         kind = str(body.get("kind"))
-        known = kind if kind in (UNREACHABLE, HUNG, TOO_OLD, BROKEN) else BROKEN
+        known = kind if kind in KINDS else BROKEN
         return Failure(known, str(body.get("reason", ""))[:2000])
     if document.get("schema", SNAPSHOT) != SNAPSHOT:
         return Failure(BROKEN, f"its answer has an unknown schema: {str(document['schema'])[:100]}")
@@ -135,13 +166,32 @@ def find_answer(output: str, words: str) -> Snapshot | Failure:
         return Failure(BROKEN, f"its answer is not JSON: {str(error)[:200]}")
 
 
-def classify_failure(words: str) -> Failure:
-    """Choose the kind of a failure by the printed words."""
-    text = " ".join(words.split())[:2000] or "it exited without an answer"
-    if re.search(r"no Python [\d.]+ or newer on this host", text):
-        return Failure(TOO_OLD, text)
-    is_timeout = re.search(r"expected time frame|timed? ?out|DUE TO TIME LIMIT", text, re.IGNORECASE)
-    return Failure(HUNG if is_timeout else BROKEN, text)
+# The kinds of failures by the words of Ansible, OpenSSH, sudo, Slurm and the shell; the first that fits.
+_FAILURES = (
+    (TOO_OLD, r"no Python [\d.]+ or newer on this host"),
+    (
+        UNWRITABLE,
+        r"Read-only file system|No space left on device|Disk quota exceeded|create temporary (?:directory|file)",
+    ),
+    (DENIED, r"Permission denied \(|password is required|[Mm]issing sudo password|[Ii]ncorrect \w+ password|sudoers"),
+    (DENIED, r"Too many authentication failures|Invalid/incorrect password|Host key verification failed"),
+    (HUNG, r"expected time frame|(?i:timed? ?out)|DUE TO TIME LIMIT"),
+)
+# What the system itself says in the middle of a long message of Ansible.
+_SYSTEM_ERROR = re.compile(
+    r"[\w.-]+: [^:]{0,200}: (?:Read-only file system|No space left on device|Disk quota exceeded|Permission denied)"
+)
+
+
+def classify_failure(words: str, default: str = BROKEN) -> Failure:
+    """Choose the kind of a failure by the printed words; what the system itself said comes first."""
+    text = " ".join(words.split())
+    kind = next((kind for kind, pattern in _FAILURES if re.search(pattern, text)), default)
+    if default == UNREACHABLE and kind == HUNG:
+        kind = UNREACHABLE  # nobody answered at all
+    system_error = _SYSTEM_ERROR.search(text) if kind == UNWRITABLE else None
+    reason = f"{system_error[0]}. {text}" if system_error else text
+    return Failure(kind, reason[:2000] or "it exited without an answer")
 
 
 class EngineError(RuntimeError):
@@ -162,6 +212,12 @@ class FleetRequest:
     python: str = ""  # the interpreter to inspect; empty: each host chooses its own
     skip: frozenset[str] = frozenset()  # hosts that have answered before, by their names in the folder
     environment: Mapping[str, str] | None = None  # for the engine's own programs
+
+    @property
+    def collector_arguments(self) -> list[str]:
+        """Return the collector's arguments: a host that has more time to answer gives its programs more, too."""
+        patience = f"patience={max(1.0, self.host_seconds / _SECONDS_OF_A_HOST):g}"
+        return [patience, *([f"python={self.python}"] if self.python else [])]
 
 
 @dataclass(frozen=True)

@@ -29,7 +29,8 @@ HOST = "localhost"
 def run_fleet(engine: str, request: FleetRequest, folder: Path, listener: FleetListener, *, again: bool = False) -> int:
     """Run an engine and save its results in a folder; return how many hosts had answered before.
 
-    A host that fails keeps its earlier snapshot. Raises EngineError, and OSError where the folder is not writable.
+    A host whose snapshot has timeouts is asked again. One that fails keeps its earlier snapshot.
+    Raises EngineError, and OSError where the folder is not writable.
     """
     folder.mkdir(parents=True, exist_ok=True)
     answered = frozenset() if again else frozenset(list_answered_hosts(folder))
@@ -56,7 +57,7 @@ def _query(request: FleetRequest) -> Snapshot | Failure:
     with tempfile.TemporaryDirectory() as folder:
         collector = Path(folder) / "collector"
         collector.write_bytes(build_collector())
-        argv = ["/bin/sh", str(collector), *([f"python={request.python}"] if request.python else [])]
+        argv = ["/bin/sh", str(collector), *request.collector_arguments]
         done = run_program(argv, float(request.host_seconds), request.environment or {})
     if isinstance(done, Known):
         return find_answer(done.value.stdout, done.value.stderr)

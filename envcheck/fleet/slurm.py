@@ -129,7 +129,7 @@ def _query(node: Node, request: FleetRequest, collector: Path) -> HostResult:
         return HostResult(node.name, Failure(UNREACHABLE, f"Slurm reports that the node is {node.state}"))
     lines: list[str] = []
     with tempfile.TemporaryFile() as log:
-        argv = [*_make_srun_command(node, request), *([f"python={request.python}"] if request.python else [])]
+        argv = [*_make_srun_command(node, request), *request.collector_arguments]
         limit = float(request.connect_seconds + request.host_seconds)
         ended = run_lines(argv, request.environment or {}, lines.append, log=log, seconds=limit, stdin=str(collector))
         words = _read_log(log)

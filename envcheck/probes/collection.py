@@ -67,16 +67,21 @@ PROBES: Dict[str, Probe] = {
 
 _DEFAULT_SELECTION = PythonSelection()  # the active environment, or the Python that runs this program
 _PATIENCE = 0.015  # seconds until the next probe starts beside one that waits
-_LIMIT = 4.5  # seconds for all probes; one that still reads then (a dead network mount) is abandoned
+LIMIT = 4.5  # seconds for all probes; one that still reads then (a dead network mount) is abandoned
 
 
-def collect(host: Host, selection: PythonSelection = _DEFAULT_SELECTION, without: Collection[str] = ()) -> Snapshot:
+def collect(
+    host: Host,
+    selection: PythonSelection = _DEFAULT_SELECTION,
+    without: Collection[str] = (),
+    limit: float = LIMIT,
+) -> Snapshot:
     """Read every fact of a machine, all probes at once, and redact them before other code sees them.
 
-    The sections of the probes in `without` are not stated.
+    The sections of the probes in `without` are not stated; a probe that takes more than `limit` seconds is abandoned.
     """
     probes = {names: probe for names, probe in PROBES.items() if names not in without}
-    sections = _run_probes(probes, host, selection)
+    sections = _run_probes(probes, host, selection, limit)
     facts = apply_overrides(Facts(**sections), host.environment())
     redactor = Redactor.from_environment(host.environment())
     name = str(host.system_facts().get("node", ""))
@@ -84,7 +89,9 @@ def collect(host: Host, selection: PythonSelection = _DEFAULT_SELECTION, without
     return Snapshot(SCHEMA_VERSION, __version__, redactor.redact_text(name), taken_at, redactor.redact(facts))
 
 
-def _run_probes(probes: Mapping[str, Probe], host: Host, selection: PythonSelection) -> Dict[str, Any]:
+def _run_probes(
+    probes: Mapping[str, Probe], host: Host, selection: PythonSelection, limit: float = LIMIT
+) -> Dict[str, Any]:
     """Run the probes one after the other; while one waits for a program or a dead mount, start others beside it.
 
     One thread per probe from the start takes twice as long where nothing waits: they compete for the interpreter.
@@ -103,14 +110,14 @@ def _run_probes(probes: Mapping[str, Probe], host: Host, selection: PythonSelect
         if len(results) == len(probes):
             finished.set()
 
-    deadline = time.monotonic() + _LIMIT
+    deadline = time.monotonic() + limit
     while waiting and time.monotonic() < deadline and not finished.is_set():
         start_thread(work)
         finished.wait(_PATIENCE)
     finished.wait(max(0.0, deadline - time.monotonic()))
     sections: Dict[str, Any] = {}
     for names in probes:
-        late = Unknown("timeout", f"the {names} probe did not finish within {_LIMIT} s")
+        late = Unknown("timeout", f"the {names} probe did not finish within {limit:g} s")
         sections.update(_split_sections(names.split(), results.get(names, late)))
     return sections
 

@@ -196,11 +196,23 @@ def _is_native(situation: Situation, row: FrameworkRelease, capability: str) -> 
 
 @remedy("gpu-absent")
 def use_machine_with_gpu(situation: Situation, problem: Problem) -> Remedy | None:
-    """Use a machine that has a GPU."""
+    """Use a machine that has a GPU, or look for the one that it had."""
+    if "fewer" in problem.cases:
+        return _find_lost_gpu(situation)
     if "expected" not in problem.cases:
         return None
     return Remedy(
         "Run on a machine with an NVIDIA GPU, attach one to this virtual machine, or check for CPU use: --expect cpu."
+    )
+
+
+def _find_lost_gpu(situation: Situation) -> Remedy:
+    bus = Show(("lspci", "-d", "10de:"), "every NVIDIA device that the PCI bus shows", systems=(LINUX,))
+    log = ShowKernelLog(situation.sudo, "check the NVRM, Xid and AER lines")
+    return Remedy(
+        "Look for the GPU on the PCI bus. If it is not there, power the machine off and on again. "
+        "If that does not help, reseat the card and its power cables.",
+        (bus, log),
     )
 
 
@@ -210,6 +222,8 @@ def repair_gpu(situation: Situation, problem: Problem) -> Remedy | None:
     if "computes-wrong" in problem.cases:
         show_log = ShowKernelLog(situation.sudo, "check the NVRM and Xid lines about this GPU")
         return Remedy("Stop using this GPU until it is checked: it returns wrong results.", (show_log,))
+    if "fewer" in problem.cases:
+        return _find_lost_gpu(situation)
     if "lost" in problem.cases:
         return Remedy(
             "Power the machine off and on again. If the error returns, reseat the card and its power "

@@ -30,6 +30,7 @@ def render_fleet_json(rows: list[HostRow], golden: str) -> str:
         "golden": golden or None,
         "groups": [
             {"verdict": group.verdict, "cause": group.cause, "message": group.message, "hosts": list(group.hosts)}
+            | {"messages": [{"message": text, "hosts": list(hosts)} for text, hosts in group.messages]}
             | {"fixes": [remedy_document(fix, system) for fix, system in group.fixes]}
             for group in group_rows(rows)
         ],
@@ -38,10 +39,13 @@ def render_fleet_json(rows: list[HostRow], golden: str) -> str:
     return document_text(document)
 
 
-def render_run_json(folder: str, answers: Mapping[str, Failure | None], before: int) -> str:
+def render_run_json(
+    folder: str, answers: Mapping[str, Failure | None], timeouts: Mapping[str, tuple[str, ...]], before: int
+) -> str:
     """Render the answers, schema envcheck/fleet-run/1; None is a host whose snapshot lies in the folder."""
     hosts = [
         {"host": host, "answer": failure.kind if failure else "read", "reason": failure.reason if failure else ""}
+        | {"timeouts": list(timeouts.get(host, ()))}
         for host, failure in sorted(answers.items())
     ]
     return document_text({**schema_keys("envcheck/fleet-run/1"), "folder": folder, "before": before, "hosts": hosts})
@@ -120,9 +124,9 @@ def _cells(row: HostRow) -> list[str]:
 _NAMED = 6  # hosts of a group that are named without -v
 
 
-def print_fleet(rows: list[HostRow], *, color: bool, verbose: bool, quiet: bool) -> None:
+def print_fleet(rows: list[HostRow], golden: str = "", *, color: bool, verbose: bool, quiet: bool) -> None:
     """Print the groups to stdout; `verbose` names every host with its message, `quiet` leaves the verdict."""
-    print_lines([*([] if quiet else _body(rows, verbose=verbose)), _last(rows)], color=color)
+    print_lines([*([] if quiet else _body(rows, golden, verbose=verbose)), _last(rows)], color=color)
 
 
 def _last(rows: list[HostRow]) -> Line:
@@ -132,7 +136,7 @@ def _last(rows: list[HostRow]) -> Line:
     return (f"{verdict.upper()}  ", f"{hosts}: {', '.join(counted)}.", VERDICT_STYLES[verdict])
 
 
-def _body(rows: list[HostRow], *, verbose: bool) -> Iterator[Line]:
+def _body(rows: list[HostRow], golden: str, *, verbose: bool) -> Iterator[Line]:
     for group in group_rows(rows):
         count = f"{len(group.hosts)} host{'' if len(group.hosts) == 1 else 's'}"
         said = f"{inert(group.cause) or 'works'}: {count}"
@@ -141,11 +145,19 @@ def _body(rows: list[HostRow], *, verbose: bool) -> Iterator[Line]:
             members = (row for row in rows if (row.verdict, row.cause) == (group.verdict, group.cause))
             yield from _each(members)
         else:
-            yield ("  ", inert(group.message), "")
-            yield ("  ", inert(_shortened(group.hosts)), "")
+            yield from _messages(group)
             yield from _fix(group)
         yield ("", "", "")
-    yield from _drift([row for row in rows if row.drift], verbose=verbose)
+    yield from _drift([row for row in rows if row.drift], golden, verbose=verbose)
+
+
+def _messages(group: Group) -> Iterator[Line]:
+    """Show what hosts say, each message with its own hosts."""
+    for message, hosts in group.messages[:_NAMED]:
+        yield ("  ", inert(message), "")
+        yield ("  ", inert(_shortened(hosts)), "")
+    if len(group.messages) > _NAMED:
+        yield ("  ", f"and {len(group.messages) - _NAMED} more messages: -v shows that of each host", "dim")
 
 
 def _each(rows: Iterable[HostRow]) -> Iterator[Line]:
@@ -165,11 +177,11 @@ def _fix(group: Group) -> Iterator[Line]:
         yield ("  ", "This does not fix all of them: -v shows the fix of each host.", "dim")
 
 
-def _drift(rows: list[HostRow], *, verbose: bool) -> Iterator[Line]:
+def _drift(rows: list[HostRow], golden: str, *, verbose: bool) -> Iterator[Line]:
     if not rows:
         return
     count = "1 host differs" if len(rows) == 1 else f"{len(rows)} hosts differ"
-    yield ("", f"{count} from the golden host:", "")
+    yield ("", f"{count} from {'the golden host' if golden else 'most hosts of the same kind'}:", "")
     for row in rows if verbose else rows[:_NAMED]:
         yield from (("  ", f"{inert(row.host)}: {inert(item)}", "") for item in row.drift)
     if len(rows) > _NAMED and not verbose:

@@ -202,7 +202,14 @@ def tools_that_did_not_answer(context: Context) -> Iterator[Finding]:
     for reason, names in by_reason.items():
         message = f"Could not read {', '.join(names)}: {reason.detail} ({reason.why})."
         evidence = tuple(Evidence(name, f"{reason.why}: {reason.detail}") for name in names)
-        yield Finding("probe-failed", UNDETERMINED, NOTE, message, evidence)
+        hangs = _hangs_beside_cuda(context, reason, names)
+        also = " CUDA starts, but what monitors or schedules the GPUs will hang, too." if hangs else ""
+        yield Finding("probe-failed", UNDETERMINED, WARNING if hangs else NOTE, message + also, evidence)
+
+
+def _hangs_beside_cuda(context: Context, reason: Unknown, names: list[str]) -> bool:
+    """Tell whether the driver's own tools hang although CUDA starts."""
+    return reason.why == "timeout" and any(name.startswith("driver.") for name in names) and cuda_starts(context)
 
 
 @rule("probe-failed", severity=NOTE)

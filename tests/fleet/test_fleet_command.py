@@ -25,7 +25,7 @@ def test_the_local_engine_reads_this_machine(tmp_path: Path) -> None:
     third = fleet("run", "--engine", "local", "-o", "out", "--again", "--format", "json", cwd=tmp_path)
     found = document(third, "fleet-run")
     assert (found["folder"], found["before"]) == ("out", 0)
-    assert found["hosts"] == [{"host": "localhost", "answer": "read", "reason": ""}]
+    assert found["hosts"] == [{"host": "localhost", "answer": "read", "reason": "", "timeouts": []}]
     report = fleet("report", "out", "--format", "json", cwd=tmp_path)
     (host,) = document(report)["hosts"]
     assert host["host"] == "localhost"

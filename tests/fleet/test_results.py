@@ -24,6 +24,7 @@ from envcheck.fleet.results import (
     has_snapshot,
     list_answered_hosts,
     list_result_files,
+    list_timeouts,
     make_file_name,
     parse_answer,
     read_result,
@@ -31,7 +32,7 @@ from envcheck.fleet.results import (
 )
 from envcheck.fleet.run import ENGINES, run_fleet
 from envcheck.matrix.load import load_matrix
-from envcheck.model import Report, Snapshot
+from envcheck.model import Report, Snapshot, Unknown, replace
 from envcheck.remedies.situation import Situation
 from envcheck.render.fleet import print_fleet, render_fleet_csv, render_fleet_html, render_fleet_json
 from envcheck.rules import Context, Target
@@ -202,6 +203,22 @@ def test_a_further_run_skips_answered_hosts(tmp_path: Path, monkeypatch: pytest.
     assert list_answered_hosts(tmp_path / "new") == {"a"}
     assert run_with({"a": Failure(HUNG, "never reached"), "b": good}, tmp_path / "new", monkeypatch) == 1
     assert list_answered_hosts(tmp_path / "new") == {"a", "b"}
+
+
+def test_a_host_whose_snapshot_has_timeouts_is_asked_again(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    good = snapshot_of("docker-with-gpu")
+    late = Unknown("timeout", "the gpus probe did not finish within 4.5 s")
+    busy = replace(good, facts=replace(good.facts, gpus=late, driver=replace(good.facts.driver, release=late)))
+    assert list_timeouts(busy) == ("driver.release", "gpus")
+    assert run_with({"a": good, "b": busy}, tmp_path, monkeypatch) == 0
+    assert list_answered_hosts(tmp_path) == {"a"}
+    assert run_with({"a": Failure(HUNG, "never reached"), "b": good}, tmp_path, monkeypatch) == 1
+    assert list_answered_hosts(tmp_path) == {"a", "b"}
+
+
+@pytest.mark.parametrize(("seconds", "patience"), [(5, "1"), (20, "1"), (60, "3"), (600, "30")])
+def test_the_probes_have_more_time_where_the_host_has(seconds: int, patience: str) -> None:
+    assert FleetRequest(host_seconds=seconds, python="/p").collector_arguments == [f"patience={patience}", "python=/p"]
 
 
 def test_a_failure_never_replaces_a_snapshot(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:

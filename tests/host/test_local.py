@@ -94,6 +94,17 @@ def test_nothing_is_started_when_the_budget_is_used_up(tmp_path: Path) -> None:
     assert not (tmp_path / "ran").exists()
 
 
+@pytest.mark.needs("posix")
+def test_a_host_that_has_time_gives_each_program_more(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    limits: list[float] = []
+    monkeypatch.setattr(local, "run_program", lambda _argv, seconds, _environment: limits.append(seconds))
+    for factor in (1.0, 30.0):
+        host = LocalHost(budget=100.0)
+        host.extend_limits(factor)
+        host.run([str(tmp_path / "tool")], timeout=0.5)
+    assert limits == [0.5, 15.0]
+
+
 @pytest.fixture
 def child(monkeypatch: pytest.MonkeyPatch) -> None:
     """Replace every child script."""

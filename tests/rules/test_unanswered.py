@@ -59,6 +59,15 @@ def test_nvml_that_refuses_where_cuda_starts_is_said() -> None:
     assert notes(Facts(gpus=Known((Gpu(),), HERE), driver=DriverFacts(nvml_result=Known(9, HERE)))) == []
 
 
+def test_tools_of_the_driver_that_hang_are_a_warning_where_cuda_starts() -> None:
+    hangs = Unknown("timeout", "/usr/bin/nvidia-smi: no answer within 2.0 s")
+    driver = DriverFacts(nvml_result=hangs, smi_exit_code=hangs, cuda_init_result=Known(0, HERE))
+    ((severity, message),) = notes(Facts(gpus=Known((Gpu(),), HERE), driver=driver))
+    assert severity == "warning"
+    assert "driver.smi_exit_code, driver.nvml_result: /usr/bin/nvidia-smi: no answer" in message
+    assert message.endswith("CUDA starts, but what monitors or schedules the GPUs will hang, too.")
+
+
 def test_a_reason_that_a_check_waited_for_is_said_once() -> None:
     hangs = Unknown("timeout", "/usr/bin/nvidia-smi: no answer within 2.0 s")
     driver = DriverFacts(release=hangs, kernel_module_version=hangs, smi_exit_code=hangs)
