@@ -8,7 +8,13 @@ from collections.abc import Callable, Iterator, Mapping
 from dataclasses import replace
 
 from envcheck.frameworks import framework_names
-from envcheck.matrix.images import ImageConvention, SystemRelease, load_base_images, parse_reference
+from envcheck.matrix.images import (
+    ImageConvention,
+    SystemRelease,
+    is_externally_managed,
+    load_base_images,
+    parse_reference,
+)
 from envcheck.model import dataclass, field, major
 
 Reader = Callable[[str], "str | None"]  # a file's text by its path; None: it is not there
@@ -72,6 +78,9 @@ class Image:
     pip: str = ""  # of the system's own package of it
     frameworks: tuple[str, ...] = ()  # requirements it fulfils: "torch==2.4.0"
     source: str = ""  # the convention by which its name was read
+    gpu_tag: str = ""  # which tag to use where a GPU is meant and this one is for the CPU
+    is_partial: bool = False  # it holds CUDA libraries of which the name says nothing
+    refuses_pip: bool = False  # its Python is externally managed (PEP 668)
 
 
 @dataclass(frozen=True)
@@ -89,6 +98,7 @@ class Blueprint:
     compiles: tuple[Line, ...] = ()  # what needs nvcc
     may_compile: tuple[Line, ...] = ()  # what builds an extension, of CUDA code or not
     inherited: tuple[Line, ...] = ()  # requirements installed in a stage that this one copies from
+    refused: tuple[Line, ...] = ()  # pip installations that an externally managed Python refuses
     cuda_steps: tuple[Line, ...] = ()  # steps that bring CUDA or cuDNN into the image, in whatever release
     platform: str = ""  # linux/arm64, where the file names one
     wants_gpu: Line | None = None  # an environment variable that asks the NVIDIA runtime for GPUs
@@ -98,25 +108,53 @@ class Blueprint:
     gaps: tuple[Line, ...] = field(default_factory=tuple)  # sentences on what the file leaves open
 
 
-_VARIABLE = re.compile(r"\\\$|\$(\w+)|\$\{(\w+)(?:(:?[-+])([^{}]*))?\}")
+_VARIABLE = re.compile(r"\\\$|\$(\w+)|\$\{(\w+)(?:(:?[-+?]|##?|%%?|//?)([^{}]*))?\}")
 _PAIR = re.compile(r"""(\w+)=("(?:[^"\\]|\\.)*"|'[^']*'|(?:[^\s"'\\]|\\.)*)""")
 
 
 def substituted(text: str, variables: Mapping[str, str]) -> str:
-    """Fill in $NAME, ${NAME}, ${NAME:-default} and ${NAME:+other}."""
+    """Fill in $NAME, ${NAME} and its forms: ${NAME:-default}, ${NAME:+other}, ${NAME#prefix}, ${NAME%suffix}."""
 
     def value(match: re.Match[str]) -> str:
-        name, operator, alternative = match[1] or match[2], match[3] or "", match[4] or ""
+        name, operator, word = match[1] or match[2], match[3] or "", match[4] or ""
         if not name:
             return "$"
         current = variables.get(name)
         if operator.endswith("+"):
-            return alternative if current else ""
+            return word if current else ""
         if operator.endswith("-") and (current is None or (operator == ":-" and not current)):
-            return alternative
-        return match[0] if current is None else current
+            return word
+        if current is None:
+            return match[0]
+        return _cut(current, operator, word) if operator[:1] in _CUTS else current
 
     return _VARIABLE.sub(value, text)
+
+
+_CUTS = ("#", "%", "/")
+
+
+def _cut(text: str, operator: str, word: str) -> str:
+    """Cut a value as the shell does: # a prefix, % a suffix, / one replaced by another; doubled, the longest or all."""
+    pattern, _, replacement = word.partition("/") if operator[0] == "/" else (word, "", "")
+    if not pattern or pattern.count("*") > 1 or max(len(text), len(pattern)) > _MAX_CUT:
+        return text
+    if operator[0] == "/":
+        return re.sub(_translate(pattern), lambda _: replacement, text, count=0 if operator == "//" else 1)
+    lengths = range(len(text) + 1) if len(operator) == 1 else range(len(text), -1, -1)
+    for length in lengths:
+        part = text[:length] if operator[0] == "#" else text[len(text) - length :]
+        if re.fullmatch(_translate(pattern), part):
+            return text[length:] if operator[0] == "#" else text[: len(text) - length]
+    return text
+
+
+def _translate(pattern: str) -> str:
+    """Translate a pattern of the shell: * is anything, ? one character."""
+    return "".join({"*": ".*", "?": "."}.get(letter, re.escape(letter)) for letter in pattern)
+
+
+_MAX_CUT = 200  # characters; a longer text names no release
 
 
 def is_open(text: str) -> bool:
@@ -152,6 +190,10 @@ def is_for_gpu(image: Image) -> bool:
 
 def _image(reference: str, location: str, row: ImageConvention, parts: dict[str, str]) -> Image:
     system = _system(parts.get("os") or row.os, parts.get("os_version", ""), parts.get("codename", ""))
+    versions = [f"{name}{{}}=={parts[name]}" for name in framework_names() if parts.get(name)]
+    frameworks = versions or ([row.holds + "{}"] if row.holds else [])
+    has_own_python = row.own_python or bool(parts.get("python"))
+    tag = reference.rpartition(":")[2] if ":" in reference.rsplit("/", 1)[-1] else ""
     return Image(
         reference=reference,
         location=location,
@@ -163,14 +205,12 @@ def _image(reference: str, location: str, row: ImageConvention, parts: dict[str,
         glibc=system.glibc,
         python=parts.get("python") or system.python,
         pip=system.pip,
-        frameworks=tuple(_framework(name, parts) for name in framework_names() if parts.get(name)),
+        frameworks=tuple(text.format("" if parts.get("gpu") or parts.get("cuda") else "-cpu") for text in frameworks),
         source=row.source,
+        gpu_tag=row.gpu_tag,
+        is_partial=row.partial or bool(frameworks),
+        refuses_pip=not has_own_python and is_externally_managed(system.os, system.version, tag),
     )
-
-
-def _framework(name: str, parts: dict[str, str]) -> str:
-    is_for_gpu = bool(parts.get("gpu") or parts.get("cuda"))
-    return f"{name}{'' if is_for_gpu else '-cpu'}=={parts[name]}"
 
 
 def _system(name: str, version: str, codename: str) -> SystemRelease:
@@ -179,4 +219,4 @@ def _system(name: str, version: str, codename: str) -> SystemRelease:
         by_major = row.os == name and row.version and major(version) == row.version
         if by_version or by_major or (codename and row.codename == codename):
             return row
-    return SystemRelease(name, version) if version else SystemRelease()
+    return SystemRelease(name, version)

@@ -266,7 +266,11 @@ _SETUP = re.compile(r"\bsetup\.py (?:build|install|bdist|develop)")
 # Tools that install what a lock file or a project says, which is not read.
 _PROJECTS = re.compile(r"(?:poetry|pipenv|pdm) (?:install|sync)|uv sync|pixi install|conda-lock install")
 _OTHER_INSTALLER = re.compile(r"get-pip|ensurepip|\b(?:uv|pyenv|poetry|pipx|pdm)\b|conda|mamba")
-_WORTH_READING = re.compile(r"get-pip|install|sync|wheel|nvcc|setup\.py|cuda|venv|create|update", re.IGNORECASE)
+_WORTH_READING = re.compile(
+    r"get-pip|install|sync|wheel|nvcc|setup\.py|cuda|venv|create|update|activate|externally|break-system|conda|pyenv"
+    r"|(?:^|[;&]\s*)(?:export\s+)?\w+=",
+    re.IGNORECASE,
+)
 
 
 def run_commands(step: Instruction) -> Iterator[tuple[list[str], int]]:
@@ -382,6 +386,37 @@ def _conda_file(blueprint: Blueprint, name: str, location: str, files: Files) ->
     )
 
 
+# Where a distribution keeps the programs of its own Python; another folder ahead of them brings another one.
+_SYSTEM_FOLDERS = re.compile(r"/(?:s?bin|usr)(?:/.*)?|\$(?:PATH|\{PATH\})|.*/\.local/bin|.*(?:cuda|nvidia).*|")
+_OTHER_PYTHON = re.compile(r"env\b|conda|mamba|pyenv|pixi")
+# What lets the system's pip install, or brings another one.
+_PERMISSION = re.compile(r"EXTERNALLY-MANAGED|break[-_]system[-_]packages|pip\.conf", re.IGNORECASE)
+_PIP_VARIABLES = ("PIP_BREAK_SYSTEM_PACKAGES", "PIP_TARGET", "PIP_PREFIX", "PIP_ROOT", "PIP_CONFIG_FILE", "PIP_PYTHON")
+# With these options pip does not install into the Python that runs it (check_externally_managed in pip's install.py).
+_ELSEWHERE = frozenset({"-t", "--target", "--prefix", "--root", "--python", "--dry-run", "--break-system-packages"})
+
+
+def brings_python(path: str) -> bool:
+    """Tell whether a value of PATH puts another Python ahead of the distribution's."""
+    first = next((part for part in path.split(":") if not _SYSTEM_FOLDERS.fullmatch(part) or "env" in part), "")
+    return bool(first) or bool(_OTHER_PYTHON.search(path))
+
+
+def is_system_pip(argv: list[str], python: str) -> bool:
+    """Tell whether a command installs with the pip of the distribution's Python into that Python."""
+    while argv and argv[0] in _PREFIXES:
+        argv = argv[1:]
+    if argv and _ASSIGNMENT.fullmatch(argv[0]):
+        return False  # what it sets may be PATH, or the permission
+    if len(argv) > 2 and argv[1] == "-m":
+        program, argv = argv[0].replace("python", "pip"), argv[2:]
+    else:
+        program = argv[0] if argv else ""
+    names = {f"{folder}pip{version}" for folder in ("", "/usr/bin/") for version in ("", "3", python)}
+    words = {word.partition("=")[0] for word in argv}
+    return program in names and argv[:1] != [] and "install" in argv[1:3] and not words & _ELSEWHERE
+
+
 # What is copied from another stage with its Python packages inside.
 _ENVIRONMENT = re.compile(
     r".*(?:venv|/env\b|site-packages|dist-packages|\.local|conda|wheel).*|/(?:usr/local|opt|app)?(?:/lib)?/?"
@@ -396,6 +431,7 @@ class Stage:
     def __init__(self, name: str, blueprint: Blueprint, files: Files, parent: Stage | None = None) -> None:
         self.name, self.blueprint, self.files = name, blueprint, files
         self.variables: dict[str, str] = dict(parent.variables) if parent else {}
+        self.environment: set[str] = set(parent.environment) if parent else set()  # variables that no ARG changes
         self.defaults: dict[str, str] = {}  # of the ARGs before the first FROM
         self.arguments: dict[str, str] = {}  # what the build gives for ARGs
         self.helpers: list[Stage] = list(parent.helpers) if parent else []
@@ -404,6 +440,8 @@ class Stage:
         )  # helpers whose environment is copied
         self.copies: dict[str, str] = dict(parent.copies) if parent else {}  # path in the image -> path here
         self.generated: dict[str, tuple[str, str]] = dict(parent.generated) if parent else {}  # by here-documents
+        # Another Python, or a permission, that makes pip install although the distribution's Python refuses.
+        self.has_own_python: bool = parent.has_own_python if parent else False
 
     def take(self, item: Instruction, stages: list[Stage]) -> None:
         """Read one instruction; `stages` are those before and this one."""
@@ -418,6 +456,8 @@ class Stage:
             self._copy(item, stages[:-1])
         elif item.keyword == "RUN":
             self._run(item)
+        elif item.keyword == "SHELL":
+            self.has_own_python |= bool(_OTHER_PYTHON.search(item.value))
 
     def _location(self, number: int) -> str:
         return f"{self.blueprint.path}:{number}"
@@ -425,6 +465,8 @@ class Stage:
     def _environment(self, item: Instruction) -> None:
         for name, value in assignments(item.value):
             self.variables[name] = substituted(value, self.variables)
+            self.environment.add(name)
+            self.has_own_python |= name == "PATH" and brings_python(self.variables[name])
             if name == "TORCH_CUDA_ARCH_LIST":
                 line = Line("TORCH_CUDA_ARCH_LIST is set", self._location(item.number))
                 self.blueprint = replace(self.blueprint, compiles=(*self.blueprint.compiles, line))
@@ -433,16 +475,23 @@ class Stage:
                 self.blueprint = replace(self.blueprint, wants_gpu=line)
 
     def _argument(self, item: Instruction) -> None:
-        names = dict(assignments(item.value)) or {name: "" for name in item.value.split() if name.isidentifier()}
-        for name, default in names.items():
-            value = self.arguments.get(name, "") or substituted(default, self.variables) or self.defaults.get(name, "")
-            if value:
-                self.variables.setdefault(name, value)
+        pairs = dict(assignments(item.value)) if "=" in item.value else {}
+        names = [name for name in (word.partition("=")[0] for word in item.value.split()) if name.isidentifier()]
+        for name in dict.fromkeys((*pairs, *names)):
+            given = (
+                self.arguments.get(name) or self.defaults.get(name) if name not in pairs else self.arguments.get(name)
+            )
+            value = given if given is not None else pairs.get(name)
+            if value is not None and name not in self.environment:
+                self.variables[name] = substituted(value, self.variables)
 
     def _copy(self, item: Instruction, stages: list[Stage]) -> None:
         argv = [arg.strip('"[],') for arg in substituted(item.value, self.variables).split()]
         origin = next((arg.partition("=")[2] for arg in argv if arg.startswith("--from=")), "")
         paths = [arg for arg in argv if arg and not arg.startswith("--")]
+        if not paths:
+            return
+        self.has_own_python |= any(_PERMISSION.search(path) for path in paths)
         if origin:
             self._from(origin, paths, stages, self._location(item.number))
             return
@@ -467,6 +516,9 @@ class Stage:
             self.helpers.append(helper)
         if helper is not None and any(_ENVIRONMENT.fullmatch(path) for path in paths[:-1]):
             self.environment_sources.append(helper)
+        self.has_own_python |= any(
+            re.search(r"python|env\b|conda|^/(?:usr(?:/local)?/?)?$|/bin/?$", path) for path in paths
+        )
         if any(re.search(r"cuda|cudnn|/usr/(?:local/)?lib", path) for path in paths):
             line = Line(f"COPY --from={origin} {' '.join(paths)}"[:80], location)
             self.blueprint = replace(self.blueprint, cuda_steps=(*self.blueprint.cuda_steps, line))
@@ -478,9 +530,27 @@ class Stage:
             target = mount_options.get("target") or mount_options.get("dst") or mount_options.get("destination")
             if mount_options.get("type", "bind") == "bind" and target:
                 self._put(mount_options.get("source") or mount_options.get("src") or target, target)
+        is_activated, variables = False, dict(self.variables)  # for the rest of this RUN
         for argv, number in run_commands(item):
-            command = [substituted(arg, self.variables) for arg in argv]
+            command = [substituted(arg, variables) for arg in argv]
+            variables.update(_list_assignments(command))
+            is_activated |= command[0] in {".", "source", "conda"} or any(arg.startswith("PATH=") for arg in command)
+            if not is_activated:
+                self._check_refusal(command, self._location(number), variables)
             self._command(command, self._location(number))
+
+    def _check_refusal(self, argv: list[str], location: str, variables: Mapping[str, str]) -> None:
+        """Note an installation by the distribution's pip where its Python refuses it."""
+        line, blueprint = " ".join(argv), self.blueprint
+        image, python = blueprint.image, blueprint.python
+        if image is None or not image.refuses_pip or self.has_own_python or blueprint.own_pip:
+            return
+        if is_system_pip(argv, image.python):
+            is_other = python is not None and python.text != image.python
+            if not is_other and not any(variables.get(name) for name in _PIP_VARIABLES):
+                self.blueprint = replace(blueprint, refused=(*blueprint.refused, Line(line[:80], location)))
+        elif _PERMISSION.search(line):
+            self.has_own_python = True
 
     def _command(self, argv: list[str], location: str) -> None:
         count = len(self.blueprint.requirements)
@@ -500,6 +570,12 @@ class Stage:
             aliases += [posixpath.join(source, rest).rstrip("/")] if source else []
         aliases += ["/".join(parts[length:]) for length in range(len(parts))]
         return tuple(dict.fromkeys(alias.lstrip("/") for alias in aliases if alias))
+
+
+def _list_assignments(argv: list[str]) -> dict[str, str]:
+    """List the variables that a command sets for those after it: A=1, export A=1."""
+    pairs = [_ASSIGNMENT.fullmatch(arg) for arg in (argv[1:] if argv[0] == "export" else argv)]
+    return {match[1]: match[2] for match in pairs if match} if all(pairs) else {}
 
 
 def parse_dockerfile(
@@ -535,9 +611,17 @@ def _with_environment(blueprint: Blueprint, helper: Blueprint) -> Blueprint:
     )
 
 
+# What BuildKit sets on the platform that is assumed where none is named.
+_PLATFORM = {
+    f"{of}{name}": value
+    for of in ("TARGET", "BUILD")
+    for name, value in (("PLATFORM", "linux/amd64"), ("OS", "linux"), ("ARCH", "amd64"))
+}
+
+
 def _stages(text: str, path: str, files: Files, arguments: dict[str, str]) -> list[Stage]:
     stages: list[Stage] = []
-    defaults: dict[str, str] = {}
+    defaults: dict[str, str] = dict(_PLATFORM)
     for item in read_instructions(text):
         if item.keyword == "FROM":
             stages.append(_stage(item, path, files, stages, {**defaults, **arguments}))

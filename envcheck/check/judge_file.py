@@ -29,6 +29,7 @@ from envcheck.model import (
     Fact,
     Facts,
     Finding,
+    FrameworkBuild,
     HostFacts,
     Known,
     LibraryInstall,
@@ -69,6 +70,32 @@ def planned_facts(blueprint: Blueprint) -> Facts:
     )
 
 
+def describe_facts(blueprint: Blueprint, matrix: Matrix) -> Facts:
+    """Compose the facts that the file decides, with the frameworks that it pins and that its image holds."""
+    facts, image = planned_facts(blueprint), blueprint.image
+    lines = [line for line in blueprint.requirements if _framework(line, matrix)]
+    builds = [build for line in lines if (build := _describe_pin(line, matrix))]
+    for text in image.frameworks if image is not None else ():
+        line = Line(text.replace("-cpu", ""), image.location if image is not None else "")
+        pinned = _describe_pin(line, matrix)
+        lines.append(line)
+        if pinned and image is not None:
+            cuda, cudnn = _image_fact(image.cuda, image), _image_fact(image.cudnn, image)
+            is_gpu = Known("-cpu" not in text, Source("file", image.location, image.reference))
+            builds.append(replace(pinned, cuda_build=is_gpu, cuda_version=cuda, cudnn_version=cudnn))
+    if not lines:
+        return facts
+    unpinned = Unknown("failed", "the file does not say in which release it installs them")
+    frameworks = Known(tuple(builds), Source("file", blueprint.path)) if builds else unpinned
+    return replace(facts, python=replace(facts.python, frameworks=frameworks))
+
+
+def _describe_pin(line: Line, matrix: Matrix) -> FrameworkBuild | None:
+    requirement = Requirement(line.text)
+    pins = [item.version for item in requirement.specifier if item.operator == "==" and "*" not in item.version]
+    return FrameworkBuild(_framework(line, matrix), canonicalize_name(requirement.name), pins[0]) if pins else None
+
+
 def _image_fact(value: str, image: Image) -> Fact[str]:
     return Known(value, Source("file", image.location, image.reference)) if value else _DECIDED_AT_RUN
 
@@ -106,7 +133,8 @@ def _toolkits(blueprint: Blueprint) -> Fact[tuple[ToolkitInstall, ...]]:
     if spec is not None:
         found = Known(spec.text, Source("file", spec.location, spec.text))
         installs.append(ToolkitInstall("$CONDA_PREFIX", "conda", version=found))
-    if image is None or not image.source or blueprint.cuda_steps or image.frameworks:
+    is_open = image is not None and image.is_partial and image.flavor != "devel"
+    if image is None or not image.source or blueprint.cuda_steps or is_open:
         return Known(tuple(installs), installs[0].version.source) if installs else _DECIDED_AT_RUN  # type: ignore[union-attr]
     if image.cuda and image.flavor in _LIBRARIES:
         version = _image_fact(major_minor(image.cuda), image)
@@ -121,14 +149,19 @@ def _cudnn(blueprint: Blueprint) -> Fact[tuple[LibraryInstall, ...]]:
         spec_source = Source("file", spec.location, spec.text)
         copy = LibraryInstall("cudnn", "$CONDA_PREFIX", "conda", package_version=Known(spec.text, spec_source))
         return Known((copy,), spec_source)
-    if image is not None and image.cudnn and not image.frameworks and not blueprint.cuda_steps:
+    if (
+        image is not None
+        and image.cudnn
+        and (not image.is_partial or image.flavor == "devel")
+        and not blueprint.cuda_steps
+    ):
         image_source = Source("file", image.location, image.reference)
         version: Fact[str] = Known(image.cudnn, image_source) if image.cudnn != "any" else _DECIDED_AT_RUN
         cuda = Known(major(image.cuda), image_source)
         return Known(
             (LibraryInstall("cudnn", "/usr", "debian", library_version=version, cuda_major=cuda),), image_source
         )
-    is_certain = image is not None and image.source and not image.frameworks and not blueprint.cuda_steps
+    is_certain = image is not None and image.source and not image.is_partial and not blueprint.cuda_steps
     return Absent((image.location,)) if is_certain and image is not None else _DECIDED_AT_RUN
 
 
@@ -195,13 +228,15 @@ def judge_stage(blueprint: Blueprint, goal: str) -> Checks:
     """Yield what compiles in an image without a compiler for it, and what could not be read."""
     image = blueprint.image
     plain = image is not None and image.source and image.flavor != "devel" and not blueprint.cuda_steps
-    if image is not None and plain and goal != "cpu" and not (image.frameworks and not image.flavor):
+    if image is not None and plain and goal != "cpu" and not (image.is_partial and not image.flavor):
         compiling = [_no_compiler(line, image) for line in _compiled_lines(blueprint)[:1]]
         possible = [
             _maybe_no_compiler(line, image) for line in blueprint.may_compile[:1] if image.cuda and not compiling
         ]
         if compiling or possible:
             yield "toolkit-missing", compiling + possible
+    if image is not None and blueprint.refused:
+        yield "env-mixed", [_pip_refused(blueprint.refused[0], image)]
     for line in (*blueprint.gaps, *_unjudged_lines(blueprint)):
         yield "", [_gap_finding(line)]
 
@@ -211,6 +246,10 @@ def _unjudged_lines(blueprint: Blueprint) -> Iterator[Line]:
     image = blueprint.image
     if image is not None and blueprint.kind != "stage" and not image.source:
         yield Line(f"The name {image.reference or '(none)'} does not say what the image contains.", image.location)
+    for text in image.frameworks if image is not None and blueprint.kind != "stage" else ():
+        if "==" not in text and image is not None:
+            held = text.replace("-cpu", "")
+            yield Line(f"The name {image.reference} does not say which release of {held} it contains.", image.location)
     for line in blueprint.requirements:
         name, separator, _ = line.text.partition("@")
         if line.index == "other":
@@ -236,7 +275,7 @@ def _cpu_image(image: Image, name: str) -> Finding:
         ERROR,
         message,
         (evidence,),
-        problem=Problem(advice="Use the tag that ends in -gpu."),
+        problem=Problem(advice=f"Use {image.gpu_tag or 'an image with its build for CUDA'}."),
     )
 
 
@@ -295,6 +334,22 @@ def _name(line: Line) -> str:
         return ""
 
 
+def _pip_refused(line: Line, image: Image) -> Finding:
+    message = (
+        f"`{line.text}` fails: the Python of {image.reference} is externally managed (PEP 668), so pip installs into "
+        "virtual environments only."
+    )
+    evidence = (
+        Evidence("command", line.text, Source("file", line.location, line.text)),
+        Evidence("base image", image.reference, Source("file", image.location, image.reference)),
+    )
+    problem = Problem(
+        advice="Install python3-venv, and add `RUN python3 -m venv /opt/venv` and `ENV PATH=/opt/venv/bin:$PATH` "
+        "before it. In an image for this program alone, --break-system-packages does as well."
+    )
+    return Finding("env-mixed", INCOMPATIBLE, ERROR, message, evidence, problem=problem)
+
+
 def _cpu_wheels(line: Line) -> Finding:
     message = f"{line.text} is installed from an index with CPU wheels only, but this environment is for a GPU."
     evidence = Evidence("requirement", line.text, Source("file", line.location, line.text))
@@ -350,7 +405,7 @@ def _without_extra(finding: Finding, context: Context, blueprint: Blueprint) -> 
     image = blueprint.image
     has_wheels = any(line.text.startswith("nvidia-") for line in blueprint.requirements)
     by_conda = any("cud" in line.text for line in blueprint.conda)
-    if image is None or not image.source or image.frameworks or blueprint.cuda_steps or has_wheels or by_conda:
+    if image is None or not image.source or image.is_partial or blueprint.cuda_steps or has_wheels or by_conda:
         return None
     missing = [library for build in target_builds(context) for library in _lacking(build, image)]
     if not missing:
@@ -392,6 +447,8 @@ DECIDABLE = frozenset({
     "framework-package-removed", "glibc-too-old", "platform-no-gpu-wheel", "python-unsupported", "release-unknown",
     "toolkit-missing", "toolkit-wrong-version", WITHOUT_EXTRA, _CUDA_NOT_FOUND,
 })  # fmt: skip
+# What the publisher of an image has solved for the framework in it.
+_OF_INSTALLATION = frozenset({"glibc-too-old", "pip-too-old", "platform-no-gpu-wheel", "python-unsupported"})
 TOGETHER = frozenset({"cuda-wheel-conflict"})
 
 
@@ -401,6 +458,7 @@ class _FindingCollector:
 
     findings: list[Finding] = field(default_factory=list)
     checked: list[str] = field(default_factory=list)
+    has_judged_release: bool = False  # without one, nothing says that the environment works
 
     def add(self, findings: Iterable[Finding], checked: Iterable[str]) -> None:
         self.findings += findings
@@ -431,7 +489,9 @@ def judge_blueprints(
     findings = _without_repeats([_defer_unknown(finding) for finding in collector.findings])
     final = [apply_ignores(finding, findings, config, today) for finding in findings]
     report = with_steps(conclude((asking or contexts)[0], final, collector.checked))
-    headline = _headline(report, blueprints[0].path.split(" (")[0])
+    if report.verdict == COMPATIBLE and not collector.has_judged_release:
+        report = replace(report, verdict=UNDETERMINED)
+    headline = _headline(report, blueprints[0].path.split(" (")[0], has_framework=collector.has_judged_release)
     return replace(report, headline=headline, judged=replace(report.judged, machine=False))
 
 
@@ -442,12 +502,12 @@ def _without_repeats(findings: Sequence[Finding]) -> list[Finding]:
     return list(dict.fromkeys(unique))
 
 
-def _headline(report: Report, path: str) -> str:
+def _headline(report: Report, path: str, *, has_framework: bool) -> str:
     """Say no more than a file can show: that an environment works is seen when it runs."""
     work = "GPU deep learning" if report.goal == "gpu" else "deep learning on the CPU"
     if report.verdict == INCOMPATIBLE:
         return f"What {path} builds does not work for {work}."
-    if report.verdict == UNDETERMINED and report.checked:
+    if report.verdict == UNDETERMINED and has_framework:
         return f"{path} does not show whether its build works for {work}."
     if report.verdict == UNDETERMINED:
         return f"{path} names no framework that envcheck can judge."
@@ -481,12 +541,14 @@ def _judge_environment(
     decidable = DECIDABLE - {_CUDA_NOT_FOUND} if blueprint.loader_path else DECIDABLE
     if isinstance(facts.python.pip_version, Known):  # most files say nothing of it, and nobody waits for it
         decidable |= {"pip-too-old"}
-    for line in requirements:
+    held = _find_image_releases(blueprint, requirements, matrix)
+    for line in (*requirements, *held):
         line_context = Context(facts, matrix, Target(_goal_of(line, requirements, goal), (line.text,)))
-        report = judge_release(line_context, decidable).report
+        report = judge_release(line_context, decidable - _OF_INSTALLATION if line in held else decidable).report
         adapted = (adapt_to_image(finding, line, line_context, blueprint) for finding in report.findings)
         findings = [_with_location(finding, line, blueprint) for finding in adapted if finding]
         collector.add(_with_remedies(findings, line_context), report.checked)
+        collector.has_judged_release |= bool(report.checked)
     context = Context(facts, matrix, Target(goal, tuple(line.text for line in requirements)))
     if len(requirements) > 1:
         report = judge_release(context, TOGETHER).report
@@ -496,6 +558,15 @@ def _judge_environment(
         )
     collector.take(judge_file(blueprint, requirements, goal), context)
     return context
+
+
+def _find_image_releases(blueprint: Blueprint, requirements: list[Line], matrix: Matrix) -> list[Line]:
+    """List the frameworks that the image's name states and that the file does not install anew."""
+    image, installed = blueprint.image, {_framework(line, matrix) for line in requirements}
+    texts = image.frameworks if image is not None else ()
+    pinned = [text for text in texts if "==" in text and "-cpu" not in text]
+    lines = [Line(text, image.location, index="cuda") for text in pinned if image is not None]
+    return [line for line in lines if _framework(line, matrix) not in installed]
 
 
 def _with_remedies(findings: Sequence[Finding], context: Context) -> list[Finding]:

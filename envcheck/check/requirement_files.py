@@ -28,7 +28,7 @@ def parse_requirements(text: str, path: str, files: Files) -> Blueprint:
             torch==2.4.0  # on the CPU
             -r more.txt
     """
-    lines = list(_iterate_lines(text, path, files, (path,)))
+    lines = list(_iterate_lines(text, path, files, {path}, 1))
     indexes = [match[1] for line in lines if (match := _INDEX.fullmatch(line.text))]
     links = any(re.match(r"(?:-f|--find-links)\b", line.text) for line in lines)
     requirements = tuple(Line(line.text, line.location, links) for line in lines if not line.text.startswith("-"))
@@ -66,16 +66,17 @@ def logical_lines(text: str) -> Iterator[tuple[int, str]]:
         yield start, " ".join(parts).strip()
 
 
-def _iterate_lines(text: str, path: str, files: Files, chain: tuple[str, ...]) -> Iterator[Line]:
-    """Yield the lines; an included file that is not there stays as the line that names it."""
+def _iterate_lines(text: str, path: str, files: Files, seen: set[str], depth: int) -> Iterator[Line]:
+    """Yield the lines; an included file that is not there stays as the line that names it, and none counts twice."""
     for number, line in logical_lines(text):
         include = _INCLUDE.fullmatch(line)
         file = files.relative_to(path).find(include[1]) if include else None
         if file is None:
             bare = re.split(r"\s--(?:hash|config-settings|global-option|build-option)\b", line)[0].strip()
             yield Line(bare, f"{path}:{number}")
-        elif file[0] not in chain and len(chain) < _MAX_DEPTH:
-            yield from _iterate_lines(file[1], file[0], files, (*chain, file[0]))
+        elif file[0] not in seen and depth < _MAX_DEPTH:
+            seen.add(file[0])
+            yield from _iterate_lines(file[1], file[0], files, seen, depth + 1)
 
 
 def apply_constraints(lines: tuple[Line, ...], text: str) -> tuple[Line, ...]:

@@ -15,7 +15,7 @@ from envcheck.cli import common
 from envcheck.cli.common import OF_VERDICT, UserError
 from envcheck.cli.report import FORMATS, ReportSubject, offer_fix, print_report
 from envcheck.matrix import Matrix
-from envcheck.model import SCHEMA_VERSION, Report, Snapshot, dataclass
+from envcheck.model import SCHEMA_VERSION, Report, Snapshot, dataclass, replace
 from envcheck.rules import Context, Target, TargetError
 from envcheck.rules.builds import check_requirements
 
@@ -34,6 +34,7 @@ EXAMPLE = "Example: envcheck check --dockerfile Dockerfile --format github"
     metavar="FILE",
     help="Judge what this Dockerfile, compose file, environment.yml or requirements file will build.",
 )
+@click.option("--expect", type=click.Choice(["auto", "gpu", "cpu"]), help="Check for this, whatever the table expects.")
 @click.option("--snapshot", "snapshot_file", metavar="FILE", help="Judge a saved machine instead of this one.")
 @click.option("--no-snapshot", is_flag=True, help="Leave the snapshot out of the JSON report.")
 @common.matrix("Judge by this compatibility matrix.")
@@ -43,6 +44,7 @@ def check(
     env: str,
     config: str | None,
     file: str | None,
+    expect: str | None,
     snapshot_file: str | None,
     no_snapshot: bool,
     matrix_file: str | None,
@@ -50,6 +52,8 @@ def check(
 ) -> int:
     """Check whether this machine, or what a file will build, meets the project's requirements."""
     gate = load_gate(config, matrix_file, required=file is None)
+    if expect:
+        gate = replace(gate, config=replace(gate.config, expect=expect))
     if file is not None:
         report, snapshot = _judge_file(gate, _relative(file))
     else:
@@ -112,14 +116,14 @@ def _load_config(path: str, matrix: Matrix) -> Config:
 def _judge_file(gate: Gate, file: str) -> tuple[Report, Snapshot]:
     from envcheck.check.blueprint import FileError  # only --dockerfile reads build files: 8 ms
     from envcheck.check.build_files import read_blueprints
-    from envcheck.check.judge_file import judge_blueprints, planned_facts
+    from envcheck.check.judge_file import describe_facts, judge_blueprints
 
     try:
         blueprints = read_blueprints(_read_text(file), file, lambda name: _read_beside(file, name))
         report = judge_blueprints(blueprints, gate.matrix, gate.config, gate.path, gate.today)
     except FileError as error:
         raise UserError(str(error)) from None
-    facts = planned_facts(blueprints[0])
+    facts = describe_facts(blueprints[0], gate.matrix)
     return report, Snapshot(SCHEMA_VERSION, __version__, "not built yet", "", facts)
 
 

@@ -6,7 +6,7 @@ import re
 
 from envcheck.frameworks import framework, framework_names
 from envcheck.host.data_files import load_data
-from envcheck.model import dataclass
+from envcheck.model import at_least, dataclass
 
 
 @dataclass(frozen=True)
@@ -18,6 +18,10 @@ class ImageConvention:
     source: str
     os: str = ""
     cudnn_unnumbered: str = "any"  # the cuDNN major behind a tag that names cuDNN without a number
+    own_python: bool = False  # its Python is not the distribution's
+    partial: bool = False  # the image holds CUDA libraries of which the tag says nothing
+    holds: str = ""  # the framework that its images hold, where the tag does not name a release
+    gpu_tag: str = ""  # which of its tags are for a GPU, where this one is for the CPU
 
 
 @dataclass(frozen=True)
@@ -33,10 +37,21 @@ class SystemRelease:
 
 
 @dataclass(frozen=True)
+class ExternalManagement:
+    """Since which release a distribution's Python refuses packages of pip (PEP 668)."""
+
+    os: str
+    version: str
+    rolling: tuple[str, ...]  # tags without a release that are all newer
+    source: str
+
+
+@dataclass(frozen=True)
 class BaseImages:
     """The content of data/base_images.json."""
 
     images: tuple[ImageConvention, ...]
+    externally_managed: tuple[ExternalManagement, ...]
     systems: tuple[SystemRelease, ...]
     for_gpu: str  # pattern of the names of images for a GPU
     compiles_cuda: tuple[str, ...]  # distributions that compile CUDA code when they are installed
@@ -61,6 +76,12 @@ def parse_reference(reference: str) -> tuple[ImageConvention, dict[str, str]] | 
                 key: value or "" for key, value in {**tag_match.groupdict(), **repository_match.groupdict()}.items()
             }
     return None
+
+
+def is_externally_managed(os: str, version: str, tag: str) -> bool:
+    """Tell whether the Python of a distribution refuses packages of pip outside a virtual environment (PEP 668)."""
+    rows = (row for row in load_base_images().externally_managed if row.os == os)
+    return any(bool(at_least(version, row.version)) if version else tag in row.rolling for row in rows)
 
 
 def parse_framework(reference: str) -> tuple[str, str, str] | None:

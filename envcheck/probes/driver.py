@@ -320,6 +320,9 @@ _NODE = r"nvidia(\d+|ctl|-modeset|-uvm|-uvm-tools|-nvswitch\d+|-nvswitchctl)$"
 _CAPS = "/dev/nvidia-caps"
 
 
+_MOUNTED = ("/proc/self", "/proc/version", "/proc/cpuinfo", "/proc/modules", "/sys/bus")
+
+
 def read_device_nodes(host: Host) -> Fact[Tuple[DeviceNode, ...]]:
     """List /dev/nvidia* and /dev/nvidia-caps/*.
 
@@ -332,6 +335,8 @@ def read_device_nodes(host: Host) -> Fact[Tuple[DeviceNode, ...]]:
         return names
     paths = [f"/dev/{name}" for name in names.value if re.match(_NODE, name)]
     paths += [f"{_CAPS}/{name}" for name in list_names(host, _CAPS)] if "nvidia-caps" in names.value else []
+    if not paths and all(isinstance(host.status(path), Absent) for path in _MOUNTED):
+        return Unknown("failed", "neither /proc nor /sys is mounted, so /dev may not be, either (a chroot?)", _MOUNTED)
     if not paths:
         return Absent(("/dev/nvidia*",))
     return Known(tuple(_read_node(host, path) for path in paths), Source("file", "/dev", " ".join(paths)[:200]))

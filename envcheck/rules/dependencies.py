@@ -513,7 +513,6 @@ _PARTS = frozenset(
         "typing-extensions",
     )
 )
-_OF_PYTHON = re.compile(r"python(\d\.\d+)/(?:site|dist)-packages")
 _OUTSIDE = {"user": "the user's site-packages", "path": "a folder on PYTHONPATH"}
 
 
@@ -560,7 +559,7 @@ def _outside(context: Context, name: str, copies: list[Distribution]) -> Finding
             for item in copies
         ),
         severity=ERROR if broken else WARNING,
-        problem=Problem(("user-site",) if outer.scope == "user" else ("python-path",), folders=(outer.location,)),
+        problem=Problem(("user-site" if outer.scope == "user" else "python-path",)),
     )
 
 
@@ -592,18 +591,18 @@ def _foreign_python(context: Context) -> Iterator[Finding]:
     if not isinstance(version, Known):
         return
     minor = major_minor(version.value)
-    entries = context.environment.get("PYTHONPATH", "").split(";" if context.os == "windows" else ":")
-    minors = {entry: match[1] for entry in entries if (match := _OF_PYTHON.search(entry.replace("\\", "/")))}
-    foreign = {entry: other for entry, other in minors.items() if other != minor}
-    for entry, other in foreign.items():
-        yield incompatible(
-            f"PYTHONPATH puts {entry}, which holds packages of Python {other}, before the packages of this "
-            f"Python {minor}.",
-            (
-                context.seen("host.environment", shown=f"PYTHONPATH names {entry}"),
-                context.seen("python.version"),
-                context.seen("python.executable"),
-            ),
-            severity=ERROR if _hides_framework(context, entry) else WARNING,
-            problem=Problem(("other-python",), folders=tuple(foreign)),
-        )
+    for entry in context.environment.get("PYTHONPATH", "").split(";" if context.os == "windows" else ":"):
+        match = re.search(r"python(\d\.\d+)/(?:site|dist)-packages", entry.replace("\\", "/"))
+        hides = match is not None and _hides_framework(context, entry)
+        if match and match.group(1) != minor:
+            yield incompatible(
+                f"PYTHONPATH puts {entry}, which holds packages of Python {match.group(1)}, before the "
+                f"packages of this Python {minor}.",
+                (
+                    context.seen("host.environment", shown=f"PYTHONPATH names {entry}"),
+                    context.seen("python.version"),
+                    context.seen("python.executable"),
+                ),
+                severity=ERROR if hides else WARNING,
+                problem=Problem(("other-python",)),
+            )

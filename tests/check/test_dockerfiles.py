@@ -125,7 +125,7 @@ def test_images_that_hold_a_framework() -> None:
 def test_what_may_be_cuda_code_is_a_warning() -> None:
     report = judged(f"FROM {CUDA_124}\nRUN python setup.py install\n")
     assert [(item.id, item.severity) for item in report.findings] == [("toolkit-missing", "warning")]
-    assert report.verdict == "compatible"
+    assert report.verdict == "undetermined", "no framework is named"
     links = "-f https://data.pyg.org/whl/torch-2.4.0+cu124.html"
     assert told(judged(f"FROM {CUDA_124}\nRUN pip install torch==2.4.0 torch-scatter {links}\n")) == []
 
@@ -215,3 +215,48 @@ def test_a_file_that_sets_the_loaders_path_may_lead_to_the_wheels(hook: str, mis
 def test_a_planned_image_is_fit_for_what_it_is_planned_for() -> None:
     plan = planned("tensorflow==2.21.*", on=machine("3.12", "580.65.06", "8.0"))
     assert judged(render_dockerfile(plan, images_for(plan.environments[0]))).verdict == COMPATIBLE
+
+
+@pytest.mark.parametrize(
+    "text",
+    [
+        'ARG TAG="22.04"\nFROM ubuntu:${TAG}\nARG V=2.4.0 W=1\nRUN pip install torch==$V\n',
+        "FROM ubuntu:${TAG:-22.04}\nARG V\nENV V=${V:-2.4.0}\nRUN pip install torch==$V\n",
+        "ARG A=22\nARG B=$A.04\nFROM ubuntu:${B} AS a\nARG V=2.4.0\nFROM a\nRUN pip install torch==$V\n",
+        "ARG V=1.0\nFROM ubuntu:22.04\nARG V=2.4.0\nRUN pip install torch==$V\n",
+        "FROM ubuntu:22.04\nENV V=2.4.0\nARG V=2.6.0\nRUN pip install torch==$V\n",
+        "FROM ubuntu:22.04\nARG V=v2.4.0-rc1\nRUN W=${V#v} && pip install torch==${W%-rc*}\n",
+        "FROM ubuntu:22.04\nARG V=2_4_0\nRUN pip install torch==${V//_/.}\n",
+        "FROM ubuntu:22.04\nRUN export V=2.4.0; pip install torch==${V}\n",
+        "FROM ubuntu:22.04\nRUN <<EOF\nV=2.4.0\npip install torch==$V\nEOF\n",
+        "FROM ubuntu:22.04\nARG EXTRA=\nRUN pip install torch$EXTRA==2.4.0\n",
+        "FROM --platform=$TARGETPLATFORM ubuntu:22.04\nRUN pip install torch==2.4.0\n",
+    ],
+)
+def test_defaults_of_arguments_and_variables_are_filled_in(text: str) -> None:
+    (blueprint,) = blueprints(text)
+    assert blueprint.image is not None
+    assert (blueprint.image.reference, [line.text for line in blueprint.requirements]) == (
+        "ubuntu:22.04",
+        ["torch==2.4.0"],
+    )
+    assert blueprint.platform in {"", "linux/amd64"}
+    assert blueprint.gaps == ()
+
+
+@pytest.mark.parametrize(
+    "step",
+    [
+        "COPY --chown=<<EOF\nhello\nEOF",
+        "COPY <<EOF\nhello\nEOF",
+        "COPY",
+        "ADD --from=x",
+        "RUN <<EOF",
+        "RUN <<",
+        "ARG",
+        "ENV =",
+        "SHELL",
+    ],
+)
+def test_a_malformed_instruction_is_no_error_of_ours(step: str) -> None:
+    assert judged(f"FROM {CUDA_124}\n{step}\n").verdict == "undetermined"

@@ -4,8 +4,12 @@ from __future__ import annotations
 
 import pytest
 
+from envcheck.check.blueprint import parse_image
 from envcheck.check.config import Config
-from tests.check.test_files import judged, told
+from envcheck.check.judge_file import describe_facts
+from envcheck.model import get_value
+from tests.check.test_files import CUDA_124, blueprints, judged, told
+from tests.rules.factory_machine import matrix
 
 GPU = Config(expect="gpu")
 UBUNTU = "nvidia/cuda:12.3.2-{}ubuntu22.04"
@@ -109,3 +113,153 @@ def test_the_systems_pip_may_not_know_a_wheels_tag(before: str, found: list[str]
     jammy = judged("FROM ubuntu:22.04\nRUN apt-get install -y python3-pip && pip install torch==2.4.0\n")
     assert "pip-too-old" in jammy.checked
     assert told(jammy) == []
+
+
+TORCH = "pytorch/pytorch:2.4.0-cuda12.4-cudnn9-{}"
+JUPYTER = "quay.io/jupyter/pytorch-notebook:{}"
+RAPIDS = "rapidsai/base:24.10-cuda12.5-py3.11"
+
+
+@pytest.mark.parametrize(
+    ("image", "frameworks", "cuda", "python"),
+    [
+        (TORCH.format("runtime"), ("torch==2.4.0",), "12.4", ""),
+        (JUPYTER.format("cuda12-python-3.11.9"), ("torch",), "", "3.11"),
+        (JUPYTER.format("cuda12-pytorch-2.4.1"), ("torch==2.4.1",), "", ""),
+        (JUPYTER.format("x86_64-python-3.12"), ("torch-cpu",), "", "3.12"),
+        ("jupyter/tensorflow-notebook:tensorflow-2.14.0", ("tensorflow-cpu==2.14.0",), "", ""),
+        ("quay.io/jupyter/tensorflow-notebook:cuda-latest", ("tensorflow",), "", ""),
+        (RAPIDS, (), "12.5", "3.11"),
+        ("nvcr.io/nvidia/rapidsai/notebooks:25.12-cuda13-py3.13", (), "13", "3.13"),
+        ("rapidsai/rapidsai:22.12-cuda11.5-runtime-ubuntu20.04-py3.9", (), "11.5", "3.9"),
+    ],
+)
+def test_tags_of_images_with_frameworks_are_read(
+    image: str, frameworks: tuple[str, ...], cuda: str, python: str
+) -> None:
+    found = parse_image(image, "Dockerfile:1")
+    assert (found.frameworks, found.cuda, found.python) == (frameworks, cuda, python)
+    assert not found.refuses_pip
+
+
+@pytest.mark.parametrize(
+    ("text", "frameworks"),
+    [
+        (f"FROM {TORCH.format('runtime')}\n", [("torch", "2.4.0", "12.4", "9")]),
+        ("FROM tensorflow/tensorflow:2.15.0\n", [("tensorflow", "2.15.0", None, None)]),
+        (f"FROM {CUDA_124}\nRUN pip install torch==2.6.0 numpy==1\n", [("torch", "2.6.0", None, None)]),
+        (f"FROM {CUDA_124}\nRUN pip install torch\n", None),
+        (f"FROM {JUPYTER.format('cuda12-latest')}\n", None),
+    ],
+)
+def test_the_frameworks_that_a_file_states_are_shown(text: str, frameworks: list[tuple[str, ...]] | None) -> None:
+    found = get_value(describe_facts(blueprints(text)[0], matrix()).python.frameworks)
+    shown = found and [
+        (item.distribution, item.version, get_value(item.cuda_version), get_value(item.cudnn_version)) for item in found
+    ]
+    assert shown == frameworks
+
+
+def test_the_framework_in_an_image_is_judged() -> None:
+    report = judged(f"FROM {TORCH.format('runtime')}\nRUN pip install transformers\n")
+    assert (report.verdict, report.goal, told(report)) == ("compatible", "gpu", [])
+    assert {"framework-cpu-build", "release-unknown"} <= set(report.checked)
+    assert judged(f"FROM {TORCH.format('runtime').replace('2.4.0', '2.99.0')}\n").verdict == "undetermined"
+
+
+def test_the_devel_variant_of_an_image_has_the_toolkit() -> None:
+    assert "12.4" in str(
+        get_value(describe_facts(blueprints(f"FROM {TORCH.format('devel')}\n")[0], matrix()).toolkits.installs)
+    )
+    assert told(judged(f"FROM {TORCH.format('devel')}\nRUN pip install flash-attn\n")) == []
+
+
+@pytest.mark.parametrize(
+    "text",
+    [
+        f"FROM {JUPYTER.format('cuda12-latest')}\n",  # torch, of an unknown release
+        f"FROM {RAPIDS}\nRUN pip install polars\n",
+        f"FROM {CUDA_124}\nRUN conda install pytorch\n",
+        f"FROM {CUDA_124}\nRUN python setup.py build\n",
+    ],
+)
+def test_without_a_release_that_was_judged_nothing_is_called_compatible(text: str) -> None:
+    report = judged(text)
+    assert report.verdict == "undetermined"
+    assert report.headline == "Dockerfile names no framework that envcheck can judge."
+
+
+def test_an_image_for_the_cpu_names_the_tags_for_a_gpu() -> None:
+    (finding,) = [item for item in judged(f"FROM {JUPYTER.format('latest')}\n", config=GPU).findings if item.fix]
+    assert (finding.id, finding.fix and finding.fix.summary) == (
+        "framework-cpu-build",
+        "Use a tag that begins with cuda.",
+    )
+
+
+# -- pip that refuses (PEP 668) --
+
+NOBLE = "nvidia/cuda:12.6.3-cudnn-runtime-ubuntu24.04"
+APT = "RUN apt-get update && apt-get install -y python3-pip python3-venv\n"
+
+
+@pytest.mark.parametrize(
+    "image",
+    [
+        "debian:12",
+        "debian:bookworm-slim",
+        "debian:trixie",
+        "ubuntu:24.04",
+        "ubuntu:25.10",
+        "ubuntu",
+        "debian:latest",
+        NOBLE,
+    ],
+)
+@pytest.mark.parametrize(
+    "command", ["pip3 install torch==2.6.0", "python3 -m pip install --user torch", "sudo pip install -r r.txt"]
+)
+def test_the_pip_of_an_externally_managed_python_refuses(image: str, command: str) -> None:
+    report = judged(f"FROM {image}\n{APT}RUN {command}\n")
+    assert ("env-mixed", "Dockerfile:3") in told(report)
+    assert report.verdict == "incompatible"
+
+
+@pytest.mark.parametrize(
+    "steps",
+    [
+        "RUN pip3 install --break-system-packages torch",
+        "ENV PIP_BREAK_SYSTEM_PACKAGES=1\nRUN pip3 install torch",
+        "ARG PIP_BREAK_SYSTEM_PACKAGES=1\nRUN pip3 install torch",
+        "RUN PIP_BREAK_SYSTEM_PACKAGES=1 pip3 install torch",
+        "RUN pip3 config set global.break-system-packages true\nRUN pip3 install torch",
+        "RUN rm /usr/lib/python3.*/EXTERNALLY-MANAGED && pip3 install torch",
+        "COPY pip.conf /etc/pip.conf\nRUN pip3 install torch",
+        "RUN python3 -m venv /opt/venv && /opt/venv/bin/pip install torch",
+        "RUN python3 -m venv /v && . /v/bin/activate && pip install torch",
+        "RUN <<EOF\npython3 -m venv /v\nsource /v/bin/activate\npip install torch\nEOF",
+        "RUN python3 -m venv /opt/venv\nENV PATH=/opt/venv/bin:$PATH\nRUN pip install torch",
+        'ENV VIRTUAL_ENV=/opt/v\nENV PATH="$VIRTUAL_ENV/bin:$PATH"\nRUN pip install torch',
+        "RUN pip3 install --target /packages torch",
+        "RUN curl -LO https://x/Miniconda3.sh && sh Miniconda3.sh -b\nRUN pip install torch",
+        "RUN pip3 download torch",
+        "COPY --from=python:3.12 /usr/local /usr/local\nRUN pip install torch",
+        'SHELL ["conda", "run", "-n", "x", "/bin/sh", "-c"]\nRUN pip install torch',
+        "RUN uv pip install --system --break-system-packages torch",
+    ],
+)
+def test_what_makes_pip_install_is_no_refusal(steps: str) -> None:
+    assert "env-mixed" not in {name for name, _ in told(judged(f"FROM {NOBLE}\n{APT}{steps}\n"))}
+
+
+@pytest.mark.parametrize(
+    "image", ["ubuntu:22.04", "debian:11", "python:3.12-bookworm", "python:3.12", CUDA_124, "alpine:3.18"]
+)
+def test_a_python_that_is_not_externally_managed_installs(image: str) -> None:
+    assert "env-mixed" not in {name for name, _ in told(judged(f"FROM {image}\nRUN pip3 install torch==2.6.0\n"))}
+
+
+def test_a_stage_is_refused_as_the_image_is() -> None:
+    build = f"FROM {NOBLE} AS build\nRUN pip3 wheel -w /w x && pip3 install torch\n"
+    text = f"{build}FROM {CUDA_124}\nCOPY --from=build /w /w\n"
+    assert ("env-mixed", "Dockerfile:2") in told(judged(text))

@@ -214,3 +214,12 @@ def test_what_comes_from_an_address_is_said_not_to_be_judged() -> None:
     report = judged("torch @ https://example/torch-2.3.0-cp310-cp310-linux_x86_64.whl\n", "requirements.txt")
     assert report.verdict == "undetermined"
     assert [item.message for item in report.findings] == ["torch comes from a URL, which is not judged."]
+
+
+def test_files_that_include_each_other_are_read_once() -> None:
+    def include(count: int) -> dict[str, str]:
+        everyone = "\n".join(f"-r f{other}.txt" for other in range(count))
+        return {f"f{number}__txt": f"{everyone}\np{number}\n" for number in range(count)}
+
+    (blueprint,) = blueprints("-r f0.txt\n-r f0.txt\n", "requirements.txt", **include(15))
+    assert sorted(line.text for line in blueprint.requirements) == sorted(f"p{number}" for number in range(15))

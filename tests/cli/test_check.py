@@ -139,3 +139,13 @@ def test_a_file_of_no_kind_is_a_usage_error(tmp_path: Path) -> None:
     done = check(tmp_path, "--dockerfile", "x")
     assert done.returncode == 2
     assert done.stderr == "envcheck: x has no FROM instruction: it is not a Dockerfile\n"
+
+
+def test_what_is_expected_can_be_named_on_the_command_line(project: Path) -> None:
+    """A remedy says `--expect cpu`: the command that prints it accepts it."""
+    report = json.loads(check(project, "--expect", "cpu", "--format", "json").stdout)
+    assert report["goal"] == "cpu"
+    (project / "Dockerfile").write_text("FROM ubuntu:22.04\nRUN pip install torch==2.6.0\n", encoding="utf-8")
+    for goal in ("cpu", "gpu"):
+        done = check(project, "--dockerfile", "Dockerfile", "--expect", goal, "--format", "json")
+        assert json.loads(done.stdout)["goal"] == goal

@@ -91,6 +91,14 @@ def test_modules_without_proc_modules() -> None:
     assert isinstance(read_kernel(denied).uvm_loaded, Unknown)
 
 
+def test_device_nodes_are_unknown_where_nothing_is_mounted() -> None:
+    chroot = {"/etc/os-release": "ID=debian\n", "/dev/console": ""}
+    nodes = read_device_nodes(RecordedHost({"files": chroot}))
+    assert isinstance(nodes, Unknown)
+    assert "a chroot?" in nodes.detail
+    assert isinstance(read_device_nodes(RecordedHost({"files": {**chroot, "/proc/version": "Linux"}})), Absent)
+
+
 def test_device_nodes() -> None:
     files = {
         "/dev/nvidia0": {"kind": "char", "mode": "crw-rw----", "owner": "0:44", "readable": False, "writable": False},
