@@ -216,6 +216,12 @@ def breaks_framework(context: Context) -> bool:
     return any(item.severity == ERROR for about in abouts for item in pin_findings(context, about))
 
 
+def fails_with_requirements(context: Context, owner: Distribution) -> bool:
+    """Tell whether a distribution is known to fail with the release of something that it requires."""
+    own = (item for item in violations(context) if item.owner == owner)
+    return any(item.found is not None and _known_break(context, item, item.found) for item in own)
+
+
 def _finding(context: Context, item: Violation, distribution: Distribution) -> Finding:
     owner = f"{item.owner.name} {item.owner.version}"
     requirement = f"{item.name}{item.specifier}"

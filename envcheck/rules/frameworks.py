@@ -51,7 +51,7 @@ from envcheck.rules.builds import (
     wanted_releases,
 )
 from envcheck.rules.context import Context, UndecidedError, incompatible, rule
-from envcheck.rules.dependencies import breaks_framework, requirements_of
+from envcheck.rules.dependencies import breaks_framework, fails_with_requirements, requirements_of
 from envcheck.rules.gpu_releases import empty_wheels, gpu_rows, has_gpu_build, problem_findings
 from envcheck.rules.gpus import vendor_of_build
 
@@ -112,7 +112,7 @@ def _refuse_damaged(context: Context) -> None:
 def framework_duplicate_dists(context: Context) -> Iterator[Finding]:
     """Find two distributions that own one module: they overwrite each other's files and the last one wins.
 
-    Of one release they hold the same Python files, and what is installed last works; of two releases they are mixed.
+    What is installed last works with what the other leaves there, as long as all that it requires is there, too.
     """
     for (module, _), owners in _module_owners(context).items():
         rivals = _without_stubs(context, owners)
@@ -124,14 +124,19 @@ def framework_duplicate_dists(context: Context) -> Iterator[Finding]:
             f"{labels} both contain the module {module}: their files overwrite each other, so the last "
             "one installed wins.",
             (context.seen("python.distributions", shown=labels), *_duplicate_evidence(context, module)),
-            severity=WARNING if _are_of_one_release(rivals) and _is_goal_met(context, rivals) else "",
+            severity=WARNING if _does_last_work(context, rivals) and _is_goal_met(context, rivals) else "",
             problem=Problem(names=names, requirements=(_rival_to_keep(context, rivals),)),
         )
 
 
-def _are_of_one_release(rivals: list[Distribution]) -> bool:
+def _does_last_work(context: Context, rivals: list[Distribution]) -> bool:
+    """Tell whether the release whose files are there, if that is known, has nothing beside it that it fails with."""
+    name = context.matrix.framework_of(rivals[0].name)
     releases = {item.version.partition("+")[0] for item in rivals}
-    return len(releases) == 1 and "" not in releases
+    if len(releases) > 1:
+        releases &= {item.main.version.partition("+")[0] for item in judged_frameworks(context) if item.name == name}
+    last = [item for item in rivals if item.version.partition("+")[0] in releases - {""}]
+    return bool(last) and not any(fails_with_requirements(context, item) for item in last)
 
 
 def _is_goal_met(context: Context, rivals: list[Distribution]) -> bool:

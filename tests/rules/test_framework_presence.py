@@ -69,11 +69,22 @@ def test_two_owners_of_one_module() -> None:
 
 
 @pytest.mark.parametrize(("other", "severity"), [("2.15.1", "warning"), ("2.15.1+cpu", "warning"), ("2.16.1", "error")])
-def test_owners_of_two_releases_break_each_other(other: str, severity: str) -> None:
+def test_owners_of_two_releases_of_which_the_last_is_not_known_break_each_other(other: str, severity: str) -> None:
     items = (distribution("tensorflow", "2.15.1"), distribution("tensorflow-cpu", other))
     assert found("framework-duplicate-dists", context(facts(distributions=items))) == [
         ("framework-duplicate-dists", severity)
     ]
+
+
+@pytest.mark.parametrize(("numpy", "severity"), [("1.26.4", "warning"), ("2.1.0", "error")])
+def test_the_last_of_two_releases_works_with_what_it_requires(numpy: str, severity: str) -> None:
+    items = (
+        distribution("tensorflow", "2.15.1", requires=("numpy <2.0.0,>=1.23.5",)),
+        distribution("tensorflow-cpu", "2.18.0", requires=("numpy <2.1.0,>=1.26.0",)),
+        distribution("numpy", numpy),
+    )
+    given = facts(build("tensorflow", "2.15.1"), distributions=items)
+    assert found("framework-duplicate-dists", context(given, expect="cpu")) == [("framework-duplicate-dists", severity)]
 
 
 def test_owners_in_two_folders_do_not_overwrite_each_other() -> None:
