@@ -525,17 +525,21 @@ _OUTSIDE = {"user": "the user's site-packages", "path": "a folder on PYTHONPATH"
 @rule("env-mixed", severity=WARNING, goal="any")
 def env_mixed(context: Context) -> Iterator[Finding]:
     """Find copies of one package in several places, and packages of another Python."""
-    yield from _foreign_python(context)
+    entries = _foreign_entries(context)
+    yield from (_foreign_python(context, entry, release) for entry, release in entries.items())
     fact = context.facts.python.distributions
     copies: dict[str, list[Distribution]] = {}
     for item in fact.value if isinstance(fact, Known) else ():
         if item.name in _PARTS or context.matrix.framework_of(item.name):
             copies.setdefault(item.name, []).append(item)
+    outer: dict[str, list[list[Distribution]]] = {}
     for name, distributions in copies.items():
         if _from_outside(distributions):
-            yield _outside(context, name, distributions)
+            outer.setdefault(_outer_copy(distributions).location, []).append(distributions)
         elif _two_installers(distributions):
             yield _overlaid(context, name, distributions)
+    told = {entry.rstrip("/") for entry in entries}
+    yield from (_outside(context, group) for folder, group in outer.items() if folder not in told)
 
 
 def _from_outside(copies: list[Distribution]) -> bool:
@@ -552,19 +556,26 @@ def _two_installers(copies: list[Distribution]) -> bool:
     return len({item.version for item in same_folder}) > 1 and len(conda) > 1
 
 
-def _outside(context: Context, name: str, copies: list[Distribution]) -> Finding:
+def _outer_copy(copies: list[Distribution]) -> Distribution:
     inner = next(item for item in copies if item.scope == "environment")
-    outer = next(item for item in copies if item.scope in _OUTSIDE and item.version != inner.version)
-    winner = copies[0]
-    broken = any(item.name == name for item in violations(context))
+    return next(item for item in copies if item.scope in _OUTSIDE and item.version != inner.version)
+
+
+def _outside(context: Context, group: list[list[Distribution]]) -> Finding:
+    """Report all packages of one folder outside that the environment holds in another release."""
+    broken = {item.name for item in violations(context)}
+    first, *others = sorted(group, key=lambda copies: copies[0].name not in broken)
+    inner = next(item for item in first if item.scope == "environment")
+    outer = _outer_copy(first)
+    names = f" The same holds for {', '.join(copies[0].name for copies in others)}." if others else ""
     return incompatible(
-        f"{name} {inner.version} of the environment and {name} {outer.version} of {_OUTSIDE[outer.scope]} are both "
-        f"importable; {winner.version} is found first.",
+        f"{inner.name} {inner.version} of the environment and {outer.name} {outer.version} of {_OUTSIDE[outer.scope]} "
+        f"are both importable; {first[0].version} is found first.{names}",
         tuple(
             context.seen("python.distributions", shown=f"{item.name} {item.version} in {item.location or item.scope}")
-            for item in copies
+            for item in first
         ),
-        severity=ERROR if broken else WARNING,
+        severity=ERROR if first[0].name in broken else WARNING,
         problem=Problem(("user-site" if outer.scope == "user" else "python-path",)),
     )
 
@@ -591,24 +602,28 @@ def _hides_framework(context: Context, folder: str) -> bool:
     return any(f"{path}/".startswith(top) for path in paths)
 
 
-def _foreign_python(context: Context) -> Iterator[Finding]:
-    """Yield PYTHONPATH entries that belong to another Python than the inspected one."""
-    version = context.facts.python.version
-    if not isinstance(version, Known):
-        return
-    minor = major_minor(version.value)
-    for entry in context.environment.get("PYTHONPATH", "").split(";" if context.os == "windows" else ":"):
+def _foreign_entries(context: Context) -> dict[str, str]:
+    """Map each PYTHONPATH entry that belongs to another Python than the inspected one to that Python's release."""
+    minor = major_minor(get_value(context.facts.python.version) or "")
+    entries = context.environment.get("PYTHONPATH", "").split(";" if context.os == "windows" else ":")
+    found = {}
+    for entry in entries if minor else ():
         match = re.search(r"python(\d\.\d+)/(?:site|dist)-packages", entry.replace("\\", "/"))
-        hides = match is not None and _hides_framework(context, entry)
         if match and match.group(1) != minor:
-            yield incompatible(
-                f"PYTHONPATH puts {entry}, which holds packages of Python {match.group(1)}, before the "
-                f"packages of this Python {minor}.",
-                (
-                    context.seen("host.environment", shown=f"PYTHONPATH names {entry}"),
-                    context.seen("python.version"),
-                    context.seen("python.executable"),
-                ),
-                severity=ERROR if hides else WARNING,
-                problem=Problem(("other-python",)),
-            )
+            found[entry] = match.group(1)
+    return found
+
+
+def _foreign_python(context: Context, entry: str, release: str) -> Finding:
+    minor = major_minor(get_value(context.facts.python.version) or "")
+    return incompatible(
+        f"PYTHONPATH puts {entry}, which holds packages of Python {release}, before the "
+        f"packages of this Python {minor}.",
+        (
+            context.seen("host.environment", shown=f"PYTHONPATH names {entry}"),
+            context.seen("python.version"),
+            context.seen("python.executable"),
+        ),
+        severity=ERROR if _hides_framework(context, entry) else WARNING,
+        problem=Problem(("other-python",)),
+    )

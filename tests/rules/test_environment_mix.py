@@ -87,6 +87,19 @@ def test_another_python_hides_what_the_framework_needs(hidden: str, severity: st
     assert "PYTHONPATH" in finding.fix.summary
 
 
+def test_one_folder_outside_is_one_finding() -> None:
+    folder = "/opt/old/lib/python3.8/site-packages"
+    names = ("h5py", "numpy", "protobuf")
+    outer = [distribution(name, "1.0", scope="path", location=folder) for name in names]
+    items = (*outer, *(distribution(name, "3.0", location="/env/site-packages") for name in names))
+    (finding,) = findings("env-mixed", context(facts(distributions=items)))
+    assert "h5py 3.0" in finding.message
+    assert "The same holds for numpy, protobuf." in finding.message
+    given = facts(distributions=items, host={"environment": known({"PYTHONPATH": folder})})
+    (finding,) = findings("env-mixed", context(given))
+    assert "holds packages of Python 3.8" in finding.message
+
+
 def test_packages_of_another_python_need_a_python_to_compare() -> None:
     given = facts(version=UNREADABLE, host={"environment": known({"PYTHONPATH": "/x/python3.8/site-packages"})})
     assert found("env-mixed", context(given)) == []
