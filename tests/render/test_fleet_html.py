@@ -46,15 +46,39 @@ def rows(count: int, message: str = "it works") -> list[HostRow]:
     return made
 
 
-def acted_on(listed: list[HostRow], folder: Path) -> dict[str, Any]:
+# What a reader does with the columns, the causes and the address.
+ARRANGE = """
+const seen = {}, copied = [];
+document.execCommand = () => { copied.push(document.activeElement.value); return true; };
+const names = () => [...byId("heads").cells].map((head) => head.textContent);
+const box = (name) => [...byId("columns").children].find((label) => label.textContent === name).firstChild;
+const lines = () => [...byId("lines").rows];
+seen.names = names(); seen.wide = document.documentElement.scrollWidth;
+seen.heights = [...new Set(lines().map((row) => Math.round(row.getBoundingClientRect().height)))];
+const toggle = (name) => { box(name).checked = !box(name).checked; box(name).onchange(); };
+toggle("Driver"); toggle("Message"); seen.chosen = names(); seen.address = decodeURIComponent(location.hash);
+lines()[0].onclick(); seen.details = lines()[1].textContent; lines()[0].onclick(); seen.closed = lines()[1].className;
+const link = document.querySelectorAll("a[href^='#verdict']")[0];
+link.click();
+seen.link = [link.textContent, byId("count").textContent, byId("cause").value, names()[3]];
+document.querySelector("button[data-cause]").onclick();
+byId("words").value = "host00001"; find(); byId("copy").onclick();
+seen.copied = copied;
+location.hash = "#words=host0&group=2&sort=-Host&columns=Host,GPU&cause=%3Dnone-such"; recall();
+seen.recalled = [names(), byId("group").value, byId("words").value, byId("cause").value, found[0][0]];
+document.title = JSON.stringify(seen);
+"""
+
+
+def acted_on(listed: list[HostRow], folder: Path, act: str = ACT) -> dict[str, Any]:
     """Open the page in Chromium, act on it, and return what was seen there."""
     file = folder / "page.html"
     page = render_fleet_html(listed, "golden")
     # The page's policy runs its own script alone: this test's goes where that one is, with its hash.
     policy, count = re.subn(r"script-src '[^']+'", "script-src 'unsafe-inline'", page)
     assert count == 1
-    file.write_text(policy.replace("</body>", f"<script>{{{ACT}}}</script></body>"), encoding="utf-8")
-    dom = chromium("--dump-dom", file.as_uri())
+    file.write_text(policy.replace("</body>", f"<script>{{{act}}}</script></body>"), encoding="utf-8")
+    dom = chromium("--window-size=1280,900", "--dump-dom", file.as_uri())
     found = re.search(r"<title>(\{.*?\})</title>", dom)
     assert found, dom[:500]
     seen: dict[str, Any] = json.loads(html.unescape(found[1]))
@@ -79,6 +103,25 @@ def test_text_of_a_host_is_inert_in_the_browser(tmp_path: Path) -> None:
     assert (seen["owned"], seen["images"], seen["frames"]) == (False, 0, 0)
     assert seen["count"] == "9 of 9 hosts"
     assert "<img src=x onerror=owned=1>" in seen["first"]
+
+
+@pytest.mark.needs("chromium")
+def test_a_host_is_one_line_and_the_reader_arranges_the_page(tmp_path: Path) -> None:
+    seen = acted_on(rows(60, "a message of many words " * 40), tmp_path, ARRANGE)
+    assert seen["names"] == ["Host", "Verdict", "Cause", "GPU", "Driver", "Frameworks"]
+    assert len(seen["heights"]) == 1
+    assert seen["heights"][0] < 40
+    assert seen["wide"] <= 1280
+    assert seen["chosen"] == ["Host", "Verdict", "Cause", "Message", "GPU", "Frameworks"]
+    assert seen["address"] == "#columns=Host,Verdict,Cause,Message,GPU,Frameworks"
+    assert "a message of many words" in seen["details"]
+    assert "NVIDIA A100-SXM4-80GB (compute capability 8.0)" in seen["details"]
+    assert seen["closed"] != "details"
+    assert seen["link"] == ["20 hosts", "20 of 60 hosts", "=driver-too-old", "Message"]
+    everyone, one = seen["copied"]
+    assert everyone.split(",") == [f"host{number:05}" for number in range(0, 60, 3)]
+    assert one == "", "no host of this cause is called so"
+    assert seen["recalled"] == [["Host ↓", "GPU"], "2", "host0", "", "host00059"]
 
 
 def test_the_page_runs_its_own_script_alone_and_loads_nothing() -> None:
