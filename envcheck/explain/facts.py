@@ -48,7 +48,7 @@ def merge_facts(log: Log) -> Facts:
     driver = replace(
         driver,
         release=_prefer_known(driver.release, log_facts.find("driver")),
-        cuda_driver_version=_prefer_known(driver.cuda_driver_version, log_facts.find("driver_cuda")),
+        cuda_driver_version=_prefer_known(driver.cuda_driver_version, log_facts.find_offered_cuda()),
     )
     host = replace(
         host,
@@ -77,6 +77,13 @@ class _LogFacts:
             return Unknown("failed", "the log does not say")
         event, value = match
         return Known(value, Source("file", f"{event.file}:{event.line}", event.text))
+
+    def find_offered_cuda(self) -> Fact[str]:
+        """Return the newest CUDA that the driver offers: 11.4, or 11040 as CUDA itself writes it."""
+        fact, number = self.find("driver_cuda"), self.find("cuda_api")
+        if isinstance(fact, Unknown) and isinstance(number, Known) and re.fullmatch(r"\d{4,5}", number.value):
+            return replace(number, value=f"{int(number.value) // 1000}.{int(number.value) % 1000 // 10}")
+        return fact
 
     def wrap_text(self, value: str) -> Fact[Any]:
         return Known(value, Source("file", "log")) if value else Unknown("failed", "the log does not say")

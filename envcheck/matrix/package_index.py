@@ -5,7 +5,7 @@ from __future__ import annotations
 import re
 from collections.abc import Mapping
 
-from envcheck.frameworks import framework, framework_names
+from envcheck.frameworks import framework_names, identity
 from envcheck.host.data_files import load_data
 from envcheck.model import Citation, FrameworkRelease, dataclass, major_minor, numbers, replace
 
@@ -26,7 +26,7 @@ class PackageIndex:
 
 def package_index(name: str) -> PackageIndex | None:
     """Return a framework's own index; None if it has none."""
-    file = framework(name).index if name in framework_names() else ""
+    file = identity(name).index if name in framework_names() else ""
     return load_data(file.removesuffix(".json"), PackageIndex) if file else None
 
 

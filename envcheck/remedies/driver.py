@@ -67,8 +67,10 @@ def _keep_driver(situation: Situation, problem: Problem) -> tuple[Alternative, .
         replacement and build and build.version not in replacement
     ):  # else the driver lacks something other than its release
         return (Alternative(f"Keep the driver and install {replacement}."),)
-    plan = situation.plan_command(problem.framework) if situation.from_log else ()
-    return (Alternative("Use a build for the installed driver.", plan),) if plan else ()
+    driver = situation.facts.driver
+    is_known = any(isinstance(item, Known) for item in (driver.release, driver.cuda_driver_version))
+    steps = situation.install_gpu_build(problem.framework) if situation.from_log and is_known else ()
+    return (Alternative("Use a build for the installed driver.", steps),) if steps else ()
 
 
 @remedy("driver-missing")

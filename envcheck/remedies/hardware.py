@@ -26,8 +26,8 @@ from envcheck.remedies.driver import start_container_with_gpus, visible_containe
 from envcheck.remedies.situation import Situation
 from envcheck.remedies.system import install_driver
 from envcheck.remedies.toolkit import install_build_toolkit
-from envcheck.rules.builds import NATIVE, Build, build_targets, coverage, supports_python
-from envcheck.rules.gpu_releases import driver_runs, gpu_requirement
+from envcheck.rules.builds import Build, supports_python
+from envcheck.rules.gpu_releases import driver_runs, gpu_requirement, serves_capability
 from envcheck.rules.gpus import numbered_gpus
 
 _GPUS = RunEnvcheck(("gpus",), "every process on each GPU, hidden ones too, and how to end it", "user")
@@ -55,15 +55,15 @@ def install_newer_build(situation: Situation, problem: Problem) -> Remedy | None
     build = situation.build(problem.framework, problem.distribution)
     if build is not None and isinstance(situation.facts.python.version, Known):
         return _name_newer_release(situation, build, problem.capability)
-    plan = situation.plan_command(problem.framework)
+    steps = situation.install_gpu_build(problem.framework, capability=problem.capability)
     if first is None:
         summary = "Install a build that supports this GPU: a newer release, or one for a newer CUDA."
-        return Remedy(summary, plan) if plan else None
+        return Remedy(summary, steps) if steps else None
     cuda = _find_first_toolkit(situation, problem.capability, first)
     summary = f"Install a build for CUDA {cuda} or newer, the first with code that runs on compute capability "
     oldest = _find_first_labelled_release(situation, problem.framework, cuda)
     oldest_text = f": {problem.framework} {oldest} is the oldest offered for it" if oldest else ""
-    return Remedy(f"{summary}{problem.capability}{oldest_text}.", plan)
+    return Remedy(f"{summary}{problem.capability}{oldest_text}.", steps)
 
 
 @remedy("gpu-arch-too-old")
@@ -80,12 +80,12 @@ def install_older_build(situation: Situation, problem: Problem) -> Remedy | None
     build = situation.build(problem.framework, problem.distribution)
     if build is not None and isinstance(situation.facts.python.version, Known):
         return _name_older_release(situation, build, problem.capability)
-    plan = situation.plan_command(problem.framework)
-    if row is None or not plan:
+    steps = situation.install_gpu_build(problem.framework, capability=problem.capability)
+    if row is None or not problem.framework:
         return None
     reason = f", as none made with a CUDA after {last} has" if last else ""
     summary = f"Install a release whose build has code for compute capability {problem.capability}{reason}"
-    return Remedy(f"{summary}; or use a newer GPU.", plan)
+    return Remedy(f"{summary}; or use a newer GPU.", steps)
 
 
 def _compile_for(situation: Situation, problem: Problem, cuda: str, which: str) -> Remedy:
@@ -132,7 +132,7 @@ def _name_older_release(situation: Situation, build: Build, capability: str) -> 
     summary = (
         f"Install {row.distribution} {row.version}, the newest with machine code for compute capability {capability}."
     )
-    return Remedy(summary + (own_index if framework.index else ""), _install_release(situation, row))
+    return Remedy(summary + (own_index if framework.index else ""), _install_release(situation, row, capability))
 
 
 def _name_newer_release(situation: Situation, build: Build, capability: str) -> Remedy:
@@ -145,7 +145,7 @@ def _name_newer_release(situation: Situation, build: Build, capability: str) -> 
     summary = (
         f"Install {row.distribution} {row.version} or newer{newest_text}: the first after yours with machine code for "
     )
-    return Remedy(f"{summary}compute capability {capability}.", _install_release(situation, row))
+    return Remedy(f"{summary}compute capability {capability}.", _install_release(situation, row, capability))
 
 
 def _build_from_source(situation: Situation, build: Build, capability: str) -> Remedy:
@@ -155,13 +155,12 @@ def _build_from_source(situation: Situation, build: Build, capability: str) -> R
         f"No {build.framework} wheel in the matrix for this Python has machine code for {gpu}: "
         f"build it from source for compute capability {capability}, or use a build for another Python, or "
         "NVIDIA's container images.",
-        situation.plan_command(build.framework) if situation.from_log else (),
     )
 
 
-def _install_release(situation: Situation, row: FrameworkRelease) -> tuple[Action, ...]:
-    if identity(row.framework).index:  # which CUDA variants it serves is not in the row: the planner knows
-        return situation.plan_command(row.framework)
+def _install_release(situation: Situation, row: FrameworkRelease, capability: str) -> tuple[Action, ...]:
+    if identity(row.framework).index:
+        return situation.install_gpu_build(row.framework, capability=capability)
     return situation.install(gpu_requirement(situation.context, row))
 
 
@@ -178,17 +177,8 @@ def _list_supporting_releases(situation: Situation, build: Build, capability: st
     rows = matrix.releases(build.framework, context.platform)
     usable = (row for row in rows if row.cuda_build and not row.yanked and supports_python(context, row))
     current = (row for row in usable if matrix.removed_distribution(row.distribution) is None)
-    native = [row for row in current if _is_native(situation, row, capability)]
+    native = [row for row in current if serves_capability(context, row, capability)]
     return [row for row in native if driver_runs(context, row.cuda)] or native
-
-
-def _is_native(situation: Situation, row: FrameworkRelease, capability: str) -> bool:
-    def is_tegra(other: str) -> bool:
-        architecture = situation.matrix.architecture(other)
-        return architecture is not None and architecture.tegra
-
-    targets = build_targets(row.framework, row.compute_capabilities)
-    return coverage(targets, capability, is_tegra) == NATIVE
 
 
 # The hardware itself.

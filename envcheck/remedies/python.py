@@ -128,8 +128,7 @@ def use_newer_glibc(situation: Situation, problem: Problem) -> Remedy | None:
     oldest = f" (the oldest: {system_names})" if system_names else ""
     summary = f"Use a system or image with glibc {version} or newer{oldest}, or a release for an older one"
     check = () if isinstance(situation.facts.host.libc_version, Known) else (_LDD,)
-    plan = situation.plan_command(problem.framework)
-    return Remedy(f"{summary}. Never replace the system's glibc.", (*check, *(plan if situation.from_log else ())))
+    return Remedy(f"{summary}. Never replace the system's glibc.", check)
 
 
 def _parse_minor(version: str) -> tuple[int, ...]:
@@ -190,12 +189,13 @@ def install_missing_framework(situation: Situation, problem: Problem) -> Remedy 
     if "none-installed" in problem.cases:
         summary = "Install a framework, or check one before the installation with --for."
         return Remedy(summary, _install_any(situation))
-    plan = situation.plan_command(problem.framework)
-    if not plan:
+    if problem.framework not in framework_names():
         return None
     show_python = situation.run_python("import sys; print(sys.executable)", "shows the Python that runs")
     summary = f"Install {problem.framework} into the Python that runs the program: use python -m pip."
-    return Remedy(summary, (show_python, *plan))
+    traits = identity(problem.framework)
+    steps = situation.install_gpu_build(problem.framework) or situation.install(traits.main or traits.name)
+    return Remedy(summary, (show_python, *steps))
 
 
 def _install_any(situation: Situation) -> tuple[Action, ...]:
@@ -222,9 +222,7 @@ def install_replacement(situation: Situation, problem: Problem) -> Remedy | None
     if not problem.requirements:
         return None
     requirement = problem.requirements[0]
-    plan = situation.plan_command(problem.framework) if situation.from_log else ()
-    alternatives = (Alternative("Use the planner's choice for that machine.", plan),) if plan else ()
-    return Remedy(f"Install {requirement} instead.", situation.install(requirement), alternatives)
+    return Remedy(f"Install {requirement} instead.", situation.install(requirement))
 
 
 @remedy("platform-no-gpu-wheel")
@@ -240,7 +238,6 @@ def use_other_platform(situation: Situation, problem: Problem) -> Remedy | None:
         elsewhere = "Use a system or container image with glibc" if is_musl else _ELSEWHERE
         advice = _NO_CUDA_ON_MACOS if situation.os == "darwin" else elsewhere
     steps: tuple[Action, ...] = (_install_wsl(problem.framework),) if situation.os == "windows" else ()
-    steps += situation.plan_command(problem.framework) if situation.from_log else ()
     alternatives: tuple[Alternative, ...] = ()
     if last is not None:
         requirement = f"{last.distribution}=={last.version}"
@@ -269,8 +266,8 @@ def install_cuda_build(situation: Situation, problem: Problem) -> Remedy | None:
     framework = situation.framework(name)
     if "conda-cpu-build" in problem.cases or (framework and is_conda_build(situation.context, framework.main)):
         summary = f"Install the CUDA build of {name} with conda. Name the build: conda may choose a CPU build."
-        plan = situation.plan_command(name) if situation.from_log else ()
-        alternatives = (Alternative("Use the planner's choice.", plan),) if plan else ()
+        steps = situation.install_gpu_build(name) if situation.from_log else ()
+        alternatives = (Alternative("Or install the build from pip's index.", steps),) if steps else ()
         spec = identity(name).conda_gpu_spec if name in framework_names() else ""
         return Remedy(summary, (install_conda_packages(spec),) if spec else (), alternatives)
     if problem.advice:
@@ -281,12 +278,21 @@ def install_cuda_build(situation: Situation, problem: Problem) -> Remedy | None:
         return _install_gpu_build(
             situation, framework.main, tuple(item.distribution for item in framework.builds if item.installed)
         )
-    plan = situation.plan_command(name)
-    if not plan or name not in framework_names():
+    if name not in framework_names():
         return None
     removals = situation.uninstall(*identity(name).cpu_builds)
     summary = f"Remove the CPU build and install the one for CUDA.{_describe_end_on_windows(situation, name)}"
-    return Remedy(summary, (*removals, *plan))
+    return Remedy(summary, (*removals, *_install_cuda_build_of_log(situation, problem)))
+
+
+def _install_cuda_build_of_log(situation: Situation, problem: Problem) -> tuple[Action, ...]:
+    """Install the CUDA build of the release that a log names, for the CUDA that it names, else the one that fits."""
+    name, release = problem.framework, problem.release
+    return (
+        (situation.install_gpu_build(name, release=release, cuda=problem.cuda) if problem.cuda and release else ())
+        or (situation.install_gpu_build(name, release=release) if release else ())
+        or situation.install_gpu_build(name)
+    )
 
 
 def _describe_end_on_windows(situation: Situation, name: str) -> str:
@@ -343,14 +349,14 @@ def install_cuda_extra(situation: Situation, problem: Problem) -> Remedy | None:
 
 
 def _plan_cuda_extra(situation: Situation, problem: Problem) -> Remedy | None:
-    plan = situation.plan_command(problem.framework)
+    steps = situation.install_gpu_build(problem.framework)
     if problem.framework and identity(problem.framework).brings_cuda:
         summary = f"Reinstall {problem.framework} with the nvidia-* wheels that it requires, without --no-deps."
-        return Remedy(summary, (*situation.uninstall(problem.framework), *plan))
+        return Remedy(summary, (*situation.uninstall(problem.framework), *steps))
     extra = problem.value("framework_extra")
     windows = " Windows has none: use WSL 2." if situation.os in ("", "windows") else ""
     summary = f"Install the framework with its CUDA libraries: {extra}.{windows}"
-    return Remedy(summary, plan) if plan and extra else None
+    return Remedy(summary, steps) if extra else None
 
 
 @remedy("framework-duplicate-dists")
@@ -422,7 +428,19 @@ def keep_one_cuda_major(situation: Situation, problem: Problem) -> Remedy | None
         reinstalled = " and ".join(text.partition("==")[0] for text in problem.requirements)
         steps = (*situation.uninstall(*problem.names), *situation.install(*problem.requirements, force=True))
         return Remedy(f"Remove {removed}, then reinstall {reinstalled}, whose files were overwritten.", steps)
-    return meet_pins(situation, problem)
+    return meet_pins(situation, problem) or _start_afresh(situation, problem)
+
+
+def _start_afresh(situation: Situation, problem: Problem) -> Remedy | None:
+    """Make an environment for one framework, with the CUDA wheels that it asks for itself."""
+    create = CreateEnvironment(".venv-new", starter=(situation.python,), python=problem.python)
+    python = create.interpreter(situation.os)
+    steps = situation.install_gpu_build(problem.framework, release=problem.release) or situation.install_gpu_build(
+        problem.framework
+    )
+    fresh = tuple(replace(item, python=python) for item in steps if isinstance(item, InstallPackages))
+    summary = "Make a fresh environment with one framework, and install no nvidia-* wheels by hand."
+    return Remedy(summary, (create, *fresh)) if fresh else None
 
 
 # The packages around a framework.

@@ -20,12 +20,13 @@ from envcheck.actions import (
     UninstallPackages,
     is_requirement,
 )
-from envcheck.frameworks import framework_of
+from envcheck.frameworks import framework_names, framework_of, identity
 from envcheck.matrix.package_index import index_url
 from envcheck.matrix.query import Matrix
 from envcheck.model import CONDA, PIP, UV, Absent, FrameworkRelease, Known, get_value, numbers
 from envcheck.rules.builds import Build, JudgedFramework, judged_builds, judged_frameworks
 from envcheck.rules.context import Context
+from envcheck.rules.gpu_releases import best_gpu_row, find_index_build, gpu_requirement, serves_capability
 
 DEBIAN, UBUNTU, FEDORA, RHEL, SUSE, ARCH = "debian", "ubuntu", "fedora", "rhel", "suse", "arch"
 WSL, WINDOWS, MACOS, CONTAINER, JETSON, OTHER = "wsl", "windows", "macos", "container", "jetson", "other"
@@ -53,6 +54,11 @@ _FAMILIES = {
 _PLAIN_PATH = r"[~\w./+-]+"
 _PYTORCH_INDEX = r"https://download\.pytorch\.org/whl/[a-z0-9]+"
 _NAME = r"[a-z0-9][a-z0-9._-]*"
+_STATED = {
+    "--python",
+    "--driver",
+    "--gpu",
+}  # what a plan depends on: without them it is for the machine where it is typed
 
 
 class Situation:
@@ -142,7 +148,9 @@ class Situation:
         public = release.partition("+")[0]
         return self.matrix.release(framework, public, self.context.platform) if public else None
 
-    def install(self, *requirements: str, index: str = "", force: bool = False) -> tuple[Action, ...]:
+    def install(
+        self, *requirements: str, index: str = "", force: bool = False, upgrade: bool = False
+    ) -> tuple[Action, ...]:
         """Install requirements, with what must come first: an environment, or pip; () where one is not plain.
 
         Raises ValueError for a package index other than PyTorch's own.
@@ -151,7 +159,7 @@ class Situation:
             raise ValueError(index)
         if not requirements or not all(map(is_requirement, requirements)):
             return ()
-        options = ("--force-reinstall",) if force else ()
+        options = (("--force-reinstall",) if force else ()) + (("--upgrade",) if upgrade else ())
         if get_value(self.facts.python.externally_managed) is True:
             create = CreateEnvironment(
                 ".venv", starter=(self.python,), purpose="The system's Python takes no packages (PEP 668)."
@@ -231,10 +239,36 @@ class Situation:
         """Ask the Python of the environment something."""
         return RunPython(code, self.python, purpose)
 
+    def install_gpu_build(
+        self, framework: str, *, release: str = "", cuda: str = "", capability: str = ""
+    ) -> tuple[Action, ...]:
+        """Install a framework's CUDA build by pip's own command; () where none is known for this machine.
+
+        For a log: `envcheck plan` would plan for the machine where it is typed.
+        """
+        if framework not in framework_names():
+            return ()
+        context, traits = self.context, identity(framework)
+        public = release.partition("+")[0]
+        if traits.index:
+            row = find_index_build(context, framework, release=public, cuda=cuda, capability=capability)
+            if row is None:
+                return ()
+            is_pinned = bool(public) or isinstance(self.facts.python.version, Known)
+            requirement = f"{framework}=={row.version}+{row.local}" if is_pinned else framework
+            return self.install(requirement, index=row.index or "", upgrade=not is_pinned)
+        if self.os in ("windows", "darwin"):
+            return ()
+        is_known = bool(public) or isinstance(self.facts.python.version, Known)
+        row = best_gpu_row(context, framework, public) if is_known else None
+        if row is not None and not (capability and not serves_capability(context, row, capability)):
+            return self.install(gpu_requirement(context, row))
+        return self.install(traits.gpu_requirement or traits.name, upgrade=True)
+
     def plan_command(self, framework: str, requirement: str = "", purpose: str = "") -> tuple[Action, ...]:
-        """Name the command that plans for this machine, as far as a log describes it; () without a framework."""
+        """Name the command that plans for this machine; () for a log that leaves open what the plan depends on."""
         target = requirement if requirement and is_requirement(requirement) else framework
-        if not target:
+        if not target or (self.from_log and not set(self.plan_options) >= _STATED):
             return ()
         machine = " for that machine" if self.from_log else ""
         default_purpose = f"prints the exact commands{machine} and changes nothing"

@@ -191,16 +191,35 @@ def install_driver(situation: Situation, floor: str = "", *, exact: bool = False
     floor = floor if DRIVER_RELEASE.fullmatch(floor) else ""
     required = f" {floor}{'' if exact else ' or newer'}" if floor else ""
     proposed = required if exact else _propose_driver(situation, floor)
+    driver = f"NVIDIA driver{proposed}" if proposed else "NVIDIA's driver"
     family = situation.family
     if family in _ADVICE:
-        return Remedy(_ADVICE[family].format(wanted=proposed), (UPDATE_WSL, RESTART_WSL) if family == WSL else ())
+        return Remedy(_ADVICE[family].format(driver=driver), (UPDATE_WSL, RESTART_WSL) if family == WSL else ())
+    if situation.from_log and not situation.is_distribution_known:
+        return _install_driver_anywhere(situation, driver, floor if exact else "", required)
     steps = _list_driver_steps(situation, family, floor if exact else "", required)
     if not steps:
-        return Remedy(f"Install NVIDIA driver{proposed} with your distribution's package manager, then restart.")
-    first = steps[0]
-    from_nvidia = isinstance(first, InstallSystemPackages) and first.packages == ("nvidia-open",)
-    note = _FROM_NVIDIA if from_nvidia else _NOTES.get(family, "")
-    return Remedy(f"Install NVIDIA driver{proposed}, then restart.{note}", (*steps, build_reboot(situation)))
+        return Remedy(f"Install {driver} with your distribution's package manager, then restart.")
+    note = _describe_repository(family, steps)
+    return Remedy(f"Install {driver}, then restart.{note}", (*steps, build_reboot(situation)))
+
+
+def _install_driver_anywhere(situation: Situation, driver: str, branch: str, required: str) -> Remedy:
+    """Install a driver where a log does not state the distribution: on Ubuntu first, then on the others."""
+    first = _list_driver_steps(situation, UBUNTU, branch, required)
+    others = (
+        Alternative(f"On {name}:{_describe_repository(family, steps)}", steps)
+        for family, name in _NAMES.items()
+        if (steps := _list_driver_steps(situation, family, branch, required))
+    )
+    summary = f"Install {driver}, then restart. On Ubuntu:"
+    return Remedy(summary, (*first, build_reboot(situation)), tuple(others))
+
+
+def _describe_repository(family: str, steps: tuple[Action, ...]) -> str:
+    """Say what must be there before the driver's package is found; "" for nothing."""
+    from_nvidia = isinstance(steps[0], InstallSystemPackages) and steps[0].packages == ("nvidia-open",)
+    return _FROM_NVIDIA if from_nvidia else _NOTES.get(family, "")
 
 
 def _propose_driver(situation: Situation, floor: str) -> str:
@@ -212,15 +231,16 @@ def _propose_driver(situation: Situation, floor: str) -> str:
 
 
 _ADVICE = {
-    "windows": "Install NVIDIA driver{wanted} for Windows (nvidia.com/drivers, or the NVIDIA app), then restart.",
-    WSL: "Install NVIDIA driver{wanted} in Windows (nvidia.com/drivers), not inside WSL, then restart WSL.",
+    "windows": "Install {driver} for Windows (nvidia.com/drivers, or the NVIDIA app), then restart.",
+    WSL: "Install {driver} in Windows (nvidia.com/drivers), not inside WSL, then restart WSL.",
     MACOS: "macOS has no driver for NVIDIA GPUs: use a Linux or Windows machine.",
     CONTAINER: (
-        "Install NVIDIA driver{wanted} on the host, not in the container, then restart the container. Or use an "
+        "Install {driver} on the host, not in the container, then restart the container. Or use an "
         "image built for an older CUDA."
     ),
     JETSON: "The driver of a Jetson comes with its system image: install a newer JetPack release.",
 }
+_NAMES = {DEBIAN: "Debian", RHEL: "RHEL and Rocky", FEDORA: "Fedora", SUSE: "SUSE"}
 _FROM_NVIDIA = " Needs NVIDIA's CUDA repository for this release. A GPU older than Turing needs cuda-drivers instead."
 _NOTES = {
     DEBIAN: " Needs the components contrib, non-free and non-free-firmware in the apt sources.",

@@ -127,7 +127,7 @@ def _install_one_of(situation: Situation, problem: Problem) -> Remedy | None:
     if framework and built:
         hint = f"envcheck matrix show {framework.name}==VERSION shows it without installing"
         check = situation.run_python(framework.build_info, f"the CUDA and cuDNN of {framework.title}; {hint}")
-    return Remedy(f"{summary}. NVIDIA's archive: {_ARCHIVE}.", (check, *situation.plan_command(problem.framework)))
+    return Remedy(f"{summary}. NVIDIA's archive: {_ARCHIVE}.", (check,))
 
 
 _DOCTOR = RunEnvcheck(("doctor",), "shows the CUDA that the build needs, and the installed CUDA")
@@ -349,13 +349,13 @@ def _describe_cudnn(problem: Problem, build: Build | None, version: str, cuda: s
 
 
 def _install_named_libraries(situation: Situation, problem: Problem, build: Build | None) -> Remedy | None:
-    plan = situation.plan_command(problem.framework, "", "shows the release with its CUDA libraries and cuDNN")
+    steps = situation.install_gpu_build(problem.framework) if situation.from_log else ()
     if build is not None:
         summary = (
             f"Install the cuDNN that {build.label} was built with, for its CUDA. NVIDIA's archive: {_CUDNN_ARCHIVE}."
         )
-        return Remedy(summary, plan if situation.from_log else ())
-    return Remedy("Install the framework with the CUDA libraries that it requires.", plan) if plan else None
+        return Remedy(summary, steps)
+    return Remedy("Install the framework with the CUDA libraries that it requires.", steps) if steps else None
 
 
 def _list_cudnn_alternatives(

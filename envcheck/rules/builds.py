@@ -10,6 +10,7 @@ from packaging.version import InvalidVersion, Version
 
 from envcheck.frameworks import Framework as FrameworkTraits
 from envcheck.frameworks import framework as known_framework
+from envcheck.frameworks import identity
 from envcheck.host.data_files import load_data
 from envcheck.matrix.query import Matrix
 from envcheck.matrix.specifiers import within
@@ -601,7 +602,7 @@ def build_targets(framework: str, texts: Iterable[str]) -> tuple[ArchitectureTar
     and the code in its wheels shows it.
     """
     targets = tuple(target for target in map(parse_target, texts) if target)
-    if not known_framework(framework).ptx_means_code:
+    if not identity(framework).ptx_means_code:
         return targets
     return targets + tuple(replace(target, kind="sm") for target in targets if target.kind == "compute")
 

@@ -27,7 +27,16 @@ from envcheck.model import (
     major_minor,
     numbers,
 )
-from envcheck.rules.builds import Build, is_conda_build, judged_builds, judged_frameworks, supports_python
+from envcheck.rules.builds import (
+    NATIVE,
+    Build,
+    build_targets,
+    coverage,
+    is_conda_build,
+    judged_builds,
+    judged_frameworks,
+    supports_python,
+)
 from envcheck.rules.context import Context, once
 
 
@@ -227,10 +236,11 @@ def best_gpu_row(context: Context, framework: str, preferred: str) -> FrameworkR
 
 
 def driver_runs(context: Context, cuda: str | None) -> bool:
-    """Tell whether the driver reaches the floor of a CUDA version; an unknown driver counts as new enough."""
+    """Tell whether the driver reaches the floor of a CUDA version, or offers its major; an unknown one always does."""
     release = context.facts.driver.release
     if cuda is None or not isinstance(release, Known):
-        return True
+        offered = context.facts.driver.cuda_driver_version
+        return cuda is None or not isinstance(offered, Known) or numbers(cuda)[:1] <= numbers(offered.value)[:1]
     toolkit = context.matrix.toolkit(cuda if "." in cuda else f"{cuda}.0")
     windows = context.os == "windows"
     if toolkit is None:
@@ -281,6 +291,35 @@ def choose_variant(context: Context, framework: str, preferred: str) -> tuple[st
 def _is_offered(context: Context, row: FrameworkRelease) -> bool:
     """Tell whether a row is a CUDA build on PyTorch's own index that the driver runs."""
     return bool(row.local) and row.cuda_build and is_proposed(row) and driver_runs(context, row.cuda)
+
+
+def find_index_build(
+    context: Context, framework: str, *, release: str = "", cuda: str = "", capability: str = ""
+) -> FrameworkRelease | None:
+    """Find the build of a framework's own index for a machine of which little is known; None where none fits.
+
+    The newest release, or the one that is named. Of its builds the newest that the driver runs; where the driver is not
+    known, the one for the oldest CUDA, which the most drivers run.
+    """
+    rows = context.matrix.builds(framework, context.platform, admits=release.__eq__ if release else None)
+    offered = (row for row in rows if _is_offered(context, row) and supports_python(context, row))
+    matching = (row for row in offered if not cuda or row.cuda == cuda)
+    found: FrameworkRelease | None = None
+    for row in (row for row in matching if not capability or serves_capability(context, row, capability)):
+        if found is not None and (row.version != found.version or isinstance(context.facts.driver.release, Known)):
+            break
+        found = row
+    return found
+
+
+def serves_capability(context: Context, row: FrameworkRelease, capability: str) -> bool:
+    """Tell whether a build has machine code for a GPU."""
+
+    def is_tegra(other: str) -> bool:
+        architecture = context.matrix.architecture(other)
+        return architecture is not None and architecture.tegra
+
+    return coverage(build_targets(row.framework, row.compute_capabilities), capability, is_tegra) == NATIVE
 
 
 def is_windows_driver(context: Context) -> bool:
