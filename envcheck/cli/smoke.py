@@ -89,17 +89,23 @@ def _load_printer(printing: common.Printing) -> Callable[[Session], None]:
     return lambda session: print_smoke(session, color=printing.color, verbose=printing.verbose, quiet=printing.quiet)
 
 
-def _save_placements(path: str | None, session: Session | None = None) -> None:
-    """Write every operation of a session and where it ran to a file, if one was asked for."""
-    if path is None:
-        return
-    from envcheck.render.smoke import placement_lines  # few runs ask for it
-
+def _check_writable(path: str) -> None:
+    """Raise UserError for a file that cannot be written, before minutes of work; what is in it stays."""
+    is_new = not os.path.lexists(path)
     try:
-        with open(path, "w", encoding="utf-8") as stream:  # noqa: PTH123 - pathlib is slow to import
-            stream.writelines(f"{line}\n" for line in (placement_lines(session) if session else ()))
+        with open(path, "a", encoding="utf-8"):  # noqa: PTH123 - pathlib is slow to import
+            pass
+        if is_new:
+            os.remove(path)  # noqa: PTH107
     except OSError as error:
         raise UserError(f"--log-placement: cannot write {path}: {error.strerror}") from None
+
+
+def _save_placements(path: str, session: Session) -> None:
+    """Write every operation of a session and where it ran to a file, whole or not at all."""
+    from envcheck.render.smoke import placement_lines  # few runs ask for it
+
+    common.write_file(path, "".join(f"{line}\n" for line in placement_lines(session)))
 
 
 class SmokeProgress:
@@ -114,7 +120,7 @@ class SmokeProgress:
     def begins(self, job: Job, check: str, device: str) -> None:
         """Report that a check begins."""
         if self._watched:
-            self._say(f"{job.title}: {check} {device}".rstrip() + " ...")
+            self._say(f"{job.title}: {job.device.rename_gpus(f'{check} {device}')}".rstrip() + " ...")
         with self._lock:  # once: the process has just begun to import its framework
             work, self._waiting = self._waiting, []
         for each in work:
@@ -358,9 +364,11 @@ def smoke(
 ) -> int:
     """Compute on each GPU and the CPU, each in its own process; report where it ran and whether it is correct."""
     wanted = SmokeOptions(python, env, frameworks, gpus, level, expect, seconds, memory, printing.quiet)
-    _save_placements(log_placement)  # so that a path that cannot be written is reported before minutes of work
+    if log_placement is not None:
+        _check_writable(log_placement)
     session = run_session(wanted, lambda: _load_printer(printing))
-    _save_placements(log_placement, session)
+    if log_placement is not None:
+        _save_placements(log_placement, session)
     _load_printer(printing)(session)
     verdict = verdict_of(session)
     return STEP_FAILED if verdict == INCOMPATIBLE else OF_VERDICT[verdict]

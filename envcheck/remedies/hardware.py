@@ -211,7 +211,8 @@ def repair_gpu(situation: Situation, problem: Problem) -> Remedy | None:
     """Check, reseat or replace the GPU."""
     if "computes-wrong" in problem.cases:
         show_log = ShowKernelLog(situation.sudo, "check the NVRM and Xid lines about this GPU")
-        return Remedy("Stop using this GPU until it is checked: it returns wrong results.", (show_log,))
+        gpu = problem.value("gpu") or "this GPU"
+        return Remedy(f"Stop using {gpu} until it is checked: it returns wrong results.", (show_log,))
     if "fewer" in problem.cases:
         return _find_lost_gpu(situation)
     if "lost" in problem.cases:

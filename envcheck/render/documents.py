@@ -128,3 +128,13 @@ def step_document(step: Step, system: str) -> dict[str, Any]:
         "resolves": list(step.resolves),
         "environment": step.environment,
     }
+
+
+Row = tuple[str, ...]
+
+
+def aligned_rows(table: tuple[Row, list[Row]]) -> list[str]:
+    """Align the head and the rows of a table in columns."""
+    rows = [table[0], *table[1]]
+    widths = [max(len(row[column]) for row in rows) for column in range(len(table[0]))]
+    return ["  ".join(cell.ljust(width) for cell, width in zip(row, widths, strict=True)).rstrip() for row in rows]

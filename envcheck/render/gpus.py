@@ -13,7 +13,7 @@ from envcheck.gpus.fits import Fit, Job, estimate_need, format_formula, name_gpu
 from envcheck.gpus.holders import GpuView, Holder, has_unexplained_memory
 from envcheck.gpus.listing import Listing, judge
 from envcheck.model import Absent, Fact, GpuActivity, Known, encode, get_value, inert
-from envcheck.render.documents import document_text, schema_keys
+from envcheck.render.documents import Row, aligned_rows, document_text, schema_keys
 
 if TYPE_CHECKING:
     from rich.console import Console, Group
@@ -23,7 +23,6 @@ _GPU_HEAD = ("GPU", "name", "capability", "memory used", "use", "temp", "power",
 _PROCESS_HEAD = ("GPU", "PID", "process", "memory", "state", "to end it")
 _GIB = 1 << 30
 
-Row = tuple[str, ...]
 Block = tuple[Row, list[Row]] | str  # a table with its head, or a line
 
 
@@ -34,7 +33,7 @@ def print_gpus(listing: Listing, *, color: bool, verbose: bool, quiet: bool) -> 
         _console(color=color).print(_drawn(blocks))
         return
     for block in blocks:
-        _write(_aligned(block) if isinstance(block, tuple) else [block])
+        _write(aligned_rows(block) if isinstance(block, tuple) else [block])
 
 
 @contextmanager
@@ -145,12 +144,6 @@ def _shown(fact: Fact[object], show: Callable[..., str] = str) -> str:
 
 def _gibibytes(count: int) -> str:
     return f"{count / _GIB:.1f}"
-
-
-def _aligned(table: tuple[Row, list[Row]]) -> list[str]:
-    rows = [table[0], *table[1]]
-    widths = [max(len(row[column]) for row in rows) for column in range(len(table[0]))]
-    return ["  ".join(cell.ljust(width) for cell, width in zip(row, widths, strict=True)).rstrip() for row in rows]
 
 
 def _write(lines: list[str]) -> None:

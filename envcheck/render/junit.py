@@ -123,12 +123,15 @@ def _suite(root: ET.Element, run: Run) -> None:
     kinds = [_kind(result) for result in run.results]
     counts = {"failures": str(kinds.count("failure")), "errors": str(kinds.count("error"))}
     about = {"tests": str(len(kinds)), **counts, "skipped": str(kinds.count("skipped")), "time": f"{run.seconds:.3f}"}
-    suite = ET.SubElement(root, "testsuite", {"name": inert(run.job.title), **about})
+    title, rename = inert(f"{run.job.subject.title} on {run.job.device.identity}"), run.job.device.rename_gpus
+    suite = ET.SubElement(root, "testsuite", {"name": title, **about})
     for result, kind in zip(run.results, kinds, strict=True):
-        name = inert(f"{result.check} {result.device}".rstrip())
-        case = ET.SubElement(suite, "testcase", classname=inert(run.job.title), name=name, time=f"{result.seconds:.3f}")
+        name = inert(rename(f"{result.check} {result.device}".rstrip()))
+        case = ET.SubElement(suite, "testcase", classname=title, name=name, time=f"{result.seconds:.3f}")
         if kind:
-            said = inert(f"{result.outcome}: {result.message}" + (f" [{result.finding}]" if result.finding else ""))
+            said = inert(
+                rename(f"{result.outcome}: {result.message}") + (f" [{result.finding}]" if result.finding else "")
+            )
             ET.SubElement(case, kind, message=said).text = inert(result.error) or None
 
 

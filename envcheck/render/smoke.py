@@ -2,14 +2,24 @@
 
 from __future__ import annotations
 
-import sys
 from collections.abc import Iterator
 from typing import Any
 
-from envcheck.actions import action_line
-from envcheck.model import COMPATIBLE, INCOMPATIBLE, UNDETERMINED, Action, inert
-from envcheck.render.documents import document_text, finding_document, schema_keys
-from envcheck.smoke.session import PASSED, SKIPPED, Measure, Result, Run, Session, headline_of, proven_gpus, verdict_of
+from envcheck.model import COMPATIBLE, INCOMPATIBLE, UNDETERMINED, inert, replace
+from envcheck.render.documents import aligned_rows, document_text, finding_document, schema_keys
+from envcheck.render.text import VERDICT_STYLES, Line, finding_lines, print_lines
+from envcheck.smoke.session import (
+    PASSED,
+    SKIPPED,
+    Device,
+    Result,
+    Run,
+    Session,
+    headline_of,
+    list_asked,
+    proven_gpus,
+    verdict_of,
+)
 
 
 def render_smoke_json(session: Session) -> str:
@@ -43,6 +53,7 @@ def _run(run: Run) -> dict[str, Any]:
             "label": device.label,
             "name": device.name,
             "uuid": device.uuid,
+            "pci_address": device.pci,
             "visible": device.visible,
         },
         "outcome": run.outcome,
@@ -58,82 +69,91 @@ def _run(run: Run) -> dict[str, Any]:
 
 
 _WORDS = {COMPATIBLE: "PASSED", INCOMPATIBLE: "FAILED", UNDETERMINED: "UNDETERMINED"}
-_COLORS = {COMPATIBLE: "\x1b[1;32m", INCOMPATIBLE: "\x1b[1;31m", UNDETERMINED: "\x1b[1;35m"}
+_HEAD = ("framework", "device", "result", "place", "checks", "time", "memory")
 _MIB = 1 << 20
+_ERROR_LINES = 5  # of what a framework or its log says
 
 
 def print_smoke(session: Session, *, color: bool, verbose: bool, quiet: bool) -> None:
     """Print a session to stdout; `quiet` leaves the verdict, `verbose` adds every check."""
-    lines = list(_lines(session, color=color, verbose=verbose, quiet=quiet))
-    encoding = sys.stdout.encoding or "ascii"
-    sys.stdout.write("".join(line + "\n" for line in lines).encode(encoding, "replace").decode(encoding))
+    print_lines(list(_lines(session, verbose=verbose, quiet=quiet)), color=color)
 
 
-def _lines(session: Session, *, color: bool, verbose: bool, quiet: bool) -> Iterator[str]:
+def _lines(session: Session, *, verbose: bool, quiet: bool) -> Iterator[Line]:
     if not quiet:
+        if session.runs:
+            yield from ((row, "", "") for row in aligned_rows((_HEAD, [_row(run) for run in session.runs])))
         for run in session.runs:
-            yield from _run_text(run, verbose=verbose)
-        yield from (inert(f"{item.label}: not tested: {item.why}") for item in session.left_out)
-        yield ""
+            yield from (("", inert(line), "") for line in _describe_run(run, verbose=verbose))
+        yield from (("", inert(f"{item.label}: not tested: {item.why}"), "") for item in session.left_out)
+        yield ("", "", "")
     verdict = verdict_of(session)
-    word = _WORDS[verdict]
-    yield (f"{_COLORS[verdict]}{word}\x1b[0m" if color else word) + f"  {inert(headline_of(session))}"
-    yield from _findings(session)
+    yield (f"{_WORDS[verdict]}  ", inert(headline_of(session)), VERDICT_STYLES[verdict])
+    # What failed stands above: of the findings their causes and fixes, each fix once.
+    shown = {(item.id, item.fix): replace(item, evidence=item.evidence if verbose else ()) for item in session.findings}
+    for finding in shown.values():
+        yield from finding_lines(finding, session.system, verbose=verbose)
 
 
-def _run_text(run: Run, *, verbose: bool) -> Iterator[str]:
+def _row(run: Run) -> tuple[str, ...]:
+    """Describe a run in the table: what came out, of the last computation that says where it ran."""
+    device, bad = run.job.device, run.bad
     done = [result for result in run.results if result.outcome != SKIPPED]
-    held = "" if (run.peak_memory or 0) < _MIB else f", at most {(run.peak_memory or 0) // _MIB} MiB"
+    placed = [result for result in done if result.ran_on and result.outcome == PASSED]
+    computed = next((result for result in placed if result.check == "matmul"), placed[-1] if placed else None)
+    shown = bad[0] if bad else computed
+    said = f": {shown.check if bad else shown.message.removesuffix(f' on {shown.ran_on}')}" if shown else ""
     skipped = f", {len(run.results) - len(done)} skipped" if len(run.results) > len(done) else ""
-    counted = f"{len(done)} check{'' if len(done) == 1 else 's'}{skipped}, {run.seconds:.1f} s{held}"
-    yield inert(f"{run.job.title}: {run.outcome} ({counted})")
-    for result in run.results:
-        if verbose or result.outcome not in {PASSED, SKIPPED}:
-            yield from _result(result, verbose=verbose)
+    memory = f"{(run.peak_memory or 0) // _MIB} MiB" if (run.peak_memory or 0) >= _MIB else "-"
+    place = device.rename_gpus(shown.ran_on) if shown and shown.ran_on else "-"
+    framework = run.job.subject.title + (" (a quarter of its memory)" if run.job.part else "")
+    cells = (framework, _place(device), device.rename_gpus(f"{run.outcome}{said}"), place, f"{len(done)}{skipped}")
+    return tuple(inert(cell) for cell in (*cells, f"{run.seconds:.1f} s", memory))
+
+
+def _place(device: Device) -> str:
+    return ", ".join(filter(None, (device.title, device.pci)))
+
+
+def _describe_run(run: Run, *, verbose: bool) -> Iterator[str]:
+    shown = [result for result in run.results if verbose or result.outcome not in {PASSED, SKIPPED}]
+    if not (shown or run.measures):
+        return
+    yield f"{run.job.subject.title} on {run.job.device.identity}:"
+    for result in shown:
+        yield from _describe_result(result, run.job.device, verbose=verbose)
     if verbose:
-        yield from (inert(f"  {item.way}: {', '.join(item.devices) or 'none'}") for item in run.listings)
-    yield from _measures(run.measures)
+        yield from (f"  {item.way}: {', '.join(item.devices) or 'none'}" for item in run.listings)
+    for item in run.measures:
+        yield f"  {run.job.device.rename_gpus(item.device)} {item.name}: {item.value:g} {item.unit}"
+        if item.note:
+            yield f"    {item.note}"
     if run.log and run.bad:
-        yield inert(f"  log: {run.log}")
+        yield f"  log: {run.log}"
 
 
-def _result(result: Result, *, verbose: bool) -> Iterator[str]:
+def _describe_result(result: Result, device: Device, *, verbose: bool) -> Iterator[str]:
     where = f" {result.device}" if result.device else ""
     pointed = f" [{result.finding}]" if result.finding else ""
-    yield inert(f"  {result.check}{where}: {result.outcome}: {result.message}{pointed}")
+    yield "  " + device.rename_gpus(f"{result.check}{where}: {result.outcome}: {result.message}{pointed}")
     words = result.error.splitlines()
-    yield from (inert(f"    {line}") for line in (words if verbose else words[-3:]))
+    # The first line of an error is the message above.
+    words = words if verbose else [line for line in words[-_ERROR_LINES:] if line not in result.message]
+    yield from (f"    {line}" for line in words)
 
 
-def _measures(measures: tuple[Measure, ...]) -> Iterator[str]:
-    for item in measures:
-        yield inert(f"  {item.device} {item.name}: {item.value:g} {item.unit}")
-        if item.note:
-            yield inert(f"    {item.note}")
-
-
-def _findings(session: Session) -> Iterator[str]:
-    for finding in {item.id: item for item in session.findings}.values():
-        if finding.fix is None:
-            continue
-        yield inert(f"fix for {finding.id}: {finding.fix.summary}")
-        yield from _commands(finding.fix.actions, session.system)
-        for way in finding.fix.alternatives:
-            yield inert(f"  or: {way.summary}")
-            yield from _commands(way.actions, session.system)
-
-
-def _commands(actions: tuple[Action, ...], system: str) -> Iterator[str]:
-    for action in actions:
-        yield inert(f"    # {action.purpose_on(system)}")
-        yield f"    $ {action_line(action, system)}"
+_PLACEMENT_HEAD = ("run", "check", "asked", "operation", "type", "device", "told by", "gpu")
 
 
 def placement_lines(session: Session) -> Iterator[str]:
-    """Yield a line, tab-separated, for each operation: run, check, asked, operation, type, device, told by."""
-    yield "run\tcheck\tasked\toperation\ttype\tdevice\ttold by"
+    """Yield a line, tab-separated, for each operation.
+
+    `asked` and `device` are as the process counts; `gpu` is the machine's: its number, PCI address and UUID.
+    """
+    yield "\t".join(_PLACEMENT_HEAD)
     for run in session.runs:
         for item in run.placements:
-            yield "\t".join(
-                map(inert, (run.job.title, item.check, item.asked, item.node, item.op, item.device, item.by))
-            )
+            gpu = run.job.device.member(item.device)
+            asked = ", ".join(list_asked(item.check, item.asked))
+            cells = (run.job.title, item.check, asked, item.node, item.op, item.device, item.by)
+            yield "\t".join(map(inert, (*cells, gpu.identity if gpu else "")))

@@ -17,9 +17,9 @@ from envcheck.smoke.session import (
     CRASHED,
     DRIVER,
     HUNG,
+    MARK,
     OUT_OF_MEMORY,
     RAISED,
-    STEP_MARK,
     Device,
     Explain,
     Job,
@@ -99,7 +99,7 @@ def _crashed(check: str, device: str, code: int, log: str) -> Result:
 
 def last_log_lines(log: str, count: int = 5) -> str:
     """Return the last lines of a log, without the marks that divide it and the placements that fill it."""
-    lines = [line for line in log.splitlines() if line.strip() and STEP_MARK not in line and "/job:" not in line]
+    lines = [line for line in log.splitlines() if line.strip() and MARK not in line and "/job:" not in line]
     return "\n".join(lines[-count:])[-2000:]
 
 
@@ -238,7 +238,9 @@ def _argv(task: Task, job: Job) -> tuple[str, ...]:
     paths = [word for path in task.paths for word in ("--path", path)]
     device = job.device
     gpu = device.visible if device.kind == "gpu" else device.kind
-    about = ("--gpu", gpu, "--count", str(device.count), "--level", task.level)
+    members = [f"GPU:{at} is {item.identity}" for at, item in enumerate(device.members or (device,)) if item.count]
+    named = [word for text in members for word in ("--about", text)]
+    about = ("--gpu", gpu, "--count", str(device.count), "--level", task.level, *named)
     return (task.python, "-I", "-B", start, "--script", script_of(job.subject), *part, *about, *paths)
 
 

@@ -5,7 +5,7 @@ needs Python 3.6, the standard library and its framework; what scripts share is 
 its own, one for each device, it is started as
 
     <python> -I -B .../children/start.py --script NAME [--part share] --fd N --gpu WHAT --count N --level LEVEL
-        [--path FOLDER]...
+        [--path FOLDER]... [--about TEXT]...
 
 `run(report)` is the quick level and returns what `full(report, opened)` or `bench(report, opened)` continues with; None
 ends it. `share(report)` runs in a process of its own, if the framework takes its memory at the start.
@@ -26,7 +26,8 @@ output and error are a log file.
 A `step` names what begins: if the process then hangs or dies, that step did it. A `result` ends it; outcome is one of
 SCRIPT_OUTCOMES. `message` is one sentence for a person; `error` holds the framework's own words, `finding` an id of
 the catalogue if the script knows it. The exit status means nothing; a script that ends without `done` has crashed.
-Each `step` is also written to standard error as a line `##### envcheck step CHECK DEVICE`, which divides the log.
+Each `step` is also written to standard error as a line `##### envcheck step CHECK<tab>DEVICE`, which divides the
+log; `--about TEXT` is written there first: which GPU of the machine the process calls GPU:0.
 `start.py` does all of this: a script says `with report.step("matmul", "GPU:0") as step: ...; step.passed("right")`.
 """
 
@@ -69,7 +70,8 @@ OUTCOMES = (*SCRIPT_OUTCOMES, HUNG, CRASHED)  # the last two only the runner can
 BAD_OUTCOMES = (FAILED, RAISED, OUT_OF_MEMORY, HUNG, CRASHED)
 
 LEVELS = ("quick", "full", "bench")
-STEP_MARK = "##### envcheck step"
+MARK = "##### envcheck"  # begins our own lines in a log
+STEP_MARK = f"{MARK} step"
 
 
 @dataclass(frozen=True)
@@ -180,8 +182,7 @@ def _number(value: object) -> float:
 
 PLACER = "placer"  # where the placer put an operation of a graph
 EXECUTED = "executed"  # where an operation really ran, op by op
-_JUDGED = ("matmul", "function")
-SAID = "said"  # the same as the placer's, on standard output
+_JUDGED = ("matmul", "function")  # checks whose operations TensorFlow always logs
 
 # The date (old) or absl's I0000 (new), the source file with its line, and the message.
 _LOGGED = r"^(?:\d{4}-\d\d-\d\d [\d:.]+: )?[IWE](?:\d{4} [\d:.]+\s+\d+)?\s+(?P<file>\S+\.cc):\d+\] (?P<said>.*)$"
@@ -200,7 +201,7 @@ class Placement:
     node: str
     op: str
     device: str  # CPU:0, GPU:0, XLA_GPU:0
-    by: str  # PLACER, EXECUTED, SAID
+    by: str  # PLACER, EXECUTED; "result": where the result lies
 
     @property
     def computes(self) -> bool:
@@ -216,7 +217,7 @@ def parse_placements(text: str) -> tuple[Placement, ...]:
     '2017-03-01 10:00:00.000000: I tensorflow/core/common_runtime/placer.cc:841] mm: (MatMul)/job:localhost/replica:0/task:0/gpu:0'
     'I0000 00:00:1795215654.705859   24254 placer.cc:162] _MklMatMul: (_MklMatMul): /job:localhost/replica:0/task:0/device:CPU:0'
     'I0000 00:00:1795215654.706339   24254 execute.cc:1775] Executing op _MklMatMul in device /job:localhost/replica:0/task:0/device:CPU:0'
-    'mm_1: (MatMul): /job:localhost/replica:0/task:0/device:CPU:1'
+    Standard output holds the placer's lines once more, without the file: in a buffer of its own, and so anywhere.
     """  # noqa: E501 - the lines are as long as TensorFlow makes them
     return tuple(_placements(text))
 
@@ -225,16 +226,15 @@ def _placements(text: str) -> Iterator[Placement]:
     check = asked = ""
     for line in text.splitlines():
         if line.startswith(STEP_MARK):
-            check, _, asked = line[len(STEP_MARK) :].strip().partition(" ")
+            check, _, asked = line[len(STEP_MARK) :].strip(" ").partition("\t")
             continue
         if "/job:" not in line:
             continue
         logged = re.match(_LOGGED, line)
-        placed = re.match(_PLACED, logged["said"] if logged else line)
+        placed = re.match(_PLACED, logged["said"]) if logged else None
         executed = re.match(_EXECUTED, logged["said"]) if logged else None
         if placed:
-            device = short_device(placed["device"])
-            yield Placement(check, asked, placed["node"], placed["op"], device, PLACER if logged else SAID)
+            yield Placement(check, asked, placed["node"], placed["op"], short_device(placed["device"]), PLACER)
         elif executed:
             yield Placement(check, asked, executed["op"], executed["op"], short_device(executed["device"]), EXECUTED)
 
@@ -248,23 +248,31 @@ def short_device(name: str) -> str:
 
 
 def judge_placements(placements: tuple[Placement, ...], results: tuple[Result, ...]) -> list[Result]:
-    """Say for each multiplication that gave a result whether all that computes ran where it was asked to."""
-    # Standard output holds the placer's lines once more, in a buffer of its own and so at the wrong place.
-    logged = [item for item in placements if item.by != SAID and item.computes]
-    steps = [item for item in results if item.check in _JUDGED and item.device and item.outcome in {PASSED, FAILED}]
-    return [_judge_step(step, [i for i in logged if (i.check, i.asked) == (step.check, step.device)]) for step in steps]
+    """Say for each check that gave a result whether all that computes ran where it was asked to."""
+    working = [item for item in placements if item.computes]
+    steps = [item for item in results if item.outcome in {PASSED, FAILED} and list_asked(item.check, item.device)]
+    judged = [(step, [i for i in working if (i.check, i.asked) == (step.check, step.device)]) for step in steps]
+    return [_judge_step(step, found) for step, found in judged if found or (step.check in _JUDGED and step.device)]
+
+
+def list_asked(check: str, device: str) -> tuple[str, ...]:
+    """List the devices that a check asks for: those in its name (all-reduce over GPU:0, GPU:1), else its own."""
+    return tuple(dict.fromkeys(re.findall(r"[A-Z_]+:\d+", check))) or ((device,) if device else ())
 
 
 def _judge_step(step: Result, working: list[Placement]) -> Result:
-    asked, name = step.device, f"{step.check} placement"
-    astray = sorted({f"{item.op} on {item.device}" for item in working if item.device != asked})
+    asked, name = list_asked(step.check, step.device), f"{step.check} placement"
+    told = ", ".join(asked)
+    astray = sorted({f"{item.op} on {item.device}" for item in working if item.device not in asked})
     if astray:
-        message = f"asked for {asked}, but TensorFlow's own log says {', '.join(astray)}"
-        return Result(name, asked, FAILED, message, ran_on=astray[0].rsplit(" ", 1)[-1], finding="device-placement")
+        message = f"asked for {told}, but TensorFlow's own log says {', '.join(astray)}"
+        return Result(
+            name, step.device, FAILED, message, ran_on=astray[0].rsplit(" ", 1)[-1], finding="device-placement"
+        )
     if not working:
-        return Result(name, asked, SKIPPED, "TensorFlow's log names no operation that computes")
+        return Result(name, step.device, SKIPPED, "TensorFlow's log names no operation that computes")
     names = ", ".join(sorted({item.op for item in working}))
-    return Result(name, asked, PASSED, f"TensorFlow's log: {names} on {asked}", ran_on=asked)
+    return Result(name, step.device, PASSED, f"TensorFlow's log: {names} on {told}", ran_on=told)
 
 
 CPU, GPU, ALL = "cpu", "gpu", "all"
@@ -287,11 +295,34 @@ class Device:
     uuid: str = ""
     in_cuda_order: bool = False  # `visible` counts as CUDA does, not as nvidia-smi does
     held: str = ""  # how full other processes hold it, in words; empty where there is room
+    pci: str = ""  # 00000000:41:00.0
+    members: tuple[Device, ...] = ()  # of ALL
 
     @property
     def title(self) -> str:
         """Name it for people."""
         return f"{self.label} ({self.name})" if self.name else self.label
+
+    @property
+    def identity(self) -> str:
+        """Name it so that its card can be found: number, product, PCI address and UUID."""
+        about = ", ".join(filter(None, (self.name, self.pci, self.uuid)))
+        return f"{self.label} ({about})" if about else self.label
+
+    def member(self, name: str) -> Device | None:
+        """Return the GPU that a process on this device calls GPU:0, GPU:1 ...; None for what is no GPU of it."""
+        members = self.members or ((self,) if self.kind == GPU else ())
+        kind, _, number = name.partition(":")
+        return members[int(number)] if kind == "GPU" and number.isdigit() and int(number) < len(members) else None
+
+    def rename_gpus(self, text: str) -> str:
+        """Write GPU:0, as a process counts what it sees, as the machine's GPU 3."""
+
+        def rename(match: re.Match[str]) -> str:
+            found = self.member(match[0])
+            return found.label if found else match[0]
+
+        return re.sub(r"\bGPU:\d+", rename, text)
 
 
 @dataclass(frozen=True)
@@ -345,7 +376,8 @@ def all_together(devices: tuple[Device, ...]) -> Device | None:
         return None
     visible = ",".join(device.visible for device in whole)
     in_cuda_order = any(device.in_cuda_order for device in whole)
-    return Device(ALL, f"all {len(whole)} GPUs", visible, len(whole), in_cuda_order=in_cuda_order)
+    label = f"all {len(whole)} GPUs"
+    return Device(ALL, label, visible, len(whole), in_cuda_order=in_cuda_order, members=tuple(whole))
 
 
 def _visible_gpus(gpus: tuple[Gpu, ...], visible: str | None) -> tuple[tuple[int, ...] | None, list[LeftOut]]:
@@ -373,20 +405,20 @@ def _in_cuda_order(entry: str) -> Device:
 
 
 def _devices_of(position: int, gpu: Gpu, visible: str | None) -> tuple[list[Device], tuple[str, str] | None]:
-    number, name = _number_session(position, gpu), get_value(gpu.name) or ""
+    number, name, pci = _number_session(position, gpu), get_value(gpu.name) or "", get_value(gpu.pci_address) or ""
     if get_value(gpu.mig_enabled):
         instances = get_value(gpu.mig_devices) or ()
         if not instances:
             return [], ("MIG is enabled and it has no instance", "mig-config")
         first = (visible or "").split(",")[0].strip()  # of several instances CUDA uses the first one listed
         chosen = [item for item in instances if not first.startswith("MIG-") or item.uuid == first]
-        return [_instance(number, at, item.uuid, item.name or name) for at, item in enumerate(chosen)], None
+        labels = (f"GPU {number} instance {at}" for at in range(len(chosen)))
+        return [
+            Device(GPU, label, item.uuid, 1, item.name or name, item.uuid, pci=pci)
+            for label, item in zip(labels, chosen)
+        ], None
     uuid = get_value(gpu.uuid) or ""
-    return [Device(GPU, f"GPU {number}", uuid or str(number), 1, name, uuid, held=_held(gpu))], None
-
-
-def _instance(number: int, at: int, uuid: str, name: str) -> Device:
-    return Device(GPU, f"GPU {number} instance {at}", uuid, 1, name, uuid)
+    return [Device(GPU, f"GPU {number}", uuid or str(number), 1, name, uuid, held=_held(gpu), pci=pci)], None
 
 
 def _number_session(position: int, gpu: Gpu) -> int:
@@ -627,16 +659,15 @@ def findings_of(session: Session) -> list[Finding]:
     for run in session.runs:
         for result in run.bad:
             grouped.setdefault((result.finding, run.job.title), []).append((run, result))
-    return [_finding(finding, title, found) for (finding, title), found in grouped.items()]
+    return [_finding(finding, found) for (finding, _), found in grouped.items()]
 
 
-def _finding(finding: str, title: str, found: list[tuple[Run, Result]]) -> Finding:
+def _finding(finding: str, found: list[tuple[Run, Result]]) -> Finding:
     run, first = found[0]
-    message = f"Smoke test, {title}: {first.check} {first.outcome}: {first.message}."
-    evidence = tuple(
-        Evidence(f"smoke {run.job.subject.name} {result.check}", _describe_result(result), Source("command", run.log))
-        for _, result in found
-    )
+    job = run.job
+    title = f"{job.subject.title} on {job.device.identity}"
+    message = f"Smoke test, {title}: {job.device.rename_gpus(f'{first.check} {first.outcome}: {first.message}')}."
+    evidence = tuple(_evidence(run, result) for _, result in found)
     cause = next((result.cause for _, result in found if result.cause), None)
     if cause is None:
         return Finding(finding, INCOMPATIBLE, ERROR, message, evidence, problem=_problem(finding, run, first))
@@ -649,12 +680,18 @@ def _finding(finding: str, title: str, found: list[tuple[Run, Result]]) -> Findi
 
 def _problem(finding: str, run: Run, result: Result) -> Problem:
     cases = {**_CASES, UNEXPLAINED: result.outcome, "os-limit": _CASES_OF_LIMITS.get(result.outcome, "")}
-    name = run.job.subject.name
-    values = (("smoked", "" if name == DRIVER else name), ("log", run.log))
+    name, device = run.job.subject.name, run.job.device
+    gpu = device.member(result.device) or (device if device.kind == GPU else None)
+    values = (
+        ("smoked", "" if name == DRIVER else name),
+        ("log", run.log),
+        ("gpu", gpu.identity if gpu else ""),
+    )
     return Problem(tuple(filter(None, (cases.get(finding, ""),))), name, values=values)
 
 
-def _describe_result(result: Result) -> str:
-    said = f"{result.outcome}: {result.message}"
+def _evidence(run: Run, result: Result) -> Evidence:
+    rename = run.job.device.rename_gpus
     last = result.error.splitlines()[-1] if result.error else ""
-    return said if last in result.message else f"{said} [{last}]"
+    said = rename(f"{result.outcome}: {result.message}") + ("" if last in result.message else f" [{last}]")
+    return Evidence(f"smoke {run.job.subject.name} {rename(result.check)}", said, Source("command", run.log))

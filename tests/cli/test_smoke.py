@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import json
 import os
+import re
 import signal
 import subprocess
 import sys
@@ -48,7 +49,9 @@ def smoke(*arguments: str, told: str = "") -> tuple[int, str, str]:
 def test_a_pass_is_0_and_says_that_no_gpu_was_tested() -> None:
     code, out, err = smoke()
     assert code == 0
-    assert "PyTorch 0.0.1+standin on CPU: passed (3 checks" in out
+    framework, device, result, place, checks, _, _ = re.split("  +", out.splitlines()[1])
+    assert (framework, device, place, checks) == ("PyTorch 0.0.1+standin", "CPU", "CPU:0", "3")
+    assert result == "passed: gave [[22.0, 28.0], [49.0, 64.0]]"
     assert "PASSED  Everything that was tested passed. No GPU was tested: only the CPU was asked for." in out
     assert err.startswith("[1/1] PyTorch 0.0.1+standin on CPU: passed")
     assert smoke("-q")[2] == ""
@@ -59,7 +62,7 @@ def test_a_failure_is_4_and_keeps_its_log() -> None:
     assert code == 4
     assert "matmul CPU:0: crashed: the process died: a segmentation fault (SIGSEGV) [smoke-failed]" in out
     log = Path(next(line for line in out.splitlines() if "log: " in line).split("log: ")[1])
-    assert "##### envcheck step matmul CPU:0" in log.read_text(encoding="utf-8")
+    assert "##### envcheck step matmul\tCPU:0" in log.read_text(encoding="utf-8")
 
 
 def test_the_log_is_explained_by_what_is_known_of_logs() -> None:
@@ -104,7 +107,7 @@ def test_junit_and_the_placement_file(tmp_path: Path) -> None:
     assert code == 0
     assert [case.get("name") for case in ET.fromstring(out).iter("testcase")] == ["import", "devices", "matmul CPU:0"]
     rows = [line.split("\t") for line in path.read_text(encoding="utf-8").splitlines()]
-    assert rows[1][1:] == ["matmul", "CPU:0", "result", "matmul", "CPU:0", "result"]
+    assert rows[1][1:] == ["matmul", "CPU:0", "result", "matmul", "CPU:0", "result", ""]
 
 
 @pytest.mark.parametrize(
@@ -198,17 +201,22 @@ def test_every_step_is_told_to_who_watches(monkeypatch: pytest.MonkeyPatch, caps
 
 @pytest.mark.parametrize(("number", "code"), [(signal.SIGINT, 130), (signal.SIGTERM, -signal.SIGTERM)])
 def test_an_interrupted_test_leaves_nothing_behind(tmp_path: Path, number: signal.Signals, code: int) -> None:
+    before = tmp_path / "places.tsv"
+    before.write_text("of the last test\n", encoding="utf-8")
     asked = [sys.executable, "-m", "envcheck", "smoke", "--python", standin_python(), "--expect", "cpu"]
+    asked += ["--log-placement", str(before)]
     told = {"STANDIN_TORCH": "hang", "STANDIN_SLEEP": f"3662.{os.getpid()}", "TMPDIR": str(tmp_path)}
     environment = {**os.environ, **told, "PYTHONPATH": str(ROOT)}
     with subprocess.Popen(asked, env=environment, stdout=subprocess.PIPE, stderr=subprocess.PIPE, text=True) as process:
         wait_for(hanging, "the child of the stand-in")
+        assert list(tmp_path.iterdir()) != [before]
         assert list(tmp_path.glob("envcheck-smoke-*"))
         process.send_signal(number)
         _, err = process.communicate(timeout=PATIENCE)
     assert (process.returncode, "Interrupted." in err, "Traceback" in err) == (code, code == 130, False)
     assert not hanging()
     assert not list(tmp_path.glob("envcheck-smoke-*"))
+    assert before.read_text(encoding="utf-8") == "of the last test\n"
 
 
 def hanging() -> bool:

@@ -67,7 +67,7 @@ def test_a_process_that_came_to_its_end_needs_no_words() -> None:
 
 
 def test_last_words_are_the_logs_own() -> None:
-    log = "one\n##### envcheck step matmul GPU:0\nI placer.cc:1] a: (_Arg): /job:localhost/device:CPU:0\n\ntwo\n"
+    log = "one\n##### envcheck step matmul\tGPU:0\nI placer.cc:1] a: (_Arg): /job:localhost/device:CPU:0\n\ntwo\n"
     assert last_log_lines(log) == "one\ntwo"
 
 

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import json
+import re
 from pathlib import Path
 from typing import Any
 from xml.etree import ElementTree as ET
@@ -19,6 +20,7 @@ from envcheck.render.junit import render_smoke_junit
 from envcheck.render.smoke import placement_lines, print_smoke, render_smoke_json
 from envcheck.rules import Context, catalogue
 from envcheck.smoke.session import (
+    ALL,
     BAD_OUTCOMES,
     CPU_DEVICE,
     GPU,
@@ -44,6 +46,7 @@ from tests.hosts.test_hosts import context_of
 SCHEMA = Path(envcheck.__file__).parent / "schemas" / "smoke.schema.json"
 TORCH = Subject("torch", "2.7.0")
 GPU_0 = Device(GPU, "GPU 0", "GPU-0", 1, "NVIDIA A100", "GPU-0")
+GPU_3 = Device(GPU, "GPU 3", "GPU-3", 1, "NVIDIA L4", "GPU-3", pci="00000000:41:00.0")
 HIDDEN = LeftOut("GPU 1", "CUDA_VISIBLE_DEVICES=0 hides it", "visible-devices-hidden")
 
 
@@ -114,7 +117,7 @@ def test_findings_carry_what_was_seen() -> None:
     (finding,) = findings_of(session(ON_CPU, FAILED))
     assert finding.id in catalogue()
     assert (finding.id, finding.severity, finding.verdict) == ("gpu-hardware-fault", "error", INCOMPATIBLE)
-    assert "PyTorch 2.7.0 on GPU 0 (NVIDIA A100): matmul failed: gave 23" in finding.message
+    assert "PyTorch 2.7.0 on GPU 0 (NVIDIA A100, GPU-0): matmul failed: gave 23" in finding.message
     assert finding.evidence[0].source
     assert finding.evidence[0].source.where == "/tmp/x.log"
     assert finding.problem
@@ -196,7 +199,7 @@ def test_junit_has_a_suite_for_each_run_and_a_case_for_each_check() -> None:
     )
     root = ET.fromstring(render_smoke_junit(session(ON_CPU, FAILED, hung, left_out=(HIDDEN,))))
     suites = [(s.get("name"), s.get("tests"), s.get("failures"), s.get("errors"), s.get("skipped")) for s in root]
-    title = "PyTorch 2.7.0 on GPU 0 (NVIDIA A100)"
+    title = "PyTorch 2.7.0 on GPU 0 (NVIDIA A100, GPU-0)"
     assert suites == [
         ("PyTorch 2.7.0 on CPU", "1", "0", "0", "0"),
         (title, "2", "1", "0", "0"),
@@ -219,8 +222,12 @@ def printed(capsys: pytest.CaptureFixture[str], found: Session, **how: bool) -> 
 def test_the_text_names_what_is_wrong(capsys: pytest.CaptureFixture[str]) -> None:
     text = printed(capsys, session(ON_CPU, FAILED, left_out=(HIDDEN,)))
     lines = text.splitlines()
-    assert lines[0] == "PyTorch 2.7.0 on CPU: passed (1 check, 1.5 s, at most 200 MiB)"
-    assert "  matmul GPU:0: failed: gave 23 [gpu-hardware-fault]" in lines
+    assert [re.split("  +", line) for line in lines[:3]] == [
+        ["framework", "device", "result", "place", "checks", "time", "memory"],
+        ["PyTorch 2.7.0", "CPU", "passed: gave [[22, 28], [49, 64]]", "CPU:0", "1", "1.5 s", "200 MiB"],
+        ["PyTorch 2.7.0", "GPU 0 (NVIDIA A100)", "failed: matmul", "GPU 0", "2", "1.5 s", "200 MiB"],
+    ]
+    assert "  matmul GPU 0: failed: gave 23 [gpu-hardware-fault]" in lines
     assert "    last \ufffd[31mwords" in lines
     assert "  log: /tmp/x.log" in lines
     assert "GPU 1: not tested: CUDA_VISIBLE_DEVICES=0 hides it" in lines
@@ -228,6 +235,26 @@ def test_the_text_names_what_is_wrong(capsys: pytest.CaptureFixture[str]) -> Non
     assert "    $ sudo dmesg" in lines
     assert "    the sentence" in lines
     assert "matmul CPU:0" not in text
+
+
+def test_a_failure_names_the_card_as_the_machine_does(capsys: pytest.CaptureFixture[str]) -> None:
+    alone = run(GPU_3, replace(BAD, message="gave 23 on GPU:0"))
+    both = Device(ALL, "all 2 GPUs", "GPU-0,GPU-3", 2, members=(GPU_0, GPU_3))
+    together = run(both, replace(BAD, check="copy from GPU:0", device="GPU:1", ran_on="GPU:1"))
+    found = session(alone, together)
+    text = printed(capsys, found)
+    assert "on GPU 3 (NVIDIA L4, 00000000:41:00.0, GPU-3):" in text
+    assert "  matmul GPU 3: failed: gave 23 on GPU 3 [gpu-hardware-fault]" in text
+    assert "  copy from GPU 0 GPU 3: failed" in text
+    assert "Stop using GPU 3 (NVIDIA L4, 00000000:41:00.0, GPU-3) until it is checked" in text
+    junit = render_smoke_junit(found)
+    assert 'name="copy from GPU 0 GPU 3"' in junit
+    document = json.loads(render_smoke_json(with_findings(found)))
+    assert document["runs"][0]["device"]["pci_address"] == "00000000:41:00.0"
+    for printed_text in (text, junit, json.dumps(document["findings"])):
+        assert "GPU:" not in printed_text
+    placed = [line.split("\t")[5:] for line in placement_lines(session(run(GPU_3, GOOD)))]
+    assert placed[1] == ["GPU:0", "placer", "GPU 3 (NVIDIA L4, 00000000:41:00.0, GPU-3)"]
 
 
 def test_windows_has_no_kernel_log_to_look_at(capsys: pytest.CaptureFixture[str]) -> None:
@@ -243,11 +270,19 @@ def test_quiet_and_verbose_and_color(capsys: pytest.CaptureFixture[str]) -> None
     assert printed(capsys, session(ON_GPU), quiet=True).startswith("PASSED  ")
     assert "  matmul CPU:0: passed: gave [[22, 28]" in printed(capsys, session(ON_GPU), verbose=True)
     assert "  torch.cuda: GPU:0" in printed(capsys, session(ON_GPU), verbose=True)
-    assert "\x1b[1;31mFAILED\x1b[0m" in printed(capsys, session(FAILED), color=True)
+    assert "\x1b[1;31mFAILED  1 of 1 runs failed" in printed(capsys, session(FAILED), color=True)
     assert "UNDETERMINED  Nothing" in printed(capsys, session())
 
 
 def test_placements_are_a_table_of_inert_text() -> None:
     head, first, *_ = placement_lines(session(ON_GPU))
-    assert head.split("\t") == ["run", "check", "asked", "operation", "type", "device", "told by"]
-    assert first.split("\t")[1:] == ["matmul", "GPU:0", "mm \ufffd[2J", "MatMul", "GPU:0", "placer"]
+    assert head.split("\t") == ["run", "check", "asked", "operation", "type", "device", "told by", "gpu"]
+    assert first.split("\t")[1:] == [
+        "matmul",
+        "GPU:0",
+        "mm \ufffd[2J",
+        "MatMul",
+        "GPU:0",
+        "placer",
+        "GPU 0 (NVIDIA A100, GPU-0)",
+    ]

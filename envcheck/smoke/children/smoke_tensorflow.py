@@ -45,5 +45,5 @@ def share(report: "Report") -> Any:
             with tf.device("/device:GPU:0"):
                 left, right = v1.placeholder("float32", [1, 2]), v1.placeholder("float32", [2, 1])
                 product = tf.matmul(left, right)
-            found = session.share(product, {left: [[1.0, 2.0]], right: [[3.0], [4.0]]}).tolist()
+            found = session.run(product, {left: [[1.0, 2.0]], right: [[3.0], [4.0]]}).tolist()
             card.judge_share(step, before, right=found == [[11.0]])

@@ -31,7 +31,7 @@ class Step:
 
     def __enter__(self) -> "Step":  # noqa: PYI034 - Self came with Python 3.11
         self._write({"event": "step", "check": self.check, "device": self.device})
-        sys.stderr.write("%s %s %s\n" % (MARK, self.check, self.device))
+        sys.stderr.write("%s %s\t%s\n" % (MARK, self.check, self.device))
         sys.stderr.flush()
         self._begun = time.time()
         return self
@@ -157,6 +157,7 @@ def main() -> None:
     sys.path.extend(paths)
     sys.path.append(os.path.dirname(os.path.abspath(__file__)))  # last: nothing here may hide a module of the framework
     faulthandler.enable()
+    sys.stderr.write("".join("##### envcheck: %s\n" % value for name, value in given if name == "--about"))
     report = Report(stream, one["--gpu"], int(one["--count"]), one["--level"])
     gc.disable()  # an import leaves nothing to collect, and the search for it is a tenth of its time
     script = __import__(one["--script"])
