@@ -3,19 +3,22 @@
 from __future__ import annotations
 
 import contextlib
+import itertools
 import os
 import select
 import subprocess
 import time
 from typing import IO, Any, Callable, Iterator, Mapping, Optional, Sequence, Tuple
 
-from envcheck.host.process import start_process
-from envcheck.host.system import read_resident_memory
+from envcheck.host.process import adopt_orphans, start_process
+from envcheck.host.system import kill_processes_with_variable, read_resident_memory
 from envcheck.model import dataclass
 
 _PAUSE = 0.02  # seconds between checks of a silent program
 _MEMORY_INTERVAL = 0.1  # seconds between checks of its memory
 _FINAL_READS = 4  # reads after its end: one empties a pipe, and a child that still writes must not delay the result
+_MARK = "ENVCHECK_RUN"  # the variable by which all that a program starts is found
+_numbers = itertools.count(1)
 REPORT_LIMIT = 4 << 20  # bytes of a report; the rest is dropped
 
 EXITED = "exited"
@@ -54,13 +57,17 @@ def run_with_limits(
     """Run `argv` + ("--fd", N), or ("--file", PATH) on Windows; its standard output and error go to `log`.
 
     `on_line` receives each whole line of the report. The limit on memory is resident memory, never RLIMIT_AS:
-    CUDA reserves more addresses than any machine has memory. Exceeding a limit ends the whole session.
+    CUDA reserves more addresses than any machine has memory. All that the program started ends with it, in sessions
+    of their own too: it is found by a variable, or as an orphan where it cleared its environment.
     """
     start = _start_with_pipe if os.name == "posix" else _start_with_file
+    mark = f"{os.getpid()}.{next(_numbers)}"
     with contextlib.ExitStack() as stack:
+        stack.enter_context(adopt_orphans())
+        stack.callback(kill_processes_with_variable, _MARK, mark)
         try:
             stream = stack.enter_context(open(log, "wb"))
-            process, report = stack.enter_context(start(argv, environment, stream, on_line))
+            process, report = stack.enter_context(start(argv, {**environment, _MARK: mark}, stream, on_line))
         except OSError as error:
             return LimitedRun(NOT_STARTED, detail=f"{argv[0]} could not be started: {error.strerror or error}")
         return _wait(process, limits, report)

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import json
 import os
+import re
 from collections.abc import Callable, Iterator, Mapping
 
 from envcheck.host.files import read_as_fact, read_file
@@ -51,6 +52,7 @@ _ENDINGS = {
     0xC0000409: ("the framework gave up (a fast fail)", ""),
 }
 _KILLED = -9
+_CHILDREN = f"{os.path.dirname(os.path.abspath(__file__))}/children/"  # noqa: PTH100, PTH120 - pathlib is slow to import
 _LARGEST = 0xFFFF  # exit status that a program chooses
 # What TensorFlow's allocator says while it waits for memory that never comes.
 _STARVED = ("ran out of memory trying to allocate", "OOM when allocating", "out of memory")
@@ -83,7 +85,9 @@ def _hung(check: str, device: str, log: str, limits: Limits) -> Result:
     if _TRANSLATING in log:
         why = "the driver was translating the build's kernels for a newer GPU: minutes, once, that --timeout allows"
         return Result(check, device, HUNG, f"{message}; {why}", finding="gpu-arch-too-new")
-    return Result(check, device, HUNG, message, error=last_log_lines(log))
+    stack = list_frames(log)
+    where = f"; it was in {stack[0].strip()}" if stack else ""
+    return Result(check, device, HUNG, f"{message}{where}", error="\n".join(stack) or last_log_lines(log))
 
 
 def _crashed(check: str, device: str, code: int, log: str) -> Result:
@@ -97,10 +101,45 @@ def _crashed(check: str, device: str, code: int, log: str) -> Result:
     return Result(check, device, CRASHED, f"the process died: {what}", error=last_log_lines(log), finding=finding)
 
 
+# What faulthandler writes: the line that begins it, the stack of each thread, and the names of compiled modules.
+_DUMP = re.compile(
+    r"^(?:Fatal Python error: |Timeout \(|Current thread 0x|Thread 0x|  File |  \.\.\.|Extension modules: )"
+)
+_FRAME = re.compile(r'^  File "(?P<file>[^"]*)", line \d+ in .*$')
+# The line with which a program gives up: the F of a failed check (TensorFlow, JAX), C++'s and C's own words.
+_FATAL = re.compile(
+    r"^\d{4}-\S+ [\d:.]+: F |^F\d{4} |Check failed: |^terminate called |^  what\(\): |Assertion .* failed"
+)
+_FRAMES = 6
+
+
 def last_log_lines(log: str, count: int = 5) -> str:
-    """Return the last lines of a log, without the marks that divide it and the placements that fill it."""
+    """Return the last words of a log: where a program gave up, the lines before its end, and its Python stack.
+
+    Our marks and the placements that fill a log are left out, and what faulthandler writes but for the stack.
+    """
     lines = [line for line in log.splitlines() if line.strip() and MARK not in line and "/job:" not in line]
-    return "\n".join(lines[-count:])[-2000:]
+    words = [line for line in lines if not _DUMP.match(line)]
+    fatal = [line for line in words[:-count] if _FATAL.search(line)]
+    return "\n".join([*fatal[-1:], *words[-count:], *list_frames(log)])[-4000:]
+
+
+def list_frames(log: str) -> list[str]:
+    """List the calls in which a process hung or died, the innermost first, as faulthandler wrote them.
+
+    The last stack is that of the main thread; of our own script it keeps the call of the framework.
+    """
+    blocks = re.split(r"^(?:Current thread|Thread) 0x.*$", log, flags=re.MULTILINE)
+    current = re.search(r"^Current thread 0x.*\n((?:  .*\n?)*)", log, re.MULTILINE)
+    text = current[1] if current else blocks[-1] if len(blocks) > 1 else ""
+    frames: list[str] = []
+    for line in text.splitlines():
+        frame = _FRAME.match(line)
+        if frame:
+            frames.append(line)
+        if frame and frame["file"].startswith(_CHILDREN):
+            break
+    return frames[:_FRAMES]
 
 
 SECONDS = {"quick": 180.0, "full": 600.0, "bench": 900.0}  # for one process; the first start compiles PTX for minutes
@@ -233,15 +272,15 @@ def _result_placements(spoken: ScriptEvents) -> tuple[Placement, ...]:
 
 
 def _argv(task: Task, job: Job) -> tuple[str, ...]:
-    start = f"{os.path.dirname(os.path.abspath(__file__))}/children/start.py"  # noqa: PTH100, PTH120 - pathlib is slow to import
     part = ("--part", job.part) if job.part else ()
     paths = [word for path in task.paths for word in ("--path", path)]
     device = job.device
     gpu = device.visible if device.kind == "gpu" else device.kind
     members = [f"GPU:{at} is {item.identity}" for at, item in enumerate(device.members or (device,)) if item.count]
     named = [word for text in members for word in ("--about", text)]
-    about = ("--gpu", gpu, "--count", str(device.count), "--level", task.level, *named)
-    return (task.python, "-I", "-B", start, "--script", script_of(job.subject), *part, *about, *paths)
+    limit = ("--limit", str(task.limits.seconds))
+    about = ("--gpu", gpu, "--count", str(device.count), "--level", task.level, *limit, *named)
+    return (task.python, "-I", "-B", f"{_CHILDREN}start.py", "--script", script_of(job.subject), *part, *about, *paths)
 
 
 def script_of(subject: Subject) -> str:

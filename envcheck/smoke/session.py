@@ -5,7 +5,7 @@ needs Python 3.6, the standard library and its framework; what scripts share is 
 its own, one for each device, it is started as
 
     <python> -I -B .../children/start.py --script NAME [--part share] --fd N --gpu WHAT --count N --level LEVEL
-        [--path FOLDER]... [--about TEXT]...
+        [--limit SECONDS] [--path FOLDER]... [--about TEXT]...
 
 `run(report)` is the quick level and returns what `full(report, opened)` or `bench(report, opened)` continues with; None
 ends it. `share(report)` runs in a process of its own, if the framework takes its memory at the start.

@@ -56,6 +56,23 @@ def test_time_is_limited_and_children_end_too(tmp_path: Path) -> None:
     wait_for(lambda: f"sleep 98761.{os.getpid()}" not in list_processes(), "the end of the child")
 
 
+@pytest.mark.parametrize("start", ["setsid", "setsid -f", "env -i setsid -f"])
+@pytest.mark.parametrize("bounds", [Limits(3.0), LARGE])
+def test_children_in_sessions_of_their_own_end_too(tmp_path: Path, start: str, bounds: Limits) -> None:
+    sleep = f"sleep 98762.{os.getpid()}"
+    code = f"import subprocess; subprocess.Popen('{start} {sleep}', shell=True); time.sleep(1); report.write(b'x'); "
+    found = run(tmp_path, code + ("time.sleep(98761)" if bounds is not LARGE else ""), bounds)
+    assert (found.ended, found.report) == ("exited" if bounds is LARGE else "time", "x")
+    assert sleep not in list_processes()
+
+
+def test_children_of_others_are_left_alone(tmp_path: Path) -> None:
+    with subprocess.Popen(["sleep", "98763"], start_new_session=True) as earlier:
+        assert run(tmp_path, "").ended == "exited"
+        assert earlier.poll() is None
+        earlier.kill()
+
+
 def list_processes() -> str:
     return subprocess.check_output(["ps", "-eo", "args"], text=True)
 

@@ -2,8 +2,11 @@
 
 from __future__ import annotations
 
+from pathlib import Path
+
 import pytest
 
+from envcheck import smoke
 from envcheck.host.limits import LimitedRun, Limits
 from envcheck.model import ERROR, INCOMPATIBLE, Finding
 from envcheck.smoke.runner import describe_ending, last_log_lines
@@ -69,6 +72,42 @@ def test_a_process_that_came_to_its_end_needs_no_words() -> None:
 def test_last_words_are_the_logs_own() -> None:
     log = "one\n##### envcheck step matmul\tGPU:0\nI placer.cc:1] a: (_Arg): /job:localhost/device:CPU:0\n\ntwo\n"
     assert last_log_lines(log) == "one\ntwo"
+
+
+CHECK_FAILED = """2026-11-20 23:01:40.946057: I tensorflow/core/common_runtime/gpu/gpu_device.cc:2022] Created device
+{fatal}
+*** Aborted at 1795215654 (unix time) ***
+PC: @ 0x7f0 (unknown)
+    @ 0x7f1 (unknown)
+    @ 0x7f2 (unknown)
+    @ 0x7f3 (unknown)
+Fatal Python error: Aborted
+
+Thread 0x00007f1 (most recent call first):
+  File "/usr/lib/python3.11/threading.py", line 320 in wait
+
+Current thread 0x00007f0 (most recent call first):
+  File "/env/lib/python3.11/site-packages/tensorflow/python/eager/context.py", line 589 in ensure_initialized
+  File "{ours}/check_tensorflow2.py", line 70 in list_devices
+  File "{ours}/start.py", line 170 in main
+
+Extension modules: numpy.core._multiarray_umath (total: 60)
+"""
+FATAL_LINES = (
+    "2026-11-20 23:01:40.946058: F tensorflow/core/platform/statusor.cc:33] Attempting to fetch value",
+    "F0000 00:00:1795215654.705859   24254 gpu_timer.cc:12] Check failed: start_event_ != nullptr (0 vs. nullptr)",
+    "terminate called after throwing an instance of 'std::bad_alloc'",
+    "python: /src/cuda.c:12: init: Assertion `count > 0' failed.",
+)
+
+
+@pytest.mark.parametrize("fatal", FATAL_LINES)
+def test_a_crash_quotes_the_line_with_which_the_framework_gave_up(fatal: str) -> None:
+    ours = str(Path(smoke.__file__).parent / "children")
+    words = last_log_lines(CHECK_FAILED.format(fatal=fatal, ours=ours)).splitlines()
+    assert words[0] == fatal
+    assert [line.rpartition(" in ")[2] for line in words[-2:]] == ["ensure_initialized", "list_devices"]
+    assert not any("start.py" in line or "threading.py" in line or "Extension modules" in line for line in words)
 
 
 def test_a_filled_card_explains_a_gpu_without_memory() -> None:

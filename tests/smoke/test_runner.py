@@ -73,14 +73,19 @@ def test_a_framework_that_fails_is_told_by_its_kind(how: str, outcome: str, find
 
 def test_the_last_words_of_a_crash_are_kept() -> None:
     (found,) = run({"TORCH": "segfault"})
-    assert "in matmul" in found.results[-1].error  # faulthandler names the line that died
-    assert "envcheck step" not in found.results[-1].error
+    words = found.results[-1].error.splitlines()
+    assert words[0] == "stand-in: about to die of segfault"
+    assert [line.rpartition(" in ")[2] for line in words[1:]] == ["misbehave", "matmul", "multiply"]
 
 
 def test_a_framework_that_hangs_is_ended_with_its_children() -> None:
     own = f"3663.{os.getpid()}"
     (found,) = run({"TORCH": "hang", "SLEEP": own}, seconds=5.0)  # enough to get there on a busy machine
     assert last(found) == ("matmul", "CPU:0", "hung", "smoke-failed")
+    said = found.results[-1].error.splitlines()
+    assert [line.rpartition(" in ")[2] for line in said] == ["misbehave", "matmul", "multiply"]  # down to our own call
+    assert "torch/__init__.py" in said[0]
+    assert "it was in File" in found.results[-1].message
     listed = subprocess.run(["ps", "-eo", "args"], capture_output=True, text=True, check=True).stdout
     assert f"sleep {own}" not in listed
 

@@ -157,6 +157,8 @@ def main() -> None:
     sys.path.extend(paths)
     sys.path.append(os.path.dirname(os.path.abspath(__file__)))  # last: nothing here may hide a module of the framework
     faulthandler.enable()
+    limit = float(one.get("--limit", 3600.0))
+    faulthandler.dump_traceback_later(limit - min(1.0, limit / 4))  # the stack of a process that hangs
     sys.stderr.write("".join("##### envcheck: %s\n" % value for name, value in given if name == "--about"))
     report = Report(stream, one["--gpu"], int(one["--count"]), one["--level"])
     gc.disable()  # an import leaves nothing to collect, and the search for it is a tenth of its time
