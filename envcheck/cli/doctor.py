@@ -47,7 +47,7 @@ def doctor(
     ids = _parse_ids(only)
     snapshot = common.saved_snapshot(snapshot_file) if snapshot_file else common.live_snapshot(python, env)
     context = Context(snapshot.facts, common.load_matrix(matrix_file), Target(expect, requirements))
-    report = judge(context, ids, common.inspected_options(python, env), here=not snapshot_file)
+    report = judge(context, ids, common.inspected_options(*map(_fold_home, (python, env))), here=not snapshot_file)
     if not snapshot_file:
         report = offer_fix(report, snapshot.facts)
     tested, failed = None, False
@@ -72,6 +72,12 @@ def _parse_ids(only: str) -> frozenset[str]:
     if unknown:
         raise UserError(f"--only: no finding has the id {', '.join(sorted(unknown))}; the README lists them.")
     return ids
+
+
+def _fold_home(path: str) -> str:
+    """Write ~ for this user's home folder: a report is sent to others."""
+    home = os.path.expanduser("~").rstrip(os.sep)  # noqa: PTH111 - pathlib is slow to import
+    return f"~{path[len(home) :]}" if len(home) > 1 and path.startswith(home + os.sep) else path
 
 
 def judge(context: Context, ids: frozenset[str], inspected: tuple[str, ...], *, here: bool) -> Report:

@@ -22,6 +22,7 @@ from envcheck.host.local import LocalHost
 from envcheck.host.system import read_available_memory, read_processes
 from envcheck.model import ActivityReading, Fact, Known, Source, Unknown, dataclass
 from envcheck.probes.activity import find_nvml, read_activity
+from envcheck.probes.collection import Redactor
 from envcheck.render.gpus import live_gpus, print_gpus, render_gpus_json
 
 _FIRST_LINE = 4096  # bytes of a table's first line
@@ -63,7 +64,7 @@ def _read_memory() -> Fact[int]:
 
 def _print(listing: Listing, printing: common.Printing) -> None:
     if printing.form == "json":
-        click.echo(render_gpus_json(listing))
+        click.echo(render_gpus_json(Redactor("", "").redact(listing)))  # a document is sent to others
     else:
         print_gpus(listing, color=printing.color, verbose=printing.verbose, quiet=printing.quiet)
 

@@ -84,9 +84,10 @@ def collect(
     sections = _run_probes(probes, host, selection, limit)
     facts = apply_overrides(Facts(**sections), host.environment())
     redactor = Redactor.from_environment(host.environment())
-    name = str(host.system_facts().get("node", ""))
     taken_at = time.strftime("%Y-%m-%dT%H:%M:%SZ", time.gmtime())
-    return Snapshot(SCHEMA_VERSION, __version__, redactor.redact_text(name), taken_at, redactor.redact(facts))
+    return Snapshot(
+        SCHEMA_VERSION, __version__, "", taken_at, redactor.redact(facts)
+    )  # a host's name may be a person's
 
 
 def _run_probes(

@@ -57,6 +57,16 @@ def test_no_command_prints_help() -> None:
     assert "snapshot" in done.stdout
 
 
+@pytest.mark.needs("posix")
+def test_a_report_does_not_name_the_home_folder(tmp_path: Path) -> None:
+    home = tmp_path / "home" / "anna"
+    subprocess.run([sys.executable, "-m", "venv", "--without-pip", str(home / ".venv")], check=True)
+    options = ("--env", str(home / ".venv"), "--expect", "gpu", "--for", "torch", "--format", "json")
+    done = envcheck("doctor", *options, cwd=home, HOME=str(home), USER="anna")
+    assert "~/.venv" in done.stdout
+    assert str(home) not in done.stdout
+
+
 def test_version() -> None:
     assert envcheck("--version").stdout.startswith("envcheck, version ")
 

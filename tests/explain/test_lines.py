@@ -199,3 +199,11 @@ def test_memory_is_bounded_without_any_line_end() -> None:
     assert max(kept) <= LONGEST + len(block)
     assert sum(kept) >= 62 * 65536 - LONGEST
     assert len(cutter.finish()) <= LONGEST
+
+
+def test_credentials_of_a_url_are_not_quoted() -> None:
+    line = clean_line(
+        b"ERROR: no torch at https://anna:s3cret@pypi.example/simple, https://t0ken@x.example, a@b.example"
+    )
+    assert line.text == "ERROR: no torch at https://***@pypi.example/simple, https://***@x.example, a@b.example"
+    assert "s3cret" not in line.bare

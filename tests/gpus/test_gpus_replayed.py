@@ -47,6 +47,15 @@ def test_one_reading_as_a_table(monkeypatch: pytest.MonkeyPatch, capsys: pytest.
     assert lines[-1] == "The job fits in the free memory of GPU 0 (NVIDIA A100-SXM4-40GB)."
 
 
+def test_the_document_names_no_user(monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]) -> None:
+    process = {"pid": 4242, "name": "/home/anna/venv/bin/python", "memory_bytes": 1 << 30}
+    on(monkeypatch, machine(processes=[process]))
+    run(["gpus", "--format", "json"])
+    text = capsys.readouterr().out
+    assert "anna" not in text
+    assert "/home/<user>/venv/bin/python" in text
+
+
 def test_one_reading_as_json(monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]) -> None:
     on(monkeypatch, machine())
     assert run(["gpus", "--format", "json"]) == 0

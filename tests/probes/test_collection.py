@@ -11,6 +11,7 @@ import pytest
 
 from envcheck.probes import collection
 from envcheck.probes.environment_choice import PythonSelection
+from tests.hosts.recorded_host import RecordedHost
 
 
 @pytest.fixture
@@ -33,3 +34,8 @@ def test_threads_share_the_probes_without_errors(impatient: list[Any]) -> None:
     for _ in range(200):
         assert set(collection._run_probes(probes, None, PythonSelection()).values()) == {19900}  # type: ignore[arg-type]
     assert impatient == []
+
+
+def test_a_snapshot_does_not_name_its_host() -> None:
+    host = RecordedHost({"files": {}, "system_facts": {"node": "annas-laptop.corp.example"}})
+    assert "annas-laptop" not in repr(collection.collect(host))
