@@ -20,7 +20,7 @@ from envcheck.matrix.load import load_document
 from envcheck.matrix.refresh import refresh as refreshing
 from envcheck.matrix.refresh import verify as verifying
 from envcheck.matrix.refresh.index import is_version, require_libraries
-from envcheck.matrix.refresh.pip_settings import ArtifactError, MissingLibraryError, read_pip_settings
+from envcheck.matrix.refresh.pip_settings import ArtifactError, MissingLibraryError, SettingsError, read_pip_settings
 from envcheck.matrix.refresh.reader import Cache, Reader, find_user_cache
 from envcheck.matrix.refresh.refresh import (
     Change,
@@ -30,7 +30,7 @@ from envcheck.matrix.refresh.refresh import (
     list_changes,
     save_document,
 )
-from envcheck.model import COMPATIBLE, UNDETERMINED, dataclass, inert
+from envcheck.model import COMPATIBLE, UNDETERMINED, dataclass, inert, replace
 from envcheck.render.documents import document_text, schema_keys
 
 _COLORS = {"added": "green", "removed": "red", "changed": "yellow"}
@@ -106,7 +106,10 @@ def _refresh(
             chosen = None if request.since else refreshing.find_new_rows(document, result.document)
             with progress_bar("Reading binaries", quiet=printing.quiet) as bar:
                 deep = reader.open_binaries(bar.count_bytes)
-                refreshing.add_binaries(result.document, listings, deep, request.today, bar.count_wheels, chosen=chosen)
+                odd = refreshing.add_binaries(
+                    result.document, listings, deep, request.today, bar.count_wheels, chosen=chosen
+                )
+                result = replace(result, left_out=(*result.left_out, *odd))
         return result
 
 
@@ -117,7 +120,10 @@ def _open_index(*, cached: bool = True) -> Iterator[Reader]:
         require_libraries()
     except MissingLibraryError as error:
         raise UserError(str(error)) from None
-    reader = Reader(read_pip_settings(os.environ), Cache(find_user_cache()) if cached else None)
+    try:
+        reader = Reader(read_pip_settings(os.environ), Cache(find_user_cache()) if cached else None)
+    except SettingsError as error:
+        raise UserError(str(error)) from None
     try:
         yield reader
     finally:

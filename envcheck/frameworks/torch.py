@@ -98,8 +98,8 @@ class Torch(Framework):
             row.cite("torch/version.py")
         cuda = version.get("cuda")
         table = row.constants("torch/cuda/__init__.py").get("PYTORCH_RELEASES_CODE_CC")
-        if isinstance(cuda, str) and cuda:
-            row.cells.update(cuda_build=True, cuda=".".join(cuda.split(".")[:2]))
+        if cuda:
+            row.cells.update(cuda_build=True, cuda=".".join(str(cuda).split(".")[:2]))
             _add_wheels(row)
             _add_architectures(row, table)
         _add_variants(row, table)

@@ -116,6 +116,32 @@ def check_document(document: dict[str, Any], path: str) -> None:
                 raise MatrixError(f"The matrix file {path} has a row that cites {citation!r}, which it does not hold.")
 
 
+def check_cells(cells: Mapping[str, Any]) -> None:
+    """Raise ValueError for cells that no row of a release can hold."""
+    for cell, value in cells.items():
+        _check_cell(cell, value)
+
+
+def _check_cell(cell: str, value: Any) -> None:
+    import fastjsonschema
+
+    try:
+        _cell_checks()[cell](value)
+    except fastjsonschema.JsonSchemaValueException as error:
+        raise ValueError(f"{cell} is {str(value)[:80]!r}, which no row can hold") from error
+
+
+@cache
+def _cell_checks() -> dict[str, Callable[[Any], Any]]:
+    """Compile what the schema says of each cell of a release."""
+    import fastjsonschema
+
+    schema = json.loads(read_data("matrix/matrix.schema.json"))
+    known = {"definitions": schema["definitions"]}
+    cells = schema["definitions"]["release"]["properties"]
+    return {cell: fastjsonschema.compile({**known, **cells[cell]}) for cell in cells}
+
+
 def iterate_rows(document: Mapping[str, Any]) -> Iterator[dict[str, Any]]:
     """Yield each row of a matrix document, or of a part of one."""
     for versions in document.get("releases", {}).values():

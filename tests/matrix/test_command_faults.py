@@ -1,4 +1,7 @@
-"""Each fault of an index or a wheel in `envcheck matrix refresh` and `verify`: one sentence, and nothing is written."""
+"""Each fault of an index in `envcheck matrix refresh` and `verify`: one sentence, and nothing is written.
+
+A wheel that is odd is left out.
+"""
 
 from __future__ import annotations
 
@@ -80,12 +83,17 @@ FAULTS: list[tuple[Fault, str]] = [
     (redirecting, "too many redirects"),
     (html_for_json, "is not valid"),
     (no_ranges, "does not serve byte ranges"),
+]
+ODD: list[tuple[Fault, str]] = [
     (truncated, f"{WHEEL} is not a readable wheel"),
     (huge_directory, WHEEL),
     (escaping, "a path outside its folder"),
     (wrong_hash, "does not have the hash that the index states"),
 ]
-each_fault = pytest.mark.parametrize("spoilt", FAULTS, indirect=True, ids=[fault.__name__ for fault, _ in FAULTS])
+
+
+def each(faults: list[tuple[Fault, str]]) -> pytest.MarkDecorator:
+    return pytest.mark.parametrize("spoilt", faults, indirect=True, ids=[fault.__name__ for fault, _ in faults])
 
 
 @pytest.fixture
@@ -98,7 +106,7 @@ def asked(configured_index: LocalIndex, tmp_path: Path, monkeypatch: pytest.Monk
     return ["matrix", "refresh", "--framework", "tensorflow", "--matrix", str(own), "-o", str(new)]
 
 
-@each_fault
+@each(FAULTS)
 def test_refresh_reports_one_sentence_and_writes_nothing(
     asked: list[str], spoilt: str, tmp_path: Path, capsys: pytest.CaptureFixture[str]
 ) -> None:
@@ -114,7 +122,20 @@ def test_refresh_reports_one_sentence_and_writes_nothing(
     assert not [path for path in tmp_path.iterdir() if path.name.startswith("tmp")]
 
 
-@each_fault
+@each(ODD)
+def test_refresh_leaves_an_odd_wheel_out_and_goes_on(
+    asked: list[str], spoilt: str, tmp_path: Path, capsys: pytest.CaptureFixture[str]
+) -> None:
+    assert run([*asked, "--format", "json"]) == 0
+    (left_out,) = json.loads(capsys.readouterr().out)["left_out"]
+    assert left_out.startswith(WHEEL)
+    assert spoilt in left_out
+    rows = json.loads((tmp_path / "new.json").read_text(encoding="utf-8"))["releases"]["tensorflow"]["2.21.0"]
+    platforms = {row["platform"] for row in rows if row["distribution"] == "tensorflow"}
+    assert platforms == {"linux_aarch64", "macosx_arm64", "win_amd64"}
+
+
+@each(FAULTS)
 def test_refresh_reports_it_as_json(
     asked: list[str], spoilt: str, tmp_path: Path, capsys: pytest.CaptureFixture[str]
 ) -> None:
@@ -128,7 +149,7 @@ def test_refresh_reports_it_as_json(
     assert (tmp_path / "new.json").read_text(encoding="utf-8") == "as it was"
 
 
-@each_fault
+@each([*FAULTS, *ODD])
 def test_verify_ends_undetermined(
     spoilt: str, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
 ) -> None:

@@ -137,7 +137,7 @@ def test_no_connection(configured_index: LocalIndex, monkeypatch: pytest.MonkeyP
 def test_a_certificate_file_that_is_not_there(configured_index: LocalIndex, monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setenv("PIP_CERT", "/nowhere/ca.pem")
     url = f"https://127.0.0.1:1/matrix.json#sha256={'0' * 64}"
-    assert "cannot be read" in refused(url)
+    assert "the certificate /nowhere/ca.pem, which does not exist" in refused(url)
 
 
 def test_pip_without_an_index_still_fetches(configured_index: LocalIndex, monkeypatch: pytest.MonkeyPatch) -> None:

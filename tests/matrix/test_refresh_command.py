@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import json
+import re
 import sys
 from pathlib import Path
 
@@ -117,12 +118,35 @@ def test_refresh_refuses_what_makes_no_sense(configured_index: LocalIndex, argum
     assert configured_index.asked == []
 
 
-def test_refresh_reports_a_broken_pip_configuration(
-    configured_index: LocalIndex, tmp_path: Path, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
+@pytest.mark.parametrize("command", ["refresh", "verify"])
+@pytest.mark.parametrize(
+    ("setting", "said"),
+    [
+        (("PIP_NO_INDEX", "1"), "configured to use no index"),
+        (("PIP_INDEX_URL", "https://mirror.example:port/simple"), "not a valid URL: Port could not be cast"),
+        (("PIP_INDEX_URL", "https://mirror.example:99999/simple"), "not a valid URL: Port out of range"),
+        (("PIP_INDEX_URL", "https://[2001:db8::1/simple"), "not a valid URL: Invalid IPv6 URL"),
+        (("PIP_INDEX_URL", "https:///simple"), "not a valid URL: it names no host"),
+        (("PIP_INDEX_URL", "file:///srv/simple"), "has the scheme 'file'"),
+        (("PIP_RETRIES", "many"), "retries = 'many', which is not a valid number"),
+        (("PIP_CERT", "/nowhere/ca.pem"), "the certificate /nowhere/ca.pem, which does not exist"),
+    ],
+)
+def test_a_bad_setting_of_pip_is_a_user_error(
+    command: str, setting: tuple[str, str], said: str, configured_index: LocalIndex, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    monkeypatch.setenv("PIP_NO_INDEX", "1")
-    assert run(["matrix", "refresh", "-o", str(tmp_path / "new.json")]) == 3
-    assert "configured to use no index" in capsys.readouterr().err
+    monkeypatch.setenv(*setting)
+    with pytest.raises(UserError, match=re.escape(said)):
+        run(["matrix", command])
+
+
+def test_an_index_at_an_ipv6_address_is_named_as_it_is(
+    configured_index: LocalIndex, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
+) -> None:
+    monkeypatch.setenv("PIP_INDEX_URL", "http://me:secret@[::1]:1/simple/")
+    monkeypatch.setenv("PIP_RETRIES", "0")
+    assert run(["matrix", "refresh", "--framework", "torch"]) == 3
+    assert "http://[::1]:1/simple/torch/ cannot be read: no connection" in capsys.readouterr().err
 
 
 def test_missing_libraries_are_named_with_the_extra_that_brings_them(

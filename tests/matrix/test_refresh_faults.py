@@ -1,10 +1,11 @@
-"""What goes wrong with an index or a wheel: one clear error each, and nothing renewed."""
+"""What goes wrong with an index: one clear error each, and nothing renewed. An odd wheel is left out."""
 
 from __future__ import annotations
 
 import hashlib
 import io
 import json
+import re
 import struct
 import time
 import zipfile
@@ -14,7 +15,7 @@ from typing import Any
 import pytest
 
 from envcheck.matrix.refresh.pip_settings import ArtifactError
-from tests.matrix.documents import document
+from tests.matrix.documents import changed_copy, document
 from tests.matrix.index.renewal import renew, without
 from tests.matrix.index.server import JSON, Handler, LocalIndex, archive, recorded, serve
 
@@ -36,6 +37,18 @@ def failure(index: LocalIndex, **settings: Any) -> str:
         renew(index, without("tensorflow", "2.21.0"), "tensorflow", **settings)
     assert str(caught.value).endswith(".")
     return str(caught.value)
+
+
+def left_out(index: LocalIndex, old: dict[str, Any] | None = None) -> str:
+    """Renew with the newest release missing; return why one wheel is left out, while the others make rows."""
+    found = renew(index, old or without("tensorflow", "2.21.0"), "tensorflow")
+    rows = found.document["releases"]["tensorflow"]["2.21.0"]
+    assert "linux_aarch64" in {row["platform"] for row in rows if row["distribution"] == "tensorflow"}
+    assert old or "linux_x86_64" not in {row["platform"] for row in rows if row["distribution"] == "tensorflow"}
+    (reason,) = found.left_out
+    assert reason.startswith(WHEEL)
+    assert reason.endswith(".")
+    return reason
 
 
 def answer(content: bytes, status: int = 200, **headers: str) -> Callable[[Handler], None]:
@@ -160,7 +173,7 @@ def test_wheel_that_vanished(index: LocalIndex) -> None:
 
 def test_truncated_zip(index: LocalIndex) -> None:
     index.archives[WHEEL] = index.archive(WHEEL)[:-30]
-    assert f"{WHEEL} is not a readable wheel" in failure(index)
+    assert f"{WHEEL} is not a readable wheel" in left_out(index)
 
 
 def test_zip_with_a_broken_member(index: LocalIndex) -> None:
@@ -168,13 +181,13 @@ def test_zip_with_a_broken_member(index: LocalIndex) -> None:
     start = whole.index(b"dist-info/METADATA") + len(b"dist-info/METADATA") + 20
     whole[start : start + 40] = b"\xff" * 40
     index.archives[WHEEL] = bytes(whole)
-    assert f"{WHEEL} is not a readable wheel" in failure(index)
+    assert f"{WHEEL} is not a readable wheel" in left_out(index)
 
 
 def test_zip_with_a_huge_directory(index: LocalIndex) -> None:
     directory = struct.pack("<4s4H2LH", b"PK\5\6", 0, 0, 65535, 65535, 0xFFFFFFF0, 16, 0)
     index.archives[WHEEL] = b"\0" * 100_000 + directory
-    assert WHEEL in failure(index)
+    assert WHEEL in left_out(index)
 
 
 def test_zip_whose_directory_claims_gigabytes(index: LocalIndex) -> None:
@@ -188,21 +201,21 @@ def test_zip_whose_directory_claims_gigabytes(index: LocalIndex) -> None:
         handler.reply(206, tail, Content_Range=span)
 
     index.answers[FILE] = claim
-    assert "its directory claims 3221225472 bytes" in failure(index)
+    assert "its directory claims 3221225472 bytes" in left_out(index)
 
 
 @pytest.mark.parametrize("path", ["../../etc/passwd", "/etc/passwd", "a/../../b", "C:\\evil.py", "..\\evil.py"])
 def test_zip_with_a_path_that_escapes(index: LocalIndex, path: str) -> None:
     members = _members()
     index.archives[WHEEL] = archive({**members, path: b""}, folder="tensorflow-2.21.0")
-    assert "a path outside its folder" in failure(index)
+    assert "a path outside its folder" in left_out(index)
 
 
 def test_zip_bomb(index: LocalIndex, monkeypatch: pytest.MonkeyPatch) -> None:
     members = {**_members(), f"{FOLDER}/METADATA": b"\n" * (17 << 20)}
     index.archives[WHEEL] = archive(members, folder="tensorflow-2.21.0")
     assert len(index.archives[WHEEL]) < 100_000
-    assert "unpacks to more than 16 MiB" in failure(index)
+    assert "unpacks to more than 16 MiB" in left_out(index)
 
 
 def test_zip_with_one_member_twice(index: LocalIndex) -> None:
@@ -211,7 +224,7 @@ def test_zip_with_one_member_twice(index: LocalIndex) -> None:
         {**_members(), name.replace("build_info", "build_inf0"): b"is_cuda_build = False"}, folder="tensorflow-2.21.0"
     )
     index.archives[WHEEL] = whole.replace(b"build_inf0", b"build_info")
-    assert f"has '{name}' more than once" in failure(index)
+    assert f"has '{name}' more than once" in left_out(index)
 
 
 def test_python_text_that_does_not_match_its_record(index: LocalIndex) -> None:
@@ -222,19 +235,19 @@ def test_python_text_that_does_not_match_its_record(index: LocalIndex) -> None:
     )
     assert whole != other
     index.archives[WHEEL] = _with_record_of(other, whole)
-    assert "build_info.py does not have the hash that its RECORD states" in failure(index)
+    assert "build_info.py does not have the hash that its RECORD states" in left_out(index)
 
 
 def test_python_text_that_is_no_python(index: LocalIndex) -> None:
     members = {**_members(), "tensorflow/python/platform/build_info.py": b"is_cuda_build = (\n"}
     index.archives[WHEEL] = archive(members, 60, folder="tensorflow-2.21.0")
-    assert "cannot be parsed" in failure(index)
+    assert "cannot be parsed" in left_out(index)
 
 
 def test_metadata_that_does_not_match_the_index(index: LocalIndex) -> None:
     index.form = "json"
     index.wheels[WHEEL] = {**index.wheels[WHEEL], "metadata": "1" * 64}
-    assert "does not have the hash that the index states" in failure(index)
+    assert "does not have the hash that the index states" in left_out(index)
 
 
 def test_metadata_that_matches_the_index(index: LocalIndex) -> None:
@@ -244,15 +257,114 @@ def test_metadata_that_matches_the_index(index: LocalIndex) -> None:
     assert renew(index, without("tensorflow", "2.21.0"), "tensorflow").left_out == ()
 
 
+TORCH = "torch-2.15.0-cp315-cp315t-manylinux_2_28_x86_64.whl"
+
+
+@pytest.mark.parametrize("stated", ["'thirteen'", "'13..2'", "[13, 2]"])
+def test_cuda_that_is_no_version(index: LocalIndex, stated: str) -> None:
+    members = _members(TORCH)
+    text = re.sub(r"(cuda: Optional\[str\] = )'[^']*'", rf"\g<1>{stated}", members["torch/version.py"].decode())
+    assert stated in text
+    index.archives[TORCH] = archive({**members, "torch/version.py": text.encode()}, folder="torch-2.15.0")
+    found = renew(index, without("torch", "2.15.0"), "torch")
+    (reason,) = found.left_out
+    assert reason.startswith(f"{TORCH} cannot be used: ")
+    platforms = {row["platform"] for row in found.document["releases"]["torch"]["2.15.0"]}
+    assert platforms == {"linux_aarch64", "macosx_arm64", "win_amd64"}
+
+
+def test_a_row_stays_where_its_wheel_is_odd_now(index: LocalIndex) -> None:
+    old = changed_copy()
+    row = next(row for row in old["releases"]["tensorflow"]["2.21.0"] if row["platform"] == "linux_x86_64")
+    row["pythons"] = row["pythons"][:-1]  # so that it is read again
+    index.archives[WHEEL] = index.archive(WHEEL)[:-30]
+    found = renew(index, old, "tensorflow")
+    assert row in found.document["releases"]["tensorflow"]["2.21.0"]
+    assert found.left_out[0].startswith(WHEEL)
+
+
+def test_wheel_with_another_hash_than_the_index_states(index: LocalIndex, hashes_compared: None) -> None:
+    old = only_new(index)
+    whole = index.archive(WHEEL)
+    index.archives[WHEEL] = whole + b"\0"  # a comment that no reader of zip files minds
+    assert "and the index states" in left_out(index, old)
+    index.archives[WHEEL] = whole
+    assert renew(index, old, "tensorflow").left_out == ()
+
+
+def test_wheel_of_another_size_than_the_index_states(index: LocalIndex, hashes_compared: None) -> None:
+    old = only_new(index)
+    index.form = "json"
+    index.wheels[WHEEL] = {**index.wheels[WHEEL], "size": 17}
+    assert re.search(r"it has \d+ bytes, and the index states 17", left_out(index, old))
+
+
+def only_new(index: LocalIndex) -> dict[str, Any]:
+    """Serve the newest release alone, with the hashes of what is served."""
+    index.wheels = {name: body for name, body in index.wheels.items() if "-2.21.0-" in name and "members" in body}
+    for name, body in index.wheels.items():
+        index.wheels[name] = {**body, "sha256": hashlib.sha256(index.archive(name)).hexdigest(), "metadata": ""}
+    return without("tensorflow", "2.21.0")
+
+
+def test_page_that_was_cut_off(index: LocalIndex) -> None:
+    page = b"<!DOCTYPE html><html><body>" + b'<a href="../../files/x.whl#sha256=' + b"0" * 64 + b'">x.whl</a><br>\n'
+    index.answers[PAGE] = answer(page, Content_Type="text/html")
+    assert "is incomplete: it has no </html>" in failure(index)
+
+
+PYTHONS = ["3.10", "3.11", "3.12", "3.13"]
+RELEASE = "/pypi/tensorflow/2.21.0/json"
+
+
+def halve(index: LocalIndex) -> list[str]:
+    """Drop the wheels of the older Pythons from the page of the newest release; return their names."""
+    gone = [name for name in index.wheels if "-2.21.0-" in name and re.search(r"-cp31[01]-", name)]
+    index.wheels = {name: body for name, body in index.wheels.items() if name not in gone}
+    return gone
+
+
+def pythons(document: dict[str, Any]) -> list[str]:
+    rows = document["releases"]["tensorflow"]["2.21.0"]
+    named = {(row["distribution"], row["platform"]): list(row["pythons"]) for row in rows}
+    return named["tensorflow", "linux_x86_64"]
+
+
+def test_a_page_alone_takes_no_python_from_a_row(index: LocalIndex) -> None:
+    halve(index)
+    found = renew(index, document(), "tensorflow")
+    assert pythons(found.document) == PYTHONS
+    assert "tensorflow 2.21.0 on linux_x86_64: Python 3.10, 3.11" in found.vanished
+
+
+def test_pythons_that_the_index_lacks_twice_are_dropped(index: LocalIndex) -> None:
+    halve(index)
+    for name in ("tensorflow", "tensorflow_cpu", "tensorflow_gpu"):
+        files = [{"filename": wheel} for wheel in index.wheels if wheel.startswith(f"{name}-2.21.0-")]
+        address = RELEASE.replace("tensorflow", name.replace("_", "-"))
+        index.answers[address] = answer(json.dumps({"urls": files}).encode())
+    found = renew(index, document(), "tensorflow")
+    assert pythons(found.document) == ["3.12", "3.13"]
+    assert not [line for line in found.vanished if "2.21.0" in line]
+
+
+def test_a_page_that_lacks_files_of_a_release_is_refused(index: LocalIndex) -> None:
+    files = [{"filename": wheel} for wheel in halve(index)]
+    index.answers[RELEASE] = answer(json.dumps({"urls": files}).encode())
+    with pytest.raises(ArtifactError, match=r"page of tensorflow is incomplete: it lacks files of 2\.21\.0"):
+        renew(index, document(), "tensorflow")
+
+
 def test_many_errors_are_counted(index: LocalIndex) -> None:
     index.ranges = "none"
     with pytest.raises(ArtifactError, match=r"And \d+ more\."):
         renew(index, without("tensorflow", "2.21.0", "2.20.0"), "tensorflow")
 
 
-def _members() -> dict[str, bytes]:
-    body = recorded()["wheels"][WHEEL]["members"]
-    named = {f"{FOLDER}/METADATA" if name == "METADATA" else name: key for name, key in body.items()}
+def _members(wheel: str = WHEEL) -> dict[str, bytes]:
+    folder = "-".join(wheel.split("-")[:2]) + ".dist-info"
+    body = recorded()["wheels"][wheel]["members"]
+    named = {f"{folder}/METADATA" if name == "METADATA" else name: key for name, key in body.items()}
     return {name: recorded()["texts"][key].encode() for name, key in named.items()}
 
 

@@ -171,12 +171,14 @@ def test_certificates_and_trusted_hosts() -> None:
     assert "verify" not in build_request_options(IndexSettings(), "https://mirror.example/x")
 
 
-def test_proxy_and_client_certificate_reach_the_session() -> None:
+def test_proxy_and_client_certificate_reach_the_session(tmp_path: Path) -> None:
     from envcheck.matrix.refresh.index import open_session
 
-    session = open_session(IndexSettings(proxy="http://proxy.example", client_certificate="/me.pem"))
+    own = tmp_path / "me.pem"
+    own.touch()
+    session = open_session(IndexSettings(proxy="http://proxy.example", client_certificate=str(own)))
     assert session.proxies["https"] == "http://proxy.example"
-    assert session.cert == "/me.pem"
+    assert session.cert == str(own)
 
 
 def test_messages_hold_no_credentials() -> None:

@@ -25,7 +25,7 @@ from envcheck.frameworks import framework as known_framework
 from envcheck.host.file_changes import write_atomically
 from envcheck.matrix.load import iterate_rows, load_document
 from envcheck.matrix.refresh.index import Wheel
-from envcheck.matrix.refresh.pip_settings import ArtifactError, IndexSettings
+from envcheck.matrix.refresh.pip_settings import ArtifactError, IndexSettings, OddWheelError
 from envcheck.matrix.refresh.rows import Row, sentences
 from envcheck.matrix.refresh.wheel_contents import (
     Fetcher,
@@ -283,7 +283,7 @@ def read_pe(path: Path) -> Binary:
     try:
         import pefile
     except ImportError as error:
-        raise BinaryError("reading it needs pefile: pip install 'envcheck-gpu[matrix]'") from error
+        raise ArtifactError("reading it needs pefile: pip install 'envcheck-gpu[matrix]'") from error
     kinds = [pefile.DIRECTORY_ENTRY[f"IMAGE_DIRECTORY_ENTRY_{name}"] for name in ("IMPORT", "DELAY_IMPORT")]
     with path.open("rb") as stream, mmap.mmap(stream.fileno(), 0, access=mmap.ACCESS_READ) as data:
         try:
@@ -367,9 +367,9 @@ class Download:
     ) -> None:
         """Send nothing yet; raises ArtifactError for a member that no real wheel has."""
         if member.file_size > _LIMIT or member.compress_size > _LIMIT:
-            raise ArtifactError(f"{member.filename} claims {member.file_size >> 20} MiB, more than any real library")
+            raise OddWheelError(f"{member.filename} claims {member.file_size >> 20} MiB, more than any real library")
         if member.compress_type not in {zipfile.ZIP_STORED, zipfile.ZIP_DEFLATED} or member.flag_bits & 1:
-            raise ArtifactError(f"{member.filename} has an unsupported compression")
+            raise OddWheelError(f"{member.filename} has an unsupported compression")
         self.received = 0  # bytes of this run
         self._progress = progress
         self._session, self._settings, self._url, self._member = session, settings, url, member
@@ -436,11 +436,11 @@ class Download:
         """
         try:
             self._unpack(part, target, digest)
-        except (ArtifactError, zlib.error) as error:
+        except (OddWheelError, zlib.error) as error:
             with suppress(OSError):
                 part.unlink()
             if isinstance(error, zlib.error):
-                raise ArtifactError(f"{self._member.filename} cannot be unpacked ({error})") from error
+                raise OddWheelError(f"{self._member.filename} cannot be unpacked ({error})") from error
             raise
 
     def _unpack(self, part: Path, target: Path, digest: str) -> None:
@@ -450,17 +450,17 @@ class Download:
             for chunk in packed if member.compress_type == zipfile.ZIP_STORED else _inflate(packed):
                 size += len(chunk)
                 if size > member.file_size:
-                    raise ArtifactError(f"{member.filename} unpacks to more than the {member.file_size} bytes stated")
+                    raise OddWheelError(f"{member.filename} unpacks to more than the {member.file_size} bytes stated")
                 checksum = zlib.crc32(chunk, checksum)
                 hashed.update(chunk)
                 unpacked.write(chunk)
         if size != member.file_size:
-            raise ArtifactError(f"{member.filename} unpacks to {size} bytes instead of {member.file_size}")
+            raise OddWheelError(f"{member.filename} unpacks to {size} bytes instead of {member.file_size}")
         if checksum != member.CRC:
-            raise ArtifactError(f"{member.filename} does not have the checksum that the directory states")
+            raise OddWheelError(f"{member.filename} does not have the checksum that the directory states")
         found = "sha256=" + base64.urlsafe_b64encode(hashed.digest()).rstrip(b"=").decode("ascii")
         if digest not in {"", found}:
-            raise ArtifactError(f"{member.filename} does not have the hash that its RECORD states")
+            raise OddWheelError(f"{member.filename} does not have the hash that its RECORD states")
 
 
 def _inflate(packed: Iterator[bytes]) -> Iterator[bytes]:
@@ -505,9 +505,9 @@ class DeepReader:
             with self._folder() as folder:
                 found = self._read(framework, wheel, folder)
         except ArtifactError as error:
-            raise ArtifactError(f"{wheel.filename} cannot be used: {str(error).rstrip('.')}.") from error
+            raise type(error)(f"{wheel.filename} cannot be used: {str(error).rstrip('.')}.") from error
         except (zipfile.BadZipFile, zlib.error, RemoteZipError, ValueError, EOFError, RuntimeError) as error:
-            raise ArtifactError(f"{wheel.filename} is not a readable wheel: {error or 'it ends too early'}.") from error
+            raise OddWheelError(f"{wheel.filename} is not a readable wheel: {error or 'it ends too early'}.") from error
         except OSError as error:
             raise ArtifactError(f"{wheel.filename} cannot be saved while it is read: {error.strerror}.") from error
         self.wheels_read += 1
@@ -551,7 +551,7 @@ class DeepReader:
             try:
                 return read_binary(unpacked).to_json()
             except BinaryError as error:
-                raise ArtifactError(f"{member.filename}: {error}") from error
+                raise OddWheelError(f"{member.filename}: {error}") from error
 
     @contextmanager
     def _folder(self) -> Iterator[Path]:

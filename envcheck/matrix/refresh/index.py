@@ -9,6 +9,7 @@ import re
 import time
 from collections.abc import Iterable, Sequence
 from dataclasses import dataclass, replace
+from pathlib import Path
 from typing import TYPE_CHECKING, Any
 from urllib.parse import urlsplit
 
@@ -17,6 +18,7 @@ from envcheck.matrix.refresh.pip_settings import (
     ArtifactError,
     IndexSettings,
     MissingLibraryError,
+    SettingsError,
     read_connection_settings,
 )
 
@@ -53,6 +55,7 @@ class Wheel:
     url: str
     sha256: str
     metadata_sha256: str  # "" if the index does not state it
+    size: int | None  # bytes; None if the index does not state it
     yanked: bool
     name: WheelName
 
@@ -182,6 +185,9 @@ def open_session(settings: IndexSettings) -> requests.Session:
     from requests.adapters import HTTPAdapter
     from urllib3.util import Retry
 
+    for name in (settings.ca_file, settings.client_certificate):
+        if name and not Path(name).exists():
+            raise SettingsError(f"pip is configured with the certificate {name}, which does not exist.")
     session = requests.Session()
     session.headers["User-Agent"] = f"envcheck/{__version__}"
     session.max_redirects = 10
@@ -241,9 +247,7 @@ def reject_downgrade(response: requests.Response) -> None:
 
 def strip_url(url: str) -> str:
     """Return a URL without user name, password and query, for messages."""
-    parts = urlsplit(url)
-    host = (parts.hostname or "") + (f":{parts.port}" if parts.port else "")
-    return f"{parts.scheme}://{host}{parts.path}"
+    return re.sub(r"//[^/]*@", "//", re.split(r"[?#]", url, maxsplit=1)[0])
 
 
 def describe_error(error: Exception) -> str:
@@ -293,6 +297,26 @@ def read_page(session: requests.Session, settings: IndexSettings, distribution: 
     return [wheel for wheel in found if wheel is not None]
 
 
+def read_release_files(session: requests.Session, settings: IndexSettings, name: str, version: str) -> set[str] | None:
+    """List the files of a release by its own document, beside the index pages; None if the index has none.
+
+    https://host/simple/ has https://host/pypi/torch/2.11.0/json
+    """
+    import pypi_simple
+    import requests
+
+    base = re.sub(r"/(simple/?)?$", "", settings.url or pypi_simple.PYPI_SIMPLE_ENDPOINT)
+    address = f"{base}/pypi/{name}/{version}/json"
+    try:
+        with session.get(address, stream=True, **build_request_options(settings, address)) as response:
+            response.raise_for_status()
+            reject_downgrade(response)
+            files = json.loads(read_limited(response, _PAGE_LIMIT, settings.whole_timeout))["urls"]
+            return {str(file["filename"]) for file in files}
+    except (ArtifactError, requests.RequestException, ValueError, KeyError, TypeError):
+        return None
+
+
 def _parse_page(content: bytes, response: requests.Response, distribution: str) -> Sequence[Any]:
     """Parse a page by its content type."""
     from pypi_simple import ProjectPage, UnsupportedRepoVersionError
@@ -302,6 +326,8 @@ def _parse_page(content: bytes, response: requests.Response, distribution: str) 
         if kind == "application/vnd.pypi.simple.v1+json":
             return ProjectPage.from_json_data(json.loads(content), response.url).packages
         if kind in {"application/vnd.pypi.simple.v1+html", "text/html"}:
+            if b"<html" in content.lower() and b"</html" not in content.lower():
+                raise ArtifactError(f"The index page {strip_url(response.url)} is incomplete: it has no </html>.")
             return ProjectPage.from_html(distribution, content, response.url).packages
     except (ValueError, KeyError, TypeError, RecursionError, UnsupportedRepoVersionError) as error:
         raise ArtifactError(f"The index page {strip_url(response.url)} is not valid {kind}.") from error
@@ -318,13 +344,14 @@ def _wheel(package: Any, page: str, distribution: str) -> Wheel | None:
     digest = package.digests.get("sha256", "")
     if len(digest) != 64:
         raise ArtifactError(f"The index gives no SHA-256 for {package.filename}, so the matrix cannot cite it.")
-    if urlsplit(package.url).scheme != "https" and urlsplit(page).scheme == "https":
+    if page.startswith("https:") and not package.url.lower().startswith("https:"):
         raise ArtifactError(f"The https index links to http for {package.filename}; refused.")
     return Wheel(
         filename=package.filename,
         url=package.url,
         sha256=digest.lower(),
         metadata_sha256=(package.metadata_digests or {}).get("sha256", "").lower(),
+        size=package.size,
         yanked=package.is_yanked,
         name=parsed,
     )

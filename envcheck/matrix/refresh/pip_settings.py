@@ -18,7 +18,15 @@ class ArtifactError(Exception):
     """An index page or wheel that could not be read; the message is one sentence that says which and why."""
 
 
-class UnusableWheelError(ArtifactError):
+class SettingsError(ArtifactError):
+    """A setting of pip that nothing can be read with; the message is one sentence that names it."""
+
+
+class OddWheelError(ArtifactError):
+    """A wheel that is not what the index or its RECORD states, or that states what nobody understands."""
+
+
+class UnusableWheelError(OddWheelError):
     """A wheel that no installer takes under its name: it has no metadata, or that of another release."""
 
 
@@ -74,12 +82,25 @@ def read_pip_settings(
     """Read pip's configuration of the primary index; extra indexes and find-links are ignored on purpose."""
     options = read_pip_options(environment, prefix)
     if is_true(options.get("no-index", "")):
-        raise ArtifactError("pip is configured to use no index (no-index), so envcheck has nothing to read.")
+        raise SettingsError("pip is configured to use no index (no-index), so envcheck has nothing to read.")
     url = options.get("index-url", "").strip()
-    if url and urlsplit(url).scheme not in schemes:
-        readable = " and ".join(schemes)
-        raise ArtifactError(f"pip's index has the scheme {urlsplit(url).scheme!r}; only {readable} can be read.")
+    if url:
+        _check_url(url, schemes)
     return replace(_build_settings(options), url=url)
+
+
+def _check_url(url: str, schemes: tuple[str, ...]) -> None:
+    """Raise SettingsError for an index URL that no request can be sent to."""
+    try:
+        parts = urlsplit(url)
+        reason = "" if parts.hostname or parts.scheme not in schemes or parts.scheme == "file" else "it names no host"
+        _ = parts.port  # raises ValueError for a port that is none
+    except ValueError as error:
+        raise SettingsError(f"pip's index is not a valid URL: {str(error)[:200]}.") from error
+    if reason:
+        raise SettingsError(f"pip's index is not a valid URL: {reason}.")
+    if parts.scheme not in schemes:
+        raise SettingsError(f"pip's index has the scheme {parts.scheme!r}; only {' and '.join(schemes)} can be read.")
 
 
 def read_connection_settings(environment: Mapping[str, str], prefix: str = sys.prefix) -> IndexSettings:
@@ -122,7 +143,7 @@ def _parse_number(options: Mapping[str, str], names: Iterable[str], default: flo
     except ValueError:
         found = -1.0
     if not 0 <= found < 1e6:
-        raise ArtifactError(f"pip is configured with {named} = {options[named]!r}, which is not a valid number.")
+        raise SettingsError(f"pip is configured with {named} = {options[named]!r}, which is not a valid number.")
     return found
 
 
@@ -159,7 +180,7 @@ def _read(path: Path) -> dict[str, str]:
         return {}
     except (OSError, UnicodeDecodeError, configparser.Error) as error:
         reason = str(error).splitlines()[0]
-        raise ArtifactError(f"pip's configuration file {path} cannot be read: {reason}") from error
+        raise SettingsError(f"pip's configuration file {path} cannot be read: {reason}") from error
     sections = [parser[name] for name in _SECTIONS if parser.has_section(name)]
     return {key.replace("_", "-"): value for section in sections for key, value in section.items()}
 

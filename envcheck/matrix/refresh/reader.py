@@ -11,8 +11,8 @@ from pathlib import Path
 
 from envcheck.host.file_changes import write_atomically
 from envcheck.matrix.refresh.deep import EDITION, DeepReader
-from envcheck.matrix.refresh.index import CONNECTIONS, Group, Wheel, open_session, read_page
-from envcheck.matrix.refresh.pip_settings import ArtifactError, IndexSettings, UnusableWheelError
+from envcheck.matrix.refresh.index import CONNECTIONS, Group, Wheel, open_session, read_page, read_release_files
+from envcheck.matrix.refresh.pip_settings import ArtifactError, IndexSettings, OddWheelError, UnusableWheelError
 from envcheck.matrix.refresh.wheel_contents import Contents, parse_contents, read_wheel
 
 CACHE_EDITION = "1"  # part of the folder's name: another edition reads other members
@@ -58,12 +58,13 @@ class Reading:
 
     contents: dict[str, Contents] = field(default_factory=dict)
     unusable: dict[str, str] = field(default_factory=dict)  # the reason why no installer takes the wheel
+    odd: dict[str, str] = field(default_factory=dict)  # the reason why nothing is taken from the wheel
     failed: dict[str, str] = field(default_factory=dict)  # the reason why the wheel could not be read
 
     def require_all(self) -> None:
-        """Raise ArtifactError with the reasons if any wheel could not be read."""
-        reasons = sorted(self.failed.values())
-        if reasons:
+        """Raise ArtifactError with the reasons if any wheel could not be read, or nothing is taken from any."""
+        reasons = sorted({**self.failed, **({} if self.contents else self.odd)}.values())
+        if self.failed or len(reasons) > 1:
             rest = f" And {len(reasons) - _MAX_REASONS} more." if len(reasons) > _MAX_REASONS else ""
             raise ArtifactError(" ".join(reasons[:_MAX_REASONS]) + rest)
 
@@ -87,6 +88,10 @@ class Reader:
         """List the wheels of a distribution; None if the index does not have it."""
         return read_page(self._session, self._settings, distribution)
 
+    def release_files(self, distribution: str, version: str) -> set[str] | None:
+        """List the files of a release by its own document; None if the index has none."""
+        return read_release_files(self._session, self._settings, distribution, version)
+
     def open_binaries(self, progress: Callable[[int], None] | None = None) -> DeepReader:
         """Return a reader of binaries with the same session and cache; `progress` gets the bytes of each chunk."""
         folder = self._cache.folder / f"binaries-{EDITION}" if self._cache else None
@@ -104,6 +109,8 @@ class Reader:
                     reading.contents[waiting[future]] = future.result()
                 except UnusableWheelError as error:
                     reading.unusable[waiting[future]] = str(error)
+                except OddWheelError as error:
+                    reading.odd[waiting[future]] = str(error)
                 except ArtifactError as error:
                     reading.failed[waiting[future]] = str(error)
                 progress(done, len(wheels))
@@ -131,7 +138,7 @@ def read_usable(wanted: Mapping[str, Sequence[Group]], reader: Reader, progress:
     waiting = {name: list(groups) for name, groups in wanted.items()}
     while any(waiting.values()):
         found = reader.read_all(_map_representatives(waiting), progress)
-        for part in ("contents", "unusable", "failed"):
+        for part in ("contents", "unusable", "odd", "failed"):
             getattr(reading, part).update(getattr(found, part))
         waiting = {name: _find_replacements(groups, reading) for name, groups in waiting.items()}
         progress = _ignore_progress  # the bar is full, and few wheels have to be replaced

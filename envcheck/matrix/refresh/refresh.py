@@ -19,8 +19,8 @@ from envcheck.host.data_files import load_data
 from envcheck.host.file_changes import write_output
 from envcheck.matrix.load import FILES, SECTIONS, check_document, iterate_rows
 from envcheck.matrix.refresh.deep import DeepReader, apply_binaries, load_known_binaries
-from envcheck.matrix.refresh.index import Group, Wheel, group_wheels
-from envcheck.matrix.refresh.pip_settings import ArtifactError
+from envcheck.matrix.refresh.index import Group, Wheel, group_wheels, parse_wheel
+from envcheck.matrix.refresh.pip_settings import ArtifactError, OddWheelError
 from envcheck.matrix.refresh.reader import Reader, Reading, drop_unusable, read_usable
 from envcheck.matrix.refresh.rows import Draft, Row, draft_release, is_remark, sentences
 from envcheck.matrix.refresh.wheel_contents import Contents
@@ -270,7 +270,7 @@ def refresh(
     document: Document, listings: Sequence[Listing], reader: Reader, today: str, progress: Progress
 ) -> RefreshResult:
     """Return a refreshed copy of a document; raises ArtifactError if any wheel cannot be read."""
-    wanted = {listing.framework: _find_changed(document, listing) for listing in listings}
+    wanted, losses = _find_wanted(document, listings, reader)
     reading = read_usable(wanted, reader, progress)
     reading.require_all()
     refreshed = deepcopy(document)
@@ -280,10 +280,60 @@ def refresh(
         groups = drop_unusable(wanted[listing.framework], reading)
         left_out += _merge(refreshed, listing, groups, reading.contents, today)
         left_out += _describe_unusable(groups, reading)
+    left_out += reading.odd.values()
     drop_unused_citations(refreshed)
     refreshed["checked"] = today
     vanished = [row for listing in listings for row in _find_vanished(document, listing)]
-    return RefreshResult(refreshed, tuple(sorted(set(left_out))), tuple(vanished))
+    return RefreshResult(refreshed, tuple(sorted(set(left_out))), (*vanished, *losses))
+
+
+def _find_wanted(
+    document: Document, listings: Sequence[Listing], reader: Reader
+) -> tuple[dict[str, list[Group]], list[str]]:
+    """List the groups to read by framework, and what rows keep although a page no longer lists it."""
+    wanted: dict[str, list[Group]] = {}
+    kept: list[str] = []
+    for listing in listings:
+        changed = group_by_version(_find_changed(document, listing))
+        for version in list(changed):
+            lost = _find_losses(document, listing, changed[version], reader)
+            if lost:
+                kept += lost
+                del changed[version]
+        wanted[listing.framework] = [group for groups in changed.values() for group in groups]
+    return wanted, kept
+
+
+def _find_losses(document: Document, listing: Listing, groups: Sequence[Group], reader: Reader) -> list[str]:
+    """List the Pythons that the rows of a release would lose by an index page alone.
+
+    A page that was cut off lists a part of the files. So the index must say it twice: the document of the release
+    must lack them, too. Raises ArtifactError if that lists wheels that the page lacks.
+    """
+    rows = _map_rows(document["releases"].get(listing.framework, {}).get(groups[0].version, ()))
+    found = []
+    for group in groups:
+        lost = _describe_loss(rows.get((group.distribution, group.platform)), group)
+        files = reader.release_files(group.distribution, group.version) if lost else None
+        if lost and files is None:
+            found.append(f"{group.distribution} {group.version} on {group.platform}: {lost}")
+        listed = {wheel.filename for item in groups if item.distribution == group.distribution for wheel in item.wheels}
+        known = {name for name in files or () if (parsed := parse_wheel(name)) and parsed.platforms}
+        if known - listed:
+            raise ArtifactError(
+                f"The index page of {group.distribution} is incomplete: it lacks files of {group.version}."
+            )
+    return found
+
+
+def _describe_loss(row: Mapping[str, Any] | None, group: Group) -> str:
+    """Say which Pythons of a row a group no longer has: "Python 3.9, 3.10"; "" for none."""
+    listed, free = group.pythons(), group.pythons(free_threaded=True)
+    if row is None or not listed:
+        return ""
+    lost = [python for python in row["pythons"] if python not in listed]
+    lost += [f"{python}t" for python in row.get("free_threaded", ()) if python not in free]
+    return "Python " + ", ".join(lost) if lost else ""
 
 
 def _introduce(document: Document, name: str) -> None:
@@ -304,17 +354,16 @@ def _find_changed(document: Document, listing: Listing) -> list[Group]:
 def _merge(
     document: Document, listing: Listing, groups: Sequence[Group], contents: Mapping[str, Contents], today: str
 ) -> list[str]:
-    """Put what was read into the document; return a sentence for each wheel that names no Python."""
-    unnamed: list[str] = []
+    """Put what was read into the document; return a sentence for each wheel that makes no row."""
+    left_out: list[str] = []
     for members in group_by_version(groups).values():
-        drafts = draft_release(listing.framework, members, contents, listing.published)
+        drafts, odd = draft_release(listing.framework, members, contents, listing.published)
         merge_release(document, listing.framework, drafts, today)
-        drafted = {draft.wheel.sha256 for draft in drafts}
+        done = {*odd, *(draft.wheel.sha256 for draft in drafts)}
         read = (group.representative for group in members if group.representative.sha256 in contents)
-        unnamed += [
-            f"{wheel.filename} names no Python that it is for." for wheel in read if wheel.sha256 not in drafted
-        ]
-    return unnamed
+        silent = (wheel.filename for wheel in read if wheel.sha256 not in done)
+        left_out += [*odd.values(), *(f"{name} names no Python that it is for." for name in silent)]
+    return left_out
 
 
 def _describe_unusable(groups: Iterable[Group], reading: Reading) -> Iterator[str]:
@@ -344,22 +393,25 @@ def add_binaries(
     progress: Progress,
     *,
     chosen: Collection[Key] | None = None,
-) -> list[Key]:
-    """Read the binaries of all rows, or of the chosen ones, that lack them; return the rows that were read.
+) -> list[str]:
+    """Read the binaries of all rows, or of the chosen ones, that lack them; say which wheels are left out and why.
 
     Raises ArtifactError; the document is then incomplete, and the cache keeps what was read.
     """
     waiting = [item for listing in listings for item in _iterate_unread_rows(document, listing)]
     waiting = [item for item in waiting if chosen is None or item[0] in chosen]
-    found = []
+    left_out = []
     progress(0, len(waiting))
     for done, (key, row, wheel) in enumerate(waiting, 1):
-        binaries = reader.read(key[0], wheel)
-        if binaries["read"]:
-            apply_binaries(key[0], row, binaries, document["citations"], today)
-            found.append(key)
+        try:
+            binaries = reader.read(key[0], wheel)
+        except OddWheelError as error:
+            left_out.append(str(error))
+        else:
+            if binaries["read"]:
+                apply_binaries(key[0], row, binaries, document["citations"], today)
         progress(done, len(waiting))
-    return found
+    return left_out
 
 
 def find_new_rows(old: Document, new: Document) -> set[Key]:

@@ -10,6 +10,7 @@ from typing import TYPE_CHECKING, Any
 
 from envcheck.frameworks import Framework, all_frameworks, framework, framework_names
 from envcheck.frameworks.base import Need, RowDraft
+from envcheck.matrix.load import check_cells
 from envcheck.matrix.refresh.index import Group, Wheel, glibc_of
 from envcheck.matrix.refresh.pip_settings import ArtifactError
 from envcheck.matrix.refresh.wheel_contents import (
@@ -244,8 +245,8 @@ def draft_release(
     groups: Sequence[Group],
     contents: Mapping[str, Contents],
     published: Mapping[str, Collection[str]],
-) -> list[Draft]:
-    """Draft the rows of one release of a framework or companion.
+) -> tuple[list[Draft], dict[str, str]]:
+    """Draft the rows of one release of a framework or companion; map the SHA-256 of each odd wheel to the reason.
 
     `contents` is by the SHA-256 of the representatives: a group without is left out. `published` lists the versions
     of each distribution of the framework.
@@ -253,20 +254,27 @@ def draft_release(
     known = framework(name) if name in framework_names() else None
     kept = [group for group in groups if group.representative.sha256 in contents]
     made = [_draft(known, group, contents[group.representative.sha256], published) for group in kept]
-    drafts = [draft for draft in made if draft is not None]
+    drafts = [draft for draft in made if isinstance(draft, Draft)]
+    odd = {group.representative.sha256: item for group, item in zip(kept, made, strict=True) if isinstance(item, str)}
     if known is not None:
         known.complete({draft.key: draft for draft in drafts})
-    return drafts
+    return drafts, odd
+
+
+# What a text that no wheel had before makes of the code that reads it: a version that is a list, or no number.
+_MISREADINGS = (ArtifactError, ValueError, TypeError, KeyError, IndexError, AttributeError)
 
 
 def _draft(
     known: Framework | None, group: Group, contents: Contents, published: Mapping[str, Collection[str]]
-) -> Draft | None:
+) -> Draft | str | None:
+    """Draft the row of one wheel; return the reason for one that states what no row can hold."""
     try:
         draft = start_draft(group, contents, published)
         if draft is not None:
             fill = known.draft if known else fill_companion
             fill(draft)
-    except ArtifactError as error:
-        raise ArtifactError(f"{group.representative.filename} cannot be used: {error}.") from error
+            check_cells(draft.cells)
+    except _MISREADINGS as error:
+        return f"{group.representative.filename} cannot be used: {str(error).rstrip('.')}."
     return draft

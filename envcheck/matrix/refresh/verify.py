@@ -88,12 +88,13 @@ def verify(
         missing = set()
     wanted = {listing.framework: _choose_groups(listing, chosen | missing) for listing in listings}
     reading = read_usable(wanted, reader, progress)
-    found.unread += sorted(reading.failed.values())
+    found.unread += sorted([*reading.failed.values(), *reading.odd.values()])
     for listing in listings:
         groups = drop_unusable(wanted[listing.framework], reading)
         found.disagreements += _report_unusable(listing.framework, groups, reading, chosen)
         for members in group_by_version(groups).values():
-            drafts = draft_release(listing.framework, members, reading.contents, listing.published)
+            drafts, odd = draft_release(listing.framework, members, reading.contents, listing.published)
+            found.unread += odd.values()
             _verify_release(document, listing.framework, drafts, chosen, found)
     return found
 

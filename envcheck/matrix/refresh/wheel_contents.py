@@ -8,6 +8,7 @@ import csv
 import hashlib
 import io
 import re
+import time
 import zipfile
 import zlib
 from collections.abc import Iterable, Iterator, Mapping
@@ -25,7 +26,7 @@ from envcheck.matrix.refresh.index import (
     reject_downgrade,
     strip_url,
 )
-from envcheck.matrix.refresh.pip_settings import ArtifactError, IndexSettings, UnusableWheelError
+from envcheck.matrix.refresh.pip_settings import ArtifactError, IndexSettings, OddWheelError, UnusableWheelError
 from envcheck.model import numbers
 
 if TYPE_CHECKING:
@@ -68,11 +69,11 @@ def parse_contents(value: Any) -> Contents | None:
 def choose_members(names: list[str], framework: str) -> dict[str, str]:
     """Choose the members to read: {"METADATA": ..., "RECORD": ..., name: name for each text}.
 
-    Raises ArtifactError for paths outside the folder of the wheel, although nothing is unpacked here.
+    Raises OddWheelError for paths outside the folder of the wheel, although nothing is unpacked here.
     """
     bad = [name for name in names if name.startswith("/") or "\\" in name or ":" in name or ".." in name.split("/")]
     if bad:
-        raise ArtifactError(f"it has a path outside its folder ({bad[0][:80]!r})")
+        raise OddWheelError(f"it has a path outside its folder ({bad[0][:80]!r})")
     texts = known_framework(framework).wheel_texts if framework in framework_names() else "(?!)"  # companions have none
     found = {name: name for name in names if re.fullmatch(texts, name)}
     for wanted in ("METADATA", "RECORD"):
@@ -82,7 +83,7 @@ def choose_members(names: list[str], framework: str) -> dict[str, str]:
         found[wanted] = members[0]
     doubled = [name for name in found.values() if names.count(name) > 1]
     if doubled:
-        raise ArtifactError(f"it has {doubled[0]!r} more than once")
+        raise OddWheelError(f"it has {doubled[0]!r} more than once")
     return found
 
 
@@ -99,9 +100,9 @@ def build_contents(wheel: Wheel, chosen: Mapping[str, str], members: Mapping[str
     }
     texts = {name: data for name, data in members.items() if name not in {"METADATA", "RECORD"}}
     for name in sorted(differing & set(texts)):
-        raise ArtifactError(f"{name} does not have the hash that its RECORD states")
+        raise OddWheelError(f"{name} does not have the hash that its RECORD states")
     if wheel.metadata_sha256 and hashlib.sha256(members["METADATA"]).hexdigest() != wheel.metadata_sha256:
-        raise ArtifactError("its METADATA does not have the hash that the index states")
+        raise OddWheelError("its METADATA does not have the hash that the index states")
     header = members["METADATA"].decode("utf-8", "replace").replace("\r\n", "\n").partition("\n\n")[0]
     _check_name(wheel, header)
     read = {name: data.decode("utf-8") for name, data in texts.items()}
@@ -147,6 +148,7 @@ class Fetcher:
     def __init__(self, url: str, session: requests.Session, settings: IndexSettings, **_: Any) -> None:
         """Send nothing yet."""
         self.received = 0
+        self.size: int | None = None  # of the file, as the server states it
         self._url = url
         self._session = session
         self._settings = settings
@@ -157,7 +159,7 @@ class Fetcher:
 
         first, last = data_range
         if last is not None and last - first >= _RANGE_LIMIT:
-            raise ArtifactError(f"its directory claims {last - first + 1} bytes, more than any real wheel has")
+            raise OddWheelError(f"its directory claims {last - first + 1} bytes, more than any real wheel has")
         wanted = f"bytes={first}" if last is None else f"bytes={first}-{last}"
         answer = self._get(wanted)
         if answer is None and last is None:  # some servers know no ranges from the end
@@ -175,12 +177,35 @@ class Fetcher:
             if opened is None:
                 return None
             response, start, size = opened
+            self.size = _parse_whole_size(response.headers.get("Content-Range", "")) or self.size
             if size > _RANGE_LIMIT:
                 raise ArtifactError("the server sends more than was requested")
             data = read_limited(response, _RANGE_LIMIT, self._settings.whole_timeout)
         if len(data) != size:
             raise ArtifactError("the response is incomplete")
         return start, data
+
+    def hash_whole(self) -> str:
+        """Return the SHA-256 of the whole file."""
+        import requests
+
+        hashed = hashlib.sha256()
+        end = time.monotonic() + self._settings.whole_timeout + (self.size or 0) / _HASH_RATE
+        options = build_request_options(self._settings, self._url)
+        try:
+            with self._session.get(
+                self._url, headers={"Accept-Encoding": "identity"}, stream=True, **options
+            ) as response:
+                response.raise_for_status()
+                reject_downgrade(response)
+                for chunk in response.iter_content(1 << 18):
+                    hashed.update(chunk)
+                    self.received += len(chunk)
+                    if time.monotonic() > end:
+                        raise ArtifactError("its transfer timed out")
+        except requests.RequestException as error:
+            raise ArtifactError(f"{strip_url(self._url)}: {describe_error(error)}") from error
+        return hashed.hexdigest()
 
     def _size(self) -> int:
         import requests
@@ -223,6 +248,30 @@ def _parse_content_range(header: str) -> tuple[int, int]:
     return int(first), int(last) - int(first) + 1
 
 
+def _parse_whole_size(header: str) -> int | None:
+    """Parse the size of the file: "bytes 100-199/5000" -> 5000; None for one that is not stated."""
+    whole = header.rpartition("/")[2]
+    return int(whole) if whole.isdigit() else None
+
+
+_WHOLE_LIMIT = 4 << 20  # bytes of a wheel that is always read whole, to compare its hash
+_HASH_RATE = 50_000  # bytes per second over a whole wheel: slower servers time out
+
+
+def compare_with_index(fetcher: Fetcher, wheel: Wheel) -> None:
+    """Compare a wheel with the size and the hash that the index states; raises OddWheelError.
+
+    A large wheel is read whole only where the index states no hash of its METADATA, which is compared otherwise.
+    """
+    if wheel.size is not None and fetcher.size not in {None, wheel.size}:
+        raise OddWheelError(f"it has {fetcher.size} bytes, and the index states {wheel.size}")
+    if wheel.metadata_sha256 and (fetcher.size is None or fetcher.size > _WHOLE_LIMIT):
+        return
+    found = fetcher.hash_whole()
+    if found != wheel.sha256:
+        raise OddWheelError(f"it has the SHA-256 {found}, and the index states {wheel.sha256}")
+
+
 def read_wheel(
     session: requests.Session, settings: IndexSettings, wheel: Wheel, framework: str
 ) -> tuple[Contents, int]:
@@ -234,8 +283,8 @@ def read_wheel(
         return _read(fetcher, wheel, framework), fetcher.received
     except ArtifactError as error:
         raise type(error)(f"{wheel.filename} cannot be used: {str(error).rstrip('.')}.") from error
-    except (zipfile.BadZipFile, zlib.error, RemoteZipError, ValueError, EOFError, OSError, RuntimeError) as error:
-        raise ArtifactError(f"{wheel.filename} is not a readable wheel: {error or 'it ends too early'}.") from error
+    except (zipfile.BadZipFile, zlib.error, RemoteZipError, ValueError, EOFError, RuntimeError) as error:
+        raise OddWheelError(f"{wheel.filename} is not a readable wheel: {error or 'it ends too early'}.") from error
 
 
 def _read(fetcher: Fetcher, wheel: Wheel, framework: str) -> Contents:
@@ -245,15 +294,17 @@ def _read(fetcher: Fetcher, wheel: Wheel, framework: str) -> Contents:
         names = archive.namelist()
         chosen = choose_members(names, framework)
         members = {key: read_member(archive, name) for key, name in chosen.items()}
-        return build_contents(wheel, chosen, members, len(names))
+        contents = build_contents(wheel, chosen, members, len(names))
+    compare_with_index(fetcher, wheel)
+    return contents
 
 
 def read_member(archive: zipfile.ZipFile, name: str) -> bytes:
-    """Unpack one member; raises ArtifactError above the limit, whatever its header states."""
+    """Unpack one member; raises OddWheelError above the limit, whatever its header states."""
     with archive.open(name) as stream:
         data = stream.read(_MEMBER_LIMIT + 1)
     if len(data) > _MEMBER_LIMIT:
-        raise ArtifactError(f"{name} unpacks to more than {_MEMBER_LIMIT >> 20} MiB")
+        raise OddWheelError(f"{name} unpacks to more than {_MEMBER_LIMIT >> 20} MiB")
     return data
 
 
@@ -267,7 +318,7 @@ def parse_constants(text: str) -> dict[str, Any]:
     try:
         statements = ast.parse(text).body
     except (SyntaxError, ValueError, RecursionError, MemoryError) as error:
-        raise ArtifactError("a Python file in it cannot be parsed") from error
+        raise OddWheelError("a Python file in it cannot be parsed") from error
     found: dict[str, Any] = {}
     for statement in statements:
         name, value = _get_assignment(statement)

@@ -9,6 +9,7 @@ from pathlib import Path
 from typing import Any
 
 from envcheck.matrix.load import iterate_rows
+from envcheck.matrix.refresh.pip_settings import OddWheelError
 from envcheck.matrix.refresh.refresh import add_binaries, list_framework
 from tests.matrix.documents import document
 from tests.matrix.index.renewal import reader
@@ -61,14 +62,15 @@ def unread() -> dict[str, Any]:
 
 
 def deepened(index: LocalIndex, matrix: dict[str, Any], cache: Path | None = None, **settings: Any) -> dict[str, Any]:
-    """Read the binaries of that row from the index, as `matrix refresh --deep` does."""
+    """Read the binaries of that row from the index, as `matrix refresh --deep` does; raises what it leaves out."""
     opened = reader(index, cache, **settings)
     try:
         listings = [list_framework(opened, "jax", "0.12.0.1")]
-        found = add_binaries(matrix, listings, opened.open_binaries(), "2030-01-02", lambda *_: None, chosen={KEY})
+        left_out = add_binaries(matrix, listings, opened.open_binaries(), "2030-01-02", lambda *_: None, chosen={KEY})
     finally:
         opened.close()
-    assert found == [KEY]
+    if left_out:
+        raise OddWheelError(*left_out)
     return matrix
 
 

@@ -18,6 +18,7 @@ from envcheck.matrix.refresh.deep import (
     read_binary,
     sort_targets,
 )
+from envcheck.matrix.refresh.pip_settings import ArtifactError
 from tests.matrix.deep.portable import portable
 
 BUILT = Path(__file__).with_name("built")
@@ -231,4 +232,5 @@ def test_without_pefile_the_message_says_what_to_install(tmp_path: Path, monkeyp
     import sys
 
     monkeypatch.setitem(sys.modules, "pefile", None)
-    assert "pip install 'envcheck-gpu[matrix]'" in refused(tmp_path, portable({}))
+    with pytest.raises(ArtifactError, match=r"pip install 'envcheck-gpu\[matrix\]'"):
+        refused(tmp_path, portable({}))

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import json
+import re
 from collections.abc import Iterator
 from pathlib import Path
 from typing import Any
@@ -152,14 +153,26 @@ def test_refresh_deep_reads_new_rows(configured_index: LocalIndex, tmp_path: Pat
     assert row_of(json.loads(new.read_text(encoding="utf-8")))["binaries"]["wheel"] == newer
 
 
-def test_refresh_deep_writes_nothing_when_a_wheel_cannot_be_read(
+def test_refresh_deep_leaves_out_a_wheel_that_is_no_library(
     configured_index: LocalIndex, tmp_path: Path, capsys: pytest.CaptureFixture[str]
 ) -> None:
     fill(configured_index, {SOLVER: SAMPLE[:5000]})
     own, new = saved(tmp_path / "own.json", unread()), tmp_path / "new.json"
     asked = ["matrix", "refresh", "--framework", "jax", "--matrix", own, "--output", str(new)]
+    assert run([*asked, "--deep", "--since", "0.12.0.1"]) == 0
+    assert re.search(rf"left out: .*{SOLVER}: its section table", capsys.readouterr().out)
+    assert json.loads(new.read_text(encoding="utf-8"))["releases"] == unread()["releases"]
+
+
+def test_refresh_deep_writes_nothing_when_a_wheel_cannot_be_read(
+    configured_index: LocalIndex, tmp_path: Path, capsys: pytest.CaptureFixture[str]
+) -> None:
+    fill(configured_index, {SOLVER: SAMPLE})
+    configured_index.answers[FILE] = lambda handler: handler.reply(404, b"")
+    own, new = saved(tmp_path / "own.json", unread()), tmp_path / "new.json"
+    asked = ["matrix", "refresh", "--framework", "jax", "--matrix", own, "--output", str(new)]
     assert run([*asked, "--deep", "--since", "0.12.0.1"]) == 3
-    assert f"{SOLVER}: its section table" in capsys.readouterr().err
+    assert "status 404" in capsys.readouterr().err
     assert not new.exists()
 
 

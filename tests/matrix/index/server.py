@@ -85,7 +85,8 @@ class LocalIndex:
                 "url": f"../../files/{name}",
                 "hashes": {"sha256": body["sha256"]},
                 "yanked": body.get("yanked", False),
-                **({"core-metadata": {"sha256": body["metadata"]}} if "metadata" in body else {}),
+                **({"core-metadata": {"sha256": body["metadata"]}} if body.get("metadata") else {}),
+                **({"size": body["size"]} if "size" in body else {}),
             }
             for name, body in sorted(self.wheels.items())
             if canonicalize_name(name.split("-")[0]) == project
@@ -144,7 +145,8 @@ class Handler(BaseHTTPRequestHandler):
                 + f">{item['filename']}</a><br>"
                 for item in files
             )
-            self.reply(200, ("<!DOCTYPE html><html><body>" + "\n".join(links)).encode(), Content_Type="text/html")
+            html = "<!DOCTYPE html><html><body>" + "\n".join(links) + "</body></html>"
+            self.reply(200, html.encode(), Content_Type="text/html")
 
     def _file(self, content: bytes) -> None:
         asked = re.fullmatch(r"bytes=(\d*)-(\d*)", self.headers.get("Range", ""))
