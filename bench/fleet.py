@@ -5,8 +5,8 @@
 
 `hosts` starts stand-in hosts, each a network namespace with its own sshd, driver and CUDA, and asks them all with
 `envcheck fleet run` and with `ansible all -m ping`, in turns, every connection new. `report` makes synthetic snapshots,
-recordings of tests/hosts varied so that no two are equal, and times `envcheck fleet report` on them. Both print a table
-in Markdown and exit 1 when a target is missed.
+recordings of tests/hosts with 300 packages each, varied so that no two are equal, and times `envcheck fleet report` on
+them. Both print a table in Markdown and exit 1 when a target is missed.
 """
 
 from __future__ import annotations
@@ -84,6 +84,23 @@ def tell_hosts(taken: dict[str, list[float]], answered: int, count: int) -> bool
     return met
 
 
+PACKAGES = 300  # of a real environment
+
+
+def with_packages(document: dict[str, Any], chance: random.Random) -> dict[str, Any]:
+    """Fill the list of a recording's distributions up, as a real environment has them."""
+    distributions = document["facts"]["python"].get("distributions", {})
+    known = distributions.get("known")
+    if known is None:
+        return document
+    names = [f"package-{number}" for number in range(PACKAGES - len(known))]
+    for name in names:
+        requires = [f"{other}>=1.{chance.randrange(9)}" for other in chance.sample(names, min(6, len(names)))]
+        version = f"{chance.randrange(9)}.{chance.randrange(30)}"
+        known.append({"name": name, "version": version, "installer": "pip", "requires": requires})
+    return document
+
+
 def synthetic(base: str, number: int) -> str:
     """Vary a recording's document: another host, another kernel, other driver builds and GPU identities."""
     chance = random.Random(number)
@@ -103,7 +120,9 @@ def make_folder(folder: Path, count: int) -> float:
     from envcheck.model import encode
     from tests.hosts.test_hosts import NAMES, snapshot_of
 
-    bases = [json.dumps({"schema": SNAPSHOT, **encode(snapshot_of(name))}) for name in NAMES]
+    chance = random.Random(0)
+    documents = [{"schema": SNAPSHOT, **encode(snapshot_of(name))} for name in NAMES]
+    bases = [json.dumps(with_packages(json.loads(json.dumps(item)), chance)) for item in documents]
     folder.mkdir()
     size = 0
     for number in range(count):

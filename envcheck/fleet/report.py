@@ -11,7 +11,16 @@ from typing import Any
 
 from envcheck.diagnosis import with_remedies
 from envcheck.diagnosis.overview import summarize_machine
-from envcheck.fleet.results import Failure, HostResult, list_result_files, read_result
+from envcheck.fleet.results import (
+    Failure,
+    HostResult,
+    get_host,
+    hash_facts,
+    list_result_files,
+    parse_file,
+    read_file,
+    read_result,
+)
 from envcheck.host.process import map_in_processes
 from envcheck.matrix.gpus import unify_gpu_spelling
 from envcheck.matrix.query import Matrix
@@ -19,6 +28,7 @@ from envcheck.model import (
     COMPATIBLE,
     ERROR,
     INCOMPATIBLE,
+    NOT_STATED,
     UNDETERMINED,
     WARNING,
     Facts,
@@ -84,7 +94,7 @@ def judge_folder(folder: Path, matrix: Matrix, target: Target, golden: str = "")
     """Judge every host of a folder; raises LookupError where the golden host has no snapshot."""
     judge = _Judge(matrix, target)
     paths = list_result_files(folder)
-    rows = list(map_in_processes(lambda path: _judge_host(read_result(path), judge), paths))
+    rows = list(map_in_processes(judge.judge_file, paths))
     if target.expect != "cpu":
         rows = _report_lost_gpus(rows, paths, matrix)
     rows = _add_drift(rows, golden) if golden else _add_outliers(rows)
@@ -124,11 +134,23 @@ def _count_fixes(rows: list[HostRow]) -> tuple[tuple[Remedy, str], ...]:
 
 
 class _Judge:
-    """Judge machines; plan once for all machines with the same report and planner inputs."""
+    """Judge machines: equal facts once, and plan once for machines with the same report and planner inputs."""
 
     def __init__(self, matrix: Matrix, target: Target) -> None:
         self._matrix, self._target = matrix, target
         self._planned: dict[bytes, Report] = {}
+        self._judged: dict[bytes, HostRow] = {}
+
+    def judge_file(self, path: Path) -> HostRow:
+        """Judge the host of a file."""
+        host, data = get_host(path), read_file(path)
+        key = b"" if isinstance(data, Failure) else hash_facts(data)
+        if key and key in self._judged:
+            return replace(self._judged[key], host=host)
+        row = _judge_host(HostResult(host, data if isinstance(data, Failure) else parse_file(data)), self)
+        if key and not _NAMES_DEVICE.search(f"{row.message} {row.fix}"):
+            self._judged[key] = row
+        return row
 
     def __call__(self, snapshot: Snapshot) -> Report:
         context = Context(snapshot.facts, self._matrix, self._target)
@@ -141,12 +163,20 @@ class _Judge:
         return self._planned[key]
 
 
+_NAMES_DEVICE = re.compile(r"\b(?:GPU|MIG)-[0-9a-f]{4}")  # a text that is about one host's GPU
+
+
 def _list_planner_inputs(context: Context) -> tuple[object, ...]:
-    """List the inputs of a plan, without what distinguishes GPUs of one model."""
+    """List the inputs of a plan, without what distinguishes GPUs of one model; a release has one metadata."""
     facts = context.facts
     gpus = [(gpu.name, gpu.compute_capability) for gpu in context.gpus]
     driver = (facts.driver.release, facts.driver.cuda_driver_version)
-    return facts.host, driver, gpus, facts.toolkits, facts.cudnn, facts.compilers, facts.python
+    installed = [
+        (item.name, item.version, item.location, item.scope, item.installer, item.build)
+        for item in get_value(facts.python.distributions) or ()
+    ]
+    python = replace(facts.python, distributions=NOT_STATED)
+    return facts.host, driver, gpus, facts.toolkits, facts.cudnn, facts.compilers, python, installed
 
 
 def _judge_host(result: HostResult, judge: _Judge) -> HostRow:

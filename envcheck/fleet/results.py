@@ -68,6 +68,11 @@ def get_saved_name(host: str) -> str:
     return _parse_file_name(make_file_name(host))
 
 
+def get_host(path: Path) -> str:
+    """Return the host that a file is about."""
+    return _parse_file_name(path.name)
+
+
 def _parse_file_name(name: str) -> str:
     return unquote(name[: -len(".json")])
 
@@ -88,7 +93,7 @@ def list_result_files(folder: Path) -> list[Path]:
 
 def read_result(path: Path) -> HostResult:
     """Read the file of a host; an invalid one is a broken host, never an error."""
-    return HostResult(_parse_file_name(path.name), _read(path))
+    return HostResult(get_host(path), _read(path))
 
 
 def list_answered_hosts(folder: Path) -> set[str]:
@@ -122,19 +127,49 @@ def has_snapshot(folder: Path, host: str) -> bool:
     return isinstance(_read(folder / make_file_name(host)), Snapshot)
 
 
-def _read(path: Path) -> Snapshot | Failure:
+def read_file(path: Path) -> bytes | Failure:
+    """Read the file of a host, if it is a regular file of a sane size."""
     if not path.is_file():
         return Failure(BROKEN, "its file is missing or not a regular file")
     try:
         with path.open("rb") as stream:
             data = stream.read(LIMIT + 1)
-        if len(data) > LIMIT:
-            return Failure(BROKEN, f"its file is larger than {LIMIT >> 20} MiB")
-        return parse_answer(json.loads(data))
     except OSError as error:
         return Failure(BROKEN, f"its file cannot be read: {error.strerror}")
+    return data if len(data) <= LIMIT else Failure(BROKEN, f"its file is larger than {LIMIT >> 20} MiB")
+
+
+def parse_file(data: bytes) -> Snapshot | Failure:
+    """Decode the content of a host's file."""
+    try:
+        return parse_answer(json.loads(data))
     except (ValueError, RecursionError) as error:
         return Failure(BROKEN, f"its file is not JSON: {str(error)[:200]}")
+
+
+def _read(path: Path) -> Snapshot | Failure:
+    data = read_file(path)
+    return data if isinstance(data, Failure) else parse_file(data)
+
+
+_FACTS = b'"facts"'
+_DEVICE_ID = re.compile(rb"\b(?:GPU|MIG)(?:-[0-9a-f]+){5}")
+
+
+def hash_facts(data: bytes) -> bytes:
+    """Return a hash that two snapshots share if they differ in host, time and identities of GPUs alone; else b""."""
+    head, _, facts = data.partition(_FACTS)
+    try:
+        document = json.loads(head + _FACTS + b": null}")
+    except (ValueError, RecursionError):
+        return b""
+    if not (
+        isinstance(document, dict) and all(isinstance(document.pop(name, None), str) for name in ("host", "taken_at"))
+    ):
+        return b""
+    numbers: dict[bytes, bytes] = {}
+    plain = _DEVICE_ID.sub(lambda match: numbers.setdefault(match[0], b"GPU %d" % len(numbers)), facts)
+    return hashlib.sha256(json.dumps(document, sort_keys=True).encode() + plain).digest()
 
 
 def parse_answer(document: object) -> Snapshot | Failure:

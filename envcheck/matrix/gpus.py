@@ -21,8 +21,14 @@ def find_gpu_by_name(name: str) -> GpuProduct | None:
     row = _load_table().names.get(normalised)
     if row:
         return GpuProduct(name, None, None, row.cc, row.data_center)
-    found = next((product for product in _load_table().pci.values() if _normalise(product.name) == normalised), None)
+    found = _index_products().get(normalised)
     return _make_product(found) if found else None
+
+
+@lru_cache(maxsize=1)
+def _index_products() -> dict[str, PciProduct]:
+    """Map the names of products to the first row of each."""
+    return {_normalise(product.name): product for product in reversed(tuple(_load_table().pci.values()))}
 
 
 @lru_cache(maxsize=64)

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Callable, Iterable, Iterator, Mapping
+from functools import cached_property
 from typing import Any, TypeVar
 
 from envcheck.matrix.package_index import index_rows
@@ -75,14 +76,24 @@ class Matrix:
         body = self._document["frameworks"].get(framework)
         return tuple(item["name"] for item in body["distributions"]) if body else ()
 
+    @cached_property
+    def _owners(self) -> dict[str, tuple[str, str]]:
+        """Map distributions to their framework and top-level module; rules ask about every installed one."""
+        bodies = self._document["frameworks"].items()
+        rows = [
+            (item["name"], (framework, str(item["module"])))
+            for framework, body in bodies
+            for item in body["distributions"]
+        ]
+        return dict(reversed(rows))  # the first row of a name counts
+
     def framework_of(self, distribution: str) -> str | None:
         """Return the framework a distribution (normalised name) belongs to."""
-        return next((name for name in self.frameworks() if distribution in self.distributions(name)), None)
+        return self._owners[distribution][0] if distribution in self._owners else None
 
     def module_of(self, distribution: str) -> str | None:
         """Return the top-level module a framework distribution owns."""
-        items = (item for body in self._document["frameworks"].values() for item in body["distributions"])
-        return next((str(item["module"]) for item in items if item["name"] == distribution), None)
+        return self._owners[distribution][1] if distribution in self._owners else None
 
     def release(
         self, framework: str, version: str, platform: str, distribution: str | None = None

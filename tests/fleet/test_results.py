@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import json
 import os
+import re
 from pathlib import Path
 
 import pytest
@@ -35,7 +36,7 @@ from envcheck.matrix.load import load_matrix
 from envcheck.model import Report, Snapshot, Unknown, replace
 from envcheck.remedies.situation import Situation
 from envcheck.render.fleet import print_fleet, render_fleet_csv, render_fleet_html, render_fleet_json
-from envcheck.rules import Context, Target
+from envcheck.rules import Context, Target, evaluate
 from tests.fleet.hostile import document, mutated
 from tests.hosts.test_hosts import snapshot_of
 from tests.work import assert_linear
@@ -240,6 +241,33 @@ def test_an_interrupted_write_leaves_no_result(tmp_path: Path) -> None:
     (tmp_path / ".gpu001.json.17.4").write_text('{"schema"', encoding="utf-8")
     assert (read_results(tmp_path)) == []
     assert SNAPSHOT == "envcheck/snapshot/1"
+
+
+def test_equal_facts_are_judged_once(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    """Hosts of one image differ in name, time and the identities of their GPUs; where facts differ, each is judged."""
+    text = json.dumps(document("torch-wheels-need-no-toolkit"))
+    assert "GPU-" in text
+    for number in range(5):
+        own = re.sub(r"GPU-[0-9a-f]{8}", f"GPU-{number:08x}", text)
+        plain = {**json.loads(own), "host": f"h{number}", "taken_at": f"2026-01-0{number + 1}T00:00:00Z"}
+        (tmp_path / f"h{number}.json").write_text(json.dumps(plain), encoding="utf-8")
+    other = text.replace("550.163.01", "550.163.02")
+    (tmp_path / "other.json").write_text(other, encoding="utf-8")
+    (tmp_path / "broken.json").write_text(text[:-1], encoding="utf-8")
+    (tmp_path / "typed.json").write_text(json.dumps({**json.loads(text), "host": 5}), encoding="utf-8")
+    judged: list[Context] = []
+
+    def counted(context: Context) -> Report:
+        judged.append(context)
+        return evaluate(context)
+
+    monkeypatch.setattr("envcheck.fleet.report.evaluate", counted)
+    rows = {row.host: row for row in judge_folder(tmp_path, load_matrix(), Target())}
+    assert len(judged) == 2
+    assert {rows[f"h{number}"].verdict for number in range(5)} == {"compatible"}
+    assert len({replace(rows[f"h{number}"], host="") for number in range(5)}) == 1
+    assert dict(rows["other"].machine)["Driver"].startswith("550.163.02")
+    assert (rows["broken"].cause, rows["typed"].cause) == ("broken", "broken")
 
 
 def test_each_host_has_the_fix_of_the_doctor(
