@@ -1,12 +1,16 @@
-"""Record which files importing a framework loads, by importing it in each given Python.
+"""Record which files importing a framework, or what comes beside one, loads: by importing it in each given Python.
 
     python bench/record_imports.py jax /path/to/env/bin/python ... [--shadow] [--empty]
+    python bench/record_imports.py torchvision /path/to/env/bin/python ... --shadow --empty
 
 Adds each release to data/imports/NAME.json: the files of each distribution, as far as modules or mapped libraries.
 With --shadow it also puts an empty file of each loaded module's name in front of the import, one by one, and writes to
 data/imported_modules.json which of them the import needs. With --empty it empties each small __init__.py in a copy of
 the environment, and leaves those out that the import does without. The environment should be fresh: what else is
 installed there may be imported, too.
+
+Of torchvision and the like only that is recorded which importing their framework does not load; with --empty each
+library and each package of the two is taken away instead, and left out where the import does without.
 """
 
 from __future__ import annotations
@@ -20,12 +24,14 @@ import subprocess
 import sys
 import tempfile
 from collections import defaultdict
+from collections.abc import Iterator
 from pathlib import Path
 from typing import Any
 
-from envcheck.frameworks import identity
+from envcheck.frameworks import framework_names, identity
 from envcheck.model import numbers
 from envcheck.rules.installed_files import expand_places, normalize_path
+from envcheck.rules.requirements import companion_row
 
 DATA = Path(__file__).parents[1] / "data"
 SMALL = 1000  # bytes
@@ -83,6 +89,8 @@ def main() -> int:
         answer = import_in(python, options.framework)
         if answer is None:
             continue
+        if find_host(options.framework):
+            leave_out(answer, import_in(python, find_host(options.framework)))
         unneeded = find_unneeded(Path(python), options.framework, answer) if options.empty else set()
         for owner, files in answer["files"].items():
             distribution, version = name_distribution(owner, options.framework)
@@ -95,12 +103,25 @@ def main() -> int:
     return 0
 
 
+def find_host(name: str) -> str:
+    """Name the framework that a package comes beside: torch of torchvision; "" for a framework."""
+    return "" if name in framework_names() else companion_row(name).frameworks[0]
+
+
+def leave_out(answer: Any, host: Any) -> None:
+    """Leave out the files that importing the framework loads, and the standard library's modules."""
+    loaded = {file for files in host["files"].values() for file in files}
+    answer["files"] = {owner: sorted({*files} - loaded) for owner, files in answer["files"].items()}
+    answer["files"] = {owner: files for owner, files in answer["files"].items() if files}
+    answer["standard_library"] = []
+
+
 def import_in(python: str, framework: str, folder: str = "") -> Any:
     """Import a framework in a Python and a folder, and return what it loads; None where it does not import."""
     with tempfile.TemporaryDirectory() as empty:
         environment = {**os.environ, "PYTHONDONTWRITEBYTECODE": "1", "PYTHONNOUSERSITE": "1"}
         environment.pop("PYTHONPATH", None)
-        command = [python, "-c", CHILD, framework]
+        command = [python, "-c", CHILD, framework.replace("-", "_")]
         done = subprocess.run(
             command, cwd=folder or empty, env=environment, capture_output=True, text=True, timeout=180, check=False
         )
@@ -112,32 +133,53 @@ def import_in(python: str, framework: str, folder: str = "") -> Any:
 
 
 def find_unneeded(python: Path, framework: str, answer: Any) -> set[str]:
-    """Find the small __init__.py below the uppermost folders that can be empty, in a copy of the environment."""
+    """Find the files that the import does without, in a copy of the environment.
+
+    Tried are the small __init__.py below the uppermost folders; beside a framework libraries and its packages.
+    """
     unneeded = set()
     with tempfile.TemporaryDirectory(dir=python.parents[2]) as folder:
         copy = Path(folder, "env")
         shutil.copytree(python.parents[1], copy, symlinks=True, copy_function=os.link)
         (site,) = copy.glob("lib/python*/site-packages")
-        for name in sorted(file for files in answer["files"].values() for file in files):
-            path = site / name
-            if path.name != "__init__.py" or name.count("/") < 2 or path.stat().st_size >= SMALL:
-                continue
-            content = path.read_bytes()
-            path.unlink()  # its other link is the environment's
-            path.touch()
+        for names in list_tries(site, framework, answer["files"]):
+            contents = {name: (site / name).read_bytes() for name in names}
+            for name in names:
+                (site / name).unlink()  # its other link is the environment's
+                if name.endswith("__init__.py") and len(names) == 1:
+                    (site / name).touch()
             if import_in(str(copy / "bin" / python.name), framework, folder) is not None:
-                unneeded.add(name)
-            path.write_bytes(content)
+                unneeded.update(names)
+            for name, content in contents.items():
+                (site / name).write_bytes(content)
     return unneeded
+
+
+def list_tries(site: Path, framework: str, owned: dict[str, list[str]]) -> Iterator[list[str]]:
+    """List what is emptied or taken away at once: beside a framework each library, and each of their own packages."""
+    files = sorted(file for each in owned.values() for file in each)
+    if not find_host(framework):
+        small = (name for name in files if name.endswith("/__init__.py") and name.count("/") > 1)
+        yield from ([name] for name in small if (site / name).stat().st_size < SMALL)
+        return
+    yield from ([name] for name in files if ".so" in name)
+    packages: dict[str, list[str]] = defaultdict(list)
+    for owner, names in owned.items():
+        if name_distribution(owner, framework)[0] in {framework, find_host(framework)}:
+            for name in names:
+                packages["/".join(name.split("/")[:-1][:2])].append(name)
+    kept = (".so", "__init__.py")  # a folder without __init__.py is a package, too
+    tries = ([name for name in names if not any(part in name for part in kept)] for names in packages.values())
+    yield from filter(None, tries)
 
 
 def name_distribution(owner: str, framework: str) -> tuple[str, str]:
     """Name a distribution; those that hold the framework's own module are one."""
     name, version = owner.split("|")
     name = name.lower().replace("_", "-").replace(".", "-")
-    row = identity(framework)
-    if row.distributions.get(name) == framework:
-        return framework, version.partition("+")[0]
+    row = identity(find_host(framework) or framework)
+    if row.distributions.get(name) == row.name:
+        return row.name, version.partition("+")[0]
     return name, version.partition("+")[0]
 
 
@@ -146,9 +188,11 @@ def record_shadows(python: str, framework: str, answer: Any) -> None:
     path = DATA / "imported_modules.json"
     document = json.loads(path.read_text(encoding="utf-8"))
     rows = {row["framework"]: row for row in document["frameworks"]}
-    row = rows.setdefault(framework, {"framework": framework, "needed": "", "loaded": "", "recorded": []})
-    names = sorted({*answer["modules"], *answer["standard_library"]} - {framework})
-    dies = {name for name in names if dies_with_empty(python, framework, name)} | {framework}
+    beside = {"beside": find_host(framework)} if find_host(framework) else {}
+    row = rows.setdefault(framework, {"framework": framework, **beside, "needed": "", "loaded": "", "recorded": []})
+    module = framework.replace("-", "_")
+    names = sorted({*answer["modules"], *answer["standard_library"]} - {module})
+    dies = {name for name in names if dies_with_empty(python, framework, name)} | {module}
     others = set(names) - dies
     if row["recorded"]:
         needed, loaded = set(row["needed"].split()), set(row["loaded"].split())

@@ -18,6 +18,7 @@ __all__ = [
     "Framework",
     "UnknownFrameworkError",
     "all_frameworks",
+    "companions",
     "distribution_names",
     "framework",
     "framework_names",
@@ -86,14 +87,21 @@ def framework_of(distribution: str) -> str:
 
 
 @functools.lru_cache(maxsize=1)
-def _imported_modules() -> Mapping[str, Tuple[FrozenSet[str], FrozenSet[str]]]:
-    rows = json.loads(read_data("imported_modules.json"))["frameworks"]
-    return {row["framework"]: (frozenset(row["needed"].split()), frozenset(row["loaded"].split())) for row in rows}
+def _imports() -> Mapping[str, Mapping[str, Any]]:
+    return {row["framework"]: row for row in json.loads(read_data("imported_modules.json"))["frameworks"]}
 
 
-def imported_modules(framework: str) -> Tuple[FrozenSet[str], FrozenSet[str]]:
-    """Return the modules that importing a framework needs, and the others that it loads."""
-    return _imported_modules().get(framework, (frozenset(), frozenset()))
+@functools.lru_cache(maxsize=None)
+def imported_modules(name: str) -> Tuple[FrozenSet[str], FrozenSet[str]]:
+    """Return the modules that importing a framework or a companion needs, and the others that it loads."""
+    row = _imports().get(name, {})
+    return frozenset(row.get("needed", "").split()), frozenset(row.get("loaded", "").split())
+
+
+@functools.lru_cache(maxsize=1)
+def companions() -> Mapping[str, str]:
+    """Map the distributions whose import beside a framework was recorded to that framework: torchvision to torch."""
+    return {name: row["beside"] for name, row in _imports().items() if "beside" in row}
 
 
 def _listed() -> str:

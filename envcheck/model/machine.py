@@ -258,7 +258,7 @@ class LinkFault:
     """Why the loader cannot load a compiled file that an import needs."""
 
     distribution: str  # whose import fails: torch, torchvision ...
-    kind: str  # missing-library, missing-symbol, missing-symbol-version, damaged
+    kind: str  # missing-library, missing-symbol, missing-symbol-version, damaged, other-cuda (symbols: its, the other)
     file: str  # file that asks; of a damaged one that the import itself opens, that file
     library: str  # soname that it asks for
     symbols: Tuple[str, ...] = ()  # a few of those that `found` lacks, or the versions
@@ -268,6 +268,7 @@ class LinkFault:
     found_in: str = ""  # distribution that owns `found`
     wheel: str = ""  # NVIDIA's wheel that holds the library, without CUDA suffix: nvidia-cublas; "" none
     elsewhere: Tuple[str, ...] = ()  # copies of a missing library that the loader does not search
+    needs_gpu: bool = False  # the file is opened where a GPU is used, and the import itself does without
 
 
 @dataclass(frozen=True)
@@ -299,7 +300,7 @@ class InstallLeftover:
 
     path: str
     # marker: of envcheck install; renamed: pip's ~name, or compared where `file_faults` has what its RECORD lists;
-    # no-record, unowned: without RECORD, without any metadata
+    # no-record, no-metadata, unowned: without RECORD, without METADATA, without both
     kind: str
     distribution: str = ""
     release: str = ""

@@ -7,7 +7,7 @@ import re
 import struct
 from typing import Any, Dict, Iterator, List, Mapping, Optional, Sequence, Set, Tuple
 
-from envcheck.frameworks import distribution_names, framework_names, framework_of, imported_modules
+from envcheck.frameworks import companions, distribution_names, framework_names, framework_of, imported_modules
 from envcheck.host.protocol import Host
 from envcheck.model import NOT_STATED, Absent, Fact, FileFault, InstallLeftover, Known, Source, Unknown, get_value
 from envcheck.probes.paths import list_names
@@ -53,9 +53,10 @@ def _list_renamed(host: Host, answer: Mapping[str, Any]) -> Iterator[Mapping[str
 
 
 def _select(entries: Sequence[Mapping[str, Any]]) -> Iterator[Mapping[str, Any]]:
-    """Select the frameworks, their CUDA wheels and what importing the frameworks loads: the first of each name."""
+    """Select the frameworks, what comes beside them, and what importing these loads: the first of each name."""
     frameworks = {framework_of(entry["name"]) for entry in entries} - {""}
-    modules = {module for name in frameworks for names in imported_modules(name) for module in names}
+    beside = {entry["name"] for entry in entries if companions().get(entry["name"]) in frameworks}
+    modules = {module for name in frameworks | beside for names in imported_modules(name) for module in names}
     seen: Set[str] = set()
     for entry in entries if frameworks else ():
         name = entry["name"]
@@ -224,15 +225,16 @@ def _list_known() -> Iterator[str]:
 
 
 def _find_without_record(host: Host, entry: Mapping[str, Any]) -> Iterator[InstallLeftover]:
-    """Find what a wheel was unpacked for, without the RECORD that pip writes last; Debian and conda write none."""
+    """Find metadata of a wheel without RECORD, which pip writes last, or without METADATA; Debian and conda differ."""
     path = posixpath.join(entry["location"], entry["metadata"])
     if entry["scope"] != "environment" or not entry["metadata"].endswith(".dist-info"):
         return
     if entry["installer"] not in ("", "pip"):
         return
-    names = list_names(host, path)
-    if "WHEEL" in names and "RECORD" not in names:
-        yield InstallLeftover(path, "no-record", entry["name"], entry["version"])
+    sizes = get_value(host.list_sizes(path)) or {}
+    lost = [name for name in ("RECORD", "METADATA") if not sizes.get(name)]
+    if "WHEEL" in sizes and lost:
+        yield InstallLeftover(path, f"no-{lost[0].lower()}", entry["name"], entry["version"])
 
 
 def _find_unowned(host: Host, answer: Mapping[str, Any]) -> Iterator[InstallLeftover]:

@@ -9,6 +9,7 @@ from __future__ import annotations
 import fnmatch
 import itertools
 import posixpath
+import re
 from collections import deque
 from typing import Any, Deque, Dict, Iterator, List, Mapping, Optional, Sequence, Tuple
 
@@ -45,6 +46,8 @@ class FrameworkImport:
     namespaces: Tuple[str, ...] = ()  # of its C++ symbols, mangled: 3c10
     libraries: Tuple[str, ...] = ()  # that define them, without ".so"
     dependencies: Tuple[str, ...] = ()  # compiled files of others that it opens before its own: NumPy's
+    for_gpu: Tuple[str, ...] = ()  # what it opens only where a GPU is used
+    preload_for_gpu: str = ""
 
 
 @dataclass(frozen=True)
@@ -55,6 +58,7 @@ class CompanionImport:
     framework: str
     files: Tuple[str, ...]
     only_with: str  # releases without this file import although their compiled part does not load; "" none does
+    cuda_parts: int = 0  # so many parts of its CUDA version must be the framework's, or the import ends
 
 
 @dataclass(frozen=True)
@@ -106,27 +110,73 @@ class _Process:
         self.faults: List[LinkFault] = []
         self.unread: Optional[Unknown] = None
         self._subject = ""  # distribution that is being imported
+        self._preload = self.row.preload
+        self._for_gpu = False  # what is opened now is not opened by the import
+        self._begun = 0  # faults before what is being imported
 
     def run(self) -> None:
-        """Import the framework, then each companion; nothing more is asked after a fault."""
+        """Import the framework; where that works, each companion, each extension, and what a GPU takes."""
         data = load_linking_data()
         families: Dict[str, Tuple[str, ...]] = {prefix: (library,) for prefix, library in data.symbols.items()}
         self._subject, location = self._find_framework()
         own = tuple(self._list_files(location, self.row.files))
         self._import((*(self._list_dependencies() if own else ()), *own), families)
+        if self.faults or not own:
+            return
         families.update(dict.fromkeys(_list_prefixes(self.row), self.row.libraries))
         for row in data.companions:
             companions = self._inspection.installed.named((row.distribution,))
-            if row.framework == self._framework.name and companions and not self.faults:
+            if row.framework == self._framework.name and companions:
                 self._import_companion(row, companions[0], families)
+        self._import_extensions(location, families)
+        self._subject, self._preload, self._for_gpu = self._framework.name, self.row.preload_for_gpu, True
+        folders = self._inspection.installed.folders
+        files = [path for folder in folders for path in self._list_files(folder.path, self.row.for_gpu)]
+        for path in files:
+            self._subject = self._owner(path)
+            self._import((path,), families)
 
     def _import_companion(
         self, row: CompanionImport, companion: Distribution, families: Mapping[str, Tuple[str, ...]]
     ) -> None:
+        self._subject = companion.name
         marker = posixpath.join(companion.location, row.only_with)
         if not row.only_with or isinstance(self._host.status(marker), Known):
-            self._subject = companion.name
             self._import(tuple(self._list_files(companion.location, row.files)), families)
+        if row.cuda_parts and len(self.faults) == self._begun:
+            self._compare_cuda(companion, row.cuda_parts)
+
+    def _compare_cuda(self, companion: Distribution, parts: int) -> None:
+        """Compare the CUDA of two builds, which version.py states: '2.11.0+cu130', cuda = '13.2'."""
+        modules = (companion.name.replace("-", "_"), self._framework.name)
+        paths = [posixpath.join(companion.location, module, "version.py") for module in modules]
+        texts = [get_value(self._host.read_text(path)) or "" for path in paths]
+        label = re.search(r"\+cu(\d+)(\d)['\"]", texts[0])
+        stated = re.search(r"^cuda\b[^=]*=\s*['\"](\d+)\.(\d+)", texts[1], re.MULTILINE)
+        if label and stated and label.groups()[:parts] != stated.groups()[:parts]:
+            versions = (".".join(label.groups()), ".".join(stated.groups()))
+            self.faults.append(self._fault("other-cuda", paths[0], "", symbols=versions, found=paths[1]))
+
+    def _import_extensions(self, location: str, families: Mapping[str, Tuple[str, ...]]) -> None:
+        """Import what was compiled against the framework, whatever it is called."""
+        files = dict.fromkeys(self._list_files(location, ("*.so",)), "")
+        for each in self._inspection.installed.distributions:
+            for path in self._list_files(each.location, self._list_patterns(each)):
+                files.setdefault(path, each.name)
+        for path, name in files.items() if self.row.namespaces else ():
+            elf = get_value(self._host.elf(path))
+            if elf is not None and any(soname.startswith(self.row.libraries) for soname in elf.needed):
+                self._subject = name or self._owner(path) or posixpath.basename(path).partition(".")[0]
+                self._import((path,), families)
+
+    def _list_patterns(self, each: Distribution) -> Tuple[str, ...]:
+        """List where a distribution may have files that were compiled against the framework."""
+        if each.name in {row.distribution for row in load_linking_data().companions} or self._framework.owns(each.name):
+            return ()
+        requires = any(re.match(rf"{self._framework.name}\b(?![-_.])", line) for line in each.requires)
+        known: Sequence[str] = load_cuda_data()["extensions"].get(each.name, ())
+        folders = [folder for module in each.modules for folder in (module, f"{module}/lib")] if requires else []
+        return (*known, *(f"{folder}/*.so" for folder in folders))
 
     def _find_framework(self) -> Tuple[str, str]:
         """Return the distribution and the folder whose copy an import finds."""
@@ -154,8 +204,9 @@ class _Process:
     def _import(self, paths: Sequence[str], families: Mapping[str, Tuple[str, ...]]) -> None:
         if paths and self._host.symbol_needs(paths[0], (), ()) == NOT_COLLECTED:
             raise _NotCollectedError
+        self._begun = len(self.faults)
         opened = [caller for path in paths for caller in self._open(path)]
-        if not self.faults:
+        if len(self.faults) == self._begun:
             self._check_symbols(opened, families)
 
     def _open(self, path: str) -> Iterator[Caller]:
@@ -176,13 +227,13 @@ class _Process:
 
     def _load(self, soname: str, caller: Caller) -> Optional[Caller]:
         search = self._inspection.search
-        found = search.find(soname, caller, self.row.preload)
-        if isinstance(found, Absent):
+        found = search.find(soname, caller, self._preload)
+        if isinstance(found, Absent) and not self._for_gpu:  # the build's libraries are looked up anyway
             elsewhere = search.copies(soname)
             self.faults.append(self._fault("missing-library", caller.path, soname, elsewhere=elsewhere))
         elif isinstance(found, Unknown):
             self.unread = self.unread or found
-        else:
+        elif isinstance(found, Known):
             read = search.open(found.value, caller)
             if isinstance(read, Known):
                 return read.value
@@ -204,6 +255,7 @@ class _Process:
             asked_by=self._owner(asking),
             found_in=self._owner(cells.get("found", "")),
             wheel=load_data("cuda_wheels", CudaWheels).wheel_of(soname),
+            needs_gpu=self._for_gpu,
             **cells,
         )
 
@@ -214,7 +266,9 @@ class _Process:
         if owners:
             return owners[-1].name
         for each in installed.distributions:
-            if any(path.startswith(f"{each.location}/{module}/") for module in each.modules):
+            if any(
+                path.startswith((f"{each.location}/{module}/", f"{each.location}/{module}.")) for module in each.modules
+            ):
                 return each.name
         return ""
 
@@ -223,7 +277,7 @@ class _Process:
         libraries = (*load_cuda_data()["library_prefixes"], *self._list_foreign())
         for caller in callers:
             self._check_versions(caller)
-        for caller in () if self.faults else callers:
+        for caller in () if len(self.faults) > self._begun else callers:
             needs = self._host.symbol_needs(caller.path, tuple(families), libraries)
             grouped: Dict[Tuple[str, ...], List[SymbolNeed]] = {}
             for need in get_value(needs) or ():

@@ -618,6 +618,8 @@ def rebuild_extension(situation: Situation, problem: Problem) -> Remedy | None:
         return Remedy(f"Install the {problem.names[0]} build for {problem.value('label')}.")
     if "companion" in problem.cases:
         return install_matching_dependant(situation, problem)
+    if "other-cuda" in problem.cases:
+        return _install_for_one_cuda(situation, problem)
     if "compiled" not in problem.cases:
         return None
     summary = "Rebuild it against the installed framework."
@@ -629,6 +631,18 @@ def rebuild_extension(situation: Situation, problem: Problem) -> Remedy | None:
     return Remedy(
         summary, (InstallPackages((name,), situation.python, options=options, purpose=f"rebuild {name}"),), wheel
     )
+
+
+def _install_for_one_cuda(situation: Situation, problem: Problem) -> Remedy:
+    """Install the build of the framework for the companion's CUDA, or the companion's for the framework's."""
+    (pin, companion), label = problem.requirements, problem.value("label")
+    name, _, version = pin.partition("==")
+    there = problem.value("release").partition("+")[2]
+    if situation.matrix.build(name, version, label, situation.context.platform):
+        steps = situation.install(f"{pin}+{label}", index=index_url(name, label))
+        return Remedy(f"Install {pin}+{label}, which is for the same CUDA as {companion}.", steps)
+    steps = situation.install(companion, index=index_url(name, there), force=True) if there else ()
+    return Remedy(f"Install {companion} and {pin} for the same CUDA.", steps)
 
 
 @remedy("library-missing")

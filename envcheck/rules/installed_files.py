@@ -6,7 +6,7 @@ import re
 from collections.abc import Iterable, Iterator
 from typing import TypeVar
 
-from envcheck.frameworks import framework_of, identity, imported_modules
+from envcheck.frameworks import companions, framework_of, identity, imported_modules
 from envcheck.host.data_files import load_data
 from envcheck.model import (
     ERROR,
@@ -77,7 +77,7 @@ def expand_places(text: str) -> Iterator[int]:
 
 @dataclass(frozen=True)
 class Imports:
-    """The content of data/imports/NAME.json: what importing one framework loads."""
+    """The content of data/imports/NAME.json: what importing one framework loads, or a companion beyond that."""
 
     framework: str
     distributions: tuple[LoadedDistribution, ...]
@@ -94,7 +94,7 @@ class Imports:
 
 
 def load_imports(framework: str) -> Imports:
-    """Load what importing a framework loads."""
+    """Load what importing a framework loads, or a companion."""
     return load_data(f"imports/{framework}", Imports)
 
 
@@ -146,8 +146,10 @@ def install_interrupted(context: Context) -> Iterator[Finding]:
             message = f"{item.path} belongs to no installed distribution: an installation of {label} was interrupted."
             problem = Problem(("unowned",), framework=item.distribution, requirements=(item.distribution,))
             yield incompatible(message, evidence, problem=problem)
-        elif item.kind == "no-record" and _loading_frameworks(context, item.distribution):
-            message = f"{label} has no RECORD, which pip writes last: its installation may have been interrupted."
+        elif item.kind in {"no-record", "no-metadata"} and _list_imports(context, item.distribution):
+            lost = item.kind.partition("-")[2].upper()
+            last = ", which pip writes last" if lost == "RECORD" else ""
+            message = f"{label} has no {lost}{last}: its installation may have been interrupted."
             yield incompatible(message, evidence, severity=WARNING, problem=_problem("no-record", (item,), context))
 
 
@@ -156,7 +158,7 @@ def _lacks_needed(context: Context, distribution: str) -> bool:
     faults = context.facts.python.file_faults
     if not isinstance(faults, Known):
         return True
-    return any(_is_needed(context, item) for item in faults.value if item.distribution == distribution)
+    return any(_find_import(context, item) for item in faults.value if item.distribution == distribution)
 
 
 def _read(context: Context, fact: Fact[tuple[T, ...]], name: str) -> tuple[T, ...]:
@@ -168,8 +170,8 @@ def _read(context: Context, fact: Fact[tuple[T, ...]], name: str) -> tuple[T, ..
 def install_damaged(context: Context) -> Iterator[Finding]:
     """Find files that a distribution lists and that are missing or damaged; an error where the import needs one."""
     faults = _read(context, context.facts.python.file_faults, "python.file_faults")
-    found = [item for item in faults if not _TEST.search(item.path) or _is_needed(context, item)]
-    needed = [item for item in found if _is_needed(context, item)]
+    found = [item for item in faults if not _TEST.search(item.path) or _find_import(context, item)]
+    needed = [item for item in found if _find_import(context, item)]
     if not found:
         return
     shown = [*needed, *(item for item in found if item not in needed)][: _SHOWN if not needed else len(needed)][:_SHOWN]
@@ -178,8 +180,8 @@ def install_damaged(context: Context) -> Iterator[Finding]:
     names = " and ".join(labels[:2]) + (f" and {len(labels) - 2} more" if len(labels) > 2 else "")
     files = ", ".join(f"{item.path} {_FAULTS.get(item.kind, item.kind)}" for item in shown)
     others = f", and {len(found) - len(shown)} more" if len(found) > len(shown) else ""
-    modules = sorted({name for item in needed for name in _loading_frameworks(context, item.distribution)})
-    why = f"`import {modules[0]}` needs it" if modules else "whether an import needs it is not known"
+    needing = sorted({_find_import(context, item) for item in needed}, key=lambda name: (name in companions(), name))
+    why = f"`import {needing[0].replace('-', '_')}` needs it" if needing else "whether an import needs it is not known"
     evidence = tuple(Evidence("python.file_faults", f"{item.location}/{item.path}: {item.kind}") for item in shown)
     yield incompatible(
         f"{names} {'is' if len(labels) == 1 else 'are'} damaged: {files}{others}; {why}.",
@@ -190,55 +192,69 @@ def install_damaged(context: Context) -> Iterator[Finding]:
 
 
 def _problem(case: str, items: Iterable[FileFault | InstallLeftover], context: Context) -> Problem:
-    owners = dict.fromkeys((item.distribution, item.release) for item in items)
-    frameworks = sorted({name for owner, _ in owners for name in _loading_frameworks(context, owner)})
-    modules = dict.fromkeys(framework_of(owner) or owner.replace("-", "_") for owner, _ in owners if not frameworks)
+    listed = list(items)
+    owners = dict.fromkeys((item.distribution, item.release) for item in listed)
+    names = sorted({name for item in listed for name in _list_checks(context, item)})
+    modules = names or [owner for owner, _ in owners]
     return Problem(
         (case,),
-        framework=frameworks[0] if frameworks else "",
+        framework=companions().get(names[0], names[0]) if names else "",
         names=tuple(owner for owner, _ in owners),
         requirements=tuple(f"{owner}=={release}" for owner, release in owners),
-        values=(("modules", " ".join(frameworks or modules)),),
+        values=(("modules", " ".join(name.replace("-", "_") for name in modules)),),
     )
 
 
+def _list_checks(context: Context, item: FileFault | InstallLeftover) -> list[str]:
+    """List the imports that show whether a reinstallation worked: the one that needs the file, else the frameworks'."""
+    needing = _find_import(context, item) if isinstance(item, FileFault) else ""
+    loading = _list_imports(context, item.distribution)
+    return [needing] if needing else [name for name in loading if name not in companions()] or loading
+
+
 @once
-def _installed_frameworks(context: Context) -> tuple[str, ...]:
-    return tuple(dict.fromkeys(filter(None, map(framework_of, context.distributions))))
+def _installed_imports(context: Context) -> tuple[str, ...]:
+    """List the installed frameworks, then what is imported beside them."""
+    frameworks = dict.fromkeys(filter(None, map(framework_of, context.distributions)))
+    return (*frameworks, *(name for name in context.distributions if companions().get(name) in frameworks))
 
 
-def _loading_frameworks(context: Context, distribution: str) -> list[str]:
-    """List the installed frameworks whose import loads something of a distribution."""
+def _list_imports(context: Context, distribution: str) -> list[str]:
+    """List the installed frameworks and companions whose import loads something of a distribution."""
     own = framework_of(distribution)
-    frameworks = _installed_frameworks(context)
-    return [own] if own else [name for name in frameworks if load_imports(name).names(distribution)]
+    names = dict.fromkeys((*([own] if own else ()), *_installed_imports(context)))
+    return [name for name in names if name in (own, distribution) or load_imports(name).names(distribution)]
 
 
 @once
-def _is_needed(context: Context, fault: FileFault) -> bool:
-    """Tell whether importing an installed framework loads a file, or one in a missing folder, and dies without it."""
+def _find_import(context: Context, fault: FileFault) -> str:
+    """Name the import that loads a file, or one in a missing folder, and dies without it: a framework's first."""
     if fault.kind == "shortened":
+        return ""
+    names = _list_imports(context, fault.distribution)
+    return next((name for name in names if _is_needed(context, name, fault)), "")
+
+
+def _is_needed(context: Context, name: str, fault: FileFault) -> bool:
+    # No import goes on after a SyntaxError, as some do without an optional module.
+    is_syntax_error = fault.kind == "truncated" and fault.path.endswith(".py")
+    if not is_syntax_error and not _is_mandatory(context, name, fault.distribution):
         return False
-    for name in _loading_frameworks(context, fault.distribution):
-        row = identity(name)
-        # No import goes on after a SyntaxError, as some do without an optional module.
-        is_syntax_error = fault.kind == "truncated" and fault.path.endswith(".py")
-        if not is_syntax_error and not _is_mandatory(context, name, fault.distribution):
-            continue
-        is_whole = row.distributions.get(fault.distribution) == name
-        loaded = load_imports(name).list_loaded(name if is_whole else fault.distribution, fault.release)
-        path = normalize_path(fault.path)
-        if path in loaded or any(each.startswith(f"{path}/") for each in loaded):
-            return True
-        if is_whole and fault.path in (name, f"{name}/__init__.py"):
-            return True
-    return False
+    host = companions().get(name, name)
+    is_whole = identity(host).distributions.get(fault.distribution) == host
+    loaded = load_imports(name).list_loaded(host if is_whole else fault.distribution, fault.release)
+    path = normalize_path(fault.path)
+    if path in loaded or any(each.startswith(f"{path}/") for each in loaded):
+        return True
+    module = name.replace("-", "_")
+    is_own = fault.distribution == name or (is_whole and name == host)
+    return is_own and fault.path in (module, f"{module}/__init__.py")
 
 
-def _is_mandatory(context: Context, framework: str, distribution: str) -> bool:
-    """Tell whether a framework's import dies without a distribution: it goes on without some that it tries."""
-    if framework_of(distribution) == framework or distribution.startswith("nvidia-"):
+def _is_mandatory(context: Context, name: str, distribution: str) -> bool:
+    """Tell whether an import dies without a distribution: it goes on without some that it tries."""
+    if framework_of(distribution) == companions().get(name, name) or distribution.startswith("nvidia-"):
         return True
     installed = context.distributions.get(distribution)
     modules = installed.modules if installed else ()
-    return bool(imported_modules(framework)[0] & {*modules, distribution.replace("-", "_")})
+    return distribution == name or bool(imported_modules(name)[0] & {*modules, distribution.replace("-", "_")})

@@ -6,9 +6,12 @@ import posixpath
 import re
 from collections.abc import Iterator
 
+from envcheck.frameworks import companions, framework_of
+from envcheck.matrix.package_index import cuda_label
 from envcheck.matrix.specifiers import within
 from envcheck.model import (
     NOT_STATED,
+    WARNING,
     Distribution,
     Evidence,
     Finding,
@@ -40,13 +43,18 @@ _LINE = r"\s*([A-Za-z0-9][A-Za-z0-9._-]*)\s*(?:\[[^\]]*\])?\s*\(?([^;()]*)\)?\s*
 def link_faults(context: Context) -> tuple[LinkFault, ...]:
     """List what the loader cannot load; () where the description of a machine leaves that open."""
     fact = context.facts.python.link_faults
-    return () if fact == NOT_STATED else context.need(fact, "python.link_faults") or ()
+    return _of_goal(context, () if fact == NOT_STATED else context.need(fact, "python.link_faults") or ())
+
+
+def _of_goal(context: Context, faults: tuple[LinkFault, ...]) -> tuple[LinkFault, ...]:
+    return tuple(item for item in faults if context.goal == "gpu" or not item.needs_gpu)
 
 
 def is_proven(context: Context, owner: str, name: str) -> bool:
     """Tell whether a fault shows that what one distribution requires of another is not met: it is reported by that."""
     fact = context.facts.python.link_faults
-    faults = [item for item in (fact.value if isinstance(fact, Known) else ()) if item.distribution == owner]
+    faults = _of_goal(context, fact.value if isinstance(fact, Known) else ())
+    faults = tuple(item for item in faults if item.distribution == owner)
     return any(name == item.found_in or (item.wheel and name.startswith("nvidia-")) for item in faults)
 
 
@@ -72,10 +80,61 @@ def libraries_that_do_not_load(context: Context) -> Iterator[Finding]:
             blamed = fault.found_in or fault.wheel or fault.found
             groups.setdefault((fault.distribution, fault.kind, blamed), []).append(fault)
     for faults in groups.values():
-        if faults[0].kind == "missing-library":
-            yield from _missing(context, faults)
-        else:
+        if _is_extension(faults[0].distribution):
+            yield from _extension(context, faults[0])
+        elif faults[0].kind == "other-cuda":
+            yield from _other_cuda(context, faults[0])
+        elif faults[0].kind != "missing-library":
             yield _lacking(context, faults[0])
+        else:
+            yield from _missing(context, faults)
+
+
+def _is_extension(distribution: str) -> bool:
+    """Tell whether a distribution is neither a framework nor a companion, whose import is meant to work with it."""
+    return not framework_of(distribution) and distribution not in companions()
+
+
+def _extension(context: Context, fault: LinkFault) -> Iterator[Finding]:
+    """Report an extension that calls what the framework does not define; others say which CUDA or Python it lacks."""
+    if fault.kind in _SYMBOLS:
+        owner = fault.found_in or fault.library
+        message = (
+            f"{_label(context, fault.distribution)} was built for another {owner}: "
+            f"{posixpath.basename(fault.file)} needs {fault.symbols[0]}, which {fault.library} of "
+            f"{_label(context, owner)} does not define. Loading it fails; the framework itself works."
+        )
+        compiled = Problem(("compiled",), names=(fault.distribution,))
+        problem = _companion(context, fault) if _names_release(context, fault) else compiled
+        yield incompatible(message, _evidence(fault), finding_id=OTHER_BUILD, severity=WARNING, problem=problem)
+
+
+def _names_release(context: Context, fault: LinkFault) -> bool:
+    """Tell whether releases of an extension say which release of the framework each was made for."""
+    item = context.distributions.get(fault.distribution)
+    lines = (re.match(_LINE, line) for line in (item.requires if item else ()))
+    pins = (match for match in lines if match and canonical_name(match.group(1)) == fault.found_in and match.group(2))
+    return fault.found_in in context.distributions and any(pins)
+
+
+def _other_cuda(context: Context, fault: LinkFault) -> Iterator[Finding]:
+    """Report a companion whose import compares its CUDA with the framework's, and ends."""
+    framework, companion = (context.distributions.get(name) for name in (fault.found_in, fault.distribution))
+    if framework is None or companion is None:
+        return
+    own, other = fault.symbols[0], fault.symbols[-1]
+    message = (
+        f"{_label(context, companion.name)} cannot be imported: it was built for CUDA {own}, "
+        f"and {_label(context, framework.name)} for CUDA {other}."
+    )
+    pins = tuple(f"{item.name}=={item.version.partition('+')[0]}" for item in (framework, companion))
+    values = (("label", cuda_label(own)), ("release", framework.version))
+    problem = Problem(("other-cuda",), names=(companion.name,), requirements=pins, values=values)
+    evidence = (
+        Evidence(fault.file, f"CUDA {own}", Source("file", fault.file)),
+        Evidence(fault.found, f"CUDA {other}", Source("file", fault.found)),
+    )
+    yield incompatible(message, evidence, finding_id=OTHER_BUILD, problem=problem)
 
 
 def _is_damaged(context: Context, fault: LinkFault) -> bool:
@@ -127,8 +186,9 @@ def _lacking(context: Context, fault: LinkFault) -> Finding:
     """Report a library that does not define what is asked of it: the wrong release, or another copy."""
     symbol = ("the version " if fault.kind == _SYMBOLS[1] else "") + fault.symbols[0]
     holder = _label(context, fault.found_in) if fault.found_in else fault.found
+    fails = "cannot use a GPU" if fault.needs_gpu else "cannot be imported"
     message = (
-        f"{_label(context, fault.distribution)} cannot be imported: {posixpath.basename(fault.file)} needs {symbol}, "
+        f"{_label(context, fault.distribution)} {fails}: {posixpath.basename(fault.file)} needs {symbol}, "
         f"which {fault.library} of {holder} does not define"
     )
     evidence = _evidence(fault)

@@ -179,6 +179,26 @@ def test_metadata_of_a_wheel_without_record_is_found_but_not_debians(site: Path)
     assert leftovers(site) == ()
 
 
+@pytest.mark.parametrize("content", [b"", None])
+def test_metadata_of_a_wheel_that_is_half_there_is_found(site: Path, content: bytes | None) -> None:
+    folder = site / "torch-2.13.0.dist-info"
+    (folder / "WHEEL").write_bytes(b"Wheel-Version: 1.0\n")
+    assert leftovers(site) == ()
+    (folder / "METADATA").write_bytes(content or b"")
+    if content is None:
+        (folder / "METADATA").unlink()
+    assert [(item.kind, item.distribution) for item in leftovers(site)] == [("no-metadata", "torch")]
+
+
+def test_what_a_companion_loads_is_compared_beside_its_framework_alone(site: Path) -> None:
+    install(site, {"sympy/core.py": b"x = 1\n"}, "sympy")
+    (site / "sympy/core.py").unlink()
+    assert faults(site) == []
+    install(site, {"torchvision/__init__.py": b"x = 1\n", "torchvision/models/_api.py": b"y = 1\n"}, "torchvision")
+    (site / "torchvision/models/_api.py").unlink()
+    assert faults(site) == [("sympy/core.py", "missing"), ("torchvision/models/_api.py", "missing")]
+
+
 def test_a_framework_s_module_without_metadata_is_found_but_no_link_and_no_bytecode(site: Path) -> None:
     shutil.rmtree(site / "torch-2.13.0.dist-info")
     assert leftovers(site) == (InstallLeftover(str(site / "torch"), "unowned", "torch"),)

@@ -46,7 +46,10 @@ def make_torch(site: Path, *nccl_flags: str) -> None:
 def collect(site: Path, *others: str, names: tuple[str, ...] = ("torch",)) -> Fact[tuple[LinkFault, ...]]:
     distributions = [
         Distribution("torch", "2.2.2", str(site), modules=("torch",)),
-        *(Distribution(name, "0.17.2", str(site), modules=(name.replace("-", "_"),)) for name in others),
+        *(
+            Distribution(name, "0.17.2", str(site), modules=(name.replace("-", "_"),), requires=("torch (>=2)",))
+            for name in others
+        ),
     ]
     wheel = Distribution("nvidia-nccl-cu12", "2.18.1", str(site))
     installed = Installation(
@@ -178,20 +181,74 @@ def test_a_companion_of_another_release(tmp_path: Path) -> None:
     (vision / "_meta_registrations.py").touch()
     code = "void _ZN3c104f(void); void _ZN3c103newEv(void); void use(void) { _ZN3c104f(); _ZN3c103newEv(); }"
     compile_library(vision / "_C.so", code, str(tmp_path / TORCH))  # no RPATH: torch has loaded it before
-    compile_library(tmp_path / "torch/lib/libtorch_cpu.so", "void _ZN2at1fEv(void) {}")
     assert known(collect(tmp_path)) == ()
-    compile_library(
-        tmp_path / "torch/_C.so",
-        "void PyInit__C(void) {}",
-        "-Wl,-rpath,$ORIGIN/lib",
-        "-Wl,--no-as-needed",
-        str(tmp_path / TORCH),
-        str(tmp_path / "torch/lib/libtorch_cpu.so"),
-    )
+    make_core(tmp_path)
     fault = only_fault(tmp_path, "torchvision")
     assert (fault.distribution, fault.found_in, fault.symbols) == ("torchvision", "torch", ("_ZN3c103newEv",))
     (vision / "_meta_registrations.py").unlink()  # such a release imports, and lacks its operators
     assert known(collect(tmp_path, "torchvision")) == ()
+
+
+@pytest.mark.parametrize(("name", "own", "other"), [("torchaudio", "13.0", "13.2"), ("torchvision", "12.6", "13.2")])
+def test_a_companion_for_another_cuda(tmp_path: Path, name: str, own: str, other: str) -> None:
+    make_torch(tmp_path)
+    (tmp_path / name).mkdir()
+    (tmp_path / "torch/version.py").write_text(f"cuda: Optional[str] = '{other}'\n")
+    (tmp_path / name / "version.py").write_text(f"__version__ = '1.0+cu{own.replace('.', '')}'\n")
+    fault = only_fault(tmp_path, name)
+    assert (fault.distribution, fault.kind, fault.symbols, fault.found_in) == (
+        name,
+        "other-cuda",
+        (own, other),
+        "torch",
+    )
+
+
+def test_what_a_companion_compares_of_the_cuda_of_both(tmp_path: Path) -> None:
+    make_torch(tmp_path)
+    (tmp_path / "torchvision").mkdir()
+    (tmp_path / "torchvision/version.py").write_text("__version__ = '0.29.2+cu130'\n")
+    for cuda in ("'13.2'", "None"):  # its majors alone; nothing beside a build for the CPU
+        (tmp_path / "torch/version.py").write_text(f"cuda = {cuda}\n")
+        assert known(collect(tmp_path, "torchvision")) == ()
+
+
+def make_core(site: Path) -> Path:
+    """Give torch a library that defines its C++ symbols, and return it."""
+    core = compile_library(site / "torch/lib/libtorch_cpu.so", "void _ZN2at1fEv(void) {}")
+    code, root = "void PyInit__C(void) {}", "-Wl,-rpath,$ORIGIN/lib"
+    compile_library(site / "torch/_C.so", code, root, "-Wl,--no-as-needed", str(site / TORCH), str(core))
+    return core
+
+
+@pytest.mark.parametrize(
+    ("file", "owner"),
+    [
+        ("flash_attn_2_cuda.cpython-311-x86_64-linux-gnu.so", "flash_attn_2_cuda"),
+        ("xformers/_C.so", "xformers"),
+        ("unknown_thing/_ops.so", "unknown-thing"),
+    ],
+)
+def test_an_extension_that_was_built_against_another_framework(tmp_path: Path, file: str, owner: str) -> None:
+    make_torch(tmp_path)
+    core = make_core(tmp_path)
+    (tmp_path / "other.so").write_bytes(b"no library")  # what does not need torch is not looked at
+    for symbol, lacking in (("_ZN2at1fEv", ()), ("_ZN2at3newEv", ("_ZN2at3newEv",))):
+        code = f"void {symbol}(void); void use(void) {{ {symbol}(); }}"
+        compile_library(tmp_path / file, code, "-Wl,--no-as-needed", str(core))
+        faults = known(collect(tmp_path, "xformers", "unknown-thing"))
+        assert [(fault.distribution, fault.symbols) for fault in faults] == [(owner, lacking)] * bool(lacking)
+
+
+def test_what_is_opened_for_a_gpu_alone(tmp_path: Path) -> None:
+    make_onnxruntime(tmp_path, tmp_path / "old")
+    cublas = compile_library(tmp_path / "nvidia/cublas/lib/libcublas.so.12", "void cublasNew(void) {}")
+    provider = tmp_path / "onnxruntime/capi/libonnxruntime_providers_cuda.so"
+    compile_library(provider, "void cublasNew(void); void use(void) { cublasNew(); }", str(cublas))
+    assert known(collect(tmp_path, "onnxruntime", "numpy", names=("onnxruntime",))) == ()
+    compile_library(cublas, "void cublasOld(void) {}")
+    (fault,) = known(collect(tmp_path, "onnxruntime", "numpy", names=("onnxruntime",)))
+    assert (fault.distribution, fault.kind, fault.needs_gpu) == ("onnxruntime", "missing-symbol", True)
 
 
 def test_what_cannot_be_read_is_never_fine(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:

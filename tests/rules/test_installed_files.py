@@ -8,6 +8,7 @@ import pytest
 
 from envcheck.actions import ReinstallPackages, RunEnvcheck
 from envcheck.diagnosis import diagnose
+from envcheck.frameworks import companions, framework_names
 from envcheck.model import (
     ERROR,
     NOT_COLLECTED,
@@ -21,6 +22,7 @@ from envcheck.model import (
     FrameworkBuild,
     InstallLeftover,
     Known,
+    replace,
 )
 from envcheck.rules import Context, Target
 from envcheck.rules.installed_files import LoadedDistribution, load_imports, normalize_path
@@ -70,6 +72,48 @@ def test_a_fault_is_an_error_where_the_import_loads_the_file(path: str, kind: st
 def test_files_of_what_the_framework_loads_count_too() -> None:
     assert damaged("numpy/_core/multiarray.py", owner="numpy", release="2.4.6").severity == ERROR
     assert damaged("numpy/f2py/rules.py", owner="numpy", release="2.4.6").severity == WARNING
+
+
+@pytest.mark.parametrize(
+    ("owner", "release", "path", "kind", "severity"),
+    [
+        ("torchvision", "0.17.2", "torchvision/models/_api.py", "missing", ERROR),
+        ("torchvision", "0.17.2", "torchvision/__init__.py", "empty", ERROR),
+        ("torchvision", "0.17.2", "torchvision", "missing", ERROR),
+        ("torchvision", "0.17.2", "torchvision/image.so", "missing", WARNING),  # a warning of its import, too
+        ("torchvision", "0.17.2", "torchvision/datasets/never_seen.py", "missing", WARNING),
+        ("pillow", "13.0.0", "pillow.libs/libzstd-40ad5e7e.so.1.5.7", "missing", ERROR),
+        ("sympy", "1.14.0", "sympy/printing/str.py", "truncated", ERROR),
+        ("sympy", "1.14.0", "sympy/printing/str.py", "missing", ERROR),
+        ("torch", "2.2.2", "torch/_dynamo/eval_frame.py", "missing", ERROR),
+    ],
+)
+def test_an_error_is_also_what_the_import_of_a_companion_loads(
+    owner: str, release: str, path: str, kind: str, severity: str
+) -> None:
+    releases = {"torch": "2.2.2", "torchvision": "0.17.2", "pillow": "13.0.0", "sympy": "1.14.0", owner: release}
+    modules = {"pillow": ("PIL",)}
+    installed = tuple(distribution(name, each, modules=modules.get(name, (name,))) for name, each in releases.items())
+    fault = FileFault(owner, release, path, kind, "pip", "/env")
+    (finding,) = findings(installed, file_faults=known((fault,)), pip_version=known("25.0"))
+    assert (finding.id, finding.severity) == ("install-damaged", severity)
+    assert finding.fix is not None
+    if severity == ERROR:
+        assert finding.message.endswith("`import torchvision` needs it.")
+        assert finding.fix.actions[-1].check().argv[-1] == "import torchvision"
+    alone = tuple(item for item in installed if item.name != "torchvision")
+    if owner != "torchvision":
+        (finding,) = findings(alone, file_faults=known((fault,)))
+        assert finding.severity == WARNING
+
+
+def test_a_companion_is_imported_by_its_module() -> None:
+    installed = (distribution("tensorflow", "2.18.1"), distribution("tensorflow-text", "2.18.1"))
+    fault = FileFault("tensorflow-text", "2.18.1", "tensorflow_text/__init__.py", "missing", "pip", "/env")
+    given = facts(build("tensorflow", "2.18.1"), distributions=installed, file_faults=known((fault,)))
+    report = diagnose(Context(given, matrix(), Target("cpu")))
+    (finding,) = (item for item in report.findings if item.id == "install-damaged")
+    assert (finding.severity, finding.message.endswith("`import tensorflow_text` needs it.")) == (ERROR, True)
 
 
 def test_several_damaged_distributions_are_one_finding_with_one_reinstallation_for_each_index() -> None:
@@ -157,6 +201,9 @@ def test_metadata_without_record_is_a_warning_and_pip_replaces_it_without_removi
     assert finding.severity == WARNING
     assert finding.fix is not None
     assert "--ignore-installed" in finding.fix.actions[0].command()
+    (other,) = findings(install_leftovers=known((replace(left, kind="no-metadata"),)), pip_version=known("25.0"))
+    assert other.message == "torch 2.13.0+cpu has no METADATA: its installation may have been interrupted."
+    assert (other.severity, other.fix) == (finding.severity, finding.fix)
 
 
 def test_a_release_between_recorded_ones_loads_what_both_load_and_one_beyond_them_nothing() -> None:
@@ -172,11 +219,12 @@ def test_a_release_between_recorded_ones_loads_what_both_load_and_one_beyond_the
     assert torch.list_loaded(f"{int(last.partition('.')[0]) + 1}.0.0") == frozenset()
 
 
-@pytest.mark.parametrize("name", ["tensorflow", "torch", "jax", "onnxruntime"])
+@pytest.mark.parametrize("name", [*framework_names(), *companions()])
 def test_every_recorded_release_loads_its_own_package(name: str) -> None:
     row = next(each for each in load_imports(name).distributions if each.name == name)
     for release in row.releases:
-        assert {"tensorflow_core/__init__.py", f"{name}/__init__.py"} & row.list_loaded(release), release
+        own = f"{name.replace('-', '_')}/__init__.py"
+        assert {"tensorflow_core/__init__.py", own} & row.list_loaded(release), release
 
 
 @pytest.mark.parametrize(

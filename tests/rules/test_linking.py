@@ -6,7 +6,7 @@ from typing import Any
 
 import pytest
 
-from envcheck.model import NOT_COLLECTED, NOT_STATED, Facts, Finding, LinkFault, replace
+from envcheck.model import NOT_COLLECTED, NOT_STATED, Distribution, Facts, Finding, LinkFault, get_value, replace
 from tests.rules.factory_python import SITE, build, context, distribution, facts, findings, found, known
 from tests.typed import argv
 
@@ -37,6 +37,10 @@ def torch(*faults: LinkFault, nccl: str = "2.19.3", **others: str) -> Facts:
         ),
         link_faults=known(faults),
     )
+
+
+def known_distributions(given: Facts) -> tuple[Distribution, ...]:
+    return get_value(given.python.distributions) or ()
 
 
 def judge(given: Facts, finding_id: str, goal: str = "cpu") -> Finding:
@@ -92,6 +96,53 @@ def test_a_companion_of_another_release() -> None:
     finding = judge(torch(VISION, torchvision="0.18.0", nvidia_cublas_cu12="12.1.3.1"), "extension-build-mismatch")
     assert (finding.severity, "torchvision 0.18.0 cannot be imported" in finding.message) == ("error", True)
     assert typed(finding)[0].startswith("/env/bin/python -m pip install torch==2.2.2 torchvision")
+
+
+@pytest.mark.parametrize(
+    ("own", "step"),
+    [
+        ("11.8", "--index-url https://download.pytorch.org/whl/cu118 torch==2.2.2+cu118"),
+        ("12.9", "--force-reinstall --index-url https://download.pytorch.org/whl/cu121 torchaudio==2.2.2"),
+    ],
+)
+def test_a_companion_for_another_cuda(own: str, step: str) -> None:
+    files = (f"{SITE}/torchaudio/version.py", f"{SITE}/torch/version.py")
+    fault = LinkFault(
+        "torchaudio", "other-cuda", files[0], "", (own, "12.1"), files[1], asked_by="torchaudio", found_in="torch"
+    )
+    given = torch(fault, torchaudio="2.2.2", nvidia_cublas_cu12="12.1.3.1")
+    labelled = tuple(
+        replace(item, version="2.2.2+cu121") for item in known_distributions(given) if item.name == "torch"
+    )
+    others = tuple(item for item in known_distributions(given) if item.name != "torch")
+    given = replace(given, python=replace(given.python, distributions=known((*labelled, *others))))
+    finding = judge(given, "extension-build-mismatch")
+    assert finding.severity == "error"
+    assert finding.message == (
+        f"torchaudio 2.2.2 cannot be imported: it was built for CUDA {own}, and torch 2.2.2+cu121 for CUDA 12.1."
+    )
+    assert [line.endswith(step) for line in typed(finding)] == [True], typed(finding)
+
+
+def test_an_extension_is_a_warning_and_is_rebuilt() -> None:
+    fault = replace(VISION, distribution="flash-attn", asked_by="flash-attn", file=f"{SITE}/flash_attn_2_cuda.so")
+    finding = judge(torch(fault, flash_attn="2.5.8", nvidia_cublas_cu12="12.1.3.1"), "extension-build-mismatch")
+    assert finding.severity == "warning"
+    assert finding.message == (
+        "flash-attn 2.5.8 was built for another torch: flash_attn_2_cuda.so needs _ZN3c10f, which libc10.so of "
+        "torch 2.2.2 does not define. Loading it fails; the framework itself works."
+    )
+    assert "--no-build-isolation" in typed(finding)[0]
+    given = torch(replace(fault, distribution="torchtext"), nvidia_cublas_cu12="12.1.3.1")
+    text = distribution("torchtext", "0.18.0", requires=("torch (>=2.3.0)",))
+    given = replace(given, python=replace(given.python, distributions=known((*known_distributions(given), text))))
+    assert typed(judge(given, "extension-build-mismatch"))[0].endswith("torch==2.2.2 torchtext")
+
+
+def test_what_only_a_gpu_takes_is_judged_where_one_is_meant() -> None:
+    given = torch(replace(NCCL, needs_gpu=True), nccl="2.18.1", nvidia_cublas_cu12="12.1.3.1")
+    assert found("cuda-wheel-conflict", context(given, expect="cpu")) == [("cuda-wheel-conflict", "warning")]
+    assert judge(given, "cuda-wheel-conflict", "gpu").message.startswith("torch 2.2.2 cannot use a GPU: ")
 
 
 def test_a_foreign_copy_on_the_loaders_path() -> None:
