@@ -6,6 +6,7 @@ r"""Move each requirement of installed frameworks and import them: which release
 For each framework release, in an environment of its own: each requirement is removed, and moved down and up to the
 oldest and newest release with a wheel; where one of these fails, the boundary is searched between them. The judge is
 the real import and a small computation. Needs uv, the Pythons, and an index; TensorFlow takes some ten minutes.
+With --only the named requirements are moved, and nothing is said of what the release needs: its neighbours tell.
 """
 
 from __future__ import annotations
@@ -242,8 +243,8 @@ class Prober:
         )
 
 
-def probe(subject: Subject, log: Callable[[str], None]) -> dict[str, Any]:
-    """Try all requirements of a framework release."""
+def probe(subject: Subject, only: list[str], log: Callable[[str], None]) -> dict[str, Any]:
+    """Try all requirements of a framework release, or the named ones."""
     failure = subject.judge()
     if failure:
         raise SystemExit(f"{subject.distribution} {subject.version} does not work to begin with: {failure}")
@@ -256,10 +257,10 @@ def probe(subject: Subject, log: Callable[[str], None]) -> dict[str, Any]:
     rows: dict[str, Any] = {}
     for name, (version, level) in listed["names"].items():
         is_loaded = name in listed["loaded"]
-        if not level or (level > 1 and not is_loaded):
+        if not level or (level > 1 and not is_loaded) or (only and name not in only):
             continue
         row: dict[str, Any] = {"installed": version, "level": level, "loaded": is_loaded}
-        row["removed"] = prober.removed(name)
+        row["removed"] = "" if only else prober.removed(name)
         if level == 1 and not name.startswith("nvidia-"):
             row.update(prober.bounds(name, version))
         rows[name] = row
@@ -336,12 +337,13 @@ def main() -> None:
     parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
     parser.add_argument("subjects", nargs="*", help="jax==0.6.0:3.12, or jax==0.6.0:FOLDER of an environment")
     parser.add_argument("--results", type=Path, required=True, help="where a JSON line for each release is added")
+    parser.add_argument("--only", nargs="+", default=[], help="try these alone: numpy protobuf ml-dtypes keras")
     parser.add_argument("--output", type=Path, help="the data file that takes the rows of the results")
     options = parser.parse_args()
     uv = shutil.which("uv") or str(Path(sys.executable).parent / "uv")
     with tempfile.TemporaryDirectory() as folder:
         for subject in _environments(options.subjects, uv, Path(folder)):
-            result = probe(subject, lambda text: print(text, flush=True))
+            result = probe(subject, options.only, lambda text: print(text, flush=True))
             result["checked"] = dt.datetime.now(dt.timezone.utc).date().isoformat()
             with options.results.open("a") as out:
                 out.write(json.dumps(result) + "\n")

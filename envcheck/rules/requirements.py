@@ -3,14 +3,24 @@
 from __future__ import annotations
 
 import re
-from collections.abc import Iterable, Mapping
+from collections.abc import Iterable, Iterator, Mapping
 from functools import lru_cache
 
 from packaging.version import InvalidVersion, Version
 
 from envcheck.host.data_files import load_data
 from envcheck.matrix.specifiers import Clause, clauses, matches, within
-from envcheck.model import Citation, Distribution, FrameworkRelease, Known, dataclass, field, major_minor, numbers
+from envcheck.model import (
+    Citation,
+    Distribution,
+    FrameworkRelease,
+    Known,
+    dataclass,
+    field,
+    major_minor,
+    numbers,
+    replace,
+)
 from envcheck.rules.context import Context, once
 
 _NAME = r"([A-Za-z0-9](?:[A-Za-z0-9._-]*[A-Za-z0-9])?)"
@@ -101,6 +111,11 @@ class KnownBreak:
     requirement: str  # ml-dtypes<=0.4.1
     failure: str  # the error: AttributeError: module 'ml_dtypes' has no attribute 'float4_e2m1fn'
 
+    @property
+    def name(self) -> str:
+        """Return the package's name."""
+        return re.split("[<>=!~]", self.requirement)[0]
+
     def concerns(self, item: Distribution) -> bool:
         """Tell whether an installed package is one of these releases."""
         specifier = self.requirement.removeprefix(item.name)
@@ -113,7 +128,7 @@ class TriedRelease:
 
     framework: str
     version: str
-    needs: tuple[str, ...]  # importing it fails where one of these is removed
+    needs: tuple[str, ...] = ()  # importing it fails where one of these is removed; () not tried
     breaks: tuple[KnownBreak, ...] = ()
     works: Mapping[str, str] = field(default_factory=dict)  # name -> what it was seen to import and compute with
 
@@ -141,21 +156,30 @@ def tried_citation() -> Citation:
 
 @lru_cache(maxsize=64)
 def tried_release(framework: str, version: str) -> TriedRelease | None:
-    """Return what is known of a release: from its own minor, else from what older and newer releases fail with.
+    """Return what is known of a release: from its own minor, and what that leaves open from older and newer releases.
 
     What is too old for an older release is too old for this one, and what is too new for a newer one is too new.
     """
     rows = [row for row in load_data("requirements", TriedRequirements).releases if row.framework == framework]
     same_minor = [row for row in rows if major_minor(row.version) == major_minor(version)]
-    if same_minor:
-        return min(same_minor, key=lambda row: row.version != version)
-    older = [row for row in rows if numbers(row.version) < numbers(version)][-1:]
-    newer = [row for row in rows if numbers(row.version) > numbers(version)][:1]
+    own = min(same_minor, key=lambda row: row.version != version, default=None)
+    older = [row for row in reversed(rows) if numbers(row.version) < numbers(version)]
+    newer = [row for row in rows if numbers(row.version) > numbers(version)]
     if not older and not newer:
-        return None
-    too_old = (item for row in older for item in row.breaks if "<" in item.requirement)
-    too_new = (item for row in newer for item in row.breaks if ">" in item.requirement)
-    return TriedRelease(framework, version, (older + newer)[0].needs, (*too_old, *too_new))
+        return own
+    tried = own or TriedRelease(framework, version)
+    inferred = (*_infer_breaks(older, "<", tried), *_infer_breaks(newer, ">", tried))
+    breaks = (*tried.breaks, *(item for item in inferred if not tried.needs or item.name in tried.needs))
+    needs = next((row.needs for row in (tried, *older, *newer) if row.needs), ())
+    return replace(tried, needs=needs, breaks=breaks)
+
+
+def _infer_breaks(rows: Iterable[TriedRelease], sign: str, tried: TriedRelease) -> Iterator[KnownBreak]:
+    """Take what other releases fail with, the nearest first: of each package the first that tried it tells."""
+    told = {*tried.works, *(item.name for item in tried.breaks)}
+    for row in rows:
+        yield from (item for item in row.breaks if sign in item.requirement and item.name not in told)
+        told.update(row.works, (item.name for item in row.breaks))
 
 
 @dataclass(frozen=True)

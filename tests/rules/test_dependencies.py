@@ -8,6 +8,7 @@ import pytest
 
 from envcheck.model import replace
 from envcheck.rules.dependencies import violations
+from envcheck.rules.requirements import tried_release
 from tests.rules.factory_python import (
     build,
     context,
@@ -267,6 +268,12 @@ def test_torch_compiled_with_numpy_1(version: str, numpy: str, severities: list[
         ("tensorflow", "2.18.1", "ml-dtypes<1.0.0,>=0.4.0", ("ml-dtypes", "0.3.2"), "error"),
         ("tensorflow", "2.19.0", "ml-dtypes<1.0.0,>=0.5.1", ("ml-dtypes", "0.3.2"), "error"),
         ("tensorflow", "2.18.1", "keras>=3.5.0", ("keras", "2.1.3"), "error"),
+        ("tensorflow", "2.10.0", "protobuf<3.20,>=3.9.2", ("protobuf", "4.25.3"), "error"),
+        ("tensorflow", "2.9.3", "protobuf<3.20,>=3.9.2", ("protobuf", "4.25.3"), "error"),  # too new for a newer one
+        ("tensorflow", "2.10.1", "protobuf<3.20,>=3.9.2", ("protobuf", "3.20.3"), "warning"),
+        ("tensorflow", "2.16.1", "numpy<2.0.0,>=1.26.0", ("numpy", "2.0.2"), "error"),
+        ("tensorflow", "2.21.0", "protobuf>=6.31.1", ("protobuf", "5.29.3"), "error"),
+        ("tensorflow", "2.21.0", "typing_extensions>=3.6.6", ("typing-extensions", "3.6.2"), "error"),  # an older one
     ],
 )
 def test_a_pin_is_an_error_where_it_is_known_to_break(
@@ -275,9 +282,19 @@ def test_a_pin_is_an_error_where_it_is_known_to_break(
     items = (distribution(framework, version, requires=(requires,)), distribution(*other))
     given = context(facts(build(framework, version, cuda_build=CPU), distributions=items), expect="cpu")
     report = [
-        item for rule_id in ("dependency-conflict", "numpy-abi", "keras-mismatch") for item in findings(rule_id, given)
+        item
+        for rule_id in ("dependency-conflict", "numpy-abi", "keras-mismatch", "protobuf-conflict")
+        for item in findings(rule_id, given)
     ]
-    assert {(item.severity, "known to fail" in item.message) for item in report} == {(severity, severity == "error")}
+    judged = [item for item in report if item.severity != "note"]
+    assert {(item.severity, "known to fail" in item.message) for item in judged} == {(severity, severity == "error")}
+
+
+def test_what_a_release_was_not_tried_with_its_neighbours_tell() -> None:
+    old = tried_release("tensorflow", "1.15.5")
+    assert old is not None
+    assert old.find_break(distribution("protobuf", "4.25.3"))  # too new for 2.10 already
+    assert not old.find_break(distribution("keras", "3.5.0"))  # which its import does without
 
 
 def test_one_command_restores_all_that_a_framework_requires() -> None:
