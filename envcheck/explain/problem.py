@@ -309,7 +309,26 @@ def _framework_extra(values: ClaimValues) -> str:
     return identity(values.framework).gpu_requirement if values.framework else ""
 
 
+def _nvinfer_major(values: ClaimValues) -> str:
+    """Read the major of the TensorRT library that is asked for."""
+    optional = (event.values.get("library", "") for event in values.log.harmless_events)
+    names = " ".join((values.find_capture("library"), *optional))
+    match = re.search(r"\blibnv(?:infer|onnx|parsers)\w*\.so\.(\d{1,2})\b", names)
+    return match.group(1) if match else ""
+
+
+def _loaded_folder(values: ClaimValues) -> str:
+    """Return the folder of the CUDA library that a message says was loaded: of the copy that is in the way."""
+    pattern = r"(/[\w./+-]+)/lib(?:cu|nv)\w*\.so[\w.]*: (?:undefined symbol|version|symbol)"
+    match = re.search(pattern, values.text)
+    return match_shape(match.group(1), _PATH) if match and "-packages/" not in match.group(1) else ""
+
+
 DERIVED: dict[str, Callable[[ClaimValues], str]] = {
+    "cuda_dashed": lambda values: _find_build_cuda(values).replace(".", "-"),
+    "jetson": lambda values: "yes" if values.log.values("jetson") else "",
+    "loaded_folder": _loaded_folder,
+    "nvinfer_major": _nvinfer_major,
     "branch": lambda values: match_shape(values.log.first_value("branch")[:3], r"\d{3}"),
     "cc": _capability,
     "cc_digits": lambda values: _capability(values).replace(".", ""),
@@ -572,6 +591,13 @@ def _with_extra(values: ClaimValues, framework: Framework, specifier: str, versi
     return f"{requirement}=={version}" if is_published else requirement
 
 
+def _replaced_label(values: ClaimValues) -> ProblemFields:
+    """State the CUDA that other packages of the log were built for: xFormers names that of its own torch."""
+    text = " ".join(event.text for event in values.log.events)
+    match = re.search(r"\b[Pp]y[Tt]orch \d[\d.]*\+cu(\d+)(\d)\b", text)
+    return {"cuda": f"{match.group(1)}.{match.group(2)}"} if match else {}
+
+
 def _missing_framework(values: ClaimValues) -> ProblemFields:
     module = values.find_capture("module").partition(".")[0]
     return {"framework": module if values.log.matrix.framework_of(module) else values.framework}
@@ -629,6 +655,7 @@ _FIELDS_BY_FINDING: dict[str, Callable[[ClaimValues], ProblemFields]] = {
     "driver-nouveau": _other_owner,
     "driver-too-old": _driver,
     "fabric-manager": _fabric_manager,
+    "framework-cpu-build": _replaced_label,
     "framework-cuda-extra-missing": lambda values: {"values": {"framework_extra": _framework_extra(values)}},
     "framework-missing": _missing_framework,
     "framework-package-removed": _replacement,

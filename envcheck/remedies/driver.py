@@ -32,6 +32,7 @@ from envcheck.model import (
     Unknown,
     get_value,
     major,
+    numbers,
     replace,
 )
 from envcheck.remedies import remedy
@@ -137,9 +138,10 @@ def free_gpu_from_other_module(situation: Situation, problem: Problem) -> Remedy
         ARCH: ("mkinitcpio", "-P"),
     }.get(situation.distribution, ("update-initramfs", "-u"))
     file, line = "/etc/modprobe.d/blacklist-nouveau.conf", "blacklist nouveau"
+    lines = f"{line}\\nblacklist nova_core\\nblacklist nova_drm\\noptions nouveau modeset=0\\n"
     block = RunCommand(
-        ("sh", "-c", f"printf '{line}\\noptions nouveau modeset=0\\n' > {file}"),
-        "keep nouveau from loading", SYSTEM, (LINUX,), situation.sudo,
+        ("sh", "-c", f"printf '{lines}' > {file}"),
+        "keep nouveau and nova from loading", SYSTEM, (LINUX,), situation.sudo,
         check_argv=("grep", "-q", line, file), undo_argv=("rm", "-f", file),
     )  # fmt: skip
     rebuild = RunCommand(
@@ -147,10 +149,15 @@ def free_gpu_from_other_module(situation: Situation, problem: Problem) -> Remedy
         unchecked="the next restart shows its content",
         lasting="after undoing the other steps, run it again",
     )  # fmt: skip
+    dracut = replace(rebuild, argv=("dracut", "--force"))
+    others = (
+        () if situation.is_distribution_known else (Alternative("Rebuild it on RHEL, Fedora and SUSE:", (dracut,)),)
+    )
     install_steps = tuple(item for item in install_driver(situation).actions if not item.ends_session)
     return Remedy(
         "Install NVIDIA's driver and keep nouveau from loading, then restart.",
         (*install_steps, block, rebuild, build_reboot(situation)),
+        others,
     )
 
 
@@ -205,8 +212,20 @@ def reload_driver(situation: Situation, problem: Problem) -> Remedy:
     )
     if problem.value("kernel") and problem.value("dso"):
         steps = (*steps, _TWO_RELEASES)
-    restart = Alternative("If a program uses the GPU, restart the machine.", (build_reboot(situation),))
-    return Remedy("Reload the driver's module. No reinstallation is needed.", steps, (restart,))
+    reload = Alternative("Without a restart, where no program uses the GPU, reload the module.", steps)
+    kernel, libraries = (numbers(problem.value(name)) for name in ("kernel", "dso"))
+    if libraries and kernel > libraries:  # the libraries of an older package are in front of those of the module
+        return _install_driver_of_module(situation, str(kernel[0]), reload)
+    summary = "Restart: the driver was updated, and the old module is still loaded. No reinstallation is needed."
+    return Remedy(summary, (build_reboot(situation),), (reload,))
+
+
+def _install_driver_of_module(situation: Situation, branch: str, reload: Alternative) -> Remedy:
+    """Bring the libraries to the release of a kernel module that is newer than they are."""
+    driver = install_driver(situation, branch, exact=True)
+    summary = f"Install the driver's packages of one branch, {branch} as its module: the libraries are older."
+    look = (_TWO_RELEASES,) if situation.os == "linux" or not situation.os else ()
+    return Remedy(summary, (*look, *driver.actions), (reload,))
 
 
 _TWO_RELEASES = Show(

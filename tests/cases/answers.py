@@ -117,6 +117,11 @@ def _names(cell: str, attribute: str) -> Callable[[Any, Step], bool]:
     return match
 
 
+def _is_system_package(action: Any, step: Step) -> bool:
+    is_named = any(re.fullmatch(step["system_package"], name) for name in action.packages)
+    return is_named and step.get("option", "") in " ".join(action.options)
+
+
 def _has_words(cell: str) -> Callable[[Any, Step], bool]:
     """Match a command that holds each of the words."""
     return lambda action, step: set(step[cell]) <= set(action.argv)
@@ -138,7 +143,7 @@ _KINDS: dict[str, tuple[tuple[type, Callable[[Any, Step], bool]], ...]] = {
     "environment": ((types.CreateEnvironment, _is_environment),),
     "sets": ((types.SetVariables, _sets),),
     "unsets": ((types.UnsetVariable, _names("unsets", "name")),),
-    "system_package": ((types.InstallSystemPackages, _names("system_package", "packages")),),
+    "system_package": ((types.InstallSystemPackages, _is_system_package),),
     "removes_system_package": ((types.RemoveSystemPackages, _names("removes_system_package", "packages")),),
     "loads": ((types.LoadModule, _names("loads", "module")),),
     "starts": ((types.StartService, _names("starts", "unit")), (types.RestartService, _names("starts", "unit"))),
