@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from envcheck.model import (
     NO_ENVIRONMENT,
+    NOT_STATED,
     Absent,
     Fact,
     Facts,
@@ -79,6 +80,9 @@ def _format_gpus(facts: Facts) -> str:
     fact = facts.gpus
     if not isinstance(fact, Known):
         others = ", ".join(map(_format_other_gpu, get_value(facts.other_gpus) or ()))
+        unread = facts.other_gpus
+        if isinstance(unread, Unknown) and unread != NOT_STATED:
+            others = f"others unknown ({unread.detail})"
         none = f"none by NVIDIA; {others}" if others else "none"
         return none if isinstance(fact, Absent) else f"unknown ({fact.detail})"
     names = [_format_gpu(gpu) for gpu in fact.value]
@@ -142,13 +146,19 @@ def _format_compilers(facts: Facts) -> str:
 
 def _format_python(facts: Facts) -> str:
     python = facts.python
+    broken = f". {_describe_lost_python(python.broken_environment)}" if python.broken_environment else ""
     if python.chosen_by == NO_ENVIRONMENT:
-        return _NO_ENVIRONMENT
+        return _NO_ENVIRONMENT + broken
     if not isinstance(python.executable, Known):
         return format_fact(python.executable)
     kind = f" ({python.kind.value})" if isinstance(python.kind, Known) else ""
     reason = f", {_REASONS[python.chosen_by]}" if python.chosen_by in _REASONS else ""
-    return f"{format_fact(python.version)} at {python.executable.value}{kind}{reason}"
+    return f"{format_fact(python.version)} at {python.executable.value}{kind}{reason}{broken}"
+
+
+def _describe_lost_python(folder: str) -> str:
+    """Say that an environment was passed over since the Python that it was made with is gone."""
+    return f"{folder} is not judged: the Python in it is gone, so make the environment anew (venv --clear)"
 
 
 def _format_frameworks(fact: Fact[tuple[FrameworkBuild, ...]]) -> str:

@@ -315,6 +315,7 @@ class PythonFacts:
     # option, VIRTUAL_ENV, CONDA_PREFIX, "uv run" (which extends it), UV_PROJECT_ENVIRONMENT, .venv, .pixi, own, base
     # (conda's), PATH, none; "" where nobody chose
     chosen_by: str = ""
+    broken_environment: str = ""  # folder of an environment that was meant before it, and whose Python is gone
     version: Fact[str] = NOT_STATED  # 3.11.7
     implementation: Fact[str] = NOT_STATED  # cpython, pypy
     bits: Fact[int] = NOT_STATED

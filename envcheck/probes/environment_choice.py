@@ -13,7 +13,7 @@ from typing import Any, Dict, Iterator, List, Mapping, Set, Tuple
 
 from envcheck.frameworks import framework_of
 from envcheck.host.protocol import Host
-from envcheck.model import NO_ENVIRONMENT, Absent, Fact, Known, Source, dataclass, get_value
+from envcheck.model import NO_ENVIRONMENT, Absent, Fact, Known, Source, dataclass, get_value, replace
 from envcheck.probes.paths import list_names
 
 _PROGRAM = "envcheck-gpu"  # the distribution of this program
@@ -42,6 +42,7 @@ class PythonChoice:
     executable: Fact[str]
     answer: Fact[Mapping[str, Any]]
     chosen_by: str  # see PythonFacts.chosen_by
+    broken_environment: str = ""  # see PythonFacts.broken_environment
 
 
 def choose_python(host: Host, selection: PythonSelection) -> PythonChoice:
@@ -51,11 +52,20 @@ def choose_python(host: Host, selection: PythonSelection) -> PythonChoice:
         return _query_python(host, _find_named_python(host, selection.python), "option", arguments)
     if selection.env:
         return _query_python(host, _find_environment_python(host, selection.env), "option", arguments)
+    broken = ""
     for folder, chosen_by in (*_list_active(host), *_list_project_environments(host)):
         python = _find_python_in(host, folder)
         if isinstance(python, Known):
-            return _query_python(host, python, chosen_by, arguments)
-    return _choose_without_environment(host, arguments)
+            return replace(_query_python(host, python, chosen_by, arguments), broken_environment=broken)
+        broken = broken or (folder if _has_lost_its_python(host, folder) else "")
+    return replace(_choose_without_environment(host, arguments), broken_environment=broken)
+
+
+def _has_lost_its_python(host: Host, folder: str) -> bool:
+    """Tell whether a folder is an environment whose Python is gone: one that cannot be read may be there."""
+    if not _is_venv(host, folder) and not _is_conda(host, folder):
+        return False
+    return all(isinstance(host.status(path), Absent) for path in _list_python_paths(host, folder))
 
 
 def _choose_without_environment(host: Host, arguments: Tuple[str, ...]) -> PythonChoice:
@@ -265,12 +275,16 @@ def _find_environment_python(host: Host, name: str) -> Fact[str]:
 
 
 def _find_python_in(host: Host, folder: str) -> Fact[str]:
-    names = ("Scripts/python.exe", "python.exe") if host.system == "windows" else ("bin/python", "bin/python3")
-    paths = [posixpath.join(folder, name) for name in names]
+    paths = _list_python_paths(host, folder)
     for path in paths:
         if isinstance(host.status(path), Known):
             return Known(path, Source("file", path))
     return Absent(tuple(paths))
+
+
+def _list_python_paths(host: Host, folder: str) -> List[str]:
+    names = ("Scripts/python.exe", "python.exe") if host.system == "windows" else ("bin/python", "bin/python3")
+    return [posixpath.join(folder, name) for name in names]
 
 
 def _list_conda_folders(host: Host, name: str) -> Iterator[str]:

@@ -428,32 +428,32 @@ def _make_jetson_gpu(chip: Optional[JetsonChip], source: Source, model: Fact[str
     )
 
 
-_REG = r"C:\Windows\System32\reg.exe"
+REG = r"C:\Windows\System32\reg.exe"
 _WINDOWS_DEVICES = r"HKLM\SYSTEM\CurrentControlSet\Enum\PCI"
 _WSL_LIBRARIES = "/usr/lib/wsl/lib"
-_WSL_DRIVERS = "/usr/lib/wsl/drivers"  # one folder per driver package of Windows
+WSL_DRIVERS = "/usr/lib/wsl/drivers"  # one folder per driver package of Windows
 _DISPLAY_DRIVER = r"nv(?!dimm|raid|stor|me)\w*\.inf_"  # not Windows' drivers for disks and memory
 
 
 def check_wsl_drivers(host: Host) -> Optional[Absent]:
     """Return absent where WSL shows Windows' drivers and none is NVIDIA's: /dev/dxg serves GPUs of any maker."""
-    libraries, drivers = host.list_folder(_WSL_LIBRARIES), host.list_folder(_WSL_DRIVERS)
+    libraries, drivers = host.list_folder(_WSL_LIBRARIES), host.list_folder(WSL_DRIVERS)
     if not isinstance(libraries, Known) or not isinstance(drivers, Known) or not drivers.value:
         return None
     if any(re.match(r"libcuda|libnvidia|nvidia-smi", name) for name in libraries.value):
         return None
     if any(re.match(_DISPLAY_DRIVER, name) for name in drivers.value):
         return None
-    return Absent((f"NVIDIA's libraries in {_WSL_LIBRARIES}", f"NVIDIA's display driver in {_WSL_DRIVERS}"))
+    return Absent((f"NVIDIA's libraries in {_WSL_LIBRARIES}", f"NVIDIA's display driver in {WSL_DRIVERS}"))
 
 
 def read_registered_gpus(host: Host) -> Fact[Tuple[Gpu, ...]]:
     """Read the GPUs among the PCI devices in Windows' registry; absent where none is NVIDIA's."""
-    done = host.run((_REG, "query", _WINDOWS_DEVICES), timeout=1.0)
+    done = host.run((REG, "query", _WINDOWS_DEVICES), timeout=1.0)
     if not isinstance(done, Known):
-        return done if isinstance(done, Unknown) else Unknown("failed", f"{_REG} does not exist", (_REG,))
+        return done if isinstance(done, Unknown) else Unknown("failed", f"{REG} does not exist", (REG,))
     if done.value.returncode != 0 or "VEN_" not in done.value.stdout:
-        return Unknown("unparsable", f"{_REG} lists no PCI device", (_WINDOWS_DEVICES,))
+        return Unknown("unparsable", f"{REG} lists no PCI device", (_WINDOWS_DEVICES,))
     ids = parse_registry(done.value.stdout)
     if not ids:
         return Absent((_WINDOWS_DEVICES,))
@@ -474,5 +474,5 @@ def parse_registry(text: str) -> Tuple[str, ...]:
 
 
 def _make_windows_gpu(device: str) -> Gpu:
-    unknown = Unknown("failed", "the NVIDIA driver is not installed", (_REG,))
-    return make_gpu(unknown, pci_address=Absent((_WINDOWS_DEVICES,)), pci_id=Known(device, Source("command", _REG)))
+    unknown = Unknown("failed", "the NVIDIA driver is not installed", (REG,))
+    return make_gpu(unknown, pci_address=Absent((_WINDOWS_DEVICES,)), pci_id=Known(device, Source("command", REG)))

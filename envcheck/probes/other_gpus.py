@@ -2,12 +2,24 @@
 
 from __future__ import annotations
 
-from typing import Mapping, Tuple
+import re
+from typing import Iterator, Mapping, Tuple
 
 from envcheck.host.data_files import load_data
 from envcheck.host.protocol import Host
-from envcheck.model import NOT_STATED, Absent, Fact, Known, OtherGpu, OtherGpuVendors, Source, Unknown, get_value
-from envcheck.probes.gpus import PciDevice, find_pci_name, scan_pci
+from envcheck.model import (
+    NOT_STATED,
+    Absent,
+    Fact,
+    Known,
+    OtherGpu,
+    OtherGpuVendors,
+    OtherVendor,
+    Source,
+    Unknown,
+    get_value,
+)
+from envcheck.probes.gpus import REG, WSL_DEVICE, WSL_DRIVERS, PciDevice, find_pci_name, scan_pci
 from envcheck.probes.host import read_cpu
 
 _ACCELERATORS = "0x1200"  # PCI class "processing accelerator": AMD's Instinct MI300 and newer
@@ -16,21 +28,66 @@ _INTEL_GRAPHICS = "0000:00:02.0"  # where Intel's processors have theirs
 
 
 def collect_other_gpus(host: Host) -> Fact[Tuple[OtherGpu, ...]]:
-    """Read the GPUs of AMD and Intel from PCI, and Apple's from the processor that holds it.
+    """Read the GPUs of AMD and Intel from PCI or Windows' registry, and Apple's from the processor that holds it.
 
-    A GPU behind Windows or WSL is unknown: only the driver of its own vendor lists it there.
+    WSL shows the GPUs of Windows as one device without vendor and name.
     """
     if host.system == "darwin":
         return _read_apple_gpu(host)
     if host.system != "linux":
-        return Unknown("failed", f"GPUs of other vendors are not read on {host.system}")
-    vendors = {vendor.pci: name for name, vendor in load_data("other_gpus", OtherGpuVendors).vendors.items()}
+        return _read_display_adapters(host)
+    if isinstance(host.status(WSL_DEVICE), Known):
+        return Unknown("failed", f"WSL shows the GPUs of Windows as {WSL_DEVICE} alone{_list_wsl_drivers(host)}")
+    vendors = {vendor.pci: name for name, vendor in _load_vendors().items()}
     bus = scan_pci(host, tuple(filter(None, vendors)))
     if not isinstance(bus, Known):
         return bus
     gpus = [device for device in bus.value if device.is_gpu or device.device_class.startswith(_ACCELERATORS)]
     found = tuple(_read_gpu(host, device, vendors) for device in gpus)
     return Known(found, bus.source) if found else Absent((bus.source.where,))
+
+
+def _load_vendors() -> Mapping[str, OtherVendor]:
+    vendors: Mapping[str, OtherVendor] = load_data("other_gpus", OtherGpuVendors).vendors
+    return vendors
+
+
+def _list_wsl_drivers(host: Host) -> str:
+    """Name the vendors whose display drivers Windows shows to WSL."""
+    folders = get_value(host.list_folder(WSL_DRIVERS)) or ()
+    titles = (
+        vendor.title
+        for vendor in _load_vendors().values()
+        if any(re.match(vendor.windows_driver, name) for name in folders)
+    )
+    named = " and ".join(titles)
+    return f"; Windows has a display driver by {named}" if named else ""
+
+
+_DISPLAY_ADAPTERS = r"HKLM\SYSTEM\CurrentControlSet\Control\Class\{4d36e968-e325-11ce-bfc1-08002be10318}"
+
+
+def _read_display_adapters(host: Host) -> Fact[Tuple[OtherGpu, ...]]:
+    r"""Read the display adapters of other vendors in Windows' registry, by the names that their drivers give them.
+
+    Sample: 'HKEY_LOCAL_MACHINE\\SYSTEM\\…\\0000\n    DriverDesc    REG_SZ    AMD Radeon RX 7900 XTX\n'
+    """
+    done = host.run((REG, "query", _DISPLAY_ADAPTERS, "/s", "/v", "DriverDesc"), timeout=1.0)
+    if not isinstance(done, Known):
+        return done if isinstance(done, Unknown) else Unknown("failed", f"{REG} does not exist", (REG,))
+    names = [name.strip() for name in re.findall(r"DriverDesc\s+REG_SZ\s+(.+)", done.value.stdout)]
+    if not names:  # one more key below is closed to users, so the exit status tells nothing
+        return Unknown("unparsable", f"{REG} lists no display adapter", (_DISPLAY_ADAPTERS,))
+    found = tuple(gpu for name in names for gpu in _name_adapter(name))
+    return Known(found, Source("command", f"reg query {_DISPLAY_ADAPTERS}")) if found else Absent((_DISPLAY_ADAPTERS,))
+
+
+def _name_adapter(name: str) -> Iterator[OtherGpu]:
+    source = Source("command", f"reg query {_DISPLAY_ADAPTERS}", name)
+    for key, vendor in _load_vendors().items():
+        if re.match(vendor.windows_names, name):
+            integrated = bool(re.search(vendor.integrated_names, name))
+            yield OtherGpu(key, name=Known(name, source), integrated=Known(integrated, source))
 
 
 def _read_gpu(host: Host, device: PciDevice, vendors: Mapping[str, str]) -> OtherGpu:

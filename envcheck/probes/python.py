@@ -61,6 +61,11 @@ _INSTALLATION_FIELDS = (
 def collect_python(host: Host, selection: PythonSelection) -> PythonFacts:
     """Choose an interpreter, let it describe itself in isolation, and read its packages."""
     choice = choose_python(host, selection)
+    facts = _describe_choice(host, choice, selection)
+    return replace(facts, broken_environment=choice.broken_environment)
+
+
+def _describe_choice(host: Host, choice: PythonChoice, selection: PythonSelection) -> PythonFacts:
     if choice.chosen_by == NO_ENVIRONMENT:
         return _describe_no_environment(choice)
     if not isinstance(choice.answer, Known):

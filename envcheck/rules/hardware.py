@@ -8,6 +8,7 @@ from collections.abc import Iterator
 from envcheck.model import (
     COMPATIBLE,
     ERROR,
+    NOT_STATED,
     NOTE,
     UNDETERMINED,
     WARNING,
@@ -39,7 +40,9 @@ def gpu_absent(context: Context, gpus: tuple[Gpu, ...] | None) -> Iterator[Findi
     """Report that there is no NVIDIA GPU: an error only where one is expected."""
     if gpus is not None or context.asks_other_vendor:
         return
-    evidence = (context.seen("gpus"),)
+    others = context.facts.other_gpus
+    unread = isinstance(others, Unknown) and others != NOT_STATED
+    evidence = (context.seen("gpus"), *((context.seen("other_gpus"),) if unread else ()))
     if context.target.expect == "gpu":
         yield incompatible(
             f"This machine has no NVIDIA GPU, but one is expected{_describe_others(context)}.",

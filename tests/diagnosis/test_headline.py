@@ -8,7 +8,8 @@ from typing import Any
 import pytest
 
 from envcheck.diagnosis import diagnose
-from envcheck.model import NO_ENVIRONMENT, Absent, Known, Report, Source
+from envcheck.diagnosis.overview import summarize_machine
+from envcheck.model import NO_ENVIRONMENT, Absent, Facts, Known, PythonFacts, Report, Source, Unknown
 from envcheck.render.documents import render_json
 from envcheck.rules import Target
 from tests.scenarios.machine import Machine, context_of, torch
@@ -85,3 +86,18 @@ def test_an_empty_environment_that_is_meant_is_judged(python: dict[str, Any]) ->
     report = report_on(prefix=Known("/v", HERE), **python)
     assert report.headline.endswith("no framework is installed.")
     assert judged(report)["environment"]["prefix"] == "/v"
+
+
+def test_the_python_line_names_an_environment_whose_python_is_gone() -> None:
+    python = PythonFacts(executable=Known("/usr/bin/python3", HERE), chosen_by="PATH", broken_environment="/p/.venv")
+    line = dict(summarize_machine(Facts(python=python)))["Python"]
+    assert line.endswith(
+        "/p/.venv is not judged: the Python in it is gone, so make the environment anew (venv --clear)"
+    )
+
+
+def test_the_gpu_line_says_why_gpus_of_other_vendors_are_unknown() -> None:
+    others = Unknown("failed", "WSL shows the GPUs of Windows as /dev/dxg alone")
+    line = dict(summarize_machine(Facts(gpus=NOTHING, other_gpus=others)))["GPU"]
+    assert line == "none by NVIDIA; others unknown (WSL shows the GPUs of Windows as /dev/dxg alone)"
+    assert dict(summarize_machine(Facts(gpus=NOTHING)))["GPU"] == "none"

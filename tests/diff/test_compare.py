@@ -248,7 +248,7 @@ def leaves(kind: Any, path: str = "") -> list[str]:
         default = getattr(kind(), field.name)
         if is_dataclass(default) and not isinstance(default, (Known, Absent, Unknown)):
             found += leaves(type(default), name)
-        elif name != "python.chosen_by":  # how the interpreter was chosen is no fact of the machine
+        elif name not in {"python.chosen_by", "python.broken_environment"}:  # the choice is no fact of the machine
             found.append(name)
     return found
 

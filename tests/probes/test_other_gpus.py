@@ -61,5 +61,38 @@ def test_apples_gpu_is_named_by_its_processor() -> None:
     assert (gpu.vendor, get_value(gpu.name)) == ("apple", "Apple M2 GPU")
 
 
-def test_windows_is_not_read() -> None:
+CLASS = r"HKLM\SYSTEM\CurrentControlSet\Control\Class\{4d36e968-e325-11ce-bfc1-08002be10318}"
+NUMBERED = CLASS.replace("HKLM", "HKEY_LOCAL_MACHINE")
+
+
+def windows(*names: str) -> RecordedHost:
+    lines = [f"{NUMBERED}\\000{number}\r\n    DriverDesc    REG_SZ    {name}\r\n" for number, name in enumerate(names)]
+    argv = [r"C:\Windows\System32\reg.exe", "query", CLASS, "/s", "/v", "DriverDesc"]
+    return RecordedHost({"system": "windows", "commands": [{"argv": argv, "stdout": "\r\n".join(lines), "rc": 1}]})
+
+
+def test_windows_registry_names_the_display_adapters() -> None:
+    gpus = collect_other_gpus(
+        windows("Microsoft Basic Display Adapter", "AMD Radeon RX 7900 XTX", "Intel(R) UHD Graphics 770")
+    )
+    assert isinstance(gpus, Known)
+    assert [(gpu.vendor, get_value(gpu.name), get_value(gpu.integrated)) for gpu in gpus.value] == [
+        ("amd", "AMD Radeon RX 7900 XTX", False),
+        ("intel", "Intel(R) UHD Graphics 770", True),
+    ]
+
+
+def test_nvidias_adapter_is_none_of_another_vendor() -> None:
+    assert isinstance(collect_other_gpus(windows("NVIDIA GeForce RTX 4090")), Absent)
+
+
+def test_without_an_answer_of_the_registry_they_are_unknown() -> None:
+    assert isinstance(collect_other_gpus(windows()), Unknown)
     assert isinstance(collect_other_gpus(RecordedHost({"system": "windows"})), Unknown)
+
+
+def test_wsl_shows_no_vendor_and_no_name() -> None:
+    host = bare({"/dev/dxg": "", "/usr/lib/wsl/drivers/iigd_dch.inf_amd64_55f589032bab5285/igdrcl64.dll": ""})
+    gpus = collect_other_gpus(host)
+    assert isinstance(gpus, Unknown)
+    assert gpus.detail == "WSL shows the GPUs of Windows as /dev/dxg alone; Windows has a display driver by Intel"

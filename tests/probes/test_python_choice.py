@@ -242,3 +242,18 @@ def test_windows_environments_have_python_in_other_folders() -> None:
         }
     )
     assert known(choose_python(host, PythonSelection(env="/v")).executable) == "/v/Scripts/python.exe"
+
+
+@pytest.mark.parametrize("variables", [{}, {"VIRTUAL_ENV": "/project/.venv"}], ids=["project", "active"])
+def test_an_environment_whose_python_is_gone_is_named(variables: dict[str, str]) -> None:
+    files = {"/project/.venv/pyvenv.cfg": "home = /opt/python3.9/bin\n", "/project/.git/HEAD": ""}
+    choice = choose_python(machine(variables, "/usr/bin/python3", extra=files, folder="/project"), PythonSelection())
+    assert choice.broken_environment == "/project/.venv"
+    assert known(choice.executable) != "/project/.venv/bin/python"
+
+
+def test_an_environment_that_cannot_be_read_is_not_called_broken() -> None:
+    closed = {"/project/.venv/bin/python": {"error": "denied"}}
+    files = {"/project/.venv/pyvenv.cfg": "", "/project/.git/HEAD": "", **closed}
+    choice = choose_python(machine({}, "/usr/bin/python3", extra=files, folder="/project"), PythonSelection())
+    assert not choice.broken_environment
