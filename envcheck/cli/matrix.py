@@ -23,7 +23,7 @@ from envcheck.render.matrix import (
     render_tables_json,
 )
 from envcheck.rules.builds import TargetError
-from envcheck.rules.described_machine import name_architectures
+from envcheck.rules.described_machine import describe_unknown_gpu, name_architectures
 from envcheck.rules.matrix_question import (
     Question,
     find_nearest,
@@ -192,7 +192,7 @@ def _find_capabilities(loaded: Matrix, gpu: str) -> tuple[str, ...]:
         raise UserError(f"--gpu {gpu}: unknown compute capability. The matrix has {known}.")
     found = find_capabilities(gpu)
     if not found:
-        raise UserError(f"--gpu {gpu}: unknown GPU. Give its compute capability instead, such as 8.9.")
+        raise UserError(f"--gpu {gpu}: {describe_unknown_gpu(gpu)}.")
     return found
 
 

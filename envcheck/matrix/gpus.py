@@ -42,11 +42,13 @@ def _find_by_words(text: str) -> tuple[str, ...]:
     exact = find_gpu_by_name(text)
     if exact:
         return exact.compute_capabilities
-    phrase = f" {_normalise(text)} "
-    rows = [(name, row.cc) for name, row in _load_table().names.items()]
-    rows += [(row.name, (row.cc,)) for row in _load_table().pci.values()]
-    capabilities = {number for name, numbers in rows if phrase in _separate_words(name) for number in numbers}
-    return tuple(sorted(capabilities, key=float))
+    rows = [(_separate_words(name), row.cc) for name, row in _load_table().names.items()]
+    rows += [(_separate_words(row.name), (row.cc,)) for row in _load_table().pci.values()]
+    phrase, words = f" {_normalise(text)} ", _normalise(text).split()
+    named = [numbers for name, numbers in rows if phrase in name]
+    if not named and len(words) > 1:  # "Jetson Thor" of "Jetson AGX Thor"
+        named = [numbers for name, numbers in rows if all(f" {word} " in name for word in words)]
+    return tuple(sorted({number for numbers in named for number in numbers}, key=float))
 
 
 def _insert_blanks(text: str) -> str:
@@ -75,5 +77,5 @@ def unify_gpu_spelling(name: str) -> str:
 
 def _separate_words(name: str) -> str:
     """Put blanks around each word: "NVIDIA A100-SXM4-40GB" -> " a100 sxm4 40gb a100-sxm4-40gb "."""
-    plain = _normalise(name)
+    plain = _normalise(re.sub(r"[()/]", " ", name))
     return f" {plain.replace('-', ' ')} {plain} "

@@ -228,7 +228,7 @@ class OtherVendor:
     platform: str  # what frameworks compute on: ROCm
     accelerators: Tuple[str, ...]  # names that a build states: rocm
     citation: str
-    windows_names: str = "(?!)"  # pattern of the names that its drivers for Windows give its GPUs
+    names: str = "(?!)"  # pattern in the names of its GPUs
     integrated_names: str = "(?!)"  # pattern of those of graphics inside a processor
     windows_driver: str = "(?!)"  # pattern of the folder of its display driver, as WSL shows it
 

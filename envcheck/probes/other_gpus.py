@@ -85,7 +85,7 @@ def _read_display_adapters(host: Host) -> Fact[Tuple[OtherGpu, ...]]:
 def _name_adapter(name: str) -> Iterator[OtherGpu]:
     source = Source("command", f"reg query {_DISPLAY_ADAPTERS}", name)
     for key, vendor in _load_vendors().items():
-        if re.match(vendor.windows_names, name):
+        if re.search(vendor.names, name):
             integrated = bool(re.search(vendor.integrated_names, name))
             yield OtherGpu(key, name=Known(name, source), integrated=Known(integrated, source))
 

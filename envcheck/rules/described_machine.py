@@ -24,6 +24,7 @@ from envcheck.model import (
     major_minor,
     replace,
 )
+from envcheck.rules.gpus import other_vendors
 
 
 class RequestError(ValueError):
@@ -174,11 +175,19 @@ def _gpu(name: str, matrix: Matrix) -> Gpu:
         return Gpu(compute_capability=_said("--gpu", name))
     capabilities = find_capabilities(name)
     if not capabilities:
-        raise RequestError(f"--gpu {name[:40]!r}: no such GPU is known; give its compute capability, such as 8.9.")
+        raise RequestError(f"--gpu {name[:40]!r}: {describe_unknown_gpu(name)}.")
     if len(capabilities) > 1:
         meant = name_architectures(capabilities, matrix)
         raise RequestError(f"--gpu {name[:40]!r} stands for {meant}: give one of them.")
     return Gpu(name=_said("--gpu", name), compute_capability=_said("--gpu", capabilities[0]))
+
+
+def describe_unknown_gpu(name: str) -> str:
+    """Say of a name that no NVIDIA GPU has whose it is, or what to give instead."""
+    vendor = next((item for item in other_vendors().values() if re.search(item.names, name, re.IGNORECASE)), None)
+    if vendor is not None:
+        return f"a GPU by {vendor.title}; envcheck judges and plans for NVIDIA GPUs and CPUs (--gpu none) only"
+    return "no such GPU is known; give its compute capability"
 
 
 def name_architectures(capabilities: Sequence[str], matrix: Matrix) -> str:

@@ -335,6 +335,8 @@ def test_query_asks_the_matrix_it_is_given(tmp_path: Path, capsys: pytest.Captur
     ("words", "capabilities"),
     [
         ("NVIDIA A100-SXM4-80GB MIG 1g.10gb", ("8.0",)),
+        ("DGX Spark", ("12.1",)),
+        ("Jetson Thor", ("11.0",)),
         ("RTX 4090", ("8.9",)),
         ("H100", ("9.0",)),
         ("A100", ("8.0",)),
@@ -344,3 +346,18 @@ def test_query_asks_the_matrix_it_is_given(tmp_path: Path, capsys: pytest.Captur
 )
 def test_gpus_by_the_words_that_users_type(words: str, capabilities: tuple[str, ...]) -> None:
     assert find_capabilities(words) == capabilities
+
+
+@pytest.mark.parametrize(
+    ("name", "said"),
+    [
+        ("MI300X", "a GPU by AMD; envcheck judges and plans for NVIDIA GPUs and CPUs (--gpu none) only"),
+        ("Radeon RX 7900 XTX", "a GPU by AMD;"),
+        ("Arc B580", "a GPU by Intel;"),
+        ("Voodoo 2", "no such GPU is known; give its compute capability"),
+    ],
+)
+@pytest.mark.parametrize("command", [["plan", "torch"], ["matrix", "query"]], ids=["plan", "query"])
+def test_a_gpu_that_is_not_nvidias_is_called_that(command: list[str], name: str, said: str) -> None:
+    with pytest.raises(UserError, match=re.escape(said)):
+        run([*command, "--gpu", name, "--python", "3.12"])
