@@ -310,7 +310,12 @@ def is_wheel_clash(first: str, second: str) -> bool:
 
 def _rivals(context: Context, stem: str) -> list[Distribution]:
     """List the wheels of one library for several CUDA majors; empty placeholders (0.0.x) and other sonames aside."""
-    copies = [item for name, item in context.distributions.items() if re.fullmatch(rf"{stem}-cu\d+", name)]
+    start = f"{stem}-cu"
+    copies = [
+        item
+        for name, item in context.distributions.items()
+        if name.startswith(start) and name[len(start) :].isdecimal()
+    ]
     real = [item for item in copies if any(numbers(item.version)[:2])]
     majors = {major(item.version) for item in real}
     return real if stem != "nvidia-cudnn" or len(majors) == 1 else []

@@ -129,9 +129,8 @@ def _dependants(context: Context, frameworks: set[str], visited: set[str]) -> It
     """Yield broken pins on a framework of what is installed beside it: torchvision on torch."""
     starts = tuple(frameworks)
     for owner in context.distributions.values():
-        if owner.name in visited or not any(
-            line.lower().replace("_", "-").startswith(starts) for line in owner.requires
-        ):
+        lines = "\n".join(("", *owner.requires)).lower().replace("_", "-")
+        if owner.name in visited or not any(f"\n{start}" in lines for start in starts):
             continue
         for name, specifier, _ in requirements_of(context, owner):
             if name in frameworks and _is_broken(specifier, context.distributions[name], owner):
