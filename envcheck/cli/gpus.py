@@ -4,11 +4,12 @@ from __future__ import annotations
 
 import csv
 import io
+import os
 import time
 from collections.abc import Callable
 from datetime import datetime, timezone
 from pathlib import Path
-from typing import BinaryIO, NoReturn
+from typing import Any, BinaryIO, NoReturn
 
 import click
 from click.core import ParameterSource
@@ -16,15 +17,16 @@ from click.core import ParameterSource
 from envcheck.cli import common
 from envcheck.cli.common import OF_VERDICT, UserError
 from envcheck.gpus.fits import Job, is_trainable, judge_fits, load_training_memory, parse_count
-from envcheck.gpus.holders import build_views, list_blind_spots, list_reported_pids
-from envcheck.gpus.listing import COLUMNS, Listing, Row, RowBuilder, judge
+from envcheck.gpus.holders import GpuView, build_views, list_blind_spots, list_reported_pids
+from envcheck.gpus.listing import COLUMNS, Listing, Row, RowBuilder, choose_free, judge
 from envcheck.host.local import LocalHost
 from envcheck.host.system import read_available_memory, read_processes
-from envcheck.model import ActivityReading, Fact, Known, Source, Unknown, dataclass
+from envcheck.model import COMPATIBLE, ActivityReading, Fact, Known, Source, Unknown, dataclass, get_value
 from envcheck.probes.activity import find_nvml, read_activity
 from envcheck.probes.collection import Redactor
 from envcheck.render.gpus import live_gpus, print_gpus, render_gpus_json
 
+_GIB = 1 << 30
 _FIRST_LINE = 4096  # bytes of a table's first line
 _REST = 2.0  # seconds for everything but NVML
 
@@ -35,24 +37,39 @@ class Question:
 
     job: Job | None = None
     timeout: float = 10.0
+    free: int = 0  # free GPUs to name
 
 
 def read_listing(question: Question, library: Fact[str] | None = None) -> Listing:
     """Read the GPUs and the processes on them, through a new host each time: one remembers its answers."""
     host = LocalHost(question.timeout + _REST)
     reading = read_activity(host, find_nvml(host) if library is None else library, question.timeout)
-    return _build_listing(reading, host.system, question.job)
+    return _build_listing(reading, host.system, question)
 
 
-def _build_listing(reading: ActivityReading, system: str, job: Job | None) -> Listing:
-    taken_at = datetime.now(timezone.utc).strftime("%Y-%m-%dT%H:%M:%SZ")
+def _build_listing(reading: ActivityReading, system: str, question: Question) -> Listing:
+    taken_at, job, wanted = datetime.now(timezone.utc).strftime("%Y-%m-%dT%H:%M:%SZ"), question.job, question.free
     if not isinstance(reading.gpus, Known):
-        return Listing(taken_at, reading.driver, reading.gpus, job=job)
+        return Listing(taken_at, reading.driver, reading.gpus, job=job, wanted=wanted)
     found = reading.gpus.value
     processes = read_processes(list_reported_pids(found))
     shown = build_views(found, processes, system)
-    gpus, spots = Known(shown, reading.gpus.source), list_blind_spots(processes, system)
-    return Listing(taken_at, reading.driver, gpus, spots, job, judge_fits(job, shown, _read_memory()) if job else ())
+    gpus, spots = Known(shown, reading.gpus.source), list_blind_spots(found, processes, system)
+    fits = judge_fits(job, shown, _read_memory()) if job else ()
+    free = choose_free(_list_visible(shown, os.environ.get("CUDA_VISIBLE_DEVICES")), wanted) if wanted else ()
+    return Listing(taken_at, reading.driver, gpus, spots, job, fits, wanted, free)
+
+
+def _list_visible(views: tuple[GpuView, ...], visible: str | None) -> tuple[GpuView, ...]:
+    """List the GPUs that CUDA_VISIBLE_DEVICES shows; none where it cannot be told."""
+    if visible is None:
+        return views
+    from envcheck.rules.gpus import select_devices  # few ask for free GPUs: 20 ms
+
+    uuids = tuple(get_value(view.activity.gpu.uuid) or "" for view in views)
+    instances = tuple(tuple(item.uuid for item in get_value(view.activity.instances) or ()) for view in views)
+    selection = select_devices(visible, uuids, instances)
+    return tuple(views[at] for at in selection.visible) if selection.decided else ()
 
 
 def _read_memory() -> Fact[int]:
@@ -65,6 +82,12 @@ def _read_memory() -> Fact[int]:
 def _print(listing: Listing, printing: common.Printing) -> None:
     if printing.form == "json":
         click.echo(render_gpus_json(Redactor("", "").redact(listing)))  # a document is sent to others
+    elif listing.wanted:
+        verdict, message = judge(listing)
+        # Nothing rather than too few: an empty CUDA_VISIBLE_DEVICES takes no GPU away from anybody.
+        click.echo(",".join(listing.free) if verdict == COMPATIBLE else "")
+        if verdict != COMPATIBLE:
+            click.echo(f"envcheck: {message}", err=True)
     else:
         print_gpus(listing, color=printing.color, verbose=printing.verbose, quiet=printing.quiet)
 
@@ -139,6 +162,15 @@ def _line(cells: Row) -> str:
 
 
 EXAMPLE = "Example: envcheck gpus --fits 340M --dtype fp32 --optimizer adam --batch 32 --activations 12M"
+_JOB_OPTIONS = {
+    "dtype": "dtype",
+    "optimizer": "optimizer",
+    "batch": "batch",
+    "activations": "activations",
+    "copies": "activation-copies",
+    "layers": "checkpointing",
+    "reserve": "reserve",
+}
 DTYPES, OPTIMIZERS = (tuple(table) for table in (load_training_memory().dtypes, load_training_memory().optimizers))
 
 
@@ -149,6 +181,12 @@ DTYPES, OPTIMIZERS = (tuple(table) for table in (load_training_memory().dtypes, 
     type=click.FloatRange(0.1),
     metavar="SECONDS",
     help="Read again every SECONDS; Ctrl-C ends it.",
+)
+@click.option(
+    "--free",
+    type=click.IntRange(1),
+    metavar="N",
+    help="Print the UUIDs of N GPUs that no process uses: CUDA_VISIBLE_DEVICES=$(envcheck gpus --free 2).",
 )
 @click.option("--csv", "csv_file", metavar="FILE", help="Append a row for each GPU and reading to this file.")
 @click.option(
@@ -161,25 +199,48 @@ DTYPES, OPTIMIZERS = (tuple(table) for table in (load_training_memory().dtypes, 
     "--activations", metavar="COUNT", default="0", help="Numbers that one sample keeps for the backward pass."
 )
 @click.option(
+    "--activation-copies",
+    "copies",
+    type=click.IntRange(1, 2),
+    default=2,
+    show_default=True,
+    help="2 counts the activations' gradients as well, as textbooks do.",
+)
+@click.option(
+    "--checkpointing",
+    "layers",
+    type=click.IntRange(2),
+    metavar="LAYERS",
+    help="The model has LAYERS layers, and computes activations again (gradient checkpointing).",
+)
+@click.option(
+    "--reserve",
+    type=click.FloatRange(0),
+    default=2.0,
+    show_default=True,
+    metavar="GIB",
+    help="Leave this much for the CUDA context, workspaces and fragmentation.",
+)
+@click.option(
     "--timeout", type=click.FloatRange(0.1), default=10.0, show_default=True, help="Seconds to wait for the driver."
 )
 @common.printing("text", "json", verbose="Show whole command lines.")
 def gpus(
     seconds: float | None,
+    free: int | None,
     csv_file: str | None,
     parameters: str | None,
-    dtype: str,
-    optimizer: str,
-    batch: int,
-    activations: str,
     timeout: float,
     printing: common.Printing,
+    **job: Any,
 ) -> int:
     """Show GPUs, their memory and the processes that hold it, including those that nvidia-smi hides.
 
     Prints the command that ends a process, but never runs it.
     """
-    question = Question(_parse_job(parameters, dtype, optimizer, batch, activations), timeout)
+    question = Question(_parse_job(parameters, **job), timeout, free or 0)
+    if free and (seconds is not None or parameters is not None):
+        raise UserError("--free prints one list: leave out --watch and --fits.")
     if seconds is not None and printing.form == "json":
         raise UserError("--watch prints many readings and JSON is one document: use --csv FILE for a record.")
     table = Table(csv_file) if csv_file else None
@@ -193,20 +254,32 @@ def gpus(
     return OF_VERDICT[judge(listing)[0]]
 
 
-def _parse_job(parameters: str | None, dtype: str, optimizer: str, batch: int, activations: str) -> Job | None:
+def _parse_job(
+    parameters: str | None,
+    dtype: str,
+    optimizer: str,
+    batch: int,
+    activations: str,
+    copies: int,
+    layers: int | None,
+    reserve: float,
+) -> Job | None:
     if parameters is None:
         _refuse_job_options()
         return None
     if not is_trainable(dtype) and optimizer != "none":
         raise UserError(f"weights of {dtype} cannot be trained: add --optimizer none.")
     try:
-        return Job(parse_count(parameters), dtype, optimizer, batch, parse_count(activations))
+        count, kept = parse_count(parameters), parse_count(activations)
     except ValueError as error:
         raise UserError(f"--fits and --activations: {error}.") from None
+    if not count:
+        raise UserError("--fits 0: a model has at least one weight.")
+    return Job(count, dtype, optimizer, batch, kept, copies, layers or 0, round(reserve * _GIB))
 
 
 def _refuse_job_options() -> None:
     context = click.get_current_context()
-    for name in ("dtype", "optimizer", "batch", "activations"):
+    for name, option in _JOB_OPTIONS.items():
         if context.get_parameter_source(name) is not ParameterSource.DEFAULT:
-            raise UserError(f"--{name} describes a job: add --fits with the number of its weights.")
+            raise UserError(f"--{option} describes a job: add --fits with the number of its weights.")

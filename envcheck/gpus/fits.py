@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import math
 import re
 from collections.abc import Mapping
 from fractions import Fraction
@@ -23,6 +24,9 @@ class Job:
     optimizer: str = "adam"
     batch: int = 1
     activations: int = 0  # numbers that one sample keeps for the backward pass
+    copies: int = 2  # of the activations while training: 2 with their gradients, as textbooks count; 1 without
+    checkpointed_layers: int = 0  # layers of a model that computes activations again; 0: it keeps them all
+    reserve: int = 0  # bytes of the CUDA context, the libraries' workspaces and fragmentation
 
 
 @dataclass(frozen=True)
@@ -34,11 +38,12 @@ class Need:
     states: int
     sample: int  # activations of one sample
     batch: int
+    reserve: int = 0
 
     @property
     def fixed(self) -> int:
         """Return the bytes that do not depend on the batch."""
-        return self.weights + self.gradients + self.states
+        return self.weights + self.gradients + self.states + self.reserve
 
     @property
     def total(self) -> int:
@@ -116,13 +121,29 @@ def _sizes(job: Job) -> tuple[NumberSizes, OptimizerStates, int]:
 def estimate_need(job: Job) -> Need:
     """Estimate the bytes that a job needs."""
     sizes, kept, state = _sizes(job)
+    kept_layers, layers = _count_layers(job)
     return Need(
         weights=job.parameters * sizes.values,
         gradients=job.parameters * sizes.values * kept.gradients,
         states=job.parameters * state * kept.states,
-        sample=job.activations * sizes.activations,
+        sample=-(-job.activations * _count_copies(job, kept) * sizes.activations * kept_layers // layers),
         batch=job.batch,
+        reserve=job.reserve,
     )
+
+
+def _count_copies(job: Job, kept: OptimizerStates) -> int:
+    return job.copies if kept.gradients else 1  # inference has no gradients
+
+
+def _count_layers(job: Job) -> tuple[int, int]:
+    """Return how many of how many layers keep their activations.
+
+    Checkpointing keeps one layer in every square root of their number, and computes the layers between again, those
+    of one segment at a time (Chen et al. 2016, https://arxiv.org/abs/1604.06174).
+    """
+    layers = job.checkpointed_layers or 1
+    return min(layers, 2 * math.ceil(math.sqrt(layers))), layers
 
 
 def format_formula(job: Job) -> str:
@@ -135,8 +156,24 @@ def format_formula(job: Job) -> str:
     if kept.states:
         terms.append(f"{job.optimizer} {count} x {kept.states} x {state}")
     if job.activations:
-        terms.append(f"activations {job.activations:,} x {sizes.activations} x batch {job.batch}")
+        copies, (kept_layers, layers) = _count_copies(job, kept), _count_layers(job)
+        shares = [f"{copies} x "] if copies > 1 else []
+        shares += [f"{kept_layers}/{layers} layers x "] if kept_layers < layers else []
+        terms.append(f"activations {job.activations:,} x {''.join(shares)}{sizes.activations} x batch {job.batch}")
+    if job.reserve:
+        terms.append(f"reserve {job.reserve:,}")
     return " + ".join(terms) + " bytes"
+
+
+def name_formula(job: Job) -> str:
+    """Name the formula of the estimate, and what it counts."""
+    if not load_training_memory().optimizers[job.optimizer].gradients:
+        return "inference: weights and what one batch computes"
+    counted = (
+        "activations with their gradients" if job.copies > 1 else "activations once, as if their gradients took none"
+    )
+    checkpointing = f", with gradient checkpointing over {job.checkpointed_layers} layers"
+    return f"training, {counted}{checkpointing if job.checkpointed_layers else ''}"
 
 
 def judge_fits(job: Job, gpus: tuple[GpuView, ...], machine: Fact[int]) -> tuple[Fit, ...]:

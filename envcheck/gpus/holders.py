@@ -5,7 +5,18 @@ from __future__ import annotations
 from functools import lru_cache
 
 from envcheck.host.data_files import load_data
-from envcheck.model import Absent, Fact, GpuActivity, GpuProcess, Known, ProcessInfo, ProcessScan, dataclass
+from envcheck.model import (
+    Absent,
+    Fact,
+    GpuActivity,
+    GpuProcess,
+    Known,
+    ProcessInfo,
+    ProcessScan,
+    Unknown,
+    dataclass,
+    get_value,
+)
 
 RUNNING, ORPHANED, ZOMBIE, STUCK, OUTSIDE, DEAD, SERVICE = (
     "running", "orphaned", "zombie", "stuck", "outside", "dead", "service",
@@ -122,6 +133,8 @@ class Holder:
     seen: bool  # the system shows it
     ending: Ending
     command_line: str = ""  # never write it to a report, it may hold secrets
+    user: str = ""
+    seconds: int | None = None  # since it started
 
 
 @dataclass(frozen=True)
@@ -173,6 +186,8 @@ def _make_holder(pid: int, listed: GpuProcess | None, seen: ProcessInfo | None, 
         seen=seen is not None,
         ending=ending,
         command_line=seen.command_line if seen else "",
+        user=seen.user if seen else "",
+        seconds=seen.seconds if seen else None,
     )
 
 
@@ -197,9 +212,43 @@ def has_unexplained_memory(view: GpuView) -> bool:
     return isinstance(left, Known) and left.value > limit
 
 
-def list_blind_spots(scan: ProcessScan, system: str) -> tuple[str, ...]:
+def list_free(views: tuple[GpuView, ...]) -> tuple[str, ...]:
+    """List the UUIDs of the GPUs that no process uses, those with the most free memory first; services do not count.
+
+    What could not be read is not free.
+    """
+    found = [(_count_free_bytes(view), view) for view in views if _is_free(view)]
+    found.sort(key=lambda each: -each[0])
+    return tuple(get_value(view.activity.gpu.uuid) or str(get_value(view.activity.gpu.nvml_index)) for _, view in found)
+
+
+def list_free_instances(views: tuple[GpuView, ...]) -> tuple[str, ...]:
+    """List the UUIDs of the MIG instances whose memory nothing uses, the largest first."""
+    instances = [item for view in views for item in get_value(view.activity.instances) or ()]
+    used = ((get_value(item.memory_used_bytes), item) for item in instances)
+    free = [item for taken, item in used if taken is not None and taken <= _TOLERANCE]
+    return tuple(item.uuid for item in sorted(free, key=lambda item: -(get_value(item.memory_bytes) or 0)))
+
+
+def _is_free(view: GpuView) -> bool:
+    gpu = view.activity.gpu
+    usable = get_value(gpu.mig_enabled) is not True and get_value(gpu.compute_mode) != "Prohibited"
+    known = isinstance(gpu.processes, Known) and isinstance(view.unaccounted_bytes, Known)
+    unused = all(holder.ending.state == SERVICE for holder in view.holders)
+    return usable and known and unused and not has_unexplained_memory(view)
+
+
+def _count_free_bytes(view: GpuView) -> int:
+    gpu = view.activity.gpu
+    return (get_value(gpu.memory_bytes) or 0) - (get_value(gpu.memory_used_bytes) or 0)
+
+
+def list_blind_spots(gpus: tuple[GpuActivity, ...], scan: ProcessScan, system: str) -> tuple[str, ...]:
     """Return sentences about what could not be read."""
+    unlisted = [item.gpu.processes for item in gpus if isinstance(item.gpu.processes, Unknown)]
+    reason = unlisted[0].detail.rstrip(".") if unlisted else ""
     sentences = {
+        f"The driver did not list its processes ({reason}): only those that have a GPU open are shown.": unlisted,
         "Only processes that the driver lists are shown, because this system has no /proc.": system != "linux",
         f"This user may not see the open files of {scan.unreadable} processes; root may (sudo).": scan.unreadable,
         "This system hides the processes of other users (hidepid); root sees them (sudo).": scan.hides_others,

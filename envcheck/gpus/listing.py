@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Callable
 
 from envcheck.gpus.fits import Fit, Job
-from envcheck.gpus.holders import GpuView
+from envcheck.gpus.holders import GpuView, list_free, list_free_instances
 from envcheck.model import (
     COMPATIBLE,
     INCOMPATIBLE,
@@ -88,6 +88,8 @@ class Listing:
     blind_spots: tuple[str, ...] = ()
     job: Job | None = None
     fits: tuple[Fit, ...] = ()
+    wanted: int = 0  # free GPUs that were asked for
+    free: tuple[str, ...] = ()  # UUIDs of GPUs that no process uses, or of one MIG instance
 
     @property
     def views(self) -> tuple[GpuView, ...]:
@@ -103,6 +105,8 @@ def judge(listing: Listing) -> tuple[str, str]:
         return UNDETERMINED, f"The GPUs could not be read: {listing.gpus.detail}."
     if listing.job is not None:
         return _judge_fit(listing.fits)
+    if listing.wanted:
+        return _judge_free(listing)
     gpus = f"{len(listing.views)} GPU{'s' if len(listing.views) != 1 else ''}"
     unread = [view.activity for view in listing.views if _is_unread(view.activity)]
     if not unread:
@@ -111,6 +115,25 @@ def judge(listing: Listing) -> tuple[str, str]:
     detail = reason.detail if isinstance(reason, Unknown) else ""
     problem = "No answer from" if any(map(is_lost, unread)) else "Could not read all values of"
     return UNDETERMINED, f"{problem} {len(unread)} of {gpus}: {detail}."
+
+
+def _judge_free(listing: Listing) -> tuple[str, str]:
+    found, wanted = len(listing.free), listing.wanted
+    if found >= wanted:
+        return COMPATIBLE, f"{found} GPU{'s are' if found > 1 else ' is'} free."
+    unread = [
+        view for view in listing.views if _is_unread(view.activity) or not isinstance(view.unaccounted_bytes, Known)
+    ]
+    asked = f"{wanted} GPU{'s are' if wanted > 1 else ' is'} asked for and {found} {'are' if found > 1 else 'is'} free"
+    if unread:
+        return UNDETERMINED, f"{asked}; {len(unread)} could not be read."
+    return INCOMPATIBLE, f"{asked}."
+
+
+def choose_free(views: tuple[GpuView, ...], wanted: int) -> tuple[str, ...]:
+    """Choose free GPUs, as UUIDs; of MIG instances CUDA uses only one."""
+    whole = list_free(views)
+    return (whole or list_free_instances(views))[:1] if wanted == 1 else whole[:wanted]
 
 
 def _is_unread(activity: GpuActivity) -> bool:

@@ -195,8 +195,30 @@ def _read_process(folder: str, pid: int, devices: Tuple[str, ...], state: str) -
             devices=devices,
             container=container.group(1) if container else "",
             command_line=_read_file(f"{folder}/cmdline").replace("\0", " ").strip(),
+            user=_find_user_name(_parse_first_number(status.get("Uid", ""))),
+            seconds=_read_run_time(folder),
         )
     ]
+
+
+def _find_user_name(number: int) -> str:
+    try:
+        import pwd  # not on Windows
+    except ImportError:
+        return ""
+    with contextlib.suppress(KeyError, OverflowError):
+        return pwd.getpwuid(number).pw_name
+    return str(number) if number >= 0 else ""
+
+
+def _read_run_time(folder: str) -> Optional[int]:
+    """Return the seconds since a process started: field 22 of its stat counts clock ticks since the system's start."""
+    fields = _read_file(f"{folder}/stat").rpartition(")")[2].split()
+    up = _read_file("/proc/uptime").split()
+    try:
+        return max(0, int(float(up[0]) - int(fields[19]) / os.sysconf("SC_CLK_TCK")))
+    except (IndexError, ValueError):
+        return None
 
 
 def parse_status(text: str) -> Dict[str, str]:

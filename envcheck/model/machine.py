@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from typing import Any, Mapping, Tuple
+from typing import Any, Mapping, Optional, Tuple
 
 from envcheck import __version__
 from envcheck.model.facts import NOT_COLLECTED, NOT_STATED, Absent, Fact, Known, Unknown
@@ -417,6 +417,8 @@ class GpuActivity:
     temperature_celsius: Fact[int] = NOT_STATED
     power_watts: Fact[float] = NOT_STATED
     power_limit_watts: Fact[float] = NOT_STATED
+    fan_percent: Fact[int] = NOT_STATED  # absent on cards that the case cools
+    performance_state: Fact[int] = NOT_STATED  # 0 the fastest, 15 the slowest, 32 not known
     instances: Fact[Tuple[InstanceMemory, ...]] = NOT_STATED
 
 
@@ -440,6 +442,8 @@ class ProcessInfo:
     devices: Tuple[str, ...]  # the device files it has open: /dev/nvidia0 ...
     container: str = ""  # first digits of its id
     command_line: str = ""
+    user: str = ""  # name of the owner
+    seconds: Optional[int] = None  # since it started
 
 
 @dataclass(frozen=True)

@@ -70,7 +70,8 @@ def parse_activity(answer: Mapping[str, Any], library: str) -> ActivityReading:
     """Parse the child's answer.
 
     {"init": 0, "driver": "550.163.01", "gpus": [{"index": 0, "name": "NVIDIA L4", "minor": 0, "utilization": 97,
-    "memory_reserved_bytes": 478150656, "temperature": 61, "power": 71250, "power_limit": 72000,
+    "memory_reserved_bytes": 478150656, "temperature": 61, "power": 71250, "power_limit": 72000, "fan": 33,
+    "performance_state": 0,
     "instances": {"error": 3, "text": "Not Supported"}}]}
     """
     reading = parse_nvml(answer, library)
@@ -94,6 +95,8 @@ def _parse_gpu_activity(answer: Mapping[str, Any], where: str) -> GpuActivity:
         temperature_celsius=make_field_fact(answer, "temperature", place, to_count),
         power_watts=make_field_fact(answer, "power", place, _to_watts),
         power_limit_watts=make_field_fact(answer, "power_limit", place, _to_watts),
+        fan_percent=make_field_fact(answer, "fan", place, to_count),
+        performance_state=make_field_fact(answer, "performance_state", place, to_count),
         instances=make_field_fact(
             answer, "instances", place, lambda entries: tuple(_parse_instance(entry, place) for entry in entries)
         ),
@@ -102,7 +105,7 @@ def _parse_gpu_activity(answer: Mapping[str, Any], where: str) -> GpuActivity:
 
 _ACTIVITY_FIELDS = (
     "minor", "memory_reserved_bytes", "utilization_percent", "temperature_celsius", "power_watts", "power_limit_watts",
-    "instances",
+    "fan_percent", "performance_state", "instances",
 )  # fmt: skip
 
 

@@ -9,7 +9,7 @@ from contextlib import contextmanager
 from typing import TYPE_CHECKING, Any
 
 from envcheck.actions import shell_line
-from envcheck.gpus.fits import Fit, Job, estimate_need, format_formula, name_gpu
+from envcheck.gpus.fits import Fit, Job, estimate_need, format_formula, name_formula, name_gpu
 from envcheck.gpus.holders import GpuView, Holder, has_unexplained_memory
 from envcheck.gpus.listing import Listing, judge
 from envcheck.model import Absent, Fact, GpuActivity, Known, encode, get_value, inert
@@ -19,9 +19,10 @@ if TYPE_CHECKING:
     from rich.console import Console, Group
 
 
-_GPU_HEAD = ("GPU", "name", "capability", "memory used", "use", "temp", "power", "MIG")
-_PROCESS_HEAD = ("GPU", "PID", "process", "memory", "state", "to end it")
+_GPU_HEAD = ("GPU", "name", "PCI", "capability", "memory used", "use", "temp", "fan", "state", "power", "MIG")
+_PROCESS_HEAD = ("GPU", "PID", "user", "process", "memory", "time", "state", "to end it")
 _GIB = 1 << 30
+_NO_STATE = 32  # NVML_PSTATE_UNKNOWN
 
 Block = tuple[Row, list[Row]] | str  # a table with its head, or a line
 
@@ -54,7 +55,8 @@ def _blocks(listing: Listing, *, verbose: bool, quiet: bool) -> list[Block]:
         return [message]
     blocks: list[Block] = [f"{listing.taken_at}  driver {_shown(listing.driver)}"]
     if listing.views:
-        blocks.append((_GPU_HEAD, [_gpu_row(view.activity) for view in listing.views]))
+        rows = [row for view in listing.views for row in (_gpu_row(view.activity), *_instance_rows(view.activity))]
+        blocks.append((_GPU_HEAD, rows))
     processes = [_process_row(view, holder) for view in listing.views for holder in view.holders]
     if processes:
         blocks.append((_PROCESS_HEAD, processes))
@@ -70,15 +72,27 @@ def _gpu_row(activity: GpuActivity) -> Row:
     return (
         _shown(gpu.nvml_index),
         _shown(gpu.name),
+        _shown(gpu.pci_address),
         _shown(gpu.compute_capability),
         f"{used} / {total} GiB" if isinstance(gpu.memory_bytes, Known) else total,
         _shown(activity.utilization_percent, "{} %".format),
         _shown(activity.temperature_celsius, "{} C".format),
+        _shown(activity.fan_percent, "{} %".format),
+        _shown(activity.performance_state, lambda state: f"P{state}" if state < _NO_STATE else "?"),
         _shown(activity.power_watts, "{:.0f}".format)
         + limit
         + (" W" if isinstance(activity.power_watts, Known) else ""),
         _mig(activity),
     )
+
+
+def _instance_rows(activity: GpuActivity) -> Iterator[Row]:
+    """Show each MIG instance below its GPU, with the UUID that CUDA_VISIBLE_DEVICES takes."""
+    for at, item in enumerate(get_value(activity.instances) or ()):
+        used, total = (_shown(fact, _gibibytes) for fact in (item.memory_used_bytes, item.memory_bytes))
+        name = inert(f"  {item.name} {item.uuid}")
+        memory = f"{used} / {total} GiB"
+        yield (f"{_shown(activity.gpu.nvml_index)}:{at}", name, "", "", memory, *[""] * (len(_GPU_HEAD) - 5))
 
 
 def _mig(activity: GpuActivity) -> str:
@@ -93,7 +107,19 @@ def _process_row(view: GpuView, holder: Holder) -> Row:
     ending = holder.ending
     memory = _shown(holder.memory_bytes, lambda count: f"{count >> 20} MiB") if holder.listed else "hidden"
     end = shell_line(ending.argv) if ending.argv else "-"
-    return (_shown(view.activity.gpu.nvml_index), str(holder.pid), inert(holder.name) or "?", memory, ending.state, end)
+    index, time = _shown(view.activity.gpu.nvml_index), _run_time(holder.seconds)
+    user, name = inert(holder.user) or "?", inert(holder.name) or "?"
+    return (index, str(holder.pid), user, name, memory, time, ending.state, end)
+
+
+def _run_time(seconds: int | None) -> str:
+    """Show a time as ps and gpustat do: 3-04:05:06, 04:05:06, 05:06."""
+    if seconds is None:
+        return "?"
+    days, rest = divmod(seconds, 86400)
+    hours, rest = divmod(rest, 3600)
+    minutes = f"{rest // 60:02}:{rest % 60:02}"
+    return f"{days}-{hours:02}:{minutes}" if days else f"{hours:02}:{minutes}" if hours else minutes
 
 
 def _remarks(view: GpuView, *, verbose: bool) -> Iterator[str]:
@@ -108,10 +134,10 @@ def _remarks(view: GpuView, *, verbose: bool) -> Iterator[str]:
         system = (
             ", or the system's own cache" if re.search(r"\bG[HB]\d{3}", str(get_value(view.activity.gpu.name))) else ""
         )
-        yield (
-            f"{name_gpu(view)}: {_gibibytes(left.value)} GiB are in use by no process that the driver lists: by one in "
-            f"another container or under another name here, or one that died{system}."
-        )
+        hidden = ", ".join(f"{holder.pid} ({inert(holder.name)})" for holder in view.holders if not holder.listed)
+        told = f"{name_gpu(view)}: {_gibibytes(left.value)} GiB are in use by no process that the driver lists"
+        elsewhere = f"by one in another container or under another name here, or one that died{system}"
+        yield f"{told}, but {hidden} has it open." if hidden else f"{told}: {elsewhere}."
 
 
 def _fit_blocks(listing: Listing) -> list[Block]:
@@ -119,7 +145,7 @@ def _fit_blocks(listing: Listing) -> list[Block]:
         return []
     rows = [_fit_row(fit) for fit in listing.fits]
     table: list[Block] = [(("place", "free", "fits", "largest batch"), rows)] if rows else []
-    return [_need_line(listing.job), *table, _CAVEAT]
+    return [*_need_lines(listing.job), *table]
 
 
 def _fit_row(fit: Fit) -> Row:
@@ -129,11 +155,12 @@ def _fit_row(fit: Fit) -> Row:
     return inert(fit.place), f"{free} GiB" if isinstance(fit.free_bytes, Known) else free, says, largest
 
 
-_CAVEAT = "Not counted: the CUDA context and the libraries' workspaces, often 0.5 to 2 GiB, and fragmentation."
-
-
-def _need_line(job: Job) -> str:
-    return f"Needed: {_gibibytes(estimate_need(job).total)} GiB = {format_formula(job)}"
+def _need_lines(job: Job) -> list[str]:
+    counted = f"{_gibibytes(job.reserve)} GiB are reserved for" if job.reserve else "Not counted:"
+    return [
+        f"Needed: {_gibibytes(estimate_need(job).total)} GiB = {format_formula(job)}",
+        f"Formula: {name_formula(job)}. {counted} the CUDA context, workspaces and fragmentation, often 0.5 to 2 GiB.",
+    ]
 
 
 def _shown(fact: Fact[object], show: Callable[..., str] = str) -> str:
@@ -189,6 +216,8 @@ def render_gpus_json(listing: Listing) -> str:
         "gpus": [_gpu(view) for view in listing.views],
         "blind_spots": list(listing.blind_spots),
     }
+    if listing.wanted:
+        document["free"] = list(listing.free)
     if listing.job is not None:
         document["fit"] = {**_need(listing.job), "places": [encode(fit) for fit in listing.fits]}
     return document_text(document)
@@ -203,10 +232,16 @@ def _gpu(view: GpuView) -> dict[str, Any]:
 
 def _process(holder: Holder) -> dict[str, Any]:
     shown = encode(holder)
-    shown.pop("command_line")
+    for private in ("command_line", "user"):
+        shown.pop(private)
     return {**{name: value for name, value in shown.items() if name != "ending"}, **shown["ending"]}
 
 
 def _need(job: Job) -> dict[str, Any]:
     need = estimate_need(job)
-    return {"job": encode(job), "need": {**encode(need), "total": need.total}, "formula": format_formula(job)}
+    return {
+        "job": encode(job),
+        "need": {**encode(need), "total": need.total},
+        "formula": format_formula(job),
+        "counts": name_formula(job),
+    }

@@ -39,7 +39,7 @@ def gpu(index: int = 0, *, used: int = 10 * GIB, total: int = 24 * GIB, **change
         "memory_bytes": known(total),
         "memory_used_bytes": known(used),
         "mig_enabled": known(bool(changes.get("instances"))),
-        "processes": known(tuple(processes)),
+        "processes": changes.pop("processes_fact", known(tuple(processes))),
     }
     instances = tuple(
         InstanceMemory(f"MIG-{number}", "1g.6gb", known(size), known(taken), known(0))
@@ -52,6 +52,8 @@ def gpu(index: int = 0, *, used: int = 10 * GIB, total: int = 24 * GIB, **change
         "temperature_celsius": known(61),
         "power_watts": known(71.25),
         "power_limit_watts": known(72.0),
+        "fan_percent": known(33),
+        "performance_state": known(2),
         "instances": known(instances),
     }
     return GpuActivity(Gpu(**{**base, **changes}), **facts)

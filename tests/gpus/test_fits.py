@@ -14,10 +14,11 @@ from envcheck.gpus.fits import (
     is_trainable,
     judge_fits,
     load_training_memory,
+    name_formula,
     parse_count,
 )
 from envcheck.gpus.holders import build_views
-from envcheck.model import Absent, GpuActivity, get_value
+from envcheck.model import Absent, GpuActivity, get_value, replace
 from tests.gpus.made import GIB, GONE, gpu, known, lost, scan
 
 MACHINE = known(100 * GIB)
@@ -57,18 +58,42 @@ def test_the_formula_counts_weights_gradients_states_and_activations() -> None:
     job = Job(340_000_000, "fp32", "adam", 32, 12_000_000)
     need = estimate_need(job)
     assert (need.weights, need.gradients, need.states) == (1_360_000_000, 1_360_000_000, 2_720_000_000)
-    assert need.sample == 48_000_000
-    assert need.total == 5_440_000_000 + 32 * 48_000_000
+    assert need.sample == 2 * 48_000_000  # with their gradients
+    assert need.total == 5_440_000_000 + 32 * 2 * 48_000_000
+    assert f"{need.total / GIB:.1f}" == "7.9"
     assert format_formula(job) == (
         "weights 340,000,000 x 4 + gradients 340,000,000 x 4 + adam 340,000,000 x 2 x 4 + "
-        "activations 12,000,000 x 4 x batch 32 bytes"
+        "activations 12,000,000 x 2 x 4 x batch 32 bytes"
     )
+
+
+def test_activations_count_once_or_a_checkpointed_share_on_request() -> None:
+    once = Job(10**6, "fp32", "sgd", 8, 1_000_000, copies=1)
+    assert estimate_need(once).sample == 4_000_000
+    assert name_formula(once) == "training, activations once, as if their gradients took none"
+    # 48 layers: 7 checkpoints, and the layers of one of 7 segments at a time.
+    segmented = replace(once, copies=2, checkpointed_layers=48)
+    assert estimate_need(segmented).sample == math.ceil(8_000_000 * 14 / 48)
+    assert "activations 1,000,000 x 2 x 14/48 layers x 4 x batch 8" in format_formula(segmented)
+    assert name_formula(segmented).endswith("with gradient checkpointing over 48 layers")
+    assert estimate_need(replace(once, checkpointed_layers=2)).sample == 4_000_000  # never more than all
+
+
+def test_a_reserve_is_needed_as_well() -> None:
+    job = Job(1_000_000_000, "fp32", "none", reserve=2 * GIB)  # 3.7 GiB and the reserve
+    assert estimate_need(job).total == 4_000_000_000 + 2 * GIB
+    assert format_formula(job) == "weights 1,000,000,000 x 4 + reserve 2,147,483,648 bytes"
+    assert fit(job, gpu(used=20 * GIB), gpu(1, used=18 * GIB)) == [
+        ("GPU 0 (Fake L4)", False, None),  # 4 GiB are free
+        ("GPU 1 (Fake L4)", True, None),
+    ]
 
 
 def test_inference_keeps_weights_only_and_autocast_halves_activations() -> None:
     assert estimate_need(Job(10, "fp16", "none")).total == 20
     assert format_formula(Job(10, "fp16", "none")) == "weights 10 x 2 bytes"
-    assert estimate_need(Job(10, "mixed", "sgd", 2, 3)).total == 40 + 40 + 2 * 3 * 2
+    assert estimate_need(Job(10, "mixed", "sgd", 2, 3)).total == 40 + 40 + 2 * 3 * 2 * 2
+    assert estimate_need(Job(10, "fp16", "none", 2, 3)).total == 20 + 2 * 3 * 2  # no gradients of activations
 
 
 # By hand, in bytes for each weight: weights + gradients + states.
@@ -90,7 +115,8 @@ def test_inference_keeps_weights_only_and_autocast_halves_activations() -> None:
 def test_the_bytes_of_each_weight(dtype: str, optimizer: str, each: int) -> None:
     job = Job(7_000_000_000, dtype, optimizer, 4, 1_000_000)
     activation = {"fp32": 4, "fp64": 8}.get(dtype, 2)
-    assert estimate_need(job).total == 7_000_000_000 * each + 4 * 1_000_000 * activation
+    copies = 1 if optimizer == "none" else 2
+    assert estimate_need(job).total == 7_000_000_000 * each + 4 * 1_000_000 * activation * copies
     counted = [[int(word.replace(",", "")) for word in re.findall(r"[\d,]{1,20}(?= |$)", term)] for term in terms(job)]
     assert sum(math.prod(numbers) for numbers in counted) == estimate_need(job).total  # what is shown adds up
 

@@ -5,6 +5,7 @@ from __future__ import annotations
 import csv
 import json
 import os
+import re
 import subprocess
 import sys
 from pathlib import Path
@@ -45,10 +46,17 @@ def test_the_table_shows_what_each_gpu_does_and_who_holds_it() -> None:
     done = gpus(HOST)
     lines = done.stdout.splitlines()
     assert done.returncode == 0, done.stderr
-    assert lines[1].split() == ["GPU", "name", "capability", "memory", "used", "use", "temp", "power", "MIG"]
-    assert " ".join(lines[2].split()) == "0 Stand-in L4 8.9 19.5 / 22.5 GiB 97 % 61 C 71 / 400 W -"
+    assert lines[1].split() == [
+        *("GPU", "name", "PCI", "capability", "memory", "used", "use", "temp", "fan", "state", "power", "MIG"),
+    ]
+    pci = "0000:07:00.0"
+    assert " ".join(lines[2].split()) == f"0 Stand-in L4 {pci} 8.9 19.5 / 22.5 GiB 97 % 61 C - P0 71 / 400 W -"
     assert lines[3].endswith("1 instance")
-    assert "999999991  python3  512 MiB  dead   nvidia-smi --gpu-reset -i 0" in done.stdout
+    assert "1:0  " in lines[4]
+    assert lines[4].split()[-4:] == ["0.0", "/", "4.8", "GiB"]
+    dead = next(line for line in lines if "999999991" in line)
+    cells = re.split("  +", dead)
+    assert cells == ["0", "999999991", "?", "python3", "512 MiB", "?", "dead", "nvidia-smi --gpu-reset -i 0"]
     assert "19.0 GiB are in use by no process that the driver lists" in done.stdout
     assert lines[-1] == "2 GPUs read."
 
@@ -66,17 +74,33 @@ def test_the_document_fits_its_schema_and_a_job_that_does_not_fit_exits_with_1()
     assert found["fit"]["places"][0]["free_bytes"]["known"] == (23034 - 20000 - 456) << 20
     assert first["processes"][0]["argv"] == ["nvidia-smi", "--gpu-reset", "-i", "0"]  # the tests are root there
     assert second["instances"]["known"][0]["memory_bytes"]["known"] == 4864 << 20
-    assert found["fit"]["need"]["total"] == 4 * 4 * 1_400_000_000 + 2 * 4 * 1_000_000
+    assert found["fit"]["need"]["total"] == 4 * 4 * 1_400_000_000 + 2 * 2 * 4 * 1_000_000 + (2 << 30)
     assert [place["fits"] for place in found["fit"]["places"]] == [False, False]
     assert "command_line" not in done.stdout
 
 
 @on_fake_host
 def test_a_job_that_fits_one_gpu_has_a_largest_batch() -> None:
-    done = gpus(HOST, "--fits", "100M", "--activations", "2M", "--color", "always")
+    done = gpus(HOST, "--fits", "100M", "--activations", "2M", "--reserve", "0", "--color", "always")
     assert done.returncode == 0
     assert "Needed: 1.5 GiB = weights 100,000,000 x 4" in done.stdout
     assert "The job fits in the free memory of GPU 0 (Stand-in L4), Stand-in A100 MIG" in done.stdout.replace("\n", "")
+
+
+@on_fake_host
+def test_free_gpus_are_printed_for_cuda_visible_devices() -> None:
+    idle = FakeGpu(name="Stand-in B", pci="0000:0a:00.0", uuid="GPU-idle")
+    done = gpus(GpuHost(gpus=(L4, idle)), "--free", "1")
+    assert (done.returncode, done.stdout, done.stderr) == (0, "GPU-idle\n", "")
+    few = gpus(GpuHost(gpus=(L4, idle)), "--free", "2")
+    assert (few.returncode, few.stdout) == (1, "\n")  # none: an empty CUDA_VISIBLE_DEVICES takes no GPU
+    assert few.stderr == "envcheck: 2 GPUs are asked for and 1 is free.\n"
+    hidden = run_on_gpu_host(
+        GpuHost(gpus=(L4, idle)), [*ENVCHECK, "gpus", "--free", "1"], {"CUDA_VISIBLE_DEVICES": "0"}
+    )
+    assert (hidden.returncode, hidden.stdout) == (1, "\n")
+    found = document(gpus(GpuHost(gpus=(L4, idle)), "--free", "1", "--format", "json").stdout)
+    assert (found["verdict"], found["free"]) == ("compatible", ["GPU-idle"])
 
 
 @on_fake_host
@@ -165,7 +189,9 @@ def test_a_machine_without_gpu_is_never_a_success() -> None:
         (["--fits", "1M", "--batch", "0"], "--batch"),
         (["--fits", "1M", "--dtype", "fp3"], "fp32"),
         (["--fits", "1M", "--dtype", "int8"], "--optimizer none"),
+        (["--fits", "0"], "at least one weight"),
         (["--batch", "8"], "add --fits"),
+        (["--activation-copies", "1"], "--activation-copies describes a job: add --fits"),
         (["--timeout", "0"], "0.1"),
     ],
 )

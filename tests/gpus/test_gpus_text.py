@@ -24,21 +24,27 @@ class Terminal(io.StringIO):
 
 
 def listing(*gpus: GpuActivity, job: Job | None = None) -> Listing:
-    seen = scan(process(4242, command_line=SECRET), unreadable=3)
+    seen = scan(process(4242, command_line=SECRET, user="alice", seconds=93784), unreadable=3)
     shown = build_views(gpus, seen, "linux")
     places = judge_fits(job, shown, known(0)) if job else ()
-    return Listing("2026-11-21T06:00:00Z", known("550.1"), known(shown), list_blind_spots(seen, "linux"), job, places)
+    return Listing(
+        "2026-11-21T06:00:00Z", known("550.1"), known(shown), list_blind_spots(gpus, seen, "linux"), job, places
+    )
 
 
 def test_command_lines_are_only_in_the_text(capsys: pytest.CaptureFixture[str]) -> None:
     found = listing(gpu(processes=TRAINER))
     assert "hunter2" not in render_gpus_json(found)
+    assert "alice" not in render_gpus_json(found)
     print_gpus(found, color=False, verbose=False, quiet=False)
     assert "hunter2" not in capsys.readouterr().out
     print_gpus(found, color=False, verbose=True, quiet=False)
     output = capsys.readouterr().out
     assert "4242: python3 train.py --token=hunter2 \ufffd[31m" in output
     assert "kill 4242" in output
+    assert [line.split()[2:8] for line in output.splitlines() if line.endswith("kill 4242")] == [
+        ["alice", "python3", "8192", "MiB", "1-02:03:04", "running"]
+    ]
 
 
 def test_a_terminal_shows_each_reading_in_place(monkeypatch: pytest.MonkeyPatch) -> None:
@@ -58,17 +64,26 @@ def test_unknown_is_a_question_mark_and_absent_a_dash(capsys: pytest.CaptureFixt
     found = listing(lost(), gpu(1, mig_enabled=Absent(("not supported",))), job=Job(10**9, activations=100))
     print_gpus(found, color=False, verbose=False, quiet=False)
     lines = capsys.readouterr().out.splitlines()
-    assert lines[2].split() == ["0", "?", "?", "?", "?", "?", "?", "?"]
+    assert lines[2].split() == ["0", *"?" * 10]
     assert lines[3].split()[-1] == "-"
     assert any(line.split() == ["GPU", "0", "?", "unknown", "-"] for line in lines)
     assert "This user may not see the open files of 3 processes; root may (sudo)." in lines
 
 
 def test_unexplained_memory_may_be_the_systems_on_grace(capsys: pytest.CaptureFixture[str]) -> None:
-    print_gpus(listing(gpu()), color=False, verbose=False, quiet=False)
+    other = {"minor": 1}  # that the trainer has not open
+    print_gpus(listing(gpu(**other)), color=False, verbose=False, quiet=False)
     assert "or one that died.\n" in capsys.readouterr().out
-    print_gpus(listing(gpu(name=known("NVIDIA GH200 480GB"))), color=False, verbose=False, quiet=False)
+    print_gpus(listing(gpu(name=known("NVIDIA GH200 480GB"), **other)), color=False, verbose=False, quiet=False)
     assert "or one that died, or the system's own cache.\n" in capsys.readouterr().out
+
+
+def test_unexplained_memory_is_put_down_to_the_hidden_process_that_has_the_gpu_open(
+    capsys: pytest.CaptureFixture[str],
+) -> None:
+    print_gpus(listing(gpu()), color=False, verbose=False, quiet=False)
+    said = "are in use by no process that the driver lists, but 4242 (python3) has it open.\n"
+    assert said in capsys.readouterr().out
 
 
 def test_quiet_prints_only_the_verdict(capsys: pytest.CaptureFixture[str]) -> None:

@@ -12,10 +12,12 @@ from envcheck.gpus.holders import (
     build_views,
     has_unexplained_memory,
     list_blind_spots,
+    list_free,
     list_reported_pids,
 )
-from envcheck.model import Absent, GpuActivity, ProcessScan, get_value
-from tests.gpus.made import GIB, GONE, gpu, lost, process, scan
+from envcheck.gpus.listing import choose_free
+from envcheck.model import Absent, GpuActivity, ProcessInfo, ProcessScan, get_value
+from tests.gpus.made import GIB, GONE, gpu, known, lost, process, scan
 
 TRAINER = ((4242, "python3", 8 * GIB),)
 
@@ -124,6 +126,49 @@ def test_processes_listed_on_any_gpu() -> None:
 
 
 def test_blind_spots_are_listed() -> None:
-    assert list_blind_spots(scan(), "linux") == ()
-    text = " ".join(list_blind_spots(scan(unreadable=12, isolated=True, hides_others=True), "windows"))
+    assert list_blind_spots((gpu(),), scan(), "linux") == ()
+    text = " ".join(list_blind_spots((), scan(unreadable=12, isolated=True, hides_others=True), "windows"))
     assert [words in text for words in ("12 processes", "namespace", "hidepid", "no /proc")] == [True] * 4
+
+
+def test_a_list_of_processes_that_was_not_read_is_told() -> None:
+    (said,) = list_blind_spots((gpu(processes_fact=GONE), lost(1)), scan(), "linux")
+    assert said.startswith("The driver did not list its processes (NVML (fake): GPU is lost (15)): only those")
+
+
+IDLE: dict[str, Any] = {"used": 3 << 20, "uuid": known("GPU-idle")}
+HALF_GIB = 512 << 20
+
+
+@pytest.mark.parametrize(
+    ("activity", "processes", "is_free"),
+    [
+        (gpu(**IDLE), (), True),
+        (gpu(**{**IDLE, "used": HALF_GIB}, processes=((4242, "python3", HALF_GIB),)), (process(4242),), False),
+        (gpu(**IDLE), (process(4242),), False),  # open, and hidden from the driver's list
+        (gpu(**{**IDLE, "used": HALF_GIB}), (), False),  # memory of nobody
+        (gpu(**{**IDLE, "used": HALF_GIB}, processes=((9, "Xorg", HALF_GIB),)), (process(9, name="Xorg"),), True),
+        (gpu(**IDLE, compute_mode=known("Prohibited")), (), False),
+        (gpu(**IDLE, processes_fact=GONE), (), False),  # not known is not free
+        (lost(), (), False),
+        (gpu(**IDLE, instances=((6 * GIB, GIB),)), (), False),  # its instances are what programs use
+    ],
+)
+def test_a_gpu_is_free_where_nothing_uses_it(
+    activity: GpuActivity, processes: tuple[ProcessInfo, ...], is_free: bool
+) -> None:
+    assert list_free(build_views((activity,), scan(*processes), "linux")) == (("GPU-idle",) if is_free else ())
+
+
+def test_free_gpus_are_chosen_the_emptiest_first() -> None:
+    small, large = gpu(0, used=0, total=8 * GIB, uuid=known("GPU-small")), gpu(1, used=0, uuid=known("GPU-large"))
+    views = build_views((small, large), scan(), "linux")
+    assert choose_free(views, 1) == ("GPU-large",)
+    assert choose_free(views, 2) == ("GPU-large", "GPU-small")
+    assert choose_free(views, 3) == ("GPU-large", "GPU-small")
+
+
+def test_one_mig_instance_is_chosen_where_no_whole_gpu_is_free() -> None:
+    views = build_views((gpu(instances=((6 * GIB, GIB), (6 * GIB, 1 << 20), (12 * GIB, 0))),), scan(), "linux")
+    assert choose_free(views, 1) == ("MIG-2",)
+    assert choose_free(views, 2) == ()  # CUDA uses one instance only

@@ -143,7 +143,7 @@ class Nvml:
         }
 
     def read_activity(self, index: int) -> Dict[str, Any]:
-        """Return minor number, utilization in percent, degrees Celsius, milliwatts and the memory of MIG devices."""
+        """Return minor number, load, degrees Celsius, milliwatts, fan speed in percent, P state and MIG devices."""
         handle = self.call("nvmlDeviceGetHandleByIndex", index)
         if isinstance(handle, dict):
             return {}
@@ -154,6 +154,8 @@ class Nvml:
             "temperature": self.call_newest("nvmlDeviceGetTemperature", "nvmlDeviceGetTemperatureV", handle, 0),
             "power": self.call("nvmlDeviceGetPowerUsage", handle),
             "power_limit": self.call("nvmlDeviceGetEnforcedPowerLimit", handle),
+            "fan": self.call("nvmlDeviceGetFanSpeed", handle),
+            "performance_state": self.call("nvmlDeviceGetPerformanceState", handle),
             "instances": self.read_instances(handle),
         }
 
