@@ -11,7 +11,7 @@ from envcheck.host.files import read_as_fact, read_file
 from envcheck.host.limits import EXITED, MEMORY, NOT_STARTED, TIME, LimitedRun, Limits, run_with_limits
 from envcheck.host.process import kill_running_programs
 from envcheck.host.system import read_available_memory
-from envcheck.model import Known, dataclass
+from envcheck.model import Known, dataclass, replace
 from envcheck.smoke.session import (
     CPU,
     CPU_DEVICE,
@@ -223,7 +223,22 @@ def _gpus_of(job: Job) -> list[str]:
 
 
 def run_job(task: Task, job: Job, heard: OnStep) -> Run:
-    """Run one job to its end, whatever that is."""
+    """Run one job to its end, whatever that is; by the GPU's number where the driver does not take its UUID."""
+    run = _run_once(task, job, heard)
+    if not job.device.numbers or not _saw_no_gpu(run):
+        return run
+    by_number = _run_once(task, replace(job, device=replace(job.device, visible=job.device.numbers, numbers="")), heard)
+    return run if _saw_no_gpu(by_number) else by_number
+
+
+def _saw_no_gpu(run: Run) -> bool:
+    """Tell whether a process that was given a GPU listed none, and not because its build has no CUDA."""
+    devices = [result for result in run.results if result.check in ("devices", "start") and result in run.bad]
+    listed = any("GPU" in name for item in run.listings for name in item.devices)
+    return bool(devices) and not listed and devices[0].finding != "framework-cpu-build"
+
+
+def _run_once(task: Task, job: Job, heard: OnStep) -> Run:
     name = "-".join(filter(None, (job.subject.name, _slug(job.device.label), job.part)))
     log = f"{task.folder}/{name}.log"
     argv, environment = _argv(task, job), _environment(task, job)

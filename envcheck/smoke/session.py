@@ -295,7 +295,8 @@ class Device:
     uuid: str = ""
     in_cuda_order: bool = False  # `visible` counts as CUDA does, not as nvidia-smi does
     held: str = ""  # how full other processes hold it, in words; empty where there is room
-    pci: str = ""  # 00000000:41:00.0
+    pci: str = ""  # 0000:41:00.0
+    numbers: str = ""  # `visible` by number, for a driver that takes no UUIDs (WSL, virtual GPUs)
     members: tuple[Device, ...] = ()  # of ALL
 
     @property
@@ -377,7 +378,8 @@ def all_together(devices: tuple[Device, ...]) -> Device | None:
     visible = ",".join(device.visible for device in whole)
     in_cuda_order = any(device.in_cuda_order for device in whole)
     label = f"all {len(whole)} GPUs"
-    return Device(ALL, label, visible, len(whole), in_cuda_order=in_cuda_order, members=tuple(whole))
+    numbers = ",".join(device.numbers for device in whole) if all(device.numbers for device in whole) else ""
+    return Device(ALL, label, visible, len(whole), in_cuda_order=in_cuda_order, members=tuple(whole), numbers=numbers)
 
 
 def _visible_gpus(gpus: tuple[Gpu, ...], visible: str | None) -> tuple[tuple[int, ...] | None, list[LeftOut]]:
@@ -418,7 +420,9 @@ def _devices_of(position: int, gpu: Gpu, visible: str | None) -> tuple[list[Devi
             for label, item in zip(labels, chosen)
         ], None
     uuid = get_value(gpu.uuid) or ""
-    return [Device(GPU, f"GPU {number}", uuid or str(number), 1, name, uuid, held=_held(gpu), pci=pci)], None
+    visible_as, numbers = (uuid, str(number)) if uuid else (str(number), "")
+    label = f"GPU {number}"
+    return [Device(GPU, label, visible_as, 1, name, uuid, held=_held(gpu), pci=pci, numbers=numbers)], None
 
 
 def _number_session(position: int, gpu: Gpu) -> int:
@@ -598,13 +602,20 @@ _CASES = {
     "gpu-memory-held": "held-by-others",
     "device-placement": "computed-elsewhere",
 }
+_SPEEDS = ("speed of ", "copy-on-device")  # checks that measure
 _CASES_OF_LIMITS = {OUT_OF_MEMORY: "sigkill", CRASHED: "bus-error"}
 
 
 def proven_gpus(session: Session) -> tuple[str, ...]:
-    """Name the GPUs on which something was computed and found right."""
-    passed = [run for run in session.runs if run.job.device.kind == GPU and run.outcome == PASSED]
+    """Name the GPUs on which a framework computed something right, and nothing wrong."""
+    passed = [run for run in session.runs if run.job.device.kind == GPU and _computed_right(run)]
     return tuple(dict.fromkeys(run.job.device.label for run in passed))
+
+
+def _computed_right(run: Run) -> bool:
+    """Tell whether a product came out right on the GPU: XLA without libdevice, say, takes nothing from that."""
+    outcomes = {item.outcome for item in run.results if item.ran_on.startswith("GPU")}
+    return run.outcome == PASSED or (PASSED in outcomes and all(item.outcome != FAILED for item in run.results))
 
 
 def verdict_of(session: Session) -> str:
@@ -679,7 +690,9 @@ def _finding(finding: str, found: list[tuple[Run, Result]]) -> Finding:
 
 
 def _problem(finding: str, run: Run, result: Result) -> Problem:
-    cases = {**_CASES, UNEXPLAINED: result.outcome, "os-limit": _CASES_OF_LIMITS.get(result.outcome, "")}
+    is_slow = result.outcome == FAILED and result.check.startswith(_SPEEDS)
+    failed = "slow" if is_slow else result.outcome
+    cases = {**_CASES, UNEXPLAINED: failed, "os-limit": _CASES_OF_LIMITS.get(result.outcome, "")}
     name, device = run.job.subject.name, run.job.device
     gpu = device.member(result.device) or (device if device.kind == GPU else None)
     values = (

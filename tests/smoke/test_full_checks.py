@@ -145,6 +145,7 @@ def test_what_cannot_be_done_is_skipped_with_its_reason(monkeypatch: pytest.Monk
         ((100 * GIB, 140 * GIB), (98 * GIB, 140 * GIB), "passed"),
         ((100 * GIB, 140 * GIB), (24 * GIB, 140 * GIB), "failed"),
         ((2 * GIB, 2 * GIB), (1 * GIB, 2 * GIB), "passed"),  # a small card: CUDA and its libraries alone take half
+        ((1.5 * GIB, 2 * GIB), (0.3 * GIB, 2 * GIB), "skipped"),  # they alone may take most of what was free
         ((1 * GIB, 140 * GIB), (3 * GIB, 140 * GIB), "passed"),  # somebody else left meanwhile
         (None, (1, 1), "skipped"),
         ((1, 1), None, "skipped"),

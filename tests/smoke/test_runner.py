@@ -13,12 +13,13 @@ import pytest
 import envcheck.smoke
 from envcheck.frameworks import framework_names
 from envcheck.host.limits import Limits
-from envcheck.smoke.runner import Task, default_limits, run_job, script_of
+from envcheck.model import replace
+from envcheck.smoke.runner import Task, default_limits, list_jobs, run_job, script_of
 from envcheck.smoke.session import CPU_DEVICE, DRIVER, Device, Job, Run, Subject
 from tests.fakes.build import build_libraries
 from tests.fakes.standin_env import make_standin_env
 from tests.needs import find_python
-from tests.smoke.standin import GPUS, ON_CPU, TORCH, on_gpus, run
+from tests.smoke.standin import GPUS, ON_CPU, TORCH, UUIDS, on_gpus, run
 
 CHILDREN = Path(envcheck.smoke.__file__).parent / "children"
 pytestmark = pytest.mark.needs("linux")
@@ -122,6 +123,20 @@ def test_the_other_gpus_are_tested_when_one_dies() -> None:
     cpu, first, second, together = on_gpus(TORCH="segfault", TORCH_GPU=GPUS[0].uuid)
     assert [cpu.outcome, first.outcome, second.outcome] == ["passed", "crashed", "passed"]
     assert together.outcome == "crashed"
+
+
+def test_a_gpu_is_named_by_its_number_where_its_uuid_finds_none() -> None:
+    numbered = tuple(replace(gpu, numbers=str(at)) for at, gpu in enumerate(GPUS))
+    jobs = list_jobs((TORCH,), numbered, "quick", cpu=True)
+    found = run({"TORCH": "no-uuids"}, jobs)
+    assert [(item.outcome, item.job.device.visible) for item in found] == [
+        ("passed", "-1"),
+        ("passed", "0"),
+        ("passed", "1"),
+        ("passed", "0,1"),
+    ]
+    by_uuid = run({"TORCH": "cpu-build"}, jobs[1:2])
+    assert [(item.outcome, item.job.device.visible) for item in by_uuid] == [("failed", UUIDS[0])]
 
 
 def test_a_result_on_the_wrong_device_is_a_failure() -> None:

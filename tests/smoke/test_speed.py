@@ -46,6 +46,20 @@ def measured(
     return {f"{event['name']} {event['device']}": event for event in events if event["event"] == "measure"}
 
 
+def test_a_gpu_far_below_its_own_figures_fails(monkeypatch: pytest.MonkeyPatch) -> None:
+    heard, speed = Heard("GPU-1", "bench"), import_child(monkeypatch, "smoke_speed")
+    monkeypatch.setattr(speed, "attributes", lambda: H200)
+    monkeypatch.setattr(speed, "seconds_of", lambda action: action)
+    engine = Engine({"float32": 16.0, "tf32": 1.0, "float16": 1.0, "bfloat16": 1.0}, {"GPU": 2e-3, "CPU": 2e-2})
+    monkeypatch.setattr(engine, "copy_within", lambda device, size: 2 * size / 49e9)
+    speed.run(heard.report, ["CPU:0", "GPU:0"], engine)
+    results = heard.results
+    assert results["speed of copies"]["outcome"] == "failed"
+    assert results["speed of copies"]["message"].endswith("1 % of the 4.92e+03 that its clock and width allow")
+    assert results["speed of float32"]["outcome"] == "failed"  # 24 % of 66.9
+    assert results["speed of tf32"]["outcome"] == "passed"  # drivers do not tell what tensor cores could do
+
+
 def test_numbers_stand_beside_what_clock_and_width_allow(monkeypatch: pytest.MonkeyPatch) -> None:
     rates = {"float32": 50.0, "tf32": 400.0, "float16": 750.0, "bfloat16": 760.0}
     found = measured(monkeypatch, H200, Engine(rates, {"GPU": 2e-3, "CPU": 2e-2}), ["CPU:0", "GPU:0"])

@@ -106,6 +106,24 @@ def test_the_verdict_and_its_sentence(found: Session, verdict: str, said: str) -
     assert said in headline_of(found)
 
 
+def test_one_check_that_cannot_be_made_does_not_hide_that_a_gpu_computed_right() -> None:
+    product = replace(GOOD, device="GPU:0", ran_on="GPU:0")
+    jit = Result("jit", "GPU:0", "error", "libdevice not found", finding="libdevice-missing")
+    found = session(run(GPU_0, product, jit))
+    assert verdict_of(found) == INCOMPATIBLE
+    assert proven_gpus(found) == ("GPU 0",)
+    assert headline_of(found).endswith("Computed correctly on GPU 0.")
+    assert proven_gpus(session(run(GPU_0, product, BAD))) == ()  # one wrong number is enough
+    assert proven_gpus(session(run(GPU_0, jit))) == ()
+
+
+def test_a_slow_gpu_is_no_broken_one() -> None:
+    slow = Result("speed of copies", "GPU:0", "failed", "8 GB/s", finding="smoke-failed")
+    (finding,) = with_findings(session(run(GPU_0, slow))).findings
+    assert finding.fix
+    assert finding.fix.summary.startswith("Find what slows the GPU down")
+
+
 @pytest.mark.parametrize("outcome", BAD_OUTCOMES)
 def test_no_bad_outcome_is_ever_compatible(outcome: str) -> None:
     assert (

@@ -158,7 +158,8 @@ class FullEngine:
         """Multiply random matrices, compiled."""
         factors = checks.random_factors(kind, size)
         put = [self._jax.device_put(each, self._device_of(self._jax, device)) for each in factors]
-        found = self._jax.jit(self._jax.numpy.matmul)(*put)
+        precision = self._jax.lax.Precision.HIGHEST  # else XLA's own kernels may cut factors off to TF32
+        found = self._jax.jit(lambda left, right: self._jax.numpy.matmul(left, right, precision=precision))(*put)
         return checks.product_error(found, factors), self._place_of(self._jax, found)
 
     def convolve(self, device: str, image: Any) -> Tuple[List[float], str]:

@@ -91,7 +91,8 @@ def list_devices(report: "Report", tf: Any) -> Optional[List[str]]:
             step.said["finding"] = "framework-cpu-build"
     if step.said["outcome"] == "error":
         return None
-    xla = [name for name in found["list_local_devices"] if name.startswith("XLA")]
+    # XLA_GPU was experimental: it needs ptxas and libdevice, which GPU:0 does without.
+    xla = [name for name in found["list_local_devices"] if name.startswith("XLA_CPU")]
     names = list(dict.fromkeys(found["list_logical_devices"] + xla))
     has_gpu = any(name.startswith("GPU") for name in names)
     return names if has_gpu or report.gpu == "cpu" else None

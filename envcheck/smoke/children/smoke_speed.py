@@ -4,10 +4,10 @@ import time
 from typing import TYPE_CHECKING, Any, Callable, Dict, List, Optional, Tuple
 
 if TYPE_CHECKING:
-    from envcheck.smoke.children.smoke_card import attributes, expected
+    from envcheck.smoke.children.smoke_card import attributes, expected, judge_speed
     from envcheck.smoke.children.start import Report
 else:
-    from smoke_card import attributes, expected
+    from smoke_card import attributes, expected, judge_speed
 
 SMALL, LARGE = 1024, 8192  # a side of the matrices: a fast GPU is done with less before it is busy
 COPIED, WITHIN = 64 << 20, 512 << 20  # bytes, to the device and within it: many times what its caches hold
@@ -50,7 +50,7 @@ def multiply(report: "Report", engine: Any, device: str, precision: str) -> None
         )
         name = "matmul %s %d x %d" % (precision, size, size)
         report.measure(step.check, device, name, speed, "TFLOP/s", share(speed, best) + ABOUT_SPEED)
-        step.passed("%s: %.3g TFLOP/s" % (name, speed))
+        judge_speed(step, "%s: %.3g TFLOP/s" % (name, speed), speed, best)
 
 
 def product_time(engine: Any, device: str, precision: str) -> Tuple[int, float]:
@@ -73,7 +73,7 @@ def copy(report: "Report", engine: Any, device: str) -> None:
         whole = not report.gpu.startswith("MIG-")  # an instance has a part of the width, which the driver does not tell
         best = expected(attributes()).get("memory") if whole else None
         report.measure(step.check, device, "device to device", within, "GB/s", share(within, best) + ABOUT_MEMORY)
-        step.passed("%.3g GB/s to the device, %.3g GB/s within it" % (up, within))
+        judge_speed(step, "%.3g GB/s to the device, %.3g GB/s within it" % (up, within), within, best)
 
 
 def train(report: "Report", engine: Any, devices: List[str]) -> None:

@@ -1,8 +1,8 @@
 """A stand-in for PyTorch: just enough to multiply small matrices, and to fail in every way a framework can.
 
 STANDIN_TORCH says how: import-error, segfault, illegal-instruction, abort, exit, hang, memory, wrong, misplaced,
-out-of-memory, chatter, closed-descriptors, noisy-descriptor; empty: it works. With STANDIN_TORCH_GPU only the GPU of
-that UUID misbehaves. CUDA_VISIBLE_DEVICES says how many GPUs there are. It proves nothing about PyTorch.
+out-of-memory, no-uuids, chatter, closed-descriptors, noisy-descriptor; empty: it works. With STANDIN_TORCH_GPU only
+the GPU of that UUID misbehaves. CUDA_VISIBLE_DEVICES says how many GPUs there are. It proves nothing about PyTorch.
 """
 
 import contextlib
@@ -25,7 +25,8 @@ class version:
 def visible() -> List[str]:
     """List what CUDA_VISIBLE_DEVICES shows."""
     entries = os.environ.get("CUDA_VISIBLE_DEVICES", "").split(",")
-    return [entry for entry in entries if entry and entry != "-1"]
+    unknown = "GPU-" if os.environ.get("STANDIN_TORCH") == "no-uuids" else "-1"  # as in WSL
+    return [entry for entry in entries if entry and entry != "-1" and not entry.startswith(unknown)]
 
 
 def told(device: Any = "cpu") -> str:
