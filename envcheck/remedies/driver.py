@@ -36,7 +36,7 @@ from envcheck.model import (
     replace,
 )
 from envcheck.remedies import remedy
-from envcheck.remedies.situation import ARCH, DEBIAN, FEDORA, JETSON, RHEL, SUSE, UBUNTU, WSL, Situation
+from envcheck.remedies.situation import ARCH, DEBIAN, FEDORA, JETSON, RHEL, SUSE, UBUNTU, WSL, Situation, find_setting
 from envcheck.remedies.system import DRIVER_RELEASE, build_reboot, install, install_driver, install_packages
 from envcheck.rules.gpu_releases import lowest_driver, release_for_driver
 
@@ -240,10 +240,11 @@ def remove_forward_compatibility(situation: Situation, problem: Problem) -> Reme
     """Take the cuda-compat library off the loader's path."""
     if not problem.folders:
         return None
+    folder, newer = problem.folders[0], install_driver(situation)
+    steps = situation.leave_out("LD_LIBRARY_PATH", folder)
+    ways = (Alternative("If the build needs that newer CUDA, install a newer driver instead.", newer.actions),)
     return Remedy(
-        f"Remove {problem.folders[0]} from LD_LIBRARY_PATH and /etc/ld.so.conf.d. If the build needs that newer "
-        "CUDA, install a newer driver instead.",
-        install_driver(situation).actions,
+        f"Remove {folder} from LD_LIBRARY_PATH and /etc/ld.so.conf.d.", steps or (find_setting(folder),), ways
     )
 
 

@@ -12,6 +12,7 @@ from envcheck.actions import (
     InstallCondaPackages,
     InstallPackages,
     InstallSystemPackages,
+    RenameFile,
     RunCommand,
     RunEnvcheck,
     SetCondaVariable,
@@ -24,7 +25,20 @@ from envcheck.actions import (
 from envcheck.frameworks import framework_names, identity
 from envcheck.matrix.package_index import cuda_label, index_url
 from envcheck.matrix.specifiers import admits_others, can_be_met, matches
-from envcheck.model import LINUX, USER, WINDOWS, Alternative, Known, Problem, Remedy, get_value, major_minor, replace
+from envcheck.model import (
+    LINUX,
+    PIP,
+    USER,
+    UV,
+    WINDOWS,
+    Alternative,
+    Known,
+    Problem,
+    Remedy,
+    get_value,
+    major_minor,
+    replace,
+)
 from envcheck.remedies import remedy
 from envcheck.remedies.rows import remedy_table
 from envcheck.remedies.situation import Situation, find_last_gpu_release, install_conda_packages
@@ -43,6 +57,7 @@ _NO_CUDA_ON_MACOS = (
 )
 _LDD = Show(("ldd", "--version"), "shows the installed glibc", systems=(LINUX,))
 _NAMED = 3  # requirements in a sentence
+_PLAIN_FILE = r"[~\w./\\: +-]+"
 _PROGRAM_SHELL = "in the program's shell"
 
 
@@ -92,18 +107,27 @@ def _ask_bits(situation: Situation) -> Action:
 @remedy("python-32bit")
 def install_64_bit_python(situation: Situation, problem: Problem) -> Remedy | None:
     """Install a 64-bit Python."""
-    if "read" not in problem.cases:
-        return None
-    return Remedy("Install a 64-bit Python, and recreate the environment with it.")
+    return _install_python(situation, problem, "a 64-bit Python")
 
 
 @remedy("python-wrong-arch")
 def install_native_python(situation: Situation, problem: Problem) -> Remedy | None:
     """Install a Python for the machine's own architecture."""
-    machine = get_value(situation.facts.host.architecture)
+    return _install_python(situation, problem, f"a Python for {get_value(situation.facts.host.architecture)}")
+
+
+_BUILDS = {"darwin": "-macos-aarch64-none", "linux": "-linux-x86_64-gnu"}  # 64-bit builds, as uv names them
+
+
+def _install_python(situation: Situation, problem: Problem, what: str) -> Remedy | None:
+    """Make an environment with another build of Python, which uv, or on Windows winget, downloads."""
     if "read" not in problem.cases:
         return None
-    return Remedy(f"Install a Python for {machine}, and recreate the environment with it.")
+    minor = system_packages().python.usual
+    install = (InstallSystemPackages(WINGET, (f"Python.Python.{minor}",)),) if situation.os == "windows" else ()
+    build = (f"cpython-{minor}{_BUILDS.get(situation.os, '')}",)
+    create = CreateEnvironment(f".venv-{minor}", PIP if install else UV, minor, () if install else build)
+    return Remedy(f"Install {what}, and recreate the environment with it.", (*install, create))
 
 
 @remedy("pip-too-old")
@@ -139,7 +163,7 @@ def _parse_minor(version: str) -> tuple[int, ...]:
 def update_libstdcxx(situation: Situation, problem: Problem) -> Remedy | None:
     """Update the environment's libstdc++, or let the loader find the system's."""
     if "library-path" in problem.cases:
-        return _keep_off_library_path(problem)
+        return _keep_off_library_path(situation, problem)
     if not {"older-than-tag", "lacks-version"} & set(problem.cases):
         return None
     return Remedy(
@@ -147,15 +171,12 @@ def update_libstdcxx(situation: Situation, problem: Problem) -> Remedy | None:
     )
 
 
-def _keep_off_library_path(problem: Problem) -> Remedy:
-    """Take the folder of an old copy off LD_LIBRARY_PATH: the first folder, then the variable's."""
-    folder, *entries = problem.folders
-    remaining = ":".join(entry for entry in entries if entry.rstrip("/") != folder)
-    purpose = f"{_PROGRAM_SHELL}; then change where it is set"
-    step: Action = UnsetVariable("LD_LIBRARY_PATH", purpose)
-    if remaining and len(remaining) < len(":".join(entries)):
-        step = SetVariables((("LD_LIBRARY_PATH", remaining),), purpose)
-    return Remedy(f"Remove {folder} from LD_LIBRARY_PATH: its {problem.value('library')} is too old.", (step,))
+def _keep_off_library_path(situation: Situation, problem: Problem) -> Remedy:
+    """Take the folder of an old copy off LD_LIBRARY_PATH."""
+    folder = problem.folders[0]
+    summary = f"Remove {folder} from LD_LIBRARY_PATH: its {problem.value('library')} is too old."
+    is_linked = UnsetVariable("LD_LIBRARY_PATH", _PROGRAM_SHELL)  # the variable names the folder in another way
+    return Remedy(summary, situation.leave_out("LD_LIBRARY_PATH", folder) or (is_linked,))
 
 
 @remedy("msvc-runtime-missing")
@@ -575,12 +596,14 @@ def _install_named_release(situation: Situation, problem: Problem) -> Remedy | N
 def isolate_environment(situation: Situation, problem: Problem) -> Remedy | None:
     """Keep packages of another place out of the environment."""
     if "user-site" in problem.cases:
-        steps = (SetCondaVariable("PYTHONNOUSERSITE", "1"),) if situation.has_conda else ()
-        return Remedy("Keep the other copy out: set PYTHONNOUSERSITE=1 for this environment.", steps)
-    if "python-path" in problem.cases:
-        return Remedy("Keep the other copy out: unset PYTHONPATH for this environment.")
-    if "other-python" in problem.cases:
-        return Remedy("Unset PYTHONPATH, or remove that entry.")
+        name, value = "PYTHONNOUSERSITE", "1"
+        keep_out = SetVariables(((name, value),), _PROGRAM_SHELL)
+        step = SetCondaVariable(name, value) if situation.has_conda else keep_out
+        return Remedy("Keep the other copy out: set PYTHONNOUSERSITE=1 for this environment.", (step,))
+    if {"python-path", "other-python"} & set(problem.cases):
+        folders = " and ".join(filter(None, problem.folders)) or "the other copy"
+        steps = situation.leave_out("PYTHONPATH", *problem.folders) or (UnsetVariable("PYTHONPATH", _PROGRAM_SHELL),)
+        return Remedy(f"Keep {folders} out: remove it from PYTHONPATH.", steps)
     if "two-installers" in problem.cases:
         name = problem.names[0]
         is_name = re.fullmatch(r"[a-z0-9][a-z0-9._-]*", name)
@@ -592,8 +615,16 @@ def isolate_environment(situation: Situation, problem: Problem) -> Remedy | None
 
 @remedy("local-module-shadowing")
 def rename_file(situation: Situation, problem: Problem) -> Remedy | None:
-    """Rename the file that is imported in a framework's place."""
+    """Rename the file that is imported in a framework's place, or take its folder off PYTHONPATH."""
     path = problem.value("path")
     if "read" not in problem.cases or not path:
         return None
-    return Remedy(f"Rename {path}, and delete its __pycache__ folder.")
+    cut = max(path.rfind("/"), path.rfind("\\")) + 1
+    new_path = f"{path[:cut]}my_{path[cut:]}"
+    is_plain = re.fullmatch(_PLAIN_FILE, path) is not None
+    rename = (RenameFile(path, new_path, "only if it is yours, and change what imports it"),) if is_plain else ()
+    summary = f"Rename {path}."
+    steps = situation.leave_out("PYTHONPATH", path[:cut])
+    if steps:
+        return Remedy(f"Remove {path[:cut]} from PYTHONPATH.", steps, (Alternative(summary, rename),))
+    return Remedy(summary, rename)

@@ -17,7 +17,10 @@ from envcheck.actions import (
     RunEnvcheck,
     RunPython,
     SetCondaVariable,
+    SetVariables,
+    Show,
     UninstallPackages,
+    UnsetVariable,
     is_requirement,
 )
 from envcheck.frameworks import framework_names, framework_of, identity
@@ -52,6 +55,7 @@ _FAMILIES = {
     "endeavouros": ARCH,
 }
 _PLAIN_PATH = r"[~\w./+-]+"
+_PLAIN_ENTRY = r"[~\w./\\: +-]+"
 _PYTORCH_INDEX = r"https://download\.pytorch\.org/whl/[a-z0-9]+"
 _NAME = r"[a-z0-9][a-z0-9._-]*"
 _STATED = {
@@ -231,6 +235,18 @@ class Situation:
 
         return venv_hooks(self.prefix, plain_folders, list_activated_folders(self.context))
 
+    def leave_out(self, variable: str, *folders: str) -> tuple[Action, ...]:
+        """Take folders off a variable that was read; () where it names none of them, or what cannot be typed."""
+        separator = ";" if self.os == "windows" else ":"
+        entries = [each for each in self.context.environment.get(variable, "").split(separator) if each]
+        unwanted = {folder.rstrip("/\\") for folder in folders}
+        remaining = [each for each in entries if each.rstrip("/\\") not in unwanted]
+        if remaining == entries or not all(re.fullmatch(_PLAIN_ENTRY, each) for each in remaining):
+            return ()
+        purpose = "in the program's shell; then change where it is set"
+        step = SetVariables(((variable, separator.join(remaining)),), purpose) if remaining else None
+        return (step or UnsetVariable(variable, purpose), *(find_setting(folder) for folder in folders[:1]))
+
     def activate(self) -> tuple[Action, ...]:
         """Activate the environment."""
         return (ActivateEnvironment(self.prefix, CONDA if self.has_conda else "pip"),) if self.prefix else ()
@@ -284,6 +300,15 @@ def find_last_gpu_release(matrix: Matrix, framework: str, platform: str) -> str:
 def _find_last_with_cuda(matrix: Matrix, framework: str, platform: str) -> str:
     versions = matrix.versions(framework)  # the newest first: to make typed rows of all takes longer than to explain
     return next((version for version in versions if matrix.cudas(framework, version, platform)), "")
+
+
+_SETTINGS = "/etc/environment /etc/profile /etc/profile.d/*.sh ~/.profile ~/.bash_profile ~/.bashrc ~/.zshrc"
+
+
+def find_setting(text: str) -> Show:
+    """Show the lines of the shells' and the loader's files that set a folder or a variable."""
+    search = ("sh", "-c", f'grep -ns -e "$1" {_SETTINGS} /etc/ld.so.conf.d/*', "sh", text)
+    return Show(search, "shows the line that sets it otherwise: change it in that file", systems=("linux",))
 
 
 def install_conda_packages(*specs: str, channel: str = "conda-forge") -> InstallCondaPackages:

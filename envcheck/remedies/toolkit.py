@@ -38,7 +38,7 @@ from envcheck.model import (
 )
 from envcheck.remedies import remedy
 from envcheck.remedies.python import install_matching_dependant
-from envcheck.remedies.situation import DEBIAN, UBUNTU, Situation, install_conda_packages
+from envcheck.remedies.situation import DEBIAN, UBUNTU, Situation, find_setting, install_conda_packages
 from envcheck.remedies.system import (
     install_anywhere,
     install_compiler,
@@ -492,6 +492,10 @@ def _is_published(situation: Situation, wheel: str) -> bool:
 @remedy("cudnn-shadowed", "toolkit-path-conflict")
 def use_matching_copy(situation: Situation, problem: Problem) -> Remedy | None:
     """Let the loader, or the build, find the copy that is meant."""
+    unwanted = problem.value("unwanted")
+    if unwanted:
+        steps = situation.leave_out("LD_LIBRARY_PATH", unwanted, f"{unwanted}/lib", f"{unwanted}/lib64")
+        return Remedy(problem.advice, steps or (find_setting(unwanted),))
     if problem.advice:
         steps = situation.add_loader_folders(problem.folders) if problem.folders else _set_paths(problem)
         return Remedy(problem.advice, steps)
@@ -503,9 +507,6 @@ def use_matching_copy(situation: Situation, problem: Problem) -> Remedy | None:
         step = point_at_toolkit(f"/usr/local/cuda-{problem.cuda}", compiles=False)
         return Remedy(f"CUDA {problem.cuda} is installed: add its lib64 folder to the loader's path.", (step,))
     return _remove_folders(problem)
-
-
-_SETTINGS = "/etc/environment /etc/profile /etc/profile.d/*.sh ~/.profile ~/.bash_profile ~/.bashrc ~/.zshrc"
 
 
 def _set_paths(problem: Problem) -> tuple[Action, ...]:
@@ -521,13 +522,7 @@ def _set_paths(problem: Problem) -> tuple[Action, ...]:
         step = SetVariables((("LD_LIBRARY_PATH", rest),), _PROGRAM_SHELL)
     elif rest is not None or values.get("unset"):
         step = UnsetVariable(values.get("unset") or "LD_LIBRARY_PATH", _PROGRAM_SHELL)
-    return (step, _find_setting(values["setting"])) if step is not None else ()
-
-
-def _find_setting(text: str) -> Show:
-    """Show the lines of the shells' files that set a folder or a variable."""
-    search = ("sh", "-c", f'grep -ns -e "$1" {_SETTINGS}', "sh", text)
-    return Show(search, "shows the line that sets it otherwise: change it in that file", systems=("linux",))
+    return (step, find_setting(values["setting"])) if step is not None else ()
 
 
 def _remove_folders(problem: Problem) -> Remedy | None:

@@ -303,16 +303,15 @@ def _other_major(context: Context, build: Build, install: ToolkitInstall, right:
         f"{build.label} is built for CUDA {cuda} and refuses to build extensions with nvcc of CUDA {version} "
         f"({install.root}); running it needs no nvcc.{hint}"
     )
-    advice = f"Point CUDA_HOME at {right.root if right else _toolkit_of(cuda)} where you compile extensions."
+    if right:
+        advice = f"Point CUDA_HOME at {right.root} where you compile extensions."
+        problem = Problem(advice=advice, values=(("root", right.root), ("setting", install.root)))
+    else:
+        advice = f"Install nvcc of CUDA {cuda}, and point CUDA_HOME at its folder where you compile extensions."
+        problem = Problem(("nvcc",), build.framework, build.distribution, cuda=cuda, advice=advice)
     evidence = (toolkit_evidence(install), *([toolkit_evidence(right)] if right else []), *built_for_cuda(build))
     severity = _severity(context, NOTE)
-    return incompatible(
-        message, evidence, finding_id=_PATH if right else _WRONG, severity=severity, problem=Problem(advice=advice)
-    )
-
-
-def _toolkit_of(cuda: str) -> str:
-    return f"a CUDA {numbers(cuda)[0]} toolkit"
+    return incompatible(message, evidence, finding_id=_PATH if right else _WRONG, severity=severity, problem=problem)
 
 
 @rule(_MISSING, severity=NOTE)

@@ -299,9 +299,10 @@ def _shadowed(build: Build, copy: Copy, right: str, severity: str) -> Finding:
     message = (
         f"{build.label}{origin} loads cuDNN {describe(copy.version)} from {copy.path}{path_variable} ahead of {right}."
     )
-    advice = f"Remove {copy.path.rpartition('/lib')[0] or copy.path} from LD_LIBRARY_PATH where it is set."
+    folder = copy.path.rpartition("/lib")[0] or copy.path
+    problem = Problem(advice=f"Remove {folder} from LD_LIBRARY_PATH where it is set.", values=(("unwanted", folder),))
     evidence = (copy.evidence, *_row(build))
-    return incompatible(message, evidence, finding_id=SHADOWED, severity=severity, problem=Problem(advice=advice))
+    return incompatible(message, evidence, finding_id=SHADOWED, severity=severity, problem=problem)
 
 
 def _on_library_path(context: Context, copy: Copy) -> bool:

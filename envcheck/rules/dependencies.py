@@ -518,6 +518,7 @@ _PARTS = frozenset(
         "typing-extensions",
     )
 )
+_OF_PYTHON = re.compile(r"python(\d\.\d+)/(?:site|dist)-packages")
 _OUTSIDE = {"user": "the user's site-packages", "path": "a folder on PYTHONPATH"}
 
 
@@ -575,7 +576,7 @@ def _outside(context: Context, group: list[list[Distribution]]) -> Finding:
             for item in first
         ),
         severity=ERROR if first[0].name in broken else WARNING,
-        problem=Problem(("user-site" if outer.scope == "user" else "python-path",)),
+        problem=Problem(("user-site",) if outer.scope == "user" else ("python-path",), folders=(outer.location,)),
     )
 
 
@@ -607,7 +608,7 @@ def _foreign_entries(context: Context) -> dict[str, str]:
     entries = context.environment.get("PYTHONPATH", "").split(";" if context.os == "windows" else ":")
     found = {}
     for entry in entries if minor else ():
-        match = re.search(r"python(\d\.\d+)/(?:site|dist)-packages", entry.replace("\\", "/"))
+        match = _OF_PYTHON.search(entry.replace("\\", "/"))
         if match and match.group(1) != minor:
             found[entry] = match.group(1)
     return found
@@ -624,5 +625,5 @@ def _foreign_python(context: Context, entry: str, release: str) -> Finding:
             context.seen("python.executable"),
         ),
         severity=ERROR if _hides_framework(context, entry) else WARNING,
-        problem=Problem(("other-python",)),
+        problem=Problem(("other-python",), folders=tuple(_foreign_entries(context))),
     )

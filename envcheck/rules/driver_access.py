@@ -377,7 +377,7 @@ def stub_library(context: Context) -> Iterator[Finding]:
         yield incompatible(
             f"The loader finds a stub of libcuda in {folder}, made for linking only, before the driver's library.",
             (context.seen("driver.libcuda_path"), context.seen("driver.cuda_init_result")),
-            problem=Problem(advice=f"Remove {folder} from LD_LIBRARY_PATH."),
+            problem=Problem(advice=f"Remove {folder} from LD_LIBRARY_PATH.", values=(("unwanted", folder),)),
         )
 
 

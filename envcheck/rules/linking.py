@@ -193,7 +193,7 @@ def _lacking(context: Context, fault: LinkFault) -> Finding:
     )
     evidence = _evidence(fault)
     if not fault.found_in and not fault.wheel:
-        return incompatible(f"{message}.", evidence, finding_id=OLD_SYSTEM_LIBRARY, problem=_old_copy(context, fault))
+        return incompatible(f"{message}.", evidence, finding_id=OLD_SYSTEM_LIBRARY, problem=_old_copy(fault))
     if not fault.found_in:
         folder = posixpath.dirname(fault.found)
         where = f"{folder} from {fault.via}" if fault.via == "LD_LIBRARY_PATH" else f"the copy in {folder}"
@@ -212,13 +212,12 @@ def _lacking(context: Context, fault: LinkFault) -> Finding:
     return incompatible(f"{message}; a newer one does.", evidence, finding_id=CONFLICT, problem=problem)
 
 
-def _old_copy(context: Context, fault: LinkFault) -> Problem:
-    """Name the folder of LD_LIBRARY_PATH that holds a library of the system, and what stays of the variable."""
+def _old_copy(fault: LinkFault) -> Problem:
+    """Name the folder of LD_LIBRARY_PATH that holds a library of the system."""
     values = (("library", fault.library),)
     if fault.via != "LD_LIBRARY_PATH":
         return Problem(("lacks-version",), values=values)
-    entries = [entry for entry in context.environment.get(fault.via, "").split(":") if entry]
-    return Problem(("library-path",), folders=(posixpath.dirname(fault.found), *entries), values=values)
+    return Problem(("library-path",), folders=(posixpath.dirname(fault.found),), values=values)
 
 
 def _companion(context: Context, fault: LinkFault) -> Problem:

@@ -7,10 +7,16 @@ from typing import Any
 
 import pytest
 
-from envcheck.actions import InstallCondaPackages, InstallPackages, is_requirement
+from envcheck.actions import (
+    CreateEnvironment,
+    InstallCondaPackages,
+    InstallPackages,
+    changes_environment,
+    is_requirement,
+)
 from envcheck.model import Absent
 from envcheck.remedies.situation import Situation
-from tests.rules.factory_python import UNREADABLE, context, facts, known
+from tests.rules.factory_python import UNREADABLE, build, context, facts, findings, known
 from tests.typed import argv, argvs
 
 
@@ -99,3 +105,31 @@ def test_loader_folders_must_be_plain() -> None:
 
 def test_nothing_activates_a_systems_python() -> None:
     assert on(kind=known("system")).add_loader_folders(["/usr/local/cuda/lib64"]) == ()
+
+
+def test_a_shadowing_file_is_renamed_by_the_person_or_its_folder_leaves_pythonpath() -> None:
+    shadow = build("torch", "2.8.0", shadowed_by=known("/home/me/work/torch.py"))
+    (finding,) = findings("local-module-shadowing", context(facts(shadow)))
+    assert finding.fix is not None
+    (rename,) = finding.fix.actions
+    assert argv(rename) == ("mv", "/home/me/work/torch.py", "/home/me/work/my_torch.py")
+    assert not changes_environment(rename)
+    environment = known({"PYTHONPATH": "/opt/mine:/home/me/work"})
+    (finding,) = findings("local-module-shadowing", context(facts(shadow, host={"environment": environment})))
+    assert finding.fix is not None
+    assert argvs(finding.fix.actions)[0] == ("export", "PYTHONPATH=/opt/mine")
+    assert argvs(finding.fix.alternatives[0].actions) == [argv(rename)]
+
+
+@pytest.mark.parametrize(
+    ("system", "typed"),
+    [
+        ("linux", ("uv", "venv", "--allow-existing", "--python", "cpython-3.12-linux-x86_64-gnu", ".venv-3.12")),
+        ("windows", ("winget", "install", "Python.Python.3.12")),
+    ],
+)
+def test_a_32_bit_python_gives_way_to_one_of_64_bits(system: str, typed: tuple[str, ...]) -> None:
+    (finding,) = findings("python-32bit", context(facts(bits=known(32), host={"os": known(system)})))
+    assert finding.fix is not None
+    assert argvs(finding.fix.actions)[0] == typed
+    assert isinstance(finding.fix.actions[-1], CreateEnvironment)

