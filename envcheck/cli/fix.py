@@ -7,6 +7,7 @@ from pathlib import Path
 
 import click
 
+from envcheck.actions import CreateEnvironment
 from envcheck.cli import common
 from envcheck.cli.check import load_gate
 from envcheck.cli.doctor import judge
@@ -23,7 +24,11 @@ from envcheck.cli.installation import (
     settle_earlier,
     without_own_marker,
 )
-from envcheck.host.prerequisites import find_program
+from envcheck.diagnosis import with_steps
+from envcheck.explain.judge import judge_log
+from envcheck.explain.scan import scan
+from envcheck.explain.signatures import load_signatures
+from envcheck.host.prerequisites import find_program, find_python
 from envcheck.host.process import run_program
 from envcheck.install.journal import MARKER, Place, place_of, unsettled
 from envcheck.install.repair import FixTarget, describe_environment, fit_steps, new_environment, remaining_steps
@@ -51,6 +56,7 @@ from envcheck.model import (
 from envcheck.render.plan import FixResult, Result, render_fix_json, render_fix_text
 from envcheck.render.text import print_text
 from envcheck.rules import Context, Target
+from envcheck.smoke.session import UNEXPLAINED
 
 _ROUNDS = 3  # a cause that is gone may uncover the next one
 _IMPORT_SECONDS = 900.0  # a first import compiles and reads gigabytes
@@ -113,6 +119,7 @@ def plan_fix(diagnosis: Diagnosis, folder: str, asked: FixRequest) -> Fix | None
     place = place_of(created.folder if created else folder)
     installer = created.installer if created else _installer_of(place)
     lacks_pip = created is None and installer == PIP and isinstance(python.pip_version, Absent)
+    starter, by_uv = _find_starter(created) if created else ("", "")
     target = FixTarget(
         str(place.folder),
         created.folder if created else get_value(python.prefix) or folder,
@@ -120,10 +127,11 @@ def plan_fix(diagnosis: Diagnosis, folder: str, asked: FixRequest) -> Fix | None
         diagnosis.context.platform,
         installer,
         diagnosis.report.system,
-        uv=find_uv_program(os.environ) if lacks_pip and can_replace_pip(os.environ) else "",
+        uv=by_uv or (_uv_for_pip() if lacks_pip else ""),
         lacks_pip=lacks_pip,
         programs=_find_conda() if installer == CONDA else _find_uv(),
         is_consistent=not has_broken_requirement(diagnosis.context),
+        starter=starter,
     )
     steps = fit_steps(diagnosis.report, target)
     minor = created.python if created else major_minor(get_value(python.version) or "")
@@ -131,6 +139,18 @@ def plan_fix(diagnosis: Diagnosis, folder: str, asked: FixRequest) -> Fix | None
     environment = describe_environment(target, minor)
     plan = Plan(diagnosis.report.goal, (), steps, resolves, environments=(environment,), system=diagnosis.report.system)
     return Fix(place, plan, diagnosis, replace(asked, python="", env=str(place.folder))) if steps else None
+
+
+def _find_starter(created: CreateEnvironment) -> tuple[str, str]:
+    """Find the Python of a new environment, or else the uv that downloads it; "" for what nothing replaces."""
+    if created.installer != PIP or created.starter:
+        return "", ""
+    found = find_python(created.python, os.environ)
+    return found, "" if found else _uv_for_pip()
+
+
+def _uv_for_pip() -> str:
+    return find_uv_program(os.environ) if can_replace_pip(os.environ) else ""
 
 
 def _installer_of(place: Place) -> str:
@@ -150,7 +170,7 @@ def _find_conda() -> tuple[tuple[str, str], ...]:
 
 
 def list_failing_imports(context: Context, folder: Path) -> dict[str, str]:
-    """Import each installed framework in an environment; return the last line of those that fail."""
+    """Import each installed framework in an environment; return what those that fail print."""
     windows = context.os == "windows"
     python = folder / ("Scripts/python.exe" if windows else "bin/python")
     python = python if python.exists() else folder / "python.exe"
@@ -163,9 +183,26 @@ def list_failing_imports(context: Context, folder: Path) -> dict[str, str]:
         if not isinstance(ended, Known):
             failing[name] = getattr(ended, "detail", "") or "its Python does not start"
         elif ended.value.returncode != 0:
-            lines = ended.value.stderr.strip().splitlines()
-            failing[name] = lines[-1] if lines else f"exit status {ended.value.returncode} and no output"
+            printed = ended.value.stderr.strip() or ended.value.stdout.strip()
+            failing[name] = printed or f"exit status {ended.value.returncode} and no output"
     return failing
+
+
+def _last_line(text: str) -> str:
+    return text.rpartition("\n")[2]
+
+
+def explain_imports(diagnosis: Diagnosis, failing: dict[str, str]) -> Diagnosis:
+    """Let what imports print that fail speak, where the doctor finds nothing: their cause, and what to do about it."""
+    context, before = diagnosis.context, diagnosis.report
+    texts = ((f"import {name}", [text.encode()]) for name, text in failing.items())
+    events = scan(texts, load_signatures()).events
+    explained = judge_log(events, context.matrix, context.facts, Target(context.goal))
+    errors = tuple(f"{name} does not import: {_last_line(text)}" for name, text in failing.items())
+    findings = explained.findings if explained.verdict == INCOMPATIBLE else ()
+    findings = findings or tuple(Finding(UNEXPLAINED, INCOMPATIBLE, ERROR, text, primary=True) for text in errors)
+    changed = {"verdict": INCOMPATIBLE, "headline": f"{errors[0]}.", "findings": (*findings, *before.findings)}
+    return replace(diagnosis, report=with_steps(replace(before, **changed)))
 
 
 def judge_fixed(fix: Fix, failing_before: dict[str, str]) -> str:
@@ -178,9 +215,9 @@ def judge_fixed(fix: Fix, failing_before: dict[str, str]) -> str:
     failing = list_failing_imports(now.context, fix.place.folder)
     for name, line in failing.items():
         if name not in failing_before:
-            return f"{name} no longer imports: {line}"
+            return f"{name} no longer imports: {_last_line(line)}"
         if not errors:
-            return f"{name} still does not import: {line}"
+            return f"{name} still does not import: {_last_line(line)}"
     new = [item for key, item in errors.items() if key not in _list_errors(fix.before.report)]
     if new and not failing_before:
         return f"the doctor finds {new[0].id}: {new[0].message}"
@@ -225,13 +262,14 @@ def run_fix(asked: FixRequest, output: OutputOptions) -> int:
         if result.outcome != "fixed":
             break
         asked = fix.asked
-        diagnosis, fix = _plan_next(asked, output)
+        diagnosis, fix = _plan_next(asked, output, is_imported=True)
     if result.outcome == "unchanged":
         result = replace(result, folder=common.find_changeable_environment(diagnosis.context.facts)[0])
     return _report_end(result, diagnosis, fix, output)
 
 
-def _plan_next(asked: FixRequest, output: OutputOptions) -> tuple[Diagnosis, Fix | None]:
+def _plan_next(asked: FixRequest, output: OutputOptions, *, is_imported: bool = False) -> tuple[Diagnosis, Fix | None]:
+    """Judge the environment and plan its steps; where the doctor finds nothing, the real imports decide."""
     diagnosis = read_diagnosis(asked)
     folder, reason = common.find_changeable_environment(diagnosis.context.facts)
     if not folder:
@@ -241,6 +279,9 @@ def _plan_next(asked: FixRequest, output: OutputOptions) -> tuple[Diagnosis, Fix
         diagnosis = read_diagnosis(asked)
     # Nothing can settle an installation without a journal: the steps mend what it left behind, and end it.
     known = read_diagnosis(asked, is_unfinished=True) if _is_abandoned(place) else diagnosis
+    if known.report.verdict == COMPATIBLE and not is_imported:
+        failing = list_failing_imports(known.context, place.folder)
+        diagnosis = known = explain_imports(known, failing) if failing else known
     return diagnosis, plan_fix(known, folder, asked)
 
 
@@ -292,7 +333,9 @@ def _report_end(result: Result, diagnosis: Diagnosis, fix: Fix | None, output: O
         if result.outcome == "unchanged" and report.verdict != COMPATIBLE:
             click.echo(f"No step changes {inert(result.folder)}: what is left is for you to do.")
         elif result.outcome == "unchanged":
-            click.echo(f"There is nothing to fix in {inert(result.folder)}.")
+            names = [build.framework for build in get_value(diagnosis.context.facts.python.frameworks) or ()]
+            imported = f": {' and '.join(dict.fromkeys(names))} can be imported" if names else ""
+            click.echo(f"There is nothing to fix in {inert(result.folder)}{imported}.")
         print_text(report, diagnosis.snapshot, color=False, verbose=output.verbose, quiet=output.quiet)
     if result.outcome in ("restored", "unsettled"):
         return common.STEP_FAILED

@@ -8,6 +8,7 @@ from envcheck.actions import (
     AddPip,
     CreateEnvironment,
     InstallPackages,
+    UpgradePip,
     changes_environment,
     environment_python,
 )
@@ -31,6 +32,7 @@ class FixTarget:
     lacks_pip: bool = False
     programs: tuple[tuple[str, str], ...] = ()  # name in a step -> what to start here: conda -> micromamba
     is_consistent: bool = True  # no installed requirement is unmet before
+    starter: str = ""  # starts the Python of a new environment here; "" as the report says
 
     @property
     def interpreter(self) -> str:
@@ -42,7 +44,7 @@ def fit_steps(report: Report, target: FixTarget) -> tuple[Step, ...]:
     """Return the steps of a report that run in the environment, in order, each with its own check."""
     actions = [_fit(step.action, target) for step in environment_steps(report)]
     if target.uv:
-        actions = [item for item in actions if not isinstance(item, AddPip)]
+        actions = [item for item in actions if not isinstance(item, (AddPip, UpgradePip))]
     elif target.lacks_pip and _needs_pip(actions, target):
         actions.insert(0, AddPip(target.interpreter, "Bring pip into the environment."))
     last = max((place for place, item in enumerate(actions) if isinstance(item, InstallPackages)), default=-1)
@@ -78,7 +80,9 @@ def _fit(action: Action, target: FixTarget) -> Action:
     action = action.moved(target.reported, target.folder)
     if getattr(action, "python", None) == target.python and not isinstance(action, CreateEnvironment):
         action = replace(action, python=target.interpreter)
-    if target.uv and not isinstance(action, CreateEnvironment) and _is_by_pip(action):
+    if isinstance(action, CreateEnvironment) and target.starter:
+        action = replace(action, starter=(target.starter,))
+    if target.uv and _is_by_pip(action):
         action = replace(action, installer=UV, program=target.uv)
     return action.with_programs(dict(target.programs))
 
@@ -89,5 +93,5 @@ def _needs_pip(actions: Iterable[Action], target: FixTarget) -> bool:
 
 
 def _is_by_pip(action: Action) -> bool:
-    """Tell whether pip does it, in an environment that is there: an installation, a removal."""
+    """Tell whether pip does it: an installation, a removal, an environment for it."""
     return getattr(action, "installer", "") == PIP and bool(getattr(action, "python", ""))

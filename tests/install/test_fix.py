@@ -11,9 +11,12 @@ from pathlib import Path
 import fastjsonschema
 import pytest
 
+from envcheck.actions import CreateEnvironment, InstallPackages
 from envcheck.cli import common
 from envcheck.cli.exits import UserError
+from envcheck.cli.fix import FixRequest, plan_fix, read_diagnosis
 from envcheck.cli.group import run
+from envcheck.model import Step, replace
 from tests.install.wheels import make_wheel, site_packages, tree_hash
 
 pytestmark = [pytest.mark.needs("posix"), pytest.mark.usefixtures("here")]
@@ -76,9 +79,56 @@ def test_it_takes_the_steps_and_ends_with_the_verdict(broken: Path, capfd: pytes
     assert f"{broken} is the new environment. To go back to the one before:" in said.err
     assert imports_jax(broken)
     assert fix("--env", "env", "--yes") == 0
-    assert f"There is nothing to fix in {broken}." in capfd.readouterr().out
+    assert f"There is nothing to fix in {broken}: jax can be imported." in capfd.readouterr().out
     assert run(["install", "--rollback", "--env", "env", "--yes"]) == 0
     assert not imports_jax(broken)
+
+
+def test_an_import_that_fails_where_the_doctor_finds_nothing_is_explained(
+    broken: Path, capfd: pytest.CaptureFixture[str]
+) -> None:
+    assert fix("--env", "env", "--yes") == 0
+    module = site_packages(broken) / "jax/__init__.py"
+    module.write_text("raise ImportError('something that nobody knows')\n")
+    capfd.readouterr()
+    assert fix("--env", "env", "--yes") == 1
+    said = capfd.readouterr().out
+    assert "INCOMPATIBLE  jax does not import: ImportError: something that nobody knows." in said
+
+
+def test_what_a_failing_import_prints_leads_to_its_fix(broken: Path, capfd: pytest.CaptureFixture[str]) -> None:
+    wheels = broken.parent / "wheels"
+    assert fix("--env", "env", "--yes") == 0
+    old = make_wheel(wheels, "numpy", "1.26.4")
+    pip = [str(broken / "bin/python"), "-m", "pip", "install", "-q"]
+    subprocess.run([*pip, make_wheel(broken.parent, "numpy", "2.1.0")], check=True)
+    code = "import numpy\nif numpy.VERSION > '2': raise ImportError('numpy.core.multiarray failed to import')\n"
+    (site_packages(broken) / "jax/__init__.py").write_text(code)
+    capfd.readouterr()
+    assert fix("--env", "env", "--yes") == 0
+    assert f"FIX  {broken}: numpy-abi" in capfd.readouterr().out
+    assert imports_jax(broken)
+    assert old.exists()
+
+
+@pytest.mark.parametrize(
+    ("found", "starts"), [("/opt/python3.9/bin/python", "/opt/python3.9/bin/python -m venv"), ("", "/opt/uv venv")]
+)
+def test_a_new_environment_is_made_with_the_python_that_is_found_or_else_by_uv(
+    broken: Path, monkeypatch: pytest.MonkeyPatch, found: str, starts: str
+) -> None:
+    monkeypatch.setattr("envcheck.cli.fix.find_python", lambda *_: found)
+    monkeypatch.setattr("envcheck.cli.fix.find_uv_program", lambda *_: "/opt/uv")
+    asked = FixRequest(env=str(broken), expect="cpu")
+    diagnosis = read_diagnosis(asked)
+    create = CreateEnvironment(".venv-3.9", python="3.9")
+    installed = InstallPackages(("jax==0.4.30",), create.interpreter())
+    steps = (Step("one", create, ("python-unsupported",)), Step("two", installed, ("python-unsupported",)))
+    planned = plan_fix(replace(diagnosis, report=replace(diagnosis.report, steps=steps)), str(broken), asked)
+    assert planned is not None
+    first, second = (" ".join(step.action.command()) for step in planned.plan.steps)
+    assert first.startswith(starts)
+    assert second.startswith("/opt/uv pip install" if not found else f"{planned.place.folder}/bin/python -m pip")
 
 
 def test_a_dry_run_changes_nothing(broken: Path, capfd: pytest.CaptureFixture[str]) -> None:
