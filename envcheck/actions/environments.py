@@ -282,6 +282,14 @@ class ReinstallPackages(Action):
             self.requirements, self.python, self.installer, self.index, options, program=self.program
         )
 
+    def with_label(self) -> ReinstallPackages:
+        """Name the builds themselves, torch==2.13.0+cpu, so that another index cannot give another build."""
+        label = self.index.rstrip("/").rpartition("/")[2]
+        labelled: ReinstallPackages = replace(
+            self, requirements=tuple(f"{text}+{label}" if label else text for text in self.requirements)
+        )
+        return labelled
+
     def command(self, system: str = "") -> tuple[str, ...]:
         return self.installation.command(system)
 

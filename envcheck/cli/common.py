@@ -5,6 +5,7 @@ from __future__ import annotations
 import functools
 import json
 import os
+import re
 import sys
 import threading
 from collections.abc import Callable, Collection, Iterable, Iterator
@@ -66,6 +67,24 @@ def inspected_python(command: F) -> F:
     env = click.option("--env", default="", metavar="NAME_OR_DIR", help="Inspect this venv or conda environment.")
     python = click.option("--python", default="", metavar="PATH", help="Inspect this Python interpreter.")
     return python(env(cast("F", check_one)))
+
+
+_MIRROR = r"(?:https?|file)://[\w.:/@%~+-]+"
+
+
+def torch_index(command: F) -> F:
+    """Add --torch-index: a mirror of PyTorch's own package index."""
+
+    def check(_: click.Context, __: click.Parameter, value: str) -> str:
+        if value and not re.fullmatch(_MIRROR, value):
+            raise UserError(f"--torch-index {value[:80]!r} is no address, such as https://mirror.example/whl.")
+        return value
+
+    words = "A mirror of https://download.pytorch.org/whl."
+    option = click.option(
+        "--torch-index", default="", envvar="ENVCHECK_TORCH_INDEX", metavar="URL", callback=check, help=words
+    )
+    return option(command)
 
 
 _QUIET = "Print only the verdict and its cause."

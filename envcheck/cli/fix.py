@@ -22,6 +22,7 @@ from envcheck.cli.installation import (
     has_broken_requirement,
     run_job,
     settle_earlier,
+    with_reachable_indexes,
     without_own_marker,
 )
 from envcheck.diagnosis import with_steps
@@ -74,6 +75,7 @@ class FixRequest:
     expect: str = "auto"
     config: str | None = None
     matrix_file: str | None = None
+    torch_index: str = ""  # a mirror of PyTorch's own index
 
 
 @dataclass(frozen=True)
@@ -138,6 +140,7 @@ def plan_fix(diagnosis: Diagnosis, folder: str, asked: FixRequest) -> Fix | None
     resolves = tuple(dict.fromkeys(name for step in diagnosis.report.steps for name in step.resolves))
     environment = describe_environment(target, minor)
     plan = Plan(diagnosis.report.goal, (), steps, resolves, environments=(environment,), system=diagnosis.report.system)
+    plan = with_reachable_indexes(plan, asked.torch_index) if steps else plan
     return Fix(place, plan, diagnosis, replace(asked, python="", env=str(place.folder))) if steps else None
 
 
@@ -355,6 +358,7 @@ EXAMPLE = "Example: envcheck fix --env .venv --dry-run"
 @click.option("--as-root", is_flag=True, help="Allow installing as root.")
 @click.option("--format", "form", type=click.Choice(["text", "json"]), default="text", help="How to print the result.")
 @common.matrix("Judge by this compatibility matrix.")
+@common.torch_index
 @common.verbosity()
 def fix(
     python: str,
@@ -367,6 +371,7 @@ def fix(
     as_root: bool,
     form: str,
     matrix_file: str | None,
+    torch_index: str,
     verbose: bool,
     quiet: bool,
 ) -> int:
@@ -374,6 +379,6 @@ def fix(
 
     The steps run in a copy. Steps on the system are printed for you to run.
     """
-    asked = FixRequest(python, expand_home(env), requirements, expect, config, matrix_file)
+    asked = FixRequest(python, expand_home(env), requirements, expect, config, matrix_file, torch_index)
     output = OutputOptions(dry_run, agreed, as_root=as_root, verbose=verbose, quiet=quiet, form=form)
     return run_fix(asked, output)

@@ -26,6 +26,7 @@ from envcheck.cli.installation import (
     format_command,
     run_job,
     settle_earlier,
+    with_reachable_indexes,
     without_own_marker,
 )
 from envcheck.cli.plan import show_to_run, verdict_on
@@ -52,6 +53,7 @@ from envcheck.install.journal import (
     resume_line,
     unsettled,
 )
+from envcheck.install.preflight import describe_closed_index
 from envcheck.install.run import (
     AdaptError,
     Job,
@@ -111,6 +113,8 @@ class InstallRequest:
     installer: str = ""
     expect: str = "auto"
     matrix_file: str | None = None
+    torch_index: str = ""  # a mirror of PyTorch's own index
+    default_index: bool = False  # no build of a framework's own index
 
 
 @dataclass(frozen=True)
@@ -130,15 +134,34 @@ def plan_for_here(asked: InstallRequest, place: Place, *, system: bool) -> Insta
     made = _build_plan(asked, facts, installer)
     if not installer and _can_use_uv(made.plan):
         made = _build_plan(asked, facts, UV)
-    plan = made.plan
+    plan = with_reachable_indexes(made.plan, asked.torch_index) if made.plan.releases else made.plan
     if not plan.releases or plan.blocked_by:
         return made
+    without_index = (
+        None if asked.default_index or asked.torch_index else _plan_without_index(asked, plan, place, system=system)
+    )
+    if without_index is not None:
+        return without_index
     try:
         return replace(
             made, plan=adapt_plan(plan, _read_surroundings(plan, facts, asked), system=system, typed=format_command)
         )
     except AdaptError as error:
         raise UserError(str(error)) from None
+
+
+def _plan_without_index(asked: InstallRequest, plan: Plan, place: Place, *, system: bool) -> InstallPlan | None:
+    """Plan with builds of the default index where a framework's own does not answer; None where that is no way."""
+    if asked.default_index or asked.torch_index:
+        return None
+    sets = (item for made in plan.environments for item in made.sets if item.index)
+    closed = next(filter(None, (describe_closed_index(item, os.environ) for item in sets)), "")
+    other = plan_for_here(replace(asked, default_index=True), place, system=system) if closed else None
+    if other is None or verdict_on(other.plan) != COMPATIBLE:
+        return None
+    note = f"{closed[0].upper()}{closed[1:]}: these are builds of the default index; --torch-index names a mirror."
+    changed: InstallPlan = replace(other, plan=replace(other.plan, notes=(*other.plan.notes, note)))
+    return changed
 
 
 def _read_environment(asked: InstallRequest, place: Place) -> Facts | None:
@@ -177,6 +200,7 @@ def _build_plan(asked: InstallRequest, facts: Facts | None, installer: str) -> I
         check_description(said)
         check_folder(wish.folder)
         matrix = common.load_matrix(asked.matrix_file)
+        matrix = matrix.without_own_indexes() if asked.default_index else matrix
         requests = read_requests(asked.requirements, matrix)
         read = facts or common.live_snapshot("", "").facts
         expected = planned_facts(read, said, matrix, expects_gpu=asked.expect == "gpu")
@@ -568,6 +592,7 @@ EXAMPLE = "Example: envcheck install 'tensorflow>=2.15' --env .venv --smoke"
 @click.option("--remove-kept", "removes_kept", is_flag=True, help="Remove the copy that --rollback restores.")
 @click.option("--format", "form", type=click.Choice(["text", "json"]), default="text", help="How to print the result.")
 @click.option("--matrix", "matrix_file", metavar="FILE", help="Plan and judge by this compatibility matrix.")
+@common.torch_index
 @common.verbosity()
 def install(
     requirements: tuple[str, ...],
@@ -585,12 +610,13 @@ def install(
     removes_kept: bool,
     form: str,
     matrix_file: str | None,
+    torch_index: str,
     verbose: bool,
     quiet: bool,
 ) -> int:
     """Install REQ into an environment and verify it; if anything fails, restore the old environment."""
     folder = expand_home(folder)
-    asked = InstallRequest(requirements, folder, python, installer or "", expect, matrix_file)
+    asked = InstallRequest(requirements, folder, python, installer or "", expect, matrix_file, torch_index)
     output = OutputOptions(dry_run, agreed, smoke, system, as_root, verbose, quiet, form)
     if bool(requirements) + bool(rollback) + resume + removes_kept != 1:
         raise UserError(

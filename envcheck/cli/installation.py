@@ -11,9 +11,17 @@ from pathlib import Path
 
 import click
 
-from envcheck.actions import ActivateEnvironment, action_line, shell_line
+from envcheck.actions import (
+    ActivateEnvironment,
+    InstallPackages,
+    ReinstallPackages,
+    action_line,
+    move_environment,
+    shell_line,
+)
 from envcheck.cli.common import UserError
 from envcheck.cli.exits import MachineError
+from envcheck.frameworks import framework_names
 from envcheck.host.file_changes import FileLockedError
 from envcheck.host.system import list_programs_in
 from envcheck.install.journal import (
@@ -32,10 +40,13 @@ from envcheck.install.run import (
     describe_error,
     execute,
     held_place,
+    step_variables,
     system_changes,
 )
-from envcheck.model import CONDA, NOT_STATED, PIP, Facts, Plan, dataclass, inert, replace
-from envcheck.plan.verify import UnreachableError, find_uv
+from envcheck.matrix.package_index import package_index
+from envcheck.model import CONDA, NOT_STATED, PIP, Environment, Facts, Plan, RequirementSet, dataclass, inert, replace
+from envcheck.plan.steps import install_purpose
+from envcheck.plan.verify import UnreachableError, UnresolvableError, find_uv, resolve
 from envcheck.render.plan import Result
 from envcheck.rules import Context
 from envcheck.rules.dependencies import broken_pins
@@ -221,6 +232,38 @@ def expand_home(folder: str) -> str:
 def has_broken_requirement(context: Context) -> bool:
     """Tell whether an installed package lacks what it requires."""
     return any(broken_pins(context))
+
+
+def use_mirror(plan: Plan, mirror: str) -> Plan:
+    """Let a plan take a framework's own index from its mirror; "" for none."""
+    owners = (package_index(name) for name in framework_names())
+    for base in (owner.url.rstrip("/") for owner in owners if owner and mirror):
+        plan = move_environment(plan, base, mirror.rstrip("/"))
+    return plan
+
+
+def with_reachable_indexes(plan: Plan, mirror: str = "") -> Plan:
+    """Let a framework's own index give way to its mirror, or to what is configured where that has the same builds."""
+    for step in () if mirror else plan.steps:
+        action, index = step.action, str(getattr(step.action, "index", ""))
+        if isinstance(action, ReinstallPackages):
+            action = action.with_label()
+        wanted = RequirementSet(getattr(action, "requirements", ()), kept=getattr(action, "kept", ()))
+        if index and _is_served(plan.environments[0], wanted):
+            if isinstance(action, InstallPackages):
+                action = replace(action, purpose=install_purpose(wanted))
+            steps = tuple(replace(each, action=action) if each is step else each for each in plan.steps)
+            plan = move_environment(replace(plan, steps=steps), index, "")
+    return use_mirror(plan, mirror)
+
+
+def _is_served(made: Environment, wanted: RequirementSet) -> bool:
+    """Tell whether the index and the folders that the installers are configured for have the very builds."""
+    variables = {**os.environ, **step_variables(os.environ), "PIP_NO_INDEX": "0"}  # uv's own keep it off the network
+    try:
+        return bool(resolve(made, wanted, variables))
+    except (UnresolvableError, UnreachableError):
+        return False
 
 
 def check_preflight(

@@ -46,6 +46,7 @@ EXAMPLE = "Example: envcheck plan 'tensorflow>=2.15' --python 3.11 --driver 535.
 @click.option("--format", "form", type=click.Choice(FORMATS), default="text", help="How to print the plan.")
 @click.option("--verify", is_flag=True, help="Resolve the plan on the package index, and pin the result.")
 @common.matrix("Plan by this compatibility matrix.")
+@common.torch_index
 @click.option("-v", "--verbose", is_flag=True, help="Show every rejected release, and how to undo each step.")
 def plan(
     requirements: tuple[str, ...],
@@ -61,6 +62,7 @@ def plan(
     form: str,
     verify: bool,
     matrix_file: str | None,
+    torch_index: str,
     verbose: bool,
 ) -> int:
     """Print the exact commands that install REQ on this machine, and why no newer release. Changes nothing."""
@@ -74,6 +76,10 @@ def plan(
         expect, installer or "", folder, form == "dockerfile", said, repeated, interpreter=found, shells=shells
     )
     made = build(requirements, wish, snapshot_file, matrix_file)
+    if torch_index:
+        from envcheck.cli.installation import use_mirror  # what installs is loaded for few plans: 40 ms
+
+        made = use_mirror(made, torch_index)
     if here:
         made = mark_existing(made, _exists) if folder else use_free_folders(made, _exists)
         made = _note_installer(made, installer)

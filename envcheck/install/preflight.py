@@ -290,11 +290,20 @@ def _check_uv_python(uv: str, action: CreateEnvironment, environment: Mapping[st
 
 def _check_index(made: Environment, environment: Mapping[str, str]) -> Iterator[str]:
     for wanted in made.sets:
-        page = page_to_reach(wanted, environment)
-        why = (
-            find_connection_error(page.url, page.ca_file, page.proxy, page.trusted, certificate=page.certificate)
-            if page.url
-            else ""
-        )
-        if why:
-            yield f"the package index {page.shown} does not answer ({why})."
+        text = describe_closed_index(wanted, environment)
+        if text:
+            yield f"{text}{_MIRROR if wanted.index else ''}."
+
+
+_MIRROR = ": name a mirror that does, with --torch-index"
+
+
+def describe_closed_index(wanted: RequirementSet, environment: Mapping[str, str]) -> str:
+    """Say which index of a set does not answer, and why; "" where it answers or none is asked."""
+    page = page_to_reach(wanted, environment)
+    why = (
+        find_connection_error(page.url, page.ca_file, page.proxy, page.trusted, certificate=page.certificate)
+        if page.url
+        else ""
+    )
+    return f"the package index {page.shown} does not answer ({why})" if why else ""

@@ -45,6 +45,7 @@ from envcheck.matrix.refresh.pip_settings import (
     no_index_variables,
     read_connection_settings,
     read_pip_options,
+    read_uv_bounds,
     read_uv_variables,
     without_options,
 )
@@ -243,6 +244,17 @@ def _write_pip_file(place: Place, environment: Mapping[str, str]) -> dict[str, s
     return {"PIP_CONFIG_FILE": str(path)}
 
 
+def _write_uv_files(place: Place, environment: Mapping[str, str]) -> dict[str, str]:
+    """Write the bounds of uv's files, which it is not to read, to files of their own; return what names them."""
+    found: dict[str, str] = {}
+    with contextlib.suppress(ArtifactError, ImportError):
+        for name, text in read_uv_bounds(os.environ, Path()).items():
+            path = place.state / f"{name.lower()}.txt"
+            path.write_text(text, encoding="utf-8")
+            found[name] = f"{environment.get(name, '')} {path}".strip()
+    return found
+
+
 def _mamba_variables(environment: Mapping[str, str]) -> dict[str, str]:
     """Hand over where channels lie, which mamba and micromamba read under a name of their own."""
     alias = environment.get("CONDA_CHANNEL_ALIAS", "")
@@ -255,6 +267,8 @@ def _uv_variables(environment: Mapping[str, str]) -> dict[str, str]:
     found = {
         "UV_FIND_LINKS": ",".join(options.get("find-links", "").split()),
         "UV_DEFAULT_INDEX": options.get("index-url", "").strip(),
+        **_extra_indexes(options.get("extra-index-url", "").split()),
+        "UV_CONSTRAINT": " ".join(options.get("constraint", "").split()),
         "UV_INSECURE_HOST": " ".join(settings.trusted_hosts),
         "SSL_CERT_FILE": settings.ca_file,
         "SSL_CLIENT_CERT": settings.client_certificate,
@@ -262,6 +276,11 @@ def _uv_variables(environment: Mapping[str, str]) -> dict[str, str]:
         **(no_index_variables() if is_true(options.get("no-index", "")) else {}),
     }
     return {name: value for name, value in found.items() if value}
+
+
+def _extra_indexes(urls: list[str]) -> dict[str, str]:
+    """Hand over pip's further indexes, of which pip takes the best release wherever it lies."""
+    return {"UV_EXTRA_INDEX_URL": " ".join(urls), "UV_INDEX_STRATEGY": "unsafe-best-match"} if urls else {}
 
 
 PATIENCE = 1.5  # seconds for a guard that is just putting things back
@@ -396,7 +415,8 @@ def _describe_unsettled(journal: Journal, why: str, refused: str) -> str:
 def _run_steps(journal: Journal, job: Job, watch: Watch, guard: Guard) -> None:
     machine = [step for step in job.steps if step.scope == SYSTEM]
     own = [step for step in job.steps if step.scope != SYSTEM]
-    environment = {**job.environment, **_write_pip_file(journal.place, job.environment)}
+    written = {**_write_pip_file(journal.place, job.environment), **_write_uv_files(journal.place, job.environment)}
+    environment = {**job.environment, **written}
     with _open_log(journal, watch) as heard:
 
         def run(argv: tuple[str, ...], seconds: float, step: Step) -> ProgramEnd:

@@ -57,6 +57,7 @@ class Matrix:
     def __init__(self, document: Mapping[str, Any]) -> None:
         """Wrap a decoded document of schema envcheck/matrix/1."""
         self._document = document
+        self._has_own_indexes = True
         # By identity: the row of cells that the document holds, and the builds of a row.
         self._built: dict[int, Any] = {}
 
@@ -145,10 +146,16 @@ class Matrix:
             return row
         return next((item for item in self.index_builds(row) if item.local == local), None)
 
+    def without_own_indexes(self) -> Matrix:
+        """Return the matrix without the builds of the frameworks' own indexes."""
+        changed = Matrix(self._document)
+        changed._has_own_indexes = False
+        return changed
+
     def index_builds(self, row: FrameworkRelease) -> tuple[FrameworkRelease, ...]:
         """List the builds of a release on its framework's own index, newest CUDA first; () where there are none."""
         if id(row) not in self._built:
-            self._built[id(row)] = index_rows(row)
+            self._built[id(row)] = index_rows(row) if self._has_own_indexes else ()
         builds: tuple[FrameworkRelease, ...] = self._built[id(row)]
         return builds
 

@@ -122,11 +122,6 @@ def _installs(environment: Environment) -> tuple[Step, ...]:
 
 
 def _install(environment: Environment, requirement_set: RequirementSet) -> InstallPackages:
-    exact = [text.partition("==")[0] for text in requirement_set.requirements if "==" in text]
-    purpose = f"Install {', '.join(exact)} and {'their' if len(exact) > 1 else 'its'} dependencies"
-    owner = framework_of(exact[0].partition("[")[0]) if exact else ""
-    purpose += f" from {framework(owner).title}'s package index" if requirement_set.index and owner else ""
-    purpose += f"; {', '.join(requirement_set.kept)} must stay." if requirement_set.kept else "."
     return InstallPackages(
         requirement_set.requirements,
         interpreter(environment),
@@ -135,8 +130,17 @@ def _install(environment: Environment, requirement_set: RequirementSet) -> Insta
         wheels_only=True,
         source_only=requirement_set.source_only,
         kept=requirement_set.kept,
-        purpose=purpose,
+        purpose=install_purpose(requirement_set),
     )
+
+
+def install_purpose(requirement_set: RequirementSet) -> str:
+    """Say what installing a set is for, and from which index of its own."""
+    exact = [text.partition("==")[0] for text in requirement_set.requirements if "==" in text]
+    purpose = f"Install {', '.join(exact)} and {'their' if len(exact) > 1 else 'its'} dependencies"
+    owner = framework_of(exact[0].partition("[")[0]) if exact else ""
+    purpose += f" from {framework(owner).title}'s package index" if requirement_set.index and owner else ""
+    return purpose + (f"; {', '.join(requirement_set.kept)} must stay." if requirement_set.kept else ".")
 
 
 def activation_steps(environment: Environment, shells: tuple[str, ...] = (SH,)) -> tuple[Step, ...]:

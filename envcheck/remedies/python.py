@@ -124,7 +124,8 @@ def _install_python(situation: Situation, problem: Problem, what: str) -> Remedy
     if "read" not in problem.cases:
         return None
     minor = system_packages().python.usual
-    install = (InstallSystemPackages(WINGET, (f"Python.Python.{minor}",)),) if situation.os == "windows" else ()
+    winget = InstallSystemPackages(WINGET, (f"Python.Python.{minor}",), scope=USER)
+    install = (winget,) if situation.os == "windows" else ()
     build = (f"cpython-{minor}{_BUILDS.get(situation.os, '')}",)
     create = CreateEnvironment(f".venv-{minor}", PIP if install else UV, minor, () if install else build)
     return Remedy(f"Install {what}, and recreate the environment with it.", (*install, create))

@@ -386,3 +386,46 @@ def test_the_index_of_a_configuration_file_is_used(
     monkeypatch.setattr("envcheck.cli.installation.objections", lambda _: ())  # it would ask the index
     assert install("jax", "--env", "env", "--installer", installer, "--yes", "-q") == 0, capfd.readouterr().err
     assert (site_packages(here / "env") / "jaxlib").is_dir()
+
+
+_TORCH = InstallRequest(("torch==2.6.0",), "env", "3.11", "uv", "cpu")
+_OFFICIAL = "https://download.pytorch.org/whl/cpu"
+
+
+def list_indexes(found: InstallPlan) -> list[str]:
+    """Return the indexes of a plan's sets, and those that its commands name."""
+    typed = [word for step in found.plan.steps for word in step.action.command() if word.startswith(("http", "file"))]
+    return [*(item.index for made in found.plan.environments for item in made.sets), *typed]
+
+
+def test_a_build_that_the_configured_folder_has_comes_from_there(here: Path) -> None:
+    make_wheel(here / "wheels", "torch", "2.6.0+cpu")
+    found = plan_for_here(_TORCH, place_of("env"), system=False)
+    assert list_indexes(found) == [""]
+    assert found.plan.steps[1].action.command()[-1] == "torch==2.6.0+cpu"
+    assert found.plan.steps[1].purpose == "Install torch and its dependencies."
+
+
+def test_an_index_that_does_not_answer_gives_way_to_the_default_one(monkeypatch: pytest.MonkeyPatch) -> None:
+    closed = "the package index download.pytorch.org does not answer (refused)"
+    monkeypatch.setattr(install_session, "describe_closed_index", lambda wanted, _: closed if wanted.index else "")
+    found = plan_for_here(_TORCH, place_of("env"), system=False)
+    assert list_indexes(found) == [""]
+    assert found.plan.steps[1].action.command()[-1] == "torch==2.6.0"
+    assert found.plan.notes[-1].startswith("The package index download.pytorch.org does not answer (refused): these")
+
+
+def test_an_index_that_answers_is_used(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(install_session, "describe_closed_index", lambda *_: "")
+    assert list_indexes(plan_for_here(_TORCH, place_of("env"), system=False)) == [_OFFICIAL, _OFFICIAL]
+
+
+def test_a_mirror_stands_for_pytorchs_index(here: Path, capfd: pytest.CaptureFixture[str]) -> None:
+    mirrored = replace(_TORCH, torch_index="https://mirror.example/whl/")
+    expected = "https://mirror.example/whl/cpu"
+    assert list_indexes(plan_for_here(mirrored, place_of("env"), system=False)) == [expected, expected]
+    run(["plan", "torch==2.6.0", "--python", "3.11", "--expect", "cpu", "--torch-index", "https://mirror.example/whl"])
+    assert f"--index-url {expected} " in capfd.readouterr().out
+    assert not list(here.iterdir())
+    with pytest.raises(UserError, match="is no address"):
+        run(["plan", "torch", "--torch-index", "mirror; rm -rf x"])

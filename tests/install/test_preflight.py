@@ -36,7 +36,7 @@ from envcheck.install.preflight import (
     wheel_space_for,
 )
 from envcheck.install.run import AdaptError, Surroundings, can_replace_pip, step_variables
-from envcheck.matrix.refresh.pip_settings import find_default_index, read_uv_variables
+from envcheck.matrix.refresh.pip_settings import find_default_index, read_uv_bounds, read_uv_variables
 from envcheck.model import SYSTEM, Facts, Known, Plan, PythonFacts, RequirementSet, Source, Step, replace
 from tests.plan.machines import machine, planned
 from tests.typed import argv, command_step, undo
@@ -334,6 +334,9 @@ def test_uv_is_told_what_pip_is_configured_with() -> None:
     assert "MAMBA_CHANNEL_ALIAS" not in found
     assert step_variables({"CONDA_CHANNEL_ALIAS": "file:///srv"})["MAMBA_CHANNEL_ALIAS"] == "file:///srv"
     assert step_variables({**configured, "UV_DEFAULT_INDEX": "mine"})["UV_DEFAULT_INDEX"] == "mine"
+    more = {"PIP_EXTRA_INDEX_URL": "https://a.example https://b.example", "PIP_CONSTRAINT": "/c.txt"}
+    handed = step_variables({**configured, **more})
+    assert (handed["UV_EXTRA_INDEX_URL"], handed["UV_CONSTRAINT"]) == (more["PIP_EXTRA_INDEX_URL"], "/c.txt")
     without = step_variables({**configured, "PIP_NO_INDEX": "1"})
     assert without["UV_OFFLINE"] == "1"
     assert without["UV_DEFAULT_INDEX"].endswith("/no-index")  # a folder that is not there
@@ -369,6 +372,8 @@ default = true
 [[tool.uv.index]]
 url = "https://only-where-named.example/simple"
 explicit = true
+[tool.uv]
+constraint-dependencies = ["numpy<2", "six"]
 [tool.uv.pip]
 target = "/elsewhere"
 extra-index-url = ["https://more.example/simple"]
@@ -380,6 +385,7 @@ extra-index-url = ["https://more.example/simple"]
     with pytest.MonkeyPatch.context() as patched:
         patched.setenv("XDG_CONFIG_HOME", str(tmp_path / "config"))
         found = read_uv_variables(configured, project / "deep")
+        assert read_uv_bounds(configured, project / "deep") == {"UV_CONSTRAINT": "numpy<2\nsix\n"}
         mine = read_uv_variables({"UV_CONFIG_FILE": str(user / "uv.toml")}, project / "deep")
         assert read_uv_variables({"UV_NO_CONFIG": "1"}, project) == {}
     assert found == {

@@ -218,11 +218,7 @@ def read_uv_variables(environment: Mapping[str, str], folder: Path) -> dict[str,
 
     Raises ArtifactError for a broken file, ImportError where TOML cannot be read.
     """
-    found: dict[str, Any] = {}
-    for path in _find_uv_files(environment, folder):
-        options = _read_uv_file(path)
-        joined = {name: [*found.get(name, []), *options.get(name, [])] for name in _UV_LISTS}
-        found = {**options, **found, **{name: values for name, values in joined.items() if values}}
+    found = _read_uv_files(environment, folder)
     indexes = found.get("index", [])
     default = next((item["url"] for item in indexes if item.get("default")), found.get("index-url", ""))
     extra = [_name_index(item) for item in indexes if not item.get("default") and not item.get("explicit")]
@@ -236,6 +232,28 @@ def read_uv_variables(environment: Mapping[str, str], folder: Path) -> dict[str,
         **(no_index_variables() if found.get("no-index") else {}),
     }
     return {name: value for name, value in variables.items() if value}
+
+
+_UV_BOUNDS = {"constraint-dependencies": "UV_CONSTRAINT", "override-dependencies": "UV_OVERRIDE"}
+
+
+def read_uv_bounds(environment: Mapping[str, str], folder: Path) -> dict[str, str]:
+    """Read what uv's files bound releases by: for each variable that names such a file, the file's text.
+
+    Raises ArtifactError for a broken file, ImportError where TOML cannot be read.
+    """
+    found = _read_uv_files(environment, folder)
+    return {_UV_BOUNDS[name]: "".join(f"{each}\n" for each in found[name]) for name in _UV_BOUNDS if found.get(name)}
+
+
+def _read_uv_files(environment: Mapping[str, str], folder: Path) -> dict[str, Any]:
+    """Join the options of uv's files; the nearest file goes before."""
+    found: dict[str, Any] = {}
+    for path in _find_uv_files(environment, folder):
+        options = _read_uv_file(path)
+        joined = {name: [*found.get(name, []), *options.get(name, [])] for name in _UV_LISTS}
+        found = {**options, **found, **{name: values for name, values in joined.items() if values}}
+    return found
 
 
 def no_index_variables() -> dict[str, str]:
