@@ -180,7 +180,7 @@ def _render_index_builds(builds: tuple[FrameworkRelease, ...], sources: Sources)
 
 def _render_index(build: FrameworkRelease) -> str:
     code = " ".join(map(format_target, build.compute_capabilities))
-    return build.index + (f" with code for {code}" if code else "")
+    return build.index + (f" with code for {code}" if code else ", GPU code not known")
 
 
 def _render_details(label: str, row: FrameworkRelease) -> Iterator[str]:

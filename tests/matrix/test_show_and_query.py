@@ -297,6 +297,11 @@ def test_query_where_one_name_is_several_gpus(capsys: pytest.CaptureFixture[str]
     assert any("not every GPU of that name" in why for row in document["rows"] for why in row["why"])
 
 
+def test_an_index_build_whose_code_was_not_read_says_so(capsys: pytest.CaptureFixture[str]) -> None:
+    assert run(["matrix", "show", "torch==2.9.0", "-v"]) == 0
+    assert "CUDA 13.0 (https://download.pytorch.org/whl/cu130, GPU code not known)" in capsys.readouterr().out
+
+
 def test_query_says_which_gpus_a_name_stands_for(capsys: pytest.CaptureFixture[str]) -> None:
     asked = ["query", "--framework", "tensorflow", "--driver", "550", "--gpu"]
     meant = "--gpu 'GTX 750 Ti' stands for compute capability 3.0 (Kepler) or 5.0 (Maxwell)."
