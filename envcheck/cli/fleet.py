@@ -74,7 +74,7 @@ class _Progress:
     """Counts the answers and reports them on stderr."""
 
     def __init__(self, *, quiet: bool) -> None:
-        self.hosts: list[str] = []
+        self._asked, self._heard = 0, 0  # hosts of this round
         self.answers: dict[str, Failure | None] = {}
         self.timeouts: dict[str, tuple[str, ...]] = {}  # hosts whose snapshot has some
         self._quiet = quiet
@@ -85,22 +85,29 @@ class _Progress:
         return sum(answer is not None for answer in self.answers.values())
 
     def start(self, hosts: list[str]) -> None:
-        self.hosts = hosts
-        self._print(f"{_count(len(hosts))} to ask")
+        self._asked, self._heard = len(hosts), 0
+        again = " again: they took too long" if self.answers else ""
+        self._print(f"{_count(self._asked)} to ask{again}")
 
     def warn(self, words: str) -> None:
         if words.strip():
             click.echo(inert(words), err=True)
 
     def add(self, result: HostResult) -> None:
-        answer = result.answer if isinstance(result.answer, Failure) else None
-        self.answers[result.host] = answer
+        self._heard += 1
         late = () if isinstance(result.answer, Failure) else list_timeouts(result.answer)
-        if late:
-            self.timeouts[result.host] = late
-        read = f"read, but for {len(late)} facts that took too long: {late[0]} ..." if late else "read"
-        words = f"{answer.kind}: {answer.reason[:200]}" if answer else read
-        self._print(inert(f"[{len(self.answers)}/{len(self.hosts)}] {result.host}: {words}"))
+        words = (
+            f"read in part; these took too long: {', '.join(late[:3])}{' ...' if late[3:] else ''}" if late else "read"
+        )
+        if isinstance(result.answer, Failure):
+            words = f"{result.answer.kind}: {result.answer.reason[:200]}"
+            if result.host not in self.timeouts:  # else what it answered before counts
+                self.answers[result.host] = result.answer
+        else:
+            self.answers[result.host] = None
+            self.timeouts.pop(result.host, None)
+            self.timeouts.update({result.host: late} if late else {})
+        self._print(inert(f"[{self._heard}/{self._asked}] {result.host}: {words}"))
 
     def _print(self, text: str) -> None:
         if not self._quiet:

@@ -15,8 +15,10 @@ from envcheck.fleet.results import (
     FleetRequest,
     HostResult,
     find_answer,
+    get_saved_name,
     has_snapshot,
     list_answered_hosts,
+    list_timeouts,
     write_result,
 )
 from envcheck.fleet.slurm import run_slurm
@@ -24,24 +26,36 @@ from envcheck.host.process import interrupt_on_signal, run_program
 from envcheck.model import Known, Snapshot, Unknown, replace
 
 HOST = "localhost"
+_FEWER = 4  # times fewer hosts are asked at a time where they took too long
 
 
 def run_fleet(engine: str, request: FleetRequest, folder: Path, listener: FleetListener, *, again: bool = False) -> int:
     """Run an engine and save its results in a folder; return how many hosts had answered before.
 
-    A host whose snapshot has timeouts is asked again. One that fails keeps its earlier snapshot.
-    Raises EngineError, and OSError where the folder is not writable.
+    A host whose snapshot has timeouts is asked once more at the end, when fewer hosts are, and by the next run.
+    One that fails keeps its earlier snapshot. Raises EngineError, and OSError where the folder is not writable.
     """
     folder.mkdir(parents=True, exist_ok=True)
     answered = frozenset() if again else frozenset(list_answered_hosts(folder))
+    asked, late = set[str](), set[str]()
+
+    def start(hosts: list[str]) -> None:
+        asked.update(map(get_saved_name, hosts))
+        listener.on_hosts(hosts)
 
     def save(result: HostResult) -> None:
         if not isinstance(result.answer, Failure) or not has_snapshot(folder, result.host):
             write_result(folder, result)
+        if isinstance(result.answer, Snapshot) and list_timeouts(result.answer):
+            late.add(get_saved_name(result.host))
         listener.on_result(result)
 
+    own = replace(listener, on_hosts=start, on_result=save)
     with interrupt_on_signal():  # the engine then ends its programs and removes its folder
-        ENGINES[engine](replace(request, skip=answered), replace(listener, on_result=save))
+        ENGINES[engine](replace(request, skip=answered), own)
+        if late:
+            forks = max(1, min(request.forks, len(late)) // _FEWER)
+            ENGINES[engine](replace(request, skip=frozenset(answered | asked - late), forks=forks), own)
     return len(answered)
 
 

@@ -34,6 +34,7 @@ def main() -> None:
         "run = LocalHost._run\n"
         f"LocalHost._run = lambda host, argv, _, environment: run(host, argv, {PATIENCE}, environment)\n"
         f"LocalHost.__init__.__defaults__ = ({PATIENCE},)\n"
+        f"LIMIT = {PATIENCE}\n"
     )
     assert "selection = " in collector._MAIN
     collector._MAIN = collector._MAIN.replace("selection = ", patient + "selection = ")

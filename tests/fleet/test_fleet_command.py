@@ -9,9 +9,13 @@ from pathlib import Path
 
 import pytest
 
+from envcheck.cli.fleet import _Progress
 from envcheck.fleet.report import WORST_FIRST, HostRow, choose_verdict
+from envcheck.fleet.results import Failure, HostResult
+from envcheck.model import Unknown, replace
 from tests.fleet.command import document, fleet
 from tests.fleet.made import MEMBERS, WORKING, make
+from tests.hosts.test_hosts import snapshot_of
 
 
 @pytest.mark.needs("posix")
@@ -30,6 +34,24 @@ def test_the_local_engine_reads_this_machine(tmp_path: Path) -> None:
     (host,) = document(report)["hosts"]
     assert host["host"] == "localhost"
     assert host["machine"]["Python"] != "none"
+
+
+def test_a_host_that_was_read_in_part_is_said_until_it_is_read(capsys: pytest.CaptureFixture[str]) -> None:
+    whole = snapshot_of("docker-with-gpu")
+    part = replace(whole, facts=replace(whole.facts, gpus=Unknown("timeout", "did not finish")))
+    progress = _Progress(quiet=False)
+    progress.start(["a", "b", "c"])
+    for host in ("a", "b", "c"):
+        progress.add(HostResult(host, part))
+    progress.start(["a", "b", "c"])
+    progress.add(HostResult("a", whole))
+    progress.add(HostResult("b", Failure("hung", "no answer")))
+    progress.add(HostResult("c", part))
+    assert (progress.failed, progress.timeouts) == (0, {"b": ("gpus",), "c": ("gpus",)})
+    lines = capsys.readouterr().err.splitlines()
+    assert lines[1] == "[1/3] a: read in part; these took too long: gpus"
+    assert lines[4] == "3 hosts to ask again: they took too long"
+    assert lines[-2:] == ["[2/3] b: hung: no answer", "[3/3] c: read in part; these took too long: gpus"]
 
 
 @pytest.mark.needs("posix")

@@ -184,7 +184,11 @@ class Recorder:
 
 
 def run_with(
-    answers: dict[str, Snapshot | Failure], folder: Path, monkeypatch: pytest.MonkeyPatch, **more: bool
+    answers: dict[str, Snapshot | Failure],
+    folder: Path,
+    monkeypatch: pytest.MonkeyPatch,
+    recorder: Recorder | None = None,
+    **more: bool,
 ) -> int:
     """Run a fake engine that gives these answers."""
 
@@ -195,7 +199,7 @@ def run_with(
             listener.on_result(HostResult(host, answers[host]))
 
     monkeypatch.setitem(ENGINES, "own", engine)
-    return run_fleet("own", FleetRequest(), folder, Recorder().listener(), **more)
+    return run_fleet("own", FleetRequest(), folder, (recorder or Recorder()).listener(), **more)
 
 
 def test_a_further_run_skips_answered_hosts(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
@@ -211,7 +215,9 @@ def test_a_host_whose_snapshot_has_timeouts_is_asked_again(tmp_path: Path, monke
     late = Unknown("timeout", "the gpus probe did not finish within 4.5 s")
     busy = replace(good, facts=replace(good.facts, gpus=late, driver=replace(good.facts.driver, release=late)))
     assert list_timeouts(busy) == ("driver.release", "gpus")
-    assert run_with({"a": good, "b": busy}, tmp_path, monkeypatch) == 0
+    recorder = Recorder()
+    assert run_with({"a": good, "b": busy}, tmp_path, monkeypatch, recorder) == 0
+    assert recorder.hosts == ["a", "b", "b"], "once more at the end of the same run"
     assert list_answered_hosts(tmp_path) == {"a"}
     assert run_with({"a": Failure(HUNG, "never reached"), "b": good}, tmp_path, monkeypatch) == 1
     assert list_answered_hosts(tmp_path) == {"a", "b"}
