@@ -229,7 +229,7 @@ def _find_without_record(host: Host, entry: Mapping[str, Any]) -> Iterator[Insta
     path = posixpath.join(entry["location"], entry["metadata"])
     if entry["scope"] != "environment" or not entry["metadata"].endswith(".dist-info"):
         return
-    if entry["installer"] not in ("", "pip"):
+    if entry["installer"] not in ("", "pip", "uv"):
         return
     sizes = get_value(host.list_sizes(path)) or {}
     lost = [name for name in ("RECORD", "METADATA") if not sizes.get(name)]
@@ -257,4 +257,6 @@ def _find_unowned(host: Host, answer: Mapping[str, Any]) -> Iterator[InstallLeft
             module = posixpath.join(path, name)
             is_own = get_value(host.real_path(module)) == posixpath.join(get_value(host.real_path(path)) or "", name)
             if is_own and any(each.endswith(".py") for each in list_names(host, module)):
-                yield InstallLeftover(module, "unowned", name)
+                text = get_value(host.read_text(posixpath.join(module, "version.py"))) or ""
+                stated = re.search(r"^_*version_*\s*=\s*['\"](\d[\w.+]*)['\"]", text, re.MULTILINE)
+                yield InstallLeftover(module, "unowned", name, stated.group(1) if stated else "")

@@ -414,8 +414,10 @@ def reinstall(situation: Situation, problem: Problem) -> Remedy | None:
     if not problem.requirements:
         return None
     if "unowned" in problem.cases:
-        name = problem.requirements[0]
-        return Remedy(f"Install {name}, over what is left of it.", situation.install(name))
+        requirement = problem.requirements[0]
+        name, public, label = name_of(requirement), requirement.partition("+")[0], requirement.partition("+")[2]
+        steps = situation.install(public, index=index_url(name, label) if label else "")
+        return Remedy(f"Install {requirement}, over what is left of it.", steps)
     names = ", ".join(problem.requirements[:_NAMED]) + (" …" if len(problem.requirements) > _NAMED else "")
     is_unlisted = "no-record" in problem.cases
     modules = problem.value("modules")

@@ -144,7 +144,8 @@ def install_interrupted(context: Context) -> Iterator[Finding]:
             yield incompatible(message, evidence, severity=severity, problem=problem)
         elif item.kind == "unowned":
             message = f"{item.path} belongs to no installed distribution: an installation of {label} was interrupted."
-            problem = Problem(("unowned",), framework=item.distribution, requirements=(item.distribution,))
+            pin = f"{item.distribution}=={item.release}" if item.release else item.distribution
+            problem = Problem(("unowned",), framework=item.distribution, requirements=(pin,))
             yield incompatible(message, evidence, problem=problem)
         elif item.kind in {"no-record", "no-metadata"} and _list_imports(context, item.distribution):
             lost = item.kind.partition("-")[2].upper()

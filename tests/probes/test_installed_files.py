@@ -202,6 +202,8 @@ def test_what_a_companion_loads_is_compared_beside_its_framework_alone(site: Pat
 def test_a_framework_s_module_without_metadata_is_found_but_no_link_and_no_bytecode(site: Path) -> None:
     shutil.rmtree(site / "torch-2.13.0.dist-info")
     assert leftovers(site) == (InstallLeftover(str(site / "torch"), "unowned", "torch"),)
+    (site / "torch/version.py").write_text("__all__ = []\n__version__ = '2.13.0+cpu'\ncuda = None\n", encoding="utf-8")
+    assert [item.release for item in leftovers(site)] == ["2.13.0+cpu"]
     (site / "torch").rename(site.parents[2] / "torch")
     (site / "torch").symlink_to(site.parents[2] / "torch")
     assert leftovers(site) == ()

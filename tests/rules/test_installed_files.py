@@ -78,6 +78,7 @@ def test_files_of_what_the_framework_loads_count_too() -> None:
     ("owner", "release", "path", "kind", "severity"),
     [
         ("torchvision", "0.17.2", "torchvision/models/_api.py", "missing", ERROR),
+        ("torchvision", "0.20.1+cu124", "torchvision/ops/boxes.py", "missing", ERROR),
         ("torchvision", "0.17.2", "torchvision/__init__.py", "empty", ERROR),
         ("torchvision", "0.17.2", "torchvision", "missing", ERROR),
         ("torchvision", "0.17.2", "torchvision/image.so", "missing", WARNING),  # a warning of its import, too
@@ -193,6 +194,9 @@ def test_a_module_without_metadata_is_an_error_and_is_installed_again() -> None:
     assert (finding.severity, finding.primary) == (ERROR, True)
     assert finding.fix is not None
     assert finding.fix.actions[-1].command()[-1] == "torch"
+    (finding,) = findings((), install_leftovers=known((replace(left, release="2.13.0+cpu"),)))
+    assert finding.fix is not None
+    assert finding.fix.actions[-1].command()[-2:] == ("https://download.pytorch.org/whl/cpu", "torch==2.13.0")
 
 
 def test_metadata_without_record_is_a_warning_and_pip_replaces_it_without_removing() -> None:
