@@ -262,6 +262,7 @@ def test_torch_compiled_with_numpy_1(version: str, numpy: str, severities: list[
         ("jax", "0.6.1", "ml-dtypes>=0.5.0", ("ml-dtypes", "0.3.2"), "error"),  # of the same minor
         ("jax", "0.7.0", "ml-dtypes>=0.5.0", ("ml-dtypes", "0.3.2"), "error"),  # too old for an older release already
         ("jax", "0.5.0", "ml-dtypes>=0.4.0", ("ml-dtypes", "0.3.2"), "warning"),  # only a newer release was tried
+        ("jax", "0.4.36", "jaxlib<=0.4.36,>=0.4.36", ("jaxlib", "0.5.3"), "error"),
         ("tensorflow", "2.15.1", "wrapt<1.15,>=1.11.0", ("wrapt", "2.0.0"), "warning"),  # it imports
         ("tensorflow", "2.15.1", "numpy<2.0.0,>=1.23.5", ("numpy", "2.0.2"), "error"),
         ("tensorflow", "2.18.0", "numpy<2.1.0,>=1.26.0", ("numpy", "2.3.0"), "warning"),
