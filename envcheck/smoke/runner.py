@@ -42,7 +42,7 @@ _GIB = 1 << 30
 _ENDINGS = {
     -4: ("an instruction this processor does not have (SIGILL)", "cpu-missing-avx"),
     -6: ("the framework gave up (SIGABRT)", ""),
-    -7: ("a bad memory page (SIGBUS); a full /dev/shm does that", "os-limit"),
+    -7: ("a bad memory page (SIGBUS); a full /dev/shm does that, or a file that was cut off", "os-limit"),
     -8: ("an arithmetic fault (SIGFPE)", ""),
     -11: ("a segmentation fault (SIGSEGV)", ""),
     0xC000001D: ("an instruction this processor does not have", "cpu-missing-avx"),
@@ -86,8 +86,8 @@ def _hung(check: str, device: str, log: str, limits: Limits) -> Result:
         why = "the driver was translating the build's kernels for a newer GPU: minutes, once, that --timeout allows"
         return Result(check, device, HUNG, f"{message}; {why}", finding="gpu-arch-too-new")
     stack = list_frames(log)
-    where = f"; it was in {stack[0].strip()}" if stack else ""
-    return Result(check, device, HUNG, f"{message}{where}", error="\n".join(stack) or last_log_lines(log))
+    place = _FRAME.sub(r"; it was in \g<function> (\g<file>:\g<line>)", stack[0]) if stack else ""
+    return Result(check, device, HUNG, f"{message}{place}", error="\n".join(stack) or last_log_lines(log))
 
 
 def _crashed(check: str, device: str, code: int, log: str) -> Result:
@@ -98,6 +98,8 @@ def _crashed(check: str, device: str, code: int, log: str) -> Result:
     if not what:
         status = f"{code:#x}" if code > _LARGEST else code  # as Windows writes its own
         what = f"signal {-code}" if code < 0 else f"exit status {status}"
+    if check in ("start", "import"):
+        finding = finding.replace("os-limit", "")  # no memory is shared yet: a library that was cut off does the same
     return Result(check, device, CRASHED, f"the process died: {what}", error=last_log_lines(log), finding=finding)
 
 
@@ -105,7 +107,7 @@ def _crashed(check: str, device: str, code: int, log: str) -> Result:
 _DUMP = re.compile(
     r"^(?:Fatal Python error: |Timeout \(|Current thread 0x|Thread 0x|  File |  \.\.\.|Extension modules: )"
 )
-_FRAME = re.compile(r'^  File "(?P<file>[^"]*)", line \d+ in .*$')
+_FRAME = re.compile(r'^  File "(?P<file>[^"]*)", line (?P<line>\d+) in (?P<function>.*)$')
 # The line with which a program gives up: the F of a failed check (TensorFlow, JAX), C++'s and C's own words.
 _FATAL = re.compile(
     r"^\d{4}-\S+ [\d:.]+: F |^F\d{4} |Check failed: |^terminate called |^  what\(\): |Assertion .* failed"
@@ -135,7 +137,7 @@ def list_frames(log: str) -> list[str]:
     frames: list[str] = []
     for line in text.splitlines():
         frame = _FRAME.match(line)
-        if frame:
+        if frame and not frame["file"].startswith("<frozen"):  # Python's own import
             frames.append(line)
         if frame and frame["file"].startswith(_CHILDREN):
             break

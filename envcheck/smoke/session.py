@@ -705,6 +705,7 @@ def _problem(finding: str, run: Run, result: Result) -> Problem:
 
 def _evidence(run: Run, result: Result) -> Evidence:
     rename = run.job.device.rename_gpus
-    last = result.error.splitlines()[-1] if result.error else ""
+    words = [line for line in result.error.splitlines() if not line.startswith("  File ")]  # no frames of a stack
+    last = words[-1] if words else ""
     said = rename(f"{result.outcome}: {result.message}") + ("" if last in result.message else f" [{last}]")
     return Evidence(f"smoke {run.job.subject.name} {rename(result.check)}", said, Source("command", run.log))

@@ -69,6 +69,13 @@ def test_a_process_that_came_to_its_end_needs_no_words() -> None:
     assert early.check == "start"
 
 
+def test_a_bad_page_while_a_library_is_loaded_is_no_limit() -> None:
+    loading = parse_events('{"event": "step", "check": "import", "device": ""}\n')
+    result = describe_ending(LimitedRun("exited", -7), loading, "", LIMITS)
+    assert result
+    assert (result.outcome, result.finding) == ("crashed", "")  # the machine's facts may explain it
+
+
 def test_last_words_are_the_logs_own() -> None:
     log = "one\n##### envcheck step matmul\tGPU:0\nI placer.cc:1] a: (_Arg): /job:localhost/device:CPU:0\n\ntwo\n"
     assert last_log_lines(log) == "one\ntwo"
