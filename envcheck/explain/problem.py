@@ -626,6 +626,21 @@ def _resolve_cuda_majors(values: ClaimValues) -> ProblemFields:
     return {"names": removed, "requirements": reinstalled}
 
 
+def _xids(values: ClaimValues) -> ProblemFields:
+    """State the Xids of the claim's lines, where the GPU is, and what the driver recommends in Xid 154."""
+    rows = [event.values for event in values.claim.events]
+    codes = (match_shape(row.get(name, ""), SHAPES["xid"]) for row in rows for name in ("xid", "xid2"))
+    pci = re.search(r"Xid \(PCI:([0-9a-fA-F]{4}:[0-9a-fA-F]{2}:[0-9a-fA-F]{2})\b", values.text)
+    recovery = re.search(r"recovery action changed from \S+ \([^)]*\) to \S+ \(([^)]{1,60})\)", values.text)
+    return {
+        "values": {
+            "xids": " ".join(filter(None, dict.fromkeys(codes))),
+            "pci": pci.group(1) if pci else "",
+            "recovery": recovery.group(1) if recovery else "",
+        }
+    }
+
+
 def _mismatched_driver(values: ClaimValues) -> ProblemFields:
     versions = next((event.values for event in values.claim.events if {"kernel", "dso"} <= set(event.values)), {})
     return {"values": {name: match_shape(versions.get(name, ""), _VERSION) for name in ("kernel", "dso")}}
@@ -662,8 +677,10 @@ _FIELDS_BY_FINDING: dict[str, Callable[[ClaimValues], ProblemFields]] = {
     "glibc-too-old": lambda values: {"values": {"glibc_wanted": values.find_capture("glibc_wanted")}},
     "gpu-arch-too-new": _architecture,
     "gpu-arch-too-old": _architecture,
+    "gpu-hardware-fault": _xids,
     "host-compiler-too-new": _compiler,
     "numpy-abi": _package("numpy"),
+    "program-error": _xids,
     "protobuf-conflict": _package("protobuf"),
     "ptxas-problem": lambda values: {"capability": _capability(values)},
     "python-unsupported": _python,

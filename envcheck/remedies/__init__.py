@@ -25,7 +25,7 @@ _MODULES = {
     ),
     "hardware": (
         "cpu-missing-avx", "gpu-absent", "gpu-arch-too-new", "gpu-arch-too-old", "gpu-hardware-fault",
-        "gpu-memory-held", "mig-config", "os-limit", "visible-devices-hidden",
+        "gpu-memory-held", "mig-config", "os-limit", "program-error", "visible-devices-hidden",
     ),
     "toolkit": (
         "cudnn-missing", "cudnn-shadowed", "cudnn-too-new", "cudnn-too-old", "cudnn-wrong-cuda-build",

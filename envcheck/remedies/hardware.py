@@ -3,28 +3,32 @@
 from __future__ import annotations
 
 import re
+from collections.abc import Mapping
 
 from packaging.version import InvalidVersion, Version
 
 from envcheck.actions import Action, RunCommand, RunEnvcheck, SetVariables, Show, ShowKernelLog, UnsetVariable
 from envcheck.frameworks import identity
+from envcheck.host.data_files import load_data
 from envcheck.model import (
     LINUX,
     SYSTEM,
     WINDOWS,
     Alternative,
+    Citation,
     FrameworkRelease,
     Known,
     Problem,
     Remedy,
     at_least_minor,
+    dataclass,
     get_value,
     major,
 )
 from envcheck.remedies import remedy
 from envcheck.remedies.driver import start_container_with_gpus, visible_container
 from envcheck.remedies.situation import Situation
-from envcheck.remedies.system import install_driver
+from envcheck.remedies.system import build_reboot, install_driver
 from envcheck.remedies.toolkit import install_build_toolkit
 from envcheck.rules.builds import Build, supports_python
 from envcheck.rules.gpu_releases import driver_runs, gpu_requirement, serves_capability
@@ -220,7 +224,86 @@ def repair_gpu(situation: Situation, problem: Problem) -> Remedy | None:
             "Power the machine off and on again. If the error returns, reseat the card and its power "
             "cables, and check the kernel log (dmesg) for Xid lines."
         )
-    return None
+    return _follow_xid(situation, problem)
+
+
+@dataclass(frozen=True)
+class Xid:
+    """One error of NVIDIA's catalogue: what it means, what to do at once, and what where it comes back."""
+
+    code: int
+    name: str
+    means: str
+    action: str
+    follow_up: str = ""
+
+
+@dataclass(frozen=True)
+class XidTable:
+    """The content of data/xid.json."""
+
+    citation: Citation
+    actions: Mapping[str, str]  # action -> the sentence that says it
+    xids: tuple[Xid, ...]
+
+
+# Of several codes the one whose action says most: NVIDIA's own recommendation, then what ends the most work.
+_XID_ORDER = (
+    "as-stated", "restart-machine", "restart-virtual-machine", "reset-gpu", "reset-after-drain", "diagnose-nvlink",
+    "decode-nvlink", "check-power", "update-driver", "contact-support", "reset-if-uvm", "restart-application", "none",
+    "follow-other",
+)  # fmt: skip
+_RECOMMENDED = {"reboot": "restart-machine", "drain and reset": "reset-after-drain", "reset": "reset-gpu"}
+
+
+@remedy("program-error")
+def follow_xid_of_program(situation: Situation, problem: Problem) -> Remedy | None:
+    """Do what NVIDIA says about an Xid that a program causes."""
+    return _follow_xid(situation, problem)
+
+
+def _follow_xid(situation: Situation, problem: Problem) -> Remedy | None:
+    """Do what NVIDIA's catalogue says about the codes of a log; None where it has none of them."""
+    table, codes = load_data("xid", XidTable), problem.value("xids").split()
+    known = [row for row in table.xids if str(row.code) in codes]
+    if not known:
+        return None
+    row = min(known, key=lambda item: _XID_ORDER.index(item.action))
+    action = _read_recommendation(problem.value("recovery")) if row.action == "as-stated" else row.action
+    later = table.actions[row.follow_up] if row.follow_up else ""
+    advice = f" If it comes back, {later[0].lower()}{later[1:]}" if later else ""
+    steps = _build_xid_steps(situation, action, row.follow_up, problem.value("pci"))
+    return Remedy(f"{table.actions[action]} Xid {row.code}: {row.means}{advice}", steps, _list_gsp_ways(row))
+
+
+def _read_recommendation(text: str) -> str:
+    """Return the action that the driver recommends in Xid 154: GPU Reset Required."""
+    found = (action for word, action in _RECOMMENDED.items() if word in text.lower())
+    return next(found, "as-stated")
+
+
+def _build_xid_steps(situation: Situation, action: str, follow_up: str, pci: str) -> tuple[Action, ...]:
+    if action in ("restart-machine", "restart-virtual-machine"):
+        return (build_reboot(situation),)
+    if "reset" in action:
+        selected = ("-i", f"{pci}.0") if pci else ()
+        words, check = ("--gpu-reset", *selected), "nvidia-smi -L"
+        reset = _run_nvidia_smi(situation, words, "no program may use it", check, lasting="the GPU starts afresh")
+        return (RunEnvcheck(("gpus",), "the programs on it: end them first", "user"), reset)
+    if follow_up == "inspect-application":
+        return (Show(("compute-sanitizer", "python3", "PROGRAM"), "shows the bad access; PROGRAM is yours"),)
+    if action in ("diagnose-nvlink", "decode-nvlink"):
+        return (Show(("nvidia-smi", "nvlink", "-e"), "the errors of each link", SYSTEM, (LINUX,)),)
+    if action in ("none", "restart-application"):
+        return (Show(("nvidia-smi", "-q", "-d", "ECC,ROW_REMAPPER"), "whether a reset is pending", SYSTEM, (LINUX,)),)
+    return (ShowKernelLog(situation.sudo, "the lines of NVRM and Xid before it"),)
+
+
+def _list_gsp_ways(row: Xid) -> tuple[Alternative, ...]:
+    """Say how to do without the GPU's system processor, where that one failed."""
+    if not row.name.startswith("GSP"):
+        return ()
+    return (Alternative("If it comes back, update the driver; the proprietary module also runs without GSP firmware."),)
 
 
 @remedy("cpu-missing-avx")

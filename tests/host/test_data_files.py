@@ -22,6 +22,7 @@ from envcheck.plan.data import conda_builds_data, plan_data
 from envcheck.probes.gpus import JetsonTable
 from envcheck.probes.host import KnownVariables
 from envcheck.probes.linking import Linking
+from envcheck.remedies.hardware import XidTable
 from envcheck.rules.builds import ExtraTable
 from envcheck.rules.catalogue import catalogue
 from envcheck.rules.compilers import BuiltWhenUsed
@@ -52,6 +53,7 @@ TABLES: list[tuple[str, type]] = [
     ("pytorch_index", PackageIndex),
     ("requirements", TriedRequirements),
     ("shared_modules", SharedModules),
+    ("xid", XidTable),
 ]
 LOADERS: list[Callable[[], object]] = [
     load_base_images,
