@@ -10,7 +10,7 @@ from packaging.version import InvalidVersion, Version
 
 from envcheck.frameworks import Framework as FrameworkTraits
 from envcheck.frameworks import framework as known_framework
-from envcheck.frameworks import identity
+from envcheck.frameworks import framework_names, identity
 from envcheck.host.data_files import load_data
 from envcheck.matrix.query import Matrix
 from envcheck.matrix.specifiers import within
@@ -316,13 +316,13 @@ def wanted_releases(context: Context) -> tuple[WantedRelease, ...]:
     )
 
 
-def check_requirements(requirements: Iterable[str], matrix: Matrix) -> None:
-    """Raise TargetError for the first requirement that cannot be judged."""
+def check_requirements(requirements: Iterable[str], matrix: Matrix, *, is_judged: bool = True) -> None:
+    """Raise TargetError for the first requirement that cannot be judged, or else that cannot be read."""
     for text in requirements:
-        _parse(text, matrix)
+        _parse(text, matrix, is_judged=is_judged)
 
 
-def _parse(text: str, matrix: Matrix) -> tuple[Requirement, str]:
+def _parse(text: str, matrix: Matrix, *, is_judged: bool = True) -> tuple[Requirement, str]:
     """Read a PEP 508 requirement; return it with its framework."""
     try:
         requirement = read_requirement(text)
@@ -335,6 +335,9 @@ def _parse(text: str, matrix: Matrix) -> tuple[Requirement, str]:
     framework = matrix.framework_of(name) or (removal.framework if removal else None)
     if framework is None:
         raise TargetError(_unknown_name(requirement.name, matrix))
+    if is_judged and framework not in framework_names():  # a user's matrix may hold a framework of its own
+        known = ", ".join(framework_names())
+        raise TargetError(f"{framework!r} is a framework of this matrix alone; envcheck judges {known}.")
     return requirement, framework
 
 

@@ -8,6 +8,7 @@ from typing import Any
 
 import pytest
 
+from envcheck.cli.common import UserError
 from envcheck.cli.group import run
 from envcheck.render.documents import render_snapshot
 from tests.hosts.test_hosts import snapshot_of
@@ -66,3 +67,16 @@ def test_a_release_asked_for_that_is_newer_than_the_matrix(
     assert [" ".join(step["argv"]) for step in found["fix"]["commands"]] == [ADVICE]
     assert run(["doctor", *asked]) == 3
     assert ADVICE in capsys.readouterr().out
+
+
+@pytest.mark.parametrize("command", [["doctor", "--for", "mxnet"], ["plan", "mxnet"]], ids=["doctor", "plan"])
+def test_a_framework_that_only_the_matrix_knows_is_a_user_error(command: list[str], tmp_path: Path) -> None:
+    document = changed_copy()
+    document["frameworks"]["mxnet"] = {"distributions": [{"module": "mxnet", "name": "mxnet"}]}
+    row = next(row for row in document["releases"]["torch"]["2.15.0"] if row["platform"] == "linux_x86_64")
+    document["releases"]["mxnet"] = {"1.9.1": [{**row, "distribution": "mxnet"}]}
+    own = tmp_path / "own.json"
+    own.write_text(json.dumps(document), encoding="utf-8")
+    with pytest.raises(UserError, match="'mxnet' is a framework of this matrix alone; envcheck judges tensorflow, "):
+        run([*command, "--matrix", str(own)])
+    assert run(["matrix", "show", "mxnet", "--matrix", str(own)]) == 0
