@@ -105,7 +105,6 @@ class CreateEnvironment(Action):
     channels: tuple[str, ...] = ()
     settings: tuple[tuple[str, str], ...] = ()  # variables of the installer: CONDA_OVERRIDE_CUDA
     name: str = ""  # of an environment that conda keeps by name
-    existed: bool = False  # the folder was there before: removing it would take more than this made
     program: str = ""  # conda or uv under the name it has here
     purpose: str = ""
 
@@ -156,8 +155,6 @@ class CreateEnvironment(Action):
         return Trace((python, "--version") if self.installer == CONDA else (python, "-c", _IS_VENV))
 
     def undo(self, system: str = "") -> Trace:
-        if self.existed:
-            return Trace(reason="the folder was there before: removing it would take more than this step made")
         if self.name:
             return Trace((self._installer_program, "env", "remove", "-y", "-n", self.name))
         return Trace(folder_removal(self.folder, windows=system == WINDOWS))
@@ -170,7 +167,7 @@ def changes_environment(action: Action) -> bool:
     """Tell whether an action changes an environment, and needs nobody to do it."""
     if action.scope != ENVIRONMENT or action.by_person or action.in_shell or action.lasting == CHANGES_NOTHING:
         return False
-    return not isinstance(action, CreateEnvironment) or (bool(action.folder) and not action.existed)
+    return not isinstance(action, CreateEnvironment) or bool(action.folder)
 
 
 @dataclass(frozen=True)

@@ -407,6 +407,11 @@ class InstallSystemPackages(Action):
             argv = ("env", "DEBIAN_FRONTEND=noninteractive", *argv)
         return as_root(argv, sudo=self.sudo and self.manager != WINGET)
 
+    @property
+    def _names(self) -> tuple[str, ...]:
+        """Return the packages without the releases that are asked for: libcuda1=550.54.14*."""
+        return tuple(item.partition("=")[0] for item in self.packages)
+
     def runs_on(self, system: str) -> bool:
         return system not in (WINDOWS, MACOS) or (system == WINDOWS and self.manager == WINGET)
 
@@ -416,16 +421,14 @@ class InstallSystemPackages(Action):
         if self.manager == WINGET:
             return Trace(("winget", "list", "--exact", "--id", self.packages[0]))
         asked = _INSTALLED[self.manager]
-        return Trace(
-            ("sh", "-c", asked, "sh", *self.packages) if self.manager == APT else (*asked.split(), *self.packages)
-        )
+        return Trace(("sh", "-c", asked, "sh", *self._names) if self.manager == APT else (*asked.split(), *self._names))
 
     def undo(self, system: str = "") -> Trace:
         if self.upgrade:
             return Trace(reason=_UPGRADE_STAYS[self.manager])
         if self.manager == WINGET:
             return Trace(("winget", "uninstall", "--exact", "--id", self.packages[0]))
-        return Trace(as_root((*_REMOVE[self.manager], *self.packages), sudo=self.sudo))
+        return Trace(as_root((*_REMOVE[self.manager], *self._names), sudo=self.sudo))
 
     def unattended(self) -> Action:
         quiet: Action = replace(self, asks_nothing=True)

@@ -84,7 +84,7 @@ from envcheck.plan.build import build_plan
 from envcheck.plan.existing_environment import InstalledFramework, OccupiedError, plan_update
 from envcheck.plan.requests import PlanOptions, check_description, check_folder, read_requests
 from envcheck.probes.collection import collect
-from envcheck.probes.environment_choice import PythonSelection
+from envcheck.probes.environment_choice import PythonSelection, find_project_environment
 from envcheck.render.plan import Result, plan_document, render_install_json
 from envcheck.rules import Context, Target, evaluate
 from envcheck.rules.described_machine import Description, RequestError, planned_facts
@@ -319,9 +319,16 @@ class activated:  # noqa: N801 - used as a function
 DEFAULT_FOLDERS = (".venv", ".conda-env")  # for pip and uv, for conda
 
 
+def _default_folder(installer: str) -> str:
+    """Return the venv of the project, which the doctor judges, or the folder of a new one."""
+    default = DEFAULT_FOLDERS[installer == CONDA]
+    found = "" if installer == CONDA or Path(default).exists() else find_project_environment(LocalHost())
+    return found or default
+
+
 def run_installation(asked: InstallRequest, output: OutputOptions) -> int:
     """Install, or with --dry-run print what would run; return the exit code."""
-    asked = replace(asked, folder=asked.folder or DEFAULT_FOLDERS[asked.installer == CONDA])
+    asked = replace(asked, folder=asked.folder or _default_folder(asked.installer))
     try:
         check_folder(asked.folder)
     except RequestError as error:

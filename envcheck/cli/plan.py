@@ -15,7 +15,7 @@ from envcheck.host.prerequisites import find_python
 from envcheck.model import COMPATIBLE, INCOMPATIBLE, PIP, UNDETERMINED, Facts, Known, Plan, replace
 from envcheck.plan.build import build_plan, goal_of
 from envcheck.plan.requests import PlanOptions, check_description, check_folder, read_requests
-from envcheck.plan.steps import mark_existing, use_free_folders
+from envcheck.plan.steps import use_free_folders
 from envcheck.render.plan import FORMATS, fitted, render_plan, render_plan_text
 from envcheck.rules.described_machine import PLATFORMS, Description, RequestError, in_an_image, planned_facts
 
@@ -81,8 +81,7 @@ def plan(
 
         made = use_mirror(made, torch_index)
     if here:
-        made = mark_existing(made, _exists) if folder else use_free_folders(made, _exists)
-        made = _note_installer(made, installer)
+        made = _note_installer(use_free_folders(made, _exists), installer)
     made, unverified = _verify(made) if verify and made.releases else (made, "")
     verdict = unverified or verdict_on(made)
     if unverified and form not in ("text", "json"):

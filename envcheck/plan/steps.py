@@ -191,19 +191,8 @@ def _import_line(name: str, goal: str, *, computes: bool) -> str:
     return f"import {name} as t; print(t.__version__)"
 
 
-def mark_existing(plan: Plan, exists: Callable[[str], bool]) -> Plan:
-    """Tell of the folders of a plan for new environments that are there: no undo may remove them."""
-    existing = {environment.folder: environment for environment in plan.environments if exists(environment.folder)}
-    result: Plan = replace(
-        plan,
-        steps=tuple(_mark_existing(step) if step.environment in existing else step for step in plan.steps),
-        notes=(*plan.notes, *(_existing_note(plan, environment) for environment in existing.values())),
-    )
-    return result
-
-
 def use_free_folders(plan: Plan, exists: Callable[[str], bool]) -> Plan:
-    """Let a plan make its new environments in free folders where those that nobody named are there."""
+    """Let a plan make its new environments in free folders: what is there is updated by `envcheck install`."""
     for environment in plan.environments:
         if exists(environment.folder):
             free = find_free_folder(environment.folder, exists)
@@ -212,18 +201,6 @@ def use_free_folders(plan: Plan, exists: Callable[[str], bool]) -> Plan:
             moved = move_environment(plan, environment.folder, free)
             plan = replace(moved, notes=(*plan.notes, note))
     return plan
-
-
-def _mark_existing(step: Step) -> Step:
-    is_new = isinstance(step.action, CreateEnvironment)
-    result: Step = replace(step, action=replace(step.action, existed=True)) if is_new else step
-    return result
-
-
-def _existing_note(plan: Plan, environment: Environment) -> str:
-    replaces = " in its place" if environment.installer == CONDA else ""
-    command = _update_command(plan, environment)
-    return f"{environment.folder} exists, and these steps create a new environment{replaces}. {command}"
 
 
 def _update_command(plan: Plan, environment: Environment) -> str:

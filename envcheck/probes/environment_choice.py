@@ -108,6 +108,11 @@ def _has_stale_environment(host: Host) -> bool:
     return any(chosen_by != "uv run" for _, chosen_by in _list_active(host))
 
 
+def find_project_environment(host: Host) -> str:
+    """Return the venv of the project around the working directory, the nearest; "" without one."""
+    return next((path for path, _ in _list_project_environments(host) if _is_venv(host, path)), "")
+
+
 def _list_project_environments(host: Host) -> Iterator[Tuple[str, str]]:
     """Yield the environments of the project around the working directory, the nearest first."""
     folders = list(_list_project_folders(host))

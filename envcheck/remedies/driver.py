@@ -267,10 +267,11 @@ def find_libcuda(situation: Situation, problem: Problem) -> Remedy | None:
 
 
 def _install_libcuda(situation: Situation) -> Remedy:
-    branch = major(get_value(situation.facts.driver.release) or "")
+    release = get_value(situation.facts.driver.release) or ""
+    branch = major(release)
     package = {UBUNTU: f"libnvidia-compute-{branch}", DEBIAN: "libcuda1"}.get(situation.family, "")
     steps = (
-        (install_packages(situation, APT, (package,), "the driver's CUDA library"),)
+        (install_packages(situation, APT, (f"{package}={release}*",), "the driver's CUDA library"),)
         if package and branch.isdigit()
         else ()
     )

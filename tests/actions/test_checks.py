@@ -70,7 +70,6 @@ ACTIONS: list[Action] = [
     CreateEnvironment("e", UV, "3.12"),
     CreateEnvironment("e", CONDA, packages=("python=3.12",)),
     CreateEnvironment(installer=CONDA, name="gcc-12", packages=("gxx_linux-64=12",)),
-    CreateEnvironment("e", python="3.12", existed=True),
     ImportFrameworks("import jax", "e"),
     ImportFrameworks("import jax", "e", CONDA, activated=True),
     InstallCondaPackages(("cudnn=8.9",)),

@@ -429,3 +429,15 @@ def test_a_mirror_stands_for_pytorchs_index(here: Path, capfd: pytest.CaptureFix
     assert not list(here.iterdir())
     with pytest.raises(UserError, match="is no address"):
         run(["plan", "torch", "--torch-index", "mirror; rm -rf x"])
+
+
+def test_the_environment_of_the_project_further_up_is_taken(here: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    (here / ".git").mkdir()
+    subprocess.run([sys.executable, "-m", "venv", "--without-pip", str(here / ".venv")], check=True)
+    (here / "deep").mkdir()
+    monkeypatch.chdir(here / "deep")
+    monkeypatch.setenv("HOME", str(here.parent))
+    assert install_session._default_folder("") == str(here / ".venv")
+    assert install_session._default_folder("conda") == ".conda-env"
+    (here / "deep/.venv").mkdir()
+    assert install_session._default_folder("") == ".venv"

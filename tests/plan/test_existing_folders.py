@@ -8,36 +8,21 @@ import pytest
 
 from envcheck.cli import common as inspect
 from envcheck.cli.group import run
-from envcheck.plan.steps import mark_existing, use_free_folders
+from envcheck.plan.steps import use_free_folders
 from tests.hosts.test_hosts import snapshot_of
 from tests.plan.machines import A100, machine, planned
-from tests.typed import lasting, undo
-
-
-@pytest.mark.parametrize("installer", ["pip", "uv", "conda"])
-def test_what_was_there_before_is_not_removed(installer: str) -> None:
-    plan = planned("tensorflow==2.12.*", on=machine("3.10", "535.104.05", "7.0"), installer=installer, folder="x")
-    kept = mark_existing(plan, "x".__eq__)
-    assert "rm" in {word for step in plan.steps for word in undo(step)}
-    assert all(undo(step) != ("rm", "-rf", "--", "x") and (undo(step) or lasting(step)) for step in kept.steps)
-    assert [undo(step) for step in kept.steps[1:]] == [undo(step) for step in plan.steps[1:]]
-    (note,) = set(kept.notes) - set(plan.notes)
-    assert note.startswith("x exists, ")
-    assert ("in its place" in note) == (installer == "conda")
-    assert "`envcheck install 'tensorflow==2.12.*' --env x`" in note
-    assert mark_existing(plan, "y".__eq__) == plan
 
 
 def test_of_two_environments_the_note_names_the_one_that_is_there() -> None:
     plan = planned("tensorflow==2.20.*", "torch==2.13.0", on=A100)
     taken = plan.environments[1].folder
-    kept = mark_existing(plan, taken.__eq__)
-    assert f"`envcheck install {plan.releases[1].requirement} --env {taken}`" in kept.notes[-1]
-    assert [step.environment for step in kept.steps if undo(step)[:2] == ("rm", "-rf")] == [plan.environments[0].folder]
+    moved = use_free_folders(plan, taken.__eq__)
+    assert f"`envcheck install {plan.releases[1].requirement} --env {taken}`" in moved.notes[-1]
+    assert [made.folder for made in moved.environments] == [plan.environments[0].folder, f"{taken}-2"]
 
 
 @pytest.mark.parametrize("installer", ["pip", "uv", "conda"])
-def test_a_folder_that_nobody_named_and_that_is_there_is_left_alone(installer: str) -> None:
+def test_a_folder_that_is_there_is_left_alone(installer: str) -> None:
     plan = planned("tensorflow==2.12.*", on=machine("3.10", "535.104.05", "7.0"), installer=installer)
     folder = plan.environments[0].folder
     moved = use_free_folders(plan, {folder, f"{folder}-2"}.__contains__)
@@ -54,8 +39,8 @@ def test_the_command_looks_where_the_environment_is_to_be(
 ) -> None:
     monkeypatch.chdir(tmp_path)
     monkeypatch.setattr(inspect, "live_snapshot", lambda *_, **__: snapshot_of("no-gpu-cpu-work"))
-    for there in (False, True):
-        run(["plan", "torch<2.14", "--expect", "cpu", "-v"])
+    for there, named in ((False, ()), (True, ()), (True, ("--env", ".venv"))):
+        run(["plan", "torch<2.14", "--expect", "cpu", "-v", *named])
         printed = capsys.readouterr().out
         assert ("note: .venv exists" in printed) == there
         assert (" -m venv .venv\n" in printed) != there

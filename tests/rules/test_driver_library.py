@@ -126,7 +126,10 @@ def test_libcuda_lies_where_the_loader_does_not_look() -> None:
 
 def test_libcuda_is_not_installed() -> None:
     found = only(OFF_PATH, context(gpu(), driver=driver(**UNFOUND)))
-    assert commands(found) == [("sudo", "apt-get", "install", "-y", "libnvidia-compute-550")]
+    assert commands(found) == [("sudo", "apt-get", "install", "-y", "libnvidia-compute-550=550.163.01*")]
+    assert found.fix is not None
+    (install,) = found.fix.actions
+    assert (install.check().argv[-1], install.undo().argv[-1]) == ("libnvidia-compute-550",) * 2
     stubs = driver(**UNFOUND, libcuda_elsewhere=known(("/usr/local/cuda/lib64/stubs/libcuda.so",)))
     assert "not installed" in only(OFF_PATH, context(gpu(), driver=stubs)).message
     arch = {"distribution_id": known("arch"), "distribution_like": NONE}
