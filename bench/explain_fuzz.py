@@ -12,12 +12,17 @@ import argparse
 import contextlib
 import io
 import random
+import re
 import sys
 import tempfile
 import time
 from collections.abc import Callable
 from functools import partial
 from pathlib import Path
+from typing import TYPE_CHECKING
+
+if TYPE_CHECKING:
+    from envcheck.explain.judge import Reading
 
 ROOT = Path(__file__).parents[1]
 sys.path.insert(0, str(ROOT))
@@ -82,11 +87,20 @@ class Target:
         found = self._scanner.result()
         reading = self._reading(self._judge(found.events, self._matrix, None), found, ("fuzz",))
         self.known += bool(found.events)
+        self._check_fields(reading, data)
         self._json(reading)
         with contextlib.redirect_stdout(io.StringIO()) as said:
             self._text(reading, color=False, verbose=bool(len(data) % 2), quiet=False)
         if "\x1b" in said.getvalue():
             raise RuntimeError("an escape character reached the terminal")
+
+    def _check_fields(self, reading: Reading, data: bytes) -> None:
+        """Refuse a sentence with the name of a value in place of the value."""
+        for finding in reading.report.findings:
+            text = f"{finding.message} {finding.fix.summary if finding.fix else ''}"
+            raw = [name for name in re.findall(r"\{[a-z]\w*\}", text) if name.encode() not in data]
+            if raw:
+                raise RuntimeError(f"a raw field reached {finding.id}: {raw[0]}")
 
 
 def instrumented(engine: str) -> contextlib.AbstractContextManager[object]:

@@ -15,6 +15,7 @@ from envcheck.explain.scan import Scan, Scanner
 from envcheck.explain.signatures import load_signatures
 from envcheck.host import log_files
 from envcheck.render.explain import print_cause, print_explanation, render_explanation
+from envcheck.rules.context import Target
 
 if TYPE_CHECKING:
     from envcheck.model import Snapshot
@@ -29,6 +30,7 @@ EXAMPLE = "Example: envcheck explain train.log, or python train.py 2>&1 | envche
 @click.argument("files", nargs=-1, metavar="[FILE]...")
 @click.option("--snapshot", "snapshot_file", metavar="FILE", help="Judge with the facts of this saved machine.")
 @click.option("--here", is_flag=True, help="Judge with the facts of this machine: the log was written on it.")
+@common.expectation("What was to work; auto: a GPU where the log shows or seeks one.")
 @click.option("--follow", is_flag=True, help="Name a cause as soon as it is known, while the log grows.")
 @common.matrix("Judge by this compatibility matrix.")
 @common.printing("text", "json")
@@ -36,6 +38,7 @@ def explain(
     files: tuple[str, ...],
     snapshot_file: str | None,
     here: bool,
+    expect: str,
     follow: bool,
     matrix_file: str | None,
     printing: common.Printing,
@@ -45,7 +48,7 @@ def explain(
     FILE may be a gzip file; - or no FILE reads standard input. Without --here or --snapshot, only the log is judged: it
     may come from another machine.
     """
-    judge = Judge(_read_machine(snapshot_file, here=here), matrix_file)
+    judge = Judge(_read_machine(snapshot_file, here=here), matrix_file, expect)
     if follow:
         return _follow(files, judge, printing)
     files = files or (STANDARD_INPUT,)
@@ -58,13 +61,14 @@ def explain(
 class Judge:
     """Judges scanned logs, together with a machine's facts if they are given."""
 
-    def __init__(self, snapshot: Snapshot | None, matrix_file: str | None = None) -> None:
+    def __init__(self, snapshot: Snapshot | None, matrix_file: str | None = None, expect: str = "auto") -> None:
         self._facts = None if snapshot is None else snapshot.facts
+        self._target = Target(expect)
         self._matrix = common.load_matrix(matrix_file)
 
     def __call__(self, scan: Scan, files: tuple[str, ...], notes: Sequence[str] = ()) -> Reading:
         """Judge one scan."""
-        report = judge_log(scan.events, self._matrix, self._facts)
+        report = judge_log(scan.events, self._matrix, self._facts, self._target, scan.ending)
         return Reading(report, scan, files, tuple(notes), with_machine=self._facts is not None)
 
 

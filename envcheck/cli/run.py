@@ -10,11 +10,11 @@ import click
 
 from envcheck.cli import common
 from envcheck.cli.common import READER_GONE, UserError
-from envcheck.explain.scan import Scan, Scanner, Stream
+from envcheck.explain.scan import Ending, Scan, Scanner, Stream
 from envcheck.explain.signatures import load_signatures
 from envcheck.host.interruption import clear_interrupt
 from envcheck.host.passthrough import CommandNotStartedError, CommandResult, run_command
-from envcheck.model import Snapshot, get_value
+from envcheck.model import Snapshot, get_value, replace
 
 EXAMPLE = "Example: envcheck run -- python train.py"
 
@@ -56,7 +56,7 @@ class _OutputScanner:
     def finish(self) -> tuple[Scan, tuple[str, ...]]:
         for stream in self._streams.values():
             stream.finish()
-        return self._scanner.result(), tuple(self._streams)
+        return replace(self._scanner.result(), ending=Ending()), tuple(self._streams)  # the command failed
 
 
 def _explain(

@@ -15,7 +15,7 @@ from envcheck.explain.problem import ClaimValues, build_machine_situation, build
 from envcheck.explain.reasons_cuda import architecture_claims, library_claims, version_claims
 from envcheck.explain.reasons_driver import driver_claims, is_normal_without_gpu, memory_claims
 from envcheck.explain.reasons_python import parse_requirement, pip_claims, python_claims
-from envcheck.explain.scan import Scan
+from envcheck.explain.scan import Ending, Scan
 from envcheck.explain.signatures import Event, signatures_by_name
 from envcheck.explain.signatures import load_rivals as rival_rows
 from envcheck.matrix.query import Matrix
@@ -31,6 +31,7 @@ from envcheck.model import (
     Evidence,
     Facts,
     Finding,
+    Known,
     Remedy,
     Report,
     Source,
@@ -205,6 +206,12 @@ _NORMAL_WITHOUT_GPU = (
     "driver-missing", "libcuda-not-on-path", "toolkit-missing", "cudnn-missing", "driver-not-in-container",
     "visible-devices-hidden", "framework-cuda-extra-missing", "driver-device-nodes", "toolkit-wrong-version",
 )  # fmt: skip
+# What cannot be where something ran on a GPU.
+_REFUTED_ON_GPU = ("driver-missing", "framework-cpu-build", "gpu-absent", "platform-no-gpu-wheel")
+_GPU_UNUSED = (
+    *_NORMAL_WITHOUT_GPU, "cuda-wheel-not-found", "driver-wsl", "framework-cpu-build", "gpu-absent",
+    "platform-no-gpu-wheel", "toolkit-path-conflict",
+)  # fmt: skip
 
 
 def judge_log(
@@ -212,21 +219,33 @@ def judge_log(
     matrix: Matrix,
     facts: Facts | None,
     target: Target | None = None,
+    ending: Ending = Ending(),  # noqa: B008 - a value that never changes
 ) -> Report:
-    """Name the root cause of what `events` report, with the lines that show it; `target` is what was to be done."""
+    """Name the root cause of what `events` report, with the lines that show it; `target` is what was to be done.
+
+    `ending` is that of a log whose program need not have failed.
+    """
     log = Log(events, matrix, facts)
     machine = judge_machine(log, target)
     claims = [*_list_direct_claims(log), *(claim for reason in _REASONS for claim in reason(log))]
+    expects_gpu = _expects_gpu(log, claims, target, ending)
     excused: list[Claim] = []
     remaining: list[Claim] = []
     for claim in claims:
-        (excused if _is_excused(log, claim) else remaining).append(claim)
+        is_excused = _is_excused(log, claim) or _is_survived(claim, ending, expects_gpu=expects_gpu)
+        (excused if is_excused else remaining).append(claim)
+    unused = [] if expects_gpu or log.is_healthy else [claim for claim in excused if is_remark(claim)]
     noise = tuple(dict.fromkeys((*_list_noise(log), *(event for claim in excused for event in claim.events))))
-    ordered = rank_claims((*remaining, *machine.claims(claims)))
+    judges_gpu = expects_gpu or log.has_facts  # with facts, the rules know themselves whether a GPU is meant
+    by_rules = [claim for claim in machine.claims(claims) if judges_gpu or claim.id not in _GPU_UNUSED]
+    ordered = rank_claims((*remaining, *by_rules))
     root = find_root(ordered)
     notes = [*(_build_noise_note(noise) or _build_healthy_note(log)), *_build_remedy_note(log)]
+    notes += _build_unused_note(rank_claims(unused))
     if root is None:
-        return replace(_report_without_cause(log, ordered, notes, has_noise=bool(noise)), system=log.os)
+        symptoms = _select_symptoms(log, ending, expects_gpu=expects_gpu)
+        report = _report_without_cause(log, ordered, notes, symptoms, has_noise=bool(noise))
+        return replace(report, system=log.os)
     findings = [
         _build_joined_finding(log, machine, claim, root) for claim in ordered if not is_second_reading(claim, root)
     ]
@@ -281,14 +300,20 @@ def _merge_remedies(rule_fix: Remedy | None, log_fix: Remedy | None, plan_comman
     return replace(rule_fix, alternatives=(*rule_fix.alternatives, *alternatives)) if alternatives else rule_fix
 
 
-def _report_without_cause(log: Log, claims: tuple[Claim, ...], notes: list[Finding], *, has_noise: bool) -> Report:
+def _report_without_cause(
+    log: Log, claims: tuple[Claim, ...], notes: list[Finding], unclear: list[Event], *, has_noise: bool
+) -> Report:
     symptoms = [
         Finding("probe-failed", UNDETERMINED, "error", claim.message, _quote_events(claim.events)) for claim in claims
     ]
-    unexplained = _list_unexplained_symptoms(log)
+    unexplained = _list_unexplained_symptoms(unclear)
     if symptoms or unexplained:
         return Report(
             UNDETERMINED, "gpu", "The log shows a failure, but not its cause.", (*symptoms, *unexplained, *notes), ()
+        )
+    if any(item.message.startswith(_UNUSED) for item in notes):
+        return Report(
+            COMPATIBLE, "gpu", f"{_UNUSED}, and nothing fails. If one is meant, add --expect gpu.", tuple(notes), ()
         )
     if has_noise or log.is_healthy:
         return Report(COMPATIBLE, "gpu", "Every message that envcheck knows in this log is harmless.", tuple(notes), ())
@@ -300,16 +325,30 @@ def _report_without_cause(log: Log, claims: tuple[Claim, ...], notes: list[Findi
     return Report(UNDETERMINED, "gpu", "This log contains no message that envcheck knows.", tuple(notes), ())
 
 
-def _list_unexplained_symptoms(log: Log) -> tuple[Finding, ...]:
+def _select_symptoms(log: Log, ending: Ending, *, expects_gpu: bool) -> list[Event]:
+    """List the messages that show a failure without its cause, and were not survived."""
     known = signatures_by_name()
     symptoms = [
         item for item in log.events if known[item.signature].role == "symptom" and not known[item.signature].finding
     ]
+    if not expects_gpu:
+        remarks = {item.line for item in log.events if known[item.signature].without_gpu}
+        caught = [item.line for item in log.events if known[item.signature].without_gpu == "caught"]
+        symptoms = [item for item in symptoms if item.line not in remarks]
+        symptoms = [item for item in symptoms if not any(0 <= at - item.line < _TRACEBACK_LINES for at in caught)]
+    elsewhere = {item.line for item in log.select("kernel-module-named") if "nvidia" not in item.text.lower()}
+    symptoms = [item for item in symptoms if item.line not in elsewhere and not ending.succeeds_after(item.last_line)]
     if log.is_healthy:  # a GPU that is used does not explain a crash
         symptoms = [item for item in symptoms if item.signature in _CRASHES]
+    return symptoms
+
+
+def _list_unexplained_symptoms(symptoms: list[Event]) -> tuple[Finding, ...]:
     if not symptoms:
         return ()
-    message = " ".join(dict.fromkeys(known[item.signature].meaning for item in symptoms))
+    known = signatures_by_name()
+    meanings = (_fill_message(known[item.signature].meaning, item) or item.text for item in symptoms)
+    message = " ".join(dict.fromkeys(meanings))
     return (
         Finding(
             "probe-failed", UNDETERMINED, ERROR, f"{message} The log does not show the cause.", _quote_events(symptoms)
@@ -327,13 +366,66 @@ def _list_direct_claims(log: Log) -> Iterator[Claim]:
             yield Claim(signature.finding, Strength.named(signature.strength), message, (event,), signature.severity)
 
 
+_MISSING = "\0"
+
+
 def _fill_message(template: str, event: Event) -> str:
-    for name, value in event.captures:
-        template = template.replace("{" + name + "}", value)
-    return template if "{" not in template else template.split("{", 1)[0].rstrip(" (:;,")
+    """Put what an event captured into a sentence; "" where not even its beginning is complete."""
+    values = event.values
+    filled = re.sub(r"\{(\w+)\}", lambda match: values.get(match[1], _MISSING), template)
+    if _MISSING not in filled:
+        return filled
+    complete = re.match(r"(.*)[,:;(.]", filled.partition(_MISSING)[0])
+    return complete[1].rstrip(" ,:;(.") + "." if complete else ""
+
+
+# What a log holds where a GPU is there, or somebody looks for what it needs.
+_GPU_SOUGHT = (
+    "driver", "driver_cuda", "gpu", "nvidia_gpu", "other_gpu", "mig", "nvcc", "nvcc_path", "cudnn_listed", "cudnn_file",
+)  # fmt: skip
+_INVENTORY = ("collect-env-cuda-runtime",)  # lists a toolkit that nobody looked for
+_TRACEBACK_LINES = 60
+
+
+def _expects_gpu(log: Log, claims: Sequence[Claim], target: Target | None, ending: Ending) -> bool:
+    """Tell whether a GPU is meant: it was asked for, there is one, the log asks for it, or fails without it."""
+    if target is not None and target.expect != "auto":
+        return target.expect == "gpu"
+    if isinstance(log.facts.gpus, Known) or "cuda" in log.library_path.lower():
+        return True
+    if any(event.signature not in _INVENTORY for event, _ in log.find_captures(*_GPU_SOUGHT)):
+        return True
+    known = signatures_by_name()
+    if any(claim.id in (*_GPU_UNUSED, "device-placement") and not is_remark(claim) for claim in claims):
+        return True
+    remarks = [event for event in log.events if known[event.signature].without_gpu in ("remark", "caught")]
+    if any(" -> " in event.text for event in log.events if known[event.signature].role == "symptom"):
+        return True  # what was typed at a prompt, with its answer
+    return any(not ending.goes_on_after(event.last_line) for event in remarks)
+
+
+def _is_survived(claim: Claim, ending: Ending, *, expects_gpu: bool) -> bool:
+    """Tell whether the program went on after what a claim rests on."""
+    if not expects_gpu and is_remark(claim):
+        return True
+    is_weak = claim.strength < Strength.FAILED_CALL and bool(claim.events) and claim.id not in _GPU_UNUSED
+    is_import = all(not _is_exception(event) or "No module named" in event.text for event in claim.events)
+    return is_weak and is_import and all(ending.succeeds_after(event.last_line) for event in claim.events)
+
+
+def is_remark(claim: Claim) -> bool:
+    """Tell whether a claim rests on what programs say that go on without a GPU."""
+    known = signatures_by_name()
+    kinds = [(known[event.signature].without_gpu, event) for event in claim.events]
+    return bool(kinds) and all(kind == "caught" or (kind and not _is_exception(event)) for kind, event in kinds)
 
 
 def _is_excused(log: Log, claim: Claim) -> bool:
+    modules = log.values("kernel_module", "kernel_module2", "kernel_module3", "kernel_module4")
+    if modules and not any("nvidia" in text.lower() for text in (*modules, *(event.text for event in claim.events))):
+        return claim.id in ("driver-missing", "driver-secure-boot")  # it is another driver's module that fails
+    if log.computes_on_gpu and claim.id in _REFUTED_ON_GPU:
+        return not any(_is_exception(event) or " -> " in event.text for event in claim.events)
     if claim.id == "ptxas-problem" and log.has("ptxas-not-on-windows"):
         return claim.strength < Strength.LIKELY
     if log.is_healthy and not log.has_no_gpu and any(map(_is_exception, claim.events)):
@@ -342,7 +434,9 @@ def _is_excused(log: Log, claim: Claim) -> bool:
 
 
 def _is_exception(event: Event) -> bool:
-    return re.match(r"\W*[\w.]*(?:Error|Exception): ", event.text) is not None
+    """Tell whether a program ended by a line: an exception, or a loader that gave up."""
+    pattern = r"\W*[\w.]*(?:Error|Exception): |.{0,99}error while loading shared libraries"
+    return re.match(pattern, event.text) is not None
 
 
 def _list_noise(log: Log) -> tuple[Event, ...]:
@@ -359,6 +453,17 @@ def _build_noise_note(events: tuple[Event, ...]) -> list[Finding]:
     )
     message = "These lines are normal and harmless. " + " ".join(meanings)
     return [Finding(NOISE, COMPATIBLE, NOTE, message.strip(), _quote_events(events))]
+
+
+_UNUSED = "No GPU is used"
+
+
+def _build_unused_note(claims: Sequence[Claim]) -> list[Finding]:
+    """Say that no GPU is used, where none seems to be meant."""
+    if not claims:
+        return []
+    message = f"{_UNUSED}: {claims[0].message} If one is meant, add --expect gpu."
+    return [Finding(NOISE, COMPATIBLE, NOTE, message, _quote_events(claims[0].events))]
 
 
 def _build_healthy_note(log: Log) -> list[Finding]:

@@ -157,6 +157,11 @@ class Log:
         known = signatures_by_name()
         return any(known[event.signature].role == "healthy" for event in self.events)
 
+    @cached_property
+    def computes_on_gpu(self) -> bool:
+        """Tell whether the log proves that something ran on a GPU, though it may have failed there."""
+        return self.is_healthy or self.has(*_RAN_ON_GPU)
+
     # -- the machine, by its facts and by the log --
 
     @cached_property
@@ -284,6 +289,12 @@ class Log:
             numbers = find_capabilities(name) if len(name) > 2 else ()
             found += numbers if len(numbers) == 1 else ()
         return tuple(dict.fromkeys(found))
+
+
+_RAN_ON_GPU = (
+    "torch-oom", "torch-oom-new", "torch-oom-allocated", "torch-oom-other-process", "tf-blas-gemm",
+    "cublas-execution-failed", "cudnn-execution-failed", "cudnn-loaded-ok", "cufft-internal", "no-kernel-image",
+)  # fmt: skip
 
 
 def _is_driver_check(row: dict[str, str]) -> bool:

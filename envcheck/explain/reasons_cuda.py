@@ -71,7 +71,7 @@ def providers(matrix: Matrix, library: Library) -> tuple[str, ...]:
 
 
 _LOADS = (
-    "missing-dynamic-library", "missing-dlerror", "cannot-open-shared-object", "import-cannot-open",
+    "missing-dynamic-library", "missing-dlerror", "cannot-open-shared-object", "import-cannot-open", "dll-not-found",
     "tf-couldnt-open-cuda-library", "tf-could-not-find-dll", "could-not-locate-library", "cupy-cuda-path",
     "dylib-not-loaded", "cannot-open-other-language", "library-cannot-be-loaded",
 )  # fmt: skip
@@ -162,24 +162,7 @@ def _list_cudnn_majors(log: Log) -> set[str]:
 
 def _judge_cudnn_loader(log: Log) -> Iterator[Claim]:
     for event in log.select("cudnn-loader-error"):
-        reason = event.values["reason"]
-        match = re.search(r"(lib[\w-]+\.so[\w.]*): (?:cannot open|undefined)", reason)
-        library = parse_library(match.group(1)) if match else None
-        if "undefined symbol" in reason:
-            yield Claim("cudnn-shadowed", Strength.NAMED_CAUSE, "Parts of two cuDNN releases are mixed.", (event,))
-        elif library and library.family == DRIVER:
-            message = "cuDNN opens the driver's library by its plain name libcuda.so, which the loader does not find."
-            yield Claim("libcuda-not-on-path", Strength.LIMIT_AND_VALUE, message, (event,))
-        elif library and library.family == TOOLKIT:
-            message = f"The cuDNN that is loaded was built for CUDA {library.version}: it asks for {library.name}."
-            yield Claim("cudnn-wrong-cuda-build", Strength.NAMED_PLACE, message, (event,), rivals=("toolkit-missing",))
-        else:
-            yield Claim(
-                "cudnn-missing",
-                Strength.LIKELY,
-                f"A part of cuDNN is not found: {event.values['library']}.",
-                (event,),
-            )
+        yield _judge_cudnn_part(event)
     for event in log.select("cudnn-dll-error-code"):
         message = f"Windows cannot load cuDNN's {event.values['library']} (error {event.values['code']})."
         yield Claim(
@@ -191,11 +174,35 @@ def _judge_cudnn_loader(log: Log) -> Iterator[Claim]:
             yield Claim(
                 "libcuda-not-on-path", Strength.NAMED_PART, "cuDNN does not find the driver's libcuda.so.", (event,)
             )
-        elif library.stem.startswith("cublas"):
+        elif library.stem.startswith("cublas") and library.version:
             message = f"cuDNN asks for {library.name}: it was built for CUDA {library.version}, which does not exist."
             yield Claim("cudnn-wrong-cuda-build", Strength.DERIVED, message, (event,), rivals=("toolkit-missing",))
         else:
             yield Claim("toolkit-missing", Strength.USUAL, f"cuDNN needs {library.name} of the CUDA Toolkit.", (event,))
+
+
+def _judge_cudnn_part(event: Event) -> Claim:
+    """Say why cuDNN could not load one of its parts, by the loader's words."""
+    reason = event.values["reason"]
+    match = re.search(r"(lib[\w-]+\.so[\w.]*): (?:cannot open|undefined)", reason)
+    library = parse_library(match.group(1)) if match else None
+    is_toolkit = library is not None and library.family == TOOLKIT
+    if "undefined symbol" in reason and is_toolkit:
+        message = "cuDNN meets a CUDA library of another release, which the loader finds first."
+        return Claim("toolkit-path-conflict", Strength.NAMED_CAUSE, message, (event,), rivals=("cudnn-shadowed",))
+    if "undefined symbol" in reason:
+        return Claim("cudnn-shadowed", Strength.NAMED_CAUSE, "Parts of two cuDNN releases are mixed.", (event,))
+    if library and library.family == DRIVER:
+        message = "cuDNN opens the driver's library by its plain name libcuda.so, which the loader does not find."
+        return Claim("libcuda-not-on-path", Strength.LIMIT_AND_VALUE, message, (event,))
+    if library and is_toolkit and library.version:
+        message = f"The cuDNN that is loaded was built for CUDA {library.version}: it asks for {library.name}."
+        return Claim("cudnn-wrong-cuda-build", Strength.NAMED_PLACE, message, (event,), rivals=("toolkit-missing",))
+    if library and is_toolkit:
+        message = f"cuDNN opens {library.name}, a part of the CUDA Toolkit, and the loader does not find it."
+        return Claim("toolkit-missing", Strength.NAMED_PLACE, message, (event,), rivals=("toolkit-path-conflict",))
+    message = f"A part of cuDNN is not found: {event.values['library']}."
+    return Claim("cudnn-missing", Strength.LIKELY, message, (event,))
 
 
 def _judge_toolkit(log: Log, missing: list[tuple[Event, Library]]) -> Iterator[Claim]:
@@ -251,8 +258,7 @@ def _judge_missing_libraries(log: Log, events: tuple[Event, ...], missing: list[
         message = f"{asks}; CUDA's runtime was found, so an installed CUDA of another version lacks it."
         return Claim("toolkit-wrong-version", Strength.LIKELY, message, events, rivals=("toolkit-missing",))
     if "cudart" not in stems and not runtime and any(_in_toolkit(item) for item in missing) and stems != {"nccl"}:
-        message = f"{asks}; no other CUDA library is complained about, so CUDA is there in another version."
-        return Claim("toolkit-wrong-version", Strength.PROBABLE, message, events, rivals=("toolkit-missing",))
+        return _judge_first_missing(log, events, missing, asks)
     if not any(_in_toolkit(item) for item in missing):
         message = f"{asks}; it comes with the CUDA wheels of the build, not with the CUDA Toolkit."
         others = ("cuda-wheel-not-found", "toolkit-missing")
@@ -262,6 +268,22 @@ def _judge_missing_libraries(log: Log, events: tuple[Event, ...], missing: list[
     return Claim(
         "toolkit-missing", strength, message, events, rivals=("toolkit-wrong-version", "toolkit-path-conflict")
     )
+
+
+def _judge_first_missing(log: Log, events: tuple[Event, ...], missing: list[Library], asks: str) -> Claim:
+    """Judge libraries without the runtime: a program that lists all that is missing has found the rest.
+
+    Another one ends at the first. Of a library that one CUDA alone holds, another CUDA is there more often than none.
+    """
+    if any(event.signature == "missing-dynamic-library" for event in events):
+        message = f"{asks}; no other CUDA library is complained about, so CUDA is there in another version."
+        return Claim("toolkit-wrong-version", Strength.PROBABLE, message, events, rivals=("toolkit-missing",))
+    message = f"{asks}; the loader stops at the first that it does not find, so CUDA is missing or of another version."
+    of_one_cuda = any(len(providers(log.matrix, item)) == 1 for item in missing)
+    finding, rival = (
+        ("toolkit-wrong-version", "toolkit-missing") if of_one_cuda else ("toolkit-missing", "toolkit-wrong-version")
+    )
+    return Claim(finding, Strength.PROBABLE, message, events, rivals=(rival,))
 
 
 def _in_toolkit(library: Library) -> bool:
@@ -292,6 +314,7 @@ def _judge_other_library(event: Event, library: Library) -> Claim:
 _NVCC_UNFIT = (
     "nvcc-failed", "nvcc-unsupported-arch", "nvcc-arch-option-new", "unknown-cuda-arch", "find-cuda-old",
 )  # fmt: skip
+_NEED_NVJITLINK = ("cusolver", "cusparse")
 _CUDNN = ("cudnn-runtime-older", "jax-cudnn-version", "torch-cudnn-version", "trt-cudnn-linked")
 
 
@@ -314,7 +337,14 @@ def version_claims(log: Log) -> Iterator[Claim]:
         yield Claim("toolkit-path-conflict" if path else "toolkit-wrong-version", Strength.USUAL, message, (event,))
     for event in log.select("jax-component-missing"):
         component = event.values["component"]
-        finding = "cudnn-missing" if component == "cuDNN" else "cuda-wheel-not-found"
+        if component.lower() in _NEED_NVJITLINK and "Is it installed" not in event.text:
+            message = (
+                f"JAX cannot load {component}, which needs nvJitLink: the wheels of the two are of different releases."
+            )
+            rivals = ("cuda-wheel-not-found", "framework-cuda-extra-missing")
+            yield Claim("cuda-wheel-conflict", Strength.LIKELY, message, (event,), rivals=rivals)
+            continue
+        finding = "cudnn-missing" if component.lower() == "cudnn" else "cuda-wheel-not-found"
         yield Claim(
             finding,
             Strength.LIKELY,
@@ -416,7 +446,8 @@ def _judge_cudnn_versions(log: Log, event: Event) -> Claim:
 
 def _judge_nvcc(log: Log, event: Event) -> Claim:
     nvcc, torch = event.values.get("nvcc", ""), event.values.get("torch_cuda") or log.first_value("torch_cuda")
-    message = f"The extension is compiled with CUDA {nvcc}; PyTorch was built with {torch or 'another'}."
+    found = f"CUDA {nvcc}" if nvcc else "the CUDA that nvcc belongs to"
+    message = f"The extension is compiled with {found}; PyTorch was built with {torch or 'another'}."
     minor = event.values.get("minor")
     installed = [line for line in log.cudas if line == torch]
     if installed and not minor:
@@ -512,6 +543,15 @@ def _judge_missing_code(log: Log, event: Event, targets: list[str]) -> Claim:
     reason = "The program contains no code for this GPU"
     finding_ids = {_compare_with_build(cc, targets) for cc in log.capabilities} if targets else set()
     is_dropped = log.capabilities and all(_is_dropped(log, cc) for cc in log.capabilities)
+    if re.search(r"(?:function|image)\b.*?(?:\b\w+_(?:cuda|gpu|forward|backward)\b|\bin \S+\.cu\b)", event.text):
+        message = f"{reason}: a compiled extension was built for other GPUs, or by another CUDA than torch's."
+        return Claim("extension-build-mismatch", Strength.LIKELY, message, (event,), rivals=(NEW,))
+    newer = _find_toolkit_beyond_driver(log)
+    if newer:
+        message = (
+            f"{reason} that the driver loads: it was compiled by CUDA {newer[0]}, the driver offers CUDA {newer[1]}."
+        )
+        return Claim("driver-too-old", Strength.DERIVED, message, (event,), rivals=("ptxas-problem", NEW))
     if len(finding_ids) == 1 and not is_dropped and all(_is_covered(cc, targets) for cc in log.capabilities):
         message = f"{reason}, which the framework's build supports: a compiled extension was built for other GPUs."
         return Claim("extension-build-mismatch", Strength.LIKELY, message, (event,), rivals=(NEW,))
@@ -522,6 +562,14 @@ def _judge_missing_code(log: Log, event: Event, targets: list[str]) -> Claim:
         return Claim(OLD, Strength.DERIVED, f"{reason}, whose architecture was dropped.", (event,), rivals=(NEW,))
     strength = Strength.DECIDED if log.capabilities else Strength.PROBABLE
     return Claim(NEW, strength, f"{reason}.", (event,), rivals=(OLD, "extension-build-mismatch"))
+
+
+def _find_toolkit_beyond_driver(log: Log) -> tuple[str, str] | None:
+    """Return the CUDA of the only toolkit and that of the driver, where it is newer and no build brings CUDA."""
+    driver_cuda = get_value(log.facts.driver.cuda_driver_version) or log.first_value("driver_cuda")
+    if not driver_cuda or len(log.cudas) != 1 or _torch_cuda(log):
+        return None
+    return (log.cudas[0], driver_cuda) if parse_number(log.cudas[0]) > parse_number(driver_cuda)[:2] else None
 
 
 def _judge_compilers(log: Log) -> Iterator[Claim]:
@@ -555,6 +603,7 @@ def _list_toolkit_targets(log: Log) -> tuple[str, ...]:
     versions = [
         log.first_value("torch_cuda"),
         *(line for item in libraries for line in providers(log.matrix, item)[:1]),
+        *(log.cudas if len(log.cudas) == 1 and not _torch_cuda(log) else ()),
     ]
     rows = [row for row in map(log.matrix.toolkit, filter(None, versions)) if row]
     return rows[0].compute_capabilities if rows else ()

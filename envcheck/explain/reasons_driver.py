@@ -199,6 +199,13 @@ _LOOKS_FOR_WHEELS = r"(?:^|\s)gpu_device\.cc:"  # TensorFlow 2.17 and newer name
 def _judge_unnamed_library(log: Log, event: Event) -> Iterator[Claim]:
     """Judge by the release which library TensorFlow could not open: of the toolkit, cuDNN, or of the CUDA wheels."""
     if (_uses_cuda_wheels(log, event) or re.search(_LOOKS_FOR_WHEELS, event.text)) and not log.cudas:
+        if log.in_container:
+            message = (
+                "TensorFlow finds no library of some part of CUDA in the container: mostly cuDNN of the major it needs."
+            )
+            others = ("cudnn-wrong-major", "cuda-wheel-not-found", "framework-cuda-extra-missing")
+            yield Claim("cudnn-missing", Strength.FAILED_CALL, message, (event,), rivals=others)
+            return
         message = "This TensorFlow loads CUDA from the nvidia-* wheels, but does not find one of their libraries."
         rivals = ("framework-cuda-extra-missing", "toolkit-missing")
         yield Claim("cuda-wheel-not-found", Strength.FAILED_CALL, message, (event,), rivals=rivals)

@@ -345,6 +345,35 @@ _PER_LINE = 8  # messages of one kind in a line: what several processes wrote be
 _CACHED_MESSAGES = 4096  # messages whose meaning is kept: logs repeat themselves
 
 
+_GOING_ON = 3  # lines after a remark by which a program shows that it went on
+_TAIL = 4096  # bytes at the end of a log that are looked at for what a program achieved
+_WORK = (
+    r"\d(?:it/s|s/it|ms/step|us/sample)|\bepoch\W*\d|\bloss\W{1,3}\d|\b\d+ passed\b|[Ss]ucceeded|Successfully installed"
+    r"|\" 200\b|\| 200 \||100%[|\x20]|completed in|finished in|tokens/s|tokens per second|Application startup complete"
+)
+
+_RAISED = (
+    r"^(?:\[rank\d+\]: )?  +\S.*\n(?:\[rank\d+\]: )?([A-Za-z_][\w.]{2,80}(?:: .+)?)$"  # behind the lines of a traceback
+)
+
+
+@dataclass(frozen=True)
+class Ending:
+    """How a log ends: whether its program went on after a line."""
+
+    lines: int = 0  # 0: not known, or the program failed
+    last_prompt: int = 0  # the last line in which somebody types
+    last_work: int = 0  # the last line that shows progress or success
+
+    def goes_on_after(self, line: int) -> bool:
+        """Tell whether the program went on for some lines, or achieved something, after a line."""
+        return self.last_prompt < line and (self.lines - line >= _GOING_ON or self.succeeds_after(line))
+
+    def succeeds_after(self, line: int) -> bool:
+        """Tell whether something was achieved after a line."""
+        return self.last_prompt <= line < self.last_work
+
+
 @dataclass(frozen=True)
 class Scan:
     """What logs hold: the known messages in the order they were first seen, and how much was read."""
@@ -355,6 +384,8 @@ class Scan:
     dropped_lines: (
         int  # lines of messages told apart from those kept by their captures only, over the limit per message
     )
+    ending: Ending = Ending()
+    exception: str = ""  # the line in which the last traceback ends
 
 
 class Scanner:
@@ -364,6 +395,9 @@ class Scanner:
         self.collector = EventCollector(signatures)
         self.lines = 0
         self.bytes = 0
+        self.ending = Ending()  # of the only stream
+        self.exception = ""
+        self._streams = 0
         self._signatures = signatures
         self._patterns: dict[int, re.Pattern[str]] = {}
         self._matches_by_message: dict[tuple[str, tuple[int, ...]], Matches] = {}
@@ -396,11 +430,18 @@ class Scanner:
 
     def stream(self, name: str) -> Stream:
         """Begin a stream; `name` is the file its events will name."""
+        self._streams += 1
         return Stream(self, name)
+
+    def add_ending(self, ending: Ending) -> None:
+        """Keep how a stream ended; how several ended is not known."""
+        self.ending = ending if self._streams == 1 else Ending()
 
     def result(self) -> Scan:
         """Return what was found so far."""
-        return Scan(self.collector.events(), self.lines, self.bytes, self.collector.dropped_lines)
+        return Scan(
+            self.collector.events(), self.lines, self.bytes, self.collector.dropped_lines, self.ending, self.exception
+        )
 
     def find_hits(self, chunk: bytes) -> list[tuple[int, int]]:
         """List the literals in a chunk of lines with their offsets; letters count alike, small or capital."""
@@ -462,6 +503,7 @@ class Stream:
         self._cutter = Cutter()
         self._line = 1
         self._start: bytearray | None = bytearray()  # None: there was more than is looked at again
+        self._tail = b""
         self._joined_matches: set[tuple[int, Captures]] = set()
 
     def feed(self, block: bytes) -> None:
@@ -476,8 +518,20 @@ class Stream:
         self._scan(chunk)
         start = bytes(self._start or b"")
         self._scan_joined_lines([*join_wrapped_lines(start), *list_answers(start)])
+        self._scanner.add_ending(self._read_ending(start, self._line - (not chunk)))
+
+    def _read_ending(self, start: bytes, lines: int) -> Ending:
+        """Look for the last line that was typed, and the last one that shows work, near the end."""
+        texts = start.decode("utf-8", "replace").split("\n")
+        prompts = [number for number, text in enumerate(texts, 1) if _match_marked(_PROMPT, _MARKS, text)]
+        tail = self._tail.decode("utf-8", "replace").rstrip("\n").split("\n")
+        raised = re.findall(_RAISED, "\n".join(tail), re.MULTILINE)
+        self._scanner.exception = raised[-1][:_CAPTURE].strip() if raised else self._scanner.exception
+        works = [number for number, text in enumerate(reversed(tail)) if re.search(_WORK, text)]
+        return Ending(lines, prompts[-1] if prompts else 0, lines - works[0] if works else 0)
 
     def _scan(self, chunk: bytes) -> None:
+        self._tail = (self._tail + chunk[-_TAIL:])[-_TAIL:]
         if self._start is not None:
             self._start += chunk
             self._start = self._start if len(self._start) <= KEPT_BYTES else None

@@ -41,8 +41,7 @@ def print_failure(reading: Reading, status: int, *, color: bool, verbose: bool, 
     ended = f"the command ended with {status if status >= 0 else hex(status & 0xFFFFFFFF)}"
     if find_main_finding(reading.report) is None:
         advice = "" if quiet else " `envcheck doctor` judges this machine."
-        said = "only harmless messages" if reading.scan.events else "nothing known"
-        lines: list[Line] = [("envcheck: ", f"{ended}; its output holds {said}.{advice}", "")]
+        lines: list[Line] = [("envcheck: ", f"{ended}; {_describe_output(reading)}.{advice}", "")]
     else:
         lines = [
             ("", "", ""),
@@ -52,6 +51,17 @@ def print_failure(reading: Reading, status: int, *, color: bool, verbose: bool, 
             *([] if quiet else _harmless(reading, verbose=verbose)),
         ]
     print_lines(lines, color=color, stream=sys.stderr)
+
+
+def _describe_output(reading: Reading) -> str:
+    """Say what the output of a failed command holds, of which no cause is known."""
+    if reading.scan.exception:
+        return f"the program failed with this exception: {inert(reading.scan.exception)}; no cause is known"
+    if not reading.scan.events:
+        return "its output holds nothing known"
+    if reading.report.verdict == UNDETERMINED:
+        return "its output shows a failure; no cause is known"
+    return "its output holds only harmless messages"
 
 
 def _matter(reading: Reading) -> list[Line]:

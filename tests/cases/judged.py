@@ -73,7 +73,7 @@ def judge(case: Mapping[str, Any]) -> Judged:
     kind = case["decidable_from"]
     log = "" if kind == "facts" else case["log"]
     if kind == "log":
-        return judge_text(log, case=case)
+        return judge_text(log, case=case, target=Target(case["expect"]) if "expect" in case else None)
     return judge_text(log, facts_of(case["facts"]), case, target_of(case["facts"]))
 
 
@@ -82,12 +82,17 @@ def judge_text(
 ) -> Judged:
     """Judge a log as `explain` does; `target` is what the reporter was after, as the facts tell it."""
     scanner = _scanner()
-    scanner.collector = EventCollector(load_signatures())  # nothing of the case before it
+    scanner.collector, scanner.lines, scanner._streams = (
+        EventCollector(load_signatures()),
+        0,
+        0,
+    )  # nothing of the case before it
     stream = scanner.stream("log")
     stream.feed(log.encode())
     stream.finish()
-    events = scanner.result().events
-    return Judged(case or {}, events, judge_log(events, matrix(), facts, target=target))
+    found = scanner.result()
+    report = judge_log(found.events, matrix(), facts, target=target, ending=found.ending)
+    return Judged(case or {}, found.events, report)
 
 
 @cache

@@ -22,11 +22,7 @@ HARMLESS = [
 # What the report itself calls undecidable, and one whose facts leave out the release of torch.
 UNDECIDED = {"pytorch-27738-b", "jax-21950", "pytorch-168065"}
 # The cause of these is not found yet: each signature or reason that finds one takes its row away.
-NOT_FOUND_YET = {
-    "bnb-723", "detectron2-62", "dorado-166", "gh-facefusion-docker-9", "gh-synchformer-9", "hf-transformers-40391",
-    "jax-11967", "jax-18027-b", "jax-25718-b", "jax-5723-b", "jc-126", "mt3-145", "nccl-2079", "nn4dms-4",
-    "openfl-999", "tf-111958", "tf-36111-b", "tf-62412-b", "tf-build-217", "tf-models-8651", "vllm-1772",
-}  # fmt: skip
+NOT_FOUND_YET = {"jc-126"}
 
 
 @cache

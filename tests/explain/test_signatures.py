@@ -79,7 +79,7 @@ def test_rivals_and_numbers_name_findings() -> None:
 
 
 def test_every_signature_fires_in_a_case() -> None:
-    from tests.cases.judged import judged_cases
+    from tests.cases.judged import FOLDER, judge_text, judged_cases
 
     fired = {
         event.signature
@@ -87,6 +87,8 @@ def test_every_signature_fires_in_a_case() -> None:
         for item in judged_cases(name)
         for event in item.events
     }
+    healthy = (FOLDER / "healthy.txt").read_text(encoding="utf-8")
+    fired |= {event.signature for event in judge_text(healthy).events}
     assert {item.name for item in ALL} - fired == set()
 
 

@@ -114,3 +114,14 @@ def alarms(line: str) -> list[str]:
     events: tuple[Event, ...] = judge_text(line).events
     kept = Log(events, matrix(), None).events
     return [item.signature for item in kept if SIGNATURES[item.signature].role in ("cause", "symptom")]
+
+
+@pytest.mark.parametrize("vary", [str, cut, without_parentheses])
+def test_no_name_of_a_value_reaches_a_reader(vary: Callable[[str], str]) -> None:
+    """A value that a line lost is left out with what is said about it: "compiled with CUDA ; it asks" says nothing."""
+    raw = {}
+    for name, line in own_lines().items():
+        for finding in judge_text(vary(line)).report.findings:
+            if re.search(r"\{\w+\}|(?:CUDA|cuDNN|release|capability|version) [;:,.)]|[:;,] *\.$", finding.message):
+                raw[name] = finding.message
+    assert raw == {}
