@@ -35,6 +35,7 @@ from envcheck.rules.requirements import companion_row
 
 DATA = Path(__file__).parents[1] / "data"
 SMALL = 1000  # bytes
+OPTIONAL = {"google/_upb/_message.so"}  # protobuf computes in Python where it does not load
 CHILD = r"""
 import json, os, sys
 started = set(sys.modules)
@@ -53,7 +54,7 @@ for entry in os.listdir(site):
             owners[line.split(",")[0].strip('"')] = entry[:-10].rsplit("-", 1)
 files, modules, standard = set(), set(), set()
 for key, module in list(sys.modules.items()):
-    path = getattr(module, "__file__", None) or ""
+    path = vars(module).get("__file__") or ""  # to ask a lazy module for an attribute loads it
     if key in started or not path:
         continue
     path = os.path.abspath(path)
@@ -94,7 +95,7 @@ def main() -> int:
         unneeded = find_unneeded(Path(python), options.framework, answer) if options.empty else set()
         for owner, files in answer["files"].items():
             distribution, version = name_distribution(owner, options.framework)
-            found = {normalize_path(each) for each in files if each not in unneeded}
+            found = {normalize_path(each) for each in files if each not in unneeded} - OPTIONAL
             before = loaded[distribution].get(version)
             loaded[distribution][version] = found if before is None else before & found
         if options.shadow:
@@ -245,7 +246,7 @@ def write_document(framework: str, loaded: Loaded) -> str:
     }
     rows = ",\n".join(write_distribution(name, loaded[name]) for name in sorted(loaded))
     about = "The files that importing the framework loads, for each recorded release of each distribution; "
-    about += "some without small __init__.py that it does without."
+    about += "without libraries and small __init__.py that it was seen to do without."
     head = f'{{\n "schema": "envcheck/imports/1",\n "about": "{about}",\n "framework": "{framework}",\n'
     return f'{head} "distributions": [\n{rows}\n ],\n "citation": {json.dumps(citation)}\n}}\n'
 
