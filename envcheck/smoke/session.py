@@ -256,8 +256,10 @@ def judge_placements(placements: tuple[Placement, ...], results: tuple[Result, .
 
 
 def list_asked(check: str, device: str) -> tuple[str, ...]:
-    """List the devices that a check asks for: those in its name (all-reduce over GPU:0, GPU:1), else its own."""
-    return tuple(dict.fromkeys(re.findall(r"[A-Z_]+:\d+", check))) or ((device,) if device else ())
+    """List the devices that a check asks for: those it runs on or over (all-reduce over GPU:0, GPU:1), else its own."""
+    named = re.search(r" (?:on|over) (.*)", check)
+    several = re.findall(r"[A-Z_]+:\d+", named[1]) if named else []
+    return tuple(dict.fromkeys(several)) or ((device,) if device else ())
 
 
 def _judge_step(step: Result, working: list[Placement]) -> Result:

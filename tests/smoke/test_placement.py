@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import pytest
 
-from envcheck.smoke.session import EXECUTED, PLACER, Result, judge_placements, parse_placements
+from envcheck.smoke.session import EXECUTED, PLACER, Result, judge_placements, list_asked, parse_placements
 
 CPU = "/job:localhost/replica:0/task:0/device:CPU:"
 # Recorded: TensorFlow 1.15 writes the session's graph, with the nodes in any order, to standard error ...
@@ -124,6 +124,21 @@ def test_checks_of_several_words_and_devices_are_held_against_the_log_as_well() 
         ("matmul 2048 float32 placement", "passed"),
     ]
     assert judged[1].message == "asked for GPU:0, GPU:1, but TensorFlow's own log says _MklMatMul on CPU:0"
+
+
+@pytest.mark.parametrize(
+    ("check", "device", "asked"),
+    [
+        ("matmul 2048 float32", "GPU:0", ("GPU:0",)),
+        ("towers on GPU:0 and GPU:1", "CPU:0", ("GPU:0", "GPU:1")),
+        ("towers on CPU:0 and CPU:0", "CPU:0", ("CPU:0",)),
+        ("gradients over GPU:0, GPU:1", "", ("GPU:0", "GPU:1")),
+        ("copy from GPU:0", "GPU:1", ("GPU:1",)),  # where it came from is not where it goes
+        ("soft placement", "", ()),
+    ],
+)
+def test_a_check_asks_for_its_device_or_for_those_it_runs_over(check: str, device: str, asked: tuple[str, ...]) -> None:
+    assert list_asked(check, device) == asked
 
 
 def test_steps_without_a_number_are_not_judged() -> None:
