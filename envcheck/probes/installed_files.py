@@ -116,18 +116,25 @@ def _find_faults(host: Host, folders: _Folders, entry: Mapping[str, Any], python
                 found[posixpath.join(folder, name)] = kind
             elif name.endswith(".py") and 0 < sizes.get(name, 0) < size:
                 smaller.append(posixpath.join(folder, name))
-    found.update(dict.fromkeys(_find_cut_off(host, location, smaller[:_KEPT], python), "truncated"))
+    found.update(_find_cut_off(host, location, smaller[:_KEPT], python))
     # What every import needs comes first: libraries, and the files of the uppermost folders.
     order = sorted(found, key=lambda path: (_LIBRARY.search(path) is None, path.count("/"), path))
     given = (entry["name"], entry["version"])
     return [FileFault(*given, path, found[path], entry["installer"], location) for path in order[:_KEPT]]
 
 
-def _find_cut_off(host: Host, location: str, smaller: Sequence[str], python: str) -> Iterator[str]:
-    """Find the files that do not compile, of those that are smaller than listed: the others may have been edited."""
+def _find_cut_off(host: Host, location: str, smaller: Sequence[str], python: str) -> Iterator[Tuple[str, str]]:
+    """Find the files that do not compile or lack the end of a line, of those that are smaller than listed.
+
+    The others may have been edited.
+    """
     paths = {posixpath.join(location, path): path for path in smaller}
     answer = get_value(host.ask("syntax_errors", *paths, python=python)) if paths else None
-    yield from (paths[path] for path in (answer or {}).get("paths", ()) if path in paths)
+    broken = set((answer or {}).get("paths", ()))
+    for path, name in paths.items():
+        text = get_value(host.read_text(path)) if path not in broken else None
+        if path in broken or (text and not text.endswith("\n")):
+            yield name, "truncated" if path in broken else "shortened"
 
 
 def parse_record(text: str) -> Dict[str, Dict[str, int]]:

@@ -62,8 +62,10 @@ def test_a_python_file_that_was_cut_is_found_where_it_does_not_compile(site: Pat
     install(site, {"numpy/whole.py": b"x = 1\ny = 2\n", "numpy/cut.py": b"def f(a,\n      b): return a\n"}, "numpy")
     (site / "numpy/whole.py").write_bytes(b"x = 1\n")
     assert faults(site) == []
+    (site / "numpy/whole.py").write_bytes(b"x = 1\ny")  # as no editor leaves it
+    assert faults(site) == [("numpy/whole.py", "shortened")]
     (site / "numpy/cut.py").write_bytes(b"def f(a,\n")
-    assert faults(site) == [("numpy/cut.py", "truncated")]
+    assert faults(site) == [("numpy/cut.py", "truncated"), ("numpy/whole.py", "shortened")]
 
 
 def test_missing_and_emptied_files_are_found_the_uppermost_first(site: Path) -> None:
