@@ -45,3 +45,19 @@ def test_the_command_looks_where_the_environment_is_to_be(
         assert ("note: .venv exists" in printed) == there
         assert (" -m venv .venv\n" in printed) != there
         (tmp_path / ".venv").mkdir(exist_ok=True)
+
+
+@pytest.mark.needs("posix")
+def test_the_plan_names_a_python_that_starts(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
+) -> None:
+    kept, shims = tmp_path / "versions" / "3.7.16" / "bin", tmp_path / "shims"
+    for path, text in ((kept / "python", "echo 3.7"), (shims / "python3.7", "exit 127")):
+        path.parent.mkdir(parents=True)
+        path.write_text(f"#!/bin/sh\n{text}\n", encoding="utf-8")
+        path.chmod(0o755)
+    monkeypatch.setenv("PYENV_ROOT", str(tmp_path))
+    monkeypatch.setenv("PATH", f"{shims}:/usr/bin:/bin")
+    monkeypatch.chdir(tmp_path)
+    assert run(["plan", "tensorflow-cpu==2.11.0", "--python", "3.7", "--gpu", "none"]) == 0
+    assert f"$ {kept / 'python'} -m venv .venv\n" in capsys.readouterr().out
