@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import posixpath
 import re
 from collections.abc import Callable
 
@@ -12,6 +13,7 @@ from envcheck.actions import (
     InstallCondaPackages,
     InstallPackages,
     InstallSystemPackages,
+    LinkFile,
     RenameFile,
     RunCommand,
     RunEnvcheck,
@@ -437,9 +439,22 @@ def expose_cuda_wheels(situation: Situation, problem: Problem) -> Remedy | None:
         requirement = problem.requirements[0] if problem.requirements else ""
         install = situation.install(requirement) if requirement else ()
         alternatives = (Alternative(f"Install {requirement}, which finds them.", install),) if requirement else ()
+        links = _link_libraries(situation, problem)
+        if links:
+            names = ", ".join(posixpath.basename(link.link) for link in links)
+            summary = f"Link {names} into {problem.value('reached')}, where the framework looks."
+            return Remedy(summary, links, alternatives)
         summary = "Add the wheels' folders to the loader's path when the environment is activated."
         return Remedy(summary, situation.add_loader_folders(problem.folders), alternatives)
     return _install_listed(situation, problem) if problem.requirements or problem.advice else None
+
+
+def _link_libraries(situation: Situation, problem: Problem) -> tuple[LinkFile, ...]:
+    """Link libraries into a folder that a framework looks in, by paths that hold wherever the environment lies."""
+    reached, paths = problem.value("reached"), problem.value("links").split()
+    if not reached or situation.os != "linux" or not all(re.fullmatch(_PLAIN_FILE, path) for path in (reached, *paths)):
+        return ()
+    return tuple(LinkFile(posixpath.relpath(path, reached), f"{reached}/{posixpath.basename(path)}") for path in paths)
 
 
 @remedy("cuda-wheel-conflict")

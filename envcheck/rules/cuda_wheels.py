@@ -22,6 +22,7 @@ from envcheck.model import (
     Problem,
     Source,
     Unknown,
+    get_value,
     major,
     numbers,
 )
@@ -247,8 +248,24 @@ def _hidden_wheels(context: Context, framework: JudgedFramework, build: Build, h
             ),
             *citations,
         ),
-        problem=Problem(folders=tuple(dict.fromkeys(folders)), requirements=(requirement,) if requirement else ()),
+        problem=Problem(
+            folders=tuple(dict.fromkeys(folders)),
+            requirements=(requirement,) if requirement else (),
+            values=_name_links(build, [_in_wheels(item)[0] for item in hidden]),
+        ),
     )
+
+
+def _name_links(build: Build, copies: list[str]) -> tuple[tuple[str, str], ...]:
+    """Name the libraries to link, and the wheels' folder that the search path leads to; () where it leads to none.
+
+    It lies as deep as theirs, so that what they look for beside themselves is found from there, too.
+    """
+    lookups = (item for item in get_value(build.libraries) or () if item.via == "runpath")
+    found = (get_value(item.found) or "" for item in lookups)
+    depths = {path.count("/") for path in copies}
+    reached = next((path for path in found if re.search(_IN_WHEEL, path) and {path.count("/")} == depths), "")
+    return (("links", " ".join(copies)), ("reached", posixpath.dirname(reached))) if reached else ()
 
 
 def _row_evidence(build: Build) -> tuple[Evidence, ...]:

@@ -231,3 +231,21 @@ def test_pins_of_an_extra_count_as_far_as_libraries_are_not_found(lost: bool, se
     items = (distribution("tensorflow", "2.15.1", requires=(line,)), distribution("nvidia-cudnn-cu12", "9.1.0.70"))
     assert found(CONFLICT, context(facts(installed, distributions=items))) == [(CONFLICT, severity)]
     assert found(CONFLICT, context(facts(installed, distributions=items[:1]))) == []
+
+
+@pytest.mark.parametrize(
+    ("reached", "typed_lines"),
+    [
+        (
+            f"{SITE}/nvidia/cublas/lib",
+            [f"ln -s ../../cusolver/lib/libcusolver.so.11 {SITE}/nvidia/cublas/lib/libcusolver.so.11"],
+        ),
+        (f"{SITE}/nvidia/lib", []),  # from there libcusolver would not find what lies beside its own folder
+        ("/usr/local/cuda/lib64", []),
+    ],
+)
+def test_a_hidden_library_is_linked_where_the_search_path_leads(reached: str, typed_lines: list[str]) -> None:
+    cublas = lookup("libcublas.so.12", f"{reached}/libcublas.so.12", via="runpath")
+    lost = lookup("libcusolver.so.11", elsewhere=(COPY,))
+    (finding,) = findings(HIDDEN, context(tensorflow(cublas, lost, version="2.21.0")))
+    assert [line for line in typed(finding) if line.startswith("ln ")] == typed_lines
