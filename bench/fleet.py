@@ -1,12 +1,13 @@
 """Measure a fleet: real sshd hosts beside `ansible -m ping`, and the report on thousands of synthetic snapshots.
 
     python bench/fleet.py hosts [--hosts 200] [--runs 3] [--forks 50]     needs root, gcc, iproute2, sshd and Ansible
-    python bench/fleet.py report [--counts 1000 3000 10000]
+    python bench/fleet.py report [--counts 1000 3000 10000] [--alike]
 
 `hosts` starts stand-in hosts, each a network namespace with its own sshd, driver and CUDA, and asks them all with
-`envcheck fleet run` and with `ansible all -m ping`, in turns, every connection new. `report` makes synthetic snapshots,
-recordings of tests/hosts with 300 packages each, varied so that no two are equal, and times `envcheck fleet report` on
-them. Both print a table in Markdown and exit 1 when a target is missed.
+`envcheck fleet run` and with `ansible all -m ping`, in turns, every connection new. `report` makes synthetic
+snapshots, recordings of tests/hosts with 300 packages each, varied so that no two are equal, and times `envcheck fleet
+report` on them; with `--alike` hosts of a recording differ in name and identities of GPUs alone. Both print a table in
+Markdown and exit 1 when a target is missed.
 """
 
 from __future__ import annotations
@@ -101,10 +102,12 @@ def with_packages(document: dict[str, Any], chance: random.Random) -> dict[str, 
     return document
 
 
-def synthetic(base: str, number: int) -> str:
-    """Vary a recording's document: another host, another kernel, other driver builds and GPU identities."""
+def synthetic(base: str, number: int, *, alike: bool) -> str:
+    """Vary a recording's document: host and GPU identities; unless `alike`, also kernel and driver builds."""
     chance = random.Random(number)
     text = re.sub(r"GPU-[0-9a-f]{8}", f"GPU-{number:08x}", base)
+    if alike:
+        return json.dumps({**json.loads(text), "host": f"synthetic-{number:05}"})
     build = f"{chance.randrange(100):02}"
     text = re.sub(r"\b(470|525|535|550|560|570|580)\.(\d+)\.\d\d\b", rf"\1.\2.{build}", text)
     document: dict[str, Any] = json.loads(text)
@@ -114,7 +117,7 @@ def synthetic(base: str, number: int) -> str:
     return json.dumps(document)
 
 
-def make_folder(folder: Path, count: int) -> float:
+def make_folder(folder: Path, count: int, *, alike: bool = False) -> float:
     """Write `count` synthetic snapshots; return their mean size in KB."""
     from envcheck.fleet.results import SNAPSHOT
     from envcheck.model import encode
@@ -126,13 +129,13 @@ def make_folder(folder: Path, count: int) -> float:
     folder.mkdir()
     size = 0
     for number in range(count):
-        text = synthetic(bases[number % len(bases)], number)
+        text = synthetic(bases[number % len(bases)], number, alike=alike)
         size += len(text)
         (folder / f"synthetic-{number:05}.json").write_text(text, encoding="utf-8")
     return size / count / 1000
 
 
-def measure_report(counts: list[int]) -> bool:
+def measure_report(counts: list[int], *, alike: bool) -> bool:
     """Judge folders of growing size, and say whether the time and memory stay below what is allowed."""
     print("| synthetic snapshots | KB each | s | ms each | processor s | peak MB of a process | page MB |")
     print("|---|---|---|---|---|---|---|")
@@ -140,7 +143,7 @@ def measure_report(counts: list[int]) -> bool:
     with tempfile.TemporaryDirectory() as name:
         for count in counts:
             folder = Path(name, str(count))
-            size = make_folder(folder, count)
+            size = make_folder(folder, count, alike=alike)
             argv = [*ENVCHECK, "report", str(folder), "--golden", "synthetic-00000", "--html", "page.html"]
             seconds, processor, peak, code = timed(argv, Path(name))
             page = Path(name, "page.html").stat().st_size / 1e6
@@ -159,9 +162,15 @@ def main() -> None:
     parser.add_argument("--hosts", type=int, default=200)
     parser.add_argument("--runs", type=int, default=3)
     parser.add_argument("--forks", type=int, default=50)
+    parser.add_argument("--alike", action="store_true")
     parser.add_argument("--counts", type=int, nargs="+", default=[1000, 3000, 10000])
     given = parser.parse_args()
-    met = measure_hosts(given.hosts, given.runs, given.forks) if given.what == "hosts" else measure_report(given.counts)
+    hosts = given.what == "hosts"
+    met = (
+        measure_hosts(given.hosts, given.runs, given.forks)
+        if hosts
+        else measure_report(given.counts, alike=given.alike)
+    )
     sys.exit(0 if met else 1)
 
 
