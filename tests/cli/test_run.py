@@ -78,6 +78,13 @@ def test_a_failure_nobody_knows_takes_one_line() -> None:
     ]
 
 
+def test_an_exception_without_a_known_cause_is_named() -> None:
+    done = python("print('epoch 1'); {}['loss']", options=("-q", "--"))
+    assert done.returncode == 1
+    said = "the program failed with this exception: KeyError: 'loss'; no cause is known."
+    assert done.stderr.decode().splitlines()[-1] == f"envcheck: the command ended with 1; {said}"
+
+
 def test_options_of_the_command_stay_its_own() -> None:
     done = run("-q", sys.executable, "-c", "import sys; print(sys.argv[1:]); sys.exit(9)", "--quiet", "--", "-v")
     assert done.returncode == 9
