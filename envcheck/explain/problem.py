@@ -542,7 +542,8 @@ def _minors_with_wheels(values: ClaimValues, text: str) -> tuple[str, ...]:
     """List the Pythons of the newest release that a requirement admits, oldest first."""
     name, specifier = parse_requirement(text) or ("", "")
     framework = values.log.matrix.framework_of(name)
-    rows = list_matching_releases(values.log, framework, name, specifier) if framework else []
+    public = specifier.partition("+")[0]  # the rows are of releases, without the label of a build
+    rows = list_matching_releases(values.log, framework, name, public) if framework else []
     published = [row for row in rows if row.pythons]
     for_platform = [row for row in published if row.platform == values.context.platform]
     return tuple((for_platform or published)[0].pythons) if published else ()

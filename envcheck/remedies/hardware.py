@@ -59,7 +59,8 @@ def install_newer_build(situation: Situation, problem: Problem) -> Remedy | None
     build = situation.build(problem.framework, problem.distribution)
     if build is not None and isinstance(situation.facts.python.version, Known):
         return _name_newer_release(situation, build, problem.capability)
-    steps = situation.install_gpu_build(problem.framework, capability=problem.capability)
+    capability = problem.capability
+    steps = situation.install_gpu_build(problem.framework, capability=capability, newest=not capability)
     if first is None:
         summary = "Install a build that supports this GPU: a newer release, or one for a newer CUDA."
         return Remedy(summary, steps) if steps else None

@@ -98,7 +98,9 @@ def _install_into_new(situation: Situation, new: tuple[Action, ...], requirement
     environment = new[0] if new else None
     if not is_requirement(requirement) or not isinstance(environment, CreateEnvironment) or not environment.folder:
         return ()
-    return (InstallPackages((requirement,), environment.interpreter(situation.os)),)
+    name, label = name_of(requirement), requirement.partition("+")[2]
+    index = index_url(name, label) if label and name in framework_names() else ""
+    return (InstallPackages((requirement,), environment.interpreter(situation.os), index=index),)
 
 
 def _ask_bits(situation: Situation) -> Action:

@@ -256,7 +256,7 @@ class Situation:
         return RunPython(code, self.python, purpose)
 
     def install_gpu_build(
-        self, framework: str, *, release: str = "", cuda: str = "", capability: str = ""
+        self, framework: str, *, release: str = "", cuda: str = "", capability: str = "", newest: bool = False
     ) -> tuple[Action, ...]:
         """Install a framework's CUDA build by pip's own command; () where none is known for this machine.
 
@@ -267,7 +267,7 @@ class Situation:
         context, traits = self.context, identity(framework)
         public = release.partition("+")[0]
         if traits.index:
-            row = find_index_build(context, framework, release=public, cuda=cuda, capability=capability)
+            row = find_index_build(context, framework, release=public, cuda=cuda, capability=capability, newest=newest)
             if row is None:
                 return ()
             is_pinned = bool(public) or isinstance(self.facts.python.version, Known)

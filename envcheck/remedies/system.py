@@ -212,7 +212,7 @@ def _install_driver_anywhere(situation: Situation, driver: str, branch: str, req
         for family, name in _NAMES.items()
         if (steps := _list_driver_steps(situation, family, branch, required))
     )
-    summary = f"Install {driver}, then restart. On Ubuntu:"
+    summary = f"Install {driver}, then restart (on Ubuntu as follows)."
     return Remedy(summary, (*first, build_reboot(situation)), tuple(others))
 
 

@@ -294,19 +294,20 @@ def _is_offered(context: Context, row: FrameworkRelease) -> bool:
 
 
 def find_index_build(
-    context: Context, framework: str, *, release: str = "", cuda: str = "", capability: str = ""
+    context: Context, framework: str, *, release: str = "", cuda: str = "", capability: str = "", newest: bool = False
 ) -> FrameworkRelease | None:
     """Find the build of a framework's own index for a machine of which little is known; None where none fits.
 
     The newest release, or the one that is named. Of its builds the newest that the driver runs; where the driver is not
-    known, the one for the oldest CUDA, which the most drivers run.
+    known, the one for the oldest CUDA, which the most drivers run; with `newest` for the newest all the same.
     """
     rows = context.matrix.builds(framework, context.platform, admits=release.__eq__ if release else None)
     offered = (row for row in rows if _is_offered(context, row) and supports_python(context, row))
     matching = (row for row in offered if not cuda or row.cuda == cuda)
     found: FrameworkRelease | None = None
     for row in (row for row in matching if not capability or serves_capability(context, row, capability)):
-        if found is not None and (row.version != found.version or isinstance(context.facts.driver.release, Known)):
+        takes_first = newest or isinstance(context.facts.driver.release, Known)
+        if found is not None and (row.version != found.version or takes_first):
             break
         found = row
     return found

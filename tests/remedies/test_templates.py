@@ -1,0 +1,69 @@
+"""No remedy shows a field that nobody filled: a row whose field is unknown is not offered."""
+
+from __future__ import annotations
+
+import itertools
+import re
+from collections.abc import Iterator
+
+import pytest
+
+from envcheck.actions import action_line
+from envcheck.model import Alternative, Problem, Remedy, replace
+from envcheck.remedies import list_findings_with_functions, remedy_for
+from envcheck.remedies.rows import RemedyRow, fill_row, list_rows_by_finding
+from envcheck.remedies.situation import Situation
+from envcheck.rules import Context
+from envcheck.rules.described_machine import Description, planned_facts
+from tests.cases.case_facts import matrix
+
+FIELD = re.compile(r"\{[a-z_]\w*\}")
+GAP = re.compile(r"\{[a-z_]\w*\}|  +| [.,;:)](?:\s|$)|CUDA [:;]|\bNone\b")  # what an empty value leaves in a sentence
+ROWS = list_rows_by_finding()
+FINDINGS = sorted({*ROWS, *list_findings_with_functions()})
+SITUATIONS = [
+    Situation(
+        Context(planned_facts(None, Description(platform=platform), matrix(), expects_gpu=False), matrix()),
+        from_log=True,
+    )
+    for platform in ("linux_x86_64", "win_amd64")
+]
+
+
+def gaps(fix: Remedy) -> Iterator[str]:
+    """Yield the sentences and commands in which a field is left, or a gap in its place."""
+    ways: tuple[Remedy | Alternative, ...] = (fix, *fix.alternatives)
+    for way in ways:
+        yield from (way.summary,) if GAP.search(way.summary) else ()
+        texts = (text for action in way.actions for text in (action_line(action), action.purpose))
+        yield from (text for text in texts if FIELD.search(text))
+
+
+def problems(finding_id: str) -> Iterator[Problem]:
+    """Yield the problem of each row with nothing known, with one value missing, and for each framework."""
+    for row in (None, *ROWS.get(finding_id, ())):
+        cases = row.cases if row else ()
+        names = tuple(name for name in row.shown if name != "python") if row else ()
+        kept = (values for size in (0, len(names) - 1) for values in itertools.combinations(names, max(size, 0)))
+        for values in dict.fromkeys(kept):
+            for framework in ("", "tensorflow", "torch", "jax"):
+                yield Problem(cases, framework, values=tuple((name, "1") for name in values))
+
+
+@pytest.mark.parametrize("finding_id", FINDINGS)
+def test_no_field_is_left_in_a_remedy(finding_id: str) -> None:
+    left = {
+        text
+        for situation in SITUATIONS
+        for problem in problems(finding_id)
+        for text in gaps(remedy_for(finding_id, problem, situation) or Remedy(""))
+    }
+    assert left == set()
+
+
+def test_a_row_with_an_unknown_field_is_not_offered() -> None:
+    row = RemedyRow("Install CUDA {cuda_wanted}.")
+    assert fill_row(row, Problem(), SITUATIONS[0]) is None
+    filled = fill_row(row, replace(Problem(), values=(("cuda_wanted", "12.4"),)), SITUATIONS[0])
+    assert filled is not None
+    assert filled.summary == "Install CUDA 12.4."
