@@ -296,10 +296,12 @@ _COMMENT = "# envcheck: until the installation is complete"
 _WARNING = (
     "envcheck: the installation into this environment is not complete; its file .envcheck-incomplete says what to run."
 )
+_IN_POWERSHELL = f'if (Test-Path "$env:VIRTUAL_ENV/{MARKER}") {{ [Console]::Error.WriteLine("{_WARNING}") }}'
 _ACTIVATION = {  # a script that activates a venv -> the line that warns while the marker is there
     "bin/activate": f'if [ -e "$VIRTUAL_ENV/{MARKER}" ]; then echo "{_WARNING}" >&2; fi',
     "bin/activate.fish": f'test -e "$VIRTUAL_ENV/{MARKER}"; and echo "{_WARNING}" >&2',
     "bin/activate.csh": f'if ( -e "$VIRTUAL_ENV/{MARKER}" ) echo "{_WARNING}"',
+    **dict.fromkeys(("bin/Activate.ps1", "bin/activate.ps1"), _IN_POWERSHELL),  # of venv, of uv and virtualenv
 }
 _CONDA_SCRIPT = "etc/conda/activate.d/envcheck-incomplete.sh"
 
@@ -323,12 +325,12 @@ def _clear_activation(folder: Path) -> None:
         if script.is_file() and _COMMENT in (text := _read_script(script)):
             lines = text.splitlines(keepends=True)
             rest = "".join(line for line in lines if not line.rstrip().endswith(_COMMENT))
-            script.write_text(rest, encoding="utf-8", errors="surrogateescape", newline="\n")
+            script.write_bytes(rest.encode("utf-8", "surrogateescape"))
     (folder / _CONDA_SCRIPT).unlink(missing_ok=True)
 
 
 def _read_script(path: Path) -> str:
-    return path.read_text(encoding="utf-8", errors="surrogateescape")
+    return path.read_bytes().decode("utf-8", "surrogateescape")
 
 
 NEW = "new"

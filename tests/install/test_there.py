@@ -16,7 +16,7 @@ from envcheck.cli.exits import UserError
 from envcheck.cli.group import run
 from envcheck.cli.install import EnvironmentCheck, judge_environment
 from envcheck.cli.installation import expand_home
-from envcheck.install import preflight
+from envcheck.install import journal, preflight
 from envcheck.install.journal import Journal, begin, place_of, put_in_place
 from envcheck.model import replace
 from envcheck.plan.existing_environment import InstalledFramework
@@ -224,3 +224,14 @@ def test_what_is_there_and_damaged_is_installed_again(
     assert module.read_text().startswith("VERSION")
     assert install(f"jax=={version}", "--env", "env", "--yes") == 0
     assert "already holds" in capfd.readouterr().out
+
+
+def test_every_script_that_activates_warns_until_the_installation_counts(here: Path) -> None:
+    (here / "env/bin").mkdir(parents=True)
+    scripts = [here / "env/bin" / name for name in ("activate", "activate.fish", "activate.csh", "Activate.ps1")]
+    for script in scripts:
+        script.write_bytes(b"echo one\r\n# SIG # End signature block\r\n")
+    journal.warn_on_activation(here / "env")
+    assert all(b"is not complete" in script.read_bytes() for script in scripts)
+    journal._clear_activation(here / "env")
+    assert {script.read_bytes() for script in scripts} == {b"echo one\r\n# SIG # End signature block\r\n"}
