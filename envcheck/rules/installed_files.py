@@ -24,6 +24,7 @@ from envcheck.model import (
     numbers,
 )
 from envcheck.rules.context import Context, incompatible, once, rule
+from envcheck.rules.requirements import tried_release
 
 T = TypeVar("T")
 
@@ -239,7 +240,7 @@ def _find_import(context: Context, fault: FileFault) -> str:
 def _is_needed(context: Context, name: str, fault: FileFault) -> bool:
     # No import goes on after a SyntaxError, as some do without an optional module.
     is_syntax_error = fault.kind == "truncated" and fault.path.endswith(".py")
-    if not is_syntax_error and not _is_mandatory(context, name, fault.distribution):
+    if not is_syntax_error and not _is_mandatory(context, name, fault):
         return False
     host = companions().get(name, name)
     is_whole = identity(host).distributions.get(fault.distribution) == host
@@ -252,10 +253,18 @@ def _is_needed(context: Context, name: str, fault: FileFault) -> bool:
     return is_own and fault.path in (module, f"{module}/__init__.py")
 
 
-def _is_mandatory(context: Context, name: str, distribution: str) -> bool:
-    """Tell whether an import dies without a distribution: it goes on without some that it tries."""
+def _is_mandatory(context: Context, name: str, fault: FileFault) -> bool:
+    """Tell whether an import dies without a distribution's file: it goes on without some distributions that it tries.
+
+    Without its `__init__.py`, or with an empty one, a package can be imported: some ask for nothing that is in it.
+    """
+    distribution = fault.distribution
     if framework_of(distribution) == companions().get(name, name) or distribution.startswith("nvidia-"):
         return True
     installed = context.distributions.get(distribution)
-    modules = installed.modules if installed else ()
-    return distribution == name or bool(imported_modules(name)[0] & {*modules, distribution.replace("-", "_")})
+    modules = {*(installed.modules if installed else ()), distribution.replace("-", "_")}
+    if distribution == name or modules & imported_modules(name)[0]:
+        return True
+    releases = (item.version for item in context.distributions.values() if framework_of(item.name) == name)
+    tried = filter(None, (tried_release(name, release) for release in releases))
+    return not fault.path.endswith("/__init__.py") and any(distribution in row.needs for row in tried)

@@ -32,7 +32,8 @@ TORCH = (distribution("torch", "2.13.0+cpu"), distribution("numpy", "2.4.6"))
 
 
 def findings(distributions: tuple[Any, ...] = TORCH, goal: str = "cpu", **python: Any) -> list[Finding]:
-    builds: list[FrameworkBuild] = [build("torch", distributions[0].version)] if distributions else []
+    name = distributions[0].name.removesuffix("-cpu") if distributions else ""
+    builds: list[FrameworkBuild] = [build(name, distributions[0].version)] if name else []
     given = facts(*builds, distributions=distributions, **python)
     report = diagnose(Context(given, matrix(), Target(goal)))
     return [item for item in report.findings if item.id.startswith("install-") or item.id == "probe-failed"]
@@ -72,6 +73,19 @@ def test_a_fault_is_an_error_where_the_import_loads_the_file(path: str, kind: st
 def test_files_of_what_the_framework_loads_count_too() -> None:
     assert damaged("numpy/_core/multiarray.py", owner="numpy", release="2.4.6").severity == ERROR
     assert damaged("numpy/f2py/rules.py", owner="numpy", release="2.4.6").severity == WARNING
+
+
+@pytest.mark.parametrize(
+    ("path", "severity"),
+    [("requests/certs.py", ERROR), ("requests/__init__.py", WARNING), ("requests/help.py", WARNING)],
+)
+def test_what_an_import_was_seen_to_die_without_counts_but_for_packages_that_may_be_empty(
+    path: str, severity: str
+) -> None:
+    items = (distribution("tensorflow-cpu", "2.20.0"), distribution("requests", "2.34.2", modules=("requests",)))
+    fault = FileFault("requests", "2.34.2", path, "missing", "pip", "/env")
+    (finding,) = findings(items, file_faults=known((fault,)))
+    assert finding.severity == severity
 
 
 @pytest.mark.parametrize(
