@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import posixpath
 import re
 import shlex
 from collections.abc import Iterable, Iterator
@@ -14,6 +15,7 @@ from packaging.specifiers import SpecifierSet
 from packaging.utils import canonicalize_name
 from packaging.version import Version
 
+from envcheck.actions.machine import LinkFile
 from envcheck.matrix.query import Matrix
 from envcheck.model import (
     Absent,
@@ -57,7 +59,7 @@ class Applied:
         self._beside = [item for item in found if self._there[item.name] is not item]  # copies that are not imported
         self._builds = list(get_value(python.frameworks) or ())
         self._hooked = False
-        self._named: set[str] = set()  # folders that the environment's activation puts on the loader's path
+        self._named: set[str] = set()  # folders that activation puts on the loader's path, or links lead to
         self._fresh: dict[str, str] = {}  # nvidia-* wheels that a step brought, with their versions
 
     def take(self, step: Step) -> None:
@@ -73,6 +75,10 @@ class Applied:
             folders = [folder for word in words if word.startswith("add ") for folder in shlex.split(word)[1:]]
             self._hooked = self._hooked or bool(folders)
             self._named |= {folder.removeprefix("$prefix") for folder in folders}
+        elif isinstance(step.action, LinkFile) and ".so" in step.action.link:
+            folder = posixpath.dirname(step.action.link)
+            self._hooked = True
+            self._named.add(posixpath.dirname(posixpath.normpath(posixpath.join(folder, step.action.target))))
         else:
             self._outside(" ".join(words), step)
 

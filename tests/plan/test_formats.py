@@ -158,9 +158,9 @@ def test_steps_of_the_machine_say_how_they_are_seen_and_taken_back() -> None:
 def test_another_way_than_the_steps_of_the_machine_is_a_note() -> None:
     facts = planned_facts(snapshot_of("updated-driver-not-reloaded").facts, Description(), matrix(), expects_gpu=False)
     plan = build_plan(facts, matrix(), read_requests(("torch<2.14",), matrix()))
-    assert [argv(step)[-1] for step in plan.steps if step.scope == "system"] == ["nvidia", "nvidia"]
+    assert [argv(step)[-1] for step in plan.steps if step.scope == "system"] == ["reboot"]
     (note,) = (item for item in plan.notes if item.startswith("In place of the steps for driver-library-mismatch: "))
-    assert note.endswith("$ sudo reboot")
+    assert note.endswith("$ sudo modprobe nvidia")
 
 
 def test_what_takes_a_step_back_is_written_for_the_same_shell() -> None:
