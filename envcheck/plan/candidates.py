@@ -409,7 +409,8 @@ def _companion_versions(context: Context, release: FrameworkRelease, name: str) 
     """List the versions that go with a release here, newest first; None where nothing tells."""
     versions = companion_row(name).fits.get(release.version)
     if versions:
-        return tuple(item for item in versions if _has_wheel(context, name, item))
+        fitting = (item for item in versions if _is_of_one_cuda(release, name, item))
+        return tuple(item for item in fitting if _has_wheel(context, name, item))
     if not framework(release.framework).has_companions:
         return None
     specifier, minor = release.requires.get(name, ""), python_minor(context)
@@ -423,6 +424,12 @@ def _companion_versions(context: Context, release: FrameworkRelease, name: str) 
 def _companion_rows(matrix: Matrix, name: str, tensorflow: str, platform: str) -> tuple[FrameworkRelease, ...]:
     """List the matrix's releases of it that go with a TensorFlow: many Pythons may be tried for each."""
     return tuple(row for row in matrix.companions_of(tensorflow, platform) if row.distribution == name)
+
+
+def _is_of_one_cuda(release: FrameworkRelease, name: str, version: str) -> bool:
+    """Tell whether the wheel on the package index accepts the CUDA of a framework's wheel there."""
+    cuda = companion_row(name).cuda.get(version, "")
+    return not (cuda and release.cuda and not release.local) or major_minor(release.cuda) == cuda
 
 
 def _has_wheel(context: Context, name: str, version: str) -> bool:

@@ -202,6 +202,7 @@ class Companion:
     )  # release of the framework -> theirs, newest first
     wheels: tuple[CompanionWheels, ...] = ()  # releases that are not listed have all wheels
     requires: str = ""  # the one name under which it requires its framework
+    cuda: Mapping[str, str] = field(default_factory=dict)  # release -> the CUDA of its wheel, which refuses another one
 
 
 @dataclass(frozen=True)

@@ -140,6 +140,13 @@ def test_a_build_is_planned_whose_index_holds_what_goes_beside_it() -> None:
     assert (release.requirement, release.constraints) == ("torch==2.14.1+cu130", ("torchaudio==2.11.0",))
 
 
+def test_a_wheel_that_refuses_another_cuda_comes_with_its_own() -> None:
+    linux = machine("3.12", "590.44.01", "9.0")
+    alone, beside = chosen(planned("torch==2.15.0", on=linux)), chosen(planned("torch<2.16", "torchaudio", on=linux))
+    assert (alone.requirement, beside.requirement) == ("torch==2.15.0", "torch==2.14.1")
+    assert beside.constraints == ("torchaudio==2.11.0",)
+
+
 def test_what_is_held_back_by_what_goes_beside_it_is_said() -> None:
     windows = machine("3.10", "551.61", "8.6", "win_amd64")
     plan = planned("tensorflow>=2.10,<2.22", "tensorflow-text", on=windows, installer="pip")
