@@ -28,7 +28,7 @@ from collections.abc import Iterator
 from pathlib import Path
 from typing import Any
 
-from envcheck.frameworks import framework_names, identity
+from envcheck.frameworks import framework_names, identity, imported_modules
 from envcheck.model import numbers
 from envcheck.rules.installed_files import expand_places, normalize_path
 from envcheck.rules.requirements import companion_row
@@ -90,8 +90,9 @@ def main() -> int:
         answer = import_in(python, options.framework)
         if answer is None:
             continue
-        if find_host(options.framework):
-            leave_out(answer, import_in(python, find_host(options.framework)))
+        host = find_host(options.framework)
+        if host:
+            leave_out(answer, import_in(python, host), imported_modules(host)[0])
         unneeded = find_unneeded(Path(python), options.framework, answer) if options.empty else set()
         for owner, files in answer["files"].items():
             distribution, version = name_distribution(owner, options.framework)
@@ -109,12 +110,12 @@ def find_host(name: str) -> str:
     return "" if name in framework_names() else companion_row(name).frameworks[0]
 
 
-def leave_out(answer: Any, host: Any) -> None:
-    """Leave out the files that importing the framework loads, and the standard library's modules."""
+def leave_out(answer: Any, host: Any, needed: frozenset[str]) -> None:
+    """Leave out the files that importing the framework loads, and the standard library's modules that it needs."""
     loaded = {file for files in host["files"].values() for file in files}
     answer["files"] = {owner: sorted({*files} - loaded) for owner, files in answer["files"].items()}
     answer["files"] = {owner: files for owner, files in answer["files"].items() if files}
-    answer["standard_library"] = []
+    answer["standard_library"] = sorted({*answer["standard_library"]} - needed)
 
 
 def import_in(python: str, framework: str, folder: str = "") -> Any:

@@ -98,6 +98,11 @@ def imported_modules(name: str) -> Tuple[FrozenSet[str], FrozenSet[str]]:
     return frozenset(row.get("needed", "").split()), frozenset(row.get("loaded", "").split())
 
 
+def needed_distributions(name: str) -> FrozenSet[str]:
+    """Return the distributions that importing a companion was seen to die without."""
+    return frozenset(_imports().get(name, {}).get("needs", "").split())
+
+
 @functools.lru_cache(maxsize=1)
 def companions() -> Mapping[str, str]:
     """Map the distributions whose import beside a framework was recorded to that framework: torchvision to torch."""

@@ -7,7 +7,14 @@ import re
 import struct
 from typing import Any, Dict, Iterator, List, Mapping, Optional, Sequence, Set, Tuple
 
-from envcheck.frameworks import companions, distribution_names, framework_names, framework_of, imported_modules
+from envcheck.frameworks import (
+    companions,
+    distribution_names,
+    framework_names,
+    framework_of,
+    imported_modules,
+    needed_distributions,
+)
 from envcheck.host.protocol import Host
 from envcheck.model import NOT_STATED, Absent, Fact, FileFault, InstallLeftover, Known, Source, Unknown, get_value
 from envcheck.probes.paths import list_names
@@ -53,14 +60,16 @@ def _list_renamed(host: Host, answer: Mapping[str, Any]) -> Iterator[Mapping[str
 
 
 def _select(entries: Sequence[Mapping[str, Any]]) -> Iterator[Mapping[str, Any]]:
-    """Select the frameworks, what comes beside them, and what importing these loads: the first of each name."""
+    """Select frameworks, their companions (torchvision), and what importing these loads; of each name the first."""
     frameworks = {framework_of(entry["name"]) for entry in entries} - {""}
     beside = {entry["name"] for entry in entries if companions().get(entry["name"]) in frameworks}
     modules = {module for name in frameworks | beside for names in imported_modules(name) for module in names}
+    needed = {each for name in beside for each in needed_distributions(name)}
     seen: Set[str] = set()
     for entry in entries if frameworks else ():
         name = entry["name"]
-        is_part = framework_of(name) or name.startswith("nvidia-") or modules.intersection(entry["modules"])
+        is_named = framework_of(name) or name in needed or name.startswith("nvidia-")
+        is_part = is_named or modules.intersection(entry["modules"])
         if is_part and name not in seen and entry["installer"] != "conda":
             seen.add(name)
             yield entry
@@ -218,17 +227,19 @@ def _find_renamed(host: Host, folder: str, names: Set[str]) -> Iterator[InstallL
         match = _LEFT_BY_PIP.match(name)
         ending = re.sub(r"[-_.]+", "-", match.group(1)).lower() if match else ""
         if match and not any(each[1:] == ending for each in names):
-            whole = next((each for each in _list_known() if each[1:] == ending), "")
+            whole = next((each for each in _list_known(names) if each[1:] == ending), "")
             path = posixpath.join(folder, name)
             is_listed = isinstance(host.status(posixpath.join(path, "RECORD")), Known)
             yield InstallLeftover(path, "compared" if is_listed else "renamed", whole, match.group(2))
 
 
-def _list_known() -> Iterator[str]:
-    """List the distributions of frameworks, and what their imports need under a module's name."""
+def _list_known(installed: Set[str]) -> Iterator[str]:
+    """List the distributions of frameworks, and what importing these and installed companions needs."""
     yield from distribution_names()
     for name in framework_names():
         yield from (module.replace("_", "-") for module in sorted(imported_modules(name)[0]))
+    for name in sorted(installed.intersection(companions())):
+        yield from sorted(needed_distributions(name))
 
 
 def _find_without_record(host: Host, entry: Mapping[str, Any]) -> Iterator[InstallLeftover]:

@@ -9,7 +9,7 @@ import posixpath
 import re
 from typing import Any, Dict, Iterator, List, Mapping, Optional, Sequence, Tuple
 
-from envcheck.frameworks import imported_modules
+from envcheck.frameworks import companions, imported_modules
 from envcheck.host.data_files import read_data
 from envcheck.host.protocol import Host
 from envcheck.model import Absent, Distribution, Fact, Known, Source, dataclass, get_value, replace
@@ -138,9 +138,10 @@ def find_shadowing(host: Host, installed: Installation, framework: str, module: 
     first = [(folder, set(list_names(host, folder))) for folder in earlier if folder not in packages]
     # A folder with these two is the standard library itself.
     other = [(folder, names) for folder, names in first if not {"os.py", "site.py"} <= names]
-    needed, loaded = imported_modules(framework)
+    beside = (each.name for each in installed.distributions if companions().get(each.name) == framework)
+    needed, loaded = map(frozenset.union, *map(imported_modules, (framework, *beside)))
     tried = [(folder, module) for folder in earlier]
-    for name in (*sorted(needed), *sorted(loaded)):
+    for name in (*sorted(needed), *sorted(loaded - needed)):
         tried += [(folder, name) for folder, names in other if name in names or f"{name}.py" in names]
     for folder, name in tried:
         for path, file in ((f"{folder}/{name}.py", ""), (f"{folder}/{name}", "/__init__.py")):

@@ -6,6 +6,7 @@ import re
 from collections.abc import Iterator
 from functools import lru_cache
 
+from envcheck.frameworks import companions, needed_distributions
 from envcheck.frameworks import framework as known_framework
 from envcheck.host.data_files import load_data
 from envcheck.matrix.specifiers import clauses, within
@@ -126,15 +127,17 @@ def _search(context: Context) -> Iterator[Violation]:
 
 
 def _dependants(context: Context, frameworks: set[str], visited: set[str]) -> Iterator[Violation]:
-    """Yield broken pins on a framework of what is installed beside it: torchvision on torch."""
+    """Yield broken pins on a framework of what is installed beside it, and all of torchvision and other companions."""
     starts = tuple(frameworks)
     for owner in context.distributions.values():
         lines = "\n".join(("", *owner.requires)).lower().replace("_", "-")
         if owner.name in visited or not any(f"\n{start}" in lines for start in starts):
             continue
-        for name, specifier, _ in requirements_of(context, owner):
-            if name in frameworks and _is_broken(specifier, context.distributions[name], owner):
-                yield Violation(owner, name, specifier, context.distributions[name])
+        for name, specifier, by_extra in requirements_of(context, owner):
+            is_judged = name in frameworks or (owner.name in companions() and not by_extra)
+            found = context.distributions.get(name)
+            if is_judged and _is_broken(specifier, found, owner):
+                yield Violation(owner, name, specifier, found)
 
 
 def requirements_of(context: Context, owner: Distribution) -> Iterator[tuple[str, str, bool]]:
@@ -306,6 +309,9 @@ def _needed_names(context: Context) -> dict[str, str]:
         library = known_framework(framework.name).library
         for name in (*(row.needs if row else ()), *((library,) if library else ())):
             names.setdefault(name, framework.main.label)
+    for item in context.distributions.values():
+        for name in needed_distributions(item.name):
+            names.setdefault(name, f"{item.name} {item.version}")
     return names
 
 

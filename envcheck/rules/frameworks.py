@@ -7,8 +7,8 @@ from collections.abc import Iterator
 
 from packaging.version import InvalidVersion, Version
 
+from envcheck.frameworks import companions, framework_names, identities, imported_modules
 from envcheck.frameworks import framework as known_framework
-from envcheck.frameworks import framework_names, identities, imported_modules
 from envcheck.matrix.package_index import package_index
 from envcheck.model import (
     COMPATIBLE,
@@ -206,19 +206,23 @@ def local_module_shadowing(context: Context) -> Iterator[Finding]:
         for build in framework.builds:
             shadow = build.facts.shadowed_by if build.facts else Absent()
             if isinstance(shadow, Known):
-                yield _describe_shadow(framework.name, build, shadow)
+                yield _describe_shadow(context, framework.name, build, shadow)
 
 
-def _describe_shadow(framework: str, build: Build, shadow: Known[str]) -> Finding:
+def _describe_shadow(context: Context, framework: str, build: Build, shadow: Known[str]) -> Finding:
     """Say what a file or folder hides; an error where the import dies with an empty one of its name."""
     module = shadow.value.rpartition("/")[2].removesuffix(".py")
     is_own = module == known_framework(framework).module_of(build.distribution)
-    is_needed = is_own or module in imported_modules(framework)[0]
-    hidden = build.label if is_own else f"the module {module} that {build.label} needs"
+    beside = [item for item in context.distributions.values() if companions().get(item.name) == framework]
+    labels = {framework: build.label, **{item.name: f"{item.name} {item.version}" for item in beside}}
+    needing = [name for name in labels if module in imported_modules(name)[0]]
+    loading = [name for name in labels if module in imported_modules(name)[1]]
+    label = labels[next(iter((*needing, *loading)), framework)]
+    hidden = build.label if is_own else f"the module {module} that {label} needs"
     return incompatible(
         f"{shadow.value} is imported instead of {hidden}, because it has the same name.",
         (Evidence("python.frameworks", f"{framework}: {shadow.value}", shadow.source),),
-        severity="" if is_needed else WARNING,
+        severity="" if is_own or needing else WARNING,
         problem=Problem(("read",), values=(("path", shadow.value),)),
     )
 

@@ -6,7 +6,7 @@ import re
 from collections.abc import Iterable, Iterator
 from typing import TypeVar
 
-from envcheck.frameworks import companions, framework_of, identity, imported_modules
+from envcheck.frameworks import companions, framework_of, identity, imported_modules, needed_distributions
 from envcheck.host.data_files import load_data
 from envcheck.model import (
     ERROR,
@@ -263,7 +263,7 @@ def _is_mandatory(context: Context, name: str, fault: FileFault) -> bool:
         return True
     installed = context.distributions.get(distribution)
     modules = {*(installed.modules if installed else ()), distribution.replace("-", "_")}
-    if distribution == name or modules & imported_modules(name)[0]:
+    if distribution == name or distribution in needed_distributions(name) or modules & imported_modules(name)[0]:
         return True
     releases = (item.version for item in context.distributions.values() if framework_of(item.name) == name)
     tried = filter(None, (tried_release(name, release) for release in releases))

@@ -201,6 +201,16 @@ def test_what_a_companion_loads_is_compared_beside_its_framework_alone(site: Pat
     assert faults(site) == [("sympy/core.py", "missing"), ("torchvision/models/_api.py", "missing")]
 
 
+def test_what_pip_renamed_of_a_companion_s_needs_is_found_beside_the_companion(site: Path) -> None:
+    install(site, {"PIL/__init__.py": b"x = 1\n"}, "pillow")
+    (site / "pillow-2.13.0.dist-info").rename(site / "~illow-2.13.0.dist-info")
+    (site / "PIL/__init__.py").unlink()
+    assert {(item.kind, item.distribution) for item in leftovers(site)} == {("compared", "")}
+    install(site, {"torchvision/__init__.py": b"x = 1\n"}, "torchvision")
+    assert {(item.kind, item.distribution) for item in leftovers(site)} == {("compared", "pillow")}
+    assert faults(site) == [("PIL/__init__.py", "missing")]
+
+
 def test_a_framework_s_module_without_metadata_is_found_but_no_link_and_no_bytecode(site: Path) -> None:
     shutil.rmtree(site / "torch-2.13.0.dist-info")
     assert leftovers(site) == (InstallLeftover(str(site / "torch"), "unowned", "torch"),)

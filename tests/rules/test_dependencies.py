@@ -134,6 +134,7 @@ def test_dependant_made_for_another_framework_release() -> None:
         distribution("torch", "2.8.0+cpu"),
         distribution("torchvision", "0.19.1", requires=("numpy", "torch (==2.4.1)")),
         distribution("torchmetrics", "1.0", requires=("torch>=1.10",)),
+        distribution("numpy", "1.26.4"),
     )
     report = findings(
         "dependency-conflict", context(facts(build("torch", "2.8.0+cpu", cuda_build=CPU), distributions=items))
@@ -142,6 +143,19 @@ def test_dependant_made_for_another_framework_release() -> None:
     assert report[0].fix is not None
     index = ("--index-url", "https://download.pytorch.org/whl/cpu")
     assert argv(report[0].fix.actions[0])[-4:] == (*index, "torch==2.8.0", "torchvision==0.23.0")
+
+
+@pytest.mark.parametrize(("name", "severity"), [("pillow", "error"), ("requests", "warning")])
+def test_what_a_companion_lacks_is_an_error_where_its_import_was_seen_to_die(name: str, severity: str) -> None:
+    items = (
+        distribution("torch", "2.8.0+cpu"),
+        distribution("torchvision", "0.23.0", requires=(name, "torch==2.8.0", "gdown; extra == 'x'")),
+    )
+    (item,) = findings("dependency-conflict", context(facts(build("torch", "2.8.0+cpu"), distributions=items)))
+    assert (item.severity, f"torchvision 0.23.0 requires {name}, which is not installed." in item.message) == (
+        severity,
+        True,
+    )
 
 
 @pytest.mark.parametrize(

@@ -133,3 +133,11 @@ def test_shadowing() -> None:
     assert found("local-module-shadowing", context(facts(shadowed))) == [("local-module-shadowing", "error")]
     assert found("local-module-shadowing", context(facts(build("torch", "2.8.0", shadowed_by=Absent())))) == []
     assert found("local-module-shadowing", context(facts(), "torch")) == []
+
+
+def test_a_file_may_hide_what_a_companion_alone_needs() -> None:
+    items = (distribution("torch", "2.8.0"), distribution("torchvision", "0.23.0"))
+    shadowed = build("torch", "2.8.0", shadowed_by=known("/home/user/lzma.py"))
+    (item,) = findings("local-module-shadowing", context(facts(shadowed, distributions=items)))
+    assert (item.severity, "the module lzma that torchvision 0.23.0 needs" in item.message) == ("error", True)
+    assert found("local-module-shadowing", context(facts(shadowed))) == [("local-module-shadowing", "warning")]
