@@ -63,7 +63,11 @@ KNOWN = (
 def piece(every: int, size: int) -> bytes:
     """Compose about `size` bytes of a log: one line in `every` is a known message (0: none; -1: prose, none meant)."""
     rng = random.Random(20261121)
-    prose = re.findall(r"[A-Za-z][\w.'-]+", (ROOT / "docs/explain.md").read_text(encoding="utf-8")) if every < 0 else []
+    prose = (
+        re.findall(r"[A-Za-z][\w.'-]+", (ROOT / "docs/reference/explain.md").read_text(encoding="utf-8"))
+        if every < 0
+        else []
+    )
     lines: list[str] = []
     length = 0
     while length < size:

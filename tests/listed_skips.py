@@ -13,7 +13,7 @@ from tests.needs import is_met
 if sys.version_info >= (3, 11):
     import tomllib
 else:
-    import tomli as tomllib  # type: ignore[import-not-found]  # what pytest itself brings below 3.11
+    import tomli as tomllib  # what pytest itself brings below 3.11
 
 LIST = Path(__file__).with_name("expected_skips.toml")
 _violations: list[str] = []

@@ -15,7 +15,6 @@ import pytest
 
 from envcheck.explain.signatures import load_signatures
 from envcheck.frameworks import all_frameworks, framework_names, identities
-from tests.findings_page import PAGE, page
 from tests.structure import PACKAGE, ROOT, Module, figures, modules, references
 
 # The third-party packages of a layer; a layer that is not named needs none.
@@ -306,10 +305,6 @@ def test_every_command_is_listed_and_has_help() -> None:
         result = CliRunner().invoke(group, [name, "--help"])
         assert result.exit_code == 0
         assert "Example: envcheck " in result.output
-
-
-def test_the_findings_page_is_the_catalogue() -> None:
-    assert PAGE.read_text(encoding="utf-8") == page(), "run: python -m tests.findings_page"
 
 
 def test_no_finding_explains_its_own_cause() -> None:

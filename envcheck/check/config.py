@@ -52,7 +52,7 @@ def parse_config(text: str) -> Config:
     if sys.version_info >= (3, 11):
         import tomllib
     else:
-        import tomli as tomllib  # type: ignore[import-not-found]  # the library tomllib came from
+        import tomli as tomllib  # the library tomllib came from
     try:
         document = tomllib.loads(text)
     except (tomllib.TOMLDecodeError, RecursionError) as error:

@@ -311,7 +311,7 @@ def _read_uv_table(path: Path) -> dict[str, Any] | None:
     if sys.version_info >= (3, 11):
         import tomllib
     else:
-        import tomli as tomllib  # type: ignore[import-not-found]  # the library tomllib came from
+        import tomli as tomllib  # the library tomllib came from
     try:
         found = tomllib.loads(path.read_text(encoding="utf-8"))
     except (OSError, UnicodeDecodeError, tomllib.TOMLDecodeError) as error:

@@ -1,0 +1,84 @@
+"""Build the site into build/site: `python -m docs.build`."""
+
+from __future__ import annotations
+
+import os
+import re
+import shutil
+import subprocess
+import sys
+from pathlib import Path
+
+from docs import built_links, reference_pages
+
+ROOT = Path(__file__).parent.parent
+SOURCE, PAGES, SITE = ROOT / "docs", ROOT / "build/docs", ROOT / "build/site"
+LINK = re.compile(r"(?<=\]\()(?!https?:|#)([^)\s#]+)")
+
+# Where files outside docs/ are published when a page links to them: links are right in the repository and on the site.
+PUBLISHED = {
+    "CHANGELOG.md": "changelog.md",
+    "CONTRIBUTING.md": "contributing.md",
+    "bench/README.md": "explanation/measurements.md",
+    "envcheck/schemas/": "reference/schemas/",
+    "data/": "reference/data/",
+}
+
+
+def published(path: str) -> str:
+    """Return where a file of the repository lies on the site, relative to its root."""
+    if path.startswith("docs/"):
+        return path[len("docs/") :]
+    for source, target in PUBLISHED.items():
+        if path == source or (source.endswith("/") and path.startswith(source)):
+            return target + path[len(source) :]
+    raise SystemExit(f"docs/build.py does not publish {path}, which a page links to")
+
+
+def copy_page(path: str) -> None:
+    """Write a page of the repository to where it is published, with its links rewritten."""
+    target = PAGES / published(path)
+    target.parent.mkdir(parents=True, exist_ok=True)
+
+    def rewritten(match: re.Match[str]) -> str:
+        linked = os.path.normpath(Path(path).parent / match[1])
+        goal = PAGES / published(linked)
+        if not linked.startswith("docs/") and not goal.exists():
+            copy_page(linked) if linked.endswith(".md") else copy_file(linked)
+        return Path(os.path.relpath(goal, target.parent)).as_posix()
+
+    target.touch()
+    target.write_text(LINK.sub(rewritten, (ROOT / path).read_text(encoding="utf-8")), encoding="utf-8")
+
+
+def copy_file(path: str) -> None:
+    """Copy a file of the repository to where it is published."""
+    target = PAGES / published(path)
+    target.parent.mkdir(parents=True, exist_ok=True)
+    shutil.copy(ROOT / path, target)
+
+
+def main() -> int:
+    """Collect the pages, build the site strictly and check its links; return the exit status."""
+    for folder in (PAGES, SITE):
+        shutil.rmtree(folder, ignore_errors=True)
+    for file in sorted(p for p in SOURCE.rglob("*") if p.is_file() and p.suffix not in {".py", ".pyc"}):
+        path = file.relative_to(ROOT).as_posix()
+        copy_page(path) if file.suffix == ".md" else copy_file(path)
+    for name, text in reference_pages.pages():
+        (PAGES / name).parent.mkdir(parents=True, exist_ok=True)
+        (PAGES / name).write_text(text, encoding="utf-8")
+    built = subprocess.run(
+        [sys.executable, "-m", "zensical", "build", "--strict"],
+        cwd=ROOT,
+        env={**os.environ, "NO_COLOR": "1"},
+        check=False,
+    )
+    problems = built_links.problems(SITE, PAGES)
+    for line in problems:
+        print(line, file=sys.stderr)
+    return 1 if built.returncode or problems else 0
+
+
+if __name__ == "__main__":
+    sys.exit(main())
