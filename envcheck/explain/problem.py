@@ -19,11 +19,19 @@ from envcheck.explain.log import (
     normalize_capability,
     parse_number,
 )
-from envcheck.explain.reasons_cuda import PROFILER, TOOLKIT, parse_cudnn_version, parse_library, providers
+from envcheck.explain.reasons_cuda import (
+    PROFILER,
+    TOOLKIT,
+    find_build_cuda,
+    find_library_name,
+    parse_cudnn_version,
+    parse_library,
+    providers,
+)
 from envcheck.explain.reasons_python import is_users_file, list_matching_releases, parse_requirement
 from envcheck.frameworks import Framework, identities, identity
 from envcheck.matrix.gpus import find_capabilities
-from envcheck.model import Fact, FrameworkRelease, Known, Problem, Source, Unknown, numbers, replace
+from envcheck.model import Fact, FrameworkRelease, Known, Problem, Source, Unknown, major, numbers, replace
 from envcheck.remedies.rows import list_value_names, remedy_table
 from envcheck.remedies.situation import Situation
 from envcheck.remedies.system import system_packages
@@ -329,6 +337,7 @@ DERIVED: dict[str, Callable[[ClaimValues], str]] = {
     "jetson": lambda values: "yes" if values.log.values("jetson") else "",
     "loaded_folder": _loaded_folder,
     "nvinfer_major": _nvinfer_major,
+    "build_major": lambda values: major(find_build_cuda(values.log)),
     "branch": lambda values: match_shape(values.log.first_value("branch")[:3], r"\d{3}"),
     "cc": _capability,
     "cc_digits": lambda values: _capability(values).replace(".", ""),
@@ -445,7 +454,7 @@ def _find_build_cuda(values: ClaimValues) -> str:
 
 def _list_matching_toolkits(values: ClaimValues) -> tuple[str, ...]:
     """List the CUDA lines that hold every library that is missing, and every one that was opened."""
-    libraries = [event.values.get("library") or event.values.get("library2", "") for event in values.claim.events]
+    libraries = [find_library_name(event) for event in values.claim.events]
     required = _list_common_toolkits(values, libraries)
     opened = _list_common_toolkits(values, values.log.values("opened"))
     return tuple(line for line in required if line in opened) or required
@@ -469,15 +478,24 @@ def _toolkit(values: ClaimValues) -> ProblemFields:
 
 def _cudnn(values: ClaimValues) -> ProblemFields:
     """State the cuDNN that is asked for: as a message names it, as the release does, as the library's name does."""
-    names = (event.values.get("library", "") for event in values.claim.events)
+    names = map(find_library_name, values.claim.events)
     library = next((parse_library(name).version for name in names if "cudnn" in name), "")
     wanted = _find_required_cudnn(values) or (values.row.cudnn or "" if values.row else "") or library.partition(".")[0]
     is_version = re.fullmatch(r"\d{1,2}(?:\.\d{1,2}){0,3}", wanted)
+    is_other_build = values.claim.id == "cudnn-wrong-cuda-build"  # its libraries are of the CUDA that is not wanted
     return {
         "cudnn": wanted if is_version else "",
-        "cuda": _find_build_cuda(values),
+        "cuda": find_build_cuda(values.log) if is_other_build else _find_build_cuda(values),
         "exact": values.claim.id == "cudnn-too-new",
+        "values": {"site_packages": _find_site_packages(values.log)},
     }
+
+
+def _find_site_packages(log: Log) -> str:
+    """Return the folder of the environment's packages, as the paths of a traceback show it; "" where none does."""
+    texts = " ".join(event.text for event in log.events)
+    match = re.search(r"(/[\w./+-]{1,160}/(?:site|dist)-packages)/", texts)
+    return match_shape(match.group(1), _PATH) if match else ""
 
 
 def _paths(values: ClaimValues) -> ProblemFields:

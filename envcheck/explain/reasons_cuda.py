@@ -81,7 +81,7 @@ _FATAL = ("import-cannot-open", "tf-could-not-find-dll", "could-not-locate-libra
 def library_claims(log: Log) -> Iterator[Claim]:
     """Say what each library that could not be loaded means."""
     missing = [
-        (event, parse_library(_find_library_name(event))) for event in log.select(*_LOADS) if _find_library_name(event)
+        (event, parse_library(find_library_name(event))) for event in log.select(*_LOADS) if find_library_name(event)
     ]
     yield from _judge_cudnn_loader(log)
     yield from _judge_toolkit(log, [pair for pair in missing if pair[1].family == TOOLKIT])
@@ -110,7 +110,8 @@ def library_claims(log: Log) -> Iterator[Claim]:
             yield _judge_other_library(event, library)
 
 
-def _find_library_name(event: Event) -> str:
+def find_library_name(event: Event) -> str:
+    """Return the library that a message says is missing; "" where it names none."""
     row = event.values
     return row.get("library") or row.get("library2") or ""
 
@@ -162,7 +163,7 @@ def _list_cudnn_majors(log: Log) -> set[str]:
 
 def _judge_cudnn_loader(log: Log) -> Iterator[Claim]:
     for event in log.select("cudnn-loader-error"):
-        yield _judge_cudnn_part(event)
+        yield _judge_cudnn_part(log, event)
     for event in log.select("cudnn-dll-error-code"):
         message = f"Windows cannot load cuDNN's {event.values['library']} (error {event.values['code']})."
         yield Claim(
@@ -174,14 +175,11 @@ def _judge_cudnn_loader(log: Log) -> Iterator[Claim]:
             yield Claim(
                 "libcuda-not-on-path", Strength.NAMED_PART, "cuDNN does not find the driver's libcuda.so.", (event,)
             )
-        elif library.stem.startswith("cublas") and library.version:
-            message = f"cuDNN asks for {library.name}: it was built for CUDA {library.version}, which does not exist."
-            yield Claim("cudnn-wrong-cuda-build", Strength.DERIVED, message, (event,), rivals=("toolkit-missing",))
         else:
-            yield Claim("toolkit-missing", Strength.USUAL, f"cuDNN needs {library.name} of the CUDA Toolkit.", (event,))
+            yield _judge_library_of_cudnn(log, event, library)
 
 
-def _judge_cudnn_part(event: Event) -> Claim:
+def _judge_cudnn_part(log: Log, event: Event) -> Claim:
     """Say why cuDNN could not load one of its parts, by the loader's words."""
     reason = event.values["reason"]
     match = re.search(r"(lib[\w-]+\.so[\w.]*): (?:cannot open|undefined)", reason)
@@ -195,14 +193,32 @@ def _judge_cudnn_part(event: Event) -> Claim:
     if library and library.family == DRIVER:
         message = "cuDNN opens the driver's library by its plain name libcuda.so, which the loader does not find."
         return Claim("libcuda-not-on-path", Strength.LIMIT_AND_VALUE, message, (event,))
-    if library and is_toolkit and library.version:
-        message = f"The cuDNN that is loaded was built for CUDA {library.version}: it asks for {library.name}."
-        return Claim("cudnn-wrong-cuda-build", Strength.NAMED_PLACE, message, (event,), rivals=("toolkit-missing",))
     if library and is_toolkit:
-        message = f"cuDNN opens {library.name}, a part of the CUDA Toolkit, and the loader does not find it."
-        return Claim("toolkit-missing", Strength.NAMED_PLACE, message, (event,), rivals=("toolkit-path-conflict",))
+        return _judge_library_of_cudnn(log, event, library)
     message = f"A part of cuDNN is not found: {event.values['library']}."
     return Claim("cudnn-missing", Strength.LIKELY, message, (event,))
+
+
+def _judge_library_of_cudnn(log: Log, event: Event, library: Library) -> Claim:
+    """Judge a library of the toolkit that cuDNN does not find: by its name, cuDNN was built for another CUDA."""
+    majors = sorted({major(line) for line in providers(log.matrix, library)} or {major(library.version)})
+    cuda, built = " or ".join(majors), find_build_cuda(log)
+    if not library.version:
+        message = f"cuDNN opens {library.name}, a part of the CUDA Toolkit, and the loader does not find it."
+        return Claim("toolkit-missing", Strength.NAMED_PLACE, message, (event,), rivals=("toolkit-path-conflict",))
+    message = f"cuDNN asks for {library.name} of CUDA {cuda}, and the loader does not find it"
+    if major(built) in majors:
+        message += "; the framework was built for that CUDA as well."
+        return Claim("toolkit-missing", Strength.NAMED_PLACE, message, (event,), rivals=("toolkit-path-conflict",))
+    message += f": the framework was built for CUDA {built}." if built else ": this cuDNN was built for another CUDA."
+    return Claim("cudnn-wrong-cuda-build", Strength.NAMED_PLACE, message, (event,), rivals=("toolkit-missing",))
+
+
+def find_build_cuda(log: Log) -> str:
+    """Return the CUDA that the framework was built for, as the log states it or by its release; "" unknown."""
+    releases = ((item.name, log.release_of(item).partition("+")[0]) for item in FRAMEWORKS)
+    rows = (log.matrix.release(name, release, "linux_x86_64") for name, release in releases if release)
+    return _torch_cuda(log) or next((row.cuda for row in rows if row and row.cuda), "")
 
 
 def _judge_toolkit(log: Log, missing: list[tuple[Event, Library]]) -> Iterator[Claim]:

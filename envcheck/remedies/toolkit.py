@@ -40,6 +40,7 @@ from envcheck.remedies import remedy
 from envcheck.remedies.python import install_matching_dependant
 from envcheck.remedies.situation import DEBIAN, UBUNTU, Situation, find_setting, install_conda_packages
 from envcheck.remedies.system import (
+    CudnnPackage,
     install_anywhere,
     install_compiler,
     install_visual_studio,
@@ -385,15 +386,27 @@ def _install_cudnn_wheel(
     """Install the wheel, with what lets a build that does not look there find it."""
     major, line = numbers(version)[0], _parse_minor(version)
     cuda_major = cuda_major or _find_cuda_of_cudnn(situation, problem, build, version)
+    if not cuda_major and problem.value("site_packages"):
+        package_row = _find_cudnn_package(major)
+        cuda_major = numbers(package_row.usual_cuda) if package_row else ()
     wheel = f"nvidia-cudnn-cu{cuda_major[0]}" if cuda_major else ""
     if not wheel or major < system_packages().cudnn.first_wheel or not _is_published(situation, wheel):
         return []
     limits = f"=={line}.*" if problem.exact else f">={line},<{major + 1}"
-    steps = situation.install(f"{wheel}{limits}")
+    steps = situation.install(_find_pinned_wheel(build, wheel) or f"{wheel}{limits}")
     if build is not None and not brings_cuda(build):
         folder = f"{build.facts.location}/nvidia/cudnn/lib" if build.facts and build.facts.location else ""
         steps = (*steps, *(situation.add_loader_folders((folder,)) if folder else ()))
+    elif problem.value("site_packages") and steps:  # a program that loads cuDNN itself looks only where it is told to
+        folder = f"{problem.value('site_packages')}/nvidia/cudnn/lib:$LD_LIBRARY_PATH"
+        steps = (*steps, SetVariables((("LD_LIBRARY_PATH", folder),), _PROGRAM_SHELL))
     return [Alternative("If the framework uses CUDA from wheels:", steps)] if steps else []
+
+
+def _find_pinned_wheel(build: Build | None, wheel: str) -> str:
+    """Return the requirement of the very cuDNN that a build asks for: nvidia-cudnn-cu12==9.1.0.70; "" for none."""
+    wheels = build.release.cuda_wheels if build is not None and build.release else ()
+    return next((item for item in wheels if item.startswith(f"{wheel}==")), "")
 
 
 def _list_releases_with_cudnn(situation: Situation, problem: Problem, cudnn: str) -> list[FrameworkRelease]:
@@ -428,11 +441,14 @@ def _install_cudnn_with_conda(situation: Situation, version: str) -> list[Altern
     ]
 
 
+def _find_cudnn_package(major: int) -> CudnnPackage | None:
+    return next((item for item in reversed(system_packages().cudnn.apt) if item.first <= major), None)
+
+
 def _install_cudnn_with_apt(
     situation: Situation, problem: Problem, major: int, cuda_major: tuple[int, ...]
 ) -> list[Alternative]:
-    packages = system_packages().cudnn
-    package_row = next((item for item in reversed(packages.apt) if item.first <= major), None)
+    packages, package_row = system_packages().cudnn, _find_cudnn_package(major)
     if package_row is None or problem.exact or situation.os == "darwin":
         return []
     if situation.is_distribution_known and situation.distribution not in (DEBIAN, UBUNTU):

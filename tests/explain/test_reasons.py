@@ -117,6 +117,26 @@ def test_a_cudnn_of_another_major_is_the_wrong_one() -> None:
 
 
 @pytest.mark.parametrize(
+    ("build", "library", "cause"),
+    [
+        ("", "libcublas.so.12", "cudnn-wrong-cuda-build"),
+        ("torch 2.0.1+cu118\n", "libcublasLt.so.12", "cudnn-wrong-cuda-build"),
+        ("torch 2.1.2+cu121\n", "libcublasLt.so.12", "toolkit-missing"),
+        ("torch 2.1.2+cu121\n", "libnvrtc.so.12", "toolkit-missing"),
+    ],
+)
+@pytest.mark.parametrize("part", ["libcudnn_ops_infer.so.8", ""])
+def test_a_library_that_cudnn_misses_is_compared_with_the_build(
+    build: str, library: str, cause: str, part: str
+) -> None:
+    log = f"{build}Could not load library {part or library}. Error: {library}: cannot open shared object file"
+    report = judge_text(log).report
+    assert report.findings[0].id == cause
+    assert "CUDA 12" in report.findings[0].message
+    assert "not exist" not in report.findings[0].message
+
+
+@pytest.mark.parametrize(
     ("text", "wanted"),
     [("8.6.0", (8, 6, 0)), ("(8, 3, 2", (8, 3, 2)), ("8700", (8, 7, 0)), ("90101", (9, 1, 1)), ("7605", (7, 6, 5))],
 )
