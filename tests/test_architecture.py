@@ -300,7 +300,7 @@ def test_every_command_is_listed_and_has_help() -> None:
     from envcheck.cli.group import COMMANDS, group
 
     files = {p.stem for p in (PACKAGE / "cli").glob("*.py") if "@click.command(" in p.read_text(encoding="utf-8")}
-    assert files == set(COMMANDS)
+    assert files == {module.rpartition(".")[2] for module, _ in COMMANDS.values()}
     for name in COMMANDS:
         result = CliRunner().invoke(group, [name, "--help"])
         assert result.exit_code == 0

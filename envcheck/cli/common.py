@@ -122,8 +122,25 @@ class Printing:
         return not os.environ.get("NO_COLOR") and os.environ.get("TERM") != "dumb" and stream.isatty()
 
 
+def output_format(*forms: str) -> Callable[[F], F]:
+    """Add --format with these formats, and --json, which is short for one of them; the command takes `form`."""
+
+    def add(command: F) -> F:
+        @functools.wraps(command)
+        def choose(*, form: str | None, as_json: bool, **others: object) -> object:
+            if as_json and form not in (None, "json"):
+                raise UserError(f"--json and --format {form} exclude each other: choose one of them.")
+            return command(form="json" if as_json else form or forms[0], **others)
+
+        short = click.option("--json", "as_json", is_flag=True, help="Short for --format json.")
+        choice = click.option("--format", "form", type=click.Choice(forms), help=f"How to print [{forms[0]}].")
+        return choice(short(cast("F", choose)))
+
+    return add
+
+
 def printing(*forms: str, quiet: str = _QUIET, verbose: str = _VERBOSE) -> Callable[[F], F]:
-    """Add --format with these formats, --color, -q and -v; the command takes them as one `printing`."""
+    """Add --format with these formats, --json, --color, -q and -v; the command takes them as one `printing`."""
 
     def add(command: F) -> F:
         @functools.wraps(command)
@@ -134,8 +151,7 @@ def printing(*forms: str, quiet: str = _QUIET, verbose: str = _VERBOSE) -> Calla
         words = "Colour the text report; auto honours NO_COLOR."
         color = click.option("--color", "color_mode", type=modes, default="auto", help=words)
         whole = color(verbosity(quiet, verbose)(packed))
-        choice = click.option("--format", "form", type=click.Choice(forms), default="text", help="How to print.")
-        return cast("F", choice(whole) if forms else whole)
+        return cast("F", output_format(*forms)(whole) if forms else whole)
 
     return add
 

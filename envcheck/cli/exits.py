@@ -7,6 +7,7 @@ import os
 import sys
 from collections.abc import Callable
 from contextlib import suppress
+from itertools import pairwise
 
 from envcheck.host.interruption import exit_on_interrupt, was_interrupted
 from envcheck.host.process import kill_programs_on_signal, kill_running_programs
@@ -136,5 +137,5 @@ def _fail(message: str, code: int) -> int:
 
 
 def _wants_json(arguments: list[str]) -> bool:
-    pairs = zip(arguments, [*arguments, ""][1:], strict=True)
-    return any(option == "--format=json" or (option == "--format" and value == "json") for option, value in pairs)
+    own = [] if arguments[:1] == ["run"] else arguments[: [*arguments, "--"].index("--")]  # the rest is of a command
+    return bool({"--json", "--format=json"} & {*own}) or ("--format", "json") in pairwise(own)

@@ -356,7 +356,7 @@ EXAMPLE = "Example: envcheck fix --env .venv --dry-run"
 @click.option("--dry-run", is_flag=True, help="Print the steps that would run, and change nothing.")
 @click.option("--yes", "agreed", is_flag=True, help="Do not ask.")
 @click.option("--as-root", is_flag=True, help="Allow installing as root.")
-@click.option("--format", "form", type=click.Choice(["text", "json"]), default="text", help="How to print the result.")
+@common.output_format("text", "json")
 @common.matrix("Judge by this compatibility matrix.")
 @common.torch_index
 @common.verbosity()

@@ -50,7 +50,7 @@ def fleet(context: click.Context) -> None:
 @click.option("--become", is_flag=True, help="Read as root, through Ansible's become.")
 @click.option("--python", default="", metavar="PATH", help="Inspect this interpreter on each host.")
 @click.option("--again", is_flag=True, help="Also ask the hosts that have answered in full.")
-@click.option("--format", "form", type=click.Choice(["text", "json"]), default="text", help="How to print.")
+@common.output_format("text", "json")
 @click.option("-q", "--quiet", is_flag=True, help="Do not print each host's answer.")
 def run(output: str, *, engine: str, again: bool, form: str, quiet: bool, **question: Any) -> int:
     """Take a snapshot of every host; run it again to ask those that have not answered."""

@@ -2,31 +2,46 @@
 
 from __future__ import annotations
 
+import os
+import re
 import sys
 from importlib import import_module
-from typing import cast
+from typing import TYPE_CHECKING, cast
 
 import click
 
 from envcheck import __version__
 from envcheck.cli.exits import UserError
 
-# Name -> (module that holds a click command of that name, its line in --help).
-COMMANDS = {
-    "check": ("envcheck.cli.check", "Gate a project on its [tool.envcheck] requirements, for CI."),
-    "diff": ("envcheck.cli.diff", "Compare two saved machines, most likely cause first."),
-    "doctor": ("envcheck.cli.doctor", "Check whether GPU deep learning works here; if not, what to type."),
-    "explain": ("envcheck.cli.explain", "Find the line of a log that matters, and what to type."),
-    "fix": ("envcheck.cli.fix", "Do what the doctor proposes for the environment, verified, or undone."),
-    "fleet": ("envcheck.cli.fleet", "Read every machine of an inventory and judge them here."),
-    "gpus": ("envcheck.cli.gpus", "Show the GPUs, what holds their memory, and whether a job fits."),
-    "install": ("envcheck.cli.install", "Run the plan, verify it, and restore the old environment if it fails."),
-    "plan": ("envcheck.cli.plan", "Print the exact commands that install a framework on this machine."),
-    "matrix": ("envcheck.cli.matrix", "Query, update and verify the compatibility matrix."),
-    "run": ("envcheck.cli.run", "Run a command, and explain it if it fails."),
-    "smoke": ("envcheck.cli.smoke", "Compute on each GPU and the CPU, and check the results."),
-    "snapshot": ("envcheck.cli.snapshot", "Save the facts of this machine, to judge it elsewhere."),
+if TYPE_CHECKING:
+    from click.shell_completion import CompletionItem
+
+# Task -> name -> (module that holds a click command of that name, its line in --help).
+TASKS = {
+    "Find out what is wrong": {
+        "doctor": ("envcheck.cli.doctor", "Check this machine: what is wrong, why, what to type."),
+        "explain": ("envcheck.cli.explain", "Find the line of a log that matters, and what to type."),
+        "run": ("envcheck.cli.run", "Run a command, and explain it if it fails."),
+        "smoke": ("envcheck.cli.smoke", "Compute on each GPU and the CPU, and check the results."),
+        "gpus": ("envcheck.cli.gpus", "Show GPUs, who holds their memory, whether a job fits."),
+    },
+    "Plan and install": {
+        "plan": ("envcheck.cli.plan", "Print the commands that install a framework here."),
+        "install": ("envcheck.cli.install", "Run the plan and verify it, or restore what was there."),
+        "fix": ("envcheck.cli.fix", "Do what the doctor proposes, verified or undone."),
+    },
+    "Many machines, CI": {
+        "check": ("envcheck.cli.check", "Gate a project on its [tool.envcheck] requirements."),
+        "fleet": ("envcheck.cli.fleet", "Read every machine of an inventory and judge them."),
+        "snapshot": ("envcheck.cli.snapshot", "Save this machine in a file, to judge it elsewhere."),
+        "diff": ("envcheck.cli.diff", "Compare two saved machines, most likely cause first."),
+    },
+    "Matrix, shell": {
+        "matrix": ("envcheck.cli.matrix", "Query, refresh and verify which releases work together."),
+        "completion": ("envcheck.cli.group", "Print the script that completes commands in your shell."),
+    },
 }
+COMMANDS = {name: command for commands in TASKS.values() for name, command in commands.items()}
 
 
 class LazyGroup(click.Group):
@@ -36,17 +51,28 @@ class LazyGroup(click.Group):
         """List the command names."""
         return list(COMMANDS)
 
-    def get_command(self, ctx: click.Context, cmd_name: str) -> click.Command | None:  # noqa: ARG002
+    def get_command(self, ctx: click.Context, cmd_name: str) -> click.Command | None:
         """Import a command's module and return the command."""
         if cmd_name not in COMMANDS:
             return None
-        command = getattr(import_module(COMMANDS[cmd_name][0]), cmd_name)
-        return cast("click.Command", command)
+        command = cast("click.Command", getattr(import_module(COMMANDS[cmd_name][0]), cmd_name))
+        if ctx.resilient_parsing:  # a shell asks for completions
+            _complete_files(command)
+        return command
 
-    def format_commands(self, ctx: click.Context, formatter: click.HelpFormatter) -> None:  # noqa: ARG002
-        """Write the command list without importing the commands."""
-        with formatter.section("Commands"):
-            formatter.write_dl([(name, line) for name, (_, line) in COMMANDS.items()])
+    def format_options(self, ctx: click.Context, formatter: click.HelpFormatter) -> None:
+        """Write the commands by task, without importing them, then the options."""
+        for task, commands in TASKS.items():
+            with formatter.section(task):
+                formatter.write_dl([(f"{name:<10}", line) for name, (_, line) in commands.items()])
+        click.Command.format_options(self, ctx, formatter)
+
+    def shell_complete(self, ctx: click.Context, incomplete: str) -> list[CompletionItem]:
+        """Complete the names of commands, without importing them, and the options."""
+        from click.shell_completion import CompletionItem  # only a shell asks: 2 ms
+
+        names = [CompletionItem(name, help=line) for name, (_, line) in COMMANDS.items() if name.startswith(incomplete)]
+        return [*names, *click.Command.shell_complete(self, ctx, incomplete)]
 
     def resolve_command(
         self, ctx: click.Context, args: list[str]
@@ -56,6 +82,15 @@ class LazyGroup(click.Group):
         if name not in COMMANDS and not name.startswith("-"):
             raise UserError(_unknown(name))
         return super().resolve_command(ctx, args)
+
+
+def _complete_files(command: click.Command) -> None:
+    """Let a shell complete the names of files where an option or an argument takes one."""
+    for each in getattr(command, "commands", {}).values():
+        _complete_files(each)
+    for parameter in command.params:
+        if parameter.type is click.STRING and re.search("FILE|PATH|DIR|^[AB]$", parameter.metavar or ""):
+            parameter.type = click.Path()
 
 
 def _unknown(name: str) -> str:
@@ -69,6 +104,8 @@ def _unknown(name: str) -> str:
 @click.group(
     cls=LazyGroup,
     invoke_without_command=True,
+    subcommand_metavar="COMMAND [ARGS]...",
+    epilog="Start with: envcheck doctor. Every command has --help with an example.",
     context_settings={"help_option_names": ["-h", "--help"], "max_content_width": 100},
 )
 @click.version_option(__version__, "-V", "--version", prog_name="envcheck")
@@ -79,9 +116,77 @@ def group(context: click.Context) -> None:
         click.echo(context.get_help())
 
 
+_SHELLS = ("bash", "zsh", "fish", "powershell")
+
+
+@click.command(
+    epilog="Example: envcheck completion fish > ~/.config/fish/completions/envcheck.fish",
+    help="""Print the script that lets SHELL complete commands and options with the Tab key.
+
+\b
+To turn it on for every new shell, type once:
+  bash        echo 'eval "$(envcheck completion bash)"' >> ~/.bashrc
+  zsh         echo 'eval "$(envcheck completion zsh)"' >> ~/.zshrc
+  fish        envcheck completion fish > ~/.config/fish/completions/envcheck.fish
+  PowerShell  Add-Content $PROFILE 'envcheck completion powershell | Out-String | iex'
+
+zsh needs `autoload -Uz compinit && compinit` before that line. PowerShell needs the folder of its profile: `mkdir
+-Force (Split-Path $PROFILE)`.
+""",
+)
+@click.argument("shell", type=click.Choice(_SHELLS, case_sensitive=False))
+def completion(shell: str) -> None:
+    """Print the completion script of a shell."""
+    from click.shell_completion import get_completion_class  # with what it imports 2 ms
+
+    _add_powershell()
+    made = get_completion_class(shell)
+    if made is not None:
+        script = made(group, {}, "envcheck", _COMPLETE).source()
+        click.echo(script.replace('string split ","', 'string split -m 1 ","'))  # fish: a description may have commas
+
+
+_COMPLETE = "_ENVCHECK_COMPLETE"
+_POWERSHELL = """\
+Register-ArgumentCompleter -Native -CommandName %(prog_name)s -ScriptBlock {
+    param($wordToComplete, $commandAst, $cursorPosition)
+    $line = $commandAst.ToString()
+    $end = [Math]::Min($line.Length, $cursorPosition - $commandAst.Extent.StartOffset)
+    $env:COMP_WORDS = $line.Substring(0, $end).Replace('\\', '/')
+    $env:COMP_CWORD = $wordToComplete.Replace('\\', '/')
+    $env:%(complete_var)s = 'powershell_complete'
+    try {
+        & %(prog_name)s | ForEach-Object {
+            $kind, $rest = $_ -split ',', 2
+            $value, $about = $rest -split "`t", 2
+            if ($kind -eq 'plain') {
+                if (-not $about) { $about = $value }
+                [System.Management.Automation.CompletionResult]::new($value, $value, 'ParameterValue', $about)
+            }
+        }
+    } finally {
+        Remove-Item Env:COMP_WORDS, Env:COMP_CWORD, Env:%(complete_var)s -ErrorAction SilentlyContinue
+    }
+}
+"""
+
+
+def _add_powershell() -> None:
+    """Add PowerShell to the shells that click writes a script for; it asks as fish does."""
+    from click.shell_completion import FishComplete, add_completion_class
+
+    class PowerShellComplete(FishComplete):
+        name, source_template = "powershell", _POWERSHELL
+
+    os.environ.setdefault("COMP_CWORD", "")  # PowerShell has no empty variables
+    add_completion_class(PowerShellComplete)
+
+
 def run(arguments: list[str]) -> int:
     """Run one command and return its exit code; usage errors become UserError, a reader that left BrokenPipeError."""
     stdout = sys.stdout
+    if _COMPLETE in os.environ:
+        _add_powershell()
     try:
         code = group.main(args=arguments, prog_name="envcheck", standalone_mode=False)
     except click.exceptions.Exit as ended:
@@ -108,4 +213,4 @@ def _with_usage(error: click.ClickException) -> str:
     context = getattr(error, "ctx", None)
     where = f" Try `{context.command_path} --help`." if context is not None else ""
     message = error.format_message()
-    return message + ("" if message.endswith((".", "?", "!")) else ".") + where
+    return message + ("" if message.endswith((".", "?", "!", ")")) else ".") + where

@@ -597,7 +597,7 @@ EXAMPLE = "Example: envcheck install 'tensorflow>=2.15' --env .venv --smoke"
 @click.option("--rollback", metavar="[ID]", is_flag=False, flag_value="last", help="Undo the last installation.")
 @click.option("--resume", is_flag=True, help="After a crash: finish, or restore the old environment.")
 @click.option("--remove-kept", "removes_kept", is_flag=True, help="Remove the copy that --rollback restores.")
-@click.option("--format", "form", type=click.Choice(["text", "json"]), default="text", help="How to print the result.")
+@common.output_format("text", "json")
 @click.option("--matrix", "matrix_file", metavar="FILE", help="Plan and judge by this compatibility matrix.")
 @common.torch_index
 @common.verbosity()

@@ -43,7 +43,7 @@ EXAMPLE = "Example: envcheck plan 'tensorflow>=2.15' --python 3.11 --driver 535.
     help="Installer to use [pip if it can install all].",
 )
 @click.option("--env", "folder", metavar="DIR", default="", help="Folder of the environment.")
-@click.option("--format", "form", type=click.Choice(FORMATS), default="text", help="How to print the plan.")
+@common.output_format(*FORMATS)
 @click.option("--verify", is_flag=True, help="Resolve the plan on the package index, and pin the result.")
 @common.matrix("Plan by this compatibility matrix.")
 @common.torch_index
