@@ -1,0 +1,152 @@
+"""Run the console blocks of the documentation: `python -m tests.documented_outputs` writes what they print now."""
+
+from __future__ import annotations
+
+import os
+import re
+import shlex
+import subprocess
+import sys
+import tempfile
+from collections.abc import Iterator
+from pathlib import Path
+
+ROOT = Path(__file__).parent.parent
+PAGES = sorted([ROOT / "README.md", *(ROOT / "docs").rglob("*.md")])
+FENCED = re.compile(
+    r"(?:^ *<!-- shown with (?P<given>[^>]*?) -->\n)?^(?P<indent> *)```(?P<kind>\w*)[^\n]*\n(?P<body>.*?)^ *```$",
+    re.MULTILINE | re.DOTALL,
+)
+RUNNABLE = ("envcheck", "cat")
+STATUS = "$ echo $?\n"
+SHORTENED = "..."
+
+
+class UnrunnableError(ValueError):
+    """A block cannot be run; the message says what to write instead."""
+
+
+class Page:
+    """The console blocks of a page, run one after the other in one folder."""
+
+    def __init__(self, path: Path, folder: Path) -> None:
+        self._text = path.read_text(encoding="utf-8")
+        self._folder, self._above, self._machine = folder, "", ""
+        stub = folder / ".bin" / "envcheck"
+        stub.parent.mkdir()
+        code = "from tests.documented_outputs import run_as_shown; run_as_shown()"
+        stub.write_text(f'#!/bin/sh\nexec {shlex.quote(sys.executable)} -c "{code}" "$@"\n', encoding="utf-8")
+        stub.chmod(0o755)
+
+    def blocks(self) -> Iterator[tuple[re.Match[str], str, str]]:
+        """Yield each block that shows envcheck: its match, what stands there, and what it prints now."""
+        for block in FENCED.finditer(self._text):
+            shown = re.sub(f"^{block['indent']}", "", block["body"], flags=re.MULTILINE)
+            if block["kind"] == "console" and re.search(r"^\$ (envcheck|cat)\b", shown, re.MULTILINE):
+                self._prepare(block["given"] or "")
+                yield block, shown, self._run(shown)
+            else:
+                self._above = shown
+
+    def rewritten(self) -> str:
+        """Return the page with what each block prints now; a shortened block that is still right stays."""
+        text = self._text
+        for block, shown, printed in reversed(list(self.blocks())):
+            if not matches(shown, printed):
+                body = "".join(f"{block['indent']}{line}".rstrip() + "\n" for line in printed.splitlines())
+                text = text[: block.start("body")] + body + text[block.end("body") :]
+        return text
+
+    def _prepare(self, given: str) -> None:
+        """Put what `shown with` names into the folder."""
+        for word in given.split():
+            name, _, source = word.partition("=")
+            if name == "machine":
+                self._machine = source
+                continue
+            kind, _, names = source.partition(":")
+            target = self._folder / name
+            if kind == "machines":
+                target.mkdir()
+                for machine in names.split(","):
+                    (target / f"{machine}.json").write_text(_snapshot(machine), encoding="utf-8")
+            else:
+                target.parent.mkdir(parents=True, exist_ok=True)
+                target.write_text(self._content(kind, names), encoding="utf-8")
+
+    def _content(self, kind: str, name: str) -> str:
+        """Return the content of a file that `shown with` names."""
+        if kind == "machine":
+            return _snapshot(name)
+        if kind == "log":
+            return _log(name)
+        return self._above if kind == "above" else (ROOT / kind).read_text(encoding="utf-8")
+
+    def _run(self, shown: str) -> str:
+        """Return a block's command with what it prints, and its exit status where the block asks for it."""
+        if not self._machine:
+            raise UnrunnableError("write <!-- shown with machine=NAME --> above the block: a folder of tests/hosts")
+        if shown.split()[1] not in RUNNABLE:
+            raise UnrunnableError(f"{shown.split()[1]} is not run: show it in a block of its own, ```sh")
+        (self._folder / ".machine.json").write_text(_snapshot(self._machine), encoding="utf-8")
+        command = re.match(r"\$ ((?:.*\\\n)*.*)\n", shown)
+        assert command
+        done = subprocess.run(
+            ["sh", "-c", command[1]],
+            stdin=subprocess.DEVNULL,
+            stdout=subprocess.PIPE,
+            stderr=subprocess.STDOUT,
+            encoding="utf-8",
+            cwd=self._folder,
+            env=self._environment(),
+            check=False,
+        )
+        return command[0] + done.stdout + (f"{STATUS}{done.returncode}\n" if STATUS in shown else "")
+
+    def _environment(self) -> dict[str, str]:
+        path = f"{self._folder}/.bin:{os.environ.get('PATH', '')}"
+        return {
+            "PATH": path,
+            "HOME": str(self._folder),
+            "SHELL": "/bin/bash",
+            "LANG": "C.UTF-8",
+            "PYTHONPATH": str(ROOT),
+        }
+
+
+def matches(shown: str, printed: str) -> bool:
+    """Tell whether a block shows what is printed; a line `...` stands for any lines."""
+    parts = re.split(rf"^ *{re.escape(SHORTENED)}\n", shown, flags=re.MULTILINE)
+    return re.fullmatch("(?:.*\n)*?".join(map(re.escape, parts)), printed) is not None
+
+
+def _snapshot(machine: str) -> str:
+    from envcheck.render.documents import render_snapshot
+    from tests.hosts.test_hosts import snapshot_of
+
+    return render_snapshot(snapshot_of(machine))
+
+
+def _log(name: str) -> str:
+    from tests.cases.judged import FOLDER, read_cases
+
+    logs = {
+        case["id"]: case["log"] for file in ("reported", "composed") for case in read_cases(FOLDER / f"{file}.jsonl")
+    }
+    return f"{logs[name].rstrip()}\n"
+
+
+def run_as_shown() -> None:
+    """Run envcheck on the machine that a block names, in place of this one."""
+    from envcheck.cli import common, main
+    from envcheck.probes import collection
+
+    snapshot = common.saved_snapshot(f"{os.environ['HOME']}/.machine.json")
+    collection.collect = lambda *_, **__: snapshot
+    main()
+
+
+if __name__ == "__main__":
+    for page in PAGES:
+        with tempfile.TemporaryDirectory() as folder:
+            page.write_text(Page(page, Path(folder)).rewritten(), encoding="utf-8")
