@@ -39,7 +39,7 @@ THIRD_PARTY = {
     "explain": {"packaging", "hyperscan", "ahocorasick"},
     "plan": {"packaging", "rattler", "uv"},
     "fleet": {"ansible"},  # a plugin of ours that runs inside Ansible
-    "render": {"jinja2", "markupsafe", "rich"},
+    "render": {"click", "jinja2", "markupsafe"},
     "cli": {"click"},
 }
 # What a smoke script may import: its framework, and what that framework cannot do without.

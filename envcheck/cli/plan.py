@@ -16,10 +16,10 @@ from envcheck.model import COMPATIBLE, INCOMPATIBLE, PIP, UNDETERMINED, Facts, K
 from envcheck.plan.build import build_plan, goal_of
 from envcheck.plan.requests import PlanOptions, check_description, check_folder, read_requests
 from envcheck.plan.steps import use_free_folders
+from envcheck.render.documents import terminal_size
 from envcheck.render.plan import FORMATS, fitted, render_plan, render_plan_text
 from envcheck.rules.described_machine import PLATFORMS, Description, RequestError, in_an_image, planned_facts
 
-_DEFAULT_WIDTH = 80  # columns
 # Probes that are left out: for every plan, for one on the CPU as well, and in the second reading.
 _NEVER_NEEDED = ("compilers",)
 _FOR_CUDA = ("toolkits", "cudnn tensorrt nccl")
@@ -181,12 +181,4 @@ def show_to_run(plan: Plan, stream: TextIO, *, verbose: bool) -> None:
 
 
 def _fit(text: str, stream: TextIO) -> str:
-    return fitted(text, _width(stream)) if stream.isatty() else text
-
-
-def _width(stream: TextIO) -> int:
-    stated = os.environ.get("COLUMNS", "")
-    try:
-        return int(stated) if stated.isdecimal() else os.get_terminal_size(stream.fileno()).columns or _DEFAULT_WIDTH
-    except OSError:
-        return _DEFAULT_WIDTH
+    return fitted(text, terminal_size(stream)[0]) if stream.isatty() else text

@@ -3,7 +3,10 @@
 from __future__ import annotations
 
 import json
-from typing import Any
+import os
+from collections.abc import Iterable
+from itertools import zip_longest
+from typing import Any, TextIO
 
 from envcheck import __version__
 from envcheck.actions import typed_words
@@ -131,10 +134,46 @@ def step_document(step: Step, system: str) -> dict[str, Any]:
 
 
 Row = tuple[str, ...]
+_STYLE_CODES = {"bold": 1, "dim": 2, "red": 31, "green": 32, "yellow": 33, "magenta": 35, "cyan": 36}
+_DEFAULT_SIZE = 80, 24  # columns and lines
+_NARROWEST = 8  # columns of a cell that is folded
 
 
-def aligned_rows(table: tuple[Row, list[Row]]) -> list[str]:
-    """Align the head and the rows of a table in columns."""
+def aligned_rows(table: tuple[Row, list[Row]], width: int | None = None) -> list[str]:
+    """Align the head and the rows of a table in columns; fold the widest cells if the table is wider than `width`."""
     rows = [table[0], *table[1]]
-    widths = [max(len(row[column]) for row in rows) for column in range(len(table[0]))]
-    return ["  ".join(cell.ljust(width) for cell, width in zip(row, widths, strict=True)).rstrip() for row in rows]
+    widths = [max(map(len, column)) for column in zip(*rows, strict=True)]
+    while width is not None and sum(widths) + 2 * len(widths) - 2 > width and max(widths) > _NARROWEST:
+        widths[widths.index(max(widths))] -= 1
+    folded = (zip_longest(*map(_fold, row, widths), fillvalue="") for row in rows)
+    return ["  ".join(map(str.ljust, line, widths)).rstrip() for lines in folded for line in lines]
+
+
+def _fold(cell: str, width: int) -> list[str]:
+    return [cell[start : start + width] for start in range(0, len(cell) or 1, width or 1)]
+
+
+def terminal_size(stream: TextIO) -> tuple[int, int]:
+    """Return the columns and lines of a terminal; the variable COLUMNS overrides the first."""
+    try:
+        columns, lines = os.get_terminal_size(stream.fileno())
+    except OSError:
+        columns, lines = 0, 0
+    stated = os.environ.get("COLUMNS", "")
+    return int(stated) if stated.isdecimal() else columns or _DEFAULT_SIZE[0], lines or _DEFAULT_SIZE[1]
+
+
+def styled(text: str, style: str) -> str:
+    """Write text in a style such as `bold red`, for a terminal."""
+    codes = ";".join(str(_STYLE_CODES[word]) for word in style.split())
+    return f"\x1b[{codes}m{text}\x1b[0m" if codes and text else text
+
+
+def write_styled(lines: Iterable[tuple[str, str]], stream: TextIO, *, color: bool) -> None:
+    """Write lines, each with its style, to a terminal."""
+    import click
+
+    text = "".join((styled(text, style) if color else text) + "\n" for text, style in lines)
+    encoding = stream.encoding or "utf-8"
+    # Consoles of Windows that know no escape sequences get their colours from click.
+    click.echo(text.encode(encoding, "replace").decode(encoding), stream, nl=False, color=color)

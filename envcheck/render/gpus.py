@@ -6,18 +6,14 @@ import re
 import sys
 from collections.abc import Callable, Iterator
 from contextlib import contextmanager
-from typing import TYPE_CHECKING, Any
+from typing import Any
 
 from envcheck.actions import shell_line
 from envcheck.gpus.fits import Fit, Job, estimate_need, format_formula, name_formula, name_gpu
 from envcheck.gpus.holders import GpuView, Holder, has_unexplained_memory
 from envcheck.gpus.listing import Listing, judge
 from envcheck.model import Absent, Fact, GpuActivity, Known, encode, get_value, inert
-from envcheck.render.documents import Row, aligned_rows, document_text, schema_keys
-
-if TYPE_CHECKING:
-    from rich.console import Console, Group
-
+from envcheck.render.documents import Row, aligned_rows, document_text, schema_keys, terminal_size, write_styled
 
 _GPU_HEAD = ("GPU", "name", "PCI", "capability", "memory used", "use", "temp", "fan", "state", "power", "MIG")
 _PROCESS_HEAD = ("GPU", "PID", "user", "process", "memory", "time", "state", "to end it")
@@ -31,7 +27,7 @@ def print_gpus(listing: Listing, *, color: bool, verbose: bool, quiet: bool) -> 
     """Print a listing to stdout; `quiet` leaves the sentence of the verdict, `verbose` adds whole command lines."""
     blocks = _blocks(listing, verbose=verbose, quiet=quiet)
     if sys.stdout.isatty() or color:
-        _console(color=color).print(_drawn(blocks))
+        write_styled(_draw(blocks, terminal_size(sys.stdout)[0]), sys.stdout, color=color)
         return
     for block in blocks:
         _write(aligned_rows(block) if isinstance(block, tuple) else [block])
@@ -43,10 +39,22 @@ def live_gpus(*, color: bool, verbose: bool, quiet: bool) -> Iterator[Callable[[
     if not sys.stdout.isatty():
         yield lambda listing: print_gpus(listing, color=color, verbose=verbose, quiet=quiet)
         return
-    from rich.live import Live
+    height = 0
 
-    with Live(console=_console(color=color), auto_refresh=False) as live:
-        yield lambda listing: live.update(_drawn(_blocks(listing, verbose=verbose, quiet=quiet)), refresh=True)
+    def redraw(listing: Listing) -> None:
+        nonlocal height
+        columns, rows = terminal_size(sys.stdout)
+        lines = _draw(_blocks(listing, verbose=verbose, quiet=quiet), columns)
+        shown = [(line[:columns], style) for line, style in lines][: max(rows - 1, 1)]
+        sys.stdout.write("\r\x1b[2K" + "\x1b[1A\x1b[2K" * height)
+        write_styled(shown, sys.stdout, color=color)
+        height = len(shown)
+
+    sys.stdout.write("\x1b[?25l")  # hide the cursor
+    try:
+        yield redraw
+    finally:
+        sys.stdout.write("\x1b[?25h")
 
 
 def _blocks(listing: Listing, *, verbose: bool, quiet: bool) -> list[Block]:
@@ -179,29 +187,18 @@ def _write(lines: list[str]) -> None:
     sys.stdout.flush()
 
 
-def _console(*, color: bool) -> Console:
-    from rich.console import Console
+def _draw(blocks: list[Block], width: int) -> list[tuple[str, str]]:
+    """Return the lines of a terminal, each with its style."""
+    from textwrap import wrap
 
-    return Console(highlight=False, no_color=not color, force_terminal=color or None, markup=False, emoji=False)
-
-
-def _drawn(blocks: list[Block]) -> Group:
-    from rich.console import Group
-    from rich.table import Table
-    from rich.text import Text
-
-    drawn: list[Table | Text] = []
+    lines: list[tuple[str, str]] = []
     for block in blocks:
         if isinstance(block, str):
-            drawn.append(Text(block))
-            continue
-        table = Table(box=None, pad_edge=False, header_style="bold")
-        for name in block[0]:
-            table.add_column(name, overflow="fold")
-        for row in block[1]:
-            table.add_row(*map(Text, row))
-        drawn.append(table)
-    return Group(*drawn)
+            lines += [(line, "") for line in wrap(block, max(width, 1)) or [""]]
+        else:
+            head, *rows = aligned_rows(block, width)
+            lines += [(head, "bold"), *((row, "") for row in rows)]
+    return lines
 
 
 def render_gpus_json(listing: Listing) -> str:

@@ -4,14 +4,11 @@ from __future__ import annotations
 
 import sys
 from collections.abc import Iterator, Mapping
-from typing import TYPE_CHECKING, Any
+from typing import Any
 
 from envcheck.model import COMPATIBLE, Citation, FrameworkRelease, dataclass, encode, inert, numbers
-from envcheck.render.documents import document_text, schema_keys
+from envcheck.render.documents import Row, aligned_rows, document_text, schema_keys, terminal_size, write_styled
 from envcheck.rules.matrix_question import Answer, TableRow
-
-if TYPE_CHECKING:
-    from rich.console import Console
 
 _HEADS = ("release", "platform", "Pythons", "CUDA", "cuDNN", "GPU code", "glibc", "numpy", "source")
 _MARK = "*"
@@ -133,11 +130,11 @@ def print_rows(found: RowsFound, *, color: bool, verbose: bool, quiet: bool) -> 
     `verbose` adds notes and proofs, `quiet` drops the remarks. A single release is printed with what it requires.
     """
     sources = Sources()
-    table = [_render_cells(item, sources) for item in found.answers]
+    table = [_make_inert(_render_cells(item, sources)) for item in found.answers]
     if table and (sys.stdout.isatty() or color):
         _draw(table, color=color)
     elif table:
-        _write(_align([_HEADS, *table]))
+        _write([*aligned_rows((_HEADS, table)), ""])
     single = len({item.release.version for item in found.answers}) == 1
     remarks = [
         line
@@ -264,46 +261,26 @@ def _render_code(row: FrameworkRelease) -> str:
     return " ".join(map(format_target, row.compute_capabilities)) or "not read"
 
 
-def _align(table: list[tuple[str, ...]]) -> list[str]:
-    widths = [max(map(len, column)) for column in zip(*table, strict=True)]
-    return ["  ".join(map(str.ljust, row, widths)).rstrip() for row in map(_make_inert, table)] + [""]
+def _make_inert(row: Row) -> Row:
+    return tuple(map(inert, row))
 
 
-def _make_inert(row: tuple[str, ...]) -> list[str]:
-    return [inert(cell) for cell in row]
-
-
-def _draw(table: list[tuple[str, ...]], *, color: bool) -> None:
+def _draw(table: list[Row], *, color: bool) -> None:
     """Draw a table; on a terminal that is too narrow for one, print each row as a list."""
-    from rich.console import Console
-
-    console = Console(color_system="standard" if color else None, force_terminal=color or None, highlight=False)
+    width = terminal_size(sys.stdout)[0]
     widths = [max(map(len, column)) for column in zip(_HEADS, *table, strict=True)]
-    # Rich can fold GPU code, numpy and the sources; below this width a table is harder to read than a list.
-    if console.width < sum(widths[:5]) + 3 * len(_HEADS) + 40:
-        for row in table:
-            _draw_record(console, _make_inert(row))
-        return
-    _draw_table(console, table)
+    # GPU code, numpy and the sources can be folded; below this width a table is harder to read than a list.
+    if width < sum(widths[:5]) + 2 * len(_HEADS) + 40:
+        lines = [line for row in table for line in _record(row)]
+    else:
+        head, *rows = aligned_rows((_HEADS, table), width)
+        lines = [(head, "bold"), *((row, "") for row in rows)]
+    write_styled([*lines, ("", "")], sys.stdout, color=color)
 
 
-def _draw_table(console: Console, table: list[tuple[str, ...]]) -> None:
-    from rich.table import Table
-    from rich.text import Text
-
-    drawn = Table(*_HEADS, header_style="bold")
-    for row in table:
-        drawn.add_row(*(Text(cell) for cell in _make_inert(row)))
-    console.print(drawn)
-
-
-def _draw_record(console: Console, row: list[str]) -> None:
-    from rich.text import Text
-
-    console.print(Text(f"{row[0]} on {row[1]} {row[-1]}", style="bold"))
-    for head, cell in zip(_HEADS[2:-1], row[2:-1], strict=True):
-        if cell != "-":
-            console.print(Text(f"  {head:<9} {cell}"))
+def _record(row: Row) -> Iterator[tuple[str, str]]:
+    yield f"{row[0]} on {row[1]} {row[-1]}", "bold"
+    yield from ((f"  {head:<9} {cell}", "") for head, cell in zip(_HEADS[2:-1], row[2:-1], strict=True) if cell != "-")
 
 
 def _write(lines: list[str]) -> None:

@@ -28,6 +28,7 @@ from envcheck.model import (
     inert,
     replace,
 )
+from envcheck.render.documents import terminal_size, write_styled
 from envcheck.rules.catalogue import catalogue
 
 if TYPE_CHECKING:
@@ -347,18 +348,11 @@ def summarize_checks(report: Report) -> str:
 
 
 def _print_on_terminal(lines: list[Line], *, color: bool, stream: TextIO) -> None:
-    from rich.console import Console
-    from rich.text import Text
-
-    console = Console(
-        file=stream, color_system="standard" if color else None, force_terminal=color or None, highlight=False
-    )
+    width, rows = terminal_size(stream)[0], []
     for label, text, style in lines:
-        if label.endswith("$ "):
-            console.print(Text(label + text, style=style), soft_wrap=True)  # a wrapped command could not be pasted
-        else:
-            for row in _wrap(label, text, console.width):
-                console.print(Text(row, style=style), soft_wrap=True)
+        whole = label.endswith("$ ")  # a wrapped command could not be pasted
+        rows += [(row, style) for row in ([label + text] if whole else _wrap(label, text, width))]
+    write_styled(rows, stream, color=color)
 
 
 def _wrap(label: str, text: str, width: int) -> list[str]:

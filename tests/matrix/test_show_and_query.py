@@ -59,8 +59,7 @@ def test_show_draws_a_table_in_colour(capsys: pytest.CaptureFixture[str], monkey
     monkeypatch.setenv("COLUMNS", "160")
     run(["matrix", "show", "torch==2.8.0", "--color", "always"])
     printed = capsys.readouterr().out
-    assert "\x1b[" in printed
-    assert "│" in printed
+    assert printed.startswith("\x1b[1mrelease ")
 
 
 def test_show_on_a_narrow_terminal_writes_rows_below_each_other(
@@ -71,7 +70,6 @@ def test_show_on_a_narrow_terminal_writes_rows_below_each_other(
     rows = capsys.readouterr().out.partition("* documented")[0]
     assert "torch==2.8.0 on linux_x86_64 [" in rows
     assert "  cuDNN     9.10.2.21\n" in rows
-    assert "│" not in rows
     assert max(map(len, rows.replace("\x1b[1m", "").replace("\x1b[0m", "").splitlines())) <= 60
 
 
