@@ -35,7 +35,7 @@ _OF_A_GPU = ("hardware", "driver")  # layers that a computation on the CPU does 
 
 
 def read_context(python: str, expect: str, system: str) -> Context:
-    """Read this machine with the Python that was tested; know its system alone where that fails."""
+    """Collect the facts of this machine with the tested Python; only its system if that fails."""
     try:
         facts = common.live_snapshot(python, "").facts
     except UserError:
@@ -67,7 +67,7 @@ class CauseFinder:
         return next((item for item in found if item.id != unlikely and _may_explain(item, on_gpu=on_gpu)), None)
 
     def with_findings(self, session: Session) -> Session:
-        """Add the findings of what failed, with remedies for the machine as far as it is known."""
+        """Add a finding with its remedy for each failure."""
         situation = Situation(self._context)
         findings = tuple(with_remedy(item, situation) for item in findings_of(session))
         changed: Session = replace(session, findings=findings)
@@ -75,7 +75,7 @@ class CauseFinder:
 
 
 def _may_explain(finding: Finding, *, on_gpu: bool) -> bool:
-    """Tell whether a finding can be the cause: what the log does not show has to be an error, and of what was used."""
+    """Tell whether a finding can be the cause; one that the log does not show must be an error of a layer in use."""
     if finding.verdict != INCOMPATIBLE or finding.severity == NOTE:
         return False
     if any(item.fact == "log" for item in finding.evidence):
@@ -106,7 +106,7 @@ def _passed_headline(report: Report, session: Session) -> str:
 
 
 def _join_findings(known: list[Finding], found: list[Finding]) -> tuple[Finding, ...]:
-    """Rank the findings of both; what the rules found as well stays one finding, which shows what failed."""
+    """Rank the findings of the rules and of the smoke test; what both found becomes one finding."""
     roots = [item.id for item in known if item.primary and item.severity == ERROR]
     for item in found:
         at = next((place for place, other in enumerate(known) if _is_same(other, item)), None)

@@ -159,7 +159,7 @@ class Log:
 
     @cached_property
     def computes_on_gpu(self) -> bool:
-        """Tell whether the log proves that something ran on a GPU, though it may have failed there."""
+        """Tell whether a program reached the GPU, even if it failed later."""
         return self.is_healthy or self.has(*_RAN_ON_GPU)
 
     # -- the machine, by its facts and by the log --

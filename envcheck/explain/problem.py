@@ -318,7 +318,7 @@ def _framework_extra(values: ClaimValues) -> str:
 
 
 def _nvinfer_major(values: ClaimValues) -> str:
-    """Read the major of the TensorRT library that is asked for."""
+    """Return the major version of the TensorRT library that the log asks for."""
     optional = (event.values.get("library", "") for event in values.log.harmless_events)
     names = " ".join((values.find_capture("library"), *optional))
     match = re.search(r"\blibnv(?:infer|onnx|parsers)\w*\.so\.(\d{1,2})\b", names)
@@ -326,7 +326,7 @@ def _nvinfer_major(values: ClaimValues) -> str:
 
 
 def _loaded_folder(values: ClaimValues) -> str:
-    """Return the folder of the CUDA library that a message says was loaded: of the copy that is in the way."""
+    """Return the folder of the wrong CUDA library that was loaded, as a loader message names it."""
     pattern = r"(/[\w./+-]+)/lib(?:cu|nv)\w*\.so[\w.]*: (?:undefined symbol|version|symbol)"
     match = re.search(pattern, values.text)
     return match_shape(match.group(1), _PATH) if match and "-packages/" not in match.group(1) else ""
@@ -611,7 +611,7 @@ def _with_extra(values: ClaimValues, framework: Framework, specifier: str, versi
 
 
 def _replaced_label(values: ClaimValues) -> ProblemFields:
-    """State the CUDA that other packages of the log were built for: xFormers names that of its own torch."""
+    """State the CUDA that another package was built for: xFormers names the torch of its own build."""
     text = " ".join(event.text for event in values.log.events)
     match = re.search(r"\b[Pp]y[Tt]orch \d[\d.]*\+cu(\d+)(\d)\b", text)
     return {"cuda": f"{match.group(1)}.{match.group(2)}"} if match else {}
@@ -646,7 +646,7 @@ def _resolve_cuda_majors(values: ClaimValues) -> ProblemFields:
 
 
 def _xids(values: ClaimValues) -> ProblemFields:
-    """State the Xids of the claim's lines, where the GPU is, and what the driver recommends in Xid 154."""
+    """State the Xids, the GPU's PCI address, and the recovery action that Xid 154 recommends."""
     rows = [event.values for event in values.claim.events]
     codes = (match_shape(row.get(name, ""), SHAPES["xid"]) for row in rows for name in ("xid", "xid2"))
     pci = re.search(r"Xid \(PCI:([0-9a-fA-F]{4}:[0-9a-fA-F]{2}:[0-9a-fA-F]{2})\b", values.text)

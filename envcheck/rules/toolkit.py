@@ -315,7 +315,7 @@ def _without_toolkit(context: Context, advice: str, root: str) -> Problem:
 
 
 def _problem_of_paths(context: Context, advice: str, *values: tuple[str, str]) -> Problem:
-    """Return what is to do about variables; `setting`: what a file contains that sets them wrongly."""
+    """Return the problem of a variable: its advice, and on Linux the values that the remedy needs."""
     return Problem(advice=advice, values=values if context.os == "linux" else ())
 
 
