@@ -120,7 +120,7 @@ def install_native_python(situation: Situation, problem: Problem) -> Remedy | No
     return _install_python(situation, problem, f"a Python for {get_value(situation.facts.host.architecture)}")
 
 
-_BUILDS = {"darwin": "-macos-aarch64-none", "linux": "-linux-x86_64-gnu"}  # 64-bit builds, as uv names them
+_BUILDS = {"darwin": "-macos-aarch64-none", "linux": "-linux-{cpu}-gnu"}  # 64-bit builds, as uv names them
 
 
 def _install_python(situation: Situation, problem: Problem, what: str) -> Remedy | None:
@@ -130,8 +130,10 @@ def _install_python(situation: Situation, problem: Problem, what: str) -> Remedy
     minor = system_packages().python.usual
     winget = InstallSystemPackages(WINGET, (f"Python.Python.{minor}",), scope=USER)
     install = (winget,) if situation.os == "windows" else ()
-    build = (f"cpython-{minor}{_BUILDS.get(situation.os, '')}",)
-    create = CreateEnvironment(f".venv-{minor}", PIP if install else UV, minor, () if install else build)
+    is_arm = get_value(situation.facts.host.architecture) in ("aarch64", "arm64")
+    build = _BUILDS.get(situation.os, "").format(cpu="aarch64" if is_arm else "x86_64")
+    starter = () if install else (f"cpython-{minor}{build}",)
+    create = CreateEnvironment(f".venv-{minor}", PIP if install else UV, minor, starter)
     return Remedy(f"Install {what}, and recreate the environment with it.", (*install, create))
 
 

@@ -133,3 +133,10 @@ def test_a_32_bit_python_gives_way_to_one_of_64_bits(system: str, typed: tuple[s
     assert finding.fix is not None
     assert argvs(finding.fix.actions)[0] == typed
     assert isinstance(finding.fix.actions[-1], CreateEnvironment)
+
+
+def test_an_emulated_python_gives_way_to_one_for_the_machine() -> None:
+    emulated = facts(architecture=known("x86_64"), host={"architecture": known("aarch64")})
+    (finding,) = findings("python-wrong-arch", context(emulated))
+    assert finding.fix is not None
+    assert "cpython-3.12-linux-aarch64-gnu" in argvs(finding.fix.actions)[0]
