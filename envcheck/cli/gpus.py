@@ -23,7 +23,6 @@ from envcheck.host.local import LocalHost
 from envcheck.host.system import read_available_memory, read_processes
 from envcheck.model import COMPATIBLE, ActivityReading, Fact, Known, Source, Unknown, dataclass, get_value
 from envcheck.probes.activity import find_nvml, read_activity
-from envcheck.probes.collection import Redactor
 from envcheck.render.gpus import live_gpus, print_gpus, render_gpus_json
 
 _GIB = 1 << 30
@@ -61,7 +60,7 @@ def _build_listing(reading: ActivityReading, system: str, question: Question) ->
 
 
 def _list_visible(views: tuple[GpuView, ...], visible: str | None) -> tuple[GpuView, ...]:
-    """List the GPUs that CUDA_VISIBLE_DEVICES shows; none where it cannot be told."""
+    """List the GPUs that CUDA_VISIBLE_DEVICES shows; none where that is unknown."""
     if visible is None:
         return views
     from envcheck.rules.gpus import select_devices  # few ask for free GPUs: 20 ms
@@ -81,6 +80,8 @@ def _read_memory() -> Fact[int]:
 
 def _print(listing: Listing, printing: common.Printing) -> None:
     if printing.form == "json":
+        from envcheck.probes.collection import Redactor  # a table shows it only to its reader: 10 ms
+
         click.echo(render_gpus_json(Redactor("", "").redact(listing)))  # a document is sent to others
     elif listing.wanted:
         verdict, message = judge(listing)
@@ -162,15 +163,6 @@ def _line(cells: Row) -> str:
 
 
 EXAMPLE = "Example: envcheck gpus --fits 340M --dtype fp32 --optimizer adam --batch 32 --activations 12M"
-_JOB_OPTIONS = {
-    "dtype": "dtype",
-    "optimizer": "optimizer",
-    "batch": "batch",
-    "activations": "activations",
-    "copies": "activation-copies",
-    "layers": "checkpointing",
-    "reserve": "reserve",
-}
 DTYPES, OPTIMIZERS = (tuple(table) for table in (load_training_memory().dtypes, load_training_memory().optimizers))
 
 
@@ -265,7 +257,7 @@ def _parse_job(
     reserve: float,
 ) -> Job | None:
     if parameters is None:
-        _refuse_job_options()
+        _refuse_options("dtype", "optimizer", "batch", "activations", "copies", "layers", "reserve")
         return None
     if not is_trainable(dtype) and optimizer != "none":
         raise UserError(f"weights of {dtype} cannot be trained: add --optimizer none.")
@@ -278,8 +270,8 @@ def _parse_job(
     return Job(count, dtype, optimizer, batch, kept, copies, layers or 0, round(reserve * _GIB))
 
 
-def _refuse_job_options() -> None:
+def _refuse_options(*names: str) -> None:
     context = click.get_current_context()
-    for name, option in _JOB_OPTIONS.items():
-        if context.get_parameter_source(name) is not ParameterSource.DEFAULT:
-            raise UserError(f"--{option} describes a job: add --fits with the number of its weights.")
+    for option in context.command.params:
+        if option.name in names and context.get_parameter_source(option.name) is not ParameterSource.DEFAULT:
+            raise UserError(f"{option.opts[0]} describes a job: add --fits with the number of its weights.")

@@ -43,7 +43,7 @@ from envcheck.model import (
 )
 from envcheck.remedies import remedy
 from envcheck.remedies.rows import remedy_table
-from envcheck.remedies.situation import Situation, find_last_gpu_release, install_conda_packages
+from envcheck.remedies.situation import PLAIN_FILE, Situation, find_last_gpu_release, install_conda_packages
 from envcheck.remedies.system import system_packages
 from envcheck.rules import Context
 from envcheck.rules.builds import Build, WantedRelease, is_conda_build, wanted_releases
@@ -59,7 +59,6 @@ _NO_CUDA_ON_MACOS = (
 )
 _LDD = Show(("ldd", "--version"), "shows the installed glibc", systems=(LINUX,))
 _NAMED = 3  # requirements in a sentence
-_PLAIN_FILE = r"[~\w./\\: +-]+"
 _PROGRAM_SHELL = "in the program's shell"
 
 
@@ -98,8 +97,7 @@ def _install_into_new(situation: Situation, new: tuple[Action, ...], requirement
     environment = new[0] if new else None
     if not is_requirement(requirement) or not isinstance(environment, CreateEnvironment) or not environment.folder:
         return ()
-    name, label = name_of(requirement), requirement.partition("+")[2]
-    index = index_url(name, label) if label and name in framework_names() else ""
+    index = index_url(name_of(requirement), requirement.partition("+")[2])
     return (InstallPackages((requirement,), environment.interpreter(situation.os), index=index),)
 
 
@@ -421,8 +419,8 @@ def reinstall(situation: Situation, problem: Problem) -> Remedy | None:
         return None
     if "unowned" in problem.cases:
         requirement = problem.requirements[0]
-        name, public, label = name_of(requirement), requirement.partition("+")[0], requirement.partition("+")[2]
-        steps = situation.install(public, index=index_url(name, label) if label else "")
+        public, _, label = requirement.partition("+")
+        steps = situation.install(public, index=index_url(name_of(public), label))
         return Remedy(f"Install {requirement}, over what is left of it.", steps)
     names = ", ".join(problem.requirements[:_NAMED]) + (" …" if len(problem.requirements) > _NAMED else "")
     is_unlisted = "no-record" in problem.cases
@@ -456,7 +454,7 @@ def expose_cuda_wheels(situation: Situation, problem: Problem) -> Remedy | None:
 def _link_libraries(situation: Situation, problem: Problem) -> tuple[LinkFile, ...]:
     """Link libraries into a folder that a framework looks in, by paths that hold wherever the environment lies."""
     reached, paths = problem.value("reached"), problem.value("links").split()
-    if not reached or situation.os != "linux" or not all(re.fullmatch(_PLAIN_FILE, path) for path in (reached, *paths)):
+    if not reached or situation.os != "linux" or not all(re.fullmatch(PLAIN_FILE, path) for path in (reached, *paths)):
         return ()
     return tuple(LinkFile(posixpath.relpath(path, reached), f"{reached}/{posixpath.basename(path)}") for path in paths)
 
@@ -478,9 +476,7 @@ def _start_afresh(situation: Situation, problem: Problem) -> Remedy | None:
     """Make an environment for one framework, with the CUDA wheels that it asks for itself."""
     create = CreateEnvironment(".venv-new", starter=(situation.python,), python=problem.python)
     python = create.interpreter(situation.os)
-    steps = situation.install_gpu_build(problem.framework, release=problem.release) or situation.install_gpu_build(
-        problem.framework
-    )
+    steps = _install_cuda_build_of_log(situation, problem)
     fresh = tuple(replace(item, python=python) for item in steps if isinstance(item, InstallPackages))
     summary = "Make a fresh environment with one framework, and install no nvidia-* wheels by hand."
     return Remedy(summary, (create, *fresh)) if fresh else None
@@ -555,8 +551,7 @@ def install_matching_dependant(situation: Situation, problem: Problem) -> Remedy
     name, (framework_pin, *_) = problem.names[0], problem.requirements
     framework, _, version = framework_pin.partition("==")
     fits = [item for item in companion_row(name).fits.get(version, ()) if _is_of_this_python(situation, name, item)]
-    local = problem.value("release").partition("+")[2]
-    index = index_url(framework, local) if local and framework in framework_names() else ""
+    index = index_url(framework, problem.value("release").partition("+")[2])
     if fits:
         requirement = f"{name}=={fits[0]}"
         steps = situation.install(framework_pin, requirement, index=index)
@@ -643,7 +638,7 @@ def rename_file(situation: Situation, problem: Problem) -> Remedy | None:
         return None
     cut = max(path.rfind("/"), path.rfind("\\")) + 1
     new_path = f"{path[:cut]}my_{path[cut:]}"
-    is_plain = re.fullmatch(_PLAIN_FILE, path) is not None
+    is_plain = re.fullmatch(PLAIN_FILE, path) is not None
     rename = (RenameFile(path, new_path, "only if it is yours, and change what imports it"),) if is_plain else ()
     summary = f"Rename {path}."
     steps = situation.leave_out("PYTHONPATH", path[:cut])

@@ -22,6 +22,7 @@ from envcheck.actions import (
     UninstallPackages,
     UnsetVariable,
     is_requirement,
+    venv_hooks,
 )
 from envcheck.frameworks import framework_names, framework_of, identity
 from envcheck.matrix.package_index import index_url
@@ -55,14 +56,11 @@ _FAMILIES = {
     "endeavouros": ARCH,
 }
 _PLAIN_PATH = r"[~\w./+-]+"
-_PLAIN_ENTRY = r"[~\w./\\: +-]+"
+PLAIN_FILE = r"[~\w./\\: +-]+"
 _PYTORCH_INDEX = r"https://download\.pytorch\.org/whl/[a-z0-9]+"
 _NAME = r"[a-z0-9][a-z0-9._-]*"
-_STATED = {
-    "--python",
-    "--driver",
-    "--gpu",
-}  # what a plan depends on: without them it is for the machine where it is typed
+# What a plan depends on: without these options it is for the machine where it is typed.
+_STATED = {"--python", "--driver", "--gpu"}
 
 
 class Situation:
@@ -231,8 +229,6 @@ class Situation:
             return (SetCondaVariable("LD_LIBRARY_PATH", ":".join(plain_folders)),)
         if get_value(self.facts.python.kind) == "system":
             return ()  # nothing activates it
-        from envcheck.actions import venv_hooks
-
         return venv_hooks(self.prefix, plain_folders, list_activated_folders(self.context))
 
     def leave_out(self, variable: str, *folders: str) -> tuple[Action, ...]:
@@ -241,7 +237,7 @@ class Situation:
         entries = [each for each in self.context.environment.get(variable, "").split(separator) if each]
         unwanted = {folder.rstrip("/\\") for folder in folders}
         remaining = [each for each in entries if each.rstrip("/\\") not in unwanted]
-        if remaining == entries or not all(re.fullmatch(_PLAIN_ENTRY, each) for each in remaining):
+        if remaining == entries or not all(re.fullmatch(PLAIN_FILE, each) for each in remaining):
             return ()
         purpose = "in the program's shell; then change where it is set"
         step = SetVariables(((variable, separator.join(remaining)),), purpose) if remaining else None

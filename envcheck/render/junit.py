@@ -123,7 +123,7 @@ def _suite(root: ET.Element, run: Run) -> None:
     kinds = [_kind(result) for result in run.results]
     counts = {"failures": str(kinds.count("failure")), "errors": str(kinds.count("error"))}
     about = {"tests": str(len(kinds)), **counts, "skipped": str(kinds.count("skipped")), "time": f"{run.seconds:.3f}"}
-    title, rename = inert(f"{run.job.subject.title} on {run.job.device.identity}"), run.job.device.rename_gpus
+    title, rename = inert(run.job.identity), run.job.device.rename_gpus
     suite = ET.SubElement(root, "testsuite", {"name": title, **about})
     for result, kind in zip(run.results, kinds, strict=True):
         name = inert(rename(f"{result.check} {result.device}".rstrip()))

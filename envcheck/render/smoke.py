@@ -119,7 +119,7 @@ def _describe_run(run: Run, *, verbose: bool) -> Iterator[str]:
     shown = [result for result in run.results if verbose or result.outcome not in {PASSED, SKIPPED}]
     if not (shown or run.measures):
         return
-    yield f"{run.job.subject.title} on {run.job.device.identity}:"
+    yield f"{run.job.identity}:"
     for result in shown:
         yield from _describe_result(result, run.job.device, verbose=verbose)
     if verbose:

@@ -98,8 +98,8 @@ def _crashed(check: str, device: str, code: int, log: str) -> Result:
     if not what:
         status = f"{code:#x}" if code > _LARGEST else code  # as Windows writes its own
         what = f"signal {-code}" if code < 0 else f"exit status {status}"
-    if check in ("start", "import"):
-        finding = finding.replace("os-limit", "")  # no memory is shared yet: a library that was cut off does the same
+    if finding == "os-limit" and check in ("start", "import"):
+        finding = ""  # no memory is shared yet: a library that was cut off does the same
     return Result(check, device, CRASHED, f"the process died: {what}", error=last_log_lines(log), finding=finding)
 
 

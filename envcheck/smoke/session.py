@@ -264,17 +264,16 @@ def list_asked(check: str, device: str) -> tuple[str, ...]:
 
 def _judge_step(step: Result, working: list[Placement]) -> Result:
     asked, name = list_asked(step.check, step.device), f"{step.check} placement"
-    told = ", ".join(asked)
+    wanted = ", ".join(asked)
     astray = sorted({f"{item.op} on {item.device}" for item in working if item.device not in asked})
     if astray:
-        message = f"asked for {told}, but TensorFlow's own log says {', '.join(astray)}"
-        return Result(
-            name, step.device, FAILED, message, ran_on=astray[0].rsplit(" ", 1)[-1], finding="device-placement"
-        )
+        message = f"asked for {wanted}, but TensorFlow's own log says {', '.join(astray)}"
+        place = astray[0].rsplit(" ", 1)[-1]
+        return Result(name, step.device, FAILED, message, ran_on=place, finding="device-placement")
     if not working:
         return Result(name, step.device, SKIPPED, "TensorFlow's log names no operation that computes")
     names = ", ".join(sorted({item.op for item in working}))
-    return Result(name, step.device, PASSED, f"TensorFlow's log: {names} on {told}", ran_on=told)
+    return Result(name, step.device, PASSED, f"TensorFlow's log: {names} on {wanted}", ran_on=wanted)
 
 
 CPU, GPU, ALL = "cpu", "gpu", "all"
@@ -416,15 +415,15 @@ def _devices_of(position: int, gpu: Gpu, visible: str | None) -> tuple[list[Devi
             return [], ("MIG is enabled and it has no instance", "mig-config")
         first = (visible or "").split(",")[0].strip()  # of several instances CUDA uses the first one listed
         chosen = [item for item in instances if not first.startswith("MIG-") or item.uuid == first]
-        labels = (f"GPU {number} instance {at}" for at in range(len(chosen)))
+        label = f"GPU {number} instance"
         return [
-            Device(GPU, label, item.uuid, 1, item.name or name, item.uuid, pci=pci)
-            for label, item in zip(labels, chosen)
+            Device(GPU, f"{label} {at}", item.uuid, 1, item.name or name, item.uuid, pci=pci)
+            for at, item in enumerate(chosen)
         ], None
     uuid = get_value(gpu.uuid) or ""
     visible_as, numbers = (uuid, str(number)) if uuid else (str(number), "")
-    label = f"GPU {number}"
-    return [Device(GPU, label, visible_as, 1, name, uuid, held=_held(gpu), pci=pci, numbers=numbers)], None
+    device = Device(GPU, f"GPU {number}", visible_as, 1, name, uuid, held=_held(gpu), pci=pci, numbers=numbers)
+    return [device], None
 
 
 def _number_session(position: int, gpu: Gpu) -> int:
@@ -486,6 +485,11 @@ class Job:
     def title(self) -> str:
         """Name it for people."""
         return f"{self.subject.title} on {self.device.title}" + (", with a quarter of its memory" if self.part else "")
+
+    @property
+    def identity(self) -> str:
+        """Name it with what tells its card from others."""
+        return f"{self.subject.title} on {self.device.identity}"
 
 
 @dataclass(frozen=True)
@@ -677,17 +681,14 @@ def findings_of(session: Session) -> list[Finding]:
 
 def _finding(finding: str, found: list[tuple[Run, Result]]) -> Finding:
     run, first = found[0]
-    job = run.job
-    title = f"{job.subject.title} on {job.device.identity}"
-    message = f"Smoke test, {title}: {job.device.rename_gpus(f'{first.check} {first.outcome}: {first.message}')}."
+    said = run.job.device.rename_gpus(f"{first.check} {first.outcome}: {first.message}")
+    message = f"Smoke test, {run.job.identity}: {said}."
     evidence = tuple(_evidence(run, result) for _, result in found)
     cause = next((result.cause for _, result in found if result.cause), None)
     if cause is None:
         return Finding(finding, INCOMPATIBLE, ERROR, message, evidence, problem=_problem(finding, run, first))
-    # The log's own lines are those of the result.
-    known = tuple(item for item in cause.evidence if item.fact != "log")
-    message = f"{message} {cause.message}"
-    evidence = (*evidence, *known)
+    known = (item for item in cause.evidence if item.fact != "log")  # the log's own lines are those of the result
+    message, evidence = f"{message} {cause.message}", (*evidence, *known)
     return Finding(finding, INCOMPATIBLE, ERROR, message, evidence, cause.fix, problem=cause.problem)
 
 
