@@ -508,10 +508,11 @@ def _is_published(situation: Situation, wheel: str) -> bool:
 @remedy("cudnn-shadowed", "toolkit-path-conflict")
 def use_matching_copy(situation: Situation, problem: Problem) -> Remedy | None:
     """Let the loader, or the build, find the copy that is meant."""
-    unwanted = problem.value("unwanted")
+    unwanted = [folder for name, folder in problem.values if name == "unwanted"]
     if unwanted:
-        steps = situation.leave_out("LD_LIBRARY_PATH", unwanted, f"{unwanted}/lib", f"{unwanted}/lib64")
-        return Remedy(problem.advice, steps or (find_setting(unwanted),))
+        libraries = (f"{folder}/{name}" for folder in unwanted for name in ("lib", "lib64"))
+        steps = situation.leave_out("LD_LIBRARY_PATH", *unwanted, *libraries)
+        return Remedy(problem.advice, steps or (find_setting(unwanted[0]),))
     if problem.advice:
         steps = situation.add_loader_folders(problem.folders) if problem.folders else _set_paths(problem)
         return Remedy(problem.advice, steps)
@@ -527,18 +528,11 @@ def use_matching_copy(situation: Situation, problem: Problem) -> Remedy | None:
 
 def _set_paths(problem: Problem) -> tuple[Action, ...]:
     """Set the variables in this shell, and show the file that sets them otherwise; () where neither is known."""
-    values = dict(problem.values)
-    rest = values.get("library_path")
-    if not all(re.fullmatch(r"[~\w./+:-]*", text) for text in values.values()):
+    root, variable, setting = map(problem.value, ("root", "unset", "setting"))
+    if not (root or variable) or not all(re.fullmatch(r"[~\w./+-]*", text) for text in (root, variable, setting)):
         return ()
-    step: Action | None = None
-    if values.get("root"):
-        step = point_at_toolkit(values["root"], compiles=True)
-    elif rest:
-        step = SetVariables((("LD_LIBRARY_PATH", rest),), _PROGRAM_SHELL)
-    elif rest is not None or values.get("unset"):
-        step = UnsetVariable(values.get("unset") or "LD_LIBRARY_PATH", _PROGRAM_SHELL)
-    return (step, find_setting(values["setting"])) if step is not None else ()
+    step = point_at_toolkit(root, compiles=True) if root else UnsetVariable(variable, _PROGRAM_SHELL)
+    return (step, find_setting(setting))
 
 
 def _remove_folders(problem: Problem) -> Remedy | None:

@@ -306,12 +306,11 @@ def _ahead(context: Context, build: Build, install: ToolkitInstall, shown: Evide
 
 
 def _without_toolkit(context: Context, advice: str, root: str) -> Problem:
-    """Name what is left of LD_LIBRARY_PATH without a toolkit, where the path was read and names it."""
+    """Name the folders of a toolkit on LD_LIBRARY_PATH, where the path was read and holds them."""
     linked = "/usr/local/cuda" if get_value(context.facts.toolkits.usr_local_cuda) == root else root
-    folders = [folder for folder in context.environment.get("LD_LIBRARY_PATH", "").split(":") if folder]
-    others = [folder for folder in folders if f"{folder}/".startswith((f"{root}/", f"{linked}/"))]
-    rest = ":".join(folder for folder in folders if folder not in others)
-    return _problem_of_paths(context, advice, *((("library_path", rest), ("setting", others[0])) if others else ()))
+    folders = context.environment.get("LD_LIBRARY_PATH", "").split(":")
+    unwanted = [folder for folder in folders if f"{folder}/".startswith((f"{root}/", f"{linked}/"))]
+    return _problem_of_paths(context, advice, *(("unwanted", folder) for folder in unwanted))
 
 
 def _problem_of_paths(context: Context, advice: str, *values: tuple[str, str]) -> Problem:

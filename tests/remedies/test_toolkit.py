@@ -162,8 +162,6 @@ def test_a_path_that_could_mean_something_to_a_shell_is_not_shown() -> None:
     ("name", "value", "setting", "line"),
     [
         ("root", "/usr/local/cuda-12.4", "/usr/local/cuda-12.1", "export CUDA_HOME=/usr/local/cuda-12.4 PATH="),
-        ("library_path", "/opt/own/lib", "/usr/local/cuda-12.1/lib64", "export LD_LIBRARY_PATH=/opt/own/lib"),
-        ("library_path", "", "/usr/local/cuda-12.1/lib64", "unset LD_LIBRARY_PATH"),
         ("unset", "CUDA_HOME", "CUDA_HOME", "unset CUDA_HOME"),
     ],
 )
@@ -175,6 +173,21 @@ def test_paths_of_two_toolkits_are_set_and_the_line_that_sets_them_is_shown(
     assert " ".join(sets).startswith(line)
     assert "~/.bashrc" in search[2]
     assert search[-1] == setting
+
+
+@pytest.mark.parametrize(
+    ("own", "line"), [("/opt/own/lib", "export LD_LIBRARY_PATH=/opt/own/lib"), ("", "unset LD_LIBRARY_PATH")]
+)
+def test_the_folders_of_a_toolkit_are_left_out_of_the_library_path(own: str, line: str) -> None:
+    unwanted = ("/usr/local/cuda-12.1/lib64", "/usr/local/cuda-12.1/extras/CUPTI/lib64")
+    path = ":".join(filter(None, (unwanted[0], own, unwanted[1])))
+    facts = machine(torch("2.5.1"))
+    facts = replace(facts, host=replace(facts.host, environment=known({"LD_LIBRARY_PATH": path})))
+    problem = Problem(advice="Keep one.", values=tuple(("unwanted", folder) for folder in unwanted))
+    sets, search = argvs(remedy("toolkit-path-conflict", problem, of(facts)).actions)
+    assert " ".join(sets) == line
+    assert "~/.bashrc" in search[2]
+    assert search[-1] == unwanted[0]
 
 
 def test_a_path_that_cannot_stand_in_a_command_gives_none() -> None:
