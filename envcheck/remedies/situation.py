@@ -239,9 +239,7 @@ class Situation:
         remaining = [each for each in entries if each.rstrip("/\\") not in unwanted]
         if remaining == entries or not all(re.fullmatch(PLAIN_FILE, each) for each in remaining):
             return ()
-        purpose = "in the program's shell; then change where it is set"
-        step = SetVariables(((variable, separator.join(remaining)),), purpose) if remaining else None
-        return (step or UnsetVariable(variable, purpose), *(find_setting(folder) for folder in folders[:1]))
+        return (set_entries(variable, remaining, separator), *map(find_setting, folders[:1]))
 
     def activate(self) -> tuple[Action, ...]:
         """Activate the environment."""
@@ -299,6 +297,13 @@ def _find_last_with_cuda(matrix: Matrix, framework: str, platform: str) -> str:
 
 
 _SETTINGS = "/etc/environment /etc/profile /etc/profile.d/*.sh ~/.profile ~/.bash_profile ~/.bashrc ~/.zshrc"
+
+
+def set_entries(variable: str, entries: list[str], separator: str) -> Action:
+    """Set a variable to the entries that remain; unset it if none do."""
+    purpose = "in the program's shell; then change where it is set"
+    setting = ((variable, separator.join(entries)),)
+    return SetVariables(setting, purpose) if entries else UnsetVariable(variable, purpose)
 
 
 def find_setting(text: str) -> Show:

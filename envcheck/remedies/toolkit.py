@@ -38,7 +38,7 @@ from envcheck.model import (
 )
 from envcheck.remedies import remedy
 from envcheck.remedies.python import install_matching_dependant
-from envcheck.remedies.situation import DEBIAN, UBUNTU, Situation, find_setting, install_conda_packages
+from envcheck.remedies.situation import DEBIAN, UBUNTU, Situation, find_setting, install_conda_packages, set_entries
 from envcheck.remedies.system import (
     CudnnPackage,
     install_anywhere,
@@ -542,14 +542,8 @@ def _remove_folders(problem: Problem) -> Remedy | None:
     remaining = [folder for folder in folders if folder not in others]
     if not others or not all(re.fullmatch(r"[~\w./+-]+", folder) for folder in folders):
         return None
-    purpose = f"{_PROGRAM_SHELL}; then change where it is set"
-    step: Action = (
-        SetVariables((("LD_LIBRARY_PATH", ":".join(remaining)),), purpose)
-        if remaining
-        else UnsetVariable("LD_LIBRARY_PATH", purpose)
-    )
     summary = f"Let the framework load its own libraries: remove {', '.join(others)} from LD_LIBRARY_PATH."
-    return Remedy(summary, (step,))
+    return Remedy(summary, (set_entries("LD_LIBRARY_PATH", remaining, ":"),))
 
 
 # The host compiler.

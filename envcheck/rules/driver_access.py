@@ -373,11 +373,12 @@ def stub_library(context: Context) -> Iterator[Finding]:
     driver = context.facts.driver
     path = driver.libcuda_path.value if isinstance(driver.libcuda_path, Known) else ""
     if _result(context) == _STUB or (path and "/stubs/" in path):
-        folder = path.rpartition("/")[0] or "the toolkit's lib64/stubs"
+        folder = path.rpartition("/")[0]
+        named, unwanted = (folder, folder) if folder else ("the toolkit's lib64/stubs", "lib64/stubs")
         yield incompatible(
-            f"The loader finds a stub of libcuda in {folder}, made for linking only, before the driver's library.",
+            f"The loader finds a stub of libcuda in {named}, made for linking only, before the driver's library.",
             (context.seen("driver.libcuda_path"), context.seen("driver.cuda_init_result")),
-            problem=Problem(advice=f"Remove {folder} from LD_LIBRARY_PATH.", values=(("unwanted", folder),)),
+            problem=Problem(advice=f"Remove {named} from LD_LIBRARY_PATH.", values=(("unwanted", unwanted),)),
         )
 
 
