@@ -206,7 +206,7 @@ _NORMAL_WITHOUT_GPU = (
     "driver-missing", "libcuda-not-on-path", "toolkit-missing", "cudnn-missing", "driver-not-in-container",
     "visible-devices-hidden", "framework-cuda-extra-missing", "driver-device-nodes", "toolkit-wrong-version",
 )  # fmt: skip
-# What cannot be where something ran on a GPU.
+# Findings that are wrong where something ran on a GPU.
 _REFUTED_ON_GPU = ("driver-missing", "framework-cpu-build", "gpu-absent", "platform-no-gpu-wheel")
 _GPU_UNUSED = (
     *_NORMAL_WITHOUT_GPU, "cuda-wheel-not-found", "driver-wsl", "framework-cpu-build", "gpu-absent",
@@ -223,7 +223,7 @@ def judge_log(
 ) -> Report:
     """Name the root cause of what `events` report, with the lines that show it; `target` is what was to be done.
 
-    `ending` is that of a log whose program need not have failed.
+    `ending` says how the log ends; leave it out if the program is known to have failed.
     """
     log = Log(events, matrix, facts)
     machine = judge_machine(log, target)
@@ -244,8 +244,8 @@ def judge_log(
     notes += _build_unused_note(rank_claims(unused))
     if root is None:
         symptoms = _select_symptoms(log, ending, expects_gpu=expects_gpu)
-        report = _report_without_cause(log, ordered, notes, symptoms, has_noise=bool(noise))
-        return replace(report, system=log.os)
+        harmless = _UNUSED_HEADLINE if unused else _HARMLESS if noise or log.is_healthy else ""
+        return replace(_report_without_cause(log, ordered, notes, symptoms, harmless), system=log.os)
     findings = [
         _build_joined_finding(log, machine, claim, root) for claim in ordered if not is_second_reading(claim, root)
     ]
@@ -300,9 +300,15 @@ def _merge_remedies(rule_fix: Remedy | None, log_fix: Remedy | None, plan_comman
     return replace(rule_fix, alternatives=(*rule_fix.alternatives, *alternatives)) if alternatives else rule_fix
 
 
+_UNUSED = "No GPU is used"
+_UNUSED_HEADLINE = f"{_UNUSED}, and nothing fails. If one is meant, add --expect gpu."
+_HARMLESS = "Every message that envcheck knows in this log is harmless."
+
+
 def _report_without_cause(
-    log: Log, claims: tuple[Claim, ...], notes: list[Finding], unclear: list[Event], *, has_noise: bool
+    log: Log, claims: tuple[Claim, ...], notes: list[Finding], unclear: list[Event], headline: str
 ) -> Report:
+    """Report the failures without a cause; if there are none, that all is well, for which `headline` says why."""
     symptoms = [
         Finding("probe-failed", UNDETERMINED, "error", claim.message, _quote_events(claim.events)) for claim in claims
     ]
@@ -311,12 +317,8 @@ def _report_without_cause(
         return Report(
             UNDETERMINED, "gpu", "The log shows a failure, but not its cause.", (*symptoms, *unexplained, *notes), ()
         )
-    if any(item.message.startswith(_UNUSED) for item in notes):
-        return Report(
-            COMPATIBLE, "gpu", f"{_UNUSED}, and nothing fails. If one is meant, add --expect gpu.", tuple(notes), ()
-        )
-    if has_noise or log.is_healthy:
-        return Report(COMPATIBLE, "gpu", "Every message that envcheck knows in this log is harmless.", tuple(notes), ())
+    if headline:
+        return Report(COMPATIBLE, "gpu", headline, tuple(notes), ())
     harmless = log.select("smi-gpu-row", "smi-gpu-row-mode", "python-user-warning")
     if harmless:
         message = "Nothing in this log reports a failure."
@@ -379,7 +381,7 @@ def _fill_message(template: str, event: Event) -> str:
     return complete[1].rstrip(" ,:;(.") + "." if complete else ""
 
 
-# What a log holds where a GPU is there, or somebody looks for what it needs.
+# Captures that show that a GPU exists, or that somebody looks for what a GPU needs.
 _GPU_SOUGHT = (
     "driver", "driver_cuda", "gpu", "nvidia_gpu", "other_gpu", "mig", "nvcc", "nvcc_path", "cudnn_listed", "cudnn_file",
 )  # fmt: skip
@@ -405,7 +407,7 @@ def _expects_gpu(log: Log, claims: Sequence[Claim], target: Target | None, endin
 
 
 def _is_survived(claim: Claim, ending: Ending, *, expects_gpu: bool) -> bool:
-    """Tell whether the program went on after what a claim rests on."""
+    """Tell whether the program continued after the messages of a claim."""
     if not expects_gpu and is_remark(claim):
         return True
     is_weak = claim.strength < Strength.FAILED_CALL and bool(claim.events) and claim.id not in _GPU_UNUSED
@@ -414,7 +416,7 @@ def _is_survived(claim: Claim, ending: Ending, *, expects_gpu: bool) -> bool:
 
 
 def is_remark(claim: Claim) -> bool:
-    """Tell whether a claim rests on what programs say that go on without a GPU."""
+    """Tell whether a claim rests on messages of programs that continue without a GPU."""
     known = signatures_by_name()
     kinds = [(known[event.signature].without_gpu, event) for event in claim.events]
     return bool(kinds) and all(kind == "caught" or (kind and not _is_exception(event)) for kind, event in kinds)
@@ -453,9 +455,6 @@ def _build_noise_note(events: tuple[Event, ...]) -> list[Finding]:
     )
     message = "These lines are normal and harmless. " + " ".join(meanings)
     return [Finding(NOISE, COMPATIBLE, NOTE, message.strip(), _quote_events(events))]
-
-
-_UNUSED = "No GPU is used"
 
 
 def _build_unused_note(claims: Sequence[Claim]) -> list[Finding]:

@@ -402,13 +402,8 @@ def _gpus(values: ClaimValues) -> tuple[str, ...]:
 
 
 def _driver_branch(values: ClaimValues) -> str:
-    """Tell a driver's branch by the newest CUDA that it offers: 11040 or 11.4 is branch 470."""
-    api = values.log.first_value("cuda_api")
-    cuda = (
-        f"{int(api) // 1000}.{int(api) % 1000 // 10}"
-        if re.fullmatch(r"\d{4,5}", api)
-        else values.log.first_value("driver_cuda")
-    )
+    """Tell a driver's branch by the newest CUDA that it offers: 11.4 is branch 470."""
+    cuda = get_value(values.context.facts.driver.cuda_driver_version)
     rows = values.log.matrix.driver_branches() if cuda else ()
     return next((row.branch for row in rows if row.cuda == cuda), "")
 

@@ -344,7 +344,6 @@ _AFTER = 512  # ... and this many follow the last one, unless the line ends: wha
 _PER_LINE = 8  # messages of one kind in a line: what several processes wrote before one of them ended the line
 _CACHED_MESSAGES = 4096  # messages whose meaning is kept: logs repeat themselves
 
-
 _GOING_ON = 3  # lines after a remark by which a program shows that it went on
 _TAIL = 4096  # bytes at the end of a log that are looked at for what a program achieved
 _WORK = (
@@ -352,9 +351,8 @@ _WORK = (
     r"|\" 200\b|\| 200 \||100%[|\x20]|completed in|finished in|tokens/s|tokens per second|Application startup complete"
 )
 
-_RAISED = (
-    r"^(?:\[rank\d+\]: )?  +\S.*\n(?:\[rank\d+\]: )?([A-Za-z_][\w.]{2,80}(?:: .+)?)$"  # behind the lines of a traceback
-)
+# The exception behind the lines of a traceback.
+_RAISED = r"^(?:\[rank\d+\]: )?  +\S.*\n(?:\[rank\d+\]: )?([A-Za-z_][\w.]{2,80}(?:: .+)?)$"
 
 
 @dataclass(frozen=True)
@@ -521,7 +519,7 @@ class Stream:
         self._scanner.add_ending(self._read_ending(start, self._line - (not chunk)))
 
     def _read_ending(self, start: bytes, lines: int) -> Ending:
-        """Look for the last line that was typed, and the last one that shows work, near the end."""
+        """Find the last line that somebody typed, the last that shows work, and the last exception."""
         texts = start.decode("utf-8", "replace").split("\n")
         prompts = [number for number, text in enumerate(texts, 1) if _match_marked(_PROMPT, _MARKS, text)]
         tail = self._tail.decode("utf-8", "replace").rstrip("\n").split("\n")

@@ -23,9 +23,8 @@ class Signature:
     role: str = "cause"  # cause, symptom (asks for a cause), context (only its captures count), noise, healthy, remedy
     strength: str = ""  # a kind of evidence (envcheck/explain/log.py); "" for roles that claim nothing
     meaning: str = ""  # what it says about the machine, one sentence; {names} stand for captures
-    without_gpu: str = (
-        ""  # where no GPU is meant: a "fact" of what is installed, a "remark" before the program goes on, "caught"
-    )
+    # Where no GPU is meant: a "fact" of what is installed, a "remark" before the program continues, "caught".
+    without_gpu: str = ""
     exact_case: bool = False  # letters count as they are written; else small and capital letters are alike
 
     @property

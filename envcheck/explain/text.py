@@ -347,22 +347,9 @@ _SCREEN = 72  # no terminal is narrower: a table's lines of one width may be
 _LINES = 12  # of one message
 # The end of a table's row or rule: such lines are all of one width, and none of them goes on in the next.
 _BORDERS = (
-    "|",
-    "-+",
-    "=+",
-    "--",
-    "==",
-    "__",
-    "##",
-    "**",
-    "\u2502",
-    "\u2503",
-    "\u2551",
-    "\u2524",
-    "\u256e",
-    "\u256f",
-    "\u2518",
-)
+    "|", "-+", "=+", "--", "==", "__", "##", "**",
+    "\u2502", "\u2503", "\u2551", "\u2524", "\u256e", "\u256f", "\u2518",
+)  # fmt: skip
 
 MARKER = "\x01"  # no message has it
 

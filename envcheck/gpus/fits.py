@@ -169,9 +169,7 @@ def name_formula(job: Job) -> str:
     """Name the formula of the estimate, and what it counts."""
     if not load_training_memory().optimizers[job.optimizer].gradients:
         return "inference: weights and what one batch computes"
-    counted = (
-        "activations with their gradients" if job.copies > 1 else "activations once, as if their gradients took none"
-    )
+    counted = f"activations {'with' if job.copies > 1 else 'without'} their gradients"
     checkpointing = f", with gradient checkpointing over {job.checkpointed_layers} layers"
     return f"training, {counted}{checkpointing if job.checkpointed_layers else ''}"
 

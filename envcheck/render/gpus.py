@@ -143,9 +143,9 @@ def _remarks(view: GpuView, *, verbose: bool) -> Iterator[str]:
             ", or the system's own cache" if re.search(r"\bG[HB]\d{3}", str(get_value(view.activity.gpu.name))) else ""
         )
         hidden = ", ".join(f"{holder.pid} ({inert(holder.name)})" for holder in view.holders if not holder.listed)
-        told = f"{name_gpu(view)}: {_gibibytes(left.value)} GiB are in use by no process that the driver lists"
+        used = f"{name_gpu(view)}: {_gibibytes(left.value)} GiB are in use by no process that the driver lists"
         elsewhere = f"by one in another container or under another name here, or one that died{system}"
-        yield f"{told}, but {hidden} has it open." if hidden else f"{told}: {elsewhere}."
+        yield f"{used}, but {hidden} has it open." if hidden else f"{used}: {elsewhere}."
 
 
 def _fit_blocks(listing: Listing) -> list[Block]:

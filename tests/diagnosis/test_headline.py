@@ -92,7 +92,7 @@ def test_the_python_line_names_an_environment_whose_python_is_gone() -> None:
     python = PythonFacts(executable=Known("/usr/bin/python3", HERE), chosen_by="PATH", broken_environment="/p/.venv")
     line = dict(summarize_machine(Facts(python=python)))["Python"]
     assert line.endswith(
-        "/p/.venv is not judged: the Python in it is gone, so make the environment anew (venv --clear)"
+        "/p/.venv is not judged: its Python is gone. Recreate the environment (python -m venv --clear)"
     )
 
 

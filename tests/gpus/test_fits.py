@@ -70,7 +70,7 @@ def test_the_formula_counts_weights_gradients_states_and_activations() -> None:
 def test_activations_count_once_or_a_checkpointed_share_on_request() -> None:
     once = Job(10**6, "fp32", "sgd", 8, 1_000_000, copies=1)
     assert estimate_need(once).sample == 4_000_000
-    assert name_formula(once) == "training, activations once, as if their gradients took none"
+    assert name_formula(once) == "training, activations without their gradients"
     # 48 layers: 7 checkpoints, and the layers of one of 7 segments at a time.
     segmented = replace(once, copies=2, checkpointed_layers=48)
     assert estimate_need(segmented).sample == math.ceil(8_000_000 * 14 / 48)
