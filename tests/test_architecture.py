@@ -19,7 +19,6 @@ from tests.structure import PACKAGE, ROOT, Module, figures, modules, references
 
 # The third-party packages of a layer; a layer that is not named needs none.
 THIRD_PARTY = {
-    "host": {"elftools"},
     "probes": {"pynvml"},
     "matrix": {"elftools", "packaging", "fastjsonschema"},
     "matrix.refresh": {

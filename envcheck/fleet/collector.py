@@ -13,7 +13,6 @@ from pathlib import Path
 import envcheck
 
 PACKAGES = ("model", "host", "probes", "frameworks")
-DEPENDENCIES = ("pynvml", "elftools")
 MARK = "ENVCHECK-SNAPSHOT "  # prefix of the line with the answer: login scripts may print other lines
 MIN_PYTHON = (3, 8)
 
@@ -112,8 +111,7 @@ def _list_sources() -> Iterator[tuple[str, Path]]:
         yield from _list_modules(package / name, f"envcheck/{name}")
     data = package / "data" if (package / "data").is_dir() else package.parent / "data"
     yield from ((f"envcheck/data/{path.name}", path) for path in sorted(data.glob("*.json")) if path.name in _DATA)
-    for name in DEPENDENCIES:
-        yield from _list_dependency(name)
+    yield "pynvml.py", _find_nvml()
 
 
 def _list_modules(folder: Path, prefix: str) -> Iterator[tuple[str, Path]]:
@@ -121,12 +119,8 @@ def _list_modules(folder: Path, prefix: str) -> Iterator[tuple[str, Path]]:
         yield f"{prefix}/{path.relative_to(folder).as_posix()}", path
 
 
-def _list_dependency(name: str) -> Iterator[tuple[str, Path]]:
-    spec = find_spec(name)
+def _find_nvml() -> Path:
+    spec = find_spec("pynvml")
     if spec is None or spec.origin is None:
-        raise ModuleNotFoundError(f"the package that contains {name} is not installed", name=name)
-    origin = Path(spec.origin)
-    if spec.submodule_search_locations:
-        yield from _list_modules(origin.parent, name)
-    else:
-        yield f"{name}.py", origin
+        raise ModuleNotFoundError("the package that contains pynvml is not installed", name="pynvml")
+    return Path(spec.origin)
