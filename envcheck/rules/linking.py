@@ -19,14 +19,13 @@ from envcheck.model import (
     LinkFault,
     Problem,
     Source,
-    canonical_name,
     dataclass,
     get_value,
     replace,
 )
 from envcheck.rules.builds import installed_builds
 from envcheck.rules.context import Context, incompatible, once, rule
-from envcheck.rules.requirements import marker_holds
+from envcheck.rules.requirements import marker_holds, split_metadata_line
 
 CONFLICT = "cuda-wheel-conflict"
 LACKS_WHEEL = "framework-cuda-extra-missing"
@@ -36,7 +35,6 @@ MISSING = "library-missing"
 TOOLKIT = "toolkit-missing"
 OLD_SYSTEM_LIBRARY = "libstdcxx-mismatch"
 _SYMBOLS = ("missing-symbol", "missing-symbol-version")
-_LINE = r"\s*([A-Za-z0-9][A-Za-z0-9._-]*)\s*(?:\[[^\]]*\])?\s*\(?([^;()]*)\)?\s*(?:;\s*(.*))?$"
 
 
 @once
@@ -51,7 +49,7 @@ def _of_goal(context: Context, faults: tuple[LinkFault, ...]) -> tuple[LinkFault
 
 
 def is_proven(context: Context, owner: str, name: str) -> bool:
-    """Tell whether a fault shows that what one distribution requires of another is not met: it is reported by that."""
+    """Tell whether a link fault already reports that a requirement of one distribution on another is not met."""
     fact = context.facts.python.link_faults
     faults = _of_goal(context, fact.value if isinstance(fact, Known) else ())
     faults = tuple(item for item in faults if item.distribution == owner)
@@ -96,7 +94,7 @@ def _is_extension(distribution: str) -> bool:
 
 
 def _extension(context: Context, fault: LinkFault) -> Iterator[Finding]:
-    """Report an extension that calls what the framework does not define; others say which CUDA or Python it lacks."""
+    """Report an extension that needs symbols that the framework lacks; other rules compare CUDA and Python."""
     if fault.kind in _SYMBOLS:
         owner = fault.found_in or fault.library
         message = (
@@ -110,15 +108,15 @@ def _extension(context: Context, fault: LinkFault) -> Iterator[Finding]:
 
 
 def _names_release(context: Context, fault: LinkFault) -> bool:
-    """Tell whether releases of an extension say which release of the framework each was made for."""
+    """Tell whether an extension requires certain releases of the framework."""
     item = context.distributions.get(fault.distribution)
-    lines = (re.match(_LINE, line) for line in (item.requires if item else ()))
-    pins = (match for match in lines if match and canonical_name(match.group(1)) == fault.found_in and match.group(2))
-    return fault.found_in in context.distributions and any(pins)
+    requirements = filter(None, map(split_metadata_line, item.requires if item else ()))
+    is_bounded = any(name == fault.found_in and specifier for name, specifier, _ in requirements)
+    return fault.found_in in context.distributions and is_bounded
 
 
 def _other_cuda(context: Context, fault: LinkFault) -> Iterator[Finding]:
-    """Report a companion whose import compares its CUDA with the framework's, and ends."""
+    """Report a companion that refuses to be imported beside a framework that was built for another CUDA."""
     framework, companion = (context.distributions.get(name) for name in (fault.found_in, fault.distribution))
     if framework is None or companion is None:
         return
@@ -138,7 +136,7 @@ def _other_cuda(context: Context, fault: LinkFault) -> Iterator[Finding]:
 
 
 def _is_damaged(context: Context, fault: LinkFault) -> bool:
-    """Tell whether files are missing that would explain a library: another rule reports these."""
+    """Tell whether damaged files, which another rule reports, explain why a library is missing."""
     damaged = {item.distribution for item in get_value(context.facts.python.file_faults) or ()}
     owners = {name for name in context.distributions if _is_of(name, fault.wheel)} or {fault.asked_by}
     return fault.kind == "missing-library" and not damaged.isdisjoint(owners)
@@ -153,7 +151,7 @@ def _missing(context: Context, faults: list[LinkFault]) -> Iterator[Finding]:
     pins = [pin for pin in _list_pins(context, fault.distribution) if _is_of(pin.name, fault.wheel)]
     installed = [item for name, item in context.distributions.items() if _is_of(name, fault.wheel)]
     if not pins:
-        yield from _nowhere(context, sonames, fault, f"{lost}.")
+        yield from _outside_wheels(context, sonames, fault, f"{lost}.")
         return
     pin = pins[0]
     required = f"{_label(context, pin.owner.name)} requires {pin.requirement}"
@@ -169,8 +167,8 @@ def _missing(context: Context, faults: list[LinkFault]) -> Iterator[Finding]:
     yield incompatible(message, _evidence(fault), finding_id=LACKS_WHEEL, problem=problem)
 
 
-def _nowhere(context: Context, sonames: tuple[str, ...], fault: LinkFault, message: str) -> Iterator[Finding]:
-    """Report libraries that no distribution brings: CUDA from a toolkit, or parts of the system."""
+def _outside_wheels(context: Context, sonames: tuple[str, ...], fault: LinkFault, message: str) -> Iterator[Finding]:
+    """Report libraries that no distribution contains: those of a CUDA Toolkit or of the system."""
     if not fault.wheel:
         problem = Problem(distribution=fault.distribution, values=(("library", sonames[0]),))
         yield incompatible(message, _evidence(fault), finding_id=MISSING, problem=problem)
@@ -183,8 +181,8 @@ def _nowhere(context: Context, sonames: tuple[str, ...], fault: LinkFault, messa
 
 
 def _lacking(context: Context, fault: LinkFault) -> Finding:
-    """Report a library that does not define what is asked of it: the wrong release, or another copy."""
-    symbol = ("the version " if fault.kind == _SYMBOLS[1] else "") + fault.symbols[0]
+    """Report a library without the symbols that a file needs: it is the wrong release or the wrong copy."""
+    symbol = ("the version " if fault.kind == "missing-symbol-version" else "") + fault.symbols[0]
     holder = _label(context, fault.found_in) if fault.found_in else fault.found
     fails = "cannot use a GPU" if fault.needs_gpu else "cannot be imported"
     message = (
@@ -254,17 +252,11 @@ def _list_pins(context: Context, importing: str) -> tuple[_Pin, ...]:
 
 
 def _pins_of(context: Context, owner: Distribution) -> Iterator[_Pin]:
-    for line in owner.requires:
-        match = re.match(_LINE, line)
-        name = canonical_name(match.group(1)) if match else ""
-        if match is None or not name.startswith("nvidia-"):
-            continue
-        marker = match.group(3) or ""
-        is_list = context.matrix.framework_of(owner.name) is None  # cuda-toolkit names each wheel under an extra
-        if "extra" in marker and not is_list:
-            continue
-        if not marker or "extra" in marker or marker_holds(context, marker, ""):
-            yield _Pin(owner, name, match.group(2).strip().replace(" ", ""))
+    is_list = context.matrix.framework_of(owner.name) is None  # cuda-toolkit names each wheel under an extra
+    for name, specifier, marker in filter(None, map(split_metadata_line, owner.requires)):
+        is_unmarked = not marker or ("extra" in marker and is_list)
+        if name.startswith("nvidia-") and (is_unmarked or ("extra" not in marker and marker_holds(context, marker))):
+            yield _Pin(owner, name, specifier.replace(" ", ""))
 
 
 def _unmet(context: Context, importing: str, first: _Pin) -> tuple[str, ...]:

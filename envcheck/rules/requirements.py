@@ -15,6 +15,7 @@ from envcheck.model import (
     Distribution,
     FrameworkRelease,
     Known,
+    canonical_name,
     dataclass,
     field,
     major_minor,
@@ -26,6 +27,7 @@ from envcheck.rules.context import Context, once
 _NAME = r"([A-Za-z0-9](?:[A-Za-z0-9._-]*[A-Za-z0-9])?)"
 _EXTRAS = rf"(?:\[[ \t]*({_NAME}(?:[ \t]*,[ \t]*{_NAME})*)[ \t]*\])?"
 _CLAUSE = r"(?:(?:<=|>=|<|>)[ \t]*\d+(?:\.\d+)*|(?:==|!=)[ \t]*\d+(?:\.\d+)*(?:\.\*|\+[a-z][a-z0-9]*)?)"
+_METADATA_LINE = r"\s*([A-Za-z0-9][A-Za-z0-9._-]*)\s*(?:\[[^\]]*\])?\s*\(?([^;()]*)\)?\s*(?:;\s*(.*))?$"
 _PLAIN = rf"[ \t]*{_NAME}[ \t]*{_EXTRAS}[ \t]*({_CLAUSE}(?:[ \t]*,[ \t]*{_CLAUSE})*)?[ \t]*"
 
 
@@ -57,6 +59,12 @@ def read_requirement(text: str) -> Requirement:
     extras = {part.strip() for part in (match[2] or "").split(",") if part}
     parts = {re.sub(r"\s", "", part) for part in (match[5] or "").split(",") if part}
     return Requirement(match[1], tuple(sorted(extras)), ",".join(sorted(parts)))
+
+
+def split_metadata_line(line: str) -> tuple[str, str, str] | None:
+    """Split a Requires-Dist line into normalized name, specifier and marker; None for a line that is no requirement."""
+    match = re.match(_METADATA_LINE, line)
+    return (canonical_name(match[1]), match[2].strip(), match[3] or "") if match else None
 
 
 def _by_packaging(text: str) -> Requirement:
@@ -156,7 +164,7 @@ def tried_citation() -> Citation:
 
 @lru_cache(maxsize=64)
 def tried_release(framework: str, version: str) -> TriedRelease | None:
-    """Return what is known of a release: from its own minor, and what that leaves open from older and newer releases.
+    """Return what is known of a release, from its own minor first, then from older and newer releases.
 
     What is too old for an older release is too old for this one, and what is too new for a newer one is too new.
     """
@@ -175,11 +183,11 @@ def tried_release(framework: str, version: str) -> TriedRelease | None:
 
 
 def _infer_breaks(rows: Iterable[TriedRelease], sign: str, tried: TriedRelease) -> Iterator[KnownBreak]:
-    """Take what other releases fail with, the nearest first: of each package the first that tried it tells."""
-    told = {*tried.works, *(item.name for item in tried.breaks)}
+    """Infer breaks from other releases, the nearest first: the first that tried a package decides."""
+    known = {*tried.works, *(item.name for item in tried.breaks)}
     for row in rows:
-        yield from (item for item in row.breaks if sign in item.requirement and item.name not in told)
-        told.update(row.works, (item.name for item in row.breaks))
+        yield from (item for item in row.breaks if sign in item.requirement and item.name not in known)
+        known.update(row.works, (item.name for item in row.breaks))
 
 
 @dataclass(frozen=True)
