@@ -85,9 +85,8 @@ def collect(
     facts = apply_overrides(Facts(**sections), host.environment())
     redactor = Redactor.from_environment(host.environment())
     taken_at = time.strftime("%Y-%m-%dT%H:%M:%SZ", time.gmtime())
-    return Snapshot(
-        SCHEMA_VERSION, __version__, "", taken_at, redactor.redact(facts)
-    )  # a host's name may be a person's
+    name = ""  # a host's name may be a person's
+    return Snapshot(SCHEMA_VERSION, __version__, name, taken_at, redactor.redact(facts))
 
 
 def _run_probes(

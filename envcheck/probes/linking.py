@@ -78,7 +78,7 @@ def load_linking_data() -> Linking:
 
 
 class _NotCollectedError(Exception):
-    """The host cannot look symbols up: it is a recording from before this was asked."""
+    """The host cannot look symbols up: it is a recording, which holds none."""
 
 
 def collect_link_faults(inspection: Inspection, frameworks: Sequence[Framework]) -> Fact[Tuple[LinkFault, ...]]:
@@ -115,13 +115,17 @@ class _Process:
         self._begun = 0  # faults before what is being imported
 
     def run(self) -> None:
-        """Import the framework; where that works, each companion, each extension, and what a GPU takes."""
+        """Import the framework; if that works, its companions and extensions, and load what GPU work opens."""
         data = load_linking_data()
         families: Dict[str, Tuple[str, ...]] = {prefix: (library,) for prefix, library in data.symbols.items()}
         self._subject, location = self._find_framework()
         own = tuple(self._list_files(location, self.row.files))
-        self._import((*(self._list_dependencies() if own else ()), *own), families)
-        if self.faults or not own:
+        if not own:
+            return
+        if self._host.lacking_symbols(own[0], ()) == NOT_COLLECTED:
+            raise _NotCollectedError
+        self._import((*self._list_dependencies(), *own), families)
+        if self.faults:
             return
         families.update(dict.fromkeys(_list_prefixes(self.row), self.row.libraries))
         for row in data.companions:
@@ -129,12 +133,11 @@ class _Process:
             if row.framework == self._framework.name and companions:
                 self._import_companion(row, companions[0], families)
         self._import_extensions(location, families)
-        self._subject, self._preload, self._for_gpu = self._framework.name, self.row.preload_for_gpu, True
-        folders = self._inspection.installed.folders
-        files = [path for folder in folders for path in self._list_files(folder.path, self.row.for_gpu)]
-        for path in files:
-            self._subject = self._owner(path)
-            self._import((path,), families)
+        self._preload, self._for_gpu = self.row.preload_for_gpu, True
+        for folder in self._inspection.installed.folders:
+            for path in self._list_files(folder.path, self.row.for_gpu):
+                self._subject = self._owner(path)
+                self._import((path,), families)
 
     def _import_companion(
         self, row: CompanionImport, companion: Distribution, families: Mapping[str, Tuple[str, ...]]
@@ -158,12 +161,14 @@ class _Process:
             self.faults.append(self._fault("other-cuda", paths[0], "", symbols=versions, found=paths[1]))
 
     def _import_extensions(self, location: str, families: Mapping[str, Tuple[str, ...]]) -> None:
-        """Import what was compiled against the framework, whatever it is called."""
+        """Import the extensions that were compiled against the framework."""
+        if not self.row.namespaces:
+            return
         files = dict.fromkeys(self._list_files(location, ("*.so",)), "")
         for each in self._inspection.installed.distributions:
             for path in self._list_files(each.location, self._list_patterns(each)):
                 files.setdefault(path, each.name)
-        for path, name in files.items() if self.row.namespaces else ():
+        for path, name in files.items():
             elf = get_value(self._host.elf(path))
             if elf is not None and any(soname.startswith(self.row.libraries) for soname in elf.needed):
                 self._subject = name or self._owner(path) or posixpath.basename(path).partition(".")[0]
@@ -202,8 +207,6 @@ class _Process:
                     yield posixpath.join(folder, found)
 
     def _import(self, paths: Sequence[str], families: Mapping[str, Tuple[str, ...]]) -> None:
-        if paths and self._host.symbol_needs(paths[0], (), ()) == NOT_COLLECTED:
-            raise _NotCollectedError
         self._begun = len(self.faults)
         opened = [caller for path in paths for caller in self._open(path)]
         if len(self.faults) == self._begun:
@@ -273,7 +276,7 @@ class _Process:
         return ""
 
     def _check_symbols(self, callers: Sequence[Caller], families: Mapping[str, Tuple[str, ...]]) -> None:
-        """Look every symbol that one distribution takes from another up in the libraries that were found."""
+        """Look up every symbol that one distribution takes from another in the libraries that were found."""
         libraries = (*load_cuda_data()["library_prefixes"], *self._list_foreign())
         for caller in callers:
             self._check_versions(caller)
@@ -286,7 +289,7 @@ class _Process:
                 self._check_group(caller, [file for name in names for file in self._named(name)], tuple(wanted))
 
     def _list_foreign(self) -> Iterator[str]:
-        """Yield the sonames of libraries that LD_LIBRARY_PATH puts in the place of the system's."""
+        """Yield the sonames of libraries that LD_LIBRARY_PATH substitutes for those of the system."""
         for soname, file in self.loaded.items():
             if file is not None and file.via == "LD_LIBRARY_PATH" and not self._owner(file.path):
                 yield soname

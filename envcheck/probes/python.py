@@ -125,10 +125,8 @@ def _read_frameworks(
     if not names:
         absent = Absent((f"distributions {', '.join(distribution_names())}",))
         return absent, absent
-    from envcheck.frameworks.installed import (
-        Inspection,
-        collect_frameworks,
-    )  # not loaded where there is nothing to read
+    # not loaded where there is nothing to read
+    from envcheck.frameworks.installed import Inspection, collect_frameworks
     from envcheck.probes.linking import collect_link_faults
 
     inspection = Inspection(host, installed)
