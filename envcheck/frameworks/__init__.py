@@ -105,7 +105,7 @@ def needed_distributions(name: str) -> FrozenSet[str]:
 
 @functools.lru_cache(maxsize=1)
 def companions() -> Mapping[str, str]:
-    """Map the distributions whose import beside a framework was recorded to that framework: torchvision to torch."""
+    """Map each companion to its framework: torchvision to torch."""
     return {name: row["beside"] for name, row in _imports().items() if "beside" in row}
 
 

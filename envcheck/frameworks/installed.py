@@ -321,7 +321,7 @@ def lookups(
 
 
 def with_names(libraries: Fact[Tuple[LibraryLookup, ...]]) -> Fact[Tuple[LibraryLookup, ...]]:
-    """Return the lookups of a CUDA build that opens its libraries: unknown where no name of one is known."""
+    """Return the library lookups of a CUDA build: unknown instead of none, because each build opens some."""
     if not isinstance(libraries, Known) or libraries.value:
         return libraries
     where = libraries.source.where

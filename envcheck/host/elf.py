@@ -140,7 +140,7 @@ class _Image:
                 yield data[place : find(b"\0", place)], versions[number]
 
     def _count_undefined(self) -> int:
-        """Return a number of symbols that has all undefined ones: the GNU table puts what it hashes behind them."""
+        """Return how many symbols to read to see all undefined ones: those in the GNU hash table follow them."""
         table = self._offset(_GNU_HASH if _GNU_HASH in self.entries else _HASH)
         (count,) = struct.unpack_from(self._order + "I", self._data, table + 4)
         if count > _LIMIT:

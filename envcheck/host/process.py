@@ -393,9 +393,9 @@ _PR_SET_CHILD_SUBREAPER = 36  # linux/prctl.h
 
 @contextlib.contextmanager
 def adopt_orphans() -> Iterator[None]:
-    """Become the parent of what programs leave behind in sessions of their own, and end it with the block.
+    """Adopt the processes that programs leave behind in other sessions, and kill them when the block ends.
 
-    While other programs run it may be theirs: the last one ends it. Children in this session are left alone.
+    While other programs run, the orphans may be theirs: the last block kills them. Children in this session stay.
     """
     before = set(_list_adopted())
     _set_subreaper(is_one=True)

@@ -132,7 +132,7 @@ def list_programs_in(place: str, folder: str = "/proc") -> Tuple[Tuple[int, str]
 
 
 def _runs_from(process: str, place: str) -> bool:
-    """Tell it of the first word of its command, which names the Python of a venv, and of what it has mapped."""
+    """Tell whether a process was started from a folder, by its command line, or has a file of it mapped."""
     return _read_file(f"{process}/cmdline").startswith(place) or f" {place}" in _read_file(f"{process}/maps")
 
 

@@ -119,7 +119,7 @@ class Report:
     steps: Tuple[Step, ...] = ()  # of the plan that mends what was found
     judged: Judged = Judged()
     obtained_by: Optional[Action] = None  # what installs the releases of `asked`
-    fix_command: Tuple[str, ...] = ()  # of envcheck, takes the environment's steps; () where it may not be changed
+    fix_command: Tuple[str, ...] = ()  # runs the environment's steps; () where the environment may not be changed
 
     def steps_for(self, finding: Finding) -> Tuple[str, ...]:
         """Name the steps that resolve a finding: its own, or those of its cause."""

@@ -111,14 +111,13 @@ class Judge:
 
     def _judge(self, candidate: Candidate, source: CudaSource) -> CandidateJudgement:
         judgement = self._releases.judge(candidate.targets, _with_libraries(self.context.facts, source))
-        errors = judgement.errors
         return CandidateJudgement(
             candidate,
             source,
-            tuple(item for item in errors if not _is_resolved(item, source)),
+            tuple(item for item in judgement.errors if not _is_resolved(item, source)),
             tuple(item for item in judgement.doubts if not _is_resolved(item, source)),
             tuple(item for item in judgement.warnings if not (item.id == _CUDA_NOT_FOUND and source.needs_hook)),
-            tuple(item for item in (*errors, *judgement.doubts) if _is_resolved(item, source)),
+            tuple(item for item in (*judgement.errors, *judgement.doubts) if _is_resolved(item, source)),
         )
 
 
@@ -171,9 +170,9 @@ def choose(
 ) -> Choice:
     """Go down the releases of a request until one is compatible; `exclude` and `admits` leave some out unjudged.
 
-    Of a release's builds, one that leaves no GPU out goes before a better one that does, and one that is known to have
-    code for the GPUs before one of which nothing states it, that of the release before included. Where none is
-    compatible, a release whose fault a step of the plan mends does, then one of which something could not be told.
+    Of a release's builds, one that serves all GPUs goes before a better one that does not. If nothing states which GPUs
+    a build has code for, a build of this release or the one before that is known to serve them goes first. If none is
+    compatible, a release follows whose error a step of the plan resolves, then one that could not be judged fully.
     """
     rejected: list[CandidateJudgement] = []
     partly: CandidateJudgement | None = None
@@ -249,8 +248,7 @@ def _reject_companions(request: Request) -> tuple[Rejected, ...]:
 def _rejection(judgement: CandidateJudgement) -> Rejected:
     unread = (item for item in judgement.warnings if item.id == "release-unknown")
     reasons = (*judgement.errors, *judgement.doubts, *judgement.resolved, *judgement.unserved_gpus, *unread)
-    finding = reasons[0]
-    return Rejected(judgement.candidate.requirement, finding.id, finding.message)
+    return Rejected(judgement.candidate.requirement, reasons[0].id, reasons[0].message)
 
 
 _DEPTH = 24  # releases of each framework that are tried with each other

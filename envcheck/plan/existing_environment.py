@@ -168,14 +168,14 @@ def _is_of_extra(line: str, extra: str) -> bool:
     return f'extra=="{extra}"' in condition
 
 
-_AGAIN = "Reinstall the packages whose files are damaged: an installer takes what is listed for whole."
+_AGAIN = "Reinstall the packages whose files are damaged: an installer skips what is listed as installed."
 _LATER = Trace(reason="the import is checked after the last step")
 
 
 def _reinstall_steps(
     context: Context, environment: Environment, releases: Iterable[PlannedRelease], removals: Iterable[Step]
 ) -> Iterator[Step]:
-    """Install what the doctor calls damaged once more, unless another release takes its place."""
+    """Reinstall the distributions that doctor reports as damaged, unless the plan replaces them."""
     if environment.installer == CONDA:
         return
     removed = {name for step in removals for name in getattr(step.action, "names", ())}

@@ -62,7 +62,7 @@ def choose_python(host: Host, selection: PythonSelection) -> PythonChoice:
 
 
 def _has_lost_its_python(host: Host, folder: str) -> bool:
-    """Tell whether a folder is an environment whose Python is gone: one that cannot be read may be there."""
+    """Tell whether a folder is an environment whose Python is gone; one that cannot be read counts as there."""
     if not _is_venv(host, folder) and not _is_conda(host, folder):
         return False
     return all(isinstance(host.status(path), Absent) for path in _list_python_paths(host, folder))

@@ -317,7 +317,7 @@ def wanted_releases(context: Context) -> tuple[WantedRelease, ...]:
 
 
 def check_requirements(requirements: Iterable[str], matrix: Matrix, *, is_judged: bool = True) -> None:
-    """Raise TargetError for the first requirement that cannot be judged, or else that cannot be read."""
+    """Raise TargetError for the first requirement that cannot be read or, with `is_judged`, cannot be judged."""
     for text in requirements:
         _parse(text, matrix, is_judged=is_judged)
 

@@ -51,11 +51,6 @@ def _data() -> CudaWheels:
     return load_data("cuda_wheels", CudaWheels)
 
 
-def wheel_of(soname: str) -> str:
-    """Name the wheel of a library without its CUDA suffix: libcublasLt.so.12 -> nvidia-cublas; "" for none."""
-    return _data().wheel_of(soname)
-
-
 def wheels_in_one_folder() -> tuple[str, ...]:
     """List the wheels, without CUDA suffix, whose builds for all CUDA majors lie in one folder."""
     return _data().one_folder_for_all_majors
@@ -180,7 +175,7 @@ def _looked_at(item: LibraryLookup) -> Source | None:
 
 def _lacks_wheel(context: Context, build: Build, item: LibraryLookup) -> bool:
     """Tell whether the wheel of a library is not installed: the one the release asks for, where that is known."""
-    stem = wheel_of(item.soname)
+    stem = _data().wheel_of(item.soname)
     if not stem or build.release is None:
         return False
     names = {name for name in map(name_of, build.release.cuda_wheels) if re.fullmatch(rf"{stem}(-cu\d+)?", name)}
@@ -257,9 +252,9 @@ def _hidden_wheels(context: Context, framework: JudgedFramework, build: Build, h
 
 
 def _name_links(build: Build, copies: list[str]) -> tuple[tuple[str, str], ...]:
-    """Name the libraries to link, and the wheels' folder that the search path leads to; () where it leads to none.
+    """Name the libraries to link, and a wheel's folder on the RUNPATH to link them into; () if there is none.
 
-    It lies as deep as theirs, so that what they look for beside themselves is found from there, too.
+    The folder is as deep as theirs, because libraries look for others relative to their own folder.
     """
     lookups = (item for item in get_value(build.libraries) or () if item.via == "runpath")
     found = (get_value(item.found) or "" for item in lookups)

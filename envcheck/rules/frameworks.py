@@ -112,7 +112,7 @@ def _refuse_damaged(context: Context) -> None:
 def framework_duplicate_dists(context: Context) -> Iterator[Finding]:
     """Find two distributions that own one module: they overwrite each other's files and the last one wins.
 
-    What is installed last works with what the other leaves there, as long as all that it requires is there, too.
+    The one that was installed last works if its requirements are met.
     """
     for (module, _), owners in _module_owners(context).items():
         rivals = _without_stubs(context, owners)
@@ -130,7 +130,7 @@ def framework_duplicate_dists(context: Context) -> Iterator[Finding]:
 
 
 def _does_last_work(context: Context, rivals: list[Distribution]) -> bool:
-    """Tell whether the release whose files are there, if that is known, has nothing beside it that it fails with."""
+    """Tell whether the release that was installed last is known, and nothing that it fails with is installed."""
     name = context.matrix.framework_of(rivals[0].name)
     releases = {item.version.partition("+")[0] for item in rivals}
     if len(releases) > 1:

@@ -184,10 +184,10 @@ def _findings(context: Context, build: Build, gpus: tuple[JudgedGpu, ...], kind:
     targets = build_targets(build.framework, get_value(build.compute_capabilities) or ())
     if kind == TOO_NEW and any((target.major, target.minor) > numbers(item.capability) for target in targets):
         relation = "not served by"  # code for embedded parts and for cards never serves the other kind
+    why = verdict.why or _embedded(item)
     message = (
         f"{gpu_name(item.gpu)} has compute capability {item.capability}, which is {relation} {build.label}"
-        f"{_targets_in_words(build)}"
-        + (f": {verdict.why or _embedded(item)}." if verdict.why or _embedded(item) else ".")
+        f"{_targets_in_words(build)}" + (f": {why}." if why else ".")
     )
     yield incompatible(
         message,

@@ -306,7 +306,7 @@ def _ahead(context: Context, build: Build, install: ToolkitInstall, shown: Evide
 
 
 def _without_toolkit(context: Context, advice: str, root: str) -> Problem:
-    """Name the folders of a toolkit on LD_LIBRARY_PATH, where the path was read and holds them."""
+    """Return the problem of a toolkit on LD_LIBRARY_PATH, with the folders of it that the path names."""
     linked = "/usr/local/cuda" if get_value(context.facts.toolkits.usr_local_cuda) == root else root
     folders = context.environment.get("LD_LIBRARY_PATH", "").split(":")
     unwanted = [folder for folder in folders if f"{folder}/".startswith((f"{root}/", f"{linked}/"))]

@@ -93,14 +93,13 @@ def _check_url(url: str, schemes: tuple[str, ...]) -> None:
     """Raise SettingsError for an index URL that no request can be sent to."""
     try:
         parts = urlsplit(url)
-        reason = "" if parts.hostname or parts.scheme not in schemes or parts.scheme == "file" else "it names no host"
         _ = parts.port  # raises ValueError for a port that is none
     except ValueError as error:
         raise SettingsError(f"pip's index is not a valid URL: {str(error)[:200]}.") from error
-    if reason:
-        raise SettingsError(f"pip's index is not a valid URL: {reason}.")
     if parts.scheme not in schemes:
         raise SettingsError(f"pip's index has the scheme {parts.scheme!r}; only {' and '.join(schemes)} can be read.")
+    if not parts.hostname and parts.scheme != "file":
+        raise SettingsError("pip's index is not a valid URL: it names no host.")
 
 
 def read_connection_settings(environment: Mapping[str, str], prefix: str = sys.prefix) -> IndexSettings:
@@ -238,7 +237,7 @@ _UV_BOUNDS = {"constraint-dependencies": "UV_CONSTRAINT", "override-dependencies
 
 
 def read_uv_bounds(environment: Mapping[str, str], folder: Path) -> dict[str, str]:
-    """Read what uv's files bound releases by: for each variable that names such a file, the file's text.
+    """Read the constraints and overrides of uv's files: for each variable that names such a file, the file's text.
 
     Raises ArtifactError for a broken file, ImportError where TOML cannot be read.
     """

@@ -291,16 +291,13 @@ def _find_wanted(
     document: Document, listings: Sequence[Listing], reader: Reader
 ) -> tuple[dict[str, list[Group]], list[str]]:
     """List the groups to read by framework, and what rows keep although a page no longer lists it."""
-    wanted: dict[str, list[Group]] = {}
+    wanted: dict[str, list[Group]] = {listing.framework: [] for listing in listings}
     kept: list[str] = []
     for listing in listings:
-        changed = group_by_version(_find_changed(document, listing))
-        for version in list(changed):
-            lost = _find_losses(document, listing, changed[version], reader)
-            if lost:
-                kept += lost
-                del changed[version]
-        wanted[listing.framework] = [group for groups in changed.values() for group in groups]
+        for groups in group_by_version(_find_changed(document, listing)).values():
+            lost = _find_losses(document, listing, groups, reader)
+            kept += lost
+            wanted[listing.framework] += [] if lost else groups
     return wanted, kept
 
 

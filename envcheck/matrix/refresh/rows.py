@@ -261,7 +261,7 @@ def draft_release(
     return drafts, odd
 
 
-# What a text that no wheel had before makes of the code that reads it: a version that is a list, or no number.
+# What reading a wheel raises where its texts hold what no wheel held before, such as a version that is a list.
 _MISREADINGS = (ArtifactError, ValueError, TypeError, KeyError, IndexError, AttributeError)
 
 
