@@ -408,13 +408,12 @@ def is_system_pip(argv: list[str], python: str) -> bool:
         argv = argv[1:]
     if argv and _ASSIGNMENT.fullmatch(argv[0]):
         return False  # what it sets may be PATH, or the permission
-    if len(argv) > 2 and argv[1] == "-m":
-        program, argv = argv[0].replace("python", "pip"), argv[2:]
-    else:
-        program = argv[0] if argv else ""
+    program = argv[0] if argv else ""
+    if argv[1:3] == ["-m", "pip"]:
+        program, argv = program.replace("python", "pip"), argv[2:]
     names = {f"{folder}pip{version}" for folder in ("", "/usr/bin/") for version in ("", "3", python)}
     words = {word.partition("=")[0] for word in argv}
-    return program in names and argv[:1] != [] and "install" in argv[1:3] and not words & _ELSEWHERE
+    return program in names and "install" in argv[1:3] and not words & _ELSEWHERE
 
 
 # What is copied from another stage with its Python packages inside.
@@ -478,10 +477,7 @@ class Stage:
         pairs = dict(assignments(item.value)) if "=" in item.value else {}
         names = [name for name in (word.partition("=")[0] for word in item.value.split()) if name.isidentifier()]
         for name in dict.fromkeys((*pairs, *names)):
-            given = (
-                self.arguments.get(name) or self.defaults.get(name) if name not in pairs else self.arguments.get(name)
-            )
-            value = given if given is not None else pairs.get(name)
+            value = self.arguments.get(name, (pairs if name in pairs else self.defaults).get(name))
             if value is not None and name not in self.environment:
                 self.variables[name] = substituted(value, self.variables)
 

@@ -229,6 +229,7 @@ def test_the_pip_of_an_externally_managed_python_refuses(image: str, command: st
     "steps",
     [
         "RUN pip3 install --break-system-packages torch",
+        "RUN python3 -m playwright install",
         "ENV PIP_BREAK_SYSTEM_PACKAGES=1\nRUN pip3 install torch",
         "ARG PIP_BREAK_SYSTEM_PACKAGES=1\nRUN pip3 install torch",
         "RUN PIP_BREAK_SYSTEM_PACKAGES=1 pip3 install torch",
