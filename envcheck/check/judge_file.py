@@ -51,6 +51,7 @@ from envcheck.rules.builds import Build, target_builds
 from envcheck.rules.judgement import judge_release
 
 _DECIDED_AT_RUN = Unknown("failed", "the file does not say; only the running image does")
+_NO_IMAGE = Image("", "")
 _DEFAULT_ARCHITECTURE = Known("x86_64", Source("file", "the file", "assumed: it does not name a platform"))
 _MACHINES = {"amd64": "x86_64", "x86_64": "x86_64", "arm64": "aarch64", "aarch64": "aarch64"}
 _LIBRARIES = ("runtime", "devel")  # the flavors that hold CUDA's libraries, not libcudart alone
@@ -72,14 +73,14 @@ def planned_facts(blueprint: Blueprint) -> Facts:
 
 def describe_facts(blueprint: Blueprint, matrix: Matrix) -> Facts:
     """Compose the facts that the file decides, with the frameworks that it pins and that its image holds."""
-    facts, image = planned_facts(blueprint), blueprint.image
+    facts, image = planned_facts(blueprint), blueprint.image or _NO_IMAGE
     lines = [line for line in blueprint.requirements if _framework(line, matrix)]
     builds = [build for line in lines if (build := _describe_pin(line, matrix))]
-    for text in image.frameworks if image is not None else ():
-        line = Line(text.replace("-cpu", ""), image.location if image is not None else "")
+    for text in image.frameworks:
+        line = Line(text.replace("-cpu", ""), image.location)
         pinned = _describe_pin(line, matrix)
         lines.append(line)
-        if pinned and image is not None:
+        if pinned:
             cuda, cudnn = _image_fact(image.cuda, image), _image_fact(image.cudnn, image)
             is_gpu = Known("-cpu" not in text, Source("file", image.location, image.reference))
             builds.append(replace(pinned, cuda_build=is_gpu, cuda_version=cuda, cudnn_version=cudnn))
@@ -149,20 +150,16 @@ def _cudnn(blueprint: Blueprint) -> Fact[tuple[LibraryInstall, ...]]:
         spec_source = Source("file", spec.location, spec.text)
         copy = LibraryInstall("cudnn", "$CONDA_PREFIX", "conda", package_version=Known(spec.text, spec_source))
         return Known((copy,), spec_source)
-    if (
-        image is not None
-        and image.cudnn
-        and (not image.is_partial or image.flavor == "devel")
-        and not blueprint.cuda_steps
-    ):
+    if image is None or blueprint.cuda_steps:
+        return _DECIDED_AT_RUN
+    if image.cudnn and (not image.is_partial or image.flavor == "devel"):
         image_source = Source("file", image.location, image.reference)
         version: Fact[str] = Known(image.cudnn, image_source) if image.cudnn != "any" else _DECIDED_AT_RUN
         cuda = Known(major(image.cuda), image_source)
         return Known(
             (LibraryInstall("cudnn", "/usr", "debian", library_version=version, cuda_major=cuda),), image_source
         )
-    is_certain = image is not None and image.source and not image.is_partial and not blueprint.cuda_steps
-    return Absent((image.location,)) if is_certain and image is not None else _DECIDED_AT_RUN
+    return Absent((image.location,)) if image.source and not image.is_partial else _DECIDED_AT_RUN
 
 
 def _python(blueprint: Blueprint) -> PythonFacts:
@@ -210,8 +207,9 @@ def judge_file(blueprint: Blueprint, requirements: list[Line], goal: str) -> Che
     """Yield each check that the file decides with what it found."""
     if goal == "gpu":
         conda = [line for line in blueprint.conda if line.text.split("=")[0].strip() == "cpuonly"]
-        image_findings = _cpu_image_findings(blueprint.image)
-        if requirements or conda or (blueprint.image and blueprint.image.frameworks):
+        image = blueprint.image or _NO_IMAGE
+        image_findings = [_cpu_image(image, name) for name in image.frameworks if "-cpu" in name]
+        if requirements or conda or image.frameworks:
             by_index = [_cpu_wheels(line) for line in requirements if line.index == "cpu"]
             yield "framework-cpu-build", by_index + [_cpu_conda(line) for line in conda] + image_findings
         without_plugin = [
@@ -244,12 +242,12 @@ def judge_stage(blueprint: Blueprint, goal: str) -> Checks:
 def _unjudged_lines(blueprint: Blueprint) -> Iterator[Line]:
     """Say what the names in the file leave open."""
     image = blueprint.image
-    if image is not None and blueprint.kind != "stage" and not image.source:
-        yield Line(f"The name {image.reference or '(none)'} does not say what the image contains.", image.location)
-    for text in image.frameworks if image is not None and blueprint.kind != "stage" else ():
-        if "==" not in text and image is not None:
-            held = text.replace("-cpu", "")
-            yield Line(f"The name {image.reference} does not say which release of {held} it contains.", image.location)
+    if image is not None and blueprint.kind != "stage":
+        if not image.source:
+            yield Line(f"The name {image.reference or '(none)'} does not say what the image contains.", image.location)
+        for held in (text.replace("-cpu", "") for text in image.frameworks if "==" not in text):
+            message = f"The name {image.reference} does not say which release of {held} it contains."
+            yield Line(message, image.location)
     for line in blueprint.requirements:
         name, separator, _ = line.text.partition("@")
         if line.index == "other":
@@ -257,13 +255,6 @@ def _unjudged_lines(blueprint: Blueprint) -> Iterator[Line]:
             yield replace(line, text=message)
         elif separator and re.fullmatch(r"[\w.\[\],-]+", name.strip()):
             yield replace(line, text=f"{name.strip()} comes from a URL, which is not judged.")
-
-
-def _cpu_image_findings(image: Image | None) -> list[Finding]:
-    """Find images whose name says that they hold a build for the CPU."""
-    cpu = [name for name in (image.frameworks if image else ()) if "-cpu" in name]
-    assert image is not None or not cpu  # noqa: S101 - no image brings nothing
-    return [_cpu_image(image, name) for name in cpu if image is not None]
 
 
 def _cpu_image(image: Image, name: str) -> Finding:
@@ -345,7 +336,7 @@ def _pip_refused(line: Line, image: Image) -> Finding:
     )
     problem = Problem(
         advice="Install python3-venv, and add `RUN python3 -m venv /opt/venv` and `ENV PATH=/opt/venv/bin:$PATH` "
-        "before it. In an image for this program alone, --break-system-packages does as well."
+        "before it. In an image for this program alone, --break-system-packages works too."
     )
     return Finding("env-mixed", INCOMPATIBLE, ERROR, message, evidence, problem=problem)
 
@@ -562,10 +553,9 @@ def _judge_environment(
 
 def _find_image_releases(blueprint: Blueprint, requirements: list[Line], matrix: Matrix) -> list[Line]:
     """List the frameworks that the image's name states and that the file does not install anew."""
-    image, installed = blueprint.image, {_framework(line, matrix) for line in requirements}
-    texts = image.frameworks if image is not None else ()
-    pinned = [text for text in texts if "==" in text and "-cpu" not in text]
-    lines = [Line(text, image.location, index="cuda") for text in pinned if image is not None]
+    image, installed = blueprint.image or _NO_IMAGE, {_framework(line, matrix) for line in requirements}
+    pinned = (text for text in image.frameworks if "==" in text and "-cpu" not in text)
+    lines = [Line(text, image.location, index="cuda") for text in pinned]
     return [line for line in lines if _framework(line, matrix) not in installed]
 
 
