@@ -8,7 +8,7 @@ from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from typing import Any
 
 from envcheck.host.data_files import load_data
-from envcheck.matrix.gpus import unify_gpu_spelling
+from envcheck.matrix.gpus import get_gpu_model
 from envcheck.model import (
     Absent,
     DeviceNode,
@@ -279,17 +279,13 @@ def _compare_gpus(subject: Subject, pair: Pair) -> list[Difference]:
     properties = _compare_indexed(subject, _index_gpus(a[: len(same)]), _index_gpus(same))
     if len(a) == len(b):
         return properties
-    few, many = (Counter(map(_spell, gpus)) for gpus in sorted((a, b), key=len))
+    few, many = (Counter(map(get_gpu_model, gpus)) for gpus in sorted((a, b), key=len))
     return [*compare_sides(replace(subject, label="GPUs", agree=few <= many), *map(_count_gpus, (a, b))), *properties]
 
 
 def _with_spelling(gpu: Gpu, other: Gpu) -> Gpu:
     """Name a GPU as the other one where the names differ in their spelling alone."""
-    return replace(gpu, name=other.name) if _spell(gpu) == _spell(other) else gpu
-
-
-def _spell(gpu: Gpu) -> str:
-    return unify_gpu_spelling(get_value(gpu.name) or "")
+    return replace(gpu, name=other.name) if get_gpu_model(gpu) == get_gpu_model(other) else gpu
 
 
 def _count_gpus(gpus: Sequence[Gpu]) -> Side:

@@ -22,7 +22,7 @@ from envcheck.fleet.results import (
     read_result,
 )
 from envcheck.host.process import map_in_processes
-from envcheck.matrix.gpus import unify_gpu_spelling
+from envcheck.matrix.gpus import get_gpu_model, unify_gpu_spelling
 from envcheck.matrix.query import Matrix
 from envcheck.model import (
     COMPATIBLE,
@@ -33,7 +33,6 @@ from envcheck.model import (
     WARNING,
     Facts,
     Finding,
-    Gpu,
     Problem,
     Remedy,
     Report,
@@ -185,7 +184,7 @@ def _judge_host(result: HostResult, judge: _Judge) -> HostRow:
         return HostRow(result.host, UNDETERMINED, answer.kind, answer.reason)
     report = judge(answer)
     facts, cause = answer.facts, _find_cause(report)
-    gpus = None if isinstance(facts.gpus, Unknown) else tuple(sorted(map(_spell, get_value(facts.gpus) or ())))
+    gpus = None if isinstance(facts.gpus, Unknown) else tuple(sorted(map(get_gpu_model, get_value(facts.gpus) or ())))
     return HostRow(
         host=result.host,
         verdict=report.verdict,
@@ -197,10 +196,6 @@ def _judge_host(result: HostResult, judge: _Judge) -> HostRow:
         gpus=gpus,
         processor=get_value(facts.host.cpu_model) or "",
     )
-
-
-def _spell(gpu: Gpu) -> str:
-    return unify_gpu_spelling(get_value(gpu.name) or "")
 
 
 def _find_cause(report: Report) -> Finding | None:

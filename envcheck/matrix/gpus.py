@@ -6,7 +6,7 @@ import re
 from functools import lru_cache
 
 from envcheck.host.data_files import load_data
-from envcheck.model import GpuProduct, GpuTable, PciProduct
+from envcheck.model import Gpu, GpuProduct, GpuTable, PciProduct, get_value
 
 
 def find_gpu_by_pci_id(device_id: str) -> GpuProduct | None:
@@ -73,6 +73,11 @@ def _normalise(name: str) -> str:
 def unify_gpu_spelling(name: str) -> str:
     """Spell a name in one way: drivers report "NVIDIA A100-SXM4-40GB", the PCI ids list "A100 SXM4 40GB"."""
     return _normalise(name.replace("-", " "))
+
+
+def get_gpu_model(gpu: Gpu) -> str:
+    """Return a GPU's name in one spelling; "" where it is unknown."""
+    return unify_gpu_spelling(get_value(gpu.name) or "")
 
 
 def _separate_words(name: str) -> str:
