@@ -244,7 +244,7 @@ def use_mirror(plan: Plan, mirror: str) -> Plan:
 
 def with_reachable_indexes(plan: Plan, mirror: str = "") -> Plan:
     """Let a framework's own index give way to its mirror, or to what is configured where that has the same builds."""
-    for step in () if mirror else plan.steps:
+    for place, step in enumerate(() if mirror else plan.steps):
         action, index = step.action, str(getattr(step.action, "index", ""))
         if isinstance(action, ReinstallPackages):
             action = action.with_label()
@@ -252,7 +252,7 @@ def with_reachable_indexes(plan: Plan, mirror: str = "") -> Plan:
         if index and _is_served(plan.environments[0], wanted):
             if isinstance(action, InstallPackages):
                 action = replace(action, purpose=install_purpose(wanted))
-            steps = tuple(replace(each, action=action) if each is step else each for each in plan.steps)
+            steps = (*plan.steps[:place], replace(step, action=action), *plan.steps[place + 1 :])
             plan = move_environment(replace(plan, steps=steps), index, "")
     return use_mirror(plan, mirror)
 

@@ -12,12 +12,14 @@ import fastjsonschema
 import pip
 import pytest
 
+from envcheck.actions import ReinstallPackages
 from envcheck.cli import install as install_session
 from envcheck.cli.exits import MachineError, UserError
 from envcheck.cli.group import run
 from envcheck.cli.install import InstallPlan, InstallRequest, plan_for_here
+from envcheck.cli.installation import with_reachable_indexes
 from envcheck.install.journal import place_of
-from envcheck.model import Plan, replace
+from envcheck.model import Environment, Plan, Step, replace
 from envcheck.render.plan import render_plan_text
 from tests.install.wheels import make_wheel, site_packages, tree_hash
 from tests.typed import argv
@@ -404,6 +406,15 @@ def test_a_build_that_the_configured_folder_has_comes_from_there(here: Path) -> 
     assert list_indexes(found) == [""]
     assert found.plan.steps[1].action.command()[-1] == "torch==2.6.0+cpu"
     assert found.plan.steps[1].purpose == "Install torch and its dependencies."
+
+
+def test_each_build_that_comes_from_elsewhere_keeps_its_label(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr("envcheck.cli.installation.resolve", lambda *_: ("a build",))
+    actions = [ReinstallPackages((f"{name}==2.6.0",), "python", index=_OFFICIAL) for name in ("torch", "torchaudio")]
+    made = Environment("env", "pip", "3.11", "linux_x86_64")
+    plan = Plan("cpu", (), tuple(Step(item.requirements[0], item) for item in actions), environments=(made,))
+    found = [argv(step)[-1] for step in with_reachable_indexes(plan).steps]
+    assert found == ["torch==2.6.0+cpu", "torchaudio==2.6.0+cpu"]
 
 
 def test_an_index_that_does_not_answer_gives_way_to_the_default_one(monkeypatch: pytest.MonkeyPatch) -> None:
