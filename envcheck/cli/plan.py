@@ -91,7 +91,7 @@ def plan(
 
 
 def _note_installer(plan: Plan, installer: str | None) -> Plan:
-    """Say that `envcheck install` takes the same steps, by uv where it is there."""
+    """Add the note that `envcheck install` runs the same steps, with uv if it is installed."""
     if not plan.releases or installer or any(made.installer != PIP for made in plan.environments):
         return plan
     note = "These commands use pip. `envcheck install` takes the same steps, with uv where it finds it."

@@ -328,8 +328,8 @@ def _activated(folder: str) -> list[str]:
 def _gate(plan: Plan, made: Environment, images: Images, folder: str) -> list[str]:
     checker, python = f"{_HOME}/.envcheck", "/opt/conda/bin/python" if made.installer == CONDA else "python"
     lines = [
-        "# ENVCHECK is what pip installs envcheck from. No public index has envcheck-gpu: build with",
-        "# --build-arg ENVCHECK=... and the address of its wheel, or its name on your own index.",
+        "# pip installs envcheck from ENVCHECK. No public index has the package envcheck-gpu: give the URL of its",
+        "# wheel, or its name on your own index, with --build-arg ENVCHECK=...",
     ]
     if images.checker:
         lines.append(f"COPY --from={images.checker} /usr/local {_CHECKER_PYTHON}")

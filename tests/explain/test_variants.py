@@ -1,4 +1,4 @@
-"""Each signature is found in its own line however it is written, and no harmless line passes for a failure."""
+"""A signature is found in its own line in other spellings too, and no harmless line is taken for a failure."""
 
 from __future__ import annotations
 

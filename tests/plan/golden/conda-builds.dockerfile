@@ -9,8 +9,8 @@ WORKDIR /home/app
 RUN ["env", "CONDA_OVERRIDE_CUDA=12.4", "conda", "create", "-y", "-p", "/home/app/conda-env", "--override-channels", "-c", "conda-forge", "python=3.12", "pytorch=2.5.1=cuda*"]
 ENV PATH=/home/app/conda-env/bin:$PATH CONDA_PREFIX=/home/app/conda-env
 ENV NVIDIA_VISIBLE_DEVICES=all NVIDIA_DRIVER_CAPABILITIES=compute,utility
-# ENVCHECK is what pip installs envcheck from. No public index has envcheck-gpu: build with
-# --build-arg ENVCHECK=... and the address of its wheel, or its name on your own index.
+# pip installs envcheck from ENVCHECK. No public index has the package envcheck-gpu: give the URL of its
+# wheel, or its name on your own index, with --build-arg ENVCHECK=...
 ARG ENVCHECK=envcheck-gpu
 RUN ["/opt/conda/bin/python", "-m", "venv", "/home/app/.envcheck"]
 RUN --mount=type=cache,target=/home/app/.cache,uid=10001 ["sh", "-c", "exec \"$0\" -m pip install \"$ENVCHECK\"", "/home/app/.envcheck/bin/python"]

@@ -16,8 +16,8 @@ RUN ["sh", "-c", "file=$1; shift; grep -qxF -- \"$1\" \"$file\" || printf \"%s\\
 ENV PATH=/home/app/venv/bin:$PATH VIRTUAL_ENV=/home/app/venv
 ENV NVIDIA_VISIBLE_DEVICES=all NVIDIA_DRIVER_CAPABILITIES=compute,utility
 ENTRYPOINT ["sh", "/home/app/venv/bin/envcheck-cuda"]
-# ENVCHECK is what pip installs envcheck from. No public index has envcheck-gpu: build with
-# --build-arg ENVCHECK=... and the address of its wheel, or its name on your own index.
+# pip installs envcheck from ENVCHECK. No public index has the package envcheck-gpu: give the URL of its
+# wheel, or its name on your own index, with --build-arg ENVCHECK=...
 ARG ENVCHECK=envcheck-gpu
 RUN ["python", "-m", "venv", "/home/app/.envcheck"]
 RUN --mount=type=cache,target=/home/app/.cache,uid=10001 ["sh", "-c", "exec \"$0\" -m pip install \"$ENVCHECK\"", "/home/app/.envcheck/bin/python"]

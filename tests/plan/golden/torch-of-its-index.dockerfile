@@ -12,8 +12,8 @@ RUN ["python", "-m", "venv", "/home/app/venv"]
 RUN --mount=type=cache,target=/home/app/.cache,uid=10001 ["uv", "pip", "install", "--python", "/home/app/venv/bin/python", "--only-binary", ":all:", "--default-index", "https://download.pytorch.org/whl/cu118", "torch==2.7.1+cu118"]
 ENV PATH=/home/app/venv/bin:$PATH VIRTUAL_ENV=/home/app/venv
 ENV NVIDIA_VISIBLE_DEVICES=all NVIDIA_DRIVER_CAPABILITIES=compute,utility
-# ENVCHECK is what pip installs envcheck from. No public index has envcheck-gpu: build with
-# --build-arg ENVCHECK=... and the address of its wheel, or its name on your own index.
+# pip installs envcheck from ENVCHECK. No public index has the package envcheck-gpu: give the URL of its
+# wheel, or its name on your own index, with --build-arg ENVCHECK=...
 ARG ENVCHECK=envcheck-gpu
 RUN ["python", "-m", "venv", "/home/app/.envcheck"]
 RUN --mount=type=cache,target=/home/app/.cache,uid=10001 ["sh", "-c", "exec \"$0\" -m pip install \"$ENVCHECK\"", "/home/app/.envcheck/bin/python"]
