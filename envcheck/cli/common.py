@@ -252,8 +252,8 @@ def find_changeable_environment(facts: Facts) -> tuple[str, str]:
     prefix, kind = get_value(python.prefix) or "", get_value(python.kind)
     if not prefix:
         return "", "no Python environment was found: name one with --env"
-    if get_value(python.externally_managed) is True or kind not in _OWN_KINDS:
-        managed = get_value(python.externally_managed) is True
+    managed = get_value(python.externally_managed) is True
+    if managed or kind not in _OWN_KINDS:
         reason = "it is managed from outside (PEP 668)" if managed else "it is not a virtual environment"
         return "", f"{prefix} holds a Python that other programs use: {reason}. Name an environment with --env"
     folder = os.path.realpath(os.path.expanduser(prefix.replace("$USER", os.environ.get("USER", "$USER"))))  # noqa: PTH111 - pathlib is slow to import

@@ -7,7 +7,7 @@ from pathlib import Path
 
 import click
 
-from envcheck.actions import CreateEnvironment
+from envcheck.actions import CreateEnvironment, environment_python
 from envcheck.cli import common
 from envcheck.cli.check import load_gate
 from envcheck.cli.doctor import judge
@@ -18,8 +18,10 @@ from envcheck.cli.installation import (
     confirm,
     expand_home,
     find_broken_requirement,
-    find_uv_program,
-    has_broken_requirement,
+    find_substitutes,
+    find_uv_for_pip,
+    installer_of,
+    output_options,
     run_job,
     settle_earlier,
     with_reachable_indexes,
@@ -29,11 +31,11 @@ from envcheck.diagnosis import with_steps
 from envcheck.explain.judge import judge_log
 from envcheck.explain.scan import scan
 from envcheck.explain.signatures import load_signatures
-from envcheck.host.prerequisites import find_program, find_python
+from envcheck.host.prerequisites import find_python
 from envcheck.host.process import run_program
 from envcheck.install.journal import MARKER, Place, place_of, unsettled
 from envcheck.install.repair import FixTarget, describe_environment, fit_steps, new_environment, remaining_steps
-from envcheck.install.run import Job, can_replace_pip, step_variables
+from envcheck.install.run import Job, step_variables
 from envcheck.model import (
     COMPATIBLE,
     CONDA,
@@ -57,6 +59,7 @@ from envcheck.model import (
 from envcheck.render.plan import FixResult, Result, render_fix_json, render_fix_text
 from envcheck.render.text import print_text
 from envcheck.rules import Context, Target
+from envcheck.rules.dependencies import broken_pins
 from envcheck.smoke.session import UNEXPLAINED
 
 _ROUNDS = 3  # a cause that is gone may uncover the next one
@@ -90,7 +93,7 @@ class Diagnosis:
 def read_diagnosis(asked: FixRequest, *, is_unfinished: bool = False) -> Diagnosis:
     """Read the environment and judge it, as `doctor` does, or with a configuration as `check` does.
 
-    `is_unfinished`: this fix has not come to its end there.
+    `is_unfinished`: ignore the marker of an installation that is not complete.
     """
     inspected = common.inspected_options(asked.python, asked.env)
     snapshot = common.live_snapshot(asked.python, asked.env)
@@ -119,7 +122,7 @@ def plan_fix(diagnosis: Diagnosis, folder: str, asked: FixRequest) -> Fix | None
     """Plan the steps for an environment, or for the new one that replaces it; None where no step changes one."""
     created, python = new_environment(diagnosis.report), diagnosis.context.facts.python
     place = place_of(created.folder if created else folder)
-    installer = created.installer if created else _installer_of(place)
+    installer = created.installer if created else installer_of(place.folder)
     lacks_pip = created is None and installer == PIP and isinstance(python.pip_version, Absent)
     starter, by_uv = _find_starter(created) if created else ("", "")
     target = FixTarget(
@@ -129,59 +132,42 @@ def plan_fix(diagnosis: Diagnosis, folder: str, asked: FixRequest) -> Fix | None
         diagnosis.context.platform,
         installer,
         diagnosis.report.system,
-        uv=by_uv or (_uv_for_pip() if lacks_pip else ""),
+        uv=by_uv or (find_uv_for_pip() if lacks_pip else ""),
         lacks_pip=lacks_pip,
-        programs=_find_conda() if installer == CONDA else _find_uv(),
-        is_consistent=not has_broken_requirement(diagnosis.context),
+        programs=find_substitutes(CONDA if installer == CONDA else UV),
+        is_consistent=not any(broken_pins(diagnosis.context)),
         starter=starter,
     )
     steps = fit_steps(diagnosis.report, target)
+    if not steps:
+        return None
     minor = created.python if created else major_minor(get_value(python.version) or "")
     resolves = tuple(dict.fromkeys(name for step in diagnosis.report.steps for name in step.resolves))
     environment = describe_environment(target, minor)
     plan = Plan(diagnosis.report.goal, (), steps, resolves, environments=(environment,), system=diagnosis.report.system)
-    plan = with_reachable_indexes(plan, asked.torch_index) if steps else plan
-    return Fix(place, plan, diagnosis, replace(asked, python="", env=str(place.folder))) if steps else None
+    plan = with_reachable_indexes(plan, asked.torch_index)
+    return Fix(place, plan, diagnosis, replace(asked, python="", env=str(place.folder)))
 
 
 def _find_starter(created: CreateEnvironment) -> tuple[str, str]:
-    """Find the Python of a new environment, or else the uv that downloads it; "" for what nothing replaces."""
+    """Find the Python of a new environment, or else the uv that downloads it; "" for what is not needed."""
     if created.installer != PIP or created.starter:
         return "", ""
     found = find_python(created.python, os.environ)
-    return found, "" if found else _uv_for_pip()
+    return found, "" if found else find_uv_for_pip()
 
 
-def _uv_for_pip() -> str:
-    return find_uv_program(os.environ) if can_replace_pip(os.environ) else ""
-
-
-def _installer_of(place: Place) -> str:
-    return CONDA if (place.folder / "conda-meta").is_dir() else PIP
-
-
-def _find_uv() -> tuple[tuple[str, str], ...]:
-    """Name the uv that comes with envcheck where PATH has none."""
-    found = "" if find_program(UV, os.environ) else find_uv_program(os.environ)
-    return ((UV, found),) if found else ()
-
-
-def _find_conda() -> tuple[tuple[str, str], ...]:
-    names = ("conda", "mamba", "micromamba")
-    found = next((name for name in names if find_program(name, os.environ)), CONDA)
-    return ((CONDA, found),)
+def list_framework_names(context: Context) -> list[str]:
+    """List the installed frameworks, each once."""
+    return list(dict.fromkeys(build.framework for build in get_value(context.facts.python.frameworks) or ()))
 
 
 def list_failing_imports(context: Context, folder: Path) -> dict[str, str]:
     """Import each installed framework in an environment; return what those that fail print."""
-    windows = context.os == "windows"
-    python = folder / ("Scripts/python.exe" if windows else "bin/python")
-    python = python if python.exists() else folder / "python.exe"
-    builds = get_value(context.facts.python.frameworks) or ()
-    names = list(dict.fromkeys(build.framework for build in builds))
+    python = environment_python(str(folder), installer_of(folder), windows=context.os == "windows")
     failing = {}
-    for name in names:
-        argv = (str(python), "-c", _IMPORT.format(name))
+    for name in list_framework_names(context):
+        argv = (python, "-c", _IMPORT.format(name))
         ended = run_program(argv, _IMPORT_SECONDS, step_variables(os.environ))
         if not isinstance(ended, Known):
             failing[name] = getattr(ended, "detail", "") or "its Python does not start"
@@ -196,7 +182,7 @@ def _last_line(text: str) -> str:
 
 
 def explain_imports(diagnosis: Diagnosis, failing: dict[str, str]) -> Diagnosis:
-    """Let what imports print that fail speak, where the doctor finds nothing: their cause, and what to do about it."""
+    """Add the causes of failing imports, by what they print, to a report in which the doctor finds nothing wrong."""
     context, before = diagnosis.context, diagnosis.report
     texts = ((f"import {name}", [text.encode()]) for name, text in failing.items())
     events = scan(texts, load_signatures()).events
@@ -214,14 +200,14 @@ def judge_fixed(fix: Fix, failing_before: dict[str, str]) -> str:
     broken = find_broken_requirement(fix.before.context.facts, now.context) if _is_same_place(fix) else ""
     if broken:
         return f"it would break an installed package: {broken}"
-    errors = _list_errors(now.report)
+    errors, errors_before = _list_errors(now.report), _list_errors(fix.before.report)
     failing = list_failing_imports(now.context, fix.place.folder)
     for name, line in failing.items():
         if name not in failing_before:
             return f"{name} no longer imports: {_last_line(line)}"
         if not errors:
             return f"{name} still does not import: {_last_line(line)}"
-    new = [item for key, item in errors.items() if key not in _list_errors(fix.before.report)]
+    new = [item for key, item in errors.items() if key not in errors_before]
     if new and not failing_before:
         return f"the doctor finds {new[0].id}: {new[0].message}"
     return _describe_remaining(fix, now.report)
@@ -232,7 +218,7 @@ def _is_same_place(fix: Fix) -> bool:
 
 
 def _describe_remaining(fix: Fix, report: Report) -> str:
-    """Describe the first finding that is still there, where none of those that the steps resolve is gone."""
+    """Describe the first finding that the steps should resolve if all of those are still there; else return ""."""
     before = {key: item for key, item in _list_findings(fix.before.report).items() if item.id in fix.plan.resolves}
     wanted = {key: item for key, item in before.items() if item.severity == ERROR} or before
     remaining = _list_findings(report)
@@ -252,7 +238,7 @@ def _list_errors(report: Report) -> dict[tuple[str, str], Finding]:
 
 
 def run_fix(asked: FixRequest, output: OutputOptions) -> int:
-    """Fix an environment, cause after cause, and print the doctor's verdict on what is there then."""
+    """Fix an environment cause by cause, and print the doctor's verdict on the result."""
     done: list[tuple[tuple[str, ...], ...]] = []
     result = Result("unchanged", "")
     diagnosis, fix = _plan_next(asked, output)
@@ -272,7 +258,7 @@ def run_fix(asked: FixRequest, output: OutputOptions) -> int:
 
 
 def _plan_next(asked: FixRequest, output: OutputOptions, *, is_imported: bool = False) -> tuple[Diagnosis, Fix | None]:
-    """Judge the environment and plan its steps; where the doctor finds nothing, the real imports decide."""
+    """Judge the environment and plan its steps; if the doctor finds nothing, import the frameworks for real."""
     diagnosis = read_diagnosis(asked)
     folder, reason = common.find_changeable_environment(diagnosis.context.facts)
     if not folder:
@@ -280,7 +266,7 @@ def _plan_next(asked: FixRequest, output: OutputOptions, *, is_imported: bool = 
     place = place_of(folder)
     if settle_earlier(place, output):
         diagnosis = read_diagnosis(asked)
-    # Nothing can settle an installation without a journal: the steps mend what it left behind, and end it.
+    # An installation without a journal cannot be undone: the steps repair what it left, and complete it.
     known = read_diagnosis(asked, is_unfinished=True) if _is_abandoned(place) else diagnosis
     if known.report.verdict == COMPATIBLE and not is_imported:
         failing = list_failing_imports(known.context, place.folder)
@@ -336,8 +322,8 @@ def _report_end(result: Result, diagnosis: Diagnosis, fix: Fix | None, output: O
         if result.outcome == "unchanged" and report.verdict != COMPATIBLE:
             click.echo(f"No step changes {inert(result.folder)}: what is left is for you to do.")
         elif result.outcome == "unchanged":
-            names = [build.framework for build in get_value(diagnosis.context.facts.python.frameworks) or ()]
-            imported = f": {' and '.join(dict.fromkeys(names))} can be imported" if names else ""
+            names = list_framework_names(diagnosis.context)
+            imported = f": {' and '.join(names)} can be imported" if names else ""
             click.echo(f"There is nothing to fix in {inert(result.folder)}{imported}.")
         print_text(report, diagnosis.snapshot, color=False, verbose=output.verbose, quiet=output.quiet)
     if result.outcome in ("restored", "unsettled"):
@@ -353,32 +339,22 @@ EXAMPLE = "Example: envcheck fix --env .venv --dry-run"
 @click.option("--for", "requirements", multiple=True, metavar="REQ", help="This release must work too.")
 @common.expectation()
 @click.option("--config", metavar="FILE", help="Fix what `envcheck check` finds with this [tool.envcheck] table.")
-@click.option("--dry-run", is_flag=True, help="Print the steps that would run, and change nothing.")
-@click.option("--yes", "agreed", is_flag=True, help="Do not ask.")
-@click.option("--as-root", is_flag=True, help="Allow installing as root.")
-@common.output_format("text", "json")
+@output_options("Print the steps that would run, and change nothing.")
 @common.matrix("Judge by this compatibility matrix.")
 @common.torch_index
-@common.verbosity()
 def fix(
     python: str,
     env: str,
     requirements: tuple[str, ...],
     expect: str,
     config: str | None,
-    dry_run: bool,
-    agreed: bool,
-    as_root: bool,
-    form: str,
+    output: OutputOptions,
     matrix_file: str | None,
     torch_index: str,
-    verbose: bool,
-    quiet: bool,
 ) -> int:
     """Fix what `envcheck doctor` finds in an environment, and verify it; if that fails, restore the old environment.
 
     The steps run in a copy. Steps on the system are printed for you to run.
     """
     asked = FixRequest(python, expand_home(env), requirements, expect, config, matrix_file, torch_index)
-    output = OutputOptions(dry_run, agreed, as_root=as_root, verbose=verbose, quiet=quiet, form=form)
     return run_fix(asked, output)

@@ -22,8 +22,11 @@ from envcheck.cli.installation import (
     describe_other_installation,
     expand_home,
     find_broken_requirement,
-    find_uv_program,
+    find_substitutes,
+    find_uv_for_pip,
     format_command,
+    installer_of,
+    output_options,
     run_job,
     settle_earlier,
     with_reachable_indexes,
@@ -60,7 +63,6 @@ from envcheck.install.run import (
     Surroundings,
     UnsettledError,
     adapt_plan,
-    can_replace_pip,
     describe_error,
     held_place,
     step_variables,
@@ -130,16 +132,14 @@ class InstallPlan:
 def plan_for_here(asked: InstallRequest, place: Place, *, system: bool) -> InstallPlan:
     """Plan, and fit the plan to this machine; raises UserError if that fails, returns a blocked plan."""
     facts = _read_environment(asked, place)
-    installer = asked.installer or ("conda" if facts is not None and _is_conda(place) else "")
+    installer = asked.installer or ("conda" if facts is not None and installer_of(place.folder) == CONDA else "")
     made = _build_plan(asked, facts, installer)
     if not installer and _can_use_uv(made.plan):
         made = _build_plan(asked, facts, UV)
     plan = with_reachable_indexes(made.plan, asked.torch_index) if made.plan.releases else made.plan
     if not plan.releases or plan.blocked_by:
         return made
-    without_index = (
-        None if asked.default_index or asked.torch_index else _plan_without_index(asked, plan, place, system=system)
-    )
+    without_index = _plan_without_index(asked, plan, place, system=system)
     if without_index is not None:
         return without_index
     try:
@@ -151,7 +151,7 @@ def plan_for_here(asked: InstallRequest, place: Place, *, system: bool) -> Insta
 
 
 def _plan_without_index(asked: InstallRequest, plan: Plan, place: Place, *, system: bool) -> InstallPlan | None:
-    """Plan with builds of the default index where a framework's own does not answer; None where that is no way."""
+    """Plan with builds of the default index where a framework's own does not answer; None where that has no plan."""
     if asked.default_index or asked.torch_index:
         return None
     sets = (item for made in plan.environments for item in made.sets if item.index)
@@ -214,27 +214,19 @@ def _build_plan(asked: InstallRequest, facts: Facts | None, installer: str) -> I
         raise UserError(str(error)) from None
 
 
-def _is_conda(place: Place) -> bool:
-    return (place.folder / "conda-meta").is_dir()
-
-
 def _can_use_uv(plan: Plan) -> bool:
     """Tell whether uv can replace pip: it is installed, and pip's settings can be read for it."""
     only_pip = bool(plan.environments) and all(made.installer == PIP for made in plan.environments)
-    return only_pip and bool(find_uv_program(os.environ)) and can_replace_pip(os.environ)
+    return only_pip and bool(find_uv_for_pip())
 
 
 def _read_surroundings(plan: Plan, facts: Facts | None, asked: InstallRequest) -> Surroundings:
     made = plan.environments[0]
-    programs: dict[str, str] = {}
-    if made.installer == UV and not find_program("uv", os.environ):
-        programs["uv"] = find_uv_program(os.environ) or "uv"
-    if made.installer == CONDA and not find_program("conda", os.environ):
-        programs["conda"] = next((name for name in ("mamba", "micromamba") if find_program(name, os.environ)), "conda")
     found = find_python(made.python, os.environ) if facts is None and asked.python and made.installer != CONDA else ""
     has_pip = facts is None or not isinstance(facts.python.pip_version, Absent)
     has_sudo = bool(find_program("sudo", os.environ))
-    return Surroundings(facts is not None, has_pip, tuple(programs.items()), (found,) if found else (), has_sudo)
+    programs = find_substitutes(made.installer)
+    return Surroundings(facts is not None, has_pip, programs, (found,) if found else (), has_sudo)
 
 
 @dataclass(frozen=True)
@@ -429,16 +421,16 @@ def resume_installation(folder: str, output: OutputOptions) -> int:
 
 def _find_resumable(folder: str) -> Place | None:
     """Return the environment to resume; None where envcheck has installed into none."""
-    found = (place_of(folder),) if Path(folder or DEFAULT_FOLDERS[0]).is_dir() else ()
-    for place in found:
-        if (place.folder / MARKER).exists() and not place.identities():
+    name = folder or DEFAULT_FOLDERS[0]
+    if Path(name).is_dir() and not (place := place_of(name)).identities():
+        if (place.folder / MARKER).exists():
             raise MachineError(
                 f"{place.folder} is an interrupted installation ({MARKER} is in it), and its journal is gone: "
                 "remove it, and create another one."
             )
-    if folder:
-        return None if found and not found[0].identities() else _find_place(folder)
-    return _find_place("") if _list_places() else None
+        if folder:
+            return None
+    return _find_place(folder) if folder or _list_places() else None
 
 
 def _report_nothing_to_resume(folder: str, output: OutputOptions) -> int:
@@ -589,42 +581,33 @@ EXAMPLE = "Example: envcheck install 'tensorflow>=2.15' --env .venv --smoke"
     help="Installer to use [uv if it is installed].",
 )
 @common.expectation()
-@click.option("--dry-run", is_flag=True, help="Print the plan that would run, and change nothing.")
-@click.option("--yes", "agreed", is_flag=True, help="Do not ask.")
+@output_options("Print the plan that would run, and change nothing.")
 @click.option("--smoke", is_flag=True, help="Keep the environment only if it passes `envcheck smoke`.")
 @click.option("--system", is_flag=True, help="Also run the steps that change the machine itself.")
-@click.option("--as-root", is_flag=True, help="Allow installing as root.")
 @click.option("--rollback", metavar="[ID]", is_flag=False, flag_value="last", help="Undo the last installation.")
 @click.option("--resume", is_flag=True, help="After a crash: finish, or restore the old environment.")
 @click.option("--remove-kept", "removes_kept", is_flag=True, help="Remove the copy that --rollback restores.")
-@common.output_format("text", "json")
 @click.option("--matrix", "matrix_file", metavar="FILE", help="Plan and judge by this compatibility matrix.")
 @common.torch_index
-@common.verbosity()
 def install(
     requirements: tuple[str, ...],
     folder: str,
     python: str,
     installer: str | None,
     expect: str,
-    dry_run: bool,
-    agreed: bool,
+    output: OutputOptions,
     smoke: bool,
     system: bool,
-    as_root: bool,
     rollback: str | None,
     resume: bool,
     removes_kept: bool,
-    form: str,
     matrix_file: str | None,
     torch_index: str,
-    verbose: bool,
-    quiet: bool,
 ) -> int:
     """Install REQ into an environment and verify it; if anything fails, restore the old environment."""
     folder = expand_home(folder)
     asked = InstallRequest(requirements, folder, python, installer or "", expect, matrix_file, torch_index)
-    output = OutputOptions(dry_run, agreed, smoke, system, as_root, verbose, quiet, form)
+    output = replace(output, smoke=smoke, system=system)
     if bool(requirements) + bool(rollback) + resume + removes_kept != 1:
         raise UserError(
             "name what to install, such as tensorflow, or use --rollback, --resume or --remove-kept: one of them."

@@ -3,11 +3,13 @@
 from __future__ import annotations
 
 import contextlib
+import functools
 import os
 import sys
 import time
-from collections.abc import Mapping
+from collections.abc import Callable
 from pathlib import Path
+from typing import cast
 
 import click
 
@@ -19,10 +21,12 @@ from envcheck.actions import (
     move_environment,
     shell_line,
 )
+from envcheck.cli import common
 from envcheck.cli.common import UserError
 from envcheck.cli.exits import MachineError
 from envcheck.frameworks import framework_names
 from envcheck.host.file_changes import FileLockedError
+from envcheck.host.prerequisites import find_program
 from envcheck.host.system import list_programs_in
 from envcheck.install.journal import (
     NEW,
@@ -37,6 +41,7 @@ from envcheck.install.run import (
     Job,
     SystemChange,
     UnsettledError,
+    can_replace_pip,
     describe_error,
     execute,
     held_place,
@@ -44,7 +49,19 @@ from envcheck.install.run import (
     system_changes,
 )
 from envcheck.matrix.package_index import package_index
-from envcheck.model import CONDA, NOT_STATED, PIP, Environment, Facts, Plan, RequirementSet, dataclass, inert, replace
+from envcheck.model import (
+    CONDA,
+    NOT_STATED,
+    PIP,
+    UV,
+    Environment,
+    Facts,
+    Plan,
+    RequirementSet,
+    dataclass,
+    inert,
+    replace,
+)
 from envcheck.plan.steps import install_purpose
 from envcheck.plan.verify import UnreachableError, UnresolvableError, find_uv, resolve
 from envcheck.render.plan import Result
@@ -64,6 +81,26 @@ class OutputOptions:
     verbose: bool = False
     quiet: bool = False
     form: str = "text"
+
+
+def output_options(dry_run: str) -> Callable[[common.F], common.F]:
+    """Add the options on confirmation and output, --dry-run with this help; the command takes them as `output`."""
+
+    def add(command: common.F) -> common.F:
+        @functools.wraps(command)
+        def packed(
+            *, dry_run: bool, agreed: bool, as_root: bool, form: str, verbose: bool, quiet: bool, **others: object
+        ) -> object:
+            output = OutputOptions(dry_run, agreed, as_root=as_root, verbose=verbose, quiet=quiet, form=form)
+            return command(output=output, **others)
+
+        form = common.output_format("text", "json")
+        root = click.option("--as-root", is_flag=True, help="Allow installing as root.")
+        yes = click.option("--yes", "agreed", is_flag=True, help="Do not ask.")
+        dry = click.option("--dry-run", is_flag=True, help=dry_run)
+        return cast("common.F", dry(yes(root(form(common.verbosity()(packed))))))
+
+    return add
 
 
 _SYSTEM = "windows" if os.name == "nt" else ""
@@ -152,15 +189,34 @@ class InstallProgress:
 
 
 def _activate_action(folder: Path) -> ActivateEnvironment:
-    return ActivateEnvironment(str(folder), CONDA if (folder / "conda-meta").is_dir() else PIP)
+    return ActivateEnvironment(str(folder), installer_of(folder))
 
 
-def find_uv_program(environment: Mapping[str, str]) -> str:
+def installer_of(folder: Path) -> str:
+    """Return the installer of an environment: conda or pip."""
+    return CONDA if (folder / "conda-meta").is_dir() else PIP
+
+
+def find_uv_program() -> str:
     """Return the path of uv; "" where it is not installed."""
     try:
-        return find_uv(environment)
+        return find_uv(os.environ)
     except UnreachableError:
         return ""
+
+
+def find_uv_for_pip() -> str:
+    """Return the path of uv if it can replace pip; "" where it is not installed, or cannot follow pip's settings."""
+    return find_uv_program() if can_replace_pip(os.environ) else ""
+
+
+def find_substitutes(installer: str) -> tuple[tuple[str, str], ...]:
+    """Return the program that replaces uv or conda where PATH lacks it: conda -> micromamba."""
+    if installer == PIP or find_program(installer, os.environ):
+        return ()
+    others = (name for name in ("mamba", "micromamba") if find_program(name, os.environ))
+    found = find_uv_program() if installer == UV else next(others, "")
+    return ((installer, found),) if found else ()
 
 
 def find_broken_requirement(before: Facts | None, now: Context) -> str:
@@ -176,10 +232,7 @@ def find_broken_requirement(before: Facts | None, now: Context) -> str:
 
 
 def settle_earlier(place: Place, output: OutputOptions) -> bool:
-    """Finish or undo an interrupted installation, so that the plan is for the environment as it is.
-
-    Return whether there was one.
-    """
+    """Finish or undo an interrupted installation before planning for the environment; return whether there was one."""
     if not unsettled(place):
         return False
     if output.dry_run:
@@ -198,7 +251,7 @@ def settle_earlier(place: Place, output: OutputOptions) -> bool:
 
 
 def confirm(question: str, output: OutputOptions) -> None:
-    """Ask unless --yes was given; raises UserError if nobody can answer or the answer is no."""
+    """Ask for confirmation unless --yes was given; raises UserError without a yes, or without a terminal to ask on."""
     if output.agreed:
         return
     if sys.stdin is None or not sys.stdin.isatty():
@@ -229,22 +282,18 @@ def expand_home(folder: str) -> str:
     return found.rstrip(os.sep) or found
 
 
-def has_broken_requirement(context: Context) -> bool:
-    """Tell whether an installed package lacks what it requires."""
-    return any(broken_pins(context))
-
-
 def use_mirror(plan: Plan, mirror: str) -> Plan:
-    """Let a plan take a framework's own index from its mirror; "" for none."""
-    owners = (package_index(name) for name in framework_names())
-    for base in (owner.url.rstrip("/") for owner in owners if owner and mirror):
-        plan = move_environment(plan, base, mirror.rstrip("/"))
+    """Replace the address of each framework's own index in a plan by its mirror's."""
+    for owner in filter(None, map(package_index, framework_names())):
+        plan = move_environment(plan, owner.url.rstrip("/"), mirror.rstrip("/"))
     return plan
 
 
 def with_reachable_indexes(plan: Plan, mirror: str = "") -> Plan:
-    """Let a framework's own index give way to its mirror, or to what is configured where that has the same builds."""
-    for place, step in enumerate(() if mirror else plan.steps):
+    """Replace a framework's own index by its mirror, or by the configured indexes where they have the same builds."""
+    if mirror:
+        return use_mirror(plan, mirror)
+    for place, step in enumerate(plan.steps):
         action, index = step.action, str(getattr(step.action, "index", ""))
         if isinstance(action, ReinstallPackages):
             action = action.with_label()
@@ -254,11 +303,11 @@ def with_reachable_indexes(plan: Plan, mirror: str = "") -> Plan:
                 action = replace(action, purpose=install_purpose(wanted))
             steps = (*plan.steps[:place], replace(step, action=action), *plan.steps[place + 1 :])
             plan = move_environment(replace(plan, steps=steps), index, "")
-    return use_mirror(plan, mirror)
+    return plan
 
 
 def _is_served(made: Environment, wanted: RequirementSet) -> bool:
-    """Tell whether the index and the folders that the installers are configured for have the very builds."""
+    """Tell whether the indexes and folders that the installers are configured for have exactly these builds."""
     variables = {**os.environ, **step_variables(os.environ), "PIP_NO_INDEX": "0"}  # uv's own keep it off the network
     try:
         return bool(resolve(made, wanted, variables))
@@ -269,7 +318,7 @@ def _is_served(made: Environment, wanted: RequirementSet) -> bool:
 def check_preflight(
     plan: Plan, place: Place, facts: Facts | None, output: OutputOptions, *, mends: bool = False
 ) -> None:
-    """Raise UserError with all that speaks against the steps; `facts` are of an environment that is there."""
+    """Raise UserError with each reason not to run the steps; `facts` describe an existing environment."""
     asked = Preflight(plan, place, os.environ, facts, output.as_root, mends)
     found = list(objections(asked))
     if found:
@@ -282,7 +331,7 @@ _SHOWN = 3  # programs that are named before the rest is counted
 
 
 def _warn_of_programs(place: Place) -> None:
-    """Name the programs that run from the environment: what they load after the change is of the new one."""
+    """Name the programs that run from the environment: after the change they load files of the new one."""
     found = list_programs_in(str(place.folder)) if place.is_taken else ()
     if found:
         named = ", ".join(f"{name} (process {number})" for number, name in found[:_SHOWN])
@@ -292,7 +341,7 @@ def _warn_of_programs(place: Place) -> None:
 
 
 def run_job(place: Place, job: Job, progress: InstallProgress) -> bool | None:
-    """Run a job; return whether the environment is the new one, None if nobody can tell: the result says why."""
+    """Run a job; return whether the environment is the new one. None: it is neither, and `progress.result` says why."""
     try:
         return execute(place, job, progress)
     except FileLockedError as error:
@@ -306,6 +355,6 @@ def run_job(place: Place, job: Job, progress: InstallProgress) -> bool | None:
 
 
 def without_own_marker(facts: Facts) -> Facts:
-    """Leave out the marker that an installation keeps in its environment until it comes to its end."""
+    """Leave out the marker that an installation keeps in its environment until it is complete."""
     changed: Facts = replace(facts, python=replace(facts.python, install_leftovers=NOT_STATED))
     return changed

@@ -182,10 +182,10 @@ def test_an_environment_without_pip_gets_it_first(here: Path) -> None:
 
 
 def test_uv_is_taken_where_it_is_here(here: Path, monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr(install_session, "find_uv_program", lambda _: "/opt/uv")
+    monkeypatch.setattr("envcheck.cli.installation.find_uv_program", lambda: "/opt/uv")
     monkeypatch.setenv("PATH", "/nowhere")
     assert argv(planned("").plan.steps[0])[:2] == ("/opt/uv", "venv")
-    monkeypatch.setattr(install_session, "find_uv_program", lambda _: "")
+    monkeypatch.setattr("envcheck.cli.installation.find_uv_program", lambda: "")
     assert argv(planned("").plan.steps[0])[1:3] == ("-m", "venv")
 
 

@@ -118,7 +118,7 @@ def test_a_new_environment_is_made_with_the_python_that_is_found_or_else_by_uv(
     broken: Path, monkeypatch: pytest.MonkeyPatch, found: str, starts: str
 ) -> None:
     monkeypatch.setattr("envcheck.cli.fix.find_python", lambda *_: found)
-    monkeypatch.setattr("envcheck.cli.fix.find_uv_program", lambda *_: "/opt/uv")
+    monkeypatch.setattr("envcheck.cli.installation.find_uv_program", lambda: "/opt/uv")
     asked = FixRequest(env=str(broken), expect="cpu")
     diagnosis = read_diagnosis(asked)
     create = CreateEnvironment(".venv-3.9", python="3.9")
