@@ -31,7 +31,7 @@ from envcheck.explain.reasons_cuda import (
 from envcheck.explain.reasons_python import is_users_file, list_matching_releases, parse_requirement
 from envcheck.frameworks import Framework, identities, identity
 from envcheck.matrix.gpus import find_capabilities
-from envcheck.model import Fact, FrameworkRelease, Known, Problem, Source, Unknown, major, numbers, replace
+from envcheck.model import Fact, FrameworkRelease, Known, Problem, Source, Unknown, get_value, major, numbers, replace
 from envcheck.remedies.rows import list_value_names, remedy_table
 from envcheck.remedies.situation import Situation
 from envcheck.remedies.system import system_packages
