@@ -9,6 +9,8 @@ import subprocess
 import sys
 from pathlib import Path
 
+import yaml
+
 from docs import built_links, reference_pages
 
 ROOT = Path(__file__).parent.parent
@@ -58,6 +60,30 @@ def copy_file(path: str) -> None:
     shutil.copy(ROOT / path, target)
 
 
+def write_texts() -> None:
+    """Write the pages as Markdown too, with llms.txt, which lists them, and llms-full.txt, which holds them."""
+    settings = yaml.safe_load((ROOT / "mkdocs.yml").read_text(encoding="utf-8"))
+    index, whole = f"# {settings['site_name']}\n\n> {settings['site_description']}\n", ""
+    for entry in settings["nav"]:
+        ((section, pages),) = entry.items()
+        index += f"\n## {section}\n\n"
+        for page in [entry] if isinstance(pages, str) else pages:
+            ((title, name),) = page.items()
+            text = re.sub(r"\A---\n.*?\n---\n+", "", (PAGES / name).read_text(encoding="utf-8"), flags=re.DOTALL)
+            (SITE / name).write_text(text, encoding="utf-8")
+            index += f"- [{title}]({name}): {first_sentence(text)}\n"
+            whole += f"{text}\n"
+    (SITE / "llms.txt").write_text(index, encoding="utf-8")
+    (SITE / "llms-full.txt").write_text(whole, encoding="utf-8")
+
+
+def first_sentence(text: str) -> str:
+    """Return the first sentence of a page, without its links."""
+    paragraph = next(part for part in text.split("\n\n") if re.match(r"[A-Z]|`(?!`)|\*\*|\[", part))
+    flat = re.sub(r"\[([^]]*)\]\([^)]*\)", r"\1", " ".join(paragraph.split()))
+    return re.split(r"(?<=[.?])\s", flat)[0]
+
+
 def main() -> int:
     """Collect the pages, build the site strictly and check its links; return the exit status."""
     for folder in (PAGES, SITE):
@@ -74,6 +100,7 @@ def main() -> int:
         env={**os.environ, "NO_COLOR": "1"},
         check=False,
     )
+    write_texts()
     problems = built_links.problems(SITE, PAGES)
     for line in problems:
         print(line, file=sys.stderr)

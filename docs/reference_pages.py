@@ -2,17 +2,182 @@
 
 from __future__ import annotations
 
+import html
 import json
-from collections.abc import Iterator
+import re
+from collections.abc import Iterable, Iterator, Mapping
 from pathlib import Path
 from typing import Any
+
+import click
 
 ROOT = Path(__file__).parent.parent
 
 
 def pages() -> Iterator[tuple[str, str]]:
     """Yield the name and the text of each generated page."""
+    yield "reference/commands.md", commands()
+    yield "reference/exit-codes.md", exit_codes()
+    yield "reference/environment.md", variables()
     yield "reference/findings.md", findings()
+    yield "reference/schemas.md", schemas()
+    yield "reference/releases.md", releases()
+    yield "reference/matrix-tables.md", matrix_tables()
+    for path in SCHEMAS:
+        yield f"reference/schemas/{path.name}", path.read_text(encoding="utf-8")
+
+
+def table(heads: Iterable[str], rows: Iterable[Iterable[str]]) -> str:
+    """Return a Markdown table; `|` stands in code only."""
+    lines = [tuple(heads), *map(tuple, rows)]
+    lines.insert(1, ("---",) * len(lines[0]))
+    return "".join(f"| {' | '.join(line)} |\n" for line in lines)
+
+
+COMMANDS = """# Commands
+
+Every command has `--help`, which prints what this page shows. A command prints its report on standard output. Progress
+and diagnostics go to standard error. With `--json`, standard output is exactly one JSON document, on failure too.
+"""
+
+
+def commands() -> str:
+    """Return the page of the commands and their options."""
+    from envcheck.cli.group import TASKS, group
+
+    context = click.Context(group, info_name="envcheck")
+    text = COMMANDS
+    for task, names in TASKS.items():
+        text += f"\n## {task}\n"
+        for name in names:
+            command = group.get_command(context, name)
+            assert command
+            text += "".join(_command(click.Context(command, context, info_name=name), "###"))
+    return text
+
+
+def _command(context: click.Context, level: str) -> Iterator[str]:
+    """Yield the section of a command, and those of its subcommands."""
+    command, path = context.command, context.command_path
+    yield f"\n{level} {path}\n\n```text\n{command.get_usage(context).removeprefix('Usage: ')}\n```\n\n"
+    yield f"{_prose(command.help or '')}\n\n"
+    if command.epilog:
+        example = command.epilog.removeprefix("Example: ")
+        yield "Example:\n\n```sh\n" + example.replace(", or ", "\n") + "\n```\n\n"
+    records = [param.get_help_record(context) for param in command.get_params(context)]
+    yield table(("option", "does"), ((f"`{names}`", _prose(words)) for names, words in filter(None, records)))
+    for name, sub in getattr(command, "commands", {}).items():
+        yield from _command(click.Context(sub, context, info_name=name), level + "#")
+
+
+def _prose(text: str) -> str:
+    """Return the words of a help text as Markdown: nothing in them is markup but code."""
+    return re.sub(r"([<>*\[\]])", r"\\\1", "\n".join(line.strip() for line in text.splitlines()))
+
+
+EXIT_CODES = {
+    "compatible": "Compatible or done, warnings included. `explain`: only harmless lines.",
+    "incompatible": "Incompatible. `explain`: a cause was found.",
+    "USAGE": "The command line, or a file that it names, is wrong.",
+    "undetermined": "Undetermined: something decisive could not be read. `explain`: nothing known in the log.",
+    "STEP_FAILED": "A step or a smoke test failed, or the machine lacks what an installation needs.",
+    "INTERNAL": "Internal error: a defect of envcheck.",
+    "INTERRUPTED": "Interrupted (Ctrl-C).",
+    "READER_GONE": "The reader of the output went away, as in `| head`.",
+}
+
+
+def exit_codes() -> str:
+    """Return the page of the exit codes."""
+    from envcheck.cli import exits
+
+    own = {name: value for name, value in vars(exits).items() if name.isupper() and isinstance(value, int)}
+    codes = {**exits.OF_VERDICT, **own}
+    _require_same(codes, EXIT_CODES, "exit codes")
+    rows = sorted((code, EXIT_CODES[name]) for name, code in codes.items())
+    return f"""# Exit codes
+
+The codes are the same in every command and format. Only `envcheck run` differs: it returns the status of its command.
+
+{table(("code", "means"), ((f"`{code}`", words) for code, words in rows))}
+A command that judges many machines returns the worst of their codes, in the order 5, 4, 1, 3, 0. If nothing was
+checked, the code is never 0.
+"""
+
+
+VARIABLES = {
+    "ENVCHECK_COMPUTE_CAPABILITIES": "The compute capabilities of the GPUs (`8.0,8.6`), in place of what is read.",
+    "ENVCHECK_CUDA_DRIVER_VERSION": "The CUDA version that the driver supports, in place of what is read.",
+    "ENVCHECK_DRIVER_RELEASE": "The release of the driver, in place of what is read.",
+    "ENVCHECK_GLIBC": "The release of the C library, in place of what is read.",
+    "ENVCHECK_TORCH_INDEX": "A mirror of `https://download.pytorch.org/whl`, like `--torch-index`.",
+    "ENVCHECK_TRACEBACK": "If it is set, an internal error prints its traceback.",
+}
+# Set by the program, for processes of its own.
+OWN_VARIABLES = {"ENVCHECK_COMPLETE", "ENVCHECK_EVENT_MARK", "ENVCHECK_RUN"}
+
+
+def variables() -> str:
+    """Return the page of the environment variables."""
+    source = "".join(path.read_text(encoding="utf-8") for path in (ROOT / "envcheck").rglob("*.py"))
+    _require_same(set(re.findall(r"\bENVCHECK_[A-Z_]+", source)) - OWN_VARIABLES, VARIABLES, "variables")
+    kept = _data("environment_variables")
+    prefixes = ", ".join(f"`{name}`" for name in kept["prefixes"])
+    return f"""# Environment variables
+
+## Variables of envcheck
+
+{table(("variable", "does"), ((f"`{name}`", words) for name, words in VARIABLES.items()))}
+The first four override a fact. The evidence of a report shows an override as such.
+
+`NO_COLOR` switches colours off. `CONDA_OVERRIDE_CUDA` counts where conda honours it, `UV_CUDA_DRIVER_VERSION` where uv
+does.
+
+## Variables that a snapshot keeps
+
+A snapshot keeps the values of these variables. Of other variables that begin with {prefixes} it keeps only the name.
+
+{table(("variable", "means"), ((f"`{name}`", words) for name, words in kept["variables"].items()))}"""
+
+
+def _require_same(stated: Iterable[str], described: Iterable[str], what: str) -> None:
+    """Stop unless this file describes exactly what the program has."""
+    if different := set(stated) ^ set(described):
+        raise SystemExit(f"docs/reference_pages.py: {what}: {', '.join(sorted(different))}")
+
+
+SCHEMAS = sorted((ROOT / "envcheck/schemas").glob("*.json"))
+
+
+def schemas() -> str:
+    """Return the page of the JSON documents."""
+    text = """# JSON documents
+
+With `--format json` a command prints one document. Its member `schema` names its kind and version. The package holds a
+JSON Schema for each kind, in `envcheck/schemas`.
+"""
+    for path in SCHEMAS:
+        schema: dict[str, Any] = json.loads(path.read_text(encoding="utf-8"))
+        name = path.name.removesuffix(".schema.json")
+        text += f"\n## {name}\n\n{schema['title']}: [{path.name}](schemas/{path.name}).\n\n"
+        rows = (
+            (f"`{key}`", _type(value), "yes" if key in schema.get("required", ()) else "", value.get("description", ""))
+            for key, value in schema.get("properties", {}).items()
+        )
+        text += table(("member", "type", "always there", "is"), rows)
+    return text
+
+
+def _type(value: Mapping[str, Any]) -> str:
+    """Return the type of a member in words."""
+    if "const" in value:
+        return f"`{value['const']}`"
+    if "enum" in value:
+        return ", ".join(f"`{item}`" for item in value["enum"])
+    if "$ref" in value:
+        return str(value["$ref"]).rpartition("/")[2]
+    kind = value.get("type", "any")
+    return kind if isinstance(kind, str) else " or ".join(kind)
 
 
 FINDINGS = """# Findings
@@ -44,11 +209,99 @@ def findings() -> str:
     from envcheck.rules import RULES
 
     ruled = {name for item in RULES for name in item.ids}
-    rows: list[dict[str, Any]] = json.loads((ROOT / "data/findings.json").read_text(encoding="utf-8"))["findings"]
 
-    def line(row: dict[str, Any]) -> str:
+    def cells(row: dict[str, Any]) -> tuple[str, ...]:
         explains = ", ".join(f"[`{name}`](#{name})" for name in row["explains"])
         name = f'<a id="{row["id"]}"></a>`{row["id"]}`'
-        return f"| {row['layer']} | {name} | {row['means']} | {'yes' if row['id'] in ruled else ''} | {explains} |\n"
+        return row["layer"], name, row["means"], "yes" if row["id"] in ruled else "", explains
 
-    return FINDINGS + "".join(map(line, rows))
+    heads = ("layer", "id", "it means", "has a rule", "explains")
+    return FINDINGS + table(heads, map(cells, _data("findings")["findings"]))
+
+
+def _data(name: str) -> dict[str, Any]:
+    loaded: dict[str, Any] = json.loads((ROOT / f"data/{name}.json").read_text(encoding="utf-8"))
+    return loaded
+
+
+NOT_SEARCHED = "---\nsearch:\n  exclude: true\n---\n\n"  # their rows would bury every other page in the site's search
+RELEASES = f"""{NOT_SEARCHED}# Releases
+
+The releases that the matrix knows, one row for each distribution and platform. Filter by any words, such as
+`torch linux_x86_64 12.8`. Click a column to sort. `*` marks what a document states and no artifact shows.
+
+`envcheck matrix show 'torch==2.9.*'` prints the same rows with their sources. [The matrix](matrix.md) tells more.
+"""
+
+
+def releases() -> str:
+    """Return the page of the framework releases in the matrix."""
+    from envcheck.matrix import load_matrix
+    from envcheck.render.matrix import format_target
+    from envcheck.rules.matrix_question import find_rows
+
+    matrix = load_matrix()
+    heads = ("release", "platform", "Pythons", "CUDA", "cuDNN", "GPU code", "glibc")
+    text = RELEASES
+    for framework in matrix.frameworks():
+        rows = []
+        for row in (answer.release for answer in find_rows(matrix, framework)):
+            gpu = (row.cuda or "not read", row.cudnn or "not read") if row.cuda_build else ("-", "-")
+            code = " ".join(map(format_target, row.compute_capabilities)) or "-"
+            shown = (" ".join(row.pythons), *gpu, code, row.glibc or "-")
+            cells = zip(("pythons", "cuda", "cudnn", "compute_capabilities", "glibc"), shown, strict=True)
+            rows.append((f"{row.distribution}=={row.build_version}", row.platform, *_marked(cells, row.proof)))
+        text += f"\n## {framework}\n\n{_searchable(framework, heads, rows)}"
+    return text
+
+
+TABLES = {
+    "cuda": "CUDA Toolkits",
+    "driver": "Driver branches",
+    "architecture": "GPU architectures",
+    "cudnn": "cuDNN",
+    "tensorrt": "TensorRT",
+    "conda": "Conda builds",
+}
+MATRIX_TABLES = f"""{NOT_SEARCHED}# Tables of the matrix
+
+Filter a table by any words. Click a column to sort. `*` marks what a document states and no artifact shows.
+
+`envcheck matrix show cudnn==9.10` prints the same rows with their sources. [The matrix](matrix.md) tells more.
+"""
+LONG_CELLS = ("sonames", "cuda_wheels", "tags", "forward_compatibility")  # `envcheck matrix show` prints them
+
+
+def matrix_tables() -> str:
+    """Return the page of the other tables of the matrix."""
+    from envcheck.matrix import load_matrix
+    from envcheck.render.matrix import format_cell
+    from envcheck.rules.matrix_question import find_table_rows
+
+    matrix = load_matrix()
+    text = MATRIX_TABLES
+    for name, title in TABLES.items():
+        rows = find_table_rows(matrix, name) or ()
+        columns = [cell for cell in dict.fromkeys(key for row in rows for key in row.cells) if cell not in LONG_CELLS]
+        heads = (title, *(cell.replace("_", " ") for cell in columns))
+        shown = []
+        for row in rows:
+            cells = ((cell, format_cell(row.cells.get(cell, "-"))) for cell in columns)
+            shown.append((row.name, *_marked(cells, row.proof)))
+        text += f"\n## {title}\n\n{_searchable(title, heads, shown)}"
+    return text
+
+
+def _marked(cells: Iterable[tuple[str, str]], proof: Mapping[str, str]) -> Iterator[str]:
+    """Yield cells, those that no artifact shows with a mark."""
+    for name, text in cells:
+        documented = proof.get(name, proof.get("*")) == "documented" and text not in {"-", "not read"}
+        yield text + ("*" if documented else "")
+
+
+def _searchable(title: str, heads: Iterable[str], rows: Iterable[Iterable[str]]) -> str:
+    """Return an HTML table that docs/assets/tables.js makes sortable and searchable."""
+    head = "".join(f'<th scope="col">{html.escape(name)}</th>' for name in heads)
+    body = "".join(f"<tr>{''.join(f'<td>{html.escape(cell)}</td>' for cell in row)}</tr>\n" for row in rows)
+    opened = f'<div class="searchable" role="region" aria-label="{html.escape(title)}" tabindex="0">'
+    return f"{opened}<table><thead><tr>{head}</tr></thead><tbody>\n{body}</tbody></table></div>\n"

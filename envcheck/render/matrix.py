@@ -108,17 +108,17 @@ def _render_table_row(row: TableRow, sources: Sources, *, verbose: bool, quiet: 
     for name, value in row.cells.items():
         is_documented = row.proof.get(name, row.proof.get("*")) == "documented"
         mark = " *" if is_documented and not quiet else ""
-        yield inert(f"  {name.replace('_', ' '):<{width}}  {_format_cell(value)}{mark}")
+        yield inert(f"  {name.replace('_', ' '):<{width}}  {format_cell(value)}{mark}")
     if row.note and not quiet:
         yield inert(f"  {'note':<{width}}  {row.note}")
     if verbose:
         yield inert(f"  {'proof':<{width}}  {', '.join(f'{cell} {tier}' for cell, tier in row.proof.items())}")
 
 
-def _format_cell(value: Any) -> str:
+def format_cell(value: Any) -> str:
     """Format a cell: lists with blanks, tables as name and value."""
     if isinstance(value, Mapping):
-        return " ".join(f"{name}:{_format_cell(item) if item else '?'}" for name, item in value.items())
+        return " ".join(f"{name}:{format_cell(item) if item else '?'}" for name, item in value.items())
     if isinstance(value, tuple):
         return " ".join(map(str, value))
     return "yes" if value is True else str(value)
