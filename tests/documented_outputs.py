@@ -14,7 +14,8 @@ from pathlib import Path
 ROOT = Path(__file__).parent.parent
 PAGES = sorted([ROOT / "README.md", *(ROOT / "docs").rglob("*.md")])
 FENCED = re.compile(
-    r"(?:^ *<!-- shown with (?P<given>[^>]*?) -->\n)?^(?P<indent> *)```(?P<kind>\w*)[^\n]*\n(?P<body>.*?)^ *```$",
+    r"(?:^ *<!-- shown with (?P<given>[^>]*?) -->\n)?"
+    r'^(?P<indent> *)```(?P<kind>\w*)(?: title="(?P<title>[\w.-]+)")?[^\n]*\n(?P<body>.*?)^ *```$',
     re.MULTILINE | re.DOTALL,
 )
 RUNNABLE = ("envcheck", "cat")
@@ -47,6 +48,8 @@ class Page:
                 yield block, shown, self._run(shown)
             else:
                 self._above = shown
+                if block["title"]:
+                    (self._folder / block["title"]).write_text(shown, encoding="utf-8")
 
     def rewritten(self) -> str:
         """Return the page with what each block prints now; a shortened block that is still right stays."""
