@@ -70,7 +70,7 @@ def _parse_ids(only: str) -> frozenset[str]:
     ids = frozenset(name.strip() for name in only.split(",") if name.strip())
     unknown = ids - set(catalogue())
     if unknown:
-        raise UserError(f"--only: no finding has the id {', '.join(sorted(unknown))}; the README lists them.")
+        raise UserError(f"--only: no finding has the id {', '.join(sorted(unknown))}: see the page Findings.")
     return ids
 
 
