@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import html
+import itertools
 import json
 import re
 from collections.abc import Iterable, Iterator, Mapping
@@ -193,14 +194,11 @@ The severity of a finding is about the goal (`--expect gpu`, `cpu` or `auto`):
 At most one finding is **primary**: the root cause. What follows from it names it in `caused_by`. A check that could
 not be decided is a finding with verdict `undetermined`, and says what could not be read.
 
-The table is in the order of causes. When two findings of one severity explain nothing about each other, the upper one
-is primary. Only a log shows the ids without a rule.
+The tables are in the order of causes. When two findings of one severity explain nothing about each other, the upper one
+is primary.
 
 A `fix` is a sentence with `commands`, one after the other, and `alternatives`. An alternative replaces the first way:
 it has a sentence and commands of its own. Only the first way becomes steps of a plan.
-
-| layer | id | it means | has a rule | explains |
-|---|---|---|---|---|
 """
 
 
@@ -211,12 +209,15 @@ def findings() -> str:
     ruled = {name for item in RULES for name in item.ids}
 
     def cells(row: dict[str, Any]) -> tuple[str, ...]:
+        rule = "" if row["id"] in ruled else " Only a log shows it."
         explains = ", ".join(f"[`{name}`](#{name})" for name in row["explains"])
-        name = f'<a id="{row["id"]}"></a>`{row["id"]}`'
-        return row["layer"], name, row["means"], "yes" if row["id"] in ruled else "", explains
+        text = f"{row['means'][0].upper()}{row['means'][1:]}.{rule}" + (f"<br>Explains {explains}." if explains else "")
+        return f'<a id="{row["id"]}"></a>`{row["id"]}`', text
 
-    heads = ("layer", "id", "it means", "has a rule", "explains")
-    return FINDINGS + table(heads, map(cells, _data("findings")["findings"]))
+    text = FINDINGS
+    for layer, rows in itertools.groupby(_data("findings")["findings"], lambda row: row["layer"]):
+        text += f"\n## Layer: {layer}\n\n{table(('id', 'it means'), map(cells, rows))}"
+    return text
 
 
 def _data(name: str) -> dict[str, Any]:
@@ -300,7 +301,7 @@ def _marked(cells: Iterable[tuple[str, str]], proof: Mapping[str, str]) -> Itera
 
 
 def _searchable(title: str, heads: Iterable[str], rows: Iterable[Iterable[str]]) -> str:
-    """Return an HTML table that docs/assets/tables.js makes sortable and searchable."""
+    """Return an HTML table that docs/assets/site.js makes sortable and searchable."""
     head = "".join(f'<th scope="col">{html.escape(name)}</th>' for name in heads)
     body = "".join(f"<tr>{''.join(f'<td>{html.escape(cell)}</td>' for cell in row)}</tr>\n" for row in rows)
     opened = f'<div class="searchable" role="region" aria-label="{html.escape(title)}" tabindex="0">'

@@ -40,3 +40,15 @@ document.querySelectorAll(".searchable").forEach((region) => {
   filterable(region);
   sortable(region);
 });
+
+// What scrolls can be reached by keyboard, and the buttons of each block of code are a landmark of its own.
+function reachable() {
+  for (const scrolling of document.querySelectorAll("pre > code, .md-typeset__scrollwrap"))
+    if (scrolling.scrollWidth > scrolling.clientWidth) scrolling.tabIndex = 0;
+  document.querySelectorAll("nav.md-code__nav").forEach((buttons, index) => {
+    buttons.setAttribute("aria-label", `Code block ${index + 1}`);
+  });
+}
+reachable();
+addEventListener("resize", reachable);
+new MutationObserver(reachable).observe(document.body, { childList: true, subtree: true });
