@@ -34,7 +34,7 @@ EXAMPLE = "Example: envcheck check --dockerfile Dockerfile --format github"
     metavar="FILE",
     help="Judge what this Dockerfile, compose file, environment.yml or requirements file will build.",
 )
-@click.option("--expect", type=click.Choice(["auto", "gpu", "cpu"]), help="Check for this, whatever the table expects.")
+@click.option("--expect", type=click.Choice(["auto", "gpu", "cpu"]), help="Override the table's `expect`.")
 @click.option("--snapshot", "snapshot_file", metavar="FILE", help="Judge a saved machine instead of this one.")
 @click.option("--no-snapshot", is_flag=True, help="Leave the snapshot out of the JSON report.")
 @common.matrix("Judge by this compatibility matrix.")

@@ -30,7 +30,7 @@ EXAMPLE = "Example: envcheck explain train.log, or python train.py 2>&1 | envche
 @click.argument("files", nargs=-1, metavar="[FILE]...")
 @click.option("--snapshot", "snapshot_file", metavar="FILE", help="Judge with the facts of this saved machine.")
 @click.option("--here", is_flag=True, help="Judge with the facts of this machine: the log was written on it.")
-@common.expectation("What was to work; auto: a GPU where the log shows or seeks one.")
+@common.expectation("What the program needs; auto: a GPU if the log shows or asks for one.")
 @click.option("--follow", is_flag=True, help="Name a cause as soon as it is known, while the log grows.")
 @common.matrix("Judge by this compatibility matrix.")
 @common.printing("text", "json")

@@ -38,7 +38,7 @@ def fleet(context: click.Context) -> None:
 )
 @click.option("-o", "--output", default="envcheck-fleet", metavar="DIR", help="Keep one file for each host here.")
 @click.option(
-    "--engine", type=click.Choice(["ansible", "slurm", "local"]), default="ansible", help="Who reaches the hosts."
+    "--engine", type=click.Choice(["ansible", "slurm", "local"]), default="ansible", help="How to reach the hosts."
 )
 @click.option("--partition", default="", metavar="NAME", help="Slurm's partition.")
 @click.option("--limit", "pattern", default="all", metavar="PATTERN", help="Only these hosts, as Ansible names them.")

@@ -182,7 +182,7 @@ DTYPES, OPTIMIZERS = (tuple(table) for table in (load_training_memory().dtypes, 
 )
 @click.option("--csv", "csv_file", metavar="FILE", help="Append a row for each GPU and reading to this file.")
 @click.option(
-    "--fits", "parameters", metavar="PARAMS", help="Check whether a model of 340M or 1.3B weights fits in free memory."
+    "--fits", "parameters", metavar="PARAMS", help="Check whether a model with 340M or 1.3B weights fits into memory."
 )
 @click.option("--dtype", type=click.Choice(DTYPES), default="fp32", show_default=True, help="Data type of the weights.")
 @click.option("--optimizer", type=click.Choice(OPTIMIZERS), default="adam", show_default=True, help="none: inference.")
@@ -203,7 +203,7 @@ DTYPES, OPTIMIZERS = (tuple(table) for table in (load_training_memory().dtypes, 
     "layers",
     type=click.IntRange(2),
     metavar="LAYERS",
-    help="The model has LAYERS layers, and computes activations again (gradient checkpointing).",
+    help="The model has LAYERS layers and recomputes activations (gradient checkpointing).",
 )
 @click.option(
     "--reserve",

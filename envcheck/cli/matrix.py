@@ -67,9 +67,9 @@ _add_row_options = _add_options(
 @click.argument("requirement", metavar="REQ")
 @_add_row_options
 def show(requirement: str, matrix_file: str | None, printing: common.Printing) -> int:
-    """Show the rows of the releases that REQ admits.
+    """Show the rows of the releases that match REQ.
 
-    cuda, driver, architecture, cudnn, tensorrt and conda name tables: cudnn==9.10, conda==tensorflow.
+    REQ also names a table: cuda, driver, architecture, cudnn==9.10, tensorrt or conda==tensorflow.
     """
     loaded = common.load_matrix(matrix_file)
     tables = _show_tables(loaded, requirement)
@@ -206,7 +206,7 @@ def _find_capabilities(loaded: Matrix, gpu: str) -> tuple[str, ...]:
 @click.option("--since", metavar="VERSION", default="", help="Leave older releases as they are.")
 @click.option("-o", "--output", metavar="PATH", help="Write to this file, or its parts to this folder.")
 @click.option(
-    "--deep", is_flag=True, help="Read binaries too, of new rows and of all from --since on; up to 1 GB each."
+    "--deep", is_flag=True, help="Also read the binaries of new rows, and of all rows since --since; up to 1 GB each."
 )
 @_add_options(
     "Print only what was left out and how many rows changed.",

@@ -31,7 +31,7 @@ EXAMPLE = "Example: envcheck plan 'tensorflow>=2.15' --python 3.11 --driver 535.
 @click.argument("requirements", metavar="REQ...", nargs=-1, required=True)
 @click.option("--python", metavar="X.Y", default="", help="Plan with this Python (3.14t: free-threaded).")
 @click.option("--driver", metavar="VERSION", default="", help="Plan for this driver release.")
-@click.option("--gpu", "gpus", metavar="NAME", multiple=True, help="Plan for this GPU or compute capability; or none.")
+@click.option("--gpu", "gpus", metavar="NAME", multiple=True, help="Plan for this GPU or compute capability, or none.")
 @click.option("--glibc", metavar="VERSION", default="", help="Plan for this C library.")
 @click.option("--platform", type=click.Choice(PLATFORMS), default=None, help="Plan for another machine.")
 @common.expectation()
@@ -65,7 +65,7 @@ def plan(
     torch_index: str,
     verbose: bool,
 ) -> int:
-    """Print the exact commands that install REQ on this machine, and why no newer release. Changes nothing."""
+    """Print the commands that install REQ on this machine, and why no newer release works. Changes nothing."""
     said = Description(python, driver, gpus, glibc, platform or "")
     given = {"--snapshot": snapshot_file, "--matrix": matrix_file, "--installer": installer, "--env": folder}
     repeated = tuple(word for name, value in given.items() if value for word in (name, value))

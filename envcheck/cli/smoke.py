@@ -329,7 +329,7 @@ def _finite(_context: click.Context, _option: click.Parameter, value: float | No
     "gpus",
     multiple=True,
     metavar="N",
-    help="Test this GPU: its nvidia-smi number or its UUID, also of a MIG instance.",
+    help="Test the GPU or MIG instance with this number of nvidia-smi or this UUID.",
 )
 @click.option("--level", type=click.Choice(LEVELS), default="quick", help="How much to compute.")
 @common.expectation()
