@@ -134,7 +134,7 @@ def mount_lines(root: Path, host: GpuHost | None) -> Iterator[str]:
     yield from (f"mount --rbind /{name} {name}" for name in ("sys", "dev"))
     if host:
         yield "mount --bind gpu/driver proc/driver; mount --bind gpu/module sys/module"
-        yield "mount --bind gpu/pci sys/bus/pci; cp gpu/modules modules; mount --bind modules proc/modules"
+        yield "mount --bind gpu/pci sys/bus/pci; [ ! -e proc/modules ] || mount --bind gpu/modules proc/modules"
         yield "mount --rbind gpu/dev dev; mount --rbind /dev/pts dev/pts; mount --rbind /dev/shm dev/shm"
         yield "/usr/sbin/chroot . /sbin/ldconfig -X"
 
