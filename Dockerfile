@@ -2,7 +2,7 @@
 # The project's own image: `docker run --rm --gpus all envcheck doctor` judges what a container gets of its host.
 FROM python:3.12-slim AS build
 WORKDIR /src
-COPY pyproject.toml README.md LICENSE ./
+COPY pyproject.toml hatch_build.py README.md LICENSE ./
 COPY envcheck ./envcheck
 COPY data ./data
 RUN python -m venv /opt/envcheck && /opt/envcheck/bin/pip install --no-cache-dir .
