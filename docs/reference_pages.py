@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import html
+import inspect
 import itertools
 import json
 import re
@@ -66,14 +67,20 @@ def _command(context: click.Context, level: str) -> Iterator[str]:
         example = command.epilog.removeprefix("Example: ")
         yield "Example:\n\n```sh\n" + example.replace(", or ", "\n") + "\n```\n\n"
     records = [param.get_help_record(context) for param in command.get_params(context)]
-    yield table(("option", "does"), ((f"`{names}`", _prose(words)) for names, words in filter(None, records)))
+    yield table(("option", "does"), ((f"`{names}`", _prose(words)) for names, words in filter(None, records) if words))
     for name, sub in getattr(command, "commands", {}).items():
         yield from _command(click.Context(sub, context, info_name=name), level + "#")
 
 
 def _prose(text: str) -> str:
-    """Return the words of a help text as Markdown: nothing in them is markup but code."""
-    return re.sub(r"([<>*\[\]])", r"\\\1", "\n".join(line.strip() for line in text.splitlines()))
+    """Return a help text as Markdown: only code is markup in it, and what click prints as it is becomes a block."""
+
+    def paragraph(part: str) -> str:
+        if part.startswith("\b\n"):
+            return f"```text\n{part[2:]}\n```"
+        return re.sub(r"([<>*\[\]])", r"\\\1", part)
+
+    return "\n\n".join(map(paragraph, inspect.cleandoc(text).split("\n\n")))
 
 
 EXIT_CODES = {
