@@ -82,9 +82,13 @@ def _open_missing_streams() -> None:
 
 
 def _replace_unprintable_characters() -> None:
-    # A Windows code page lacks most characters that a folder may have in its name.
+    # A Windows code page lacks most characters that a folder may have in its name; so does a terminal of the C locale,
+    # where Python writes UTF-8 all the same (PEP 540).
+    is_c = (os.environ.get("LC_ALL") or os.environ.get("LANG")) in ("C", "POSIX")
     for stream in (sys.stdout, sys.stderr):
-        if stream.encoding.lower() not in ("utf-8", "utf8") and hasattr(stream, "reconfigure"):
+        if is_c and stream.isatty() and not os.environ.get("PYTHONIOENCODING") and hasattr(stream, "reconfigure"):
+            stream.reconfigure(encoding="ascii", errors="replace")
+        elif stream.encoding.lower() not in ("utf-8", "utf8") and hasattr(stream, "reconfigure"):
             stream.reconfigure(errors="replace")
 
 

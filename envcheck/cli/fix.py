@@ -325,7 +325,8 @@ def _report_end(result: Result, diagnosis: Diagnosis, fix: Fix | None, output: O
             names = list_framework_names(diagnosis.context)
             imported = f": {' and '.join(names)} can be imported" if names else ""
             click.echo(f"There is nothing to fix in {inert(result.folder)}{imported}.")
-        print_text(report, diagnosis.snapshot, color=False, verbose=output.verbose, quiet=output.quiet)
+        color = common.Printing().color
+        print_text(report, diagnosis.snapshot, color=color, verbose=output.verbose, quiet=output.quiet)
     if result.outcome in ("restored", "unsettled"):
         return common.STEP_FAILED
     return 0 if result.outcome == "planned" else common.OF_VERDICT[report.verdict]

@@ -10,7 +10,7 @@ from envcheck.diff.compare import Comparison, Machine
 from envcheck.diff.facts import Difference, LinkedFinding
 from envcheck.model import COMPATIBLE, INCOMPATIBLE, NOTE, encode, inert
 from envcheck.render.documents import document_text, schema_keys
-from envcheck.render.text import VERDICT_STYLES, Line, print_lines
+from envcheck.render.text import Line, print_lines
 
 _LONGEST = 90  # characters of a value
 _MORE = 12  # further differences that are shown without -v
@@ -29,7 +29,7 @@ def conclusion(found: Comparison) -> str:
 
 def print_comparison(found: Comparison, names: tuple[str, str], *, color: bool, verbose: bool, quiet: bool) -> None:
     """Print a comparison to stdout; `names` are the files the machines came from."""
-    lines = [*_heads(found, names), ("", conclusion(found), "")]
+    lines = [("", conclusion(found), found.verdict), *_heads(found, names)]
     lines += _numbered(found.mattering[:1], found, set()) if quiet else _body(found, verbose=verbose)
     print_lines(lines, color=color)
 
@@ -38,7 +38,7 @@ def _heads(found: Comparison, names: tuple[str, str]) -> Iterator[Line]:
     for letter, name, machine in zip("AB", names, (found.a, found.b), strict=True):
         verdict = machine.report.verdict
         said = f"{inert(name)}: {verdict.upper()}  {inert(machine.report.headline)}"
-        yield (f"{letter}  ", said, VERDICT_STYLES[verdict])
+        yield (f"{letter}  ", said, verdict)
 
 
 def _body(found: Comparison, *, verbose: bool) -> Iterator[Line]:

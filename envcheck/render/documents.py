@@ -134,7 +134,9 @@ def step_document(step: Step, system: str) -> dict[str, Any]:
 
 
 Row = tuple[str, ...]
-_STYLE_CODES = {"bold": 1, "dim": 2, "red": 31, "green": 32, "yellow": 33, "magenta": 35, "cyan": 36}
+_STYLE_CODES = {"bold": 1, "dim": 2, "red": 31, "green": 32, "yellow": 33, "magenta": 35}
+# Of the 256 colours those that are read on white and on black alike: a terminal's own yellow is unreadable on white.
+COLORS = {"red": 196, "green": 28, "yellow": 130, "magenta": 163}
 _DEFAULT_SIZE = 80, 24  # columns and lines
 _NARROWEST = 8  # columns of a cell that is folded
 
@@ -163,9 +165,22 @@ def terminal_size(stream: TextIO) -> tuple[int, int]:
     return int(stated) if stated.isdecimal() else columns or _DEFAULT_SIZE[0], lines or _DEFAULT_SIZE[1]
 
 
+def wants_ascii(stream: TextIO) -> bool:
+    """Tell whether a terminal shows the marks of lines in ASCII alone."""
+    try:
+        "\u2713\u2717\u2013".encode(stream.encoding or "ascii")
+    except UnicodeEncodeError:
+        return True
+    return os.environ.get("TERM") in ("dumb", "linux")  # the kernel's own console lacks these letters
+
+
 def styled(text: str, style: str) -> str:
     """Write text in a style such as `bold red`, for a terminal."""
-    codes = ";".join(str(_STYLE_CODES[word]) for word in style.split())
+    has_256 = "256" in os.environ.get("TERM", "") or bool(os.environ.get("COLORTERM"))
+    words = style.split()
+    codes = ";".join(
+        f"38;5;{COLORS[word]}" if has_256 and word in COLORS else f"{_STYLE_CODES[word]}" for word in words
+    )
     return f"\x1b[{codes}m{text}\x1b[0m" if codes and text else text
 
 

@@ -5,7 +5,6 @@ from __future__ import annotations
 import sys
 from typing import Any
 
-from envcheck.actions import action_line
 from envcheck.explain.judge import (
     NOISE,
     Reading,
@@ -15,9 +14,17 @@ from envcheck.explain.judge import (
     list_harmless_events,
 )
 from envcheck.explain.signatures import Event
-from envcheck.model import UNDETERMINED, Finding, inert, replace
+from envcheck.model import NOTE, UNDETERMINED, Finding, inert, replace
 from envcheck.render.documents import document_text, encode_findings, schema_keys
-from envcheck.render.text import Line, finding_lines, numbered_steps, print_lines, verdict_line
+from envcheck.render.text import (
+    Line,
+    command_line,
+    finding_lines,
+    numbered_steps,
+    print_lines,
+    verdict_line,
+    with_closing,
+)
 
 _HARMLESS_SHOWN = 3
 _SHOWN_OF_A_LINE = 110
@@ -25,10 +32,12 @@ _SHOWN_OF_A_LINE = 110
 
 def print_explanation(reading: Reading, *, color: bool, verbose: bool, quiet: bool) -> None:
     """Print the explanation to stdout; `quiet` leaves the verdict and its cause, `verbose` lists every known line."""
-    lines = [*_matter(reading), verdict_line(reading.report), *_findings(reading, verbose=verbose, quiet=quiet)]
+    matter = _matter(reading)
+    lines = [verdict_line(reading.report), *([("", "", ""), *matter[:-1]] if matter else [])]
+    lines += _findings(reading, verbose=verbose, quiet=quiet)
     if not quiet:
         lines += [*_harmless(reading, verbose=verbose), *_footer(reading)]
-    print_lines(lines, color=color)
+    print_lines(with_closing(lines, reading.report), color=color)
 
 
 def print_cause(reading: Reading, *, color: bool) -> None:
@@ -114,7 +123,7 @@ def _rivals(findings: list[Finding], system: str) -> list[Line]:
     told = list(dict.fromkeys(item.fix for item in findings if item.fix is not None))
     for fix in told:
         lines.append(("  to tell: ", inert(fix.summary), ""))
-        lines += [("    $ ", action_line(action, system, folded=True), "bold") for action in fix.actions]
+        lines += [command_line(action, system) for action in fix.actions]
     return lines
 
 
@@ -154,7 +163,7 @@ def _footer(reading: Reading) -> list[Line]:
     lines: list[Line] = [("", "", ""), ("", f"{read}; {judged}.", "dim")]
     if not reading.with_machine:
         lines.append(("", "If this machine wrote it, --here adds the machine's facts.", "dim"))
-    return lines + [("note: ", inert(note) + ".", "") for note in reading.notes]
+    return lines + [("note: ", inert(note) + ".", NOTE) for note in reading.notes]
 
 
 def _counted(number: int, what: str) -> str:

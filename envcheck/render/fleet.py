@@ -9,13 +9,14 @@ import io
 from collections.abc import Iterable, Iterator, Mapping
 from typing import Any
 
+from envcheck.actions import AskPerson
 from envcheck.fleet.report import Group, HostRow, choose_verdict, group_rows
 from envcheck.fleet.results import Failure
 from envcheck.host.data_files import read_packaged
-from envcheck.model import inert
+from envcheck.model import COMPATIBLE, INCOMPATIBLE, UNDETERMINED, inert
 from envcheck.render.documents import document_text, remedy_document, schema_keys
 from envcheck.render.html import page
-from envcheck.render.text import VERDICT_STYLES, Line, fix_lines, print_lines
+from envcheck.render.text import Line, command_line, fix_lines, print_lines
 
 # What a spreadsheet takes for a formula (https://owasp.org/www-community/attacks/CSV_Injection).
 _FORMULA = ("=", "+", "-", "@", "\uff1d", "\uff0b", "\uff0d", "\uff20")  # and their full-width forms
@@ -126,21 +127,37 @@ _NAMED = 6  # hosts of a group that are named without -v
 
 def print_fleet(rows: list[HostRow], golden: str = "", *, color: bool, verbose: bool, quiet: bool) -> None:
     """Print the groups to stdout; `verbose` names every host with its message, `quiet` leaves the verdict."""
-    print_lines([*([] if quiet else _body(rows, golden, verbose=verbose)), _last(rows)], color=color)
+    body = [] if quiet else list(_body(rows, golden, verbose=verbose))
+    verdict = _verdict_line(rows)
+    is_good = verdict[2] == COMPATIBLE
+    lines = [*body, verdict] if is_good else [verdict, *([("", "", ""), *body[:-1], *_closing(rows)] if body else [])]
+    print_lines(lines, color=color)
 
 
-def _last(rows: list[HostRow]) -> Line:
-    counted = [f"{sum(row.verdict == verdict for row in rows)} {verdict}" for verdict in VERDICT_STYLES]
+def _closing(rows: list[HostRow]) -> Iterator[Line]:
+    """End with the command for the hosts of the first group, where one fixes them all."""
+    group = group_rows(rows)[0]
+    actions = group.fixes[0][0].actions if len(group.fixes) == 1 else ()
+    if actions and not isinstance(actions[0], AskPerson):
+        yield from (("", "", ""), ("", f"Type this first, on {inert(_shortened(group.hosts))}:", ""))
+        yield command_line(actions[0], group.fixes[0][1])
+
+
+def _verdict_line(rows: list[HostRow]) -> Line:
+    counted = [
+        f"{sum(row.verdict == verdict for row in rows)} {verdict}"
+        for verdict in (COMPATIBLE, INCOMPATIBLE, UNDETERMINED)
+    ]
     verdict = choose_verdict(rows)
     hosts = "1 host" if len(rows) == 1 else f"{len(rows)} hosts"
-    return (f"{verdict.upper()}  ", f"{hosts}: {', '.join(counted)}.", VERDICT_STYLES[verdict])
+    return (f"{verdict.upper()}  ", f"{hosts}: {', '.join(counted)}.", verdict)
 
 
 def _body(rows: list[HostRow], golden: str, *, verbose: bool) -> Iterator[Line]:
     for group in group_rows(rows):
         count = f"{len(group.hosts)} host{'' if len(group.hosts) == 1 else 's'}"
         said = f"{inert(group.cause) or 'works'}: {count}"
-        yield (f"{group.verdict.upper()}  ", said, VERDICT_STYLES[group.verdict])
+        yield (f"{group.verdict.upper()}  ", said, group.verdict)
         if verbose:
             members = (row for row in rows if (row.verdict, row.cause) == (group.verdict, group.cause))
             yield from _each(members)

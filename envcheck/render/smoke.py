@@ -5,9 +5,9 @@ from __future__ import annotations
 from collections.abc import Iterator
 from typing import Any
 
-from envcheck.model import COMPATIBLE, INCOMPATIBLE, UNDETERMINED, inert, replace
+from envcheck.model import COMPATIBLE, ERROR, INCOMPATIBLE, NOTE, UNDETERMINED, Report, Step, inert, replace
 from envcheck.render.documents import aligned_rows, document_text, finding_document, schema_keys
-from envcheck.render.text import VERDICT_STYLES, Line, finding_lines, print_lines
+from envcheck.render.text import HEADING, Line, finding_lines, print_lines, with_closing
 from envcheck.smoke.session import (
     PASSED,
     SKIPPED,
@@ -69,6 +69,7 @@ def _run(run: Run) -> dict[str, Any]:
 
 
 _WORDS = {COMPATIBLE: "PASSED", INCOMPATIBLE: "FAILED", UNDETERMINED: "UNDETERMINED"}
+_STATES = {PASSED: COMPATIBLE, SKIPPED: NOTE}
 _HEAD = ("framework", "device", "result", "place", "checks", "time", "memory")
 _MIB = 1 << 20
 _ERROR_LINES = 5  # of what a framework or its log says
@@ -76,23 +77,32 @@ _ERROR_LINES = 5  # of what a framework or its log says
 
 def print_smoke(session: Session, *, color: bool, verbose: bool, quiet: bool) -> None:
     """Print a session to stdout; `quiet` leaves the verdict, `verbose` adds every check."""
-    print_lines(list(_lines(session, verbose=verbose, quiet=quiet)), color=color)
+    steps = tuple(Step("", action, (item.id,)) for item in session.findings if item.fix for action in item.fix.actions)
+    report = Report(verdict_of(session), "", "", session.findings, (), system=session.system, steps=steps)
+    print_lines(with_closing(list(_lines(session, verbose=verbose, quiet=quiet)), report), color=color)
 
 
 def _lines(session: Session, *, verbose: bool, quiet: bool) -> Iterator[Line]:
-    if not quiet:
-        if session.runs:
-            yield from ((row, "", "") for row in aligned_rows((_HEAD, [_row(run) for run in session.runs])))
-        for run in session.runs:
-            yield from (("", inert(line), "") for line in _describe_run(run, verbose=verbose))
-        yield from (("", inert(f"{item.label}: not tested: {item.why}"), "") for item in session.left_out)
-        yield ("", "", "")
     verdict = verdict_of(session)
-    yield (f"{_WORDS[verdict]}  ", inert(headline_of(session)), VERDICT_STYLES[verdict])
+    head = (f"{_WORDS[verdict]}  ", inert(headline_of(session)), verdict)
+    runs = [] if quiet else list(_run_lines(session, verbose=verbose))
+    yield from (
+        [*runs, *([("", "", "")] if runs else []), head] if verdict == COMPATIBLE else [head, ("", "", ""), *runs]
+    )
     # What failed stands above: of the findings their causes and fixes, each fix once.
     shown = {(item.id, item.fix): replace(item, evidence=item.evidence if verbose else ()) for item in session.findings}
     for finding in shown.values():
         yield from finding_lines(finding, session.system, verbose=verbose)
+
+
+def _run_lines(session: Session, *, verbose: bool) -> Iterator[Line]:
+    if session.runs:
+        head, *rows = aligned_rows((_HEAD, [_row(run) for run in session.runs]))
+        yield ("", head, HEADING)
+        yield from (("", row, _STATES.get(run.outcome, ERROR)) for row, run in zip(rows, session.runs, strict=True))
+    for run in session.runs:
+        yield from (("", inert(line), "") for line in _describe_run(run, verbose=verbose))
+    yield from (("", inert(f"{item.label}: not tested: {item.why}"), NOTE) for item in session.left_out)
 
 
 def _row(run: Run) -> tuple[str, ...]:

@@ -1,4 +1,4 @@
-"""Render a report as text: plain lines when piped, wrapped and coloured on a terminal."""
+"""Render a report as text: plain lines when piped; on a terminal wrapped, each with its mark and colour."""
 
 from __future__ import annotations
 
@@ -15,7 +15,6 @@ from envcheck.model import (
     INCOMPATIBLE,
     NOTE,
     UNDETERMINED,
-    WARNING,
     Evidence,
     Facts,
     Finding,
@@ -28,7 +27,7 @@ from envcheck.model import (
     inert,
     replace,
 )
-from envcheck.render.documents import terminal_size, write_styled
+from envcheck.render.documents import styled, terminal_size, wants_ascii, write_styled
 from envcheck.rules.catalogue import catalogue
 
 if TYPE_CHECKING:
@@ -36,6 +35,7 @@ if TYPE_CHECKING:
 
 
 BROKEN, WARNED, UNREAD, SOUND, ABSENT, NEEDLESS = "error", "warning", "undetermined", "ok", "not there", "not needed"
+HEADING = "heading"
 _ASKED = "asked for"  # judged, and not installed
 _WORST_FIRST = (BROKEN, UNREAD, WARNED, SOUND)
 _NOTHING = ("none", "no toolkit")  # what the overview says of a layer that is not there
@@ -48,6 +48,7 @@ _BOXES = (
     ("Driver", "Driver"),
     ("GPU", "GPU"),
 )
+_LABELS = dict(_BOXES)
 # The check that decides whether an absent layer is missed, and the facts a box stands on.
 _MISSED = {"CUDA": "toolkit-missing", "cuDNN": "cudnn-missing"}
 _FACTS = (
@@ -155,10 +156,23 @@ def _describe_gpu_code(facts: Facts) -> tuple[str, ...]:
     return tuple(said)
 
 
-Line = tuple[str, str, str]  # (indent with label, text, style); text wraps under the label
+Line = tuple[str, str, str]  # (indent with label, text, what it says or its style); text wraps under the label
+Look = tuple[str, str, str]  # a mark, the mark in ASCII, and a style
 
-_STYLES = {ERROR: "bold red", WARNING: "bold yellow", NOTE: "cyan", UNDETERMINED: "bold magenta"}
-VERDICT_STYLES = {COMPATIBLE: "bold green", INCOMPATIBLE: "bold red", UNDETERMINED: "bold magenta"}
+# What a line says of its subject -> its look. No mark stands without a word beside it that says the same.
+_BAD: Look = ("\u2717", "x", "bold red")
+_GOOD: Look = ("\u2713", "+", "bold green")
+_NEITHER: Look = ("\u2013", "-", "")
+LOOKS: dict[str, Look] = {
+    BROKEN: _BAD,
+    INCOMPATIBLE: _BAD,
+    WARNED: ("!", "!", "yellow"),
+    UNREAD: ("?", "?", "bold magenta"),
+    SOUND: _GOOD,
+    COMPATIBLE: _GOOD,
+    HEADING: (" ", " ", ""),  # above lines with marks
+    **dict.fromkeys((ABSENT, NEEDLESS, _ASKED, NOTE), _NEITHER),
+}
 
 
 def print_text(report: Report, snapshot: Snapshot, *, color: bool, verbose: bool, quiet: bool) -> None:
@@ -178,22 +192,64 @@ def print_lines(lines: list[Line], *, color: bool, stream: TextIO | None = None)
 
 
 def _lines(report: Report, snapshot: Snapshot, *, verbose: bool, quiet: bool) -> list[Line]:
-    lines: list[Line] = []
-    if not quiet:
-        lines += [(f"{label:<11} ", inert(text), "") for label, text in summarize_machine(snapshot.facts)]
-        lines.append(("", "", ""))
-    lines.append(verdict_line(report))
-    if report.obtained_by is not None and not quiet:
-        purpose = report.obtained_by.purpose_on(report.system)
-        lines += _format_command(purpose, report.obtained_by, report.system)
+    """Put a bad verdict first, and a good one below what it is about; the last line is what to type."""
     shown = [finding for finding in report.findings if _is_shown(finding, verbose=verbose, quiet=quiet)]
+    overview = [] if quiet else _overview_lines(report, snapshot.facts)
+    counts = [] if quiet else [_count_line(report, len(report.findings) - len(shown))]
+    verdict = [verdict_line(report)]
+    if report.obtained_by is not None and not quiet:
+        verdict += _format_command(report.obtained_by.purpose_on(report.system), report.obtained_by, report.system)
+    if report.verdict == COMPATIBLE:
+        lines = [*overview, *_BLANK[: len(overview)], *verdict]
+    else:
+        lines = [*verdict, *counts, *_BLANK[: len(overview)], *overview]
     if shown and shown[0].severity == NOTE and not verbose:
-        lines.append(("", "", ""))
-    steps = numbered_steps(report)
+        lines += _BLANK
+    steps, fix_command = numbered_steps(report), () if verbose else report.fix_command
     for finding in shown:
-        fixed = () if verbose else report.fix_command
-        lines += finding_lines(finding, report.system, verbose=verbose, steps=steps, fix_command=fixed)
-    return lines + _footer(report, shown, quiet=quiet)
+        lines += finding_lines(finding, report.system, verbose=verbose, steps=steps, fix_command=fix_command)
+    if report.verdict == COMPATIBLE and counts:
+        lines += [*_BLANK, *counts]
+    return with_closing(lines, report, fix_command)
+
+
+_BLANK: list[Line] = [("", "", "")]
+_ABOUT = {"Machine": ("glibc-", "platform-", "cpu-", "os-"), "Compiler": ("host-compiler-",)}  # lines without a box
+
+
+def _overview_lines(report: Report, facts: Facts) -> list[Line]:
+    """Describe the machine, each line with what is wrong with it."""
+    boxes = {_LABELS[box.name]: (box.state, box.findings) for box in layers(report, facts)}
+    lines: list[Line] = []
+    for label, text in summarize_machine(facts):
+        about = tuple(item for item in report.findings if item.id.startswith(_ABOUT.get(label, ("-",))))
+        state, findings = boxes.get(label) or (_state(about, text), about)
+        wrong = [item.id for item in findings if item.caused_by is None and _finding_state(item) == state != SOUND]
+        said = f" ({state}: {', '.join(dict.fromkeys(wrong))})" if wrong else ""
+        lines.append((f"{label:<11} ", inert(text) + said, state))
+    return lines
+
+
+def with_closing(lines: list[Line], report: Report, fix_command: tuple[str, ...] = ()) -> list[Line]:
+    """End with the command to type first; without one where nothing is wrong, or where it stands there already."""
+    wrong = {item.id for item in report.findings if item.severity != NOTE}
+    wanted = [step for step in report.steps if wrong & {*step.resolves}]
+    if not wanted:
+        return lines
+    first, is_ask = wanted[0], isinstance(wanted[0].action, AskPerson)
+    is_fix = bool(fix_command) and changes_environment(first.action)
+    action = RunEnvcheck(fix_command) if is_fix else first.action
+    closing: Line = (
+        ("Do this first: ", inert(action.purpose_on(report.system)), "")
+        if is_ask
+        else command_line(action, report.system)
+    )
+    if is_fix:  # it is the same for each finding
+        lines = [line for line in lines if line != closing]
+    if closing[1] in lines[-1][1]:
+        return lines
+    lead: Line = ("", "Type this:" if is_fix or len(wanted) == 1 else "Type this first:", "")
+    return [*lines, *_BLANK, *([] if is_ask else [lead]), closing]
 
 
 def numbered_steps(report: Report) -> tuple[Step, ...]:
@@ -217,7 +273,7 @@ def _is_shown(finding: Finding, *, verbose: bool, quiet: bool) -> bool:
 
 def verdict_line(report: Report) -> Line:
     """Format the verdict and its headline."""
-    return (f"{report.verdict.upper()}  ", inert(report.headline), VERDICT_STYLES[report.verdict])
+    return (f"{report.verdict.upper()}  ", inert(report.headline), report.verdict)
 
 
 def finding_lines(
@@ -238,9 +294,9 @@ def finding_lines(
         title += f" (follows from {finding.caused_by})"
     if finding.severity == NOTE and not verbose:
         installs = [item for item in (finding.fix.actions if finding.fix else ()) if _installs_framework(item, system)]
-        note = ("note: ", f"{title}: {inert(finding.message)}", "dim")  # nothing else to do about it: one line
+        note = ("note: ", f"{title}: {inert(finding.message)}", NOTE)  # nothing else to do about it: one line
         return [note, *(line for item in installs for line in _format_command("", item, system))]
-    lines: list[Line] = [("", "", ""), (f"{kind}: ", title, _STYLES[kind]), ("  ", inert(finding.message), "")]
+    lines: list[Line] = [("", "", ""), (f"{kind}: ", title, kind), ("  ", inert(finding.message), "")]
     evidence = finding.evidence if verbose else finding.evidence[:3]
     lines += [(_label(item), _format_evidence(item, verbose=verbose), "dim") for item in evidence]
     if steps:
@@ -307,7 +363,12 @@ def _only_shows(action: Action) -> bool:
 
 def _format_command(purpose: str, action: Action, system: str) -> list[Line]:
     said: list[Line] = [("    # ", inert(purpose), "dim")] if purpose else []
-    return [*said, ("    $ ", action_line(action, system, folded=True), "bold")]
+    return [*said, command_line(action, system)]
+
+
+def command_line(action: Action, system: str) -> Line:
+    """Format a command as it is typed."""
+    return ("    $ ", action_line(action, system, folded=True), "bold")
 
 
 def _label(item: Evidence) -> str:
@@ -328,35 +389,42 @@ def _shorten(where: str) -> str:
     return where if len(places) <= 3 else ", ".join(places[:2]) + f" and {len(places) - 2} more places"
 
 
-def _footer(report: Report, shown: list[Finding], *, quiet: bool) -> list[Line]:
-    hidden = len(report.findings) - len(shown)
-    if quiet:
-        return []
+def _count_line(report: Report, hidden: int) -> Line:
     said = f"{summarize_checks(report)}."
     if hidden:
-        said += f" {hidden} finding{'s follow' if hidden > 1 else ' follows'} from these: -v shows them."
-    return [("", "", ""), ("", said, "dim")]
+        said += f" {hidden} finding{'s follow' if hidden > 1 else ' follows'} from the others: -v shows them."
+    return ("", said, "dim")
 
 
 def summarize_checks(report: Report) -> str:
-    """Count the checks, and those that failed or could not be decided."""
-    real = [item for item in report.findings if item.severity != NOTE]
-    failed = {item.id for item in real if item.verdict != UNDETERMINED}
-    undecided = {item.id for item in real} - failed
-    parts = [f"{len(report.checked)} check{'' if len(report.checked) == 1 else 's'}", f"{len(failed)} failed"]
-    return ", ".join([*parts, *([f"{len(undecided)} undetermined"] if undecided else [])])
+    """Count the checks, and those that failed, warn or could not be decided."""
+    worst: dict[str, str] = {}
+    for item in report.findings:
+        state = _finding_state(item)
+        worst[item.id] = min(state, worst.get(item.id, state), key=_WORST_FIRST.index)
+    counts = {state: list(worst.values()).count(state) for state in _WORST_FIRST}
+    said = [f"{len(report.checked)} check{'' if len(report.checked) == 1 else 's'}", f"{counts[BROKEN]} failed"]
+    if counts[WARNED]:
+        said.append(f"{counts[WARNED]} warning{'' if counts[WARNED] == 1 else 's'}")
+    return ", ".join([*said, *([f"{counts[UNREAD]} undetermined"] if counts[UNREAD] else [])])
 
 
 def _print_on_terminal(lines: list[Line], *, color: bool, stream: TextIO) -> None:
-    width, rows = terminal_size(stream)[0], []
-    for label, text, style in lines:
+    width, is_ascii = terminal_size(stream)[0], wants_ascii(stream)
+    rows: list[tuple[str, str]] = []
+    for label, text, kind in lines:
+        mark, in_ascii, style = LOOKS.get(kind, ("", "", kind))
+        head = f"{in_ascii if is_ascii else mark} {label}" if mark else label
         whole = label.endswith("$ ")  # a wrapped command could not be pasted
-        rows += [(row, style) for row in ([label + text] if whole else _wrap(label, text, width))]
+        first, *others = [head + text] if whole else _wrap(head, text, width)
+        if mark and color:
+            first = styled(first[: len(head)], style) + first[len(head) :]
+        rows += [(first, ""), *((row, "") for row in others)] if mark else [(row, style) for row in (first, *others)]
     write_styled(rows, stream, color=color)
 
 
 def _wrap(label: str, text: str, width: int) -> list[str]:
     import textwrap
 
-    indent = " " * min(len(label), 12)
+    indent = " " * min(len(label), 14)
     return textwrap.wrap(label + text, max(width, 24), subsequent_indent=indent, break_on_hyphens=False) or [""]

@@ -141,18 +141,19 @@ def test_the_table_groups_by_verdict_and_cause(tmp_path: Path) -> None:
     make(tmp_path / "out")
     done = fleet("report", "out", "--for", "torch==2.6.0", "--golden", "gpu001", cwd=tmp_path)
     text = done.stdout
-    assert text.startswith("INCOMPATIBLE  driver-too-old: 1 host\n  torch 2.6.0")
+    assert text.startswith("INCOMPATIBLE  7 hosts: 2 compatible, 1 incompatible, 4 undetermined.\n\n")
+    assert "\nINCOMPATIBLE  driver-too-old: 1 host\n  torch 2.6.0" in text
     assert "COMPATIBLE  works: 2 hosts\n" in text
     assert f"\n  {', '.join(WORKING)}\n" in text
     assert "1 host differs from the golden host:\n  gpu003: " in text
-    assert text.splitlines()[-1] == "INCOMPATIBLE  7 hosts: 2 compatible, 1 incompatible, 4 undetermined."
+    assert "\nType this first, on gpu003:\n    $ " in text
     assert "\x1b" not in text
     assert "\x07" not in text
     verbose = fleet("report", "out", "-v", cwd=tmp_path).stdout
     assert "  gpu004: No route to host\n" in verbose
     quiet = fleet("report", "out", "-q", "--color", "always", cwd=tmp_path).stdout
     assert quiet.count("\n") == 1
-    assert quiet.startswith("\x1b[1;35mUNDETERMINED  7 hosts: ")
+    assert quiet.startswith("\x1b[1;35m? UNDETERMINED  \x1b[0m7 hosts: ")
 
 
 def test_the_csv_has_a_line_per_host_and_no_active_cell(tmp_path: Path) -> None:

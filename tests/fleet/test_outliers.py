@@ -76,7 +76,9 @@ def test_lost_gpus_come_before_a_larger_group(tmp_path: Path, capsys: pytest.Cap
     first = group_rows(rows)[0]
     assert (first.cause, first.hosts) == ("gpu-hardware-fault", ("gpu004",))
     print_fleet(rows, color=False, verbose=False, quiet=False)
-    assert capsys.readouterr().out.startswith("INCOMPATIBLE  gpu-hardware-fault: 1 host\n  1 NVIDIA GPU found; 3 of")
+    total, _, group = capsys.readouterr().out.partition("\n\n")
+    assert total.startswith("INCOMPATIBLE  9 hosts: ")
+    assert group.startswith("INCOMPATIBLE  gpu-hardware-fault: 1 host\n  1 NVIDIA GPU found; 3 of")
 
 
 @pytest.mark.parametrize(

@@ -71,10 +71,10 @@ def shown(capsys: pytest.CaptureFixture[str], given: Reading, *, verbose: bool =
 
 def test_the_page(capsys: pytest.CaptureFixture[str]) -> None:
     assert shown(capsys, reading(*FINDINGS)) == (
+        "INCOMPATIBLE  In short.\n"
+        "\n"
         "The line that matters: a.log:9, from rank1, 2 times until line 10\n"
         "  > lib\ufffd[31m.so: cannot open\n"
-        "\n"
-        "INCOMPATIBLE  In short.\n"
         "\n"
         "error: toolkit-missing (the cause)\n"
         "  No libcudart.\n"
@@ -96,6 +96,9 @@ def test_the_page(capsys: pytest.CaptureFixture[str]) -> None:
         "Read 1,234 lines, 2.3 MB; judged by the log alone.\n"
         "If this machine wrote it, --here adds the machine's facts.\n"
         "note: b.gz: it ends early.\n"
+        "\n"
+        "Type this first:\n"
+        "    $ apt-get install cuda\n"
     )
 
 
