@@ -11,16 +11,14 @@ def main() -> None:
 
     try:
         interruption.install_handler()
-        from envcheck.cli.exits import guarded
+        from envcheck.cli.exits import guarded, leave
 
         code = guarded(_run_command)
     except KeyboardInterrupt:
         interruption.ignore_interrupts()
-        from envcheck.cli.exits import end_interrupted
+        from envcheck.cli.exits import end_interrupted, leave
 
         code = end_interrupted()
-    from envcheck.cli.exits import leave
-
     leave(code)
 
 
