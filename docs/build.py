@@ -17,6 +17,8 @@ ROOT = Path(__file__).parent.parent
 SOURCE, PAGES, SITE = ROOT / "docs", ROOT / "build/docs", ROOT / "build/site"
 LINK = re.compile(r"(?<=\]\()(?!https?:|#)([^)\s#]+)")
 
+UNSHOWN = r"\A---\n.*?\n---\n+|<!--.*?-->\n"
+
 # Where files outside docs/ are published when a page links to them: links are right in the repository and on the site.
 PUBLISHED = {
     "CHANGELOG.md": "changelog.md",
@@ -69,7 +71,7 @@ def write_texts() -> None:
         index += f"\n## {section}\n\n"
         for page in [entry] if isinstance(pages, str) else pages:
             ((title, name),) = page.items()
-            text = re.sub(r"\A---\n.*?\n---\n+", "", (PAGES / name).read_text(encoding="utf-8"), flags=re.DOTALL)
+            text = re.sub(UNSHOWN, "", (PAGES / name).read_text(encoding="utf-8"), flags=re.DOTALL)
             (SITE / name).write_text(text, encoding="utf-8")
             index += f"- [{title}]({name}): {first_sentence(text)}\n"
             whole += f"{text}\n"

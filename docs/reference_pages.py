@@ -201,7 +201,7 @@ The severity of a finding is about the goal (`--expect gpu`, `cpu` or `auto`):
 At most one finding is **primary**: the root cause. What follows from it names it in `caused_by`. A check that could
 not be decided is a finding with verdict `undetermined`, and says what could not be read.
 
-The tables are in the order of causes. When two findings of one severity explain nothing about each other, the upper one
+The list is in the order of causes. When two findings of one severity explain nothing about each other, the upper one
 is primary.
 
 A `fix` is a sentence with `commands`, one after the other, and `alternatives`. An alternative replaces the first way:
@@ -215,15 +215,14 @@ def findings() -> str:
 
     ruled = {name for item in RULES for name in item.ids}
 
-    def cells(row: dict[str, Any]) -> tuple[str, ...]:
-        rule = "" if row["id"] in ruled else " Only a log shows it."
-        explains = ", ".join(f"[`{name}`](#{name})" for name in row["explains"])
-        text = f"{row['means'][0].upper()}{row['means'][1:]}.{rule}" + (f"<br>Explains {explains}." if explains else "")
-        return f'<a id="{row["id"]}"></a>`{row["id"]}`', text
-
     text = FINDINGS
     for layer, rows in itertools.groupby(_data("findings")["findings"], lambda row: row["layer"]):
-        text += f"\n## Layer: {layer}\n\n{table(('id', 'it means'), map(cells, rows))}"
+        text += f"\n## Layer: {layer}\n"
+        for row in rows:
+            text += f"\n### `{row['id']}`\n\n{row['headline']}\n\nIn detail: {row['means']}."
+            text += "" if row["id"] in ruled else " Only a log shows it."
+            explains = ", ".join(f"[`{name}`](#{name})" for name in row["explains"])
+            text += f"\n\nIt explains {explains}.\n" if explains else "\n"
     return text
 
 
