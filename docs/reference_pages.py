@@ -13,12 +13,15 @@ from typing import Any
 
 import click
 
+from envcheck.model import list_fields
+
 ROOT = Path(__file__).parent.parent
 
 
 def pages() -> Iterator[tuple[str, str]]:
     """Yield the name and the text of each generated page."""
     yield "reference/commands.md", commands()
+    yield "reference/python-api.md", python_api()
     yield "reference/exit-codes.md", exit_codes()
     yield "reference/environment.md", variables()
     yield "reference/findings.md", findings()
@@ -70,6 +73,74 @@ def _command(context: click.Context, level: str) -> Iterator[str]:
     yield table(("option", "does"), ((f"`{names}`", _prose(words)) for names, words in filter(None, records) if words))
     for name, sub in getattr(command, "commands", {}).items():
         yield from _command(click.Context(sub, context, info_name=name), level + "#")
+
+
+PYTHON_API = """# Python API
+
+The functions of `envcheck` answer what the commands answer, as values that never change:
+
+```python
+import envcheck
+
+result = envcheck.doctor(env=".venv", expect="gpu")
+if not result.ok:
+    print(result.findings[0].message)
+    for step in result.steps:
+        print(*step.action.command(result.report.system))
+```
+
+`to_dict()` of an answer is the JSON document that the command prints with `--json`. `print(result)` shows the text of
+the command. A notebook shows the answer; with the extra `html`, that of `doctor` is the page of `--format html`.
+
+A request that cannot be carried out raises `envcheck.UserError`. Its sentence names an argument as the option of the
+command line. No function prints, or changes the machine.
+
+Importing `envcheck` loads nothing else: the first use of a function imports what it needs. The package has type hints
+for mypy and pyright.
+
+## What may change
+
+| Part | Promise |
+| --- | --- |
+| Public names, parameters and attributes | From 1.0 on, only a major version removes one, after a warning. |
+| JSON documents | Additions keep the version of the schema. All else gets a new one: `envcheck/report/2`. |
+| Finding ids | Kept. Where a new id takes cases from an old one, the changelog says so. |
+| Messages, summaries, texts and pages | May change in every version: match ids and keys, never texts. |
+| All other modules, such as `envcheck.rules` | May change in every version. |
+"""
+
+
+def python_api() -> str:
+    """Return the page of the Python API: its promise, then what each public name says of itself."""
+    import envcheck
+
+    public = [(name, getattr(envcheck, name)) for name in envcheck.__all__]
+    functions = [item for item in public if inspect.isfunction(item[1])]
+    answers = [item for item in public if item[0].endswith("Result")]
+    values = [item for item in public if item not in functions and item not in answers]
+    parts = (("Functions", functions), ("Answers", answers), ("Values", values))
+    return PYTHON_API + "".join(f"\n## {title}\n{''.join(_public(*item) for item in items)}" for title, items in parts)
+
+
+def _public(name: str, value: Any) -> str:
+    """Return the section of a public name."""
+    text = f"\n### {name}\n\n"
+    if inspect.isfunction(value):
+        plain = re.sub(r"(: |-> )(['\"])(.*?)\2(?=,| =|\)|$)", r"\1\3", str(inspect.signature(value)))  # of annotations
+        text += f"```python\nenvcheck.{name}{plain}\n```\n\n"
+    text += f"{_prose(inspect.getdoc(value) or '')}\n\n"
+    holds = {f"`{each}`": "" for each in list_fields(value)} | dict(_members(value))
+    return text + (table(("attribute", "holds"), holds.items()) if holds else "")
+
+
+def _members(value: Any) -> Iterator[tuple[str, str]]:
+    """Yield the properties and methods of a class, each with the first line of what it says of itself."""
+    for name in dir(value) if inspect.isclass(value) else ():
+        member = inspect.getattr_static(value, name)
+        is_property = isinstance(member, property)
+        if not name.startswith("_") and (is_property or inspect.isfunction(member)):
+            words = (inspect.getdoc(member) or "").partition("\n")[0]
+            yield f"`{name}`" if is_property else f"`{name}()`", _prose(words)
 
 
 def _prose(text: str) -> str:

@@ -1,3 +1,78 @@
-"""Say whether GPU deep learning works on this machine, what is wrong, why, and what to type."""
+r"""Say whether GPU deep learning works on this machine, what is wrong, why, and what to type.
+
+    import envcheck
+
+    result = envcheck.doctor(env=".venv", expect="gpu")
+    print(result.verdict, *result.findings, sep="\n")
+
+Every function answers with a frozen value, or raises `UserError` with one sentence. Nothing changes the machine.
+"""
+
+import sys
+from types import ModuleType
+
+TYPE_CHECKING = False  # type checkers take it for true; importing typing would double the time of this import
+if TYPE_CHECKING:
+    from envcheck.api import (
+        CheckResult,
+        DiffResult,
+        DoctorResult,
+        ExplainResult,
+        MatrixResult,
+        PlanResult,
+        Result,
+        check,
+        diff,
+        doctor,
+        explain,
+        load_snapshot,
+        matrix,
+        plan,
+        snapshot,
+    )
+    from envcheck.model import Finding, Plan, Remedy, Report, Snapshot, Step, UserError
 
 __version__ = "0.1.0"
+__all__ = [
+    "CheckResult",
+    "DiffResult",
+    "DoctorResult",
+    "ExplainResult",
+    "Finding",
+    "MatrixResult",
+    "Plan",
+    "PlanResult",
+    "Remedy",
+    "Report",
+    "Result",
+    "Snapshot",
+    "Step",
+    "UserError",
+    "check",
+    "diff",
+    "doctor",
+    "explain",
+    "load_snapshot",
+    "matrix",
+    "plan",
+    "snapshot",
+]
+
+
+class _Package(ModuleType):
+    """A package whose functions keep their names when a subpackage of the same name is imported: envcheck.plan."""
+
+    def __getattr__(self, name: str) -> object:
+        """Import the API when a name of it is first used: the command line starts without it."""
+        if name not in __all__:
+            raise AttributeError(f"module {__name__!r} has no attribute {name!r}")
+        from envcheck import api
+
+        return getattr(api, name)
+
+    def __setattr__(self, name: str, value: object) -> None:
+        if name not in __all__:
+            super().__setattr__(name, value)
+
+
+sys.modules[__name__].__class__ = _Package

@@ -141,10 +141,11 @@ def _log(name: str) -> str:
 
 def run_as_shown() -> None:
     """Run envcheck on the machine that a block names, in place of this one."""
-    from envcheck.cli import common, main
+    from envcheck.api import load_snapshot
+    from envcheck.cli import main
     from envcheck.probes import collection
 
-    snapshot = common.saved_snapshot(f"{os.environ['HOME']}/.machine.json")
+    snapshot = load_snapshot(f"{os.environ['HOME']}/.machine.json")
     collection.collect = lambda *_, **__: snapshot
     main()
 

@@ -15,12 +15,12 @@ from envcheck.matrix.images import (
     load_base_images,
     parse_reference,
 )
-from envcheck.model import dataclass, field, major
+from envcheck.model import UserError, dataclass, field, major
 
 Reader = Callable[[str], "str | None"]  # a file's text by its path; None: it is not there
 
 
-class FileError(ValueError):
+class FileError(UserError):
     """A file that cannot be read as what it should be; the message says why."""
 
 

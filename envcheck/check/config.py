@@ -10,13 +10,13 @@ from datetime import date
 from typing import Any
 
 from envcheck.host.data_files import read_packaged
-from envcheck.model import dataclass
+from envcheck.model import UserError, dataclass
 from envcheck.rules.catalogue import catalogue
 
 SCHEMA = "schemas/config.schema.json"
 
 
-class ConfigError(ValueError):
+class ConfigError(UserError):
     """A configuration that cannot be used; the message names the key and what it should be."""
 
 

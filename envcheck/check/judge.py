@@ -5,7 +5,7 @@ from __future__ import annotations
 import re
 from collections.abc import Callable, Iterator, Sequence
 from dataclasses import replace
-from datetime import date
+from datetime import date, datetime, timezone
 
 from packaging.requirements import Requirement
 from packaging.specifiers import SpecifierSet
@@ -13,9 +13,10 @@ from packaging.utils import canonicalize_name
 from packaging.version import Version
 
 from envcheck.check.blueprint import Line
-from envcheck.check.config import Config, Ignored
+from envcheck.check.config import Config, ConfigError, parse_config
 from envcheck.diagnosis import with_remedies, with_steps
 from envcheck.diagnosis.planned import plan_to_meet
+from envcheck.matrix.query import Matrix
 from envcheck.model import (
     COMPATIBLE,
     ERROR,
@@ -23,6 +24,7 @@ from envcheck.model import (
     NOTE,
     UNDETERMINED,
     Evidence,
+    Facts,
     Finding,
     Known,
     Problem,
@@ -36,8 +38,8 @@ from envcheck.model import (
 from envcheck.remedies import with_remedy
 from envcheck.remedies.situation import Situation
 from envcheck.rules import conclude, evaluate
-from envcheck.rules.builds import Build, installed_builds
-from envcheck.rules.context import Context, UndecidedError
+from envcheck.rules.builds import Build, TargetError, check_requirements, installed_builds
+from envcheck.rules.context import Context, Target, UndecidedError
 from envcheck.rules.gpus import gpu_name, judged_gpus
 from envcheck.rules.judgement import judge_release
 from envcheck.rules.requirements import marker_holds
@@ -219,6 +221,39 @@ def _clash(module: str, lines: dict[str, Line]) -> Finding:
     return Finding("framework-duplicate-dists", INCOMPATIBLE, ERROR, message, evidence, problem=Problem(("files",)))
 
 
+@dataclass(frozen=True)
+class Gate:
+    """What a project requires today, and the matrix that judges it."""
+
+    config: Config
+    matrix: Matrix
+    path: str
+    today: date
+
+    def judge(self, facts: Facts, inspected: tuple[str, ...], exists: Callable[[str], bool] | None = None) -> Report:
+        """Judge a machine for the project; `exists` tells which folders are there, on the machine that is judged."""
+        context = Context(facts, self.matrix, Target(self.config.expect, self.config.requires))
+        return judge_project(context, self.config, self.path, self.today, inspected=inspected, exists=exists)
+
+    def ignored(self) -> tuple[str, ...]:
+        """List the finding ids that the project ignores today."""
+        return tuple(item.id for item in self.config.ignored if item.until >= self.today)
+
+    def expired(self) -> tuple[tuple[str, date], ...]:
+        """List the finding ids that count again, each with the last day on which it was ignored."""
+        return tuple((item.id, item.until) for item in self.config.ignored if item.until < self.today)
+
+
+def load_gate(text: str | None, path: str, matrix: Matrix) -> Gate:
+    """Read the configuration of a project; None: it has none. Raises ConfigError."""
+    try:
+        config = Config() if text is None else parse_config(text)
+        check_requirements(config.requires, matrix)
+    except (ConfigError, TargetError) as error:
+        raise ConfigError(f"{path}: {error}") from None
+    return Gate(config, matrix, path, datetime.now(timezone.utc).date())
+
+
 NOTHING = "framework-missing"
 IGNORED = "tool.envcheck.ignore"
 
@@ -282,11 +317,6 @@ def _without_missing_framework(findings: Sequence[Finding], config: Config, gate
 def _note(finding: Finding) -> Finding:
     message = "No project requirement applies to this system, and no framework is installed."
     return replace(finding, verdict=COMPATIBLE, severity=NOTE, message=message, fix=None, problem=None)
-
-
-def expired_ignores(config: Config, today: date) -> tuple[Ignored, ...]:
-    """List the entries whose date has passed: what they name counts again."""
-    return tuple(item for item in config.ignored if item.until < today)
 
 
 def _without_duplicate(findings: list[Finding], finding: Finding) -> Finding | None:

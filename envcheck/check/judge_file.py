@@ -10,9 +10,10 @@ from datetime import date
 from packaging.requirements import InvalidRequirement, Requirement
 from packaging.utils import canonicalize_name
 
-from envcheck.check.blueprint import Blueprint, Image, Line, is_for_gpu
+from envcheck.check.blueprint import Blueprint, Image, Line, Reader, is_for_gpu
+from envcheck.check.build_files import read_blueprints
 from envcheck.check.config import Config
-from envcheck.check.judge import apply_ignores, find_module_clashes
+from envcheck.check.judge import Gate, apply_ignores, find_module_clashes
 from envcheck.diagnosis import with_steps
 from envcheck.frameworks import Framework, identities
 from envcheck.matrix.images import load_base_images
@@ -459,6 +460,13 @@ class _FindingCollector:
         """Add what the file itself shows; what it leaves open ("") decides nothing."""
         for finding_id, found in checks:
             self.add(_with_remedies(found, context), (finding_id,) if finding_id else ())
+
+
+def judge_text(text: str, file: str, reader: Reader, gate: Gate) -> tuple[Report, Facts]:
+    """Judge what the text of a file builds; return the report and what the file states. Raises FileError."""
+    blueprints = read_blueprints(text, file, reader)
+    report = judge_blueprints(blueprints, gate.matrix, gate.config, gate.path, gate.today)
+    return report, describe_facts(blueprints[0], gate.matrix)
 
 
 def judge_blueprints(

@@ -11,15 +11,15 @@ def main() -> None:
 
     try:
         interruption.install_handler()
-        from envcheck.cli.exits import guarded, leave
+        from envcheck.cli import exits
 
-        code = guarded(_run_command)
+        code = exits.guarded(_run_command)
     except KeyboardInterrupt:
         interruption.ignore_interrupts()
-        from envcheck.cli.exits import end_interrupted, leave
+        from envcheck.cli import exits  # the interruption may have come before the first
 
-        code = end_interrupted()
-    leave(code)
+        code = exits.end_interrupted()
+    exits.leave(code)
 
 
 def _run_command(arguments: list[str]) -> int:

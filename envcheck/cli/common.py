@@ -3,34 +3,19 @@
 from __future__ import annotations
 
 import functools
-import json
 import os
-import re
 import sys
 import threading
-from collections.abc import Callable, Collection, Iterable, Iterator
+from collections.abc import Callable, Iterator
 from contextlib import contextmanager, suppress
-from typing import TYPE_CHECKING, Any, TextIO, TypeVar, cast
+from typing import Any, TextIO, TypeVar, cast
 
 import click
 
-from envcheck.cli.exits import INTERRUPTED, OF_VERDICT, READER_GONE, STEP_FAILED, UserError
+from envcheck import api
+from envcheck.cli.exits import INTERRUPTED, OF_VERDICT, READER_GONE, STEP_FAILED
 from envcheck.host.process import list_running_programs
-from envcheck.model import (
-    SCHEMA_VERSION,
-    CodecError,
-    Facts,
-    Known,
-    Snapshot,
-    Unknown,
-    dataclass,
-    decode,
-    get_value,
-    mark_uncollected,
-)
-
-if TYPE_CHECKING:
-    from envcheck.matrix import Matrix
+from envcheck.model import Snapshot, UserError, dataclass
 
 __all__ = ["INTERRUPTED", "OF_VERDICT", "READER_GONE", "STEP_FAILED", "UserError"]  # beside what stands here
 
@@ -69,20 +54,15 @@ def inspected_python(command: F) -> F:
     return python(env(cast("F", check_one)))
 
 
-_MIRROR = r"(?:https?|file)://[\w.:/@%~+-]+"
+def _check_mirror(_: click.Context, __: click.Parameter, value: str) -> str:
+    return api.check_mirror(value)
 
 
 def torch_index(command: F) -> F:
     """Add --torch-index: a mirror of PyTorch's own package index."""
-
-    def check(_: click.Context, __: click.Parameter, value: str) -> str:
-        if value and not re.fullmatch(_MIRROR, value):
-            raise UserError(f"--torch-index {value[:80]!r} is no address, such as https://mirror.example/whl.")
-        return value
-
     words = "A mirror of https://download.pytorch.org/whl."
     option = click.option(
-        "--torch-index", default="", envvar="ENVCHECK_TORCH_INDEX", metavar="URL", callback=check, help=words
+        "--torch-index", default="", envvar="ENVCHECK_TORCH_INDEX", metavar="URL", callback=_check_mirror, help=words
     )
     return option(command)
 
@@ -167,28 +147,6 @@ def matrix(words: str) -> Callable[[F], F]:
     return click.option("--matrix", "matrix_file", metavar="FILE_OR_URL", default=None, help=named)
 
 
-def load_matrix(matrix_file: str | None) -> Matrix:
-    """Load the matrix; raises UserError for one that cannot be used."""
-    from envcheck.matrix import MatrixError  # snapshot and gpus need no matrix: 3 ms
-    from envcheck.matrix import load_matrix as load
-
-    try:
-        return load(matrix_file)
-    except MatrixError as error:
-        raise UserError(str(error)) from None
-
-
-def check_framework(name: str, known: Iterable[str]) -> None:
-    """Raise UserError for a framework that the matrix does not know, and suggest a similar name."""
-    from difflib import get_close_matches
-
-    names = list(known)
-    if name not in names:
-        similar = get_close_matches(name.lower(), names, n=1)
-        hint = f" Did you mean {similar[0]}?" if similar else ""
-        raise UserError(f"--framework {name}: unknown framework. The matrix has {', '.join(names)}.{hint}")
-
-
 _PATIENCE = 1.0  # seconds until the programs that have not answered are named
 
 
@@ -215,101 +173,7 @@ def _name_running() -> None:
         sys.stderr.flush()
 
 
-_LIMIT = 64 << 20  # bytes of a snapshot file; the largest real ones are below one megabyte
-
-
-def live_snapshot(python: str, env: str, without: Collection[str] = (), *, without_packages: bool = False) -> Snapshot:
-    """Read this machine without the probes named in `without`; raises UserError for an unknown --python or --env.
-
-    `without_packages`: read the interpreter but not its packages.
-    """
-    from envcheck.host.local import LocalHost  # a saved machine needs no probes: 9 ms
-    from envcheck.probes.collection import collect
-    from envcheck.probes.environment_choice import PythonSelection
-
+def live_snapshot(python: str, env: str) -> Snapshot:
+    """Read this machine, and name the programs that it waits for; raises UserError as the API does."""
     with slow_programs():
-        snapshot = collect(LocalHost(), PythonSelection(python, env, without_packages), without)
-    executable = snapshot.facts.python.executable
-    # A probe that crashed is not the user's error: the report says it.
-    crashed = isinstance(executable, Unknown) and executable.why == "crashed"
-    if (python or env) and not isinstance(executable, Known) and not crashed:
-        option = f"--python {python}" if python else f"--env {env}"
-        raise UserError(f"{option}: no Python environment found. {_tried(executable)}")
-    return snapshot
-
-
-def inspected_options(python: str, env: str) -> tuple[str, ...]:
-    """Return the options with which another command inspects the same environment."""
-    return (*(("--python", python) if python else ()), *(("--env", env) if env else ()))
-
-
-_OWN_KINDS = ("venv", "conda")  # of a Python that no other program uses
-
-
-def find_changeable_environment(facts: Facts) -> tuple[str, str]:
-    """Return the folder of the environment that this user may change, or "" and the reason why there is none."""
-    python = facts.python
-    prefix, kind = get_value(python.prefix) or "", get_value(python.kind)
-    if not prefix:
-        return "", "no Python environment was found: name one with --env"
-    managed = get_value(python.externally_managed) is True
-    if managed or kind not in _OWN_KINDS:
-        reason = "it is managed from outside (PEP 668)" if managed else "it is not a virtual environment"
-        return "", f"{prefix} holds a Python that other programs use: {reason}. Name an environment with --env"
-    folder = os.path.realpath(os.path.expanduser(prefix.replace("$USER", os.environ.get("USER", "$USER"))))  # noqa: PTH111 - pathlib is slow to import
-    if not os.path.isdir(folder):  # noqa: PTH112
-        return "", f"{prefix} is not a folder of this machine"
-    if os.path.isdir(os.path.join(folder, "condabin")):  # noqa: PTH112, PTH118
-        return "", f"{prefix} is conda's own environment, which conda itself runs from: name another one with --env"
-    is_own = not hasattr(os, "geteuid") or os.stat(folder).st_uid == os.geteuid()  # noqa: PTH116
-    if not is_own or not os.access(folder, os.W_OK) or not os.access(os.path.dirname(folder), os.W_OK):  # noqa: PTH120
-        return "", f"{prefix} cannot be replaced by this user: ask its owner, or name another one with --env"
-    return folder, ""
-
-
-def _tried(fact: object) -> str:
-    tried = getattr(fact, "tried", ())
-    detail = getattr(fact, "detail", "")
-    return detail or (f"Looked at {', '.join(tried)}." if tried else "")
-
-
-def saved_snapshot(path: str) -> Snapshot:
-    """Read a snapshot file written by `envcheck snapshot` or `doctor --format json`."""
-    document = _load(path)
-    schema = document.get("schema", "")
-    if schema == "envcheck/report/1":
-        inside = document.get("snapshot")
-        document = inside if isinstance(inside, dict) else {}
-        schema = document.get("schema", "")
-    if schema != f"envcheck/snapshot/{SCHEMA_VERSION}":
-        advice = "Take a new one: envcheck snapshot -o FILE"
-        raise UserError(f"{path} is no snapshot this version reads (schema {schema!r}). {advice}")
-    body = {key: value for key, value in document.items() if key != "schema"}
-    try:
-        return mark_uncollected(decode(Snapshot, body))
-    except CodecError as error:
-        raise UserError(f"{path} is not a valid snapshot: {error}") from None
-
-
-def read_bytes(path: str, limit: int, advice: str = "") -> bytes:
-    """Read a file that the user names, of at most `limit` bytes; raises UserError, with advice if it is missing."""
-    try:
-        with open(path, "rb") as stream:  # noqa: PTH123 - pathlib costs a third of a bare start
-            data = stream.read(limit + 1)
-    except OSError as error:
-        raise UserError(f"cannot read {path}: {error.strerror}{advice}") from None
-    except ValueError:  # a NUL in the name
-        raise UserError(f"cannot read {path!r}: no file has such a name.") from None
-    if len(data) > limit:
-        raise UserError(f"{path} is larger than {limit >> 20} MiB, the limit for such a file.")
-    return data
-
-
-def _load(path: str) -> dict[str, object]:
-    try:
-        document = json.loads(read_bytes(path, _LIMIT))
-    except (ValueError, RecursionError) as error:
-        raise UserError(f"{path} is not JSON: {error}") from None
-    if not isinstance(document, dict):
-        raise UserError(f"{path} is not a snapshot: it holds no JSON object.")
-    return document
+        return api.snapshot(python=python, env=env)

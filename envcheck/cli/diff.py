@@ -4,11 +4,10 @@ from __future__ import annotations
 
 import click
 
+from envcheck import api
 from envcheck.cli import common
-from envcheck.cli.common import OF_VERDICT, UserError
-from envcheck.diff.compare import Comparison, compare
+from envcheck.cli.common import OF_VERDICT
 from envcheck.render.diff import print_comparison, render_diff_json
-from envcheck.rules import Target, TargetError
 
 EXAMPLE = "Example: envcheck diff works.json broken.json"
 
@@ -26,7 +25,7 @@ def diff(
     a: str,
     b: str,
     requirements: tuple[str, ...],
-    expect: str,
+    expect: api.Expectation,
     matrix_file: str | None,
     printing: common.Printing,
 ) -> int:
@@ -35,17 +34,9 @@ def diff(
     Exits with 0 if nothing that matters to the installed frameworks differs, with 1 if something does, and with 3 if
     that is unknown.
     """
-    found = _compare(a, b, matrix_file, Target(expect, requirements))
+    found = api.diff(a, b, requirements=requirements, expect=expect, matrix=matrix_file).comparison
     if printing.form == "json":
         click.echo(render_diff_json(found, (a, b)))
     else:
         print_comparison(found, (a, b), color=printing.color, verbose=printing.verbose, quiet=printing.quiet)
     return OF_VERDICT[found.verdict]
-
-
-def _compare(a: str, b: str, matrix_file: str | None, target: Target) -> Comparison:
-    machines = common.saved_snapshot(a), common.saved_snapshot(b)
-    try:
-        return compare(*machines, common.load_matrix(matrix_file), target)
-    except TargetError as error:
-        raise UserError(str(error)) from None

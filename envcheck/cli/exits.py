@@ -11,7 +11,7 @@ from itertools import pairwise
 
 from envcheck.host.interruption import exit_on_interrupt, was_interrupted
 from envcheck.host.process import kill_programs_on_signal, kill_running_programs
-from envcheck.model import COMPATIBLE, INCOMPATIBLE, UNDETERMINED, inert
+from envcheck.model import COMPATIBLE, INCOMPATIBLE, UNDETERMINED, UserError, inert
 
 USAGE = 2
 STEP_FAILED = 4
@@ -20,12 +20,6 @@ INTERRUPTED = 130
 READER_GONE = 141  # 128 + SIGPIPE: `| head` closed the pipe
 
 OF_VERDICT = {COMPATIBLE: 0, INCOMPATIBLE: 1, UNDETERMINED: 3}
-
-
-class UserError(Exception):
-    """The request cannot be carried out; the message says what is wrong and what to type instead."""
-
-    code = USAGE
 
 
 class MachineError(UserError):
@@ -105,7 +99,7 @@ def _run(run: Callable[[list[str]], int]) -> int:
         if was_interrupted():
             raise KeyboardInterrupt from None  # an error on the way out replaced it
         if isinstance(error, UserError):
-            return _fail(str(error), error.code)
+            return _fail(str(error), error.code if isinstance(error, MachineError) else USAGE)
         if isinstance(error, OSError) and error.filename is None:
             raise  # the report could not be written
         return _fail(_describe(error), INTERNAL)

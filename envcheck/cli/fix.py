@@ -7,10 +7,10 @@ from pathlib import Path
 
 import click
 
+from envcheck import api
 from envcheck.actions import CreateEnvironment, environment_python
 from envcheck.cli import common
-from envcheck.cli.check import load_gate
-from envcheck.cli.doctor import judge
+from envcheck.cli.check import warn_of_expired
 from envcheck.cli.installation import (
     InstallProgress,
     OutputOptions,
@@ -27,7 +27,7 @@ from envcheck.cli.installation import (
     with_reachable_indexes,
     without_own_marker,
 )
-from envcheck.diagnosis import with_steps
+from envcheck.diagnosis import diagnose, with_steps
 from envcheck.explain.judge import judge_log
 from envcheck.explain.scan import scan
 from envcheck.explain.signatures import load_signatures
@@ -95,17 +95,18 @@ def read_diagnosis(asked: FixRequest, *, is_unfinished: bool = False) -> Diagnos
 
     `is_unfinished`: ignore the marker of an installation that is not complete.
     """
-    inspected = common.inspected_options(asked.python, asked.env)
+    inspected = api.inspected_options(asked.python, asked.env)
     snapshot = common.live_snapshot(asked.python, asked.env)
     if is_unfinished:
         snapshot = replace(snapshot, facts=without_own_marker(snapshot.facts))
     if asked.config:
-        gate = load_gate(asked.config, asked.matrix_file, required=True)
+        gate = api.read_gate(asked.config, asked.matrix_file, required=True)
+        warn_of_expired(gate.expired(), gate.path)
         context = Context(snapshot.facts, gate.matrix, Target(gate.config.expect, gate.config.requires))
-        return Diagnosis(snapshot, context, gate.judge(context, inspected, os.path.lexists))
-    matrix = common.load_matrix(asked.matrix_file)
+        return Diagnosis(snapshot, context, gate.judge(snapshot.facts, inspected, os.path.lexists))
+    matrix = api.load_matrix(asked.matrix_file)
     context = Context(snapshot.facts, matrix, Target(asked.expect, asked.requirements))
-    return Diagnosis(snapshot, context, judge(context, frozenset(), inspected, here=True))
+    return Diagnosis(snapshot, context, diagnose(context, inspected=inspected, exists=os.path.lexists))
 
 
 @dataclass(frozen=True)
@@ -253,14 +254,14 @@ def run_fix(asked: FixRequest, output: OutputOptions) -> int:
         asked = fix.asked
         diagnosis, fix = _plan_next(asked, output, is_imported=True)
     if result.outcome == "unchanged":
-        result = replace(result, folder=common.find_changeable_environment(diagnosis.context.facts)[0])
+        result = replace(result, folder=api.find_changeable_environment(diagnosis.context.facts)[0])
     return _report_end(result, diagnosis, fix, output)
 
 
 def _plan_next(asked: FixRequest, output: OutputOptions, *, is_imported: bool = False) -> tuple[Diagnosis, Fix | None]:
     """Judge the environment and plan its steps; if the doctor finds nothing, import the frameworks for real."""
     diagnosis = read_diagnosis(asked)
-    folder, reason = common.find_changeable_environment(diagnosis.context.facts)
+    folder, reason = api.find_changeable_environment(diagnosis.context.facts)
     if not folder:
         raise common.UserError(f"nothing was changed: {reason}.")
     place = place_of(folder)

@@ -10,6 +10,7 @@ from typing import Any
 
 import click
 
+from envcheck import api
 from envcheck.actions import shell_line
 from envcheck.cli import common
 from envcheck.cli.common import OF_VERDICT, UserError
@@ -169,7 +170,7 @@ def report(
 def _judge(folder: str, golden: str, matrix_file: str | None, target: Target) -> list[HostRow]:
     if not Path(folder).is_dir():
         raise UserError(f"there is no folder {folder}")
-    matrix = common.load_matrix(matrix_file)
+    matrix = api.load_matrix(matrix_file)
     try:
         check_requirements(target.requirements, matrix)
         return judge_folder(Path(folder), matrix, target, golden)

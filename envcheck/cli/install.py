@@ -10,6 +10,7 @@ from pathlib import Path
 
 import click
 
+from envcheck import api
 from envcheck.actions import EVERY_SHELL, ActivateEnvironment, action_line
 from envcheck.cli import common
 from envcheck.cli.common import OF_VERDICT, STEP_FAILED, UserError
@@ -32,7 +33,7 @@ from envcheck.cli.installation import (
     with_reachable_indexes,
     without_own_marker,
 )
-from envcheck.cli.plan import show_to_run, verdict_on
+from envcheck.cli.plan import show_to_run
 from envcheck.cli.smoke import SmokeOptions, run_session
 from envcheck.frameworks import framework_names
 from envcheck.host.file_changes import FileLockedError, measure_tree, remove_tree
@@ -82,7 +83,7 @@ from envcheck.model import (
     major_minor,
     replace,
 )
-from envcheck.plan.build import build_plan
+from envcheck.plan.build import build_plan, verdict_on
 from envcheck.plan.existing_environment import InstalledFramework, OccupiedError, plan_update
 from envcheck.plan.requests import PlanOptions, check_description, check_folder, read_requests
 from envcheck.probes.collection import collect
@@ -199,7 +200,7 @@ def _build_plan(asked: InstallRequest, facts: Facts | None, installer: str) -> I
     try:
         check_description(said)
         check_folder(wish.folder)
-        matrix = common.load_matrix(asked.matrix_file)
+        matrix = api.load_matrix(asked.matrix_file)
         matrix = matrix.without_own_indexes() if asked.default_index else matrix
         requests = read_requests(asked.requirements, matrix)
         read = facts or common.live_snapshot("", "").facts
@@ -250,7 +251,7 @@ def judge_environment(wanted: EnvironmentCheck) -> str:
         if missing:
             return f"the environment does not hold {', '.join(missing)}"
         facts = without_own_marker(facts)
-        context = Context(facts, common.load_matrix(wanted.matrix_file), Target(wanted.plan.goal))
+        context = Context(facts, api.load_matrix(wanted.matrix_file), Target(wanted.plan.goal))
         broken = find_broken_requirement(wanted.before, context)
         if broken:
             return f"it would break an installed package: {broken}"

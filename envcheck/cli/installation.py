@@ -24,7 +24,6 @@ from envcheck.actions import (
 from envcheck.cli import common
 from envcheck.cli.common import UserError
 from envcheck.cli.exits import MachineError
-from envcheck.frameworks import framework_names
 from envcheck.host.file_changes import FileLockedError
 from envcheck.host.prerequisites import find_program
 from envcheck.host.system import list_programs_in
@@ -48,7 +47,6 @@ from envcheck.install.run import (
     step_variables,
     system_changes,
 )
-from envcheck.matrix.package_index import package_index
 from envcheck.model import (
     CONDA,
     NOT_STATED,
@@ -62,6 +60,7 @@ from envcheck.model import (
     inert,
     replace,
 )
+from envcheck.plan.build import use_mirror
 from envcheck.plan.steps import install_purpose
 from envcheck.plan.verify import UnreachableError, UnresolvableError, find_uv, resolve
 from envcheck.render.plan import Result
@@ -280,13 +279,6 @@ def expand_home(folder: str) -> str:
     if found.startswith(_HOME):
         raise UserError(f"--env {folder[:60]!r}: that home folder is unknown.")
     return found.rstrip(os.sep) or found
-
-
-def use_mirror(plan: Plan, mirror: str) -> Plan:
-    """Replace the address of each framework's own index in a plan by its mirror's."""
-    for owner in filter(None, map(package_index, framework_names())):
-        plan = move_environment(plan, owner.url.rstrip("/"), mirror.rstrip("/"))
-    return plan
 
 
 def with_reachable_indexes(plan: Plan, mirror: str = "") -> Plan:

@@ -32,6 +32,7 @@ from envcheck.matrix.refresh.refresh import (
 )
 from envcheck.model import COMPATIBLE, UNDETERMINED, dataclass, inert, replace
 from envcheck.render.documents import document_text, schema_keys
+from envcheck.rules.matrix_question import check_framework
 
 _COLORS = {"added": "green", "removed": "red", "changed": "yellow"}
 
@@ -92,7 +93,7 @@ def _load(request: RefreshRequest | VerifyRequest) -> tuple[Document, list[str]]
         raise UserError(str(error)) from None
     known = [*framework_names(), *document["companions"]]
     for name in request.frameworks:
-        common.check_framework(name, known)
+        check_framework(name, known)
     return document, [name for name in known if not request.frameworks or name in request.frameworks]
 
 

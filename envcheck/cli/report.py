@@ -9,9 +9,8 @@ from typing import Any
 
 import click
 
-from envcheck.cli.common import Printing, UserError, find_changeable_environment
-from envcheck.diagnosis.repair import with_fix_command
-from envcheck.model import Facts, Report, Snapshot, dataclass
+from envcheck.cli.common import Printing, UserError
+from envcheck.model import Report, Snapshot, dataclass
 from envcheck.render.documents import render_json
 from envcheck.render.html import render_html
 from envcheck.render.markdown import render_github, render_markdown
@@ -68,13 +67,6 @@ _RENDERERS: dict[str, Callable[[Report, Snapshot, ReportSubject], str]] = {
     "markdown": lambda report, snapshot, _: render_markdown(report, snapshot),
 }
 FORMATS = ("text", *_RENDERERS)
-
-
-def offer_fix(report: Report, facts: Facts, project: str = "") -> Report:
-    """Name the command that fixes the environment, where this user may change it."""
-    if not report.steps or not find_changeable_environment(facts)[0]:
-        return report
-    return with_fix_command(report, project, as_root=hasattr(os, "geteuid") and os.geteuid() == 0)
 
 
 def print_report(report: Report, snapshot: Snapshot, printing: Printing, subject: ReportSubject) -> None:

@@ -8,6 +8,7 @@ from pathlib import PurePath
 
 import click
 
+from envcheck import api
 from envcheck.cli import common
 from envcheck.cli.common import READER_GONE, UserError
 from envcheck.explain.scan import Ending, Scan, Scanner, Stream
@@ -66,15 +67,14 @@ def _explain(
     matrix_file: str | None,
     printing: common.Printing,
 ) -> None:
-    from envcheck.cli import explain  # a command that succeeds needs none of it: 15 ms
-    from envcheck.render.explain import print_failure
+    from envcheck.render.explain import print_failure  # a command that succeeds needs none of it: 15 ms
 
     try:
         if outcome.crash_name:
             output("exit status", f"{outcome.crash_name}\n".encode())
         scan, names = output.finish()
         snapshot = _read_machine(command) if scan.events else None
-        reading = explain.Judge(snapshot, matrix_file)(scan, names)
+        reading = api.log_judge(snapshot, here=False, expect="auto", matrix=matrix_file)(scan, names)
         color = printing.wants_color(sys.stderr)
         print_failure(reading, outcome.status, color=color, verbose=printing.verbose, quiet=printing.quiet)
     except KeyboardInterrupt:

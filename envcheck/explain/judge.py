@@ -7,16 +7,17 @@ from collections.abc import Iterable, Iterator, Sequence
 from itertools import islice
 from typing import TYPE_CHECKING
 
+from envcheck import rules
 from envcheck.actions import Action, InstallPackages, RunEnvcheck, Show
 from envcheck.diagnosis import with_remedies, with_steps
-from envcheck.explain.facts import collect_stated_facts
+from envcheck.explain.facts import build_target, collect_stated_facts
 from envcheck.explain.log import Claim, Log, Strength, find_root, is_consequence, is_second_reading, rank_claims
 from envcheck.explain.problem import ClaimValues, build_machine_situation, build_problem, build_situation
 from envcheck.explain.reasons_cuda import architecture_claims, library_claims, version_claims
 from envcheck.explain.reasons_driver import driver_claims, is_normal_without_gpu, memory_claims
 from envcheck.explain.reasons_python import parse_requirement, pip_claims, python_claims
-from envcheck.explain.scan import Ending, Scan
-from envcheck.explain.signatures import Event, signatures_by_name
+from envcheck.explain.scan import Ending, Scan, scan
+from envcheck.explain.signatures import Event, load_signatures, signatures_by_name
 from envcheck.explain.signatures import load_rivals as rival_rows
 from envcheck.matrix.query import Matrix
 from envcheck.model import (
@@ -57,6 +58,33 @@ class Reading:
     files: tuple[str, ...]
     notes: tuple[str, ...] = ()  # what could not be read to its end
     with_machine: bool = False  # judged together with a machine's facts
+
+    @property
+    def cause(self) -> Finding | None:
+        """Return the root cause; None where none was found."""
+        return find_main_finding(self.report)
+
+    @property
+    def line(self) -> Event | None:
+        """Return the message that the cause rests on; None where it rests on the machine's facts alone."""
+        return find_decisive_event(self)
+
+
+class LogJudge:
+    """Judges scanned logs, together with a machine's facts if they are given."""
+
+    def __init__(self, matrix: Matrix, facts: Facts | None, target: Target) -> None:
+        self._matrix, self._facts, self._target = matrix, facts, target
+
+    def __call__(self, scan: Scan, files: tuple[str, ...], notes: Sequence[str] = ()) -> Reading:
+        """Judge one scan; `notes` say what could not be read to its end."""
+        report = judge_log(scan.events, self._matrix, self._facts, self._target, scan.ending)
+        return Reading(report, scan, files, tuple(notes), with_machine=self._facts is not None)
+
+    def read(self, sources: Sequence[tuple[str, Iterable[bytes]]], notes: Sequence[str]) -> Reading:
+        """Scan logs, each a name and its bytes in blocks, and judge them; reading them may add to `notes`."""
+        scanned = scan(sources, load_signatures())
+        return self(scanned, tuple(name for name, _ in sources), notes)
 
 
 def find_main_finding(report: Report) -> Finding | None:
@@ -188,11 +216,8 @@ def judge_machine(log: Log, target: Target | None = None) -> Machine:
     facts = collect_stated_facts(log)
     if facts is None:
         return Machine(())
-    from envcheck.explain.facts import build_target
-    from envcheck.rules import Context, evaluate
-
-    context = Context(facts, log.matrix, build_target(log, target))
-    report = with_remedies(evaluate(context), build_machine_situation(log, context))
+    context = rules.Context(facts, log.matrix, build_target(log, target))
+    report = with_remedies(rules.evaluate(context), build_machine_situation(log, context))
     findings = tuple(item for item in report.findings if item.verdict == INCOMPATIBLE and item.severity != NOTE)
     return Machine(findings, log.has_facts, report.checked)
 

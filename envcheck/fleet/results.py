@@ -20,6 +20,7 @@ from envcheck.model import (
     Known,
     Snapshot,
     Unknown,
+    UserError,
     dataclass,
     decode,
     encode,
@@ -229,7 +230,7 @@ def classify_failure(words: str, default: str = BROKEN) -> Failure:
     return Failure(kind, reason[:2000] or "it exited without an answer")
 
 
-class EngineError(RuntimeError):
+class EngineError(UserError):
     """The engine itself failed, or found no host; the message is its own."""
 
 

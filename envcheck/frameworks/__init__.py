@@ -13,6 +13,7 @@ from typing import Any, FrozenSet, Mapping, Tuple
 
 from envcheck.frameworks.base import Framework
 from envcheck.host.data_files import read_data
+from envcheck.model import UserError
 
 __all__ = [
     "Framework",
@@ -29,7 +30,7 @@ __all__ = [
 ]
 
 
-class UnknownFrameworkError(LookupError):
+class UnknownFrameworkError(UserError):
     """A framework that no module describes, with one sentence that names those that are known."""
 
 

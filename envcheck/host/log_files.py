@@ -8,7 +8,12 @@ import os
 import stat
 import sys
 import time
-from typing import BinaryIO, Iterator, List
+from typing import TYPE_CHECKING, BinaryIO, Iterator, List
+
+from envcheck.model import UserError
+
+if TYPE_CHECKING:
+    import zlib
 
 BLOCK = 1 << 20  # bytes per read
 _PIPE = 1 << 16  # default size of a pipe in bytes
@@ -23,8 +28,16 @@ _COMPRESSED = (
 _BINARIES = ((b"\x7fELF", "a program or library"), (b"\x89PNG", "an image"), (b"%PDF-", "a PDF document"))
 
 
-class LogFileError(Exception):
+class LogFileError(UserError):
     """A log cannot be read; the message says why and, where possible, what to do."""
+
+
+STANDARD_INPUT = "-"
+
+
+def read_named_log(name: str, notes: List[str]) -> Iterator[bytes]:
+    """Yield the blocks of a file, or of standard input for "-"."""
+    return read_descriptor(0, notes) if name == STANDARD_INPUT else read_log(name, notes)
 
 
 def read_log(path: str, notes: List[str]) -> Iterator[bytes]:
@@ -153,10 +166,49 @@ def reject_binary(name: str, block: bytes) -> None:
 _CONTROLS = bytes(number for number in range(32) if number not in b"\a\b\t\n\v\f\r\x1b")
 
 
+_SALVAGE_STEP = 256  # bytes; with the damage, at most so much of the data before it is lost
+
+
+class GzipUnpacker:
+    """Decompress consecutive gzip members in blocks of limited size."""
+
+    def __init__(self, limit: int) -> None:
+        """Limit a block of text to `limit` bytes."""
+        import zlib  # most logs are not compressed
+
+        self._limit, self._zlib = limit, zlib
+        self._decompressor = zlib.decompressobj(wbits=31)
+        self.is_inside = False  # of a member that has not ended
+
+    def unpack(self, packed: bytes) -> Iterator[bytes]:
+        """Yield the text of the next bytes of the file; raises zlib.error behind the text before the damage."""
+        while packed:
+            self.is_inside = True
+            before = self._decompressor.copy()
+            try:
+                text = self._decompressor.decompress(packed, self._limit)
+            except self._zlib.error:
+                yield from self._read_until_damage(before, packed)
+                raise
+            if text:
+                yield text
+            packed = self._decompressor.unconsumed_tail
+            if self._decompressor.eof:
+                packed = self._decompressor.unused_data.lstrip(b"\0")  # some writers pad with zeros
+                self._decompressor = self._zlib.decompressobj(wbits=31)
+                self.is_inside = False
+
+    def _read_until_damage(self, decompressor: "zlib._Decompress", packed: bytes) -> Iterator[bytes]:
+        """Yield the text before damaged data, which zlib drops when it raises."""
+        with contextlib.suppress(self._zlib.error):
+            for start in range(0, len(packed), _SALVAGE_STEP):
+                text = decompressor.decompress(packed[start : start + _SALVAGE_STEP])
+                if text:
+                    yield text
+
+
 def _unpack_gzip(name: str, first: bytes, stream: BinaryIO, notes: List[str]) -> Iterator[bytes]:
     import zlib  # most logs are not compressed
-
-    from envcheck.host.gzip_stream import GzipUnpacker
 
     unpacker = GzipUnpacker(BLOCK)
     is_checked = False

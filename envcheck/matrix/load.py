@@ -9,6 +9,7 @@ from typing import Any
 
 from envcheck.host.data_files import read_data
 from envcheck.matrix.query import Matrix
+from envcheck.model import UserError
 
 SCHEMA_ID = "envcheck/matrix/1"
 # Section of a document -> levels of tables above its rows.
@@ -38,7 +39,7 @@ _FILE_OF = {section: file for file, sections in FILES.items() for section in sec
 LIMIT = 64 << 20  # bytes of a user's matrix; the built-in one is below two megabytes
 
 
-class MatrixError(Exception):
+class MatrixError(UserError):
     """A matrix file that cannot be used, with one sentence that says why."""
 
 
@@ -162,11 +163,10 @@ def _is_url(path: str) -> bool:
 def _fetch(url: str) -> tuple[str, bytes]:
     """Fetch a matrix from https://host/matrix.json#sha256=...; return it after its URL without credentials."""
     from envcheck.matrix.refresh.index import fetch_pinned, strip_url  # only a URL needs the network
-    from envcheck.matrix.refresh.pip_settings import ArtifactError, MissingLibraryError
 
     try:
         return strip_url(url), fetch_pinned(url, LIMIT)
-    except (ArtifactError, MissingLibraryError) as error:
+    except UserError as error:
         raise MatrixError(f"The matrix cannot be fetched. {error}") from error
 
 

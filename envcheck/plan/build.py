@@ -2,15 +2,23 @@
 
 from __future__ import annotations
 
+import os
 import posixpath
-from collections.abc import Callable, Iterable, Iterator
+from collections.abc import Callable, Collection, Iterable, Iterator, Mapping
 
 from packaging.version import Version
 
-from envcheck.frameworks import framework
+from envcheck.actions import move_environment, shells_of
+from envcheck.frameworks import framework, framework_names
+from envcheck.host.prerequisites import find_python
+from envcheck.matrix.package_index import package_index
 from envcheck.matrix.query import Matrix
 from envcheck.model import (
+    COMPATIBLE,
     CONDA,
+    INCOMPATIBLE,
+    PIP,
+    UNDETERMINED,
     Absent,
     Change,
     Clash,
@@ -37,7 +45,10 @@ from envcheck.plan.requests import (
     PlanOptions,
     Request,
     assumptions,
+    check_description,
+    check_folder,
     list_other_sources,
+    read_requests,
     stated_machine,
     with_any_name,
     with_any_version,
@@ -50,6 +61,7 @@ from envcheck.plan.steps import (
     environment_steps,
     list_alternatives,
     machine_steps,
+    use_free_folders,
     with_remedies,
 )
 from envcheck.rules import Context, Target
@@ -58,7 +70,9 @@ from envcheck.rules.described_machine import (
     LINUX,
     WHATIF,
     Description,
+    RequestError,
     capabilities,
+    in_an_image,
     in_wsl,
     planned_facts,
     with_driver,
@@ -299,6 +313,86 @@ _WITH_APPLE_PLUGIN = (
     "This plan computes on the CPU. {plugin}, the plugin for Apple GPUs, supports {name} up to {newest}. "
     "`envcheck plan {name} {plugin}` plans both."
 )
+
+
+# Probes that are left out: for every plan, for one on the CPU as well, and in the second reading.
+_NEVER_NEEDED = ("compilers",)
+_FOR_CUDA = ("toolkits", "cudnn tensorrt nccl")
+_READ_BEFORE = ("python", "driver", "gpus", "host")
+
+
+def make_options(
+    expect: str,
+    installer: str,
+    folder: str,
+    machine: tuple[str, str, tuple[str, ...], str, str],
+    repeated: tuple[str, ...],
+    *,
+    image: bool,
+) -> PlanOptions:
+    """Make the options of a plan; `machine` describes one: Python, driver, GPUs, glibc, platform."""
+    described = Description(*machine)
+    return PlanOptions(expect, installer, folder, image, description=described, repeat_options=repeated)
+
+
+def plan_requirements(
+    requirements: tuple[str, ...],
+    options: PlanOptions,
+    matrix: Matrix,
+    machine: Facts | Callable[[Collection[str]], Facts],
+    environ: Mapping[str, str] | None,
+) -> Plan:
+    """Plan for what was asked; raises RequestError for a request that cannot be planned.
+
+    `machine` is a saved one, or reads this one without the probes that are named. `environ` are the variables of this
+    machine where the plan is for it.
+    """
+    said = options.description
+    check_description(said)
+    check_folder(options.folder)
+    requests = read_requests(requirements, matrix)
+    found = find_python(said.python, environ) if environ and said.python and options.installer != CONDA else ""
+    options = replace(options, interpreter=found, shells=shells_of(environ or {}))
+    read = None if isinstance(machine, Facts) or said.platform else machine
+    base = machine if isinstance(machine, Facts) else read((*_NEVER_NEEDED, *_FOR_CUDA)) if read else None
+    facts = planned_facts(base, said, matrix, expects_gpu=options.expect == "gpu")
+    if not isinstance(facts.python.version, Known):
+        raise RequestError("the Python to plan for is unknown: name one, such as --python 3.12.")
+    if options.in_container:
+        facts = in_an_image(facts)
+    elif read and goal_of(facts, matrix, requests, options) == "gpu":
+        cuda = read((*_NEVER_NEEDED, *_READ_BEFORE))
+        facts = replace(facts, toolkits=cuda.toolkits, cudnn=cuda.cudnn, tensorrt=cuda.tensorrt, nccl=cuda.nccl)
+    made = build_plan(facts, matrix, requests, options)
+    return made if environ is None else _note_installer(use_free_folders(made, _exists), options.installer)
+
+
+def _exists(folder: str) -> bool:
+    return os.path.lexists(os.path.expanduser(folder))  # noqa: PTH111 - pathlib costs a third of a bare start
+
+
+def _note_installer(plan: Plan, installer: str) -> Plan:
+    """Add the note that `envcheck install` runs the same steps, with uv if it is installed."""
+    if not plan.releases or installer or any(made.installer != PIP for made in plan.environments):
+        return plan
+    note = "These commands use pip. `envcheck install` takes the same steps, with uv where it finds it."
+    result: Plan = replace(plan, notes=(*plan.notes, note))
+    return result
+
+
+def verdict_on(plan: Plan) -> str:
+    """Judge a plan: incompatible without releases; undetermined with doubts, or if no release is known."""
+    if not plan.releases or plan.blocked_by:
+        unknown = not plan.blocked_by and {item.finding for item in plan.rejected} == {"release-unknown"}
+        return UNDETERMINED if unknown else INCOMPATIBLE
+    return UNDETERMINED if any(release.doubts for release in plan.releases) else COMPATIBLE
+
+
+def use_mirror(plan: Plan, mirror: str) -> Plan:
+    """Replace the address of each framework's own index in a plan by its mirror's."""
+    for owner in filter(None, map(package_index, framework_names())):
+        plan = move_environment(plan, owner.url.rstrip("/"), mirror.rstrip("/"))
+    return plan
 
 
 def build_plan(

@@ -25,6 +25,7 @@ from envcheck.model import (
     PlannedRelease,
     Step,
     Trace,
+    UserError,
     canonical_name,
     dataclass,
     replace,
@@ -328,7 +329,7 @@ def _pip_distributions(context: Context, release: PlannedRelease, conda_names: f
         names += new
 
 
-class OccupiedError(Exception):
+class OccupiedError(UserError):
     """What is in the environment speaks against the plan; the message says what to type instead."""
 
 

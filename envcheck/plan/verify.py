@@ -15,7 +15,7 @@ from typing import Any
 from envcheck.host.file_changes import remove_tree
 from envcheck.host.interruption import defer_interrupts
 from envcheck.host.process import run_program
-from envcheck.model import Environment, Known, Plan, RequirementSet, numbers, replace
+from envcheck.model import Environment, Known, Plan, RequirementSet, UserError, numbers, replace
 from envcheck.plan.data import plan_data
 
 Options = tuple[tuple[str, ...], dict[str, str]]
@@ -189,11 +189,9 @@ def resolve(environment: Environment, requirement_set: RequirementSet, environ: 
 
 
 def _index(requirement_set: RequirementSet, environ: Mapping[str, str]) -> Options:
-    from envcheck.matrix.refresh.pip_settings import ArtifactError
-
     try:
         return index_options(requirement_set, environ)
-    except ArtifactError as error:
+    except UserError as error:
         raise UnreachableError(f"no index was queried: {error}") from None
 
 

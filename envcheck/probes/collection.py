@@ -9,6 +9,7 @@ import time
 from typing import Any, Callable, Collection, Dict, List, Mapping, Pattern, Tuple
 
 from envcheck import __version__
+from envcheck.host.local import LocalHost
 from envcheck.host.process import start_thread
 from envcheck.host.protocol import Host
 from envcheck.model import (
@@ -21,7 +22,6 @@ from envcheck.model import (
     Snapshot,
     Source,
     Unknown,
-    hide_url_secrets,
     list_fields,
     replace,
 )
@@ -88,6 +88,11 @@ def collect(
     taken_at = time.strftime("%Y-%m-%dT%H:%M:%SZ", time.gmtime())
     name = ""  # a host's name may be a person's
     return Snapshot(SCHEMA_VERSION, __version__, name, taken_at, redactor.redact(facts))
+
+
+def collect_here(python: str, env: str, without: Collection[str] = (), *, without_packages: bool = False) -> Snapshot:
+    """Read this machine with the Python that is named, as `collect` does."""
+    return collect(LocalHost(), PythonSelection(python, env, without_packages), without)
 
 
 def _run_probes(
@@ -198,6 +203,7 @@ _IMPERSONAL = frozenset(
     "root user users admin administrator ubuntu debian centos fedora ec2-user azureuser jovyan vscode runner "  # noqa: SIM905
     "nobody app worker opt usr lib bin etc var tmp home cuda nvidia python conda anaconda3 miniconda3".split()
 )
+_CREDENTIALS = r"(?P<scheme>[a-zA-Z][\w+.-]*://)[^/\s@]+@"
 _OTHER_HOMES = r"(?P<homes>/home/|/Users/|/export/home/|[A-Za-z]:\\Users\\)(?P<name>[^/\\\s:;,'\"]+)"
 
 
@@ -206,10 +212,9 @@ class Redactor:
 
     def __init__(self, home: str, user: str) -> None:
         home = home.rstrip("/\\")
-        parts = []
+        parts = [_CREDENTIALS]
         if len(home) > 1:
-            # Not within a path: /opt/rh/gcc-toolset-13/root is nobody's home.
-            parts.append(rf"(?:(?<![\w.-])|(?<=-[BILR]))(?P<home>{re.escape(home)})(?=$|[/\\:;,'\"\s)\]])")
+            parts.append(rf"(?P<home>{re.escape(home)})(?=$|[/\\:;,'\"\s)\]])")
         parts.append(_OTHER_HOMES)
         if user.lower() not in _IMPERSONAL and len(user) > 1:
             parts.append(rf"(?<![\w.-])(?P<user>{re.escape(user)})(?![\w])")
@@ -224,7 +229,7 @@ class Redactor:
 
     def redact_text(self, text: str) -> str:
         """Redact one string."""
-        return self._pattern.sub(_redact_match, hide_url_secrets(text))
+        return self._pattern.sub(_redact_match, text)
 
     def redact(self, value: Any) -> Any:
         """Redact every string in a fact, a record or a container; return an unchanged record itself."""
@@ -243,6 +248,8 @@ class Redactor:
 
 def _redact_match(match: "re.Match[str]") -> str:
     groups = match.groupdict()
+    if groups.get("scheme"):
+        return f"{groups['scheme']}***@"
     if groups.get("home"):
         return "~"
     if groups.get("user"):

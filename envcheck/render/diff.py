@@ -10,7 +10,7 @@ from envcheck.diff.compare import Comparison, Machine
 from envcheck.diff.facts import Difference, LinkedFinding
 from envcheck.model import COMPATIBLE, INCOMPATIBLE, NOTE, encode, inert
 from envcheck.render.documents import document_text, schema_keys
-from envcheck.render.text import Line, print_lines
+from envcheck.render.text import Line, join_lines, print_lines
 
 _LONGEST = 90  # characters of a value
 _MORE = 12  # further differences that are shown without -v
@@ -29,12 +29,17 @@ def conclusion(found: Comparison) -> str:
 
 def print_comparison(found: Comparison, names: tuple[str, str], *, color: bool, verbose: bool, quiet: bool) -> None:
     """Print a comparison to stdout; `names` are the files the machines came from."""
-    lines = [("", conclusion(found), found.verdict), *_heads(found, names)]
-    lines += _numbered(found.mattering[:1], found, set()) if quiet else _body(found, verbose=verbose)
-    print_lines(lines, color=color)
+    body = _numbered(found.mattering[:1], found, set()) if quiet else _body(found, verbose=verbose)
+    print_lines([*_heads(found, names), *body], color=color)
+
+
+def render_comparison(found: Comparison, names: tuple[str, str]) -> str:
+    """Render a comparison as the text that a pipe gets."""
+    return join_lines([*_heads(found, names), *_body(found, verbose=False)])
 
 
 def _heads(found: Comparison, names: tuple[str, str]) -> Iterator[Line]:
+    yield ("", conclusion(found), found.verdict)
     for letter, name, machine in zip("AB", names, (found.a, found.b), strict=True):
         verdict = machine.report.verdict
         said = f"{inert(name)}: {verdict.upper()}  {inert(machine.report.headline)}"

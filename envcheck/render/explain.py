@@ -20,6 +20,7 @@ from envcheck.render.text import (
     Line,
     command_line,
     finding_lines,
+    join_lines,
     numbered_steps,
     print_lines,
     verdict_line,
@@ -32,12 +33,21 @@ _SHOWN_OF_A_LINE = 110
 
 def print_explanation(reading: Reading, *, color: bool, verbose: bool, quiet: bool) -> None:
     """Print the explanation to stdout; `quiet` leaves the verdict and its cause, `verbose` lists every known line."""
+    print_lines(_explain(reading, verbose=verbose, quiet=quiet), color=color)
+
+
+def render_explanation_text(reading: Reading) -> str:
+    """Render the explanation as the text that a pipe gets."""
+    return join_lines(_explain(reading, verbose=False, quiet=False))
+
+
+def _explain(reading: Reading, *, verbose: bool, quiet: bool) -> list[Line]:
     matter = _matter(reading)
     lines = [verdict_line(reading.report), *([("", "", ""), *matter[:-1]] if matter else [])]
     lines += _findings(reading, verbose=verbose, quiet=quiet)
     if not quiet:
         lines += [*_harmless(reading, verbose=verbose), *_footer(reading)]
-    print_lines(with_closing(lines, reading.report), color=color)
+    return with_closing(lines, reading.report)
 
 
 def print_cause(reading: Reading, *, color: bool) -> None:

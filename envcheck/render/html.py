@@ -30,6 +30,15 @@ def render_html(report: Report, snapshot: Snapshot) -> str:
     )
 
 
+def render_frame(report: Report, snapshot: Snapshot) -> str:
+    """Render a report for a notebook: a frame of its own, whose styles and scripts do not act outside it."""
+    from html import escape
+
+    style = "width: 100%; height: 36em; border: 0"
+    content = escape(render_html(report, snapshot))
+    return f'<iframe title="envcheck report" sandbox style="{style}" srcdoc="{content}"></iframe>'
+
+
 def page(template: str, **content: Any) -> str:
     """Fill a template of ours; ImportError where jinja2, of the extra html, is not installed."""
     return _environment().get_template(template).render(version=__version__, **content)

@@ -6,46 +6,20 @@ import sys
 from collections.abc import Iterator, Mapping
 from typing import Any
 
-from envcheck.model import COMPATIBLE, Citation, FrameworkRelease, dataclass, encode, inert, numbers
+from envcheck.model import COMPATIBLE, Citation, FrameworkRelease, encode, inert, numbers
 from envcheck.render.documents import Row, aligned_rows, document_text, schema_keys, terminal_size, write_styled
-from envcheck.rules.matrix_question import Answer, TableRow
+from envcheck.rules.matrix_question import Answer, RowsFound, TableRow, TablesFound
 
 _HEADS = ("release", "platform", "Pythons", "CUDA", "cuDNN", "GPU code", "glibc", "numpy", "source")
 _MARK = "*"
 _LEGEND = "* documented, not read from an artifact."
 
 
-@dataclass(frozen=True)
-class RowsFound:
-    """The releases that answer a question to the matrix."""
-
-    verdict: str
-    message: str  # one sentence
-    checked: str  # day the matrix was checked
-    question: Mapping[str, str]
-    answers: tuple[Answer, ...]
-
-
-@dataclass(frozen=True)
-class TablesFound:
-    """The rows of the tables that a name asks for."""
-
-    verdict: str
-    message: str  # one sentence
-    checked: str  # day the matrix was checked
-    requirement: str
-    rows: tuple[TableRow, ...]
-
-
-def render_rows_json(found: RowsFound) -> str:
-    """Render releases, schema envcheck/matrix-rows/1."""
-    rows = [_encode_answer(item) for item in found.answers]
-    return _render_json("envcheck/matrix-rows/1", found, dict(found.question), rows)
-
-
-def render_tables_json(found: TablesFound) -> str:
-    """Render table rows, schema envcheck/matrix-tables/1."""
-    return _render_json("envcheck/matrix-tables/1", found, {"requirement": found.requirement}, encode(found.rows))
+def render_found_json(found: RowsFound | TablesFound) -> str:
+    """Render releases, schema envcheck/matrix-rows/1, or the rows of a table, schema envcheck/matrix-tables/1."""
+    if isinstance(found, TablesFound):
+        return _render_json("envcheck/matrix-tables/1", found, {"requirement": found.requirement}, encode(found.rows))
+    return _render_json("envcheck/matrix-rows/1", found, dict(found.question), [*map(_encode_answer, found.rows)])
 
 
 def _render_json(schema: str, found: RowsFound | TablesFound, question: Mapping[str, str], rows: list[Any]) -> str:
@@ -124,26 +98,50 @@ def format_cell(value: Any) -> str:
     return "yes" if value is True else str(value)
 
 
-def print_rows(found: RowsFound, *, color: bool, verbose: bool, quiet: bool) -> None:
-    """Print releases to stdout with the artifact or document that each rests on.
+def print_found(found: RowsFound | TablesFound, *, color: bool, verbose: bool, quiet: bool) -> None:
+    """Print rows to stdout with the artifact or document that each rests on.
 
     `verbose` adds notes and proofs, `quiet` drops the remarks. A single release is printed with what it requires.
     """
+    if isinstance(found, TablesFound):
+        _write([render_tables(found, verbose=verbose, quiet=quiet)])
+        return
     sources = Sources()
-    table = [_make_inert(_render_cells(item, sources)) for item in found.answers]
+    table = [_make_inert(_render_cells(item, sources)) for item in found.rows]
     if table and (sys.stdout.isatty() or color):
         _draw(table, color=color)
     elif table:
-        _write([*aligned_rows((_HEADS, table)), ""])
-    single = len({item.release.version for item in found.answers}) == 1
+        _write(_align(table))
+    _write(_render_below(found, table, sources, verbose=verbose, quiet=quiet))
+
+
+def render_found(found: RowsFound | TablesFound) -> str:
+    """Render rows as the text that a pipe gets."""
+    if isinstance(found, TablesFound):
+        return render_tables(found, verbose=False, quiet=False) + "\n"
+    sources = Sources()
+    table = [_make_inert(_render_cells(item, sources)) for item in found.rows]
+    lines = [*(_align(table) if table else []), *_render_below(found, table, sources)]
+    return "".join(f"{line}\n" for line in lines)
+
+
+def _align(table: list[Row]) -> list[str]:
+    return [*aligned_rows((_HEADS, table)), ""]
+
+
+def _render_below(
+    found: RowsFound, table: list[Row], sources: Sources, *, verbose: bool = False, quiet: bool = False
+) -> list[str]:
+    """Render what stands below the table: the legend, remarks, sources, the message."""
+    single = len({item.release.version for item in found.rows}) == 1
     remarks = [
         line
-        for item in (() if quiet else found.answers)
+        for item in (() if quiet else found.rows)
         for line in render_remarks(item, sources, verbose=verbose, single=single)
     ]
     legend = [_LEGEND] if any(_MARK in cell for row in table for cell in row) else []
     message = [] if quiet and table else [inert(found.message)]
-    _write([*legend, *dict.fromkeys(remarks), *sources.render(), *message])
+    return [*legend, *dict.fromkeys(remarks), *sources.render(), *message]
 
 
 def render_remarks(item: Answer, sources: Sources, *, verbose: bool, single: bool) -> Iterator[str]:

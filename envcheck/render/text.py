@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import re
 import sys
+from collections.abc import Iterable
 from typing import TYPE_CHECKING, TextIO
 
 from envcheck.actions import AskPerson, RunEnvcheck, action_line, changes_environment
@@ -180,6 +181,16 @@ def print_text(report: Report, snapshot: Snapshot, *, color: bool, verbose: bool
     print_lines(_lines(report, snapshot, verbose=verbose, quiet=quiet), color=color)
 
 
+def render_text(report: Report, snapshot: Snapshot) -> str:
+    """Render a report as the text that a pipe gets."""
+    return join_lines(_lines(report, snapshot, verbose=False, quiet=False))
+
+
+def join_lines(lines: Iterable[Line]) -> str:
+    """Write lines as plain text."""
+    return "".join((label + text).rstrip() + "\n" for label, text, _ in lines)
+
+
 def print_lines(lines: list[Line], *, color: bool, stream: TextIO | None = None) -> None:
     """Print lines to stdout or another stream: drawn on a terminal or in colour, plain when piped."""
     stream = stream or sys.stdout
@@ -187,8 +198,7 @@ def print_lines(lines: list[Line], *, color: bool, stream: TextIO | None = None)
         _print_on_terminal(lines, color=color, stream=stream)
     else:
         encoding = stream.encoding or "ascii"
-        text = "".join((label + text).rstrip() + "\n" for label, text, _ in lines)
-        stream.write(text.encode(encoding, "replace").decode(encoding))
+        stream.write(join_lines(lines).encode(encoding, "replace").decode(encoding))
 
 
 def _lines(report: Report, snapshot: Snapshot, *, verbose: bool, quiet: bool) -> list[Line]:

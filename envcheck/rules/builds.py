@@ -25,6 +25,7 @@ from envcheck.model import (
     RemovedDistribution,
     Source,
     Unknown,
+    UserError,
     canonical_name,
     dataclass,
     get_value,
@@ -252,7 +253,7 @@ def _extra_rows(row: FrameworkRelease, extras: Iterable[str]) -> list[ExtraRow]:
     return [item for item in rows if within(row.version, item.specifier)]
 
 
-class TargetError(ValueError):
+class TargetError(UserError):
     """A requirement that cannot be judged: malformed, with a URL, or of no framework in the matrix."""
 
 

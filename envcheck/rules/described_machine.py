@@ -20,6 +20,7 @@ from envcheck.model import (
     Source,
     ToolkitFacts,
     Unknown,
+    UserError,
     dataclass,
     major_minor,
     replace,
@@ -27,7 +28,7 @@ from envcheck.model import (
 from envcheck.rules.gpus import other_vendors
 
 
-class RequestError(ValueError):
+class RequestError(UserError):
     """A requirement or a description that cannot be planned for; the message says what to type instead."""
 
 

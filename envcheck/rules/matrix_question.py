@@ -12,6 +12,7 @@ from packaging.version import InvalidVersion, Version
 
 from envcheck.frameworks import framework as known_framework
 from envcheck.frameworks import framework_names
+from envcheck.matrix.gpus import find_capabilities
 from envcheck.matrix.query import Matrix
 from envcheck.model import (
     COMPATIBLE,
@@ -37,7 +38,13 @@ from envcheck.model import (
 )
 from envcheck.rules.builds import check_requirements
 from envcheck.rules.context import Context, Target
-from envcheck.rules.described_machine import Description, planned_facts
+from envcheck.rules.described_machine import (
+    Description,
+    RequestError,
+    describe_unknown_gpu,
+    name_architectures,
+    planned_facts,
+)
 from envcheck.rules.judgement import ReleaseJudge
 
 _ANY = "linux_x86_64"  # stands for every platform
@@ -331,3 +338,132 @@ def _make_table_row(row: Row) -> TableRow:
     values = {cell: value for cell, value in cells.items() if value not in _EMPTY}
     title = name.format(**{key: getattr(row, key) for key in keys})
     return TableRow(table, title, values, row.citations, row.note, proof)
+
+
+@dataclass(frozen=True)
+class RowsFound:
+    """The releases that answer a question to the matrix."""
+
+    verdict: str
+    message: str  # one sentence
+    checked: str  # day the matrix was checked
+    question: Mapping[str, str]
+    rows: tuple[Answer, ...]
+
+
+@dataclass(frozen=True)
+class TablesFound:
+    """The rows of the tables that a name asks for."""
+
+    verdict: str
+    message: str  # one sentence
+    checked: str  # day the matrix was checked
+    requirement: str
+    rows: tuple[TableRow, ...]
+
+
+MATRIX_PLATFORMS = ("linux_x86_64", "linux_aarch64", "win_amd64", "macosx_x86_64", "macosx_arm64")
+
+
+def answer_requirement(matrix: Matrix, text: str) -> RowsFound | TablesFound:
+    """Find the rows of a table that is named, or those that a requirement admits; raises TargetError."""
+    return _find_tables(matrix, text) or _find_requirement(matrix, text)
+
+
+def _find_tables(matrix: Matrix, text: str) -> TablesFound | None:
+    """Find the rows of the table that a name asks for; None if it names no table."""
+    found = find_table_rows(matrix, text)
+    if found is None:
+        return None
+    if not found:
+        message = f"The matrix has no row for {text}. Update it: envcheck matrix refresh"
+        return TablesFound(UNDETERMINED, message, matrix.checked, text, ())
+    message = f"{_count_rows(len(found))} * documented, not read from an artifact."
+    return TablesFound(COMPATIBLE, message, matrix.checked, text, found)
+
+
+def _find_requirement(matrix: Matrix, text: str) -> RowsFound:
+    """Find the rows that a requirement admits."""
+    found = find_rows(matrix, text)
+    verdict, message = (COMPATIBLE, _count_rows(len(found))) if found else _describe_missing(matrix, text)
+    return RowsFound(verdict, message, matrix.checked, {"requirement": text}, found)
+
+
+def _describe_missing(matrix: Matrix, requirement: str) -> tuple[str, str]:
+    """Say why the matrix has no row for a requirement, and what it has."""
+    removed = find_removed(matrix, requirement)
+    if removed is not None:
+        return INCOMPATIBLE, f"{removed.name}: {removed.reason} Use {removed.replacement} instead."
+    requirer = find_requirer(matrix, requirement)
+    if requirer:
+        pinned = f"The matrix has no row for {requirement}; {requirer} pins it."
+        return UNDETERMINED, f"{pinned} Show {requirer}: envcheck matrix show {requirer}"
+    framework, near, newest = find_nearest(matrix, requirement)
+    known = f" Nearest releases: {' and '.join(near)}." if near else ""
+    known += f" Newest release of {framework} in the matrix: {newest}." if newest else ""
+    return UNDETERMINED, f"The matrix has no row for {requirement}.{known} Update it: envcheck matrix refresh"
+
+
+def _count_rows(number: int) -> str:
+    return f"{number} row{'' if number == 1 else 's'}."
+
+
+def answer_conditions(matrix: Matrix, conditions: dict[str, str]) -> RowsFound:
+    """Find the rows that meet all conditions; `conditions` maps each option to its value, "" if it is not given."""
+    question = _make_question(matrix, conditions)
+    found = find_releases(matrix, question)
+    given = {name: value for name, value in conditions.items() if value}
+    fits = any(item.fit == COMPATIBLE for item in found)
+    verdict = COMPATIBLE if fits else UNDETERMINED if found else INCOMPATIBLE
+    message = _count_rows(len(found)) if found else "No release in the matrix meets all of these conditions."
+    if found and not fits:
+        message += " The matrix does not show whether they meet all conditions."
+    if len(question.capabilities) > 1:
+        message += _describe_ambiguity(matrix, conditions["gpu"], question.capabilities)
+    return RowsFound(verdict, message, matrix.checked, given, found)
+
+
+def _describe_ambiguity(matrix: Matrix, name: str, capabilities: tuple[str, ...]) -> str:
+    """Say which architectures a product name stands for, and ask for the one that is meant."""
+    meant = name_architectures(capabilities, matrix)
+    return f" --gpu {name[:40]!r} stands for {meant}. Give the one that you mean, such as --gpu {capabilities[-1]}."
+
+
+def _make_question(matrix: Matrix, conditions: dict[str, str]) -> Question:
+    if not any(conditions.values()):
+        raise RequestError(f"name at least one condition, such as --framework {matrix.frameworks()[0]}.")
+    if conditions["python"] and not re.fullmatch(r"\d+\.\d+t?", conditions["python"]):
+        raise RequestError(f"--python {conditions['python']}: give a minor version such as 3.11.")
+    if conditions["driver"] and not re.fullmatch(r"\d+(\.\d+)*", conditions["driver"]):
+        raise RequestError(f"--driver {conditions['driver']}: give a driver release such as 535.104.05.")
+    if conditions["platform"] and conditions["platform"] not in MATRIX_PLATFORMS:
+        raise RequestError(f"--platform {conditions['platform'][:40]}: give one of {', '.join(MATRIX_PLATFORMS)}.")
+    if conditions["framework"]:
+        check_framework(conditions["framework"], matrix.frameworks())
+    capabilities = _find_capabilities(matrix, conditions["gpu"])
+    return Question(
+        conditions["python"], conditions["driver"], capabilities, conditions["platform"], conditions["framework"]
+    )
+
+
+def _find_capabilities(matrix: Matrix, gpu: str) -> tuple[str, ...]:
+    if not gpu or matrix.architecture(gpu):
+        return (gpu,) if gpu else ()
+    if re.fullmatch(r"\d+\.\d+", gpu):
+        known = ", ".join(row.compute_capability for row in matrix.architectures())
+        raise RequestError(f"--gpu {gpu}: unknown compute capability. The matrix has {known}.")
+    found = find_capabilities(gpu)
+    if not found:
+        raise RequestError(f"--gpu {gpu}: {describe_unknown_gpu(gpu)}.")
+    return found
+
+
+def check_framework(name: str, known: Iterable[str]) -> None:
+    """Raise RequestError for a framework that the matrix does not know, and suggest a similar name."""
+    from difflib import get_close_matches  # for a mistake only
+
+    names = list(known)
+    if name not in names:
+        similar = get_close_matches(name.lower(), names, n=1)
+        hint = f" Did you mean {similar[0]}?" if similar else ""
+        raise RequestError(f"--framework {name}: unknown framework. The matrix has {', '.join(names)}.{hint}")

@@ -8,7 +8,7 @@ from datetime import date
 import pytest
 
 from envcheck.check.config import Config, Ignored
-from envcheck.check.judge import apply_ignores, expired_ignores, judge_project
+from envcheck.check.judge import Gate, apply_ignores, judge_project
 from envcheck.model import NO_ENVIRONMENT, Finding, Report, Unknown
 from envcheck.rules import Context, Target
 from tests.hosts.test_hosts import snapshot_of
@@ -123,13 +123,17 @@ def test_an_ignored_finding_is_told_and_does_not_count_until_its_date() -> None:
         told = next(item for item in report.findings if item.id == "driver-too-old")
         assert told.severity == "note"
         assert told.message.startswith(f"Ignored until {until} (new one ordered): ")
-        assert not expired_ignores(ignoring(until), TODAY)
+        assert not gate(ignoring(until)).expired()
+
+
+def gate(config: Config) -> Gate:
+    return Gate(config, matrix(), "pyproject.toml", TODAY)
 
 
 def test_after_its_date_it_counts_again() -> None:
     config = ignoring(date(2026, 11, 20))
     assert judged(config, torch()).verdict == "incompatible"
-    assert [item.id for item in expired_ignores(config, TODAY)] == ["driver-too-old"]
+    assert gate(config).expired() == (("driver-too-old", date(2026, 11, 20)),)
 
 
 def test_ignoring_another_id_changes_nothing() -> None:

@@ -12,12 +12,12 @@ from typing import Any
 
 import pytest
 
+from envcheck import api
 from envcheck.cli import explain as follow
-from envcheck.cli import explain as logs
 from envcheck.cli import run as run_module
-from envcheck.cli.exits import UserError
 from envcheck.cli.group import run
 from envcheck.host import log_files
+from envcheck.model import UserError
 
 MISMATCH = "Failed to initialize NVML: Driver/library version mismatch"
 NOISE = "TF-TRT Warning: Could not find TensorRT"
@@ -159,10 +159,10 @@ def test_run_of_what_is_not_there(capfd: pytest.CaptureFixture[str]) -> None:
 def test_the_status_stays_the_commands_whatever_becomes_of_the_explanation(
     monkeypatch: pytest.MonkeyPatch, capfd: pytest.CaptureFixture[str], error: BaseException, said: str
 ) -> None:
-    def fail(*_: object) -> None:
+    def fail(*_: object, **__: object) -> None:
         raise error
 
-    monkeypatch.setattr(logs, "Judge", fail)
+    monkeypatch.setattr(api, "log_judge", fail)
     assert run(["run", *failing(MISMATCH, 9)]) == 9
     assert said in capfd.readouterr().err
 

@@ -12,8 +12,8 @@ from pathlib import Path
 import click
 import pytest
 
-from envcheck.cli.exits import UserError
 from envcheck.cli.group import COMMANDS, TASKS, group, run
+from envcheck.model import UserError
 
 PROGRAM = Path(sys.executable).with_name("envcheck")
 

@@ -10,10 +10,11 @@ from typing import Any
 
 import pytest
 
-from envcheck.cli.common import Printing, saved_snapshot
-from envcheck.cli.exits import UserError
+from envcheck.api import load_snapshot
+from envcheck.cli.common import Printing
 from envcheck.cli.report import FORMATS, ReportSubject, print_report
 from envcheck.diff.compare import compare
+from envcheck.model import UserError
 from envcheck.render.diff import print_comparison, render_diff_json
 from envcheck.render.documents import render_snapshot
 from envcheck.rules import Context, Target, evaluate
@@ -72,7 +73,7 @@ REFUSED = {
 def test_a_hostile_snapshot_is_shown_inert(name: str, tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
     file = tmp_path / "a.json"
     file.write_text(SHOWN[name], encoding="utf-8")
-    snapshot = saved_snapshot(str(file))
+    snapshot = load_snapshot(str(file))
     report = evaluate(Context(snapshot.facts, matrix(), Target()))
     for form in FORMATS:
         print_report(report, snapshot, Printing(form, "never", verbose=True), ReportSubject())
@@ -82,7 +83,7 @@ def test_a_hostile_snapshot_is_shown_inert(name: str, tmp_path: Path, capsys: py
             shown = re.sub(r"^(`{3,})\w*\n.*?^\1$", "", shown, flags=re.MULTILINE | re.DOTALL)
         assert "<script>alert" not in shown or form in {"text", "json", "sarif", "github"}, form
         assert not re.search(r"^::error::x", shown, re.MULTILINE), form
-    compared = compare(snapshot, saved_snapshot(str(file)), matrix(), Target())
+    compared = compare(snapshot, load_snapshot(str(file)), matrix(), Target())
     json.loads(render_diff_json(compared, ("a", "b")))
     print_comparison(compared, ("a", "b"), color=False, verbose=True, quiet=False)
     assert not re.search("[\x00-\x08\x0b-\x1f\x7f-\x9f\u202e]", capsys.readouterr().out)
@@ -94,7 +95,7 @@ def test_a_broken_snapshot_is_refused_in_a_sentence(name: str, tmp_path: Path) -
     file = tmp_path / "a.json"
     file.write_text(text, encoding="utf-8")
     with pytest.raises(UserError, match=said):
-        saved_snapshot(str(file))
+        load_snapshot(str(file))
 
 
 def test_a_hundred_megabytes_are_not_read(tmp_path: Path) -> None:
@@ -102,4 +103,4 @@ def test_a_hundred_megabytes_are_not_read(tmp_path: Path) -> None:
     with file.open("wb") as stream:
         stream.truncate(100 << 20)
     with pytest.raises(UserError, match="is larger than"):
-        saved_snapshot(str(file))
+        load_snapshot(str(file))

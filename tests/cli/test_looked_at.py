@@ -4,8 +4,8 @@ from __future__ import annotations
 
 import pytest
 
-from envcheck.cli.exits import UserError
 from envcheck.cli.group import run
+from envcheck.model import UserError
 
 TWO = {
     "doctor --python a --env b": "--python and --env",

@@ -9,9 +9,8 @@ from typing import Any
 import fastjsonschema
 import pytest
 
-from envcheck.cli.exits import UserError
 from envcheck.cli.group import run
-from envcheck.model import Snapshot, Unknown
+from envcheck.model import Snapshot, Unknown, UserError
 from envcheck.render.documents import render_snapshot
 from tests.diff.test_compare import HEALTHY, changed, known
 from tests.hosts.test_hosts import snapshot_of

@@ -9,7 +9,6 @@ from typing import Any
 
 import pytest
 
-from envcheck.cli.exits import UserError
 from envcheck.cli.group import run
 from envcheck.frameworks import (
     Framework,
@@ -22,6 +21,7 @@ from envcheck.frameworks import (
 )
 from envcheck.host.data_files import read_data
 from envcheck.matrix.load import load_matrix
+from envcheck.model import UserError
 from tests.matrix.documents import document
 
 KNOWN = "it knows tensorflow, torch, jax and onnxruntime."

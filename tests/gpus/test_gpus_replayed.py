@@ -11,9 +11,9 @@ from typing import Any
 import pytest
 
 from envcheck.cli import gpus as gpus_watch
-from envcheck.cli.exits import UserError
 from envcheck.cli.group import run
 from envcheck.host.protocol import Host
+from envcheck.model import UserError
 from tests.patience import PATIENCE
 from tests.probes.gpu_machines import bare, installed, loaded, nvml_answer, nvml_gpu, pci
 

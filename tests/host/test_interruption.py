@@ -51,7 +51,7 @@ class Name:
 def command(arguments): type("Made", (), {"name": Name()})
 """
 AS_USER_ERROR = """
-from envcheck.cli.exits import UserError
+from envcheck.model import UserError
 def command(arguments):
     try: press()
     except KeyboardInterrupt: raise UserError("no Python found") from None

@@ -14,12 +14,12 @@ import pytest
 
 from envcheck.actions import ReinstallPackages
 from envcheck.cli import install as install_session
-from envcheck.cli.exits import MachineError, UserError
+from envcheck.cli.exits import MachineError
 from envcheck.cli.group import run
 from envcheck.cli.install import InstallPlan, InstallRequest, plan_for_here
 from envcheck.cli.installation import with_reachable_indexes
 from envcheck.install.journal import place_of
-from envcheck.model import Environment, Plan, Step, replace
+from envcheck.model import Environment, Plan, Step, UserError, replace
 from envcheck.render.plan import render_plan_text
 from tests.install.wheels import make_wheel, site_packages, tree_hash
 from tests.typed import argv

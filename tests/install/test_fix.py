@@ -11,12 +11,11 @@ from pathlib import Path
 import fastjsonschema
 import pytest
 
+from envcheck import api
 from envcheck.actions import CreateEnvironment, InstallPackages
-from envcheck.cli import common
-from envcheck.cli.exits import UserError
 from envcheck.cli.fix import FixRequest, plan_fix, read_diagnosis
 from envcheck.cli.group import run
-from envcheck.model import Step, replace
+from envcheck.model import Step, UserError, replace
 from tests.install.wheels import make_wheel, site_packages, tree_hash
 
 pytestmark = [pytest.mark.needs("posix"), pytest.mark.usefixtures("here")]
@@ -221,10 +220,10 @@ def test_a_python_that_other_programs_use_is_left_alone(here: Path) -> None:
 
 
 def test_another_user_s_environment_is_left_alone(broken: Path, monkeypatch: pytest.MonkeyPatch) -> None:
-    facts = common.live_snapshot("", "env").facts
-    assert common.find_changeable_environment(facts) == (str(broken), "")
+    facts = api.snapshot(env="env").facts
+    assert api.find_changeable_environment(facts) == (str(broken), "")
     monkeypatch.setattr("os.geteuid", lambda: 12345)
-    folder, reason = common.find_changeable_environment(facts)
+    folder, reason = api.find_changeable_environment(facts)
     assert folder == ""
     assert reason.endswith("env cannot be replaced by this user: ask its owner, or name another one with --env")
 

@@ -36,6 +36,7 @@ from envcheck.install.preflight import (
     wheel_space_for,
 )
 from envcheck.install.run import AdaptError, Surroundings, can_replace_pip, step_variables
+from envcheck.matrix.refresh import pip_settings
 from envcheck.matrix.refresh.pip_settings import find_default_index, read_uv_bounds, read_uv_variables
 from envcheck.model import SYSTEM, Facts, Known, Plan, PythonFacts, RequirementSet, Source, Step, replace
 from tests.plan.machines import machine, planned
@@ -451,5 +452,5 @@ def test_without_the_library_no_index_is_usual(monkeypatch: pytest.MonkeyPatch, 
 
 
 def test_a_library_that_says_it_otherwise_is_asked(monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr("envcheck.matrix.refresh.pip_settings._ENDPOINT", "(nowhere)")
+    monkeypatch.setattr(pip_settings, "_ENDPOINT", "(nowhere)")
     assert find_default_index().startswith("https://")

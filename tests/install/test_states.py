@@ -8,7 +8,6 @@ from pathlib import Path
 
 import pytest
 
-from envcheck.cli.exits import UserError
 from envcheck.cli.group import run
 from envcheck.cli.install import format_activation_hint
 from envcheck.cli.installation import InstallProgress
@@ -30,6 +29,7 @@ from envcheck.install.journal import (
     unsettled,
 )
 from envcheck.install.run import UnsettledError, held_place
+from envcheck.model import UserError
 from tests.install.session import Told
 
 pytestmark = pytest.mark.needs("posix")

@@ -12,13 +12,12 @@ from pathlib import Path
 
 import pytest
 
-from envcheck.cli.exits import UserError
 from envcheck.cli.group import run
 from envcheck.cli.install import EnvironmentCheck, judge_environment
 from envcheck.cli.installation import expand_home
 from envcheck.install import journal, preflight
 from envcheck.install.journal import Journal, begin, place_of, put_in_place
-from envcheck.model import replace
+from envcheck.model import UserError, replace
 from envcheck.plan.existing_environment import InstalledFramework
 from tests.install.test_command import document, install, make_wheels, planned
 from tests.install.test_preflight import UNMANAGED, said

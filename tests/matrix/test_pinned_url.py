@@ -11,10 +11,12 @@ from pathlib import Path
 
 import pytest
 
-from envcheck.cli.exits import UserError
 from envcheck.cli.group import run
 from envcheck.matrix import MatrixError, load_matrix
+from envcheck.matrix import load as load_module
 from envcheck.matrix.load import load_document
+from envcheck.matrix.refresh import index as index_module
+from envcheck.model import UserError
 from envcheck.render.documents import render_snapshot
 from tests.hosts.test_hosts import snapshot_of
 from tests.matrix.documents import changed_copy, document, text
@@ -108,7 +110,7 @@ def test_a_server_that_is_slow(configured_index: LocalIndex, monkeypatch: pytest
 
 
 def test_a_server_that_sends_slowly(configured_index: LocalIndex, monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr("envcheck.matrix.refresh.index._FETCH_SECONDS", 0.3)
+    monkeypatch.setattr(index_module, "_FETCH_SECONDS", 0.3)
 
     def drip(handler: Handler) -> None:
         handler.send_response(200)
@@ -124,7 +126,7 @@ def test_a_server_that_sends_slowly(configured_index: LocalIndex, monkeypatch: p
 
 
 def test_a_response_larger_than_any_matrix(configured_index: LocalIndex, monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr("envcheck.matrix.load.LIMIT", 1 << 20)
+    monkeypatch.setattr(load_module, "LIMIT", 1 << 20)
     assert "larger than 1 MiB; refused" in refused(offer(configured_index, b" " * (1 << 21)))
 
 

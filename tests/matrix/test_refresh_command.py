@@ -9,8 +9,8 @@ from pathlib import Path
 
 import pytest
 
-from envcheck.cli.exits import UserError
 from envcheck.cli.group import run
+from envcheck.model import UserError
 from tests.matrix.documents import document, text
 from tests.matrix.index.renewal import without
 from tests.matrix.index.server import LocalIndex

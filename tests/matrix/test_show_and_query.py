@@ -10,9 +10,9 @@ from typing import Any
 import fastjsonschema
 import pytest
 
-from envcheck.cli.exits import UserError
 from envcheck.cli.group import run
 from envcheck.matrix.gpus import find_capabilities
+from envcheck.model import UserError
 from tests.matrix.documents import changed_copy
 
 SCHEMA = Path(__file__).parents[2] / "envcheck" / "schemas" / "matrix-rows.schema.json"

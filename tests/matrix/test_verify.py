@@ -10,10 +10,11 @@ from typing import Any
 import fastjsonschema
 import pytest
 
-from envcheck.cli.exits import UserError
 from envcheck.cli.group import run
+from envcheck.matrix.refresh import verify as verify_module
 from envcheck.matrix.refresh.refresh import drop_unused_citations, list_framework
 from envcheck.matrix.refresh.verify import Verification, verify
+from envcheck.model import UserError
 from tests.matrix.documents import changed_copy
 from tests.matrix.index.renewal import FRAMEWORKS, reader, recorded_versions, spoil_all
 from tests.matrix.index.server import LocalIndex, serve
@@ -142,7 +143,7 @@ def test_a_sample_names_every_release_the_matrix_lacks_and_every_row_without_rel
 def test_a_sample_of_an_old_matrix_reads_none_of_the_many_releases_it_lacks(
     index: LocalIndex, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    monkeypatch.setattr("envcheck.matrix.refresh.verify._MAX_MISSING", 1)
+    monkeypatch.setattr(verify_module, "_MAX_MISSING", 1)
     matrix = recorded_matrix()
     del matrix["releases"]["torch"]["2.15.0"]
     found = held(index, matrix, "torch", sample=1)

@@ -4,8 +4,8 @@ from __future__ import annotations
 
 from pathlib import Path
 
-from envcheck.cli.plan import verdict_on
 from envcheck.model import Plan
+from envcheck.plan.build import verdict_on
 from envcheck.render.plan import render_plan
 from tests.plan.machines import machine, planned
 

@@ -4,9 +4,8 @@ from __future__ import annotations
 
 import pytest
 
-from envcheck.cli.exits import UserError
 from envcheck.cli.group import run
-from envcheck.model import Plan
+from envcheck.model import Plan, UserError
 from envcheck.plan.existing_environment import plan_update
 from envcheck.plan.requests import PlanOptions, read_requests
 from envcheck.rules.described_machine import Description, RequestError

@@ -6,7 +6,7 @@ from pathlib import Path
 
 import pytest
 
-from envcheck.cli import common as inspect
+from envcheck import api
 from envcheck.cli.group import run
 from envcheck.plan.steps import use_free_folders
 from tests.hosts.test_hosts import snapshot_of
@@ -38,7 +38,7 @@ def test_the_command_looks_where_the_environment_is_to_be(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
 ) -> None:
     monkeypatch.chdir(tmp_path)
-    monkeypatch.setattr(inspect, "live_snapshot", lambda *_, **__: snapshot_of("no-gpu-cpu-work"))
+    monkeypatch.setattr(api, "read_machine", lambda *_, **__: snapshot_of("no-gpu-cpu-work"))
     for there, named in ((False, ()), (True, ()), (True, ("--env", ".venv"))):
         run(["plan", "torch<2.14", "--expect", "cpu", "-v", *named])
         printed = capsys.readouterr().out

@@ -9,9 +9,8 @@ import pytest
 from hypothesis import HealthCheck, given, settings
 from hypothesis import strategies as st
 
-from envcheck.cli.exits import UserError
 from envcheck.cli.group import run
-from envcheck.model import Plan
+from envcheck.model import Plan, UserError
 from envcheck.plan.requests import check_description, check_folder, read_requests
 from envcheck.render.plan import render_script
 from envcheck.rules.described_machine import Description, RequestError

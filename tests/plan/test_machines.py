@@ -8,9 +8,8 @@ from pathlib import Path
 
 import pytest
 
-from envcheck.cli.exits import UserError
 from envcheck.cli.group import run
-from envcheck.model import Known
+from envcheck.model import Known, UserError
 from envcheck.plan.build import build_plan
 from envcheck.plan.requests import read_requests
 from envcheck.render.documents import render_snapshot

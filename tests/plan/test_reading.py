@@ -4,11 +4,9 @@ from __future__ import annotations
 
 import pytest
 
-from envcheck.cli import common as inspect
-from envcheck.cli import plan
+from envcheck import api
 from envcheck.host.local import LocalHost
 from envcheck.model import NOT_STATED, Absent, Facts, Known, ToolkitFacts
-from envcheck.plan.requests import PlanOptions
 from envcheck.probes.environment_choice import PythonSelection
 from envcheck.probes.python import collect_python
 from envcheck.rules.described_machine import Description
@@ -35,9 +33,9 @@ def test_cuda_is_read_for_a_gpu_only(monkeypatch: pytest.MonkeyPatch, described:
         asked.append((without, without_packages))
         return type(whole)(1, "", "", "", bare if "toolkits" in without else whole.facts)
 
-    monkeypatch.setattr(inspect, "live_snapshot", read)
-    made = plan.build(("tensorflow",), PlanOptions(description=described), None, None)
-    assert [alone for _, alone in asked] == [True, False][: 1 + asks]
+    monkeypatch.setattr(api, "read_machine", read)
+    made = api.plan("tensorflow", gpu=described.gpus).plan
+    assert [alone for _, alone in asked] == [True] * (1 + asks)
     assert made.goal == ("gpu" if asks else "cpu")
     assert "compilers" in asked[0][0]
     if asks:

@@ -13,10 +13,9 @@ import pytest
 import yaml
 
 from envcheck.actions import SH, activation_hooks, conda_hooks, write_launcher
-from envcheck.cli.exits import UserError
 from envcheck.cli.group import run
 from envcheck.matrix.load import load_document
-from envcheck.model import inert
+from envcheck.model import UserError, inert
 from envcheck.plan.steps import folder_words
 from envcheck.plan.verify import UnreachableError, resolve
 from tests.plan.goldens import PLANS, text_of

@@ -11,6 +11,7 @@ import pytest
 
 from envcheck.cli.group import run
 from envcheck.model import Environment, RequirementSet
+from envcheck.plan import verify as verify_module
 from envcheck.plan.verify import (
     UnreachableError,
     UnresolvableError,
@@ -133,7 +134,7 @@ def test_nothing_is_left_of_what_was_asked(tmp_path: Path, monkeypatch: pytest.M
     assert (tmp_path / "seen").read_text(encoding="utf-8") == "tensorflow==2.0.4\nprotobuf<3.21\n"
     with pytest.raises(UnreachableError):
         resolve(MADE, WANTED, stand_in(tmp_path, "exit 2"))
-    monkeypatch.setattr("envcheck.plan.verify.run_program", _interrupted)
+    monkeypatch.setattr(verify_module, "run_program", _interrupted)
     with pytest.raises(KeyboardInterrupt):
         resolve(MADE, WANTED, stand_in(tmp_path, ":"))
     assert list((tmp_path / "own").iterdir()) == []

@@ -9,6 +9,7 @@ import struct
 import pytest
 
 from envcheck.actions import EVERY_SHELL
+from envcheck.api import PlanResult
 from envcheck.cli.plan import show
 from envcheck.model import replace
 from envcheck.plan.steps import activation_steps
@@ -63,7 +64,7 @@ def test_text_fits_the_terminal(columns: int, stated: str, wide: int, monkeypatc
     monkeypatch.setenv("COLUMNS", stated)
     with os.fdopen(slave, "w") as terminal:
         monkeypatch.setattr("sys.stdout", terminal)
-        show(LONG["no-plan"], "incompatible", "text", verbose=False)
+        show(PlanResult(LONG["no-plan"], "incompatible"), "text", verbose=False)
         terminal.write("the end")
         terminal.flush()
         shown = read_until(master, b"the end").decode().replace("\r\n", "\n").removesuffix("the end")

@@ -13,8 +13,10 @@ from pathlib import Path
 from typing import Any
 from urllib.parse import urlsplit
 
+from envcheck.model import UserError
 
-class ArtifactError(Exception):
+
+class ArtifactError(UserError):
     """An index page or wheel that could not be read; the message is one sentence that says which and why."""
 
 
@@ -30,7 +32,7 @@ class UnusableWheelError(OddWheelError):
     """A wheel that no installer takes under its name: it has no metadata, or that of another release."""
 
 
-class MissingLibraryError(Exception):
+class MissingLibraryError(UserError):
     """The libraries that read an index are not installed; the message says how to install them."""
 
 

@@ -1,0 +1,660 @@
+"""The Python API: what the commands answer, as values. The command line, the MCP server and notebooks are built on it.
+
+Every function reads and judges, none changes the machine. A request that cannot be carried out raises UserError; its
+sentence names an argument as the option of the command line of the same name.
+"""
+
+from __future__ import annotations
+
+import json
+import os
+import re
+from collections.abc import Collection, Iterable, Sequence
+from typing import TYPE_CHECKING, Any, Literal, TypeAlias
+
+from envcheck import __version__, rules
+from envcheck.diagnosis import diagnose
+from envcheck.diagnosis.repair import with_fix_command
+from envcheck.model import (
+    COMPATIBLE,
+    INCOMPATIBLE,
+    SCHEMA_VERSION,
+    UNDETERMINED,
+    CodecError,
+    Facts,
+    Finding,
+    Known,
+    Plan,
+    Remedy,  # noqa: F401 - the package hands it out
+    Report,
+    Snapshot,
+    Step,
+    Unknown,
+    UserError,
+    dataclass,
+    decode,
+    get_value,
+    mark_uncollected,
+    replace,
+)
+
+if TYPE_CHECKING:
+    from datetime import date
+
+    from envcheck.check.config import Config
+    from envcheck.check.judge import Gate
+    from envcheck.diff.compare import Comparison
+    from envcheck.explain.judge import LogJudge, Reading
+    from envcheck.explain.signatures import Event
+    from envcheck.matrix import Matrix
+    from envcheck.rules.matrix_question import Answer, RowsFound, TableRow, TablesFound
+
+Path: TypeAlias = "str | os.PathLike[str]"
+Requirements: TypeAlias = "str | Sequence[str]"  # PEP 508, without URL: "torch>=2.4"
+Expectation: TypeAlias = Literal["auto", "gpu", "cpu"]
+Saved: TypeAlias = "Snapshot | Path"  # a snapshot, or the file of one
+
+
+class Result:
+    """What every answer has: a verdict, a document, a text, and a view for notebooks. It never changes."""
+
+    if TYPE_CHECKING:  # a property of some answers, a field of others
+
+        @property
+        def verdict(self) -> str:
+            """The verdict: compatible, incompatible or undetermined."""
+
+    @property
+    def ok(self) -> bool:
+        """Whether the verdict is compatible."""
+        return self.verdict == COMPATIBLE
+
+    def to_json(self) -> str:
+        """Return the JSON document that the command prints with `--format json`. Its schema is part of the package."""
+        return self._render("json")
+
+    def to_dict(self) -> dict[str, Any]:
+        """Return the JSON document as a dictionary."""
+        document: dict[str, Any] = json.loads(self.to_json())
+        return document
+
+    def __str__(self) -> str:
+        """Return the text that the command prints."""
+        return self._render("text")
+
+    def _repr_html_(self) -> str:
+        from html import escape
+
+        return f"<pre>{escape(str(self))}</pre>"
+
+    def _render(self, form: str) -> str:
+        """Render as "json" or "text"."""
+        raise NotImplementedError
+
+
+@dataclass(frozen=True)
+class DoctorResult(Result):
+    """The answer of `doctor`: the report on a machine, and the facts that it rests on."""
+
+    report: Report
+    snapshot: Snapshot
+
+    @property
+    def verdict(self) -> str:
+        """The verdict: compatible, incompatible or undetermined."""
+        return self.report.verdict
+
+    @property
+    def findings(self) -> tuple[Finding, ...]:
+        """What was found, the primary cause first."""
+        return self.report.findings
+
+    @property
+    def steps(self) -> tuple[Step, ...]:
+        """What to do about it, in order."""
+        return self.report.steps
+
+    @property
+    def project(self) -> dict[str, Any] | None:
+        """The project that the report is about, as the JSON document states it; None for a machine."""
+        return None
+
+    def _render(self, form: str) -> str:
+        from envcheck.render.documents import render_json
+        from envcheck.render.text import render_text
+
+        if form == "text":
+            return render_text(self.report, self.snapshot)
+        return render_json(self.report, self.snapshot, project=self.project)
+
+    def _repr_html_(self) -> str:
+        from envcheck.render.html import render_frame
+
+        try:
+            return render_frame(self.report, self.snapshot)
+        except ModuleNotFoundError:  # jinja2 comes with the extra `html`
+            return super()._repr_html_()
+
+
+@dataclass(frozen=True)
+class CheckResult(DoctorResult):
+    """The answer of `check`: the report on what a project requires."""
+
+    report: Report
+    snapshot: Snapshot
+    config: Config  # what the project requires
+    file: str  # that the findings are about: the configuration, or the file that was judged
+    ignored: tuple[str, ...]  # ids of findings that the project ignores today
+    expired: tuple[tuple[str, date], ...]  # ids that it no longer ignores, each with its last day
+
+    @property
+    def project(self) -> dict[str, Any]:
+        """The project that the report is about, as the JSON document states it."""
+        return {"file": self.file, "ignored": list(self.ignored), "expired": [name for name, _ in self.expired]}
+
+
+@dataclass(frozen=True)
+class ExplainResult(Result):
+    """The answer of `explain`: the root cause that a log shows."""
+
+    reading: Reading
+
+    @property
+    def verdict(self) -> str:
+        """The verdict: incompatible where a cause was found, undetermined where nothing is known."""
+        return self.reading.report.verdict
+
+    @property
+    def report(self) -> Report:
+        """The report: findings, remedies, steps."""
+        return self.reading.report
+
+    @property
+    def cause(self) -> Finding | None:
+        """The root cause; None where none was found."""
+        return self.reading.cause
+
+    @property
+    def line(self) -> Event | None:
+        """The line of the log that matters; None where the cause rests on the machine's facts alone."""
+        return self.reading.line
+
+    def _render(self, form: str) -> str:
+        from envcheck.render.explain import render_explanation, render_explanation_text
+
+        return (render_explanation_text if form == "text" else render_explanation)(self.reading)
+
+
+@dataclass(frozen=True)
+class PlanResult(Result):
+    """The answer of `plan`: the releases that fit, and the steps that install them."""
+
+    plan: Plan
+    verdict: str  # compatible, incompatible or undetermined
+    unverified: bool = False  # `verify` was asked for, and the plan does not resolve
+
+    @property
+    def steps(self) -> tuple[Step, ...]:
+        """The steps, in order; none where there is no plan."""
+        return self.plan.steps
+
+    def render(self, form: str, *, verbose: bool = False) -> str:
+        """Return the plan as text, json, script, requirements, dockerfile or environment-yml."""
+        from envcheck.render.plan import render_plan
+
+        try:
+            return render_plan(self.plan, self.verdict, form, verbose=verbose)
+        except ValueError as error:
+            raise UserError(f"--format {form}: {error}") from None
+
+    _render = render
+
+
+@dataclass(frozen=True)
+class MatrixResult(Result):
+    """The answer of `matrix`: rows of releases, or of a table, each with its citations."""
+
+    found: RowsFound | TablesFound
+
+    @property
+    def verdict(self) -> str:
+        """The verdict: compatible where rows were found, undetermined where the matrix does not tell."""
+        return self.found.verdict
+
+    @property
+    def message(self) -> str:
+        """One sentence about the rows."""
+        return self.found.message
+
+    @property
+    def rows(self) -> tuple[Answer, ...] | tuple[TableRow, ...]:
+        """The rows, newest first."""
+        return self.found.rows
+
+    def _render(self, form: str) -> str:
+        from envcheck.render.matrix import render_found, render_found_json
+
+        return (render_found if form == "text" else render_found_json)(self.found)
+
+
+@dataclass(frozen=True)
+class DiffResult(Result):
+    """The answer of `diff`: what differs between two machines, most likely cause first."""
+
+    comparison: Comparison
+    names: tuple[str, str]  # of the two machines
+
+    @property
+    def verdict(self) -> str:
+        """The verdict: incompatible where something differs that matters to the installed frameworks."""
+        return self.comparison.verdict
+
+    def _render(self, form: str) -> str:
+        from envcheck.render.diff import render_comparison, render_diff_json
+
+        return (render_comparison if form == "text" else render_diff_json)(self.comparison, self.names)
+
+
+def snapshot(*, python: Path = "", env: Path = "") -> Snapshot:
+    """Read this machine: its driver, GPUs, libraries, and one Python environment.
+
+    `python` names an interpreter, `env` a venv or conda environment by folder or name; without either, the active
+    environment or the project's is read. The snapshot holds no user names, home folders or credentials.
+    """
+    return read_machine(os.fspath(python), os.fspath(env))
+
+
+def load_snapshot(file: Path) -> Snapshot:
+    """Read a file that `envcheck snapshot` or `envcheck doctor --format json` wrote."""
+    path = os.fspath(file)
+    document = _load_json(path)
+    schema = document.get("schema", "")
+    if schema == "envcheck/report/1":
+        inside = document.get("snapshot")
+        document = inside if isinstance(inside, dict) else {}
+        schema = document.get("schema", "")
+    if schema != f"envcheck/snapshot/{SCHEMA_VERSION}":
+        advice = "Take a new one: envcheck snapshot -o FILE"
+        raise UserError(f"{path} is no snapshot this version reads (schema {schema!r}). {advice}")
+    body = {key: value for key, value in document.items() if key != "schema"}
+    try:
+        return mark_uncollected(decode(Snapshot, body))
+    except CodecError as error:
+        raise UserError(f"{path} is not a valid snapshot: {error}") from None
+
+
+def doctor(
+    *,
+    python: Path = "",
+    env: Path = "",
+    expect: Expectation = "auto",
+    requirements: Requirements = (),
+    snapshot: Saved | None = None,
+    only: Collection[str] = (),
+    matrix: Path | None = None,
+) -> DoctorResult:
+    """Check whether GPU deep learning works on this machine; if not, report what is wrong, why, and what to type.
+
+    `python` and `env` name the environment to inspect, as in `snapshot`. `expect` says what must work; "auto": a GPU
+    if there is one. `requirements` are judged too, installed or not. `snapshot` judges a saved machine instead.
+    `only` limits the checks to some finding ids. `matrix` is a file that replaces the built-in matrix.
+    """
+    python, env = os.fspath(python), os.fspath(env)
+    unknown = frozenset(only) - set(rules.catalogue())
+    if unknown:
+        raise UserError(f"--only: no finding has the id {', '.join(sorted(unknown))}: see the page Findings.")
+    machine = _read_saved(snapshot) if snapshot else read_machine(python, env)
+    context = rules.Context(machine.facts, load_matrix(matrix), _target(expect, requirements))
+    inspected = inspected_options(_fold_home(python), _fold_home(env))
+    exists = None if snapshot else os.path.lexists
+    report = diagnose(context, frozenset(only), inspected=inspected, exists=exists)
+    return DoctorResult(report if snapshot else _offer_fix(report, machine.facts), machine)
+
+
+def check(
+    config: Path = "",
+    *,
+    file: Path = "",
+    python: Path = "",
+    env: Path = "",
+    expect: Expectation | None = None,
+    snapshot: Saved | None = None,
+    matrix: Path | None = None,
+) -> CheckResult:
+    """Check whether this machine, or what a file will build, meets the requirements of a project.
+
+    `config` is the file with the [tool.envcheck] table; "" is pyproject.toml here. `file` judges a Dockerfile, a
+    compose file, an environment.yml or a requirements file before it is built. `expect` overrides the table.
+    The other arguments are those of `doctor`.
+    """
+    config, python, env, file = os.fspath(config), os.fspath(python), os.fspath(env), _relative(os.fspath(file))
+    gate = read_gate(config, matrix, required=not file)
+    if expect is not None:
+        gate = replace(gate, config=replace(gate.config, expect=_target(expect).expect))
+    if file:
+        report, machine = _judge_file(gate, file)
+    else:
+        machine = _read_saved(snapshot) if snapshot else read_machine(python, env)
+        exists = None if snapshot else os.path.lexists
+        report = gate.judge(machine.facts, inspected_options(python, env), exists)
+        report = report if snapshot else _offer_fix(report, machine.facts, gate.path)
+    return CheckResult(report, machine, gate.config, file or gate.path, gate.ignored(), gate.expired())
+
+
+def explain(
+    text: str | bytes = "",
+    *,
+    files: Sequence[Path] = (),
+    snapshot: Saved | None = None,
+    here: bool = False,
+    expect: Expectation = "auto",
+    matrix: Path | None = None,
+) -> ExplainResult:
+    """Find the line of a log that matters, why it happens, what to type, and which lines are harmless.
+
+    `text` is the log, or `files` names logs, gzip files too; "-" is standard input. `snapshot`, or `here` for this
+    machine, adds the facts of the machine that wrote it.
+    """
+    from envcheck.host.log_files import read_named_log
+
+    judge = log_judge(snapshot, here=here, expect=expect, matrix=matrix)
+    notes: list[str] = []
+    sources: list[tuple[str, Iterable[bytes]]] = [
+        (os.fspath(file), read_named_log(os.fspath(file), notes)) for file in files
+    ]
+    if text or not sources:
+        sources.append(("-", [text.encode("utf-8", "replace") if isinstance(text, str) else text]))
+    return ExplainResult(judge.read(sources, notes))
+
+
+def log_judge(snapshot: Saved | None, *, here: bool, expect: Expectation, matrix: Path | None) -> LogJudge:
+    """Return what judges scanned logs, with the facts of a machine if they are given."""
+    from envcheck.explain.judge import LogJudge
+
+    if here and snapshot:
+        raise UserError("--here and --snapshot exclude each other: a log was written on one machine.")
+    machine = _read_saved(snapshot) if snapshot else read_machine("", "") if here else None
+    return LogJudge(load_matrix(matrix), None if machine is None else machine.facts, _target(expect))
+
+
+def plan(
+    *requirements: str,
+    python: str = "",
+    driver: str = "",
+    gpu: str | Sequence[str] = (),
+    glibc: str = "",
+    platform: str = "",
+    expect: Expectation = "auto",
+    snapshot: Saved | None = None,
+    installer: Literal["", "pip", "uv", "conda"] = "",
+    env: Path = "",
+    container: bool = False,
+    verify: bool = False,
+    torch_index: str = "",
+    matrix: Path | None = None,
+) -> PlanResult:
+    """Plan the exact commands that install releases on this machine, and say why no newer release.
+
+    `python`, `driver`, `gpu`, `glibc` and `platform` describe another machine; `snapshot` names a saved one.
+    `env` is the folder of the environment; `container` plans for an image. `verify` resolves the plan on the package
+    index and pins the result. `torch_index` is a mirror of PyTorch's own index. Nothing is installed.
+    """
+    from envcheck.plan.build import make_options, plan_requirements, use_mirror, verdict_on
+
+    here = not platform and not snapshot and not container
+    given = {"--snapshot": snapshot, "--matrix": matrix, "--installer": installer, "--env": env}
+    named = {name: os.fspath(value) for name, value in given.items() if value and not isinstance(value, Snapshot)}
+    repeated = tuple(word for pair in named.items() for word in pair)
+    described = python, driver, _texts(gpu), glibc, platform
+    options = make_options(_target(expect).expect, installer, os.fspath(env), described, repeated, image=container)
+    saved = _read_saved(snapshot).facts if snapshot else None
+    check_mirror(torch_index)
+    if installer not in ("", "pip", "uv", "conda"):
+        raise UserError(f"--installer {installer!r}: give pip, uv or conda.")
+    try:
+        made = plan_requirements(
+            requirements, options, load_matrix(matrix), saved or _read_for_plan, os.environ if here else None
+        )
+    except ValueError as error:
+        if not matrix:
+            raise
+        raise UserError(f"{named['--matrix']} holds a value that no command may contain: {str(error)[:200]}") from None
+    made = use_mirror(made, torch_index) if torch_index else made
+    made, unverified = _verify(made) if verify and made.releases else (made, "")
+    return PlanResult(made, unverified or verdict_on(made), bool(unverified))
+
+
+def matrix(
+    requirement: str = "",
+    *,
+    python: str = "",
+    driver: str = "",
+    gpu: str = "",
+    platform: str = "",
+    framework: str = "",
+    matrix: Path | None = None,
+) -> MatrixResult:
+    """Query the matrix of releases that work together: the rows of a requirement, or those that meet all conditions.
+
+    `requirement` is a release such as "tensorflow==2.15.*", or a table: cuda, driver, architecture, cudnn, tensorrt,
+    conda. Otherwise the newest releases for a `python` ("3.11"), `driver` release, `gpu` (a product or a compute
+    capability), `platform` ("linux_x86_64") and `framework` are listed.
+    """
+    from envcheck.rules.matrix_question import answer_conditions, answer_requirement
+
+    conditions = {"python": python, "driver": driver, "gpu": gpu, "platform": platform, "framework": framework}
+    if requirement and any(conditions.values()):
+        raise UserError("a requirement and conditions exclude each other: ask two questions.")
+    loaded = load_matrix(matrix)
+    return MatrixResult(
+        answer_requirement(loaded, requirement) if requirement else answer_conditions(loaded, conditions)
+    )
+
+
+def diff(
+    a: Saved,
+    b: Saved,
+    *,
+    requirements: Requirements = (),
+    expect: Expectation = "auto",
+    matrix: Path | None = None,
+) -> DiffResult:
+    """Report what differs between two saved machines, most likely cause first."""
+    from envcheck.diff.compare import compare
+
+    found = compare(_read_saved(a), _read_saved(b), load_matrix(matrix), _target(expect, requirements))
+    names = [letter if isinstance(item, Snapshot) else os.fspath(item) for letter, item in (("A", a), ("B", b))]
+    return DiffResult(found, (names[0], names[1]))
+
+
+def load_matrix(file: Path | None = None) -> Matrix:
+    """Load the built-in matrix, or that of a file or a pinned URL."""
+    from envcheck.matrix import load_matrix as load  # snapshot and gpus need no matrix: 3 ms
+
+    return load(None if file is None else os.fspath(file))
+
+
+def read_machine(python: str, env: str, without: Collection[str] = (), *, without_packages: bool = False) -> Snapshot:
+    """Read this machine without the probes named in `without`; raises UserError for an unknown --python or --env.
+
+    `without_packages`: read the interpreter but not its packages.
+    """
+    from envcheck.probes.collection import collect_here  # a saved machine needs no probes: 9 ms
+
+    for option, value in (("--python", python), ("--env", env)):
+        if "\0" in value:
+            raise UserError(f"{option} {value!r}: no file has such a name.")
+    if python and env:
+        raise UserError("--python and --env exclude each other: choose one of them.")
+    found = collect_here(python, env, without, without_packages=without_packages)
+    executable = found.facts.python.executable
+    # A probe that crashed is not the user's error: the report says it.
+    crashed = isinstance(executable, Unknown) and executable.why == "crashed"
+    if (python or env) and not isinstance(executable, Known) and not crashed:
+        option = f"--python {python}" if python else f"--env {env}"
+        raise UserError(f"{option}: no Python environment found. {_tried(executable)}")
+    return found
+
+
+def _tried(fact: object) -> str:
+    tried = getattr(fact, "tried", ())
+    detail = getattr(fact, "detail", "")
+    return detail or (f"Looked at {', '.join(tried)}." if tried else "")
+
+
+def inspected_options(python: str, env: str) -> tuple[str, ...]:
+    """Return the options with which another command inspects the same environment."""
+    return (*(("--python", python) if python else ()), *(("--env", env) if env else ()))
+
+
+def _read_saved(saved: Saved) -> Snapshot:
+    return saved if isinstance(saved, Snapshot) else load_snapshot(saved)
+
+
+def _target(expect: str, requirements: Requirements = ()) -> rules.Target:
+    if expect not in ("auto", "gpu", "cpu"):
+        raise UserError(f"--expect {expect!r}: give auto, gpu or cpu.")
+    return rules.Target(expect, _texts(requirements))
+
+
+def _texts(value: str | Sequence[str]) -> tuple[str, ...]:
+    return (value,) if isinstance(value, str) and value else tuple(value)
+
+
+def _fold_home(path: str) -> str:
+    """Write ~ for this user's home folder: a report is sent to others."""
+    home = os.path.expanduser("~").rstrip(os.sep)  # noqa: PTH111 - pathlib is slow to import
+    return f"~{path[len(home) :]}" if len(home) > 1 and path.startswith(home + os.sep) else path
+
+
+_OWN_KINDS = ("venv", "conda")  # of a Python that no other program uses
+
+
+def find_changeable_environment(facts: Facts) -> tuple[str, str]:
+    """Return the folder of the environment that this user may change, or "" and the reason why there is none."""
+    python = facts.python
+    prefix, kind = get_value(python.prefix) or "", get_value(python.kind)
+    if not prefix:
+        return "", "no Python environment was found: name one with --env"
+    managed = get_value(python.externally_managed) is True
+    if managed or kind not in _OWN_KINDS:
+        reason = "it is managed from outside (PEP 668)" if managed else "it is not a virtual environment"
+        return "", f"{prefix} holds a Python that other programs use: {reason}. Name an environment with --env"
+    folder = os.path.realpath(os.path.expanduser(prefix.replace("$USER", os.environ.get("USER", "$USER"))))  # noqa: PTH111 - pathlib is slow to import
+    if not os.path.isdir(folder):  # noqa: PTH112
+        return "", f"{prefix} is not a folder of this machine"
+    if os.path.isdir(os.path.join(folder, "condabin")):  # noqa: PTH112, PTH118
+        return "", f"{prefix} is conda's own environment, which conda itself runs from: name another one with --env"
+    is_own = not hasattr(os, "geteuid") or os.stat(folder).st_uid == os.geteuid()  # noqa: PTH116
+    if not is_own or not os.access(folder, os.W_OK) or not os.access(os.path.dirname(folder), os.W_OK):  # noqa: PTH120
+        return "", f"{prefix} cannot be replaced by this user: ask its owner, or name another one with --env"
+    return folder, ""
+
+
+def _offer_fix(report: Report, facts: Facts, project: str = "") -> Report:
+    """Name the command that fixes the environment, where this user may change it."""
+    if not report.steps or not find_changeable_environment(facts)[0]:
+        return report
+    return with_fix_command(report, project, as_root=hasattr(os, "geteuid") and os.geteuid() == 0)
+
+
+_MIRROR = r"(?:https?|file)://[\w.:/@%~+-]+"
+
+
+def check_mirror(address: str) -> str:
+    """Return the address of a mirror of PyTorch's index; raises UserError for what is none."""
+    if address and not re.fullmatch(_MIRROR, address):
+        raise UserError(f"--torch-index {address[:80]!r} is no address, such as https://mirror.example/whl.")
+    return address
+
+
+def _read_for_plan(without: Collection[str]) -> Facts:
+    return read_machine("", "", without, without_packages=True).facts
+
+
+def _verify(plan: Plan) -> tuple[Plan, str]:
+    """Resolve a plan's requirements on the index; return it with the verdict, "" if it resolves."""
+    from envcheck.plan.verify import UnreachableError, UnresolvableError, verify_plan  # for --verify only: 3 ms
+
+    try:
+        return verify_plan(plan, os.environ), ""
+    except UnresolvableError as error:
+        return replace(plan, verified=f"Not verified: {error}"), INCOMPATIBLE
+    except UnreachableError as error:
+        return replace(plan, verified=f"Not verified: {error}"), UNDETERMINED
+
+
+CONFIG = "pyproject.toml"
+
+
+def read_gate(config: str, matrix: Path | None, *, required: bool) -> Gate:
+    """Read what a project requires, before the machine, so that a mistake in it is reported at once.
+
+    Unless `required`, a project without a [tool.envcheck] table is fine: a file can be judged without one.
+    """
+    from envcheck.check.judge import load_gate
+
+    has_table = os.path.isfile(CONFIG) and "[tool.envcheck" in _read_text(CONFIG)  # noqa: PTH113 - pathlib is slow to import
+    path = config or CONFIG
+    text = _read_text(path) if required or config or has_table else None
+    return load_gate(text, path, load_matrix(matrix))
+
+
+def _judge_file(gate: Gate, file: str) -> tuple[Report, Snapshot]:
+    from envcheck.check.judge_file import judge_text  # only a file to build needs it: 8 ms
+
+    report, facts = judge_text(_read_text(file), file, lambda name: _read_beside(file, name), gate)
+    return report, Snapshot(SCHEMA_VERSION, __version__, "not built yet", "", facts)
+
+
+def _relative(file: str) -> str:
+    """Name a file below this folder relative to it, as code scanning and annotations need it."""
+    try:
+        below = os.path.relpath(file) if file else ""
+    except ValueError:  # another drive
+        return file
+    return file if below.startswith("..") else below.replace(os.sep, "/")
+
+
+def _read_beside(file: str, name: str) -> str | None:
+    """Read a file that the judged one names, in or below its folder or this one; None if it is not there."""
+    folders = {os.path.realpath(os.path.dirname(file) or "."), os.path.realpath(".")}  # noqa: PTH120 - pathlib is slow to import
+    path = os.path.realpath(name)
+    within = any(path.startswith(folder.rstrip(os.sep) + os.sep) for folder in folders)
+    return _read_text(path) if within and os.path.isfile(path) else None  # noqa: PTH113
+
+
+_TEXT_LIMIT = 1 << 20  # bytes of a pyproject.toml or a Dockerfile
+_SNAPSHOT_LIMIT = 64 << 20  # bytes of a snapshot file; the largest real ones are below one megabyte
+
+
+def _read_text(path: str) -> str:
+    advice = ". Name the project's file with --config." if path == CONFIG else "."
+    try:
+        return read_bytes(path, _TEXT_LIMIT, advice).decode("utf-8-sig")
+    except UnicodeDecodeError:
+        raise UserError(f"{path} is not UTF-8 text.") from None
+
+
+def read_bytes(path: str, limit: int, advice: str = "") -> bytes:
+    """Read a file that the user names, of at most `limit` bytes; raises UserError, with advice if it is missing."""
+    try:
+        with open(path, "rb") as stream:  # noqa: PTH123 - pathlib costs a third of a bare start
+            data = stream.read(limit + 1)
+    except OSError as error:
+        raise UserError(f"cannot read {path}: {error.strerror}{advice}") from None
+    except ValueError:  # a NUL in the name
+        raise UserError(f"cannot read {path!r}: no file has such a name.") from None
+    if len(data) > limit:
+        raise UserError(f"{path} is larger than {limit >> 20} MiB, the limit for such a file.")
+    return data
+
+
+def _load_json(path: str) -> dict[str, object]:
+    try:
+        document = json.loads(read_bytes(path, _SNAPSHOT_LIMIT))
+    except (ValueError, RecursionError) as error:
+        raise UserError(f"{path} is not JSON: {error}") from None
+    if not isinstance(document, dict):
+        raise UserError(f"{path} is not a snapshot: it holds no JSON object.")
+    return document

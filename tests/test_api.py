@@ -1,0 +1,139 @@
+"""The Python API: the same answers as the commands, as values; importing it costs nothing until it is used."""
+
+from __future__ import annotations
+
+import dataclasses
+import json
+import subprocess
+import sys
+from pathlib import Path
+from typing import Any
+
+import pytest
+
+import envcheck
+from envcheck.cli.group import run
+from envcheck.render.documents import render_snapshot
+from tests.api_example import advise
+from tests.hosts.test_hosts import snapshot_of
+
+LOG = "ImportError: libcudnn.so.9: cannot open shared object file: No such file or directory\n"
+FUNCTIONS = ("check", "diff", "doctor", "explain", "load_snapshot", "matrix", "plan", "snapshot")
+
+
+@pytest.fixture
+def saved(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> str:
+    monkeypatch.chdir(tmp_path)
+    Path("machine.json").write_text(render_snapshot(snapshot_of("wsl-healthy")), encoding="utf-8")
+    Path("log.txt").write_text(LOG, encoding="utf-8")
+    Path("pyproject.toml").write_text('[tool.envcheck]\nrequires = ["torch>=2"]\n', encoding="utf-8")
+    Path("Dockerfile").write_text("FROM python:3.11\nRUN pip install torch==2.4.0\n", encoding="utf-8")
+    return "machine.json"
+
+
+# Arguments of the command -> the same question to the API.
+QUESTIONS: dict[str, Any] = {
+    "doctor --snapshot machine.json --for torch": lambda: envcheck.doctor(
+        snapshot="machine.json", requirements="torch"
+    ),
+    "check --snapshot machine.json": lambda: envcheck.check(snapshot="machine.json"),
+    "check --dockerfile Dockerfile": lambda: envcheck.check(file="Dockerfile"),
+    "explain log.txt --snapshot machine.json": lambda: envcheck.explain(files=["log.txt"], snapshot="machine.json"),
+    "plan torch --snapshot machine.json": lambda: envcheck.plan("torch", snapshot=Path("machine.json")),
+    "plan torch --platform linux_x86_64 --python 3.2": lambda: envcheck.plan(
+        "torch", platform="linux_x86_64", python="3.2"
+    ),
+    "matrix show torch==2.4.0": lambda: envcheck.matrix("torch==2.4.0"),
+    "matrix show cudnn==9.10": lambda: envcheck.matrix("cudnn==9.10"),
+    "matrix query --framework jax --python 3.11": lambda: envcheck.matrix(framework="jax", python="3.11"),
+    "diff machine.json machine.json": lambda: envcheck.diff("machine.json", "machine.json"),
+}
+
+
+@pytest.mark.parametrize("command", QUESTIONS)
+def test_the_answer_is_that_of_the_command(command: str, saved: str, capsys: pytest.CaptureFixture[str]) -> None:
+    result: envcheck.Result = QUESTIONS[command]()
+    code = run([*command.split(), "--format", "json"])
+    assert json.loads(capsys.readouterr().out) == result.to_dict()
+    assert {"compatible": 0, "incompatible": 1, "undetermined": 3}[result.verdict] == code
+    assert result.ok == (code == 0)
+    run(command.split())
+    assert capsys.readouterr().out == str(result)
+    assert "&lt;" in result._repr_html_() or "<" not in str(result)
+    with pytest.raises(dataclasses.FrozenInstanceError):
+        result.verdict = "compatible"  # type: ignore[misc]
+
+
+def test_the_example_of_the_documentation_runs(saved: str) -> None:
+    verdict, plan, same, cause, *_ = advise(LOG, saved)
+    assert (verdict, plan, same, cause) == ("incompatible", "compatible", "True", "cudnn-missing")
+
+
+def test_a_log_may_be_bytes_of_any_encoding() -> None:
+    found = envcheck.explain(b"\xff\xfe\x00 " + LOG.encode())
+    assert (found.cause.id if found.cause else "") == "cudnn-missing"
+    assert found.line is not None
+    assert envcheck.explain("").verdict == "undetermined"
+
+
+REFUSED: dict[str, Any] = {
+    "--env nowhere: no Python environment": lambda: envcheck.doctor(env="nowhere"),
+    "--env 'a.x00b': no file has such a name": lambda: envcheck.doctor(env="a\0b"),
+    "--python and --env exclude each other": lambda: envcheck.snapshot(python="python3", env=".venv"),
+    "--expect 'tpu': give auto, gpu or cpu": lambda: envcheck.doctor(expect="tpu"),  # type: ignore[arg-type]
+    "no finding has the id nonsense": lambda: envcheck.doctor(only=["nonsense"]),
+    "'x @ https://e' names a URL": lambda: envcheck.doctor(requirements="x @ https://e"),
+    "cannot read gone.json": lambda: envcheck.load_snapshot("gone.json"),
+    "log.txt is not JSON": lambda: envcheck.diff("log.txt", "machine.json"),
+    "gone.txt does not exist": lambda: envcheck.explain(files=["gone.txt"]),
+    "--here and --snapshot exclude each other": lambda: envcheck.explain("x", snapshot="machine.json", here=True),
+    "'--index-url=x' is not a plain requirement": lambda: envcheck.plan("--index-url=x"),
+    "--installer 'poetry': give pip, uv or conda": lambda: envcheck.plan("torch", installer="poetry"),  # type: ignore[arg-type]
+    "--torch-index 'x' is no address": lambda: envcheck.plan("torch", platform="linux_x86_64", torch_index="x"),
+    "name at least one condition": envcheck.matrix,
+    "--platform beos: give one of": lambda: envcheck.matrix(platform="beos"),
+    "exclude each other: ask two questions": lambda: envcheck.matrix("torch", python="3.11"),
+    "other.toml": lambda: envcheck.check("other.toml"),
+}
+
+
+@pytest.mark.parametrize("sentence", REFUSED)
+def test_what_cannot_be_answered_is_one_sentence(sentence: str, saved: str) -> None:
+    with pytest.raises(envcheck.UserError, match=sentence) as caught:
+        REFUSED[sentence]()
+    assert "\n" not in str(caught.value)
+
+
+def test_a_notebook_shows_the_page_or_without_jinja2_the_text(saved: str, monkeypatch: pytest.MonkeyPatch) -> None:
+    result = envcheck.doctor(snapshot=saved)
+    page = result._repr_html_()
+    assert page.startswith("<iframe ")
+    assert "sandbox" in page
+    assert page.count("<") == 2  # its own frame alone: the page inside is one escaped attribute
+    monkeypatch.setitem(sys.modules, "jinja2", None)
+    assert result._repr_html_().startswith("<pre>")
+
+
+def test_importing_the_package_imports_nothing_of_it() -> None:
+    code = "import sys, envcheck; print(*sorted(name for name in sys.modules if name.startswith('envcheck')))"
+    done = subprocess.run([sys.executable, "-c", code], capture_output=True, text=True, check=True)
+    assert done.stdout.split() == ["envcheck"]
+
+
+def test_a_function_keeps_its_name_when_the_subpackage_is_imported() -> None:
+    code = (
+        "import envcheck.plan.build, envcheck.matrix, envcheck; print(envcheck.plan.__name__, envcheck.matrix.__name__)"
+    )
+    done = subprocess.run([sys.executable, "-c", code], capture_output=True, text=True, check=True)
+    assert done.stdout.split() == ["plan", "matrix"]
+
+
+@pytest.mark.parametrize("name", envcheck.__all__)
+def test_every_public_name_is_documented(name: str) -> None:
+    assert (getattr(envcheck, name).__doc__ or "").endswith((".", ".\n    "))
+    assert (name in FUNCTIONS) == (name.islower())
+
+
+def test_no_other_name_is_public() -> None:
+    with pytest.raises(AttributeError, match="has no attribute 'solve'"):
+        envcheck.solve  # type: ignore[attr-defined]  # noqa: B018
