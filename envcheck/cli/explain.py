@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import os
 import sys
 from collections.abc import Iterator
 
@@ -65,7 +66,9 @@ def _ask_for_log() -> None:
 
 def _print(reading: Reading, printing: common.Printing) -> None:
     if printing.form == "json":
-        click.echo(render_explanation(reading))
+        from envcheck.probes.collection import Redactor  # a document is sent to others
+
+        click.echo(render_explanation(Redactor.from_environment(os.environ).redact(reading)))
     else:
         print_explanation(reading, color=printing.color, verbose=printing.verbose, quiet=printing.quiet)
 

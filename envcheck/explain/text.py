@@ -10,7 +10,7 @@ from collections import Counter
 from collections.abc import Callable, Iterator, Sequence
 from itertools import pairwise
 
-from envcheck.model import dataclass
+from envcheck.model import dataclass, hide_secrets
 
 _MARKS = ((b"\xff\xfe", "utf-16-le"), (b"\xfe\xff", "utf-16-be"), (b"\xef\xbb\xbf", "utf-8"))
 _SAMPLE = 4096
@@ -283,7 +283,7 @@ class Cutter:
 
 def clean_line(raw: bytes, encoding: str = "") -> Line:
     """Decode a line and take timestamps, log prefixes, quote marks and prompts off it, outermost first."""
-    bare = _hide_credentials(decode_line(raw, encoding).strip("\ufeff \t\r\n\f\v"))
+    bare = hide_secrets(decode_line(raw, encoding).strip("\ufeff \t\r\n\f\v"))
     text, workers = _unwrap_json(bare), []
     for _ in range(_PREFIXES_PER_LINE):
         match = _match_prefix(text)
@@ -295,11 +295,6 @@ def clean_line(raw: bytes, encoding: str = "") -> Line:
         remainder = text[match.end() :].lstrip()
         text = f"{groups['keep']} {remainder}" if groups.get("keep") else _unwrap_json(remainder)
     return Line(bare, text, "/".join(workers)[:_WORKER_LENGTH])
-
-
-def _hide_credentials(text: str) -> str:
-    """Hide the credentials in URLs: what is quoted of a log is pasted into a report."""
-    return re.sub(r"://[^/\s@]+@", "://***@", text) if "://" in text and "@" in text else text
 
 
 def _match_prefix(text: str) -> re.Match[str] | None:

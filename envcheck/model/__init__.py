@@ -105,5 +105,5 @@ from envcheck.model.releases import (
     TensorrtRelease,
     Toolkit,
 )
-from envcheck.model.text import UserError, canonical_name, escaped_in_json, inert
+from envcheck.model.text import UserError, canonical_name, escaped_in_json, hide_secrets, hide_url_secrets, inert
 from envcheck.model.versions import at_least, at_least_minor, is_older, major, major_minor, numbers, same_release

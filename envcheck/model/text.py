@@ -1,4 +1,4 @@
-"""Text for users: errors that are one sentence, machines' words made harmless, comparable names."""
+"""Text for users: errors that are one sentence, machines' words made harmless and free of secrets, comparable names."""
 
 from __future__ import annotations
 
@@ -7,6 +7,34 @@ import re
 # C0 and C1 controls, the marks that reorder text (https://trojansource.codes) or end a line, and half characters no
 # file takes.
 _ACTIVE = "[\x00-\x08\x0b-\x1f\x7f-\x9f\u2028-\u202e\u2066-\u2069\u200e\u200f\ud800-\udfff]"
+
+_URL = r"[a-zA-Z][\w+.-]*://[^\s'\"<>)\]]+"
+_IN_URL = r"(?P<name>://)[^/\s]*@|(?P<channel>/t/)[^/]+|(?P<query>\?)[^#]+"  # conda's channels hold tokens behind /t/
+# A header, a value with letters and digits behind a name that ends so (pad_token_id=0 stays), and tokens by their form.
+_VALUE = r"[^\s\"',;:]"
+_HIDDEN = (
+    r"(authorization: *\w+ |bearer |--password[ =]"
+    rf"|(?:token|secret|passw(?:or)?d|[_-]key)[\"']? ?[=:] ?[\"']?(?={_VALUE}*[a-z])(?={_VALUE}*\d)(?={_VALUE}{{8}}))"
+    rf"{_VALUE}+|\b(?:gh[pousr]_|github_pat_|hf_|glpat-|pypi-|xox[abpr]-|akia)\w{{16,}}"
+)
+_SIGNS = ("author", "bearer", "passw", "token", "secret", "_key", "-key", "gh", "hf_", "glpat", "pypi-", "xox", "akia")
+
+
+def hide_url_secrets(text: str) -> str:
+    """Hide names, passwords, tokens and queries in the URLs of a text."""
+    return re.sub(_URL, lambda url: re.sub(_IN_URL, _keep_sign, url[0]), text) if "://" in text else text
+
+
+def _keep_sign(found: "re.Match[str]") -> str:
+    return "://***@" if found["name"] else (found["channel"] or found["query"]) + "***"
+
+
+def hide_secrets(text: str) -> str:
+    """Hide what URLs hold, and what a text calls a token, a secret, a key or a password."""
+    lower = text.lower()
+    if any(sign in lower for sign in _SIGNS):  # a tenth of the time
+        text = re.sub(_HIDDEN, r"\1***", text, flags=re.IGNORECASE)
+    return hide_url_secrets(text)
 
 
 class UserError(Exception):

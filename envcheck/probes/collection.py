@@ -22,6 +22,7 @@ from envcheck.model import (
     Snapshot,
     Source,
     Unknown,
+    hide_url_secrets,
     list_fields,
     replace,
 )
@@ -203,7 +204,6 @@ _IMPERSONAL = frozenset(
     "root user users admin administrator ubuntu debian centos fedora ec2-user azureuser jovyan vscode runner "  # noqa: SIM905
     "nobody app worker opt usr lib bin etc var tmp home cuda nvidia python conda anaconda3 miniconda3".split()
 )
-_CREDENTIALS = r"(?P<scheme>[a-zA-Z][\w+.-]*://)[^/\s@]+@"
 _OTHER_HOMES = r"(?P<homes>/home/|/Users/|/export/home/|[A-Za-z]:\\Users\\)(?P<name>[^/\\\s:;,'\"]+)"
 
 
@@ -212,7 +212,7 @@ class Redactor:
 
     def __init__(self, home: str, user: str) -> None:
         home = home.rstrip("/\\")
-        parts = [_CREDENTIALS]
+        parts = []
         if len(home) > 1:
             parts.append(rf"(?P<home>{re.escape(home)})(?=$|[/\\:;,'\"\s)\]])")
         parts.append(_OTHER_HOMES)
@@ -229,7 +229,7 @@ class Redactor:
 
     def redact_text(self, text: str) -> str:
         """Redact one string."""
-        return self._pattern.sub(_redact_match, text)
+        return self._pattern.sub(_redact_match, hide_url_secrets(text))
 
     def redact(self, value: Any) -> Any:
         """Redact every string in a fact, a record or a container; return an unchanged record itself."""
@@ -248,8 +248,6 @@ class Redactor:
 
 def _redact_match(match: "re.Match[str]") -> str:
     groups = match.groupdict()
-    if groups.get("scheme"):
-        return f"{groups['scheme']}***@"
     if groups.get("home"):
         return "~"
     if groups.get("user"):

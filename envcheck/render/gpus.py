@@ -12,7 +12,7 @@ from envcheck.actions import shell_line
 from envcheck.gpus.fits import Fit, Job, estimate_need, format_formula, name_formula, name_gpu
 from envcheck.gpus.holders import GpuView, Holder, has_unexplained_memory
 from envcheck.gpus.listing import Listing, judge
-from envcheck.model import Absent, Fact, GpuActivity, Known, encode, get_value, inert
+from envcheck.model import Absent, Fact, GpuActivity, Known, encode, get_value, hide_secrets, inert
 from envcheck.render.documents import Row, aligned_rows, document_text, schema_keys, terminal_size, write_styled
 
 _GPU_HEAD = ("GPU", "name", "PCI", "capability", "memory used", "use", "temp", "fan", "state", "power", "MIG")
@@ -133,7 +133,7 @@ def _run_time(seconds: int | None) -> str:
 def _remarks(view: GpuView, *, verbose: bool) -> Iterator[str]:
     for holder in view.holders:
         if verbose and holder.command_line:
-            yield f"{holder.pid}: {inert(holder.command_line)}"
+            yield f"{holder.pid}: {inert(hide_secrets(holder.command_line))}"
         if holder.ending.remark:
             yield f"{holder.pid} {inert(holder.name)}: {holder.ending.remark}"
     left = view.unaccounted_bytes
