@@ -214,7 +214,8 @@ class Redactor:
         home = home.rstrip("/\\")
         parts = []
         if len(home) > 1:
-            parts.append(rf"(?P<home>{re.escape(home)})(?=$|[/\\:;,'\"\s)\]])")
+            # Not within a path: /opt/rh/gcc-toolset-13/root is nobody's home.
+            parts.append(rf"(?:(?<![\w.-])|(?<=-[BILR]))(?P<home>{re.escape(home)})(?=$|[/\\:;,'\"\s)\]])")
         parts.append(_OTHER_HOMES)
         if user.lower() not in _IMPERSONAL and len(user) > 1:
             parts.append(rf"(?<![\w.-])(?P<user>{re.escape(user)})(?![\w])")

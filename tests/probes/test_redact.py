@@ -41,6 +41,12 @@ def test_accounts_of_images_are_not_redacted() -> None:
     assert Redactor("/root", "root").redact_text("/root/venv owned by root") == "~/venv owned by root"
 
 
+def test_a_folder_that_is_named_like_the_home_is_not_redacted() -> None:
+    root = Redactor("/root", "root")
+    assert root.redact_text("/opt/rh/gcc-toolset-13/root/usr/bin/g++") == "/opt/rh/gcc-toolset-13/root/usr/bin/g++"
+    assert root.redact_text("-L/root/lib:/root/x (/root)") == "-L~/lib:~/x (~)"
+
+
 def test_home_and_name_come_from_the_environment() -> None:
     assert (
         Redactor.from_environment({"HOME": "/data/people/carol"}).redact_text("/data/people/carol/x of carol")
