@@ -7,13 +7,11 @@ import inspect
 import itertools
 import json
 import re
-from collections.abc import Iterable, Iterator, Mapping
+from collections.abc import Callable, Iterable, Iterator, Mapping
 from pathlib import Path
 from typing import Any
 
 import click
-
-from envcheck.model import list_fields
 
 ROOT = Path(__file__).parent.parent
 
@@ -126,21 +124,45 @@ def _public(name: str, value: Any) -> str:
     """Return the section of a public name."""
     text = f"\n### {name}\n\n"
     if inspect.isfunction(value):
-        plain = re.sub(r"(: |-> )(['\"])(.*?)\2(?=,| =|\)|$)", r"\1\3", str(inspect.signature(value)))  # of annotations
-        text += f"```python\nenvcheck.{name}{plain}\n```\n\n"
+        text += f"```python\nenvcheck.{name}{_signature(value)}\n```\n\n"
     text += f"{_prose(inspect.getdoc(value) or '')}\n\n"
-    holds = {f"`{each}`": "" for each in list_fields(value)} | dict(_members(value))
-    return text + (table(("attribute", "holds"), holds.items()) if holds else "")
+    holds = [*_fields(value), *_methods(value)] if inspect.isclass(value) else []
+    return text + (table(("attribute", "type", "holds"), holds) if holds else "")
 
 
-def _members(value: Any) -> Iterator[tuple[str, str]]:
-    """Yield the properties and methods of a class, each with the first line of what it says of itself."""
-    for name in dir(value) if inspect.isclass(value) else ():
-        member = inspect.getattr_static(value, name)
-        is_property = isinstance(member, property)
-        if not name.startswith("_") and (is_property or inspect.isfunction(member)):
-            words = (inspect.getdoc(member) or "").partition("\n")[0]
-            yield f"`{name}`" if is_property else f"`{name}()`", _prose(words)
+def _signature(item: Callable[..., Any]) -> str:
+    """Return the parameters of a function, one a line, and what it returns."""
+    signature = inspect.signature(item)
+    parameters = [_unquoted(str(parameter)) for parameter in signature.parameters.values()]
+    keywords = [parameter.kind is parameter.KEYWORD_ONLY for parameter in signature.parameters.values()]
+    if True in keywords and not any(text.startswith("*") for text in parameters):
+        parameters.insert(keywords.index(True), "*")
+    lines = "".join(f"    {text},\n" for text in parameters)
+    return f"(\n{lines}) -> {signature.return_annotation}"
+
+
+def _unquoted(text: str) -> str:
+    return re.sub(r"""(: )(?:'([^']*)'|"([^"]*)")""", r"\1\2\3", text)
+
+
+def _fields(item: type) -> Iterator[tuple[str, str, str]]:
+    """Yield the fields of a dataclass, with the comments beside them."""
+    for name, kind in inspect.get_annotations(item).items():
+        comment = re.search(rf"^    {name}: [^#\n]*# (.*)$", inspect.getsource(item), re.MULTILINE)
+        yield f"`{name}`", f"`{kind}`", comment[1] if comment else ""
+
+
+def _methods(item: type) -> Iterator[tuple[str, str, str]]:
+    """Yield the public properties and methods of a class, inherited ones too."""
+    for name, member in inspect.getmembers(item, lambda it: isinstance(it, property) or inspect.isfunction(it)):
+        if not name.startswith("_"):
+            is_property = isinstance(member, property)
+            returned = inspect.signature(member.fget if is_property else member).return_annotation
+            yield (
+                f"`{name}`" if is_property else f"`{name}()`",
+                f"`{returned}`",
+                _prose(inspect.getdoc(member) or "").split("\n")[0],
+            )
 
 
 def _prose(text: str) -> str:

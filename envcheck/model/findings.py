@@ -113,10 +113,10 @@ class Report:
     findings: Tuple[Finding, ...]
     checked: Tuple[str, ...]  # ids of the rules that ran to a decision
     asked: Tuple[str, ...] = ()  # releases that were judged without being installed: "tensorflow 2.15.1 (CUDA 12.2)"
-    system: str = ""  # whose shells the commands are for: linux, windows, darwin; "" not told
+    system: str = ""  # whose shells the commands are for: linux, windows, darwin; "" not known
     wanted: Tuple[str, ...] = ()  # the options that say what must work: --expect gpu --for torch
     inspected: Tuple[str, ...] = ()  # the options that say what was looked at: --env .venv
-    steps: Tuple[Step, ...] = ()  # of the plan that mends what was found
+    steps: Tuple[Step, ...] = ()  # of the plan that fixes what was found
     judged: Judged = Judged()
     obtained_by: Optional[Action] = None  # what installs the releases of `asked`
     fix_command: Tuple[str, ...] = ()  # runs the environment's steps; () where the environment may not be changed
