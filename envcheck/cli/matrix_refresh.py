@@ -16,6 +16,7 @@ from envcheck.cli import common
 from envcheck.cli.common import OF_VERDICT, UserError
 from envcheck.frameworks import framework_names
 from envcheck.matrix import MatrixError
+from envcheck.matrix.companions import companion_sections
 from envcheck.matrix.load import load_document
 from envcheck.matrix.refresh import refresh as refreshing
 from envcheck.matrix.refresh import verify as verifying
@@ -91,7 +92,7 @@ def _load(request: RefreshRequest | VerifyRequest) -> tuple[Document, list[str]]
         document = load_document(request.matrix_file)
     except MatrixError as error:
         raise UserError(str(error)) from None
-    known = [*framework_names(), *document["companions"]]
+    known = [*dict.fromkeys((*framework_names(), *document["companions"], *companion_sections()))]
     for name in request.frameworks:
         check_framework(name, known)
     return document, [name for name in known if not request.frameworks or name in request.frameworks]

@@ -108,7 +108,6 @@ class Framework:
     hosts_extensions: bool = False  # packages compile CUDA code against it: flash-attn, mmcv
     has_tensorrt: bool = False  # its extra "tensorrt" lets it hand work to TensorRT
     build_info: str = ""  # Python that prints the CUDA and cuDNN it was built with
-    has_companions: bool = False  # the matrix says which releases of companions go with each of its own
     paired_minors: Tuple[str, ...] = ()  # packages that are released for one minor of it each
     accelerators: Mapping[str, str] = {}  # patterns of distributions that compute on other GPUs -> rocm, metal
     apple_backend: str = ""  # its own way to the GPU of an Apple machine, by name: MPS

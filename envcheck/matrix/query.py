@@ -6,6 +6,7 @@ from collections.abc import Callable, Iterable, Iterator, Mapping
 from functools import cached_property
 from typing import Any, TypeVar
 
+from envcheck.matrix.companions import asked_of
 from envcheck.matrix.package_index import index_rows
 from envcheck.matrix.specifiers import matches
 from envcheck.model import (
@@ -60,6 +61,7 @@ class Matrix:
         self._has_own_indexes = True
         # By identity: the row of cells that the document holds, and the builds of a row.
         self._built: dict[int, Any] = {}
+        self._pins: dict[tuple[str, str], dict[str, str]] = {}
 
     @property
     def checked(self) -> str:
@@ -172,10 +174,30 @@ class Matrix:
         )
         return next(names, None)
 
-    def companions_of(self, tensorflow: str, platform: str) -> tuple[FrameworkRelease, ...]:
-        """List the companions' releases that go with a TensorFlow release on a platform, newest first."""
-        rows = (row for name in self._document["companions"] for row in self.releases(name, platform))
-        return tuple(row for row in rows if row.tensorflow and _matches(tensorflow, row.tensorflow))
+    def companions_of(
+        self, framework: str, version: str, platform: str, distribution: str
+    ) -> tuple[FrameworkRelease, ...]:
+        """List the releases of a companion that go with a framework's release on a platform, newest first."""
+        pins = self.companion_pins(framework, distribution)
+        fitting = {name for name, pin in pins.items() if _matches(version, pin)}
+        rows = self.companion_releases(distribution) if fitting else ()
+        return tuple(row for row in rows if row.version in fitting and row.platform in (platform, "any"))
+
+    def companion_pins(self, framework: str, distribution: str) -> Mapping[str, str]:
+        """Map a companion's releases, newest first, to the releases of a framework that they name: 0.29.1 to >=2.14."""
+        if (framework, distribution) not in self._pins:
+            pins: dict[str, str] = {}
+            for row in self.companion_releases(distribution):
+                pin = asked_of(row, framework)
+                if pin is not None and not row.yanked:  # one platform's wheel may leave open what the others pin
+                    pins[row.version] = pin or pins.get(row.version, "")
+            self._pins[framework, distribution] = pins
+        return self._pins[framework, distribution]
+
+    def companion_releases(self, distribution: str) -> tuple[FrameworkRelease, ...]:
+        """List the releases of a companion for every platform, newest first."""
+        name = self.companion_of(distribution)
+        return tuple(row for row in self.releases(name) if row.distribution == distribution) if name else ()
 
     def removed_distribution(self, name: str) -> RemovedDistribution | None:
         """Return why a distribution no longer installs its framework; None if it does."""

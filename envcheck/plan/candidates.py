@@ -8,6 +8,7 @@ from functools import lru_cache
 from packaging.version import Version
 
 from envcheck.frameworks import framework
+from envcheck.matrix.companions import companion_row, shares_cuda
 from envcheck.matrix.package_index import CPU, is_proposed, is_proposed_for_pin
 from envcheck.matrix.query import Matrix
 from envcheck.matrix.specifiers import clauses, within
@@ -30,7 +31,6 @@ from envcheck.rules.builds import has_extra_wheels, has_extras, plugin_of, resol
 from envcheck.rules.context import Context
 from envcheck.rules.cudnn import REQUESTED, list_cudnn_caps
 from envcheck.rules.gpu_releases import name_of
-from envcheck.rules.requirements import companion_row
 
 
 @dataclass(frozen=True)
@@ -77,11 +77,10 @@ def candidates(context: Context, request: Request) -> Iterator[Candidate]:
         return  # no build of it is known by a label
     builds = _by_plugin if identity.plugins else _by_label if identity.index else _by_distribution
     for rows in _by_version(context, request):
-        companions = match_companions(context, rows[0], request.companions)
-        if companions is not None:
-            for candidate in builds(context, request, rows):
-                if index_has_companions(context, candidate.row, companions):
-                    yield replace(candidate, companions=companions) if companions else candidate
+        for candidate in builds(context, request, rows):
+            companions = match_companions(context, candidate.row, request.companions)
+            if companions is not None:
+                yield replace(candidate, companions=companions) if companions else candidate
 
 
 def _by_version(context: Context, request: Request) -> Iterator[list[FrameworkRelease]]:
@@ -360,18 +359,19 @@ def newest_with_apple_plugin(context: Context, name: str) -> str:
 def _apple_plugins(context: Context, release: FrameworkRelease | PlannedRelease) -> list[FrameworkRelease]:
     """List the newest plugin for Apple's GPU that goes with a release here; [] where there is none."""
     plugin = framework(release.framework).apple_plugin if context.platform == _APPLE else ""
-    rows = context.matrix.companions_of(release.version, context.platform) if plugin else ()
-    return [row for row in rows if row.distribution == plugin and python_minor(context) in row.pythons][:1]
+    known = (release.framework, release.version, context.platform, plugin)
+    rows = context.matrix.companions_of(*known) if plugin else ()
+    return [row for row in rows if python_minor(context) in row.pythons][:1]
 
 
 def match_companions(context: Context, release: FrameworkRelease, texts: Iterable[str]) -> tuple[str, ...] | None:
-    """Write what goes with a release here for each text asked for; None where none of one of them does."""
+    """Write what goes with a build here for each text asked for; None where none of one of them does."""
     requirements = []
     for text in texts:
         name = name_of(text)
         specifier, versions = text.removeprefix(name), _companion_versions(context, release, name)
         is_possible = (
-            not (specifier and companion_row(name).fits)
+            not (specifier and _states_all(context.matrix, name, release.framework))
             if versions is None
             else any(within(item, specifier) for item in versions)
         )
@@ -382,66 +382,54 @@ def match_companions(context: Context, release: FrameworkRelease, texts: Iterabl
     return tuple(requirements)
 
 
-def index_has_companions(context: Context, release: FrameworkRelease, texts: Iterable[str]) -> bool:
-    """Tell whether the index of a build (cu126) holds what goes beside it: as for the first torch that it was for."""
-    cuda = release.cuda if release.local and release.cuda else ""
-    versions = {name: _companion_versions(context, release, name) for name in map(name_of, texts)} if cuda else {}
-    return all(
-        any(cuda in _cuda_variants(context, name, item) for item in versions[name] or ())
-        for name in versions
-        if versions[name]
-    )
-
-
-def _cuda_variants(context: Context, name: str, version: str) -> Iterable[str]:
-    companion = companion_row(name)
-    oldest = next((release for release in reversed([*companion.fits]) if version in companion.fits[release]), "")
-    row = context.matrix.release(companion.frameworks[0], oldest, context.platform) if companion.frameworks else None
-    return row.variants if row else ()
-
-
 def list_unknown_companions(context: Context, release: FrameworkRelease, texts: Iterable[str]) -> tuple[str, ...]:
     """List the names of which nothing here tells what goes with a release."""
     return tuple(name for name in map(name_of, texts) if _companion_versions(context, release, name) is None)
 
 
 def _companion_versions(context: Context, release: FrameworkRelease, name: str) -> tuple[str, ...] | None:
-    """List the versions that go with a release here, newest first; None where nothing tells."""
-    versions = companion_row(name).fits.get(release.version)
-    if versions:
-        fitting = (item for item in versions if _is_of_one_cuda(release, name, item))
-        return tuple(item for item in fitting if _has_wheel(context, name, item))
-    if not framework(release.framework).has_companions:
-        return None
+    """List the versions that go with a build here, newest first; None where nothing tells."""
     specifier, minor = release.requires.get(name, ""), python_minor(context)
-    rows = _companion_rows(context.matrix, name, release.version, context.platform)
-    matches = (row for row in rows if within(row.version, specifier))
-    usable = tuple(row.version for row in matches if row.platform == "any" or minor in row.pythons)
-    return usable if usable or _lists_all_releases(context.matrix, name) else None
+    rows = _companion_rows(context.matrix, name, release.framework, release.version, context.platform)
+    fitting = (row for row in rows if within(row.version, specifier) and _is_of_one_cuda(context.matrix, release, row))
+    usable = tuple(row.version for row in fitting if row.platform == "any" or minor in row.pythons)
+    return usable if usable or _is_stated(context.matrix, name, release) else None
 
 
 @lru_cache(maxsize=512)
-def _companion_rows(matrix: Matrix, name: str, tensorflow: str, platform: str) -> tuple[FrameworkRelease, ...]:
-    """List the matrix's releases of it that go with a TensorFlow: many Pythons may be tried for each."""
-    return tuple(row for row in matrix.companions_of(tensorflow, platform) if row.distribution == name)
+def _companion_rows(
+    matrix: Matrix, name: str, framework: str, version: str, platform: str
+) -> tuple[FrameworkRelease, ...]:
+    """List the matrix's releases of it that go with a framework's release: many Pythons may be tried for each."""
+    return matrix.companions_of(framework, version, platform, name)
 
 
-def _is_of_one_cuda(release: FrameworkRelease, name: str, version: str) -> bool:
-    """Tell whether the wheel on the package index accepts the CUDA of a framework's wheel there."""
-    cuda = companion_row(name).cuda.get(version, "")
-    return not (cuda and release.cuda and not release.local) or major_minor(release.cuda) == cuda
+def _is_of_one_cuda(matrix: Matrix, release: FrameworkRelease, row: FrameworkRelease) -> bool:
+    """Tell whether there is a build of a companion for the CUDA of a framework's build, where that one comes from."""
+    if release.local and companion_row(row.distribution).on_index:
+        return not release.cuda or release.cuda in _cuda_variants(matrix, release, row)
+    return shares_cuda(row, release)
 
 
-def _has_wheel(context: Context, name: str, version: str) -> bool:
-    """Tell whether a release of it has a wheel for this platform and Python; what is not listed has all."""
-    wheels = [row for row in companion_row(name).wheels if version in row.versions]
-    on_platform = (row for row in wheels if context.platform in row.platforms)
-    return not wheels or any(python_minor(context) in row.pythons for row in on_platform)
+def _cuda_variants(matrix: Matrix, release: FrameworkRelease, row: FrameworkRelease) -> Iterable[str]:
+    """List the CUDA versions that an index has a companion for: those of the first framework release that it is for."""
+    pin = matrix.companion_pins(release.framework, row.distribution)[row.version]
+    oldest = next((item for item in reversed(matrix.versions(release.framework)) if within(item, pin)), "")
+    first = matrix.release(release.framework, oldest, release.platform)
+    return first.variants if first else ()
 
 
-@lru_cache(maxsize=16)
-def _lists_all_releases(matrix: Matrix, name: str) -> bool:
-    """Tell whether the matrix says of every release of it which TensorFlow it goes with: there are no others."""
-    body = matrix.companion_of(name)
-    rows = [row for row in matrix.releases(body) if row.distribution == name] if body else []
-    return bool(rows) and all(row.tensorflow for row in rows)
+def _is_stated(matrix: Matrix, name: str, release: FrameworkRelease) -> bool:
+    """Tell whether the matrix holds every release of a companion that may go with a framework's release."""
+    if not _states_all(matrix, name, release.framework):
+        return False
+    *_, oldest = matrix.companion_pins(release.framework, name).values()
+    lowest = next(clauses(oldest), None)
+    return not companion_row(name).has_older or lowest is None or numbers(release.version) >= numbers(lowest.version)
+
+
+@lru_cache(maxsize=64)
+def _states_all(matrix: Matrix, name: str, framework: str) -> bool:
+    """Tell whether every release of a companion that the matrix holds states what it goes with."""
+    pins = matrix.companion_pins(framework, name)
+    return bool(pins) and {row.version for row in matrix.companion_releases(name) if not row.yanked} == set(pins)

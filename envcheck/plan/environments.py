@@ -8,6 +8,7 @@ from collections.abc import Sequence
 from packaging.version import Version
 
 from envcheck.frameworks import framework
+from envcheck.matrix.companions import companion_row
 from envcheck.matrix.specifiers import within
 from envcheck.model import (
     CONDA,
@@ -209,14 +210,26 @@ def _sets(
     by_index: dict[str, list[CandidateJudgement]] = {}
     for item in sorted(judgements, key=lambda item: not item.candidate.row.index):
         by_index.setdefault(item.candidate.row.index, []).append(item)
-    return tuple(_set(context, index, items, pins) for index, items in by_index.items())
+    texts = (text for item in judgements if item.candidate.row.index for text in item.candidate.companions)
+    elsewhere = tuple(text for text in texts if not companion_row(name_of(text)).on_index)
+    if elsewhere:
+        by_index.setdefault("", [])
+    return tuple(_set(context, index, items, pins, elsewhere) for index, items in by_index.items())
 
 
-def _set(context: Context, index: str, judgements: list[CandidateJudgement], pins: tuple[str, ...]) -> RequirementSet:
+def _set(
+    context: Context,
+    index: str,
+    judgements: list[CandidateJudgement],
+    pins: tuple[str, ...],
+    elsewhere: tuple[str, ...],  # what no framework's own index has
+) -> RequirementSet:
     texts = [item.candidate.requirement for item in judgements]
     constraints_ = [text for item in judgements for text in constraints(context, item.candidate, item.source)]
     exceptions = [name for item in judgements for name in source_only(context, item.candidate)]
-    return RequirementSet(tuple(dict.fromkeys([*texts, *constraints_])), index, tuple(dict.fromkeys(exceptions)), pins)
+    here = [text for text in constraints_ if not index or text not in elsewhere]
+    requirements = dict.fromkeys([*texts, *here, *(() if index else elsewhere)])
+    return RequirementSet(tuple(requirements), index, tuple(dict.fromkeys(exceptions)), pins)
 
 
 def _library_folders(environment: Environment, judgements: tuple[CandidateJudgement, ...]) -> tuple[str, ...]:

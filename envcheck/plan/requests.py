@@ -10,6 +10,7 @@ from packaging.version import Version
 from envcheck.actions import SH, is_requirement
 from envcheck.frameworks import UnknownFrameworkError, framework_names
 from envcheck.frameworks import framework as known_framework
+from envcheck.matrix.companions import companion_row
 from envcheck.matrix.query import Matrix
 from envcheck.matrix.specifiers import can_be_met
 from envcheck.model import (
@@ -23,7 +24,7 @@ from envcheck.rules.builds import TargetError, check_requirements
 from envcheck.rules.context import Context
 from envcheck.rules.described_machine import PLATFORMS, Description, RequestError, capabilities
 from envcheck.rules.gpu_releases import driver_floor, name_of, toolkit_of
-from envcheck.rules.requirements import companion_row, read_requirement
+from envcheck.rules.requirements import read_requirement
 
 _PLAIN = r"[A-Za-z0-9][A-Za-z0-9._-]*[ ]?(\[[A-Za-z0-9._, -]*\])?[A-Za-z0-9.,<>=!~*+ -]*"
 _LONGEST = 200  # characters; every sensible requirement is far below
@@ -64,6 +65,8 @@ def read_requests(texts: tuple[str, ...], matrix: Matrix) -> tuple[Request, ...]
         requests[request.framework] = request
     for text, frameworks in companions:
         owner = next((requests[name] for name in frameworks if name in requests), None)
+        if owner is None and len(frameworks) == 1 and companion_row(name_of(text)).releases:
+            owner = _parse_request(frameworks[0], matrix)  # the matrix tells which of its releases go with it
         if owner is None:
             example = f"{frameworks[0]} {name_of(text)}"
             raise RequestError(f"{text} needs a framework: request one too, such as {example}.")

@@ -49,7 +49,6 @@ from envcheck.rules import Context
 from envcheck.rules.builds import Build, WantedRelease, is_conda_build, wanted_releases
 from envcheck.rules.dependencies import requirements_on
 from envcheck.rules.gpu_releases import best_gpu_row, choose_variant, gpu_requirement, gpu_rows, name_of
-from envcheck.rules.requirements import companion_row
 
 _KERAS_2_CASES = {"keras-3-words", "keras-2-or-3", "keras-config"}  # code or a file of Keras 2 meets Keras 3
 _ELSEWHERE = "Use a platform with GPU wheels, or a container image or build for this one"
@@ -550,7 +549,9 @@ def install_matching_dependant(situation: Situation, problem: Problem) -> Remedy
     """Install the release that was made for the framework that is there, from the index that build came from."""
     name, (framework_pin, *_) = problem.names[0], problem.requirements
     framework, _, version = framework_pin.partition("==")
-    fits = [item for item in companion_row(name).fits.get(version, ()) if _is_of_this_python(situation, name, item)]
+    minor = major_minor(get_value(situation.facts.python.version) or "")
+    known = situation.matrix.companions_of(framework, version, situation.context.platform, name)
+    fits = [row.version for row in known if not minor or row.platform == "any" or minor in row.pythons]
     index = index_url(framework, problem.value("release").partition("+")[2])
     if fits:
         requirement = f"{name}=={fits[0]}"
@@ -558,13 +559,6 @@ def install_matching_dependant(situation: Situation, problem: Problem) -> Remedy
         return Remedy(f"Install {requirement}, which was made for {framework} {version}.", steps)
     summary = f"Install the release of {name} that was made for {framework} {version}."
     return Remedy(summary, situation.install(*problem.requirements, index=index))
-
-
-def _is_of_this_python(situation: Situation, name: str, version: str) -> bool:
-    """Tell whether a companion has a wheel for the Python and platform that are there, as far as is listed."""
-    wheels = [row for row in companion_row(name).wheels if version in row.versions]
-    minor = major_minor(get_value(situation.facts.python.version) or "")
-    return not wheels or any(situation.context.platform in row.platforms and minor in row.pythons for row in wheels)
 
 
 def _install_legacy_keras(situation: Situation, problem: Problem) -> Remedy:
@@ -585,9 +579,9 @@ _PINS: dict[str, Callable[[Situation, Problem], Remedy]] = {
 def _restore_keras_2(situation: Situation, problem: Problem) -> Remedy | None:
     """Install the tf-keras of the TensorFlow that is there, which brings Keras 2 back."""
     framework = identity(problem.framework) if problem.framework else None
-    row = situation.release_row(framework.name, problem.release) if framework and framework.has_companions else None
-    rows = situation.matrix.companions_of(row.version, situation.context.platform) if row else ()
-    companion = next((item for item in rows if item.distribution == "tf-keras"), None)
+    row = situation.release_row(framework.name, problem.release) if framework else None
+    known = (row.framework, row.version, situation.context.platform, "tf-keras") if row else None
+    companion = next(iter(situation.matrix.companions_of(*known) if known else ()), None)
     if companion is None or row is None or framework is None:
         return None
     requirement = f"tf-keras=={companion.version}"

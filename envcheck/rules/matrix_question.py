@@ -10,8 +10,7 @@ from packaging.requirements import InvalidRequirement, Requirement
 from packaging.specifiers import SpecifierSet
 from packaging.version import InvalidVersion, Version
 
-from envcheck.frameworks import framework as known_framework
-from envcheck.frameworks import framework_names
+from envcheck.matrix.companions import load_companions, shares_cuda
 from envcheck.matrix.gpus import find_capabilities
 from envcheck.matrix.query import Matrix
 from envcheck.model import (
@@ -174,14 +173,12 @@ def _list_cuda_builds(matrix: Matrix, row: FrameworkRelease) -> tuple[FrameworkR
 
 
 def _list_companions(matrix: Matrix, row: FrameworkRelease) -> tuple[str, ...]:
-    """Name the newest release of each companion that goes with a release: Keras, tf-keras, tensorflow-metal."""
-    if row.framework not in framework_names() or not known_framework(row.framework).has_companions:
-        return ()
-    newest: dict[str, str] = {}
-    for companion in matrix.companions_of(row.version, row.platform):
-        if not companion.yanked:
-            newest.setdefault(companion.distribution, companion.version)
-    return tuple(f"{name}=={version}" for name, version in newest.items())
+    """Name the newest release of each companion that goes with a release: Keras, tf-keras, torchvision."""
+    beside = (item.distributions for item in load_companions().rows if row.framework in item.frameworks)
+    names = (name for distributions in beside for name in distributions)
+    found = (matrix.companions_of(row.framework, row.version, row.platform, name) for name in names)
+    newest = (next((item for item in releases if shares_cuda(item, row)), None) for releases in found)
+    return tuple(f"{item.distribution}=={item.version}" for item in newest if item)
 
 
 def find_removed(matrix: Matrix, text: str) -> RemovedDistribution | None:

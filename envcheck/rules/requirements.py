@@ -191,43 +191,6 @@ def _infer_breaks(rows: Iterable[TriedRelease], sign: str, tried: TriedRelease) 
 
 
 @dataclass(frozen=True)
-class CompanionWheels:
-    """Where releases of a companion have wheels."""
-
-    versions: tuple[str, ...]
-    platforms: tuple[str, ...]
-    pythons: tuple[str, ...]
-
-
-@dataclass(frozen=True)
-class Companion:
-    """Distributions that come beside a framework, and which of their releases go with which of its releases."""
-
-    names: tuple[str, ...] = ()
-    frameworks: tuple[str, ...] = ()  # the usual one first
-    fits: Mapping[str, tuple[str, ...]] = field(
-        default_factory=dict
-    )  # release of the framework -> theirs, newest first
-    wheels: tuple[CompanionWheels, ...] = ()  # releases that are not listed have all wheels
-    requires: str = ""  # the one name under which it requires its framework
-    cuda: Mapping[str, str] = field(default_factory=dict)  # release -> the CUDA of its wheel, which refuses another one
-
-
-@dataclass(frozen=True)
-class Companions:
-    """The content of data/companions.json."""
-
-    rows: tuple[Companion, ...]
-    citation: Citation
-
-
-def companion_row(name: str) -> Companion:
-    """Return the row of a distribution that comes beside a framework; an empty row for any other."""
-    rows = load_data("companions", Companions).rows
-    return next((row for row in rows if name in row.names), Companion())
-
-
-@dataclass(frozen=True)
 class TagNeed:
     """The lowest pip that accepts a tag, and the lowest glibc the tag stands for."""
 

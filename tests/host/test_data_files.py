@@ -15,6 +15,7 @@ from envcheck.gpus.fits import load_training_memory
 from envcheck.host import data_files
 from envcheck.host.data_files import DataError, load_data
 from envcheck.install.preflight import measured_sizes
+from envcheck.matrix.companions import Companions, companion_row
 from envcheck.matrix.images import load_base_images
 from envcheck.matrix.package_index import PackageIndex
 from envcheck.model import Citation, CudaWheels, GpuTable, dataclass, list_fields
@@ -29,7 +30,7 @@ from envcheck.rules.compilers import BuiltWhenUsed
 from envcheck.rules.dependencies import SharedModules
 from envcheck.rules.gpu_architecture import PartialCode
 from envcheck.rules.installed_files import Imports
-from envcheck.rules.requirements import Companions, PipTags, TriedRequirements, companion_row
+from envcheck.rules.requirements import PipTags, TriedRequirements
 
 DATA = Path(__file__).parents[2] / "data"
 TABLES: list[tuple[str, type]] = [
@@ -102,7 +103,7 @@ def test_shipped_files_with_a_function_of_their_own_fit_their_types() -> None:
     assert all(load() for load in LOADERS)
     assert load_training_memory().dtypes["int8"].trains is False
     assert companion_row("torchvision").frameworks == ("torch",)
-    assert companion_row("numpy").fits == {}
+    assert companion_row("numpy").frameworks == ()
 
 
 def test_a_file_is_read_whole_into_rows(read: Any) -> None:

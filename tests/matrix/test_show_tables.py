@@ -79,7 +79,7 @@ def test_show_a_release_with_what_goes_with_it(capsys: pytest.CaptureFixture[str
     assert run(["matrix", "show", "tensorflow==2.15.1", "-v"]) == 0
     printed = capsys.readouterr().out
     assert (
-        "tensorflow==2.15.1 on macosx_arm64 goes with: tf-keras==2.15.1 keras==2.15.0 tensorflow-metal==1.1.0"
+        "tensorflow==2.15.1 on macosx_arm64 goes with: keras==2.15.0 tf-keras==2.15.1 tensorflow-metal==1.1.0"
         in printed
     )
     assert "tensorflow==2.15.1 on linux_x86_64 built with: clang 17.0.2, TensorRT 8.6.1" in printed

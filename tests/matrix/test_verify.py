@@ -31,8 +31,8 @@ def index() -> Iterator[LocalIndex]:
 def recorded_matrix() -> dict[str, Any]:
     """Return the built-in matrix with the releases the local index has, and no others."""
     kept = changed_copy()
-    for framework in FRAMEWORKS:
-        versions = recorded_versions(framework)
+    for framework in list(kept["releases"]):
+        versions = recorded_versions(framework) if framework in FRAMEWORKS else []
         kept["releases"][framework] = {version: kept["releases"][framework][version] for version in versions}
     drop_unused_citations(kept)
     return kept

@@ -17,8 +17,7 @@ DESK = machine(python="3.11", gpu="none")
 
 def brought(plan: Plan) -> tuple[str, ...]:
     (made,) = plan.environments
-    (wanted,) = made.sets
-    return wanted.requirements
+    return tuple(text for wanted in made.sets for text in wanted.requirements)
 
 
 @pytest.mark.parametrize(
@@ -41,6 +40,33 @@ def brought(plan: Plan) -> tuple[str, ...]:
 )
 def test_it_comes_with_the_release_it_goes_with(texts: tuple[str, ...], requirements: tuple[str, ...]) -> None:
     assert brought(planned(*texts, on=DESK)) == requirements
+
+
+@pytest.mark.parametrize(
+    ("text", "on", "requirements"),
+    [
+        ("vllm", machine("3.12", "580.95.05", "8.9"), ("torch==2.14.0", "vllm==0.33.0")),
+        ("vllm", machine("3.12", "570.195.03", "8.9"), ("torch==2.10.0", "vllm")),  # of those for CUDA 12
+        ("vllm==0.19.1", machine("3.12", "580.95.05", "8.9"), ("torch==2.10.0", "vllm==0.19.1")),
+        ("torchvision==0.23.*", machine("3.12", "580.95.05", "8.9"), ("torch==2.8.0", "torchvision==0.23.0")),
+        ("tf-keras==2.19.*", DESK, ("tensorflow==2.19.1", "tf-keras==2.19.0", "setuptools<82")),
+    ],
+)
+def test_it_brings_the_framework_that_it_goes_with(text: str, on: Description, requirements: tuple[str, ...]) -> None:
+    assert brought(planned(text, on=on)) == requirements
+
+
+def test_a_release_for_a_newer_cuda_than_the_drivers_is_refused_with_the_way_out() -> None:
+    plan = planned("vllm>=0.20", on=machine("3.12", "570.195.03", "8.9"))
+    assert {item.finding for item in plan.rejected} == {"driver-too-old"}
+    assert plan.changes[0].requirement == "torch==2.10.0"
+
+
+def test_it_comes_from_the_default_index_where_that_of_the_framework_lacks_it() -> None:
+    (made,) = planned("bitsandbytes", on=V100).environments
+    first, second = made.sets
+    assert (first.requirements, first.index[-6:]) == (("torch==2.15.0+cu126",), "/cu126")
+    assert (second.requirements, second.index) == (("bitsandbytes",), "")
 
 
 def test_it_comes_from_the_index_of_its_framework() -> None:
@@ -105,8 +131,8 @@ def test_conda_brings_the_framework_by_pip_then() -> None:
 @pytest.mark.parametrize(
     ("texts", "said"),
     [
-        (("torchvision",), "request one too, such as torch torchvision"),
-        (("keras", "torchaudio", "tensorflow"), "such as torch torchaudio"),
+        (("torchdata",), "request one too, such as torch torchdata"),
+        (("keras",), "such as tensorflow keras"),
         (("torch", "torchvision[x]"), "give torchvision without extras"),
         (("torch", "torchvision; python_version>'3'"), "is not a plain requirement"),
         (("torch", "torchvision @ https://example.org/x.whl"), "is not a plain requirement"),
@@ -142,7 +168,7 @@ def test_a_build_is_planned_whose_index_holds_what_goes_beside_it() -> None:
 def test_a_wheel_that_refuses_another_cuda_comes_with_its_own() -> None:
     linux = machine("3.12", "590.44.01", "9.0")
     alone, beside = chosen(planned("torch==2.15.0", on=linux)), chosen(planned("torch<2.16", "torchaudio", on=linux))
-    assert (alone.requirement, beside.requirement) == ("torch==2.15.0", "torch==2.14.1")
+    assert (alone.requirement, beside.requirement) == ("torch==2.15.0", "torch==2.15.0+cu130")
     assert beside.constraints == ("torchaudio==2.11.0",)
 
 

@@ -22,12 +22,15 @@ from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
 from envcheck.frameworks import framework as known_framework
+from envcheck.frameworks import framework_names
 from envcheck.host.file_changes import write_atomically
+from envcheck.matrix.companions import binary_names
 from envcheck.matrix.load import iterate_rows, load_document
 from envcheck.matrix.refresh.index import Wheel
 from envcheck.matrix.refresh.pip_settings import ArtifactError, IndexSettings, OddWheelError
 from envcheck.matrix.refresh.rows import Row, sentences
 from envcheck.matrix.refresh.wheel_contents import (
+    LOCAL_HEADER,
     Fetcher,
     choose_members,
     open_range,
@@ -341,7 +344,7 @@ def choose_binaries(members: Iterable[zipfile.ZipInfo], framework: str) -> tuple
     """
     binaries = [item for item in members if re.fullmatch(_BINARY, item.filename)]
     chosen: dict[tuple[str, int, int], zipfile.ZipInfo] = {}
-    wanted = known_framework(framework).wheel_binaries
+    wanted = binary_names(framework)
     for item in sorted(binaries, key=lambda item: item.filename):
         if re.fullmatch(wanted, item.filename):
             chosen[item.filename.partition(".so")[0], item.CRC, item.file_size] = item
@@ -351,7 +354,6 @@ def choose_binaries(members: Iterable[zipfile.ZipInfo], framework: str) -> tuple
 _LIMIT = 8 << 30  # bytes of one member unpacked; the largest real one has two
 _CHUNK = 1 << 18
 _SLOWEST = 50_000  # bytes per second over a whole member: slower servers time out
-_LOCAL_HEADER = struct.Struct("<4s22xHH")  # signature, length of the name, length of the extra field
 
 
 class Download:
@@ -395,14 +397,14 @@ class Download:
         """Return the offset of the compressed bytes, after the header of the member."""
         offset = self._member.header_offset
         fetcher = Fetcher(self._url, self._session, self._settings)
-        data = fetcher.fetch((offset, offset + _LOCAL_HEADER.size - 1)).read(_LOCAL_HEADER.size)
+        data = fetcher.fetch((offset, offset + LOCAL_HEADER.size - 1)).read(LOCAL_HEADER.size)
         self.received += fetcher.received
-        if len(data) != _LOCAL_HEADER.size:
+        if len(data) != LOCAL_HEADER.size:
             raise ArtifactError("the response is incomplete")
-        signature, name, extra = _LOCAL_HEADER.unpack(data)
+        signature, name, extra = LOCAL_HEADER.unpack(data)
         if signature != b"PK\3\4":
             raise ArtifactError(f"{self._member.filename} is not where the directory of the wheel states")
-        return offset + _LOCAL_HEADER.size + int(name) + int(extra)
+        return offset + LOCAL_HEADER.size + int(name) + int(extra)
 
     def _append(self, part: Path, first: int, last: int) -> None:
         """Append the bytes first..last of the wheel to a file; bytes received before an error stay."""
@@ -598,7 +600,7 @@ def derive_cells(framework: str, binaries: Binaries) -> Row:
         "compiler": _find_compiler([set(item.get("compilers", ())) for item in read]),
         "compute_capabilities": sort_targets({target for target in targets if target.startswith(("sm_", "compute_"))}),
         "glibc": max(floors, key=numbers, default=None),
-        **known_framework(framework).binary_cells(binaries["read"]),
+        **(known_framework(framework).binary_cells(binaries["read"]) if framework in framework_names() else {}),
     }
     return {cell: value for cell, value in cells.items() if value}
 

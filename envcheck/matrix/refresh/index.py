@@ -86,7 +86,9 @@ class Group:
         return sum(wheel.yanked for wheel in self.wheels)
 
     def pythons(self, *, free_threaded: bool = False) -> list[str]:
-        """List the Python minors in the names of the wheels; py3 names none."""
+        """List the Python minors in the names of the wheels; py3 names none, and abi3 leaves them to the metadata."""
+        if not free_threaded and any("abi3" in wheel.name.abis for wheel in self.wheels):
+            return []
         found = {
             _parse_python(tag)
             for wheel in self.wheels

@@ -17,6 +17,7 @@ from envcheck.frameworks import all_frameworks, framework_names
 from envcheck.frameworks import framework as known_framework
 from envcheck.host.data_files import load_data
 from envcheck.host.file_changes import write_output
+from envcheck.matrix.companions import companion_sections
 from envcheck.matrix.load import FILES, SECTIONS, check_document, iterate_rows
 from envcheck.matrix.refresh.deep import DeepReader, apply_binaries, load_known_binaries
 from envcheck.matrix.refresh.index import Group, Wheel, group_wheels, parse_wheel
@@ -30,14 +31,6 @@ Document = dict[str, Any]  # a matrix document as JSON: rows are compared and ch
 
 NO_CELLS = frozenset({"distribution", "platform", "citations", "note", "proof"})
 _BINARIES_SUFFIX = "-binaries"  # ends the citation of a wheel that is cited for its binaries alone
-
-
-@dataclass(frozen=True)
-class Source:
-    """The distributions that a framework or companion is published as, and the first release that the matrix holds."""
-
-    distributions: tuple[str, ...]
-    first: str
 
 
 @dataclass(frozen=True)
@@ -59,7 +52,6 @@ class Statement:
 class CuratedReleases:
     """The content of data/curated_releases.json."""
 
-    sources: Mapping[str, Source]  # by companion
     citations: Mapping[str, Mapping[str, str]]  # documents that the statements rest on
     statements: tuple[Statement, ...]
 
@@ -69,12 +61,12 @@ def load_curated() -> CuratedReleases:
     return load_data("curated_releases", CuratedReleases)
 
 
-def find_source(name: str) -> Source:
-    """Return where the index has a framework or companion."""
+def first_releases(name: str) -> dict[str, str]:
+    """Map the distributions of a framework or companion to the first releases that the matrix holds."""
     if name in framework_names():
         known = known_framework(name)
-        return Source(known.published, known.first_release)
-    return load_curated().sources[name]
+        return dict.fromkeys(known.published, known.first_release)
+    return {item: row.first for row in companion_sections()[name] for item in row.distributions}
 
 
 @dataclass(frozen=True)
@@ -117,7 +109,13 @@ def extract_curated(row: Row, citations: Mapping[str, Any]) -> Curated:
 @lru_cache(maxsize=1)
 def _tier1_members() -> str:
     """Return the pattern of the members that a citation names if no binary of the wheel was read."""
-    return "|".join(["METADATA.*", *(each.cited_texts or each.wheel_texts for each in all_frameworks())])
+    return "|".join(
+        [
+            "METADATA.*",
+            r"libraries of \d+ binaries",
+            *(each.cited_texts or each.wheel_texts for each in all_frameworks()),
+        ]
+    )
 
 
 def get_tier(row: Row, cell: str) -> str:
@@ -257,12 +255,12 @@ def group_by_version(groups: Iterable[Group]) -> dict[str, list[Group]]:
 
 def list_framework(reader: Reader, framework: str, since: str = "") -> Listing:
     """Read the index pages of a framework's distributions and group the wheels from `since` on."""
-    source = find_source(framework)
-    pages = [reader.page(name) for name in source.distributions]
-    if all(page is None for page in pages):
+    first = first_releases(framework)
+    pages = {name: reader.page(name) for name in first}
+    if all(page is None for page in pages.values()):
         raise ArtifactError(f"The index has no page for any distribution of {framework}; its address may be wrong.")
-    lowest = max(Version(floor) for floor in (source.first, since) if floor)
-    wheels = [wheel for page in pages for wheel in page or () if Version(wheel.name.version) >= lowest]
+    lowest = {name: max(Version(floor) for floor in (first[name], since) if floor) for name in first}
+    wheels = [item for name, page in pages.items() for item in page or () if Version(item.name.version) >= lowest[name]]
     return Listing(framework, tuple(group_wheels(wheels)), since or "0")
 
 
@@ -334,10 +332,12 @@ def _describe_loss(row: Mapping[str, Any] | None, group: Group) -> str:
 
 
 def _introduce(document: Document, name: str) -> None:
-    """Name a framework that a document does not hold yet, with its distributions and their modules."""
-    if name in framework_names() and name not in document["frameworks"]:
-        named = known_framework(name).distributions.items()
-        document["frameworks"][name] = {"distributions": [{"module": module, "name": item} for item, module in named]}
+    """Name a framework or companion that a document does not hold yet, with its distributions and their modules."""
+    section = "frameworks" if name in framework_names() else "companions"
+    if name not in document[section]:
+        rows = [known_framework(name)] if name in framework_names() else companion_sections()[name]
+        named = [(item, module) for row in rows for item, module in row.distributions.items()]
+        document[section][name] = {"distributions": [{"module": module, "name": item} for item, module in named]}
 
 
 def _find_changed(document: Document, listing: Listing) -> list[Group]:
@@ -422,7 +422,7 @@ def _iterate_unread_rows(document: Document, listing: Listing) -> Iterator[tuple
     wheels = {group.representative.sha256: group.representative for group in listing.groups}
     for key, row in iterate_releases(document):
         wheel = wheels.get(_get_wheel_hash(row, document["citations"]))
-        if wheel is None or key[0] != listing.framework or key[0] not in framework_names() or "stub_for" in row:
+        if wheel is None or key[0] != listing.framework or "stub_for" in row:
             continue
         if key[3].startswith(("linux", "win")) and row.get("binaries", {}).get("sha256") != wheel.sha256:
             yield key, row, wheel

@@ -8,12 +8,14 @@ from dataclasses import dataclass, field
 from functools import cached_property, lru_cache
 from typing import TYPE_CHECKING, Any
 
-from envcheck.frameworks import Framework, all_frameworks, framework, framework_names
+from envcheck.frameworks import Framework, all_frameworks, distribution_names, framework, framework_names, identity
 from envcheck.frameworks.base import Need, RowDraft
+from envcheck.matrix.companions import companion_row, load_companions
 from envcheck.matrix.load import check_cells
 from envcheck.matrix.refresh.index import Group, Wheel, glibc_of
 from envcheck.matrix.refresh.pip_settings import ArtifactError
 from envcheck.matrix.refresh.wheel_contents import (
+    COLUMNS,
     Contents,
     bare,
     classified_pythons,
@@ -25,6 +27,7 @@ from envcheck.matrix.refresh.wheel_contents import (
     parse_field,
     parse_requirements,
 )
+from envcheck.model import FrameworkRelease, list_fields
 
 if TYPE_CHECKING:
     from packaging.requirements import Requirement
@@ -37,11 +40,13 @@ _REMARKS = (
     r"Compute capabilities were not read\.",
     r"(CUDA|cuDNN) was not read\.",
     r"Only the CUDA major is stated\.",
+    r"Whether it is built for CUDA was not read\.",
+    r"It has libraries for CUDA \d+(, \d+)*\.",
     r"glibc was not read; the tag is not trusted\.",
     r"The compiler was not read\.",
     r"Which TensorFlow it goes with was not read\.",
     r"The wheel holds Python bindings only\.",
-    r"Its name states no Python; those that its classifiers name are listed\.",
+    r"Its name states no Python; those that its (classifiers name|metadata admits) are listed\.",
     r"Yanked wheels: \d+ of \d+\.",
     r"Left out, since no installer takes it: \S+\.",
 )
@@ -152,14 +157,17 @@ class Draft:
                 self.say("glibc", "glibc was not read; the tag is not trusted.", gap=True)
 
 
-def start_draft(group: Group, contents: Contents, published: Mapping[str, Collection[str]]) -> Draft | None:
-    """Fill the cells that every framework has; None for a release without any Python."""
+def start_draft(
+    group: Group, contents: Contents, published: Mapping[str, Collection[str]], names: Sequence[str] = COLUMNS
+) -> Draft | None:
+    """Fill the cells that every row has, with what it requires of `names`; None for a release without any Python."""
     pythons = group.pythons() or _admitted(contents.metadata)
     if not pythons:
         return None
     read = ["METADATA (RECORD has another hash of it)" if contents.altered else "METADATA"]
     draft = Draft(group, contents, published, read)
-    requires, notes = columns(parse_requirements(contents.metadata), group.platform, pythons)
+    requirements = parse_requirements(contents.metadata)
+    requires, notes = columns(requirements, group.platform, pythons, names)
     draft.cells = {"pythons": pythons, "tags": group.tags, "requires": requires, "cuda_build": False}
     free_threaded = group.pythons(free_threaded=True)
     if free_threaded:
@@ -175,14 +183,15 @@ def start_draft(group: Group, contents: Contents, published: Mapping[str, Collec
 
 
 def _admitted(metadata: str) -> list[str]:
-    """List the classified Pythons that Requires-Python admits, for wheels whose name tells none."""
+    """List the Pythons that Requires-Python admits, for wheels whose name tells none: those classified, or all."""
     from packaging.specifiers import InvalidSpecifier, SpecifierSet
 
     try:
         admitted = SpecifierSet(parse_field(metadata, "Requires-Python"))
     except InvalidSpecifier:
         admitted = SpecifierSet()
-    return [python for python in classified_pythons(metadata) if admitted.contains(f"{python}.0")]
+    known = classified_pythons(metadata) or (load_companions().pythons if str(admitted) else ())
+    return [python for python in known if admitted.contains(f"{python}.0")]
 
 
 def sentences(note: str) -> list[str]:
@@ -201,43 +210,66 @@ def _patterns() -> tuple[str, ...]:
 
 
 _LIBRARIES = r"nvidia-(cuda-runtime|cudnn|cublas)-cu\d+"
+_LINKED = r"lib(?:cudart|cublas|cublasLt|nvrtc|nvJitLink)(?:[.-][0-9a-f]{8})?\.so\.(\d+)"
+
+
+@lru_cache(maxsize=1)
+def _names_beside() -> tuple[str, ...]:
+    """Name what a companion's row says that it requires: the columns, the frameworks, and other companions."""
+    beside = (name for row in load_companions().rows if row.releases for name in row.distributions)
+    return tuple(dict.fromkeys((*COLUMNS, *(name for name in distribution_names() if "*" not in name), *beside)))
 
 
 def fill_companion(draft: Draft) -> None:
     """Fill the row of a companion's release on one platform."""
     if not draft.group.pythons():
-        draft.say("pythons", "Its name states no Python; those that its classifiers name are listed.")
-    if "tensorrt" in draft.distribution:
-        _add_tensorrt_cuda(draft)
-    else:
-        _add_tensorflow(draft)
+        kind = "its classifiers name" if classified_pythons(draft.contents.metadata) else "its metadata admits"
+        draft.say("pythons", f"Its name states no Python; those that {kind} are listed.")
+    for name in {*companion_row(draft.distribution).frameworks[:1]}.intersection(_CELLS):
+        _add_framework(draft, name)
+    _add_cuda(draft)
     draft.add_glibc()
 
 
-def _add_tensorflow(draft: Draft) -> None:
-    """State which TensorFlow it goes with, where its metadata bounds it: tf-keras 2.15.1 asks for >=2.15,<2.16."""
-    asked = draft.cells["requires"].get("tensorflow", "")
+_CELLS = list_fields(FrameworkRelease)
+
+
+def _add_framework(draft: Draft, name: str) -> None:
+    """State which releases of its framework it goes with, where its metadata bounds them: >=2.15,<2.16."""
+    asked = draft.cells["requires"].get(name, "")
     if "<" in asked or "=" in asked.replace(">=", ""):
-        draft.cells["tensorflow"] = asked
+        draft.cells[name] = asked
     else:
-        draft.cells["tensorflow"] = None
-        draft.say("tensorflow", "Which TensorFlow it goes with was not read.", gap=True)
+        draft.cells[name] = None
+        draft.say(name, f"Which {identity(name).title} it goes with was not read.", gap=True)
 
 
-def _add_tensorrt_cuda(draft: Draft) -> None:
-    """State the CUDA major of a TensorRT wheel, by its name or by the CUDA wheels it requires."""
+def _add_cuda(draft: Draft) -> None:
+    """State the CUDA major: by the libraries that its binaries need, its name, or the CUDA wheels that it requires."""
     wheels = [need for need in draft.needs if re.fullmatch(_LIBRARIES, need.name) and not need.extra]
-    majors = {need.name.rpartition("-cu")[2] for need in wheels}
-    named = re.search(r"-cu(\d+)-", draft.distribution)
-    if named:
-        majors = {named[1]}
+    needed = {name: re.findall(rf"^{_LINKED}", text, re.MULTILINE) for name, text in draft.contents.texts.items()}
+    linked = {major for majors in needed.values() for major in majors}
+    named = re.search(r"-(?:cu|cuda)(\d\d)", draft.distribution)
+    has_code = companion_row(draft.distribution).binaries != "(?!)"
+    majors = {named[1]} if named else linked or {need.name.rpartition("-cu")[2] for need in wheels}
+    if linked:
+        draft.cite(f"libraries of {len(needed)} binaries")
+    if named and not has_code:
         draft.say("cuda", "The wheel holds Python bindings only.")
     if len(majors) == 1:
-        draft.cells["cuda"] = majors.pop()
+        draft.cells["cuda"] = next(iter(majors))
         draft.say("cuda", "Only the CUDA major is stated.")
-    if wheels:  # the libraries are inside
-        draft.cells.update(cuda_build=True, compute_capabilities=[], cuda_wheels=[need.text for need in wheels])
+    if wheels or linked or (named and has_code):
+        draft.cells.update(cuda_build=True, cuda_wheels=[need.text for need in wheels])
+    elif has_code:
+        draft.infer("cuda_build", value=False)
+        draft.say("cuda_build", "Whether it is built for CUDA was not read.", gap=True)
+    if wheels or has_code:
+        draft.cells["compute_capabilities"] = []
         draft.say("compute_capabilities", "Compute capabilities were not read.", gap=True)
+    if len(majors) > 1:
+        draft.cells["cuda"] = None
+        draft.say("cuda", f"It has libraries for CUDA {', '.join(sorted(majors, key=int))}.")
 
 
 def draft_release(
@@ -270,7 +302,7 @@ def _draft(
 ) -> Draft | str | None:
     """Draft the row of one wheel; return the reason for one that states what no row can hold."""
     try:
-        draft = start_draft(group, contents, published)
+        draft = start_draft(group, contents, published, COLUMNS if known else _names_beside())
         if draft is not None:
             fill = known.draft if known else fill_companion
             fill(draft)

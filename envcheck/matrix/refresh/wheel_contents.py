@@ -8,16 +8,18 @@ import csv
 import hashlib
 import io
 import re
+import struct
 import time
 import zipfile
 import zlib
 from collections.abc import Iterable, Iterator, Mapping
 from contextlib import contextmanager
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from typing import TYPE_CHECKING, Any
 
 from envcheck.frameworks import framework as known_framework
 from envcheck.frameworks import framework_names
+from envcheck.matrix.companions import binary_names
 from envcheck.matrix.refresh.index import (
     Wheel,
     build_request_options,
@@ -42,7 +44,7 @@ class Contents:
 
     metadata: str  # the header of METADATA, without the description
     entries: int  # members in the wheel
-    texts: Mapping[str, str]  # member name -> Python text
+    texts: Mapping[str, str]  # member name -> Python text; of a companion's binary the libraries that it needs
     altered: bool = False  # METADATA does not have the hash that RECORD states, as in some published wheels
 
     def text(self, ending: str) -> str:
@@ -290,13 +292,35 @@ def read_wheel(
 def _read(fetcher: Fetcher, wheel: Wheel, framework: str) -> Contents:
     from remotezip import RemoteZip
 
+    is_framework = framework in framework_names()
     with RemoteZip(wheel.url, initial_buffer_size=_TAIL, fetcher=lambda *_, **__: fetcher) as archive:
         names = archive.namelist()
         chosen = choose_members(names, framework)
         members = {key: read_member(archive, name) for key, name in chosen.items()}
         contents = build_contents(wheel, chosen, members, len(names))
-    compare_with_index(fetcher, wheel)
+        if not is_framework:
+            heads = [item for item in archive.infolist() if re.fullmatch(binary_names(framework), item.filename)]
+            linked = {item.filename: "\n".join(read_libraries(fetcher, item)) for item in heads[:_MAX_HEADS]}
+            contents = replace(contents, texts=linked)
+    if is_framework or wheel.metadata_sha256 or (fetcher.size or 0) <= _WHOLE_LIMIT:  # all others would be 195 GB
+        compare_with_index(fetcher, wheel)
     return contents
+
+
+_MAX_HEADS = 4  # binaries of a companion's wheel
+_HEAD = 1 << 20  # compressed bytes of each: the names of the libraries needed stand before the code
+LOCAL_HEADER = struct.Struct("<4s22xHH")  # signature, length of the name, length of the extra field
+
+
+def read_libraries(fetcher: Fetcher, member: zipfile.ZipInfo) -> list[str]:
+    """List the libraries that the beginning of an ELF file names, without reading the rest: libcudart.so.12."""
+    last = member.header_offset + LOCAL_HEADER.size + min(member.compress_size, _HEAD)
+    data = fetcher.fetch((member.header_offset, last)).read()
+    _, name, extra = LOCAL_HEADER.unpack_from(data)
+    packed = data[LOCAL_HEADER.size + name + extra :][: member.compress_size]
+    is_packed = member.compress_type == zipfile.ZIP_DEFLATED
+    head = zlib.decompressobj(-zlib.MAX_WBITS).decompress(packed, _MEMBER_LIMIT) if is_packed else packed
+    return sorted({found.decode() for found in re.findall(rb"\0(lib[\w.+-]{1,60}\.so(?:\.\d+)*)(?=\0)", head)})
 
 
 def read_member(archive: zipfile.ZipFile, name: str) -> bytes:
@@ -439,14 +463,16 @@ def holds(requirement: Requirement, platform: str, python: str, extra: str = "")
     return requirement.marker.evaluate(environment)
 
 
-def columns(requirements: list[Requirement], platform: str, pythons: list[str]) -> tuple[dict[str, str], list[str]]:
+def columns(
+    requirements: list[Requirement], platform: str, pythons: list[str], names: Iterable[str] = COLUMNS
+) -> tuple[dict[str, str], list[str]]:
     """Return the specifiers of the columns on the oldest Python, and a note for each that changes on a newer one."""
     found: dict[str, str] = {}
     notes = []
-    for name in COLUMNS:
+    for name in names:
         ranges = [(python, _join_specifiers(requirements, name, platform, python)) for python in pythons]
         stated = [(python, text) for python, text in ranges if text is not None]
-        if not any(text for _, text in stated):
+        if not any(text for _, text in stated) and (name in COLUMNS or not stated):
             continue
         found[name] = stated[0][1] or ""
         changed = next(((python, text) for python, text in stated if text != found[name]), None)

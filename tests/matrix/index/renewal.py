@@ -9,7 +9,13 @@ from packaging.utils import canonicalize_name
 
 from envcheck.matrix.refresh.pip_settings import IndexSettings
 from envcheck.matrix.refresh.reader import Cache, Reader
-from envcheck.matrix.refresh.refresh import RefreshResult, drop_unused_citations, find_source, list_framework, refresh
+from envcheck.matrix.refresh.refresh import (
+    RefreshResult,
+    drop_unused_citations,
+    first_releases,
+    list_framework,
+    refresh,
+)
 from tests.matrix.documents import changed_copy, document
 from tests.matrix.index.server import LocalIndex, recorded
 from tests.patience import PATIENCE
@@ -66,7 +72,7 @@ def spoil_all(index: LocalIndex, start: str, ending: str) -> None:
 
 def recorded_versions(framework: str) -> list[str]:
     """List the releases of a framework that the local index has."""
-    distributions = find_source(framework).distributions
+    distributions = first_releases(framework)
     parts = (name.split("-")[:2] for name in recorded()["wheels"])
     listed = {version for name, version in parts if canonicalize_name(name) in distributions}
     return sorted(set(document()["releases"][framework]) & listed)

@@ -1,0 +1,96 @@
+"""The packages on top of a framework: read from their wheels by a row of data alone, paired by release and CUDA."""
+
+from __future__ import annotations
+
+import hashlib
+from collections.abc import Iterator
+
+import pytest
+
+from envcheck.host.data_files import load_data
+from envcheck.matrix import companions, load_matrix
+from envcheck.matrix.companions import Companion, Companions, companion_row, load_companions, shares_cuda
+from envcheck.matrix.refresh.refresh import list_framework, refresh
+from envcheck.matrix.refresh.verify import verify
+from envcheck.model import replace
+from tests.matrix.documents import changed_copy, document
+from tests.matrix.index.renewal import reader
+from tests.matrix.index.server import LocalIndex, archive, serve
+
+MATRIX = load_matrix()
+METADATA = """Metadata-Version: 2.4
+Name: fused-norm
+Version: 1.2.0
+Requires-Python: >=3.10,<3.13
+Requires-Dist: torch<2.15,>=2.14
+Requires-Dist: einops
+
+"""
+HEAD = b"\x7fELF\0" + b"\0".join([b"libcudart.so.13", b"libc10_cuda.so", b"libtorch.so", b"cudaLaunchKernel", b""])
+NAMES = {"fused-norm": "fused_norm"}
+NEW = Companion(NAMES, ("torch",), releases="fused-norm", first="1.0", binaries=r"fused_norm/_C.*")
+
+
+@pytest.fixture
+def index() -> Iterator[LocalIndex]:
+    with serve() as served:
+        members = {"fused_norm-1.2.0.dist-info/METADATA": METADATA.encode(), "fused_norm/_C.abi3.so": HEAD}
+        name = "fused_norm-1.2.0-cp310-abi3-manylinux_2_28_x86_64.whl"
+        served.archives[name] = archive(members, folder="fused_norm-1.2.0")
+        digest = hashlib.sha256(served.archives[name]).hexdigest()
+        served.wheels[name] = {"entries": 3, "members": {}, "sha256": digest}
+        yield served
+
+
+def test_one_more_package_is_a_row_of_data(index: LocalIndex, monkeypatch: pytest.MonkeyPatch) -> None:
+    """Its row in data/companions.json is all that a renewal needs; the second reading agrees with the first."""
+    known = load_data("companions", Companions)
+    monkeypatch.setattr(companions, "load_companions", lambda: replace(known, rows=(*known.rows, NEW)))
+    companion_row.cache_clear()
+    opened = reader(index)
+    try:
+        listings = [list_framework(opened, "fused-norm")]
+        found = refresh(changed_copy(), listings, opened, "2026-11-23", lambda *_: None).document
+        agreed = verify(found, listings, opened, 0, lambda *_: None)
+    finally:
+        opened.close()
+        companion_row.cache_clear()
+    (row,) = found["releases"]["fused-norm"]["1.2.0"]
+    assert (row["pythons"], row["glibc"], row["requires"]) == (
+        ["3.10", "3.11", "3.12"],
+        "2.28",
+        {"torch": ">=2.14,<2.15"},
+    )
+    assert (row["cuda_build"], row["cuda"]) == (True, "13")
+    assert found["companions"]["fused-norm"] == {"distributions": [{"module": "fused_norm", "name": "fused-norm"}]}
+    assert (agreed.rows, agreed.disagreements, agreed.unread) == (1, [], [])
+
+
+@pytest.mark.parametrize(
+    ("framework", "version", "name", "newest"),
+    [
+        ("torch", "2.14.0", "vllm", "0.33.0"),
+        ("torch", "2.8.0", "torchvision", "0.23.0"),
+        ("torch", "2.13.0", "torchaudio", "2.11.0"),  # names no torch: a document says what it goes with
+        ("torch", "1.9.0", "torchvision", "0.10.0"),  # the wheel for macOS leaves torch open, the others pin it
+        ("tensorflow", "2.20.0", "tensorflow-text", "2.20.1"),
+    ],
+)
+def test_releases_that_go_together(framework: str, version: str, name: str, newest: str) -> None:
+    platform = "macosx_arm64" if version == "1.9.0" else "linux_x86_64"
+    assert [row.version for row in MATRIX.companions_of(framework, version, platform, name)][:1] == [newest]
+
+
+def test_a_wheel_for_another_cuda_than_the_frameworks_is_told_apart() -> None:
+    torch = MATRIX.release("torch", "2.14.0", "linux_x86_64")
+    xformers, vllm = (MATRIX.companion_releases(name)[0] for name in ("xformers", "vllm"))
+    assert torch is not None
+    assert (xformers.cuda, vllm.cuda, torch.cuda) == ("12", "13", "13.0")
+    assert not shares_cuda(xformers, torch)
+    assert shares_cuda(vllm, torch)
+
+
+def test_every_section_of_releases_is_named_by_a_row() -> None:
+    named = {(row.releases, name) for row in load_companions().rows if row.releases for name in row.distributions}
+    held = {(name, item["name"]) for name, body in document()["companions"].items() for item in body["distributions"]}
+    assert named == held
