@@ -16,29 +16,30 @@ from envcheck.model import UserError
 if TYPE_CHECKING:
     from click.shell_completion import CompletionItem
 
-# Task -> name -> (module that holds a click command of that name, its line in --help).
+# Task -> name -> (module beside this one that holds a click command of that name, its line in --help).
 TASKS = {
     "Find out what is wrong": {
-        "doctor": ("envcheck.cli.doctor", "Check this machine: what is wrong, why, what to type."),
-        "explain": ("envcheck.cli.explain", "Find the line of a log that matters, and what to type."),
-        "run": ("envcheck.cli.run", "Run a command, and explain it if it fails."),
-        "smoke": ("envcheck.cli.smoke", "Compute on each GPU and the CPU, and check the results."),
-        "gpus": ("envcheck.cli.gpus", "Show GPUs, who holds their memory, whether a job fits."),
+        "doctor": ("doctor", "Check this machine: what is wrong, why, what to type."),
+        "explain": ("explain", "Find the line of a log that matters, and what to type."),
+        "run": ("run", "Run a command, and explain it if it fails."),
+        "smoke": ("smoke", "Compute on each GPU and the CPU, and check the results."),
+        "gpus": ("gpus", "Show GPUs, who holds their memory, whether a job fits."),
     },
     "Plan and install": {
-        "plan": ("envcheck.cli.plan", "Print the commands that install a framework here."),
-        "install": ("envcheck.cli.install", "Run the plan and verify it, or restore what was there."),
-        "fix": ("envcheck.cli.fix", "Do what the doctor proposes, verified or undone."),
+        "plan": ("plan", "Print the commands that install a framework here."),
+        "install": ("install", "Run the plan and verify it, or restore what was there."),
+        "fix": ("fix", "Do what the doctor proposes, verified or undone."),
     },
     "Many machines, CI": {
-        "check": ("envcheck.cli.check", "Gate a project on its [tool.envcheck] requirements."),
-        "fleet": ("envcheck.cli.fleet", "Read every machine of an inventory and judge them."),
-        "snapshot": ("envcheck.cli.snapshot", "Save this machine in a file, to judge it elsewhere."),
-        "diff": ("envcheck.cli.diff", "Compare two saved machines, most likely cause first."),
+        "check": ("check", "Gate a project on its [tool.envcheck] requirements."),
+        "fleet": ("fleet", "Read every machine of an inventory and judge them."),
+        "snapshot": ("snapshot", "Save this machine in a file, to judge it elsewhere."),
+        "diff": ("diff", "Compare two saved machines, most likely cause first."),
     },
-    "Matrix, shell": {
-        "matrix": ("envcheck.cli.matrix", "Query, refresh and verify which releases work together."),
-        "completion": ("envcheck.cli.group", "Print the script that completes commands in your shell."),
+    "Matrix, shell, agents": {
+        "matrix": ("matrix", "Query, refresh and verify which releases work together."),
+        "mcp": ("mcp", "Answer coding agents over MCP; changes nothing."),
+        "completion": ("group", "Print the script that completes commands in your shell."),
     },
 }
 COMMANDS = {name: command for commands in TASKS.values() for name, command in commands.items()}
@@ -55,7 +56,7 @@ class LazyGroup(click.Group):
         """Import a command's module and return the command."""
         if cmd_name not in COMMANDS:
             return None
-        command = cast("click.Command", getattr(import_module(COMMANDS[cmd_name][0]), cmd_name))
+        command = cast("click.Command", getattr(import_module(f"envcheck.cli.{COMMANDS[cmd_name][0]}"), cmd_name))
         if ctx.resilient_parsing:  # a shell asks for completions
             _complete_files(command)
         return command

@@ -1,0 +1,269 @@
+"""`envcheck mcp`: answer coding agents over the Model Context Protocol, on standard input and output."""
+
+from __future__ import annotations
+
+import functools
+import json
+import os
+import re
+import sys
+from collections.abc import Callable
+from typing import Any
+
+import click
+
+from envcheck import __version__, api
+from envcheck.cli.common import UserError
+from envcheck.model import inert
+
+_TEXT_LIMIT = 1 << 20  # characters of a log
+_WORD_LIMIT = 1000  # characters of any other text
+_LIST_LIMIT = 20  # texts of a list
+_REPORT_LIMIT = 60_000  # characters of a report; a longer one is cut at the end of a line
+_DOCUMENT_LIMIT = 1_000_000  # characters of a JSON document; there is no part of a longer one
+_SECONDS = 60.0  # for one answer
+_AT_ONCE = 4  # answers
+_INSTRUCTIONS = """\
+envcheck finds out whether GPU deep learning (TensorFlow, PyTorch, JAX, ONNX Runtime) works here. If not, it says what
+is wrong, why, and which commands fix it. Call `doctor` first, or `explain` with the output of a failed run. Every tool
+only reads. Propose the commands of a report to the user, and run none that needs an administrator without consent.
+"""
+
+
+@click.command(epilog="Example: envcheck mcp, as an agent starts it: claude mcp add envcheck -- envcheck mcp")
+def mcp() -> int:
+    """Answer coding agents over the Model Context Protocol, on standard input and output.
+
+    Tools: doctor, explain, plan, matrix, check, diff. They change nothing: reports name the commands to type. Files are
+    read in and below the current folder only. Needs the extra mcp.
+    """
+    try:
+        server = _make_server()
+    except ImportError as error:
+        raise UserError(f"envcheck mcp needs {error.name or 'mcp'}: pip install 'envcheck-gpu[mcp]'") from None
+    if sys.stdin.isatty():
+        click.echo("envcheck: waiting for an agent on standard input; Ctrl-C ends this.", err=True)
+    server.run("stdio")
+    return 0
+
+
+def _make_server() -> Any:
+    from mcp.server.mcpserver import MCPServer
+    from mcp.server.mcpserver.exceptions import ToolError
+    from mcp.types import ToolAnnotations
+
+    class Server(MCPServer):
+        async def call_tool(self, name: str, arguments: dict[str, Any], context: Any = None) -> Any:
+            """Call a tool; what is wrong with its arguments becomes one line."""
+            try:
+                return await super().call_tool(name, arguments, context)
+            except ToolError as error:
+                raise ToolError(_plain(inert(str(error)))[:_WORD_LIMIT]) from None
+
+    server = Server("envcheck", version=__version__, instructions=_INSTRUCTIONS, log_level="ERROR")
+    hints = ToolAnnotations(read_only_hint=True, destructive_hint=False, idempotent_hint=True, open_world_hint=False)
+    for answer in (doctor, explain, plan, matrix, check, diff):
+        server.add_tool(_bounded(answer), annotations=hints)
+    return server
+
+
+def _bounded(answer: Callable[..., dict[str, Any]]) -> Callable[..., Any]:
+    """Let a tool answer within limits, and refuse in one sentence."""
+    import anyio
+    from mcp.server.mcpserver.exceptions import ToolError
+    from mcp.types import CallToolResult, TextContent
+
+    limiter: list[anyio.CapacityLimiter] = []  # made in the event loop
+
+    @functools.wraps(answer)
+    async def call(**arguments: Any) -> CallToolResult:
+        limiter[:] = limiter or [anyio.CapacityLimiter(_AT_ONCE)]
+        try:
+            _check_sizes(arguments)
+            with anyio.fail_after(_SECONDS):
+                work = functools.partial(answer, **arguments)
+                found = await anyio.to_thread.run_sync(work, abandon_on_cancel=True, limiter=limiter[0])
+            shown = found.get("report") or json.dumps(found["document"], ensure_ascii=False)
+            return CallToolResult(content=[TextContent(text=shown)], structured_content=found)
+        except UserError as error:
+            sentence = str(error)
+        except TimeoutError:
+            sentence = f"{answer.__name__} did not answer within {_SECONDS:g} s."
+        except Exception as error:  # noqa: BLE001 - the last guard
+            sentence = f"internal error: {type(error).__name__}: {error}. This is a bug in envcheck."
+        raise ToolError(sentence)
+
+    return call
+
+
+def _check_sizes(arguments: dict[str, Any]) -> None:
+    for name, value in arguments.items():
+        texts = value if isinstance(value, list) else [value]
+        limit = _TEXT_LIMIT if name == "text" else _WORD_LIMIT
+        if len(texts) > _LIST_LIMIT or any(isinstance(each, str) and len(each) > limit for each in texts):
+            size = f"{_LIST_LIMIT} texts" if len(texts) > _LIST_LIMIT else f"{limit:,} characters"
+            raise UserError(f"{name} is too long: give at most {size}.")
+
+
+def _plain(text: str) -> str:
+    """Replace half characters, which no JSON document may hold."""
+    return text.encode("utf-8", "replace").decode("utf-8")
+
+
+def _answer(result: api.Result, *, as_json: bool) -> dict[str, Any]:
+    """Return the verdict with the report, as text or as the JSON document of the command."""
+    if as_json:
+        document = {name: value for name, value in result.to_dict().items() if name != "snapshot"}
+        text = _plain(json.dumps(document, ensure_ascii=False))
+        if len(text) > _DOCUMENT_LIMIT:
+            raise UserError(f"the document has {len(text):,} characters, too many: ask for the text.")
+        return {"verdict": result.verdict, "document": json.loads(text)}
+    report = _plain(str(result))
+    if len(report) > _REPORT_LIMIT:
+        whole, _, _ = report[:_REPORT_LIMIT].rpartition("\n")
+        report = f"{whole}\n({report.count(chr(10)) - whole.count(chr(10))} more lines)\n"
+    return {"verdict": result.verdict, "report": report}
+
+
+def _below(option: str, path: str, pattern: str = "") -> str:
+    """Return a path in or below the current folder; raises UserError for any other, or with another name."""
+    try:
+        real, folder = os.path.realpath(path), os.path.realpath(".")
+    except (OSError, ValueError):
+        raise UserError(f"{option} {path[:80]!r}: no file has such a name.") from None
+    if path and not real.startswith(folder.rstrip(os.sep) + os.sep):
+        raise UserError(f"{option} {path[:80]!r} is not below the folder in which envcheck runs.")
+    if path and pattern and not re.fullmatch(pattern, os.path.basename(real), re.IGNORECASE):  # noqa: PTH119 - pathlib is slow
+        raise UserError(f"{option} {path[:80]!r}: a file of that name is not read.")
+    return path
+
+
+_SNAPSHOT = r".+\.json"
+_CONFIG = r".+\.toml"
+_BUILD_FILE = r"(.*(docker|container)file.*|.+\.(ya?ml|txt|in))"
+
+
+def _environment(env: str) -> str:
+    """Return the name of an environment, or its folder below the current one."""
+    return env if re.fullmatch(r"[\w.-]*\w[\w.-]*", env) and not os.path.lexists(env) else _below("env", env)
+
+
+def doctor(
+    *,
+    env: str = "",
+    expect: str = "auto",
+    requirements: list[str] | None = None,
+    snapshot: str = "",
+    as_json: bool = False,
+) -> dict[str, Any]:
+    """Check whether GPU deep learning works on this machine: the verdict, what is wrong, why, and what to type.
+
+    env: the name of a conda environment, or a folder below the current one; without it, the active environment or the
+    project's .venv. Its Python is started, and none of its packages. expect: what must work, auto, gpu or cpu.
+    requirements: releases to judge too, installed or not, such as torch>=2.4. snapshot: a saved machine, a .json file
+    below the current folder. as_json: the JSON document in place of the text.
+    """
+    found = api.doctor(
+        env=_environment(env),
+        expect=expect,  # type: ignore[arg-type]  # checked there
+        requirements=requirements or (),
+        snapshot=_below("snapshot", snapshot, _SNAPSHOT) or None,
+    )
+    return _answer(found, as_json=as_json)
+
+
+def explain(
+    text: str, *, expect: str = "auto", here: bool = False, snapshot: str = "", as_json: bool = False
+) -> dict[str, Any]:
+    """Find the root cause in the output of a failed run: the line that matters, why, and what to type.
+
+    text: the log or the error message; its last 1,000,000 characters suffice. here: the log was written on this
+    machine, whose facts are added. snapshot: the saved machine that wrote it, a .json file below the current folder.
+    """
+    machine = _below("snapshot", snapshot, _SNAPSHOT) or None
+    found = api.explain(text, expect=expect, here=here, snapshot=machine)  # type: ignore[arg-type]  # checked there
+    return _answer(found, as_json=as_json)
+
+
+def plan(
+    requirements: list[str],
+    *,
+    python: str = "",
+    driver: str = "",
+    gpu: list[str] | None = None,
+    glibc: str = "",
+    platform: str = "",
+    expect: str = "auto",
+    installer: str = "",
+    snapshot: str = "",
+    as_json: bool = False,
+) -> dict[str, Any]:
+    """Plan the exact commands that install frameworks on this machine, or on one that is described. Installs nothing.
+
+    requirements: such as tensorflow>=2.15. python: 3.11. driver: 535.104.05. gpu: product names or compute
+    capabilities, or none. platform: linux_x86_64. installer: pip, uv or conda. snapshot: a saved machine.
+    """
+    found = api.plan(
+        *requirements,
+        python=python,
+        driver=driver,
+        gpu=gpu or (),
+        glibc=glibc,
+        platform=platform,
+        expect=expect,  # type: ignore[arg-type]  # checked there
+        installer=installer,  # type: ignore[arg-type]
+        snapshot=_below("snapshot", snapshot, _SNAPSHOT) or None,
+    )
+    return _answer(found, as_json=as_json)
+
+
+def matrix(
+    *,
+    requirement: str = "",
+    python: str = "",
+    driver: str = "",
+    gpu: str = "",
+    platform: str = "",
+    framework: str = "",
+    as_json: bool = False,
+) -> dict[str, Any]:
+    """Query the matrix of releases that work together, each row with its source.
+
+    requirement: a release such as tensorflow==2.15.*, or a table: cuda==12.4, driver, architecture, cudnn, tensorrt,
+    conda. Or any of: python 3.11, driver 535.104, gpu "RTX 4090", platform linux_x86_64, framework torch.
+    """
+    found = api.matrix(requirement, python=python, driver=driver, gpu=gpu, platform=platform, framework=framework)
+    return _answer(found, as_json=as_json)
+
+
+def check(
+    *, config: str = "", file: str = "", env: str = "", snapshot: str = "", as_json: bool = False
+) -> dict[str, Any]:
+    """Check whether this machine, or what a file will build, meets the project's [tool.envcheck] requirements.
+
+    config: the .toml file below the current folder with the table; pyproject.toml without it. file: a Dockerfile,
+    compose file, environment.yml or requirements file to judge before it is built.
+    """
+    found = api.check(
+        _below("config", config, _CONFIG),
+        file=_below("file", file, _BUILD_FILE),
+        env=_environment(env),
+        snapshot=_below("snapshot", snapshot, _SNAPSHOT) or None,
+    )
+    return _answer(found, as_json=as_json)
+
+
+def diff(
+    a: str, b: str, *, requirements: list[str] | None = None, expect: str = "auto", as_json: bool = False
+) -> dict[str, Any]:
+    """Report what differs between two machines saved by `envcheck snapshot`, most likely cause first.
+
+    a, b: .json files below the current folder, such as that of a machine that works and of one that does not.
+    """
+    found = api.diff(
+        _below("a", a, _SNAPSHOT),
+        _below("b", b, _SNAPSHOT),
+        requirements=requirements or (),
+        expect=expect,  # type: ignore[arg-type]  # checked there
+    )
+    return _answer(found, as_json=as_json)
