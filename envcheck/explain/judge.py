@@ -259,6 +259,7 @@ def judge_log(
     for claim in claims:
         is_excused = _is_excused(log, claim) or _is_survived(claim, ending, expects_gpu=expects_gpu)
         (excused if is_excused else remaining).append(claim)
+    remaining = list(_weigh_what_failed_last(remaining, ending))
     unused = [] if expects_gpu or log.is_healthy else [claim for claim in excused if is_remark(claim)]
     noise = tuple(dict.fromkeys((*_list_noise(log), *(event for claim in excused for event in claim.events))))
     judges_gpu = expects_gpu or log.has_facts  # with facts, the rules know themselves whether a GPU is meant
@@ -425,26 +426,60 @@ def _expects_gpu(log: Log, claims: Sequence[Claim], target: Target | None, endin
     known = signatures_by_name()
     if any(claim.id in (*_GPU_UNUSED, "device-placement") and not is_remark(claim) for claim in claims):
         return True
-    remarks = [event for event in log.events if known[event.signature].without_gpu in ("remark", "caught")]
+    remarks = [event for event in log.events if _kind_without_gpu(event) in ("remark", "caught")]
     if any(" -> " in event.text for event in log.events if known[event.signature].role == "symptom"):
         return True  # what was typed at a prompt, with its answer
     return any(not ending.goes_on_after(event.last_line) for event in remarks)
+
+
+# A line that says itself that its program goes on, or that what it names was meant to happen.
+_GOES_ON = (
+    r"(?i)(?<!NCCL )\bwarn(?:ing)?\b|\bretry|\btrying again\b|\bfalling back\b|\breducing\b"
+    r"|\bskipp(?:ed|ing)\b|\bignor(?:ed|ing)\b"
+)
+_TRIED_AGAIN = ("gpu-memory-exhausted", "gpu-memory-held")  # what programs catch, and ask for less
+_AVOIDED = r"(?i)\bskipp(?:ed|ing)\b|\b(?:falling back to|using|running on|retrying on) (?:the )?cpu\b"
 
 
 def _is_survived(claim: Claim, ending: Ending, *, expects_gpu: bool) -> bool:
     """Tell whether the program continued after the messages of a claim."""
     if not expects_gpu and is_remark(claim):
         return True
-    is_weak = claim.strength < Strength.FAILED_CALL and bool(claim.events) and claim.id not in _GPU_UNUSED
-    is_import = all(not _is_exception(event) or "No module named" in event.text for event in claim.events)
-    return is_weak and is_import and all(ending.succeeds_after(event.last_line) for event in claim.events)
+    if not claim.events or claim.id in _GPU_UNUSED:
+        return False
+    if any("which is incompatible" in event.text for event in claim.events):
+        return False  # pip tells of what stays installed
+    has_raised = any(_is_exception(event) and "No module named" not in event.text for event in claim.events)
+    is_caught = not has_raised and (claim.id in _TRIED_AGAIN or claim.strength < Strength.FAILED_CALL)
+    is_announced = all(re.search(_GOES_ON, event.text) for event in claim.events)
+    return (is_caught or is_announced) and all(ending.succeeds_after(event.last_line) for event in claim.events)
 
 
 def is_remark(claim: Claim) -> bool:
     """Tell whether a claim rests on messages of programs that continue without a GPU."""
-    known = signatures_by_name()
-    kinds = [(known[event.signature].without_gpu, event) for event in claim.events]
+    kinds = [(_kind_without_gpu(event), event) for event in claim.events]
     return bool(kinds) and all(kind == "caught" or (kind and not _is_exception(event)) for kind, event in kinds)
+
+
+def _kind_without_gpu(event: Event) -> str:
+    """Name what a message means where no GPU is meant; a line that says what is done instead was caught."""
+    return "caught" if re.search(_AVOIDED, event.text) else signatures_by_name()[event.signature].without_gpu
+
+
+# What a build without CUDA leads to, beside what it says itself.
+_OF_CPU_BUILDS = ("framework-cpu-build", "visible-devices-hidden", "framework-cuda-extra-missing", "device-placement")
+
+
+def _weigh_what_failed_last(claims: Sequence[Claim], ending: Ending) -> Iterator[Claim]:
+    """Weaken what is merely installed, and what the program went on after, where something else failed then."""
+    facts = [claim for claim in claims if {_kind_without_gpu(event) for event in claim.events} == {"fact"}]
+    past = [claim for claim in claims if all(ending.succeeds_after(event.last_line) for event in claim.events)]
+    failed = [claim for claim in claims if claim not in (*facts, *past) and not is_remark(claim)]
+    failed_ids = {claim.id for claim in failed if claim.strength >= Strength.FAILED_CALL}
+    for claim in claims:
+        is_past = claim in past and not failed_ids <= {*catalogue()[claim.id].explains, claim.id}
+        is_weak = is_past or (claim in facts and not failed_ids <= set(_OF_CPU_BUILDS))
+        yield replace(claim, strength=min(claim.strength, Strength.UNUSED_GPU)) if is_weak else claim
 
 
 def _is_excused(log: Log, claim: Claim) -> bool:

@@ -20,7 +20,9 @@ from envcheck.rules.catalogue import catalogue
 class Strength(IntEnum):
     """The kinds of evidence, the strongest first, each with the reason why it stands above the next.
 
-    Only the order counts. The recorded logs of tests/cases decided it, and hold it.
+    Only the order counts. The recorded logs of tests/cases decided it, and hold it. What is merely installed, and what
+    the program went on after, counts as UNUSED_GPU at most where something else failed then: a program ends by what
+    failed last, however clearly an earlier line names its own cause (tests/explain/test_what_failed_last.py).
     """
 
     because: str
@@ -310,7 +312,7 @@ def _is_harmless(event: Event) -> bool:
         return True
     text = event.text.lower()
     return any(
-        any(fragment.lower() in text for fragment in item.fragments) and compile_pattern(item.name).search(text)
+        any(fragment.lower() in text for fragment in item.fragments) and compile_pattern(item.name).search(event.text)
         for item in list_noise()
     )
 

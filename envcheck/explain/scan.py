@@ -347,8 +347,11 @@ _CACHED_MESSAGES = 4096  # messages whose meaning is kept: logs repeat themselve
 _GOING_ON = 3  # lines after a remark by which a program shows that it went on
 _TAIL = 4096  # bytes at the end of a log that are looked at for what a program achieved
 _WORK = (
-    r"\d(?:it/s|s/it|ms/step|us/sample)|\bepoch\W*\d|\bloss\W{1,3}\d|\b\d+ passed\b|[Ss]ucceeded|Successfully installed"
-    r"|\" 200\b|\| 200 \||100%[|\x20]|completed in|finished in|tokens/s|tokens per second|Application startup complete"
+    r"\d(?:it/s|s/it|ms/step|us/sample)|\bepoch\W*\d|\bloss\W{1,3}\d|[Ss]ucceeded|Successfully installed"
+    r"|^(?!.*\b[1-9]\d{0,5} failed).*\b(?:passed|PASSED)\b"
+    r"|\" 200\b|\| 200 \||100%(?:\||\x20(?!/))|completed in|finished (?:in|with)|tokens/s|tokens per second"
+    r"|Application startup complete"
+    r"|\bBuilt target\b|\bSuccessfully built\b|\bDONE \d"
 )
 
 # The exception behind the lines of a traceback.

@@ -57,7 +57,7 @@ def install_newer_build(situation: Situation, problem: Problem) -> Remedy | None
     if problem.compiles and first:
         return _compile_for(situation, problem, first, "the first")
     build = situation.build(problem.framework, problem.distribution)
-    if build is not None and isinstance(situation.facts.python.version, Known):
+    if build is not None and problem.capability and isinstance(situation.facts.python.version, Known):
         return _name_newer_release(situation, build, problem.capability)
     capability = problem.capability
     steps = situation.install_gpu_build(problem.framework, capability=capability, newest=not capability)
@@ -83,7 +83,7 @@ def install_older_build(situation: Situation, problem: Problem) -> Remedy | None
     if problem.compiles and last:
         return _compile_for(situation, problem, last, "the last")
     build = situation.build(problem.framework, problem.distribution)
-    if build is not None and isinstance(situation.facts.python.version, Known):
+    if build is not None and problem.capability and isinstance(situation.facts.python.version, Known):
         return _name_older_release(situation, build, problem.capability)
     steps = situation.install_gpu_build(problem.framework, capability=problem.capability)
     if row is None or not problem.framework:

@@ -292,3 +292,8 @@ def test_given_facts_stand_before_the_logs() -> None:
     facts = replace(facts, gpus=known((Gpu(name=known("GTX 1080")),)))
     log = "|   Driver Version: 410.48    |\nPyTorch version: 1.3.0\n>>> torch.cuda.is_available()\nFalse"
     assert judge_text(log, facts).primary != "driver-too-old"
+
+
+def test_a_gpu_of_unknown_capability_beside_a_known_release_has_a_remedy() -> None:
+    log = "Python version: 3.11.4 (64-bit runtime)\n[pip3] torch==2.5.1\nNo execution plans support the graph"
+    assert primary(log) == "gpu-arch-too-old"

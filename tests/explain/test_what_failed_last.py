@@ -1,0 +1,63 @@
+"""What a program went on after is not what ended it: each message before another one, and behind a healthy log."""
+
+from __future__ import annotations
+
+from functools import cache
+from itertools import islice
+
+import pytest
+
+from envcheck.explain.signatures import signatures_by_name
+from tests.cases.judged import judge_text
+from tests.explain.test_healthy import LOGS
+from tests.explain.test_variants import own_lines
+
+WORK = "epoch 1 step 100 loss 2.1\nepoch 1 step 200 loss 1.9\nepoch 2 step 300 loss 1.7\n"
+
+
+@cache
+def causes() -> dict[str, str]:
+    """Map the line of every third signature that names a cause by itself to that cause."""
+    known = signatures_by_name()
+    lines = (line for name, line in own_lines().items() if known[name].role == "cause")
+    judged = {line: judge_text(line) for line in islice(lines, 0, None, 3)}
+    return {line: item.primary for line, item in judged.items() if item.raises_error and "-" in item.primary}
+
+
+def test_what_failed_last_is_the_cause() -> None:
+    lines = list(causes())
+    pairs = [(a, b) for a, b in zip(lines, lines[71:] + lines[:71]) if causes()[a] != causes()[b]]
+    missed = [(a, b) for a, b in pairs if judge_text(f"{a}\n{WORK}{b}\n").primary != causes()[b]]
+    assert len(pairs) > 150
+    assert len(missed) <= 0.06 * len(pairs), missed
+
+
+def test_a_failure_after_what_works_is_the_cause() -> None:
+    lines = list(causes()) * 2
+    ends = list(zip(LOGS.values(), lines))
+    missed = [(log, line) for log, line in ends if judge_text(f"{log.rstrip()}\n{line}\n").primary != causes()[line]]
+    assert len(missed) <= 0.06 * len(ends), missed
+
+
+@pytest.mark.parametrize(
+    ("log", "cause"),
+    [
+        ("PyTorch version: 2.2.2+cpu\nnvcc fatal   : Unsupported gpu architecture 'compute_120'", "gpu-arch-too-new"),
+        ("PyTorch version: 2.2.2+cpu\nAssertionError: Torch not compiled with CUDA enabled", "framework-cpu-build"),
+    ],
+)
+def test_what_is_installed_stands_behind_a_failure_that_it_does_not_explain(log: str, cause: str) -> None:
+    assert judge_text(log).primary == cause
+
+
+@pytest.mark.parametrize(
+    "line",
+    [
+        "tests/test_gpu.py::test_error[CUDA out of memory] PASSED [ 50%]",
+        "test_driver (t.T) CUDA driver version is insufficient ... ok",
+        "tests/test_gpu.py::test_run SKIPPED (No CUDA GPUs are available)",
+        "CUDA out of memory. Tried to allocate 2.00 GiB; retrying with half the batch",
+    ],
+)
+def test_a_line_that_tells_that_its_failure_was_meant_or_avoided_is_no_failure(line: str) -> None:
+    assert not judge_text(f"{line}\n===== 12 passed in 3.1s =====\n").raises_error
