@@ -6,6 +6,7 @@ import functools
 import os
 import sys
 import threading
+import time
 from collections.abc import Callable, Iterator
 from contextlib import contextmanager, suppress
 from typing import Any, TextIO, TypeVar, cast
@@ -15,7 +16,8 @@ import click
 from envcheck import api
 from envcheck.cli.exits import INTERRUPTED, OF_VERDICT, READER_GONE, STEP_FAILED
 from envcheck.host.process import list_running_programs
-from envcheck.model import Snapshot, UserError, dataclass
+from envcheck.model import Snapshot, UserError, dataclass, inert
+from envcheck.render.documents import terminal_size, wants_ascii
 
 __all__ = ["INTERRUPTED", "OF_VERDICT", "READER_GONE", "STEP_FAILED", "UserError"]  # beside what stands here
 
@@ -147,16 +149,78 @@ def matrix(words: str) -> Callable[[F], F]:
     return click.option("--matrix", "matrix_file", metavar="FILE_OR_URL", default=None, help=named)
 
 
+class ProgressLine:
+    """The last line of a terminal: how far the work is, and since when; none in a pipe, in CI and with -q."""
+
+    def __init__(self, *, quiet: bool = False, total: int = 0) -> None:
+        environment = os.environ
+        self.is_shown = (
+            sys.stderr.isatty() and not quiet and not environment.get("CI") and environment.get("TERM") != "dumb"
+        )
+        self._total, self._done, self._text, self._since = total, 0, "", time.monotonic()
+        self._lock, self._ended = threading.RLock(), threading.Event()
+        self._ended.set()
+
+    def show(self, text: str, done: int = 0, total: int = 0) -> None:
+        """Show what is being done, and how many parts are."""
+        if not self.is_shown:
+            return
+        with self._lock:
+            self._text, self._done, self._total = text, done, total or self._total
+            self._draw()
+            if self._ended.is_set():
+                self._ended.clear()
+                with suppress(RuntimeError):  # no thread to spare: the seconds stand still
+                    threading.Thread(target=self._count_seconds, daemon=True).start()
+
+    def print(self, line: str) -> None:
+        """Print a line above."""
+        with self._lock:
+            self._write(("\r\x1b[K" if self.is_shown else "") + inert(line) + "\n")
+            if not self._ended.is_set():
+                self._draw()
+
+    def close(self) -> None:
+        """Remove the line."""
+        with self._lock:
+            if not self._ended.is_set():
+                self._ended.set()
+                self._write("\r\x1b[K")
+
+    def _count_seconds(self) -> None:
+        while not self._ended.wait(1.0):
+            with self._lock:
+                if not self._ended.is_set():
+                    self._draw()
+
+    def _draw(self) -> None:
+        width, seconds = terminal_size(sys.stderr)[0] - 1, f" ({time.monotonic() - self._since:.0f} s)"
+        bar = counted = ""
+        if self._total:
+            size = min(24, width // 4)
+            full = size * min(self._done, self._total) // self._total
+            left, right = ("#", "-") if wants_ascii(sys.stderr) else ("\u2501", "\u2500")
+            bar, counted = left * full + right * (size - full), f" {self._done}/{self._total} "
+        room = max(width - len(bar + counted + seconds), 0)
+        self._write(f"\r\x1b[K{f'{bar}{counted}{inert(self._text)[:room]}'.rstrip()}{seconds}"[: width + 4])
+
+    def _write(self, text: str) -> None:
+        with suppress(OSError):  # a closed terminal ends no work
+            sys.stderr.write(text)
+            sys.stderr.flush()
+
+
 _PATIENCE = 1.0  # seconds until the programs that have not answered are named
 
 
 @contextmanager
 def slow_programs() -> Iterator[None]:
-    """Name on stderr, after a second, the programs that have not answered; nothing if stderr is no terminal."""
-    if not sys.stderr.isatty():
+    """Name on a terminal, after a second, the programs that have not answered."""
+    line = ProgressLine()
+    if not line.is_shown:
         yield
         return
-    timer = threading.Timer(_PATIENCE, _name_running)
+    timer = threading.Timer(_PATIENCE, lambda: _name_running(line))
     timer.daemon = True
     with suppress(RuntimeError):  # no thread to spare: the report matters more
         timer.start()
@@ -164,13 +228,13 @@ def slow_programs() -> Iterator[None]:
         yield
     finally:
         timer.cancel()
+        line.close()
 
 
-def _name_running() -> None:
+def _name_running(line: ProgressLine) -> None:
     waiting = list_running_programs()
     if waiting:
-        sys.stderr.write(f"Waiting for {', '.join(waiting)} ...\n")
-        sys.stderr.flush()
+        line.show(f"Waiting for {', '.join(waiting)} ...")
 
 
 def live_snapshot(python: str, env: str) -> Snapshot:

@@ -17,7 +17,6 @@ from envcheck.cli.common import OF_VERDICT, UserError
 from envcheck.fleet.report import HostRow, choose_verdict, judge_folder
 from envcheck.fleet.results import EngineError, Failure, FleetListener, FleetRequest, HostResult, list_timeouts
 from envcheck.fleet.run import run_fleet
-from envcheck.model import inert
 from envcheck.render.fleet import print_fleet, render_fleet_csv, render_fleet_html, render_fleet_json, render_run_json
 from envcheck.rules import Target, TargetError
 from envcheck.rules.builds import check_requirements
@@ -78,7 +77,7 @@ class _Progress:
         self._asked, self._heard = 0, 0  # hosts of this round
         self.answers: dict[str, Failure | None] = {}
         self.timeouts: dict[str, tuple[str, ...]] = {}  # hosts whose snapshot has some
-        self._quiet = quiet
+        self._quiet, self._line = quiet, common.ProgressLine(quiet=quiet)
 
     @property
     def failed(self) -> int:
@@ -89,10 +88,11 @@ class _Progress:
         self._asked, self._heard = len(hosts), 0
         again = " again: they took too long" if self.answers else ""
         self._print(f"{_count(self._asked)} to ask{again}")
+        self._show()
 
     def warn(self, words: str) -> None:
         if words.strip():
-            click.echo(inert(words), err=True)
+            self._line.print(words)
 
     def add(self, result: HostResult) -> None:
         self._heard += 1
@@ -108,11 +108,19 @@ class _Progress:
             self.answers[result.host] = None
             self.timeouts.pop(result.host, None)
             self.timeouts.update({result.host: late} if late else {})
-        self._print(inert(f"[{self._heard}/{self._asked}] {result.host}: {words}"))
+        self._print(f"[{self._heard}/{self._asked}] {result.host}: {words}")
+        self._show()
+
+    def close(self) -> None:
+        """Remove what shows how many hosts have answered."""
+        self._line.close()
+
+    def _show(self) -> None:
+        self._line.show(f"answered, {self.failed} without a snapshot", self._heard, self._asked)
 
     def _print(self, text: str) -> None:
         if not self._quiet:
-            click.echo(text, err=True)
+            self._line.print(text)
 
 
 def _run(progress: _Progress, output: str, engine: str, asked: FleetRequest, *, again: bool) -> int:
@@ -123,6 +131,8 @@ def _run(progress: _Progress, output: str, engine: str, asked: FleetRequest, *, 
         raise UserError(str(error)) from None
     except OSError as error:
         raise UserError(f"cannot write to {error.filename or output}: {error.strerror}") from None
+    finally:
+        progress.close()
 
 
 def _count(hosts: int) -> str:

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import contextlib
 import functools
 import os
 import sys
@@ -22,7 +21,7 @@ from envcheck.actions import (
     shell_line,
 )
 from envcheck.cli import common
-from envcheck.cli.common import UserError
+from envcheck.cli.common import ProgressLine, UserError
 from envcheck.cli.exits import MachineError
 from envcheck.host.file_changes import FileLockedError
 from envcheck.host.prerequisites import find_program
@@ -57,7 +56,6 @@ from envcheck.model import (
     Plan,
     RequirementSet,
     dataclass,
-    inert,
     replace,
 )
 from envcheck.plan.build import use_mirror
@@ -110,17 +108,16 @@ def format_command(argv: tuple[str, ...]) -> str:
     return shell_line(argv, _SYSTEM)
 
 
-_WIDTH = 100  # characters of a step's last line
 _TAIL = 15  # lines of a failed step
 
 
 class InstallProgress:
-    """Numbers the steps; shows the last line of a step on a terminal, every line with -v."""
+    """Numbers the steps; shows how far they are and the last line of a step on a terminal, every line with -v."""
 
     def __init__(self, total: int, *, verbose: bool = False, quiet: bool = False, what: str = "installed") -> None:
         self._total, self._verbose, self._quiet, self._what = total, verbose, quiet, what
         self._number, self._since = 0, time.monotonic()
-        self._watched = sys.stderr.isatty() and not verbose and not quiet
+        self._line = ProgressLine(quiet=quiet or verbose)
         self._tail: list[str] = []
         self.result = Result("restored", "")
 
@@ -128,22 +125,28 @@ class InstallProgress:
         """Report that a step begins, and the seconds so far."""
         self._number += 1
         self._tail = []
-        self._clear()
         if not self._quiet:
             self._print(f"[{self._number}/{max(self._total, self._number)}] {what} ({self._elapsed()})")
+        self._show("")
 
     def hears(self, line: str) -> None:
         """Show a line, or keep it in case the step fails."""
         self._tail = [*self._tail[-_TAIL:], line]
         if self._verbose:
             self._print(f"    {line}")
-        elif self._watched and line.strip():
-            self._clear()
-            self._write(f"    {inert(line.strip())[:_WIDTH]}")
+        elif line.strip():
+            self._show(line.strip())
+
+    def _show(self, text: str) -> None:
+        self._line.show(text, self._number - 1, max(self._total, self._number))
+
+    def close(self) -> None:
+        """Remove what shows how far the steps are."""
+        self._line.close()
 
     def settled(self, journal: Journal, environment: str, why: str) -> None:
         """Report which environment is there now, and how to go back or where to look."""
-        self._clear()
+        self.close()
         place, existed = journal.place, journal.last(STARTED)["existed"]
         outcome = "installed" if environment == NEW else "restored"
         log = str(place.log(journal.identity))
@@ -174,17 +177,8 @@ class InstallProgress:
     def _elapsed(self) -> str:
         return f"{time.monotonic() - self._since:.0f} s"
 
-    def _clear(self) -> None:
-        if self._watched:
-            self._write("\r\x1b[K")
-
     def _print(self, line: str) -> None:
-        self._write(inert(line) + "\n")
-
-    def _write(self, text: str) -> None:
-        with contextlib.suppress(OSError):  # a closed terminal does not end the installation
-            sys.stderr.write(text)
-            sys.stderr.flush()
+        self._line.print(line)
 
 
 def _activate_action(folder: Path) -> ActivateEnvironment:
@@ -344,6 +338,8 @@ def run_job(place: Place, job: Job, progress: InstallProgress) -> bool | None:
         return None
     except OSError as error:
         raise UserError(f"nothing was changed: {describe_error(error, place)}.") from None
+    finally:
+        progress.close()
 
 
 def without_own_marker(facts: Facts) -> Facts:

@@ -3,12 +3,10 @@
 from __future__ import annotations
 
 import os
-import sys
 from collections import Counter
 from collections.abc import Iterator, Sequence
-from contextlib import contextmanager
+from contextlib import closing, contextmanager
 from pathlib import Path
-from typing import Any
 
 import click
 
@@ -32,7 +30,7 @@ from envcheck.matrix.refresh.refresh import (
     save_document,
 )
 from envcheck.model import COMPATIBLE, UNDETERMINED, dataclass, inert, replace
-from envcheck.render.documents import document_text, schema_keys
+from envcheck.render.documents import document_text, schema_keys, styled
 from envcheck.rules.matrix_question import check_framework
 
 _COLORS = {"added": "green", "removed": "red", "changed": "yellow"}
@@ -101,12 +99,12 @@ def _load(request: RefreshRequest | VerifyRequest) -> tuple[Document, list[str]]
 def _refresh(
     document: Document, names: list[str], request: RefreshRequest, printing: common.Printing
 ) -> refreshing.RefreshResult:
-    with _open_index() as reader, progress_bar(quiet=printing.quiet) as progress:
+    with _open_index() as reader, closing(Progress(quiet=printing.quiet)) as progress:
         listings = [refreshing.list_framework(reader, name, request.since) for name in names]
         result = refreshing.refresh(document, listings, reader, request.today, progress.count_wheels)
         if request.deep:
             chosen = None if request.since else refreshing.find_new_rows(document, result.document)
-            with progress_bar("Reading binaries", quiet=printing.quiet) as bar:
+            with closing(Progress("Reading binaries", quiet=printing.quiet)) as bar:
                 deep = reader.open_binaries(bar.count_bytes)
                 odd = refreshing.add_binaries(
                     result.document, listings, deep, request.today, bar.count_wheels, chosen=chosen
@@ -132,44 +130,24 @@ def _open_index(*, cached: bool = True) -> Iterator[Reader]:
         reader.close()
 
 
-class Progress:
-    """A bar on standard error: it counts wheels, and for binaries the megabytes received."""
+class Progress(common.ProgressLine):
+    """Counts wheels, and for binaries the megabytes received."""
 
-    def __init__(self, label: str, *, shown: bool) -> None:
-        """Draw nothing until the number of wheels is known."""
-        self._label, self._shown = label, shown
-        self._bar: Any = None
-        self._received = 0
+    def __init__(self, label: str = "Reading wheels", *, quiet: bool = False) -> None:
+        super().__init__(quiet=quiet)
+        self._label, self._received, self._wheels = label, 0, (0, 0)
 
     def count_wheels(self, done: int, total: int) -> None:
-        """Draw how many wheels were read."""
-        if self._bar is None and total and self._shown:
-            self._bar = click.progressbar(length=total, label=self._label, file=sys.stderr, show_pos=True)
-            self._bar.render_progress()
-        if self._bar is not None:
-            self._bar.update(done - self._bar.pos)
+        """Show how many wheels were read."""
+        self._wheels = done, total
+        received = f", {self._received // 1_000_000} MB received" if self._received else ""
+        self.show(f"{self._label}{received}", done, total)
 
     def count_bytes(self, size: int) -> None:
-        """Draw how many megabytes were received."""
+        """Show how many megabytes were received."""
         before, self._received = self._received // 1_000_000, self._received + size
-        if self._bar is not None and self._received // 1_000_000 > before:
-            self._bar.label = f"{self._label}, {self._received // 1_000_000} MB received"
-            self._bar.render_progress()
-
-    def finish(self) -> None:
-        """End the line of the bar."""
-        if self._bar is not None:
-            self._bar.render_finish()
-
-
-@contextmanager
-def progress_bar(label: str = "Reading wheels", *, quiet: bool = False) -> Iterator[Progress]:
-    """Draw a bar if standard error is a terminal."""
-    progress = Progress(label, shown=not quiet and sys.stderr.isatty())
-    try:
-        yield progress
-    finally:
-        progress.finish()
+        if self._wheels[1] and self._received // 1_000_000 > before:
+            self.count_wheels(*self._wheels)
 
 
 def _render_json(
@@ -208,7 +186,7 @@ def _print_changes(changes: list[Change], result: refreshing.RefreshResult, prin
 
 
 def _style(text: str, color: str, printing: common.Printing) -> str:
-    return click.style(inert(text), fg=color) if color and printing.color else inert(text)
+    return styled(inert(text), color) if color and printing.color else inert(text)
 
 
 def _count(changes: list[Change]) -> str:
@@ -236,11 +214,11 @@ def verify(request: VerifyRequest, printing: common.Printing) -> int:
 def _verify(
     document: Document, names: list[str], request: VerifyRequest, printing: common.Printing
 ) -> verifying.Verification:
-    with _open_index(cached=False) as reader, progress_bar(quiet=printing.quiet) as progress:
+    with _open_index(cached=False) as reader, closing(Progress(quiet=printing.quiet)) as progress:
         listings = [refreshing.list_framework(reader, name) for name in names]
         found = verifying.verify(document, listings, reader, request.sample, progress.count_wheels)
         if request.deep is not None:
-            with progress_bar("Reading binaries", quiet=printing.quiet) as bar:
+            with closing(Progress("Reading binaries", quiet=printing.quiet)) as bar:
                 deep = reader.open_binaries(bar.count_bytes)
                 verifying.verify_binaries(document, listings, deep, request.deep, bar.count_wheels, found=found)
     return found

@@ -31,7 +31,6 @@ from envcheck.model import (
     Known,
     Unknown,
     dataclass,
-    inert,
     numbers,
     replace,
 )
@@ -109,18 +108,17 @@ def _save_placements(path: str, session: Session) -> None:
 
 
 class SmokeProgress:
-    """Reports how each run ended, and on a terminal which check begins; nothing with -q."""
+    """Reports how each run ended, and on a terminal which check runs; nothing with -q."""
 
     def __init__(self, total: int, while_it_runs: Callable[[], object], *, quiet: bool) -> None:
         self._total, self._done, self._quiet = total, 0, quiet
         self._waiting: list[Callable[[], object]] = [while_it_runs]
-        self._watched = sys.stderr.isatty()
-        self._lock = threading.Lock()
+        self._line = common.ProgressLine(quiet=quiet, total=total)
+        self._lock = threading.Lock()  # runs report from threads of their own
 
     def begins(self, job: Job, check: str, device: str) -> None:
         """Report that a check begins."""
-        if self._watched:
-            self._say(f"{job.title}: {job.device.rename_gpus(f'{check} {device}')}".rstrip() + " ...")
+        self._line.show(f"{job.title}: {job.device.rename_gpus(f'{check} {device}')}".rstrip(), self._done)
         with self._lock:  # once: the process has just begun to import its framework
             work, self._waiting = self._waiting, []
         for each in work:
@@ -128,15 +126,14 @@ class SmokeProgress:
 
     def ends(self, run: Run) -> None:
         """Report how a run ended."""
-        self._done += 1
-        self._say(f"[{self._done}/{self._total}] {run.job.title}: {run.outcome} ({run.seconds:.1f} s)")
+        with self._lock:
+            self._done += 1
+        if not self._quiet:
+            self._line.print(f"[{self._done}/{self._total}] {run.job.title}: {run.outcome} ({run.seconds:.1f} s)")
 
-    def _say(self, line: str) -> None:
-        if self._quiet:
-            return
-        with self._lock:  # runs report from threads of their own
-            sys.stderr.write(inert(line) + "\n")
-            sys.stderr.flush()
+    def close(self) -> None:
+        """Remove what shows which check runs."""
+        self._line.close()
 
 
 _GIB = 1 << 30
@@ -189,7 +186,11 @@ def run(
 
     with interrupt_on_signal():  # else the files of the processes would stay
         task = _task(wanted, inspected, lambda words, log, on_gpu: causes().find(words, log, on_gpu=on_gpu))
-        session = _run(session, task, jobs, SmokeProgress(len(jobs), while_it_runs, quiet=wanted.quiet))
+        progress = SmokeProgress(len(jobs), while_it_runs, quiet=wanted.quiet)
+        try:
+            session = _run(session, task, jobs, progress)
+        finally:
+            progress.close()
     redacted: Session = Redactor.from_environment(os.environ).redact(session)
     return causes().with_findings(redacted) if any(each.bad for each in redacted.runs) else redacted
 

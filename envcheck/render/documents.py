@@ -143,12 +143,17 @@ _NARROWEST = 8  # columns of a cell that is folded
 
 def aligned_rows(table: tuple[Row, list[Row]], width: int | None = None) -> list[str]:
     """Align the head and the rows of a table in columns; fold the widest cells if the table is wider than `width`."""
+    return [line for lines in align_table(table, width) for line in lines]
+
+
+def align_table(table: tuple[Row, list[Row]], width: int | None = None) -> list[list[str]]:
+    """Align a table as `aligned_rows` does; return the lines of each row, the head first."""
     rows = [table[0], *table[1]]
     widths = [max(map(len, column)) for column in zip(*rows, strict=True)]
     while width is not None and sum(widths) + 2 * len(widths) - 2 > width and max(widths) > _NARROWEST:
         widths[widths.index(max(widths))] -= 1
     folded = (zip_longest(*map(_fold, row, widths), fillvalue="") for row in rows)
-    return ["  ".join(map(str.ljust, line, widths)).rstrip() for lines in folded for line in lines]
+    return [["  ".join(map(str.ljust, line, widths)).rstrip() for line in lines] for lines in folded]
 
 
 def _fold(cell: str, width: int) -> list[str]:

@@ -2,11 +2,12 @@
 
 from __future__ import annotations
 
+import sys
 from collections.abc import Iterator
 from typing import Any
 
 from envcheck.model import COMPATIBLE, ERROR, INCOMPATIBLE, NOTE, UNDETERMINED, Report, Step, inert, replace
-from envcheck.render.documents import aligned_rows, document_text, finding_document, schema_keys
+from envcheck.render.documents import align_table, document_text, finding_document, schema_keys, terminal_size
 from envcheck.render.text import HEADING, Line, finding_lines, print_lines, with_closing
 from envcheck.smoke.session import (
     PASSED,
@@ -97,9 +98,12 @@ def _lines(session: Session, *, verbose: bool, quiet: bool) -> Iterator[Line]:
 
 def _run_lines(session: Session, *, verbose: bool) -> Iterator[Line]:
     if session.runs:
-        head, *rows = aligned_rows((_HEAD, [_row(run) for run in session.runs]))
-        yield ("", head, HEADING)
-        yield from (("", row, _STATES.get(run.outcome, ERROR)) for row, run in zip(rows, session.runs, strict=True))
+        width = terminal_size(sys.stdout)[0] - 2 if sys.stdout.isatty() else None
+        head, *rows = align_table((_HEAD, [_row(run) for run in session.runs]), width)
+        yield from (("", line, HEADING) for line in head)
+        for (first, *others), run in zip(rows, session.runs, strict=True):
+            yield ("", first, _STATES.get(run.outcome, ERROR))
+            yield from (("", line, HEADING) for line in others)
     for run in session.runs:
         yield from (("", inert(line), "") for line in _describe_run(run, verbose=verbose))
     yield from (("", inert(f"{item.label}: not tested: {item.why}"), NOTE) for item in session.left_out)

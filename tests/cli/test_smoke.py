@@ -192,10 +192,13 @@ def test_every_step_is_told_to_who_watches(monkeypatch: pytest.MonkeyPatch, caps
     from envcheck.cli.smoke import SmokeProgress
 
     monkeypatch.setattr(sys.stderr, "isatty", lambda: True)
+    monkeypatch.delenv("CI", raising=False)
+    monkeypatch.setenv("TERM", "xterm")
     done: list[str] = []
     progress = SmokeProgress(1, lambda: done.append("once"), quiet=False)
     run(heard=[], begins=progress.begins)
-    assert "PyTorch 0.0.1+standin on CPU: matmul CPU:0 ..." in capsys.readouterr().err
+    progress.close()
+    assert "PyTorch 0.0.1+standin on CPU: matmul CPU:0 (" in capsys.readouterr().err
     assert done == ["once"]
 
 

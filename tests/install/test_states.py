@@ -125,13 +125,15 @@ def test_the_last_line_is_shown_where_somebody_watches(
     place: Place, monkeypatch: pytest.MonkeyPatch, capfd: pytest.CaptureFixture[str]
 ) -> None:
     monkeypatch.setattr(sys.stderr, "isatty", lambda: True)
+    monkeypatch.delenv("CI", raising=False)
+    monkeypatch.setenv("TERM", "xterm")
     progress = InstallProgress(2)
     progress.begins("Install it.")
     progress.hears("Downloading \x1b[31mdemo")
     progress.settled(installed(place), OLD, "the test refuses it")
     said = capfd.readouterr().err
     assert "[1/2] Install it. (0 s)\n" in said
-    assert "\r\x1b[K    Downloading \ufffd[31mdemo\r\x1b[K" in said
+    assert " 0/2 Downloading \ufffd[31mdemo (0 s)\r\x1b[K" in said
     assert "Not installed: the test refuses it." in said
 
 
