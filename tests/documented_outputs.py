@@ -141,12 +141,17 @@ def _log(name: str) -> str:
 
 def run_as_shown() -> None:
     """Run envcheck on the machine that a block names, in place of this one."""
-    from envcheck.api import load_snapshot
+    from envcheck import api
     from envcheck.cli import main
+    from envcheck.model import get_value
     from envcheck.probes import collection
 
-    snapshot = load_snapshot(f"{os.environ['HOME']}/.machine.json")
+    snapshot = api.load_snapshot(f"{os.environ['HOME']}/.machine.json")
     collection.collect = lambda *_, **__: snapshot
+    python = snapshot.facts.python  # of the user who types the command there, who may change it
+    owned = get_value(python.prefix) if get_value(python.kind) in {"venv", "conda"} else ""
+    api.find_changeable_environment = lambda facts: (owned or "", "")
+    os.geteuid = lambda: 1000
     main()
 
 
