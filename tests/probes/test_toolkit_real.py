@@ -20,7 +20,18 @@ def venv(tmp_path_factory: pytest.TempPathFactory) -> Path:
     folder = tmp_path_factory.mktemp("real-nvcc") / "venv"
     subprocess.run([sys.executable, "-m", "venv", "--without-pip", str(folder)], check=True)
     site = next(folder.glob("lib/python*/site-packages"))
-    install = [sys.executable, "-m", "pip", "install", "-q", "--no-deps", "--target", str(site), WHEEL]
+    install = [
+        sys.executable,
+        "-m",
+        "pip",
+        "install",
+        "-q",
+        "--no-deps",
+        "--target",
+        str(site),
+        WHEEL,
+        "cuda-pathfinder",
+    ]
     subprocess.run(install, check=True, capture_output=True)
     return folder
 
@@ -46,3 +57,15 @@ def test_the_nvcc_of_a_wheel_is_found_and_run(venv: Path) -> None:
     assert ours[0]["ptxas_path"]["known"] == str(binaries / "ptxas")
     assert found["nvcc_on_path"]["known"] == str(binaries / "nvcc")
     assert found["root_on_path"]["known"] == str(binaries.parent)
+
+
+@pytest.mark.network
+@pytest.mark.needs("package-index")
+@pytest.mark.needs("linux")
+@pytest.mark.parametrize("program", ["nvcc", "ptxas"])
+def test_nvidias_own_search_finds_the_same_programs(venv: Path, program: str) -> None:
+    ask = f"from cuda.pathfinder import find_nvidia_binary_utility as find; print(find({program!r}))"
+    said = subprocess.run([str(venv / "bin" / "python"), "-c", ask], capture_output=True, text=True, check=True)
+    found = toolkits(venv, f"{next(venv.glob('lib/python*/site-packages/nvidia/cu13/bin'))}{os.pathsep}/usr/bin:/bin")
+    paths = [item[f"{program}_path"].get("known", "") for item in found["installs"]["known"]]
+    assert said.stdout.strip() in paths

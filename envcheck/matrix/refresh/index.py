@@ -205,7 +205,8 @@ def open_session(settings: IndexSettings) -> requests.Session:
 
 
 def require_libraries(
-    names: Iterable[str] = ("requests", "pypi_simple", "remotezip", "platformdirs"), purpose: str = "Reading an index"
+    names: Iterable[str] = ("requests", "pypi_simple", "remotezip", "platformdirs", "elftools"),
+    purpose: str = "Reading an index",
 ) -> None:
     """Raise MissingLibraryError, which says what to install, if a library is missing."""
     from importlib.util import find_spec
