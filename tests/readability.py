@@ -96,11 +96,22 @@ def help_texts() -> list[str]:
     ]
 
 
+def machine_messages() -> list[str]:
+    """Return what the doctor says of the recorded machines: findings, fixes and alternatives."""
+    from tests.hosts.test_hosts import NAMES, diagnosed
+
+    found = [finding for name in NAMES for finding in diagnosed(name).findings]
+    fixes = [finding.fix for finding in found if finding.fix]
+    texts = [*(item.message for item in found), *(fix.summary for fix in fixes)]
+    return sorted({*texts, *(way.summary for fix in fixes for way in fix.alternatives)})
+
+
 def read() -> Iterator[tuple[str, list[str]]]:
     """Yield the name of each thing that users read, with its texts."""
     yield from ((path.relative_to(ROOT).as_posix(), [path.read_text(encoding="utf-8")]) for path in PAGES)
     yield from ((f"data/{name}.json", messages(name)) for name in MESSAGES)
     yield "--help", help_texts()
+    yield "tests/hosts", machine_messages()
     yield from ((name, [text]) for name, text in reference_pages.pages() if name.endswith(".md"))
 
 

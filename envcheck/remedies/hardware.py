@@ -157,8 +157,8 @@ def _build_from_source(situation: Situation, build: Build, capability: str) -> R
     names = {get_value(gpu.name) for gpu in situation.context.gpus if get_value(gpu.compute_capability) == capability}
     gpu = next(iter(sorted(filter(None, names))), "this GPU")
     return Remedy(
-        f"No {build.framework} wheel in the matrix for this Python has machine code for {gpu}: "
-        f"build it from source for compute capability {capability}, or use a build for another Python, or "
+        f"No {build.framework} wheel in the matrix for this Python has machine code for {gpu}. "
+        f"Build it from source for compute capability {capability}, use a build for another Python, or use "
         "NVIDIA's container images.",
     )
 

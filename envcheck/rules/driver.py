@@ -444,8 +444,8 @@ def _ptx_too_new(context: Context, build: Build, toolkit: Toolkit) -> Finding | 
         full = full_driver(context, ptx)
         is_jit = verdict_on(context, build, item).kind == JIT
         needs = (
-            f"has only PTX of CUDA {ptx.version} for {gpu_name(item.gpu)}{'' if is_jit else ' in most kernels'}, "
-            f"and this driver compiles PTX up to CUDA {ceiling}: it needs driver >= {full or 'one of that CUDA'}"
+            f"has only PTX of CUDA {ptx.version} for {gpu_name(item.gpu)}{'' if is_jit else ' in most kernels'}. "
+            f"This driver compiles PTX up to CUDA {ceiling}; the build needs driver >= {full or 'one of that CUDA'}"
         )
         fact = "driver.release" if isinstance(context.facts.driver.release, Known) else "driver.cuda_driver_version"
         finding = _too_old(context, build, toolkit, Shortfall(needs, fact, full))

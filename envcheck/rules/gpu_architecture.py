@@ -187,7 +187,7 @@ def _findings(context: Context, build: Build, gpus: tuple[JudgedGpu, ...], kind:
     why = verdict.why or _embedded(item)
     message = (
         f"{gpu_name(item.gpu)} has compute capability {item.capability}, which is {relation} {build.label}"
-        f"{_targets_in_words(build)}" + (f": {why}." if why else ".")
+        f"{_targets_in_words(build)}." + (f" {why[0].upper()}{why[1:]}." if why else "")
     )
     yield incompatible(
         message,
@@ -235,7 +235,7 @@ def _slow_or_unread(context: Context, build: Build, gpus: tuple[JudgedGpu, ...])
             problem = _find_known_problem(context, build, item)
             message = (
                 f"{build.label} has no machine code for {gpu_name(item.gpu)} (compute capability {item.capability}), "
-                "only PTX (CUDA's portable assembly) that the driver must compile: the first start is slow, up to half "
+                "only PTX (CUDA's portable assembly) that the driver must compile. The first start is slow, up to half "
                 "an hour."
             )
             yield incompatible(

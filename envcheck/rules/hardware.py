@@ -98,7 +98,7 @@ def _not_judged(context: Context, build: Build | None) -> Finding:
         "gpu-not-nvidia",
         UNDETERMINED,
         ERROR,
-        f"{built}envcheck judges NVIDIA GPUs and CPUs only, so it cannot tell whether GPU work succeeds {where}.",
+        f"{built}Only NVIDIA GPUs and CPUs are judged, so envcheck cannot tell whether GPU work succeeds {where}.",
         _other_evidence(context),
         problem=Problem((vendor,) if vendor else (), framework=build.framework if build else ""),
     )

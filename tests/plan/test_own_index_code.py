@@ -76,5 +76,5 @@ def test_a_build_for_an_older_cuda_than_the_gpus_first_is_passed_over_for_that()
     release = chosen(planned("torch<2.16", on=blackwell))
     assert release.requirement == "torch==2.11.0+cu128"
     reasons = {item.requirement: item.why for item in release.rejected}
-    assert reasons["torch==2.15.0+cu126"].endswith("(built with CUDA 12.6): CUDA 12.8 is the first that supports it.")
+    assert reasons["torch==2.15.0+cu126"].endswith("(built with CUDA 12.6). CUDA 12.8 is the first that supports it.")
     assert not any("Could not read" in why for why in reasons.values())

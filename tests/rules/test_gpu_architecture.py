@@ -94,7 +94,7 @@ def test_known_trouble_with_ptx_is_told() -> None:
 def test_an_embedded_gpu_is_not_called_newer_than_code_for_later_ones() -> None:
     found = only(NEW, context(gpu("Orin", "8.7"), builds=(build("2.20.0", "tensorflow"),)))
     assert "which is not served by tensorflow 2.20.0" in found.message
-    assert "machine code for cards does not run on embedded parts such as Jetson" in found.message
+    assert "Machine code for cards does not run on embedded parts such as Jetson" in found.message
 
 
 def test_ptx_does_not_help_where_it_is_forbidden() -> None:
