@@ -182,7 +182,11 @@ class ExplainResult(Result):
     def _render(self, form: str) -> str:
         from envcheck.render.explain import render_explanation, render_explanation_text
 
-        return (render_explanation_text if form == "text" else render_explanation)(self.reading)
+        if form == "text":
+            return render_explanation_text(self.reading)
+        from envcheck.probes.collection import Redactor  # a document is sent to others
+
+        return render_explanation(Redactor.from_environment(os.environ).redact(self.reading))
 
 
 @dataclass(frozen=True)

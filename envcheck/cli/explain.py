@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import os
 import sys
 from collections.abc import Iterator
 
@@ -16,7 +15,7 @@ from envcheck.explain.scan import Scanner
 from envcheck.explain.signatures import load_signatures
 from envcheck.host import log_files
 from envcheck.host.log_files import STANDARD_INPUT
-from envcheck.render.explain import print_cause, print_explanation, render_explanation
+from envcheck.render.explain import print_cause, print_explanation
 
 _PASTE = "Paste the log, then press Ctrl-D on a line of its own (Windows: Ctrl-Z and Enter).\n"
 
@@ -66,9 +65,7 @@ def _ask_for_log() -> None:
 
 def _print(reading: Reading, printing: common.Printing) -> None:
     if printing.form == "json":
-        from envcheck.probes.collection import Redactor  # a document is sent to others
-
-        click.echo(render_explanation(Redactor.from_environment(os.environ).redact(reading)))
+        click.echo(api.ExplainResult(reading).to_json())
     else:
         print_explanation(reading, color=printing.color, verbose=printing.verbose, quiet=printing.quiet)
 
