@@ -19,7 +19,9 @@ from envcheck.actions import (
     UnsetVariable,
 )
 from envcheck.frameworks import Framework, identities, identity
+from envcheck.matrix.companions import shares_cuda
 from envcheck.matrix.package_index import cuda_label, index_url
+from envcheck.matrix.specifiers import matches
 from envcheck.model import (
     ENVIRONMENT,
     LINUX,
@@ -627,9 +629,32 @@ def rebuild_extension(situation: Situation, problem: Problem) -> Remedy | None:
     if not re.fullmatch(r"[a-z0-9][a-z0-9._-]*", name):
         return Remedy(summary, (), wheel)
     options = ("--force-reinstall", "--no-deps", "--no-build-isolation", "--no-cache-dir", "--no-binary", name)
-    return Remedy(
-        summary, (InstallPackages((name,), situation.python, options=options, purpose=f"rebuild {name}"),), wheel
-    )
+    rebuild = InstallPackages((name,), situation.python, options=options, purpose=f"rebuild {name}")
+    return _install_fitting_pair(situation, name) or Remedy(summary, (rebuild,), wheel)
+
+
+def _install_fitting_pair(situation: Situation, name: str) -> Remedy | None:
+    """Install the release of a package that goes with the framework that is there, or a pair that goes together."""
+    build = next((item for item in situation.builds if item.traits.hosts_extensions), None)
+    row = build.release if build else None
+    if row is None or build is None:
+        return None
+    platform, matrix = situation.context.platform, situation.matrix
+    known = matrix.companions_of(row.framework, row.version, platform, name)
+    fitting = next((item.version for item in known if shares_cuda(item, row) and not build.local), "")
+    if fitting:
+        requirement = f"{name}=={fitting}"
+        return Remedy(f"Install {requirement}, which was made for {build.label}.", situation.install(requirement))
+    newest = next((item for item in matrix.companion_releases(name) if item.platform == platform), None)
+    pin = matrix.companion_pins(row.framework, name).get(newest.version) if newest else None
+    if newest is None or pin is None:
+        return None
+    admitted = matrix.releases(row.framework, platform, lambda version: matches(version, pin))
+    release = next((item for item in admitted if shares_cuda(newest, item)), None)
+    if release is None:
+        return None
+    pair = (f"{release.distribution}=={release.version}", f"{name}=={newest.version}")
+    return Remedy(f"Install {' and '.join(pair)}, which go together.", situation.install(*pair))
 
 
 def _install_for_one_cuda(situation: Situation, problem: Problem) -> Remedy:

@@ -30,7 +30,7 @@ from envcheck.model import (
     numbers,
 )
 from envcheck.rules.builds import Build, cuda_builds, installed_builds, label_cuda, wanted_releases
-from envcheck.rules.context import Context, describe, incompatible, rule, source_of
+from envcheck.rules.context import Context, describe, incompatible, once, rule, source_of
 from envcheck.rules.gpus import JudgedGpu, gpu_name, judged_gpus
 from envcheck.rules.toolkit import built_for_cuda, library_name, row_evidence, toolkit_evidence, unknown_release
 
@@ -160,14 +160,24 @@ def _problem(compiler: HostCompiler, row: Toolkit) -> Problem:
 _MISMATCH = "extension-build-mismatch"
 
 
-@rule(_MISMATCH, severity=WARNING)
+@rule(_MISMATCH, severity=WARNING, goal="any")
 def extension_build_mismatch(context: Context) -> Iterator[Finding]:
     """Find PyTorch extensions built for another CUDA major than the installed PyTorch, or another Python."""
     torch = next((build for build in installed_builds(context) if build.traits.hosts_extensions), None)
+    for extension, reason in mismatched_extensions(context).values():
+        yield _mismatch(context, extension, torch, reason)
+
+
+@once
+def mismatched_extensions(context: Context) -> dict[str, tuple[Extension, str]]:
+    """Map each distribution to the first of its files that was built for another CUDA or Python, and the reason."""
+    torch = next((build for build in installed_builds(context) if build.traits.hosts_extensions), None)
+    found: dict[str, tuple[Extension, str]] = {}
     for extension in get_value(context.facts.python.extensions) or ():
         reason = _other_python(context, extension) or (_other_cuda(context, torch, extension) if torch else "")
         if reason:
-            yield _mismatch(context, extension, torch, reason)
+            found.setdefault(extension.distribution or extension.path, (extension, reason))
+    return found
 
 
 @rule("tensorrt-missing", severity=NOTE)

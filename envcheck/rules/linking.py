@@ -24,6 +24,7 @@ from envcheck.model import (
     replace,
 )
 from envcheck.rules.builds import installed_builds
+from envcheck.rules.compilers import mismatched_extensions
 from envcheck.rules.context import Context, incompatible, once, rule
 from envcheck.rules.requirements import marker_holds, split_metadata_line
 
@@ -95,7 +96,7 @@ def _is_extension(distribution: str) -> bool:
 
 def _extension(context: Context, fault: LinkFault) -> Iterator[Finding]:
     """Report an extension that needs symbols that the framework lacks; other rules compare CUDA and Python."""
-    if fault.kind in _SYMBOLS:
+    if fault.kind in _SYMBOLS and fault.distribution not in mismatched_extensions(context):  # its CUDA says more
         owner = fault.found_in or fault.library
         message = (
             f"{_label(context, fault.distribution)} was built for another {owner}: "

@@ -7,6 +7,8 @@ from dataclasses import replace
 import pytest
 
 from envcheck.model import Extension, FrameworkBuild, Unknown
+from envcheck.rules import Context, Target, evaluate
+from tests.rules.factory_machine import matrix
 from tests.rules.factory_toolkit import HANGS, findings, judged, known, machine, tensorflow, torch
 from tests.typed import argv
 
@@ -38,6 +40,27 @@ def test_an_extension_of_another_cuda_before_a_cpu_build() -> None:
     assert judged(machine(cpu, extensions=extension("libtorch.so", "libc10_cuda.so")), ID) == MISMATCH
     assert judged(machine(cpu, extensions=extension("libtorch.so", "libcudart.so.12")), ID) == MISMATCH
     assert judged(machine(cpu, extensions=extension("libtorch.so")), ID) == []
+
+
+def test_an_extension_of_another_cuda_does_not_load_on_the_cpu_either() -> None:
+    facts = machine(torch("2.15.0"), extensions=extension("libtorch.so", "libcudart.so.12"))
+    report = evaluate(Context(facts, matrix(), Target("cpu")), frozenset((ID,)))
+    assert [(item.id, item.severity) for item in report.findings if item.id == ID] == [(ID, "warning")]
+
+
+@pytest.mark.parametrize(
+    ("name", "release", "requirements"),
+    [
+        ("xformers", "2.9.0", ("xformers==0.0.33.post1",)),  # 0.0.33 was built for CUDA 13
+        ("xformers", "2.15.0", ("torch==2.10.0", "xformers==0.0.35")),  # any torch from 2.10 on, but CUDA 12
+        ("torch-tensorrt", "2.14.0", ("torch-tensorrt==2.14.0",)),
+    ],
+)
+def test_the_remedy_names_releases_that_go_together(name: str, release: str, requirements: tuple[str, ...]) -> None:
+    needed = extension("libtorch.so", "libcudart.so.11.0", name=name, path=f"/env/{name}/_C.so")
+    (finding,) = findings(machine(torch(release), extensions=needed), ID)
+    assert finding.fix is not None
+    assert argv(finding.fix.actions[0])[-len(requirements) :] == requirements
 
 
 def test_an_extension_of_another_python() -> None:
