@@ -464,7 +464,8 @@ def _list_common_toolkits(values: ClaimValues, names: Iterable[str]) -> tuple[st
 
 def _toolkit(values: ClaimValues) -> ProblemFields:
     version = (values.find_capture("cuda_wanted") or values.find_capture("torch_cuda")) if values.compiles else ""
-    cuda = version if re.fullmatch(r"\d{1,2}\.\d", version) else _find_build_cuda(values)
+    version = version or values.find_own_capture("cuda_wanted")
+    cuda = version if re.fullmatch(r"\d{1,2}(?:\.\d)?", version) else _find_build_cuda(values)
     installed = values.find_capture("nvcc") or next(iter(values.log.cudas), "")
     folders = (f"/usr/local/cuda-{cuda}",) if cuda and cuda in values.log.cudas else ()
     lines = "" if cuda else " ".join(_list_matching_toolkits(values))

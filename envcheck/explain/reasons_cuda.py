@@ -242,8 +242,7 @@ def _judge_toolkit(log: Log, missing: list[tuple[Event, Library]]) -> Iterator[C
         )
         return
     if set(wanted) & set(log.cudas):
-        message = f"{asks}; that version is installed, and the loader does not find it."
-        yield Claim("toolkit-path-conflict", Strength.MISSING_HERE, message, events, rivals=("toolkit-missing",))
+        yield _judge_installed_toolkit(log, events, asks)
         return
     named = log.select("extension-named")
     if named and any(event.signature == "import-cannot-open" for event in events):
@@ -258,6 +257,15 @@ def _judge_toolkit(log: Log, missing: list[tuple[Event, Library]]) -> Iterator[C
         )
         return
     yield _judge_missing_libraries(log, events, [library for _, library in missing], asks)
+
+
+def _judge_installed_toolkit(log: Log, events: tuple[Event, ...], asks: str) -> Claim:
+    """Judge libraries of a CUDA whose folder is there: not found, or on a Jetson not mounted from the host."""
+    if log.values("jetson"):
+        message = f"{asks}; a container on a Jetson takes CUDA from the host, which has another L4T than the image."
+        return Claim("toolkit-missing", Strength.MISSING_HERE, message, events, rivals=("toolkit-path-conflict",))
+    message = f"{asks}; that version is installed, and the loader does not find it."
+    return Claim("toolkit-path-conflict", Strength.MISSING_HERE, message, events, rivals=("toolkit-missing",))
 
 
 def _judge_missing_libraries(log: Log, events: tuple[Event, ...], missing: list[Library], asks: str) -> Claim:

@@ -563,7 +563,11 @@ def use_matching_compiler(situation: Situation, problem: Problem) -> Remedy | No
     path = _find_installed_compiler(situation, highest, lowest, kind)
     if path:
         return Remedy(f"Point nvcc at {path}, which CUDA {problem.cuda} accepts.", (set_host_compiler(path),))
-    remedy_found = install_compiler(situation, (numbers(lowest) or (0,))[0], (numbers(highest) or numbers(lowest))[0])
+    newest = (numbers(highest) or numbers(lowest))[0]
+    present = problem.value("version") or get_value(situation.facts.compilers.gcc_version) or ""
+    if highest and numbers(present)[:1] == (newest,):
+        newest -= 1  # nvcc fails with the one that is there, though it takes that major
+    remedy_found = install_compiler(situation, (numbers(lowest) or (0,))[0], newest)
     remedy_found = replace(
         remedy_found, alternatives=(*remedy_found.alternatives, *_name_newer_cuda(situation, problem, highest))
     )
