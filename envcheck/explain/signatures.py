@@ -69,6 +69,7 @@ class SignatureTable:
 
     signatures: tuple[Signature, ...]
     rivals: tuple[Rivals, ...]
+    overlaps: Mapping[str, str]  # signature that claims lines of other causes, too -> why that is right
     driver_errors: Mapping[str, str]  # number with which CUDA's start ends -> finding id
 
 
@@ -98,6 +99,11 @@ def list_noise() -> tuple[Signature, ...]:
 def load_rivals() -> tuple[Rivals, ...]:
     """List the pairs of causes that one message may have, with the command that tells them apart."""
     return _load_table().rivals
+
+
+def load_overlaps() -> Mapping[str, str]:
+    """Map the signatures that may claim the line of another cause to the reason."""
+    return _load_table().overlaps
 
 
 def load_driver_errors() -> Mapping[str, str]:

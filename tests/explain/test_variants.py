@@ -9,7 +9,7 @@ from functools import cache
 import pytest
 
 from envcheck.explain.log import Log
-from envcheck.explain.signatures import Event, Signature, signatures_by_name
+from envcheck.explain.signatures import Event, Signature, load_overlaps, signatures_by_name
 from tests.cases.case_facts import matrix
 from tests.cases.judged import judge_text, judged_cases
 
@@ -97,6 +97,27 @@ def broken(line: str) -> str:
 def test_what_is_lost_at_the_edge_or_in_parentheses_identifies_few_messages(vary: Callable[[str], str]) -> None:
     lost = missed(vary, {*SIGNATURES})
     assert len(lost) <= 0.025 * len(SIGNATURES), lost
+
+
+def others_that_claim(name: str, line: str) -> set[str]:
+    """List the signatures of other causes that claim the line of one, but for overlaps that are right."""
+    found = {item for item in signatures_in(line) if SIGNATURES[item].role == "cause" and SIGNATURES[item].finding}
+    others = {item for item in found if SIGNATURES[item].finding != SIGNATURES[name].finding}
+    return set() if name in load_overlaps() else others - set(load_overlaps())
+
+
+def test_no_signature_claims_the_line_of_another_cause() -> None:
+    lines = {name: line for name, line in own_lines().items() if SIGNATURES[name].finding}
+    failures = {name: line for name, line in lines.items() if SIGNATURES[name].role in ("cause", "symptom")}
+    claimed = {name: others_that_claim(name, line) for name, line in failures.items()}
+    assert {name: others for name, others in claimed.items() if others} == {}
+
+
+def test_an_overlap_that_is_listed_is_there() -> None:
+    assert set(load_overlaps()) <= set(SIGNATURES)
+    overlapping = {item for name, line in own_lines().items() for item in (name, *signatures_in(line))
+                   if len({SIGNATURES[other].finding for other in signatures_in(line)} - {""}) > 1}  # fmt: skip
+    assert set(load_overlaps()) <= overlapping
 
 
 def harmless_lines() -> Iterator[tuple[str, str]]:
