@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import os
+import sys
 from pathlib import Path
 
 import click
@@ -56,7 +57,8 @@ from envcheck.model import (
     major_minor,
     replace,
 )
-from envcheck.render.plan import FixResult, Result, render_fix_json, render_fix_text
+from envcheck.render.documents import print_lines
+from envcheck.render.plan import FixResult, Result, fix_lines, render_fix_json
 from envcheck.render.text import print_text
 from envcheck.rules import Context, Target
 from envcheck.rules.dependencies import broken_pins
@@ -283,8 +285,9 @@ def _is_abandoned(place: Place) -> bool:
 def _run_one(fix: Fix, output: OutputOptions) -> Result:
     """Show the steps, ask, and run them; return what came of it."""
     if output.form == "text" or not (output.agreed or output.dry_run):
-        text = render_fix_text(fix.plan, remaining_steps(fix.before.report), verbose=output.verbose)
-        click.echo(text, nl=False, err=output.form == "json")
+        stream = sys.stderr if output.form == "json" else sys.stdout
+        lines = fix_lines(fix.plan, remaining_steps(fix.before.report), verbose=output.verbose)
+        print_lines(lines, color=common.Printing().wants_color(stream), stream=stream)
     facts = fix.before.context.facts if _is_same_place(fix) else None
     check_preflight(fix.plan, fix.place, facts, output, mends=True)
     if output.dry_run:

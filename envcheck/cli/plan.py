@@ -11,8 +11,8 @@ from envcheck import api
 from envcheck.cli import common
 from envcheck.cli.common import OF_VERDICT
 from envcheck.model import Plan
-from envcheck.render.documents import terminal_size
-from envcheck.render.plan import FORMATS, fitted, render_plan_text
+from envcheck.render.documents import print_lines
+from envcheck.render.plan import FORMATS, plan_lines
 from envcheck.rules.described_machine import PLATFORMS
 
 EXAMPLE = "Example: envcheck plan 'tensorflow>=2.15' --python 3.11 --driver 535.104.05 --gpu 'RTX 4090'"
@@ -82,16 +82,20 @@ def plan(
 
 def show(made: api.PlanResult, form: str, *, verbose: bool) -> None:
     """Print a plan to standard output; if a file gets it, print to stderr why there is none."""
+    if form == "text":
+        _print_plan(made.plan, sys.stdout, verbose=verbose)
+        return
     text = made.render(form, verbose=verbose)
-    click.echo(_fit(text, sys.stdout) if form == "text" else text, nl=False)
-    if not made.plan.releases and form not in ("text", "json") and not sys.stdout.isatty():
+    click.echo(text, nl=False)
+    if not made.plan.releases and form != "json" and not sys.stdout.isatty():
         click.echo(text.partition("\n")[0], err=True)
 
 
 def show_to_run(plan: Plan, stream: TextIO, *, verbose: bool) -> None:
     """Print a plan whose commands are run for the user."""
-    click.echo(_fit(render_plan_text(plan, verbose=verbose, run_for_you=True), stream), stream, nl=False)
+    _print_plan(plan, stream, verbose=verbose, run_for_you=True)
 
 
-def _fit(text: str, stream: TextIO) -> str:
-    return fitted(text, terminal_size(stream)[0]) if stream.isatty() else text
+def _print_plan(plan: Plan, stream: TextIO, *, verbose: bool, run_for_you: bool = False) -> None:
+    lines = plan_lines(plan, verbose=verbose, run_for_you=run_for_you)
+    print_lines(lines, color=common.Printing().wants_color(stream), stream=stream)

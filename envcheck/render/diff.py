@@ -9,8 +9,7 @@ from typing import Any
 from envcheck.diff.compare import Comparison, Machine
 from envcheck.diff.facts import Difference, LinkedFinding
 from envcheck.model import COMPATIBLE, INCOMPATIBLE, NOTE, encode, inert
-from envcheck.render.documents import document_text, schema_keys
-from envcheck.render.text import Line, join_lines, print_lines
+from envcheck.render.documents import Line, document_text, join_lines, print_lines, schema_keys
 
 _LONGEST = 90  # characters of a value
 _MORE = 12  # further differences that are shown without -v

@@ -4,13 +4,27 @@ from __future__ import annotations
 
 import json
 import os
-from collections.abc import Iterable
+import sys
+from collections.abc import Iterable, Iterator
 from itertools import zip_longest
 from typing import Any, TextIO
 
 from envcheck import __version__
 from envcheck.actions import typed_words
-from envcheck.model import Action, Finding, Remedy, Report, Snapshot, Step, encode, escaped_in_json, replace
+from envcheck.model import (
+    COMPATIBLE,
+    INCOMPATIBLE,
+    NOTE,
+    Action,
+    Finding,
+    Remedy,
+    Report,
+    Snapshot,
+    Step,
+    encode,
+    escaped_in_json,
+    replace,
+)
 
 
 def render_json(
@@ -197,3 +211,68 @@ def write_styled(lines: Iterable[tuple[str, str]], stream: TextIO, *, color: boo
     encoding = stream.encoding or "utf-8"
     # Consoles of Windows that know no escape sequences get their colours from click.
     click.echo(text.encode(encoding, "replace").decode(encoding), stream, nl=False, color=color)
+
+
+BROKEN, WARNED, UNREAD, SOUND, ABSENT, NEEDLESS = "error", "warning", "undetermined", "ok", "not there", "not needed"
+HEADING = "heading"
+ASKED = "asked for"  # judged, and not installed
+
+Line = tuple[str, str, str]  # (indent with label, text, what it says or its style); text wraps under the label
+Look = tuple[str, str, str]  # a mark, the mark in ASCII, and a style
+
+# What a line says of its subject -> its look. No mark stands without a word beside it that says the same.
+_BAD: Look = ("\u2717", "x", "bold red")
+_GOOD: Look = ("\u2713", "+", "bold green")
+_NEITHER: Look = ("\u2013", "-", "")
+LOOKS: dict[str, Look] = {
+    BROKEN: _BAD,
+    INCOMPATIBLE: _BAD,
+    WARNED: ("!", "!", "yellow"),
+    UNREAD: ("?", "?", "bold magenta"),
+    SOUND: _GOOD,
+    COMPATIBLE: _GOOD,
+    HEADING: (" ", " ", ""),  # above lines with marks
+    **dict.fromkeys((ABSENT, NEEDLESS, ASKED, NOTE), _NEITHER),
+}
+
+
+def join_lines(lines: Iterable[Line]) -> str:
+    """Write lines as plain text."""
+    return "".join((label + text).rstrip() + "\n" for label, text, _ in lines)
+
+
+def print_lines(lines: list[Line], *, color: bool, stream: TextIO | None = None) -> None:
+    """Print lines to stdout or another stream: drawn on a terminal or in colour, plain when piped."""
+    stream = stream or sys.stdout
+    if stream.isatty() or color:
+        _print_on_terminal(lines, color=color, stream=stream)
+    else:
+        encoding = stream.encoding or "ascii"
+        stream.write(join_lines(lines).encode(encoding, "replace").decode(encoding))
+
+
+def _print_on_terminal(lines: list[Line], *, color: bool, stream: TextIO) -> None:
+    rows = lay_out(lines, terminal_size(stream)[0], color=color, is_ascii=wants_ascii(stream))
+    write_styled(rows, stream, color=color)
+
+
+_WHOLE = ("$ ", "undo: ", "check: ")  # labels of commands: a wrapped one could not be pasted
+
+
+def lay_out(lines: Iterable[Line], width: int, *, color: bool, is_ascii: bool) -> Iterator[tuple[str, str]]:
+    """Wrap and mark the lines for a terminal; yield each row with its style."""
+    for label, text, kind in lines:
+        mark, in_ascii, style = LOOKS.get(kind, ("", "", kind))
+        head = f"{in_ascii if is_ascii else mark} {label}" if mark else label
+        first, *others = [head + text] if label.endswith(_WHOLE) else _wrap(head, text, width)
+        if mark and color:
+            first = styled(first[: len(head)], style) + first[len(head) :]
+        yield first, "" if mark else style
+        yield from ((row, "" if mark else style) for row in others)
+
+
+def _wrap(label: str, text: str, width: int) -> list[str]:
+    import textwrap
+
+    indent = " " * min(len(label), 14)
+    return textwrap.wrap(label + text, max(width, 24), subsequent_indent=indent, break_on_hyphens=False) or [""]

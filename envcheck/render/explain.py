@@ -15,17 +15,8 @@ from envcheck.explain.judge import (
 )
 from envcheck.explain.signatures import Event
 from envcheck.model import NOTE, UNDETERMINED, Finding, inert, replace
-from envcheck.render.documents import document_text, encode_findings, schema_keys
-from envcheck.render.text import (
-    Line,
-    command_line,
-    finding_lines,
-    join_lines,
-    numbered_steps,
-    print_lines,
-    verdict_line,
-    with_closing,
-)
+from envcheck.render.documents import Line, document_text, encode_findings, join_lines, print_lines, schema_keys
+from envcheck.render.text import command_line, finding_lines, numbered_steps, verdict_line, with_closing
 
 _HARMLESS_SHOWN = 3
 _SHOWN_OF_A_LINE = 110

@@ -14,9 +14,9 @@ from envcheck.fleet.report import Group, HostRow, choose_verdict, group_rows
 from envcheck.fleet.results import Failure
 from envcheck.host.data_files import read_packaged
 from envcheck.model import COMPATIBLE, INCOMPATIBLE, UNDETERMINED, inert
-from envcheck.render.documents import document_text, remedy_document, schema_keys
+from envcheck.render.documents import Line, document_text, print_lines, remedy_document, schema_keys
 from envcheck.render.html import page
-from envcheck.render.text import Line, command_line, fix_lines, print_lines
+from envcheck.render.text import command_line, fix_lines
 
 # What a spreadsheet takes for a formula (https://owasp.org/www-community/attacks/CSV_Injection).
 _FORMULA = ("=", "+", "-", "@", "\uff1d", "\uff0b", "\uff0d", "\uff20")  # and their full-width forms

@@ -13,24 +13,35 @@ from envcheck.gpus.fits import Fit, Job, estimate_need, format_formula, name_for
 from envcheck.gpus.holders import GpuView, Holder, has_unexplained_memory
 from envcheck.gpus.listing import Listing, judge
 from envcheck.model import Absent, Fact, GpuActivity, Known, encode, get_value, hide_secrets, inert
-from envcheck.render.documents import Row, aligned_rows, document_text, schema_keys, terminal_size, write_styled
+from envcheck.render.documents import (
+    Line,
+    Row,
+    aligned_rows,
+    document_text,
+    lay_out,
+    schema_keys,
+    terminal_size,
+    wants_ascii,
+    write_styled,
+)
 
 _GPU_HEAD = ("GPU", "name", "PCI", "capability", "memory used", "use", "temp", "fan", "state", "power", "MIG")
 _PROCESS_HEAD = ("GPU", "PID", "user", "process", "memory", "time", "state", "to end it")
 _GIB = 1 << 30
 _NO_STATE = 32  # NVML_PSTATE_UNKNOWN
 
-Block = tuple[Row, list[Row]] | str  # a table with its head, or a line
+Table = tuple[Row, list[Row]]  # a head and its rows
+Block = Table | Line
 
 
 def print_gpus(listing: Listing, *, color: bool, verbose: bool, quiet: bool) -> None:
     """Print a listing to stdout; `quiet` leaves the sentence of the verdict, `verbose` adds whole command lines."""
     blocks = _blocks(listing, verbose=verbose, quiet=quiet)
     if sys.stdout.isatty() or color:
-        write_styled(_draw(blocks, terminal_size(sys.stdout)[0]), sys.stdout, color=color)
+        write_styled(_draw(blocks, terminal_size(sys.stdout)[0], color=color), sys.stdout, color=color)
         return
     for block in blocks:
-        _write(aligned_rows(block) if isinstance(block, tuple) else [block])
+        _write([block[1]] if len(block) == 3 else aligned_rows(block))
 
 
 @contextmanager
@@ -44,8 +55,10 @@ def live_gpus(*, color: bool, verbose: bool, quiet: bool) -> Iterator[Callable[[
     def redraw(listing: Listing) -> None:
         nonlocal height
         columns, rows = terminal_size(sys.stdout)
-        lines = _draw(_blocks(listing, verbose=verbose, quiet=quiet), columns)
-        shown = [(line[:columns], style) for line, style in lines][: max(rows - 1, 1)]
+        lines = _draw(_blocks(listing, verbose=verbose, quiet=quiet), columns, color=color)
+        # A line with codes was wrapped already: cut, it would lose the one that ends a colour.
+        fitted = [(line if "\x1b" in line else line[:columns], style) for line, style in lines]
+        shown = fitted[: max(rows - 1, 1)]
         sys.stdout.write("\r\x1b[2K" + "\x1b[1A\x1b[2K" * height)
         write_styled(shown, sys.stdout, color=color)
         height = len(shown)
@@ -58,19 +71,19 @@ def live_gpus(*, color: bool, verbose: bool, quiet: bool) -> Iterator[Callable[[
 
 
 def _blocks(listing: Listing, *, verbose: bool, quiet: bool) -> list[Block]:
-    message = judge(listing)[1]
+    verdict, message = judge(listing)
     if quiet:
-        return [message]
-    blocks: list[Block] = [f"{listing.taken_at}  driver {_shown(listing.driver)}"]
+        return [("", message, verdict)]
+    blocks: list[Block] = [("", f"{listing.taken_at}  driver {_shown(listing.driver)}", "")]
     if listing.views:
         rows = [row for view in listing.views for row in (_gpu_row(view.activity), *_instance_rows(view.activity))]
         blocks.append((_GPU_HEAD, rows))
     processes = [_process_row(view, holder) for view in listing.views for holder in view.holders]
     if processes:
         blocks.append((_PROCESS_HEAD, processes))
-    blocks += [line for view in listing.views for line in _remarks(view, verbose=verbose)]
-    blocks += listing.blind_spots
-    return [*blocks, *_fit_blocks(listing), message]
+    blocks += [("", line, "") for view in listing.views for line in _remarks(view, verbose=verbose)]
+    blocks += [("", line, "") for line in listing.blind_spots]
+    return [*blocks, *_fit_blocks(listing), ("", message, verdict)]
 
 
 def _gpu_row(activity: GpuActivity) -> Row:
@@ -153,7 +166,7 @@ def _fit_blocks(listing: Listing) -> list[Block]:
         return []
     rows = [_fit_row(fit) for fit in listing.fits]
     table: list[Block] = [(("place", "free", "fits", "largest batch"), rows)] if rows else []
-    return [*_need_lines(listing.job), *table]
+    return [*(("", line, "") for line in _need_lines(listing.job)), *table]
 
 
 def _fit_row(fit: Fit) -> Row:
@@ -187,14 +200,12 @@ def _write(lines: list[str]) -> None:
     sys.stdout.flush()
 
 
-def _draw(blocks: list[Block], width: int) -> list[tuple[str, str]]:
+def _draw(blocks: list[Block], width: int, *, color: bool) -> list[tuple[str, str]]:
     """Return the lines of a terminal, each with its style."""
-    from textwrap import wrap
-
     lines: list[tuple[str, str]] = []
     for block in blocks:
-        if isinstance(block, str):
-            lines += [(line, "") for line in wrap(block, max(width, 1)) or [""]]
+        if len(block) == 3:
+            lines += lay_out([block], width, color=color, is_ascii=wants_ascii(sys.stdout))
         else:
             head, *rows = aligned_rows(block, width)
             lines += [(head, "bold"), *((row, "") for row in rows)]

@@ -25,8 +25,12 @@ from envcheck.actions import (
 )
 from envcheck.frameworks import framework
 from envcheck.model import (
+    COMPATIBLE,
     CONDA,
+    ERROR,
+    NOTE,
     SYSTEM,
+    WARNING,
     Action,
     Clash,
     Environment,
@@ -43,7 +47,15 @@ from envcheck.model import (
     replace,
 )
 from envcheck.plan.data import Images, images_for
-from envcheck.render.documents import document_text, finding_document, report_document, schema_keys, step_document
+from envcheck.render.documents import (
+    Line,
+    document_text,
+    finding_document,
+    join_lines,
+    report_document,
+    schema_keys,
+    step_document,
+)
 from envcheck.rules.catalogue import catalogue
 from envcheck.rules.gpu_architecture import is_reported_to_fail
 
@@ -76,7 +88,12 @@ def _comments(text: str) -> str:
 
 
 def render_plan_text(plan: Plan, *, verbose: bool = False, run_for_you: bool = False) -> str:
-    """Render a plan as text; `verbose` adds every rejected release, warning and undo.
+    """Render a plan as the text that a pipe gets."""
+    return join_lines(plan_lines(plan, verbose=verbose, run_for_you=run_for_you))
+
+
+def plan_lines(plan: Plan, *, verbose: bool = False, run_for_you: bool = False) -> list[Line]:
+    """Format a plan; `verbose` adds every rejected release, warning and undo.
 
     `run_for_you`: nobody types the commands, and of a file that one writes the name is told unless `verbose`.
     """
@@ -85,33 +102,27 @@ def render_plan_text(plan: Plan, *, verbose: bool = False, run_for_you: bool = F
         lines += _release(plan, release, verbose=verbose)
     lines += _clashes(plan, verbose=verbose)
     if plan.blocked_by or not plan.releases:
-        return "\n".join([*lines, *_blocked(plan, verbose=verbose)]) + "\n"
-    lines += [f"note: {inert(note)}" for note in plan.notes]
+        return [*map(_line, [*lines, *_blocked(plan, verbose=verbose)])]
+    lines += _notes(plan)
     for step in plan.steps:
         lines += ["", *_step(plan, step, verbose=verbose, typed=verbose or not run_for_you)]
     if plan.verified:
         lines += ["", inert(plan.verified)]
     if not run_for_you:
         lines += [line for made in plan.environments for line in _use(plan, made)]
-    return "\n".join(lines) + "\n"
+    return [*map(_line, lines)]
 
 
-def fitted(text: str, width: int) -> str:
-    """Break a plan's lines at the width of a terminal; commands stay whole, so that they can be pasted."""
-    lines, in_command = [], False
-    for line in text.splitlines():
-        in_command = in_command or line.lstrip().startswith(("$ ", "#    undo: ", "#    check: "))
-        lines += [line] if in_command else _wrapped(line, max(width, 24))
-        in_command = in_command and line.endswith("\\")
-    return "\n".join(lines) + "\n"
+def _line(written: str | Line) -> Line:
+    """Take the indent of a sentence for its label: what is wrapped stands below it."""
+    if not isinstance(written, str):
+        return written
+    text = written.lstrip(" #")
+    return (written[: len(written) - len(text)], text, "")
 
 
-def _wrapped(line: str, width: int) -> list[str]:
-    import textwrap
-
-    indent = "#    " if line.startswith("# ") else " " * (len(line) - len(line.lstrip()) + 2)
-    found = textwrap.wrap(line, width, subsequent_indent=indent, break_long_words=False, break_on_hyphens=False)
-    return found or [""]
+def _notes(plan: Plan) -> list[str | Line]:
+    return [("note: ", inert(note), NOTE) for note in plan.notes]
 
 
 def is_windows(plan: Plan) -> bool:
@@ -135,13 +146,14 @@ def _in_one_folder(clash: Clash) -> str:
     return ", which lie in one folder" if len(names) > 1 else ""
 
 
-def _heading(plan: Plan) -> list[str]:
+def _heading(plan: Plan) -> list[str | Line]:
     wanted = " and ".join(plan.requirements)
     if plan.blocked_by or not plan.releases:
-        return [f"NO PLAN  {_none(plan, wanted)}"]
-    lines = [f"PLAN  {wanted} on the {plan.goal.upper()}: {', '.join(item.requirement for item in plan.releases)}"]
+        return [("NO PLAN  ", _none(plan, wanted), ERROR)]
+    chosen = ", ".join(item.requirement for item in plan.releases)
+    lines: list[str | Line] = [("PLAN  ", f"{wanted} on the {plan.goal.upper()}: {chosen}", COMPATIBLE)]
     for item in (item for release in plan.releases for item in release.warnings if is_reported_to_fail(item)):
-        lines += [f"WARNING  {inert(item.message)}", *([f"  {inert(item.fix.summary)}"] if item.fix else [])]
+        lines += [("WARNING  ", inert(item.message), WARNING), *([f"  {inert(item.fix.summary)}"] if item.fix else [])]
     return lines
 
 
@@ -157,16 +169,16 @@ def _none(plan: Plan, wanted: str) -> str:
     return f"No release of {wanted} works here {where}."
 
 
-def _release(plan: Plan, release: PlannedRelease, *, verbose: bool) -> list[str]:
+def _release(plan: Plan, release: PlannedRelease, *, verbose: bool) -> list[str | Line]:
     built = f", CUDA {release.cuda}" if release.cuda else ""
     built += f", cuDNN {release.cudnn}" if release.cudnn else ""
     backend = _apple_backend(plan, release)
     build = f"{backend} build" if backend else f"{release.build} build"
-    lines = [f"{release.requirement}  ({build}{built}) in {release.environment}"]
+    lines: list[str | Line] = [f"{release.requirement}  ({build}{built}) in {release.environment}"]
     lines += [f"  with: {', '.join(release.constraints)}"] if release.constraints else []
     lines += _rejected(release.rejected, "newer ones", verbose=verbose)
     told = (*release.doubts, *(item for item in release.warnings if not is_reported_to_fail(item)))
-    lines += [f"  {item.severity}: {item.id}: {inert(item.message)}" for item in told]
+    lines += [(f"  {item.severity}: ", f"{item.id}: {inert(item.message)}", item.severity) for item in told]
     if verbose:
         cited = dict.fromkeys(item.url_or_artifact for item in release.citations)
         lines += [f"  known: [{name}]" for name in cited]
@@ -197,27 +209,29 @@ def _why_not(item: Rejected) -> str:
     return re.sub(rf"^(?:{re.escape(item.requirement)}|{name} {re.escape(version)}):? ", "", inert(item.why))
 
 
-def _blocked(plan: Plan, *, verbose: bool) -> list[str]:
-    lines = [f"error: {item.id}: {inert(item.message)}" for item in plan.blocked_by]
+def _blocked(plan: Plan, *, verbose: bool) -> list[str | Line]:
+    lines: list[str | Line] = [("error: ", f"{item.id}: {inert(item.message)}", ERROR) for item in plan.blocked_by]
     lines += _rejected(plan.rejected, "releases", verbose=verbose)
-    lines += [f"note: {inert(note)}" for note in plan.notes]
+    lines += _notes(plan)
     lines += ["", "What would make it possible, the least effort first:"] if plan.changes else []
     for change in plan.changes:
-        lines += [f"  {change.what}: {change.requirement}", f"    $ {shell_line(change.argv, plan.system)}"]
+        command: Line = ("    $ ", shell_line(change.argv, plan.system), "bold")
+        lines += [f"  {change.what}: {change.requirement}", command]
     if not plan.changes:
         lines += ["", "No single change of Python, driver, C library or build would make it possible."]
     return lines
 
 
-def _step(plan: Plan, step: Step, *, verbose: bool, typed: bool) -> list[str]:
+def _step(plan: Plan, step: Step, *, verbose: bool, typed: bool) -> list[str | Line]:
     scope = f" [{step.scope}: as an administrator]" if step.scope == SYSTEM else ""
     solves = f" (resolves {', '.join(step.resolves)})" if step.resolves else ""
     action = step.action
-    lines = [f"# {plan.steps.index(step) + 1}. {_sentence(inert(action.purpose_on(plan.system)))}{scope}{solves}"]
+    title = f"{plan.steps.index(step) + 1}. {_sentence(inert(action.purpose_on(plan.system)))}{scope}{solves}"
+    lines: list[str | Line] = [("# ", title, "")]
     if isinstance(action, WriteFile) and not typed:
         lines.append(f"  {'adds' if action.appends else 'writes'} {len(action.lines)} lines: {inert(action.path)}")
     elif not isinstance(action, AskPerson):
-        lines.append(f"$ {action_line(action, plan.system, folded=True)}")
+        lines.append(("$ ", action_line(action, plan.system, folded=True), "bold"))
     return lines + (_traces(plan, step) if verbose or step.scope == SYSTEM else [])
 
 
@@ -226,19 +240,21 @@ def _sentence(purpose: str) -> str:
     return f"{purpose[:1].upper()}{purpose[1:]}" + ("" if purpose.endswith((".", "!", "?")) else ".")
 
 
-def _use(plan: Plan, made: Environment) -> list[str]:
+def _use(plan: Plan, made: Environment) -> list[str | Line]:
     which = "it" if len(plan.environments) == 1 else inert(made.folder)
     activate = ActivateEnvironment(made.folder, made.installer)
-    return ["", f"# To use {which}, in each shell:", f"$ {action_line(activate, plan.system)}"]
+    return ["", f"# To use {which}, in each shell:", ("$ ", action_line(activate, plan.system), "bold")]
 
 
-def _traces(plan: Plan, step: Step) -> list[str]:
+def _traces(plan: Plan, step: Step) -> list[str | Line]:
     """Say how a step is seen to have worked and how it is taken back, or why neither."""
     check, undo = step.checked(plan.system), step.action.undo(plan.system)
     is_own_check = check.argv == step.action.command(plan.system)
-    lines = [f"#    check: {shell_line(check.argv, plan.system)}"] if check.argv and not is_own_check else []
+    lines: list[str | Line] = []
+    if check.argv and not is_own_check:
+        lines.append(("#    check: ", shell_line(check.argv, plan.system), ""))
     lines += [f"#    not checked: {inert(check.reason)}"] if check.reason else []
-    lines += [f"#    undo: {shell_line(undo.argv, plan.system)}"] if undo.argv else []
+    lines += [("#    undo: ", shell_line(undo.argv, plan.system), "")] if undo.argv else []
     return [*lines, *([f"#    not undone: {inert(undo.reason)}"] if undo.reason else [])]
 
 
@@ -500,9 +516,11 @@ def render_install_json(result: Result, plan: dict[str, Any] | None) -> str:
     return document_text(told)
 
 
-def render_fix_text(plan: Plan, remaining: tuple[Step, ...], *, verbose: bool = False) -> str:
-    """Render the steps that fix an environment, and those that a person takes."""
-    lines = [f"FIX  {inert(plan.environments[0].folder)}: {', '.join(plan.resolves)}"]
+def fix_lines(plan: Plan, remaining: tuple[Step, ...], *, verbose: bool = False) -> list[Line]:
+    """Format the steps that fix an environment, and those that a person takes."""
+    lines: list[str | Line] = [
+        ("FIX  ", f"{inert(plan.environments[0].folder)}: {', '.join(plan.resolves)}", COMPATIBLE)
+    ]
     for step in plan.steps:
         lines += ["", *_step(plan, step, verbose=verbose, typed=verbose)]
     by_person = [step for step in remaining if not isinstance(step.action, AskPerson)]
@@ -510,8 +528,8 @@ def render_fix_text(plan: Plan, remaining: tuple[Step, ...], *, verbose: bool = 
     for step in by_person:
         scope = " [as an administrator]" if step.scope == SYSTEM else ""
         lines.append(f"# {_sentence(inert(step.action.purpose_on(plan.system)))}{scope}")
-        lines.append(f"$ {action_line(step.action, plan.system, folded=True)}")
-    return "\n".join([*lines, ""]) + "\n"
+        lines.append(("$ ", action_line(step.action, plan.system, folded=True), "bold"))
+    return [*map(_line, [*lines, ""])]
 
 
 FIX_SCHEMA = "envcheck/fix/1"

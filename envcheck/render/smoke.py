@@ -7,8 +7,17 @@ from collections.abc import Iterator
 from typing import Any
 
 from envcheck.model import COMPATIBLE, ERROR, INCOMPATIBLE, NOTE, UNDETERMINED, Report, Step, inert, replace
-from envcheck.render.documents import align_table, document_text, finding_document, schema_keys, terminal_size
-from envcheck.render.text import HEADING, Line, finding_lines, print_lines, with_closing
+from envcheck.render.documents import (
+    HEADING,
+    Line,
+    align_table,
+    document_text,
+    finding_document,
+    print_lines,
+    schema_keys,
+    terminal_size,
+)
+from envcheck.render.text import finding_lines, with_closing
 from envcheck.smoke.session import (
     PASSED,
     SKIPPED,

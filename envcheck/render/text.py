@@ -3,9 +3,7 @@
 from __future__ import annotations
 
 import re
-import sys
-from collections.abc import Iterable
-from typing import TYPE_CHECKING, TextIO
+from typing import TYPE_CHECKING
 
 from envcheck.actions import AskPerson, RunEnvcheck, action_line, changes_environment
 from envcheck.diagnosis.overview import summarize_machine
@@ -13,7 +11,6 @@ from envcheck.model import (
     CHANGES_NOTHING,
     COMPATIBLE,
     ERROR,
-    INCOMPATIBLE,
     NOTE,
     UNDETERMINED,
     Evidence,
@@ -28,16 +25,24 @@ from envcheck.model import (
     inert,
     replace,
 )
-from envcheck.render.documents import styled, terminal_size, wants_ascii, write_styled
+from envcheck.render.documents import (
+    ABSENT,
+    ASKED,
+    BROKEN,
+    NEEDLESS,
+    SOUND,
+    UNREAD,
+    WARNED,
+    Line,
+    join_lines,
+    print_lines,
+)
 from envcheck.rules.catalogue import catalogue
 
 if TYPE_CHECKING:
     from envcheck.model import Action, Snapshot, Step
 
 
-BROKEN, WARNED, UNREAD, SOUND, ABSENT, NEEDLESS = "error", "warning", "undetermined", "ok", "not there", "not needed"
-HEADING = "heading"
-_ASKED = "asked for"  # judged, and not installed
 _WORST_FIRST = (BROKEN, UNREAD, WARNED, SOUND)
 _NOTHING = ("none", "no toolkit")  # what the overview says of a layer that is not there
 # The boxes, from what runs the user's program down to the metal, each with the label of its line in the overview.
@@ -93,7 +98,7 @@ def layers(report: Report, facts: Facts) -> list[Layer]:
         if state == ABSENT and _MISSED.get(name) in report.checked and _framework_builds(facts):
             state = NEEDLESS  # the check looked, and missed nothing
         if state == SOUND and report.asked and name == "Framework" and not _framework_builds(facts):
-            state = _ASKED
+            state = ASKED
         boxes.append(Layer(name, said[label], state, concerned, meets.get(name, ())))
     return boxes
 
@@ -157,25 +162,6 @@ def _describe_gpu_code(facts: Facts) -> tuple[str, ...]:
     return tuple(said)
 
 
-Line = tuple[str, str, str]  # (indent with label, text, what it says or its style); text wraps under the label
-Look = tuple[str, str, str]  # a mark, the mark in ASCII, and a style
-
-# What a line says of its subject -> its look. No mark stands without a word beside it that says the same.
-_BAD: Look = ("\u2717", "x", "bold red")
-_GOOD: Look = ("\u2713", "+", "bold green")
-_NEITHER: Look = ("\u2013", "-", "")
-LOOKS: dict[str, Look] = {
-    BROKEN: _BAD,
-    INCOMPATIBLE: _BAD,
-    WARNED: ("!", "!", "yellow"),
-    UNREAD: ("?", "?", "bold magenta"),
-    SOUND: _GOOD,
-    COMPATIBLE: _GOOD,
-    HEADING: (" ", " ", ""),  # above lines with marks
-    **dict.fromkeys((ABSENT, NEEDLESS, _ASKED, NOTE), _NEITHER),
-}
-
-
 def print_text(report: Report, snapshot: Snapshot, *, color: bool, verbose: bool, quiet: bool) -> None:
     """Print a report to stdout; `quiet` leaves the verdict and its cause, `verbose` adds evidence and notes."""
     print_lines(_lines(report, snapshot, verbose=verbose, quiet=quiet), color=color)
@@ -184,21 +170,6 @@ def print_text(report: Report, snapshot: Snapshot, *, color: bool, verbose: bool
 def render_text(report: Report, snapshot: Snapshot) -> str:
     """Render a report as the text that a pipe gets."""
     return join_lines(_lines(report, snapshot, verbose=False, quiet=False))
-
-
-def join_lines(lines: Iterable[Line]) -> str:
-    """Write lines as plain text."""
-    return "".join((label + text).rstrip() + "\n" for label, text, _ in lines)
-
-
-def print_lines(lines: list[Line], *, color: bool, stream: TextIO | None = None) -> None:
-    """Print lines to stdout or another stream: drawn on a terminal or in colour, plain when piped."""
-    stream = stream or sys.stdout
-    if stream.isatty() or color:
-        _print_on_terminal(lines, color=color, stream=stream)
-    else:
-        encoding = stream.encoding or "ascii"
-        stream.write(join_lines(lines).encode(encoding, "replace").decode(encoding))
 
 
 def _lines(report: Report, snapshot: Snapshot, *, verbose: bool, quiet: bool) -> list[Line]:
@@ -417,24 +388,3 @@ def summarize_checks(report: Report) -> str:
     if counts[WARNED]:
         said.append(f"{counts[WARNED]} warning{'' if counts[WARNED] == 1 else 's'}")
     return ", ".join([*said, *([f"{counts[UNREAD]} undetermined"] if counts[UNREAD] else [])])
-
-
-def _print_on_terminal(lines: list[Line], *, color: bool, stream: TextIO) -> None:
-    width, is_ascii = terminal_size(stream)[0], wants_ascii(stream)
-    rows: list[tuple[str, str]] = []
-    for label, text, kind in lines:
-        mark, in_ascii, style = LOOKS.get(kind, ("", "", kind))
-        head = f"{in_ascii if is_ascii else mark} {label}" if mark else label
-        whole = label.endswith("$ ")  # a wrapped command could not be pasted
-        first, *others = [head + text] if whole else _wrap(head, text, width)
-        if mark and color:
-            first = styled(first[: len(head)], style) + first[len(head) :]
-        rows += [(first, ""), *((row, "") for row in others)] if mark else [(row, style) for row in (first, *others)]
-    write_styled(rows, stream, color=color)
-
-
-def _wrap(label: str, text: str, width: int) -> list[str]:
-    import textwrap
-
-    indent = " " * min(len(label), 14)
-    return textwrap.wrap(label + text, max(width, 24), subsequent_indent=indent, break_on_hyphens=False) or [""]

@@ -11,9 +11,10 @@ import pytest
 from envcheck.actions import EVERY_SHELL
 from envcheck.api import PlanResult
 from envcheck.cli.plan import show
-from envcheck.model import replace
+from envcheck.model import Plan, replace
 from envcheck.plan.steps import activation_steps
-from envcheck.render.plan import fitted, render_plan_text
+from envcheck.render.documents import lay_out
+from envcheck.render.plan import plan_lines, render_plan_text
 from tests.plan.goldens import PLANS
 from tests.plan.machines import machine, planned
 from tests.terminals import read_until
@@ -21,25 +22,20 @@ from tests.terminals import read_until
 LONG = {**PLANS, "no-plan": planned("tensorflow==2.99.*", on=machine("3.12"))}
 
 
-def commands(text: str) -> list[str]:
-    return re.findall(r"^ *\$ (?:.*\\\n)*.*$", text, re.MULTILINE)
+def laid_out(plan: Plan, width: int, *, verbose: bool = False) -> list[str]:
+    """Return the rows of a terminal, without colour."""
+    return [row for row, _ in lay_out(plan_lines(plan, verbose=verbose), width, color=False, is_ascii=True)]
 
 
-@pytest.mark.parametrize("width", [10, 60, 80, 200])
+@pytest.mark.parametrize("width", [30, 60, 80, 200])
 @pytest.mark.parametrize("name", LONG)
 def test_sentences_fit_and_commands_stay_whole(name: str, width: int) -> None:
-    whole = render_plan_text(LONG[name], verbose=True)
-    narrow = fitted(whole, width)
-    assert commands(narrow) == commands(whole)
-    assert [word for word in narrow.split() if word != "#"] == [word for word in whole.split() if word != "#"]
-    for command in commands(narrow):
-        narrow = narrow.replace(command, "")
-    long = [
-        line
-        for line in narrow.splitlines()
-        if len(line) > max(width, 24) and not re.match(r"#    (undo|check): ", line)
-    ]
-    assert all(len(line.split()) == 1 + line.startswith("#") for line in long), long  # no word is broken
+    whole, rows = render_plan_text(LONG[name], verbose=True), laid_out(LONG[name], width, verbose=True)
+    unmarked = [re.sub(r"^[-+!x] (?=[A-Za-z]+)", "", row) for row in rows]
+    assert "".join("".join(unmarked).split()) == "".join(whole.split())
+    commands = [row for row in rows if re.match(r" *\$ |#    (undo|check): ", row)]
+    assert set(commands) == set(re.findall(r"^ *\$ (?:.*\\\n)*.*$|^#    (?:undo|check): .*$", whole, re.MULTILINE))
+    assert [row for row in rows if len(row) > width and row not in commands] == []
 
 
 def test_what_is_typed_by_nobody_is_named() -> None:
@@ -62,11 +58,14 @@ def test_text_fits_the_terminal(columns: int, stated: str, wide: int, monkeypatc
     master, slave = os.openpty()
     fcntl.ioctl(slave, termios.TIOCSWINSZ, struct.pack("HHHH", 24, columns, 0, 0))
     monkeypatch.setenv("COLUMNS", stated)
-    with os.fdopen(slave, "w") as terminal:
+    monkeypatch.setenv("TERM", "xterm")
+    monkeypatch.setenv("NO_COLOR", "1")
+    with os.fdopen(slave, "w", encoding="utf-8") as terminal:
         monkeypatch.setattr("sys.stdout", terminal)
         show(PlanResult(LONG["no-plan"], "incompatible"), "text", verbose=False)
         terminal.write("the end")
         terminal.flush()
         shown = read_until(master, b"the end").decode().replace("\r\n", "\n").removesuffix("the end")
     os.close(master)
-    assert shown == fitted(render_plan_text(LONG["no-plan"]), wide) != fitted(render_plan_text(LONG["no-plan"]), 40)
+    assert shown.splitlines() == [row.replace("x NO", "\u2717 NO") for row in laid_out(LONG["no-plan"], wide)]
+    assert shown.splitlines() != laid_out(LONG["no-plan"], 40)

@@ -29,7 +29,8 @@ from envcheck.actions import (
 from envcheck.diagnosis import with_steps
 from envcheck.model import COMPATIBLE, INCOMPATIBLE, LINUX, MACOS, WINDOWS, Finding, Remedy, Report
 from envcheck.remedies import fit_to_system
-from envcheck.render.text import finding_lines, print_lines
+from envcheck.render.documents import print_lines
+from envcheck.render.text import finding_lines
 from tests.render.windows_shells import cmd_words, powershell_words
 from tests.typed import words
 
