@@ -210,6 +210,7 @@ VARIABLES = {
     "ENVCHECK_COMPUTE_CAPABILITIES": "The compute capabilities of the GPUs (`8.0,8.6`), in place of what is read.",
     "ENVCHECK_CUDA_DRIVER_VERSION": "The CUDA version that the driver supports, in place of what is read.",
     "ENVCHECK_DRIVER_RELEASE": "The release of the driver, in place of what is read.",
+    "ENVCHECK_PLUGINS": "`1` lets envcheck load [plugins](plugins.md), which other packages add by entry points.",
     "ENVCHECK_GLIBC": "The release of the C library, in place of what is read.",
     "ENVCHECK_TORCH_INDEX": "A mirror of `https://download.pytorch.org/whl`, like `--torch-index`.",
     "ENVCHECK_TRACEBACK": "If it is set, an internal error prints its traceback.",

@@ -16,7 +16,8 @@ from envcheck.cli import common
 from envcheck.cli.common import OF_VERDICT, UserError
 from envcheck.fleet.report import HostRow, choose_verdict, judge_folder
 from envcheck.fleet.results import EngineError, Failure, FleetListener, FleetRequest, HostResult, list_timeouts
-from envcheck.fleet.run import run_fleet
+from envcheck.fleet.run import ENGINES, run_fleet
+from envcheck.host.plugins import list_failures
 from envcheck.render.fleet import print_fleet, render_fleet_csv, render_fleet_html, render_fleet_json, render_run_json
 from envcheck.rules import Target, TargetError
 from envcheck.rules.builds import check_requirements
@@ -37,9 +38,7 @@ def fleet(context: click.Context) -> None:
     "-i", "--inventory", default="", metavar="FILE", help="Ansible's inventory: INI, YAML, a script or a folder."
 )
 @click.option("-o", "--output", default="envcheck-fleet", metavar="DIR", help="Keep one file for each host here.")
-@click.option(
-    "--engine", type=click.Choice(["ansible", "slurm", "local"]), default="ansible", help="How to reach the hosts."
-)
+@click.option("--engine", type=click.Choice(list(ENGINES)), default="ansible", help="How to reach the hosts.")
 @click.option("--partition", default="", metavar="NAME", help="Slurm's partition.")
 @click.option("--limit", "pattern", default="all", metavar="PATTERN", help="Only these hosts, as Ansible names them.")
 @click.option("--forks", default=50, type=click.IntRange(1, 1000), help="Hosts to ask at a time.")
@@ -54,6 +53,8 @@ def fleet(context: click.Context) -> None:
 @click.option("-q", "--quiet", is_flag=True, help="Do not print each host's answer.")
 def run(output: str, *, engine: str, again: bool, form: str, quiet: bool, **question: Any) -> int:
     """Take a snapshot of every host; run it again to ask those that have not answered."""
+    for plugin, reason in list_failures():
+        click.echo(f"envcheck: the plugin {plugin} is left out: {reason}", err=True)
     progress = _Progress(quiet=quiet)
     before = _run(progress, output, engine, _check_question(engine, question), again=again)
     kept = f", {before} had answered before" if before else ""

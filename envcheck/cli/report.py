@@ -10,7 +10,8 @@ from typing import Any
 import click
 
 from envcheck.cli.common import Printing, UserError
-from envcheck.model import Report, Snapshot, dataclass
+from envcheck.host import plugins
+from envcheck.model import Report, Snapshot, dataclass, inert, replace
 from envcheck.render.documents import render_json
 from envcheck.render.html import render_html
 from envcheck.render.markdown import render_github, render_markdown
@@ -66,7 +67,16 @@ _RENDERERS: dict[str, Callable[[Report, Snapshot, ReportSubject], str]] = {
     "github": lambda report, _, subject: render_github(report, subject.project_file),
     "markdown": lambda report, snapshot, _: render_markdown(report, snapshot),
 }
-FORMATS = ("text", *_RENDERERS)
+
+
+def _accept_format(_: str, render: Any) -> Callable[[Report, Snapshot, ReportSubject], str]:
+    if not callable(render):
+        raise plugins.PluginError("it is no function of a report and a snapshot")
+    return lambda report, snapshot, _: plugins.call(lambda: str(render(report, snapshot)))
+
+
+_PLUGINS = plugins.load_plugins(plugins.FORMATS, {"text", *_RENDERERS}, _accept_format)
+FORMATS = ("text", *_RENDERERS, *_PLUGINS)
 
 
 def print_report(report: Report, snapshot: Snapshot, printing: Printing, subject: ReportSubject) -> None:
@@ -74,8 +84,15 @@ def print_report(report: Report, snapshot: Snapshot, printing: Printing, subject
     if printing.form == "text":
         print_text(report, snapshot, color=printing.color, verbose=printing.verbose, quiet=printing.quiet)
         return
+    try:
+        text = (_RENDERERS.get(printing.form) or _PLUGINS[printing.form])(report, snapshot, subject).rstrip("\n")
+    except Exception as error:
+        if printing.form not in _PLUGINS:
+            raise
+        click.echo(f"envcheck: the plugin of --format {printing.form} failed: {inert(repr(error))[:300]}", err=True)
+        print_report(report, snapshot, replace(printing, form="text"), subject)
+        return
     encoding = sys.stdout.encoding or "ascii"  # a file name may hold characters that the encoding lacks
-    text = _RENDERERS[printing.form](report, snapshot, subject).rstrip("\n")
     click.echo(text.encode(encoding, "replace").decode(encoding))
     if printing.form == "github":
         _add_step_summary(report, snapshot)

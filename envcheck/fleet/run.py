@@ -3,13 +3,16 @@
 from __future__ import annotations
 
 import tempfile
+from collections.abc import Callable
 from pathlib import Path
+from typing import Any
 
 from envcheck.fleet.ansible import run_ansible
 from envcheck.fleet.collector import build_collector
 from envcheck.fleet.results import (
     BROKEN,
     HUNG,
+    EngineError,
     Failure,
     FleetListener,
     FleetRequest,
@@ -22,8 +25,9 @@ from envcheck.fleet.results import (
     write_result,
 )
 from envcheck.fleet.slurm import run_slurm
+from envcheck.host import plugins
 from envcheck.host.process import interrupt_on_signal, run_program
-from envcheck.model import Known, Snapshot, Unknown, replace
+from envcheck.model import Known, Snapshot, Unknown, UserError, replace
 
 HOST = "localhost"
 _FEWER = 4  # times fewer hosts are asked at a time where they took too long
@@ -80,4 +84,25 @@ def _query(request: FleetRequest) -> Snapshot | Failure:
     return Failure(BROKEN, "/bin/sh does not exist")
 
 
-ENGINES = {"ansible": run_ansible, "slurm": run_slurm, "local": run_local}
+_BUILT_IN = {"ansible": run_ansible, "slurm": run_slurm, "local": run_local}
+
+
+def _accept_engine(name: str, run: Any) -> Callable[[FleetRequest, FleetListener], None]:
+    if not callable(run):
+        raise plugins.PluginError("it is no function of a request and a listener")
+
+    def run_guarded(request: FleetRequest, listener: FleetListener) -> None:
+        try:
+            plugins.call(lambda: run(request, listener))
+        except (OSError, UserError):
+            raise
+        except Exception as error:
+            raise EngineError(f"the plugin of --engine {name} failed: {type(error).__name__}: {error}") from error
+
+    return run_guarded
+
+
+ENGINES: dict[str, Callable[[FleetRequest, FleetListener], None]] = {
+    **_BUILT_IN,
+    **plugins.load_plugins(plugins.FLEET_ENGINES, set(_BUILT_IN), _accept_engine),
+}

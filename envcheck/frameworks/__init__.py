@@ -8,10 +8,12 @@ from __future__ import annotations
 import fnmatch
 import functools
 import json
+import re
 from importlib import import_module
-from typing import Any, FrozenSet, Mapping, Tuple
+from typing import AbstractSet, Any, Dict, FrozenSet, Mapping, Tuple
 
 from envcheck.frameworks.base import Framework
+from envcheck.host import plugins
 from envcheck.host.data_files import read_data
 from envcheck.model import UserError
 
@@ -36,8 +38,25 @@ class UnknownFrameworkError(UserError):
 
 @functools.lru_cache(maxsize=1)
 def _rows() -> Mapping[str, Mapping[str, Any]]:
-    rows: Mapping[str, Mapping[str, Any]] = json.loads(read_data("frameworks.json"))["frameworks"]
-    return rows
+    rows: Dict[str, Mapping[str, Any]] = json.loads(read_data("frameworks.json"))["frameworks"]
+    taken = {item for row in rows.values() for item in row["distributions"]}
+    return {
+        **rows,
+        **plugins.load_plugins(plugins.FRAMEWORKS, set(rows), lambda name, row: _check_row(name, row, taken)),
+    }
+
+
+def _check_row(name: str, row: Any, taken: AbstractSet[str]) -> Mapping[str, Any]:
+    """Return the row of a plugin's framework; raises PluginError for cells that no framework has."""
+    unknown = [cell for cell in row if cell not in Framework.__annotations__]
+    distributions = row["distributions"]
+    if unknown or not re.match(r"[a-z][a-z0-9_]*$", name):
+        raise plugins.PluginError(f"{unknown[0]!r} is no cell of a framework" if unknown else f"{name!r} is no name")
+    if not distributions or not all(isinstance(text, str) for pair in distributions.items() for text in pair):
+        raise plugins.PluginError("distributions must map each distribution to its module")
+    if taken & set(distributions):
+        raise plugins.PluginError(f"the distribution {min(taken & set(distributions))} belongs to another framework")
+    return {"title": name, **row, "from_plugin": True}
 
 
 def framework_names() -> Tuple[str, ...]:
@@ -50,8 +69,9 @@ def framework(name: str) -> Framework:
     """Return a framework by its name; raises UnknownFrameworkError."""
     if name not in _rows():
         raise UnknownFrameworkError(f"{name!r} is no framework that envcheck knows; it knows {_listed()}.")
-    kind = import_module(f"{__name__}.{name}").FRAMEWORK
-    made: Framework = kind(name, _rows()[name])
+    row = _rows()[name]
+    kind = Framework if row.get("from_plugin") else import_module(f"{__name__}.{name}").FRAMEWORK
+    made: Framework = kind(name, row)
     return made
 
 

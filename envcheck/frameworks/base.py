@@ -98,6 +98,8 @@ class Framework:
         ""  # data file on its own package index, whose versions have labels such as +cu126; "" where it has none
     )
 
+    from_plugin: bool = False  # added by another package: a row alone, and no release of it in the matrix
+
     # -- how it behaves with CUDA and with what stands beside it, for the rules --
     brings_cuda: bool = False  # every CUDA build has the libraries inside, or requires their wheels plainly
     pins_cudnn: bool = False  # its wheels require one cuDNN exactly
@@ -190,8 +192,11 @@ class Framework:
         return tuple(self.read_build(inspection, each) for each in self.one_each(inspection.installed))
 
     def read_build(self, inspection: Inspection, distribution: Distribution) -> FrameworkBuild:
-        """Read what one installed distribution was built for, and whether its libraries are found."""
-        raise NotImplementedError
+        """Read what one installed distribution was built for, and whether its libraries are found.
+
+        A framework of a row alone is a CUDA build where one of its linking files lies in its package.
+        """
+        return inspection.read_linked(self, distribution)
 
     def one_each(self, installed: Installation) -> List[Distribution]:
         """Pick one distribution for each folder that holds the module, in the order of import."""

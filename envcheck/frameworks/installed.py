@@ -221,6 +221,26 @@ class Inspection:
             self._search = LibrarySearch(self.host, self.installed)
         return self._search
 
+    def read_linked(self, framework: Framework, distribution: Distribution) -> FrameworkBuild:
+        """Read a build by the CUDA libraries that its linking files need; without such a file it is for the CPU."""
+        folder = f"{distribution.location}/{framework.module_of(distribution.name)}"
+        paths = [f"{folder}/{name}" for name in framework.linking_files]
+        callers = [self.search.caller(path) for path in paths if isinstance(self.host.status(path), Known)]
+        source = Source("file", folder, "" if callers else "no file that links CUDA")
+        build = cpu_build(framework.name, distribution, source)
+        if not callers:
+            return build
+        libraries, runpath = lookups(self.search, callers)
+        return replace(
+            build,
+            cuda_build=Known(True, source),
+            cuda_version=linked_version("libcudart.so.", libraries),
+            cudnn_version=linked_version("libcudnn.so.", libraries),
+            compute_capabilities=SILENT,
+            libraries=libraries,
+            runpath=runpath,
+        )
+
     def conda_build(self, names: Sequence[str]) -> Tuple[str, Source]:
         """Return the build string of the first conda package of `names`, empty without one."""
         for each in self.installed.named(names):

@@ -85,7 +85,8 @@ def collect_link_faults(inspection: Inspection, frameworks: Sequence[Framework])
     """Load the files of each framework's import and of its companions as the loader would."""
     if inspection.host.system != "linux":
         return Absent((f"ELF files on {inspection.host.system}",))
-    processes = [_Process(inspection, framework) for framework in frameworks]
+    rows = load_linking_data().frameworks  # a plugin's framework has none
+    processes = [_Process(inspection, each) for each in frameworks if each.name in rows]
     try:
         for process in processes:
             process.run()

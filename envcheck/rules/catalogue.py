@@ -2,8 +2,11 @@
 
 from __future__ import annotations
 
+import re
 from functools import lru_cache
+from typing import Any
 
+from envcheck.host import plugins
 from envcheck.host.data_files import load_data
 from envcheck.model import ERROR, INCOMPATIBLE, NOTE, UNDETERMINED, WARNING, Finding, dataclass, replace
 
@@ -16,8 +19,9 @@ class Entry:
     layer: str
     headline: str  # what is wrong, one plain sentence
     means: str  # what belongs to it
-    explains: tuple[str, ...]
+    explains: tuple[str, ...] = ()
     rank: int = 0
+    plugin: str = ""  # the module of the plugin that decides it; "" for a rule of envcheck
 
 
 @dataclass(frozen=True)
@@ -31,7 +35,29 @@ class Catalogue:
 def catalogue() -> dict[str, Entry]:
     """Read data/findings.json."""
     entries = load_data("findings", Catalogue).findings
+    entries += _list_plugin_entries({entry.id for entry in entries}, [*dict.fromkeys(entry.layer for entry in entries)])
     return {entry.id: replace(entry, rank=rank) for rank, entry in enumerate(entries)}
+
+
+def _list_plugin_entries(taken: set[str], layers: list[str]) -> tuple[Entry, ...]:
+    """Load the modules of plugins that register rules; return the findings that each declares in FINDINGS."""
+
+    def accept(_: str, module: Any) -> tuple[Entry, ...]:
+        entries = tuple(module.FINDINGS)
+        for entry in entries:
+            if not isinstance(entry, Entry) or not re.fullmatch(r"[a-z0-9]+(-[a-z0-9]+)+", entry.id):
+                raise plugins.PluginError(f"{entry!r:.80} is no Entry with an id such as scratch-full")
+            if entry.id in taken:
+                raise plugins.PluginError(f"the finding id {entry.id} is taken")
+            if entry.layer not in layers:
+                raise plugins.PluginError(f"{entry.id}: no layer {entry.layer!r:.40}, but {', '.join(layers)}")
+            if not all(isinstance(text, str) for text in (entry.headline, entry.means, *entry.explains)):
+                raise plugins.PluginError(f"the entry of {entry.id} holds something else than text")
+        taken.update(entry.id for entry in entries)
+        return tuple(replace(entry, plugin=module.__name__) for entry in entries)
+
+    found = plugins.load_plugins(plugins.RULES, set(), accept)
+    return tuple(entry for entries in found.values() for entry in entries)
 
 
 _SEVERITIES = {ERROR: 0, WARNING: 1, NOTE: 2}

@@ -7,6 +7,7 @@ from collections.abc import Callable, Iterator
 from functools import cached_property, wraps
 from typing import Any, Concatenate, ParamSpec, TypeVar
 
+from envcheck.host.plugins import are_allowed
 from envcheck.matrix.query import Matrix
 from envcheck.model import (
     ERROR,
@@ -258,6 +259,7 @@ class Rule:
     needs: tuple[str, ...]
     goal: str  # "gpu": asked only when GPUs are meant to work; "any": always
     check: Check
+    plugin: str = ""  # the module that registered it; "" for a rule of envcheck
 
 
 def rule(
@@ -283,7 +285,9 @@ def rule(
             values = [context.need(context.fact(name), name) for name in needs]
             return (_complete(finding, ids[0], severity) for finding in body(context, *values))
 
-        RULES.append(Rule(ids, severity, needs, goal, check))
+        module = body.__module__
+        plugin = module if are_allowed() and not module.startswith("envcheck.") else ""
+        RULES.append(Rule(ids, severity, needs, goal, check, plugin))
         return check
 
     return register

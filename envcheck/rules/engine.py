@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Iterator, Sequence
 
+from envcheck.host import plugins
 from envcheck.model import (
     COMPATIBLE,
     ERROR,
@@ -46,15 +47,53 @@ def evaluate(context: Context, only: frozenset[str] = frozenset()) -> Report:
     """Judge a machine; `only` limits the checks to some finding ids. Raises TargetError for a requirement."""
     wanted_releases(context)  # one that cannot be judged is the caller's error, not a broken check
     run = _Run(context, only)
-    for item in sorted(RULES, key=lambda rule: _rank(rule.ids[0])):
+    for item in sorted(_list_usable_rules(), key=lambda rule: _rank(rule.ids[0])):
         if item.goal == "any" or context.goal == "gpu":
             run.decide(item)
     undecided = run.undecided()
-    return conclude(context, [*_without_repeats(run.findings, undecided), *undecided], sorted(run.checked, key=_rank))
+    findings = [*_without_repeats(run.findings, undecided), *undecided, *_list_left_out()]
+    return conclude(context, findings, sorted(run.checked, key=_rank))
+
+
+def _list_usable_rules() -> list[Rule]:
+    """List the rules; one of a plugin decides only ids that the plugin declares."""
+    known = catalogue()  # loads the plugins, which register theirs
+    usable = [item for item in RULES if not item.plugin]
+    for item in (item for item in RULES if item.plugin):
+        foreign = [name for name in item.ids if name not in known or known[name].plugin != item.plugin]
+        if foreign:
+            reason = plugins.PluginError(f"a rule decides {foreign[0]}, which its FINDINGS do not declare")
+            plugins.note_failure(f"{plugins.RULES}: {item.plugin}", reason)
+        else:
+            usable.append(item)
+    return usable
+
+
+def _list_left_out() -> list[Finding]:
+    """Note each plugin that could not be used, in one line."""
+    return [
+        Finding("plugin-failed", UNDETERMINED, NOTE, f"The plugin `{name}` is left out: {reason}.")
+        for name, reason in plugins.list_failures()
+    ]
+
+
+def _ask(item: Rule, context: Context) -> list[Finding]:
+    """Ask a plugin's rule; raises PluginError for what no report can hold."""
+    findings = list(item.check(context))
+    for found in findings:
+        texts = (found.verdict, found.severity, found.message, *(each.shown for each in found.evidence))
+        if found.id not in item.ids or not all(isinstance(text, str) for text in texts):
+            raise plugins.PluginError(f"a finding {found.id!r:.60} is none of {', '.join(item.ids)}, or holds no text")
+        if found.verdict not in _VERDICTS or found.severity not in _SEVERITIES:
+            raise plugins.PluginError(f"{found.verdict!r:.40} and {found.severity!r:.40} are no verdict and severity")
+    return findings
 
 
 def _rank(finding_id: str) -> int:
     return catalogue()[finding_id].rank
+
+
+_VERDICTS, _SEVERITIES = (COMPATIBLE, INCOMPATIBLE, UNDETERMINED), (ERROR, WARNING, NOTE)
 
 
 class _Run:
@@ -72,13 +111,17 @@ class _Run:
         if not ids:
             return
         try:
-            self.findings.extend(finding for finding in item.check(self.context) if self._is_wanted(finding, item))
+            answers = plugins.call(lambda: _ask(item, self.context)) if item.plugin else item.check(self.context)
+            self.findings.extend(finding for finding in answers if self._is_wanted(finding, item))
             self.checked.update(ids)
         except UndecidedError as undecided:
             if item.severity != NOTE:  # a check that can only note something says nothing where it cannot tell
                 severity = NOTE if undecided.unknown == NOT_COLLECTED else ERROR
                 self._block(undecided.unknown, severity, undecided.name, ids)
         except Exception as error:  # noqa: BLE001 - the guard
+            if item.plugin:
+                plugins.note_failure(f"{plugins.RULES}: {item.plugin}", error)
+                return
             reason = Unknown("crashed", f"the check itself failed: {type(error).__name__}: {error}")
             self._block(reason, NOTE if item.severity == NOTE else ERROR, f"rule {item.ids[0]}", ids)
 

@@ -339,7 +339,9 @@ def platform_no_gpu_wheel(context: Context) -> Iterator[Finding]:
             yield _no_wheel(context, wanted.text, wanted.framework, message, wanted.rejected)
     for framework in judged_frameworks(context) if context.goal == "gpu" else ():
         build = framework.main
-        if not is_conda_build(context, build) and _has_no_gpu_wheel(context, framework):
+        if build.traits.from_plugin or is_conda_build(context, build):
+            continue
+        if _has_no_gpu_wheel(context, framework):
             message = f"{build.label} has no GPU wheel for {context.platform}: only CPU builds are published there."
             rows = (build.release,) if build.release else ()
             finding = _no_wheel(context, build.label, build.framework, message, rows)
@@ -454,8 +456,10 @@ def release_unknown(context: Context) -> Iterator[Finding]:
     for build in judged_builds(context):
         if build.release is None and build.version:
             owner = _find_installer(context, build)
-            if is_variant(context, build):
-                yield _variant(context, build)
+            if build.traits.from_plugin:
+                yield _variant(context, build, "is of a framework that a plugin adds")
+            elif is_variant(context, build):
+                yield _variant(context, build, "is a nightly, a vendor's build or one made from source")
             elif owner:
                 yield _unlisted_dependency(context, build, owner)
             else:
@@ -505,13 +509,12 @@ def is_variant(context: Context, build: Build) -> bool:
     )
 
 
-def _variant(context: Context, build: Build) -> Finding:
+def _variant(context: Context, build: Build, kind: str) -> Finding:
     return Finding(
         _ID,
         UNDETERMINED,
         NOTE,
-        f"{build.label} is a nightly, a vendor's build or one made from source, which the matrix does not list: it "
-        f"was judged by its own files alone.",
+        f"{build.label} {kind}, which the matrix does not list: it was judged by its own files alone.",
         (context.seen("python.frameworks", shown=build.label),),
     )
 
