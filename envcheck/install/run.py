@@ -49,7 +49,7 @@ from envcheck.matrix.refresh.pip_settings import (
     read_uv_variables,
     without_options,
 )
-from envcheck.model import CONDA, PIP, SYSTEM, Environment, Plan, Step, dataclass, replace
+from envcheck.model import CONDA, PIP, SYSTEM, Environment, Plan, Step, dataclass, hide_url_secrets, replace
 from envcheck.plan.steps import interpreter
 
 
@@ -453,7 +453,7 @@ def _open_log(journal: Journal, watch: Watch) -> Iterator[Callable[[str], None]]
 
         def heard(line: str) -> None:
             with contextlib.suppress(OSError):  # a full disk: the step itself will say so
-                log.write(line + "\n")
+                log.write(hide_url_secrets(line) + "\n")
                 log.flush()
             watch.hears(line)
 
@@ -468,7 +468,7 @@ def _run_step(journal: Journal, step: Step, run: Runner, watch: Watch, system: s
     if step.scope == SYSTEM:
         was_there = bool(check) and run(check, _VERIFY, step).code == 0
         of_machine = _undo_entry(step, system, was_there=was_there)
-    journal.write(STEP, id=step.id, argv=list(command), **of_machine)
+    journal.write(STEP, id=step.id, argv=[hide_url_secrets(word) for word in command], **of_machine)
     watch.begins(step.purpose)
     for argv, seconds, what in ((command, SECONDS, "failed"), (check, _VERIFY, "did not have its effect")):
         if argv and (ended := run(argv, seconds, step)).code != 0:

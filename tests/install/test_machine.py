@@ -85,3 +85,12 @@ def test_an_installation_without_such_steps_tells_of_none(tmp_path: Path, capfd:
     assert system_changes(journal) == ()
     assert progress.result.machine == ()
     assert "Done to this machine" not in capfd.readouterr().err
+
+
+def test_journal_and_log_keep_no_credentials_of_an_index(tmp_path: Path) -> None:
+    index = "https://anna:s3cret@packages.example/simple"
+    shown = command_step("show", sys.executable, "-c", "import sys; print(sys.argv[1])", "--index-url=" + index)
+    journal, _ = failed(tmp_path, shown)
+    kept = [path.read_text(encoding="utf-8") for path in journal.place.state.iterdir() if path.is_file()]
+    assert any("--index-url=https://***@packages.example/simple" in text for text in kept)
+    assert not any("s3cret" in text for text in kept)
