@@ -16,12 +16,10 @@ from docs import built_links, reference_pages
 ROOT = Path(__file__).parent.parent
 SOURCE, PAGES, SITE = ROOT / "docs", ROOT / "build/docs", ROOT / "build/site"
 LINK = re.compile(r"(?<=\]\()(?!https?:|#)([^)\s#]+)")
-
 UNSHOWN = r"\A---\n.*?\n---\n+|<!--.*?-->\n"
 
 # Where files outside docs/ are published when a page links to them: links are right in the repository and on the site.
 PUBLISHED = {
-    "CHANGELOG.md": "changelog.md",
     "CONTRIBUTING.md": "contributing.md",
     "bench/README.md": "explanation/measurements.md",
     "envcheck/schemas/": "reference/schemas/",
@@ -102,11 +100,13 @@ def main() -> int:
         env={**os.environ, "NO_COLOR": "1"},
         check=False,
     )
+    if built.returncode:
+        return 1
     write_texts()
     problems = built_links.problems(SITE, PAGES)
     for line in problems:
         print(line, file=sys.stderr)
-    return 1 if built.returncode or problems else 0
+    return 1 if problems else 0
 
 
 if __name__ == "__main__":

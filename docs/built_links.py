@@ -48,8 +48,6 @@ def _of_page(path: Path, page: _Page, read: dict[Path, _Page], site: Path) -> It
     name = path.relative_to(site)
     for address in sorted(page.links | page.loaded):
         parts = urlsplit(address)
-        if parts.scheme == "mailto":
-            continue
         if parts.scheme or parts.netloc:
             if address in page.loaded:
                 yield f"{name}: loads {address} from another host"
