@@ -9,7 +9,8 @@ import re
 _ACTIVE = "[\x00-\x08\x0b-\x1f\x7f-\x9f\u2028-\u202e\u2066-\u2069\u200e\u200f\ud800-\udfff]"
 
 _URL = r"[a-zA-Z][\w+.-]*://[^\s'\"<>)\]]+"
-_IN_URL = r"(?P<name>://)[^/\s]*@|(?P<channel>/t/)[^/]+|(?P<query>\?)[^#]+"  # conda's channels hold tokens behind /t/
+# conda's channels hold tokens behind /t/, and forums the titles of their topics, before a number.
+_IN_URL = r"(?P<name>://)[^/\s]*@|(?P<channel>/t/)[^/]+(?=/(?!\d+(?:/|$)))|(?P<query>\?)[^#]+"
 # A header, a value with letters and digits behind a name that ends so (pad_token_id=0 stays), and tokens by their form.
 _VALUE = r"[^\s\"',;:]"
 _HIDDEN = (
