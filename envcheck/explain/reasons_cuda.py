@@ -16,8 +16,9 @@ from envcheck.explain.log import (
 )
 from envcheck.explain.signatures import Event, signatures_by_name
 from envcheck.frameworks import Framework, identities
+from envcheck.host.data_files import load_data
 from envcheck.matrix.query import Matrix
-from envcheck.model import Known, canonical_name, dataclass, get_value, major, major_minor
+from envcheck.model import Citation, Known, canonical_name, dataclass, get_value, major, major_minor
 
 DRIVER, NVML, CUDNN, TENSORRT, TOOLKIT, PROFILER, FRAMEWORK, OTHER = (
     "driver", "nvml", "cudnn", "tensorrt", "toolkit", "profiler", "framework", "other",
@@ -351,6 +352,7 @@ def version_claims(log: Log) -> Iterator[Claim]:
         yield _judge_nvcc(log, event)
     yield from _judge_apex(log)
     yield from _judge_nvjitlink(log)
+    yield from _judge_torch_symbols(log)
     for event in log.select("jax-component-version", "jax-component-old"):
         if event.values["component"].lower() == "cudnn":
             message = "The cuDNN that JAX finds is older than the one it was built against."
@@ -484,6 +486,33 @@ def _judge_nvcc(log: Log, event: Event) -> Claim:
         (event,),
         "warning" if minor else "error",
     )
+
+
+@dataclass(frozen=True)
+class DatedSymbol:
+    """Symbols of PyTorch's C++ libraries, and the releases that alone have them."""
+
+    pattern: str  # of the whole symbol
+    built_for: str  # what an extension was built for that lacks one: torch 2.10 to 2.13
+
+
+@dataclass(frozen=True)
+class DatedSymbols:
+    """The content of data/torch_symbols.json."""
+
+    symbols: tuple[DatedSymbol, ...]
+    citation: Citation
+
+
+def _judge_torch_symbols(log: Log) -> Iterator[Claim]:
+    """Read for which PyTorch an extension was built off the symbol that it does not find."""
+    for event in log.select("c10-symbol", "flash-attn-torch-cuda"):
+        named = re.search(r"undefined symbol: (\w+)", event.text)
+        rows = load_data("torch_symbols", DatedSymbols).symbols if named else ()
+        row = next((item for item in rows if named and re.fullmatch(item.pattern, named[1])), None)
+        if row and named:
+            message = f"A compiled extension was built for {row.built_for}: the torch here lacks {named[1]}."
+            yield Claim("extension-build-mismatch", Strength.NAMED_CAUSE, message, (event,))
 
 
 def _judge_apex(log: Log) -> Iterator[Claim]:

@@ -51,6 +51,29 @@ def named(report: Report, finding_id: str) -> Finding:
 
 
 @pytest.mark.parametrize(
+    ("symbol", "built_for"),
+    [
+        ("_ZN3c104cuda29c10_cuda_check_implementationEiPKcS2_ib", "torch 2.9 or older"),
+        ("_ZN3c104cuda29c10_cuda_check_implementationEiPKcS2_jb", "torch 2.10 to 2.13"),
+        ("_ZN3c104cuda9SetDeviceEa", "torch 2.3 to 2.7"),
+        ("_ZN3c104cuda9SetDeviceEab", "torch 2.8 or newer"),
+        ("_ZN3c105ErrorC2ENS_14SourceLocationESs", "the old C++ ABI, which PyTorch's own wheels have up to torch 2.6"),
+        (
+            "_ZN3c106detail14torchCheckFailEPKcS2_jRKNSt7__cxx1112basic_stringIcSt11char_traitsIcESaIcEEE",
+            "the new C++ ABI, which PyTorch's own wheels have from torch 2.7 on",
+        ),
+        ("_ZN3c1017RegisterOperatorsD1Ev", "another release of the framework"),
+    ],
+)
+def test_a_missing_symbol_dates_the_torch_that_an_extension_was_built_for(symbol: str, built_for: str) -> None:
+    module = "/venv/lib/python3.12/site-packages/ext/_C.cpython-312-x86_64-linux-gnu.so"
+    judged = judge_text(f"ImportError: {module}: undefined symbol: {symbol}")
+    (finding,) = (item for item in judged.report.findings if item.id == "extension-build-mismatch")
+    assert f"was built for {built_for}" in finding.message
+    assert symbol in finding.message
+
+
+@pytest.mark.parametrize(
     ("name", "wanted"),
     [
         ("libcudart.so.10.1", ("cudart", "10.1", "toolkit")),

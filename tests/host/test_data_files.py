@@ -10,6 +10,7 @@ from typing import Any
 import pytest
 
 from envcheck.diff.facts import load_comparisons
+from envcheck.explain.reasons_cuda import DatedSymbols
 from envcheck.explain.signatures import load_signatures
 from envcheck.gpus.fits import load_training_memory
 from envcheck.host import data_files
@@ -54,6 +55,7 @@ TABLES: list[tuple[str, type]] = [
     ("pytorch_index", PackageIndex),
     ("requirements", TriedRequirements),
     ("shared_modules", SharedModules),
+    ("torch_symbols", DatedSymbols),
     ("xid", XidTable),
 ]
 LOADERS: list[Callable[[], object]] = [
