@@ -153,19 +153,17 @@ class ProgressLine:
     """The last line of a terminal: how far the work is, and since when; none in a pipe, in CI and with -q."""
 
     def __init__(self, *, quiet: bool = False, total: int = 0) -> None:
-        environment = os.environ
-        self.is_shown = (
-            sys.stderr.isatty() and not quiet and not environment.get("CI") and environment.get("TERM") != "dumb"
-        )
+        is_bare = bool(os.environ.get("CI")) or os.environ.get("TERM") == "dumb"
+        self.is_shown = sys.stderr.isatty() and not quiet and not is_bare
         self._total, self._done, self._text, self._since = total, 0, "", time.monotonic()
         self._lock, self._ended = threading.RLock(), threading.Event()
         self._ended.set()
 
     def show(self, text: str, done: int = 0, total: int = 0) -> None:
         """Show what is being done, and how many parts are."""
-        if not self.is_shown:
-            return
         with self._lock:
+            if not self.is_shown:
+                return
             self._text, self._done, self._total = text, done, total or self._total
             self._draw()
             if self._ended.is_set():
@@ -181,8 +179,9 @@ class ProgressLine:
                 self._draw()
 
     def close(self) -> None:
-        """Remove the line."""
+        """Remove the line, for good: a timer may still be about to show something."""
         with self._lock:
+            self.is_shown = False
             if not self._ended.is_set():
                 self._ended.set()
                 self._write("\r\x1b[K")

@@ -518,9 +518,7 @@ def render_install_json(result: Result, plan: dict[str, Any] | None) -> str:
 
 def fix_lines(plan: Plan, remaining: tuple[Step, ...], *, verbose: bool = False) -> list[Line]:
     """Format the steps that fix an environment, and those that a person takes."""
-    lines: list[str | Line] = [
-        ("FIX  ", f"{inert(plan.environments[0].folder)}: {', '.join(plan.resolves)}", COMPATIBLE)
-    ]
+    lines: list[str | Line] = [("FIX  ", f"{inert(plan.environments[0].folder)}: {', '.join(plan.resolves)}", "bold")]
     for step in plan.steps:
         lines += ["", *_step(plan, step, verbose=verbose, typed=verbose)]
     by_person = [step for step in remaining if not isinstance(step.action, AskPerson)]

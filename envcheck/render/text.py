@@ -180,17 +180,14 @@ def _lines(report: Report, snapshot: Snapshot, *, verbose: bool, quiet: bool) ->
     verdict = [verdict_line(report)]
     if report.obtained_by is not None and not quiet:
         verdict += _format_command(report.obtained_by.purpose_on(report.system), report.obtained_by, report.system)
-    if report.verdict == COMPATIBLE:
-        lines = [*overview, *_BLANK[: len(overview)], *verdict]
-    else:
-        lines = [*verdict, *counts, *_BLANK[: len(overview)], *overview]
+    verdict += counts
+    is_good, between = report.verdict == COMPATIBLE, _BLANK[: len(overview)]
+    lines = [*overview, *between, *verdict] if is_good else [*verdict, *between, *overview]
     if shown and shown[0].severity == NOTE and not verbose:
         lines += _BLANK
     steps, fix_command = numbered_steps(report), () if verbose else report.fix_command
     for finding in shown:
         lines += finding_lines(finding, report.system, verbose=verbose, steps=steps, fix_command=fix_command)
-    if report.verdict == COMPATIBLE and counts:
-        lines += [*_BLANK, *counts]
     return with_closing(lines, report, fix_command)
 
 
@@ -227,7 +224,7 @@ def with_closing(lines: list[Line], report: Report, fix_command: tuple[str, ...]
     )
     if is_fix:  # it is the same for each finding
         lines = [line for line in lines if line != closing]
-    if closing[1] in lines[-1][1]:
+    if closing[1] in lines[-1][1] if is_ask else closing == lines[-1]:
         return lines
     lead: Line = ("", "Type this:" if is_fix or len(wanted) == 1 else "Type this first:", "")
     return [*lines, *_BLANK, *([] if is_ask else [lead]), closing]

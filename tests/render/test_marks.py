@@ -76,13 +76,14 @@ def test_a_bad_verdict_comes_first_and_a_good_one_below_the_machine() -> None:
     assert printed(ONE)[:2] == ["INCOMPATIBLE  In short.", "1 check, 1 failed."]
     good = printed(verdict="compatible")
     assert good[0].startswith("Machine ")
-    assert good[-3:] == ["COMPATIBLE  In short.", "", "1 check, 0 failed."]
+    assert good[-3:] == ["", "COMPATIBLE  In short.", "1 check, 0 failed."]
 
 
 def test_the_last_line_is_what_to_type() -> None:
     command = "    $ python -m pip install 'numpy<2'"
     assert printed(ONE)[-1] == command
     assert printed(ONE).count(command) == 1
+    assert printed(finding("libdevice-missing", "warning", ONE.fix), verdict="compatible").count(command) == 1
     assert printed(ONE, TWO)[-2:] == ["Type this first:", command]
     assert printed(ONE, finding("gpu-absent", "note"))[-2:] == ["Type this:", command]
 
@@ -103,7 +104,7 @@ def test_where_no_command_helps_the_sentence_is_last() -> None:
 
 def test_nothing_to_type_is_invented() -> None:
     note = finding("framework-missing", "note", Remedy("Install one.", (INSTALL,)))
-    assert printed(note, verdict="compatible")[-1] == "1 check, 0 failed."
+    assert "Type this" not in "\n".join(printed(note, verdict="compatible"))
     assert "    $ " not in "\n".join(printed(finding("probe-failed"), verdict="undetermined"))
 
 
