@@ -307,7 +307,7 @@ def doctor(
     unknown = frozenset(only) - set(rules.catalogue())
     if unknown:
         raise UserError(f"--only: no finding has the id {', '.join(sorted(unknown))}: see the page Findings.")
-    machine = _read_saved(snapshot) if snapshot else read_machine(python, env)
+    machine = _read_judged(snapshot, python, env)
     context = rules.Context(machine.facts, load_matrix(matrix), _target(expect, requirements))
     inspected = inspected_options(_fold_home(python), _fold_home(env))
     exists = None if snapshot else os.path.lexists
@@ -338,7 +338,7 @@ def check(
     if file:
         report, machine = _judge_file(gate, file)
     else:
-        machine = _read_saved(snapshot) if snapshot else read_machine(python, env)
+        machine = _read_judged(snapshot, python, env)
         exists = None if snapshot else os.path.lexists
         report = gate.judge(machine.facts, inspected_options(python, env), exists)
         report = report if snapshot else _offer_fix(report, machine.facts, gate.path)
@@ -513,6 +513,12 @@ def inspected_options(python: str, env: str) -> tuple[str, ...]:
 
 def _read_saved(saved: Saved) -> Snapshot:
     return saved if isinstance(saved, Snapshot) else load_snapshot(saved)
+
+
+def _read_judged(saved: Saved | None, python: str, env: str) -> Snapshot:
+    if saved and (python or env):
+        raise UserError("--snapshot and --env exclude each other: a saved machine holds one environment.")
+    return _read_saved(saved) if saved else read_machine(python, env)
 
 
 def _target(expect: str, requirements: Requirements = ()) -> rules.Target:

@@ -80,6 +80,7 @@ REFUSED: dict[str, Any] = {
     "--env nowhere: no Python environment": lambda: envcheck.doctor(env="nowhere"),
     "--env 'a.x00b': no file has such a name": lambda: envcheck.doctor(env="a\0b"),
     "--python and --env exclude each other": lambda: envcheck.snapshot(python="python3", env=".venv"),
+    "--snapshot and --env exclude each other": lambda: envcheck.doctor(env=".venv", snapshot="machine.json"),
     "--expect 'tpu': give auto, gpu or cpu": lambda: envcheck.doctor(expect="tpu"),  # type: ignore[arg-type]
     "no finding has the id nonsense": lambda: envcheck.doctor(only=["nonsense"]),
     "'x @ https://e' names a URL": lambda: envcheck.doctor(requirements="x @ https://e"),

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import json
 import os
+import shutil
 import subprocess
 import sysconfig
 import venv
@@ -16,6 +17,7 @@ from envcheck.render.documents import render_snapshot
 from tests.hosts.test_hosts import snapshot_of
 from tests.structure import ROOT
 
+pytestmark = pytest.mark.needs("posix")
 SAMPLES = Path(__file__).parent
 
 
@@ -37,7 +39,7 @@ def install(room: Path, name: str) -> None:
     pip = [str(room / "env/bin/python"), "-m", "pip", "install", "-q"]
     offline = ["--no-index", "--no-deps", "--no-build-isolation", "--no-cache-dir"]
     source = room / f"source-{name}"
-    subprocess.run(["cp", "-r", str(SAMPLES / name), str(source)], check=True)
+    shutil.copytree(SAMPLES / name, source)
     subprocess.run([*pip, *offline, str(source)], check=True, timeout=300)
 
 
