@@ -125,11 +125,52 @@ class Breakage:
     causes: tuple[str, ...] = ()
     names: tuple[str, ...] = ()
     is_mendable: bool = True
+    imports: tuple[str, ...] = ()  # beside those of the base
 
     @property
     def id(self) -> str:
         """Return what names this breakage: it stays the same for one seed."""
         return f"{self.base}/{self.kind}/{self.number}"
+
+
+# Packages on top of a framework, right and wrong for it, each with what it needs and its module.
+PAIRS = {
+    "torch-cuda": (
+        "xformers==0.0.35 xformers.ops",
+        "packaging bitsandbytes==0.50.2 bitsandbytes",
+        "bitsandbytes==0.45.1 bitsandbytes",
+        "torchaudio==2.11.0 torchaudio",
+        "torchaudio==2.10.0 torchaudio",
+        "torchvision==0.28.0 torchvision",
+        "torchvision==0.29.1 torchvision",
+        "torchcodec==0.17.0 torchcodec",
+        "torchcodec==0.10.0 torchcodec",
+        "triton==3.5.0 triton",
+        "packaging torch-tensorrt==2.14.0 torch_tensorrt",
+    ),
+    "torch-2.2-cu121": (
+        "xformers==0.0.25.post1 xformers.ops",
+        "xformers==0.0.28.post1 xformers.ops",
+        "torchaudio==2.2.2 torchaudio",
+        "torchaudio==2.3.0 torchaudio",
+        "torchaudio==2.11.0 torchaudio",
+        "torchvision==0.18.0 torchvision",
+        "setuptools<81 bitsandbytes==0.43.3 bitsandbytes",
+        "setuptools<81 triton==3.0.0 triton",
+    ),
+    "torch-cpu": (
+        "xformers==0.0.35 xformers.ops",
+        "torchaudio==2.11.0 torchaudio",
+        "pillow torchvision==0.28.0 torchvision",
+        "packaging bitsandbytes==0.50.2 bitsandbytes",
+    ),
+    "tf-2.18-text": ("tensorflow-text==2.19.0 tensorflow_text", "tensorflow-text==2.20.0 tensorflow_text"),
+    "onnxruntime": (
+        "pyyaml ctranslate2==4.8.5 ctranslate2",
+        "cuda-pathfinder cupy-cuda12x==14.2.0 cupy",
+        "cuda-pathfinder cupy-cuda13x==14.2.0 cupy",
+    ),
+}
 
 
 # The findings that name a cause, by what was done.
@@ -267,7 +308,7 @@ class Generator:
         """Write all breakages; only what a base takes from another one depends on which others there are."""
         kinds = (
             self._requirements, self._files, self._duplicates, self._shadows, self._python_paths, self._interruptions,
-            self._library_paths, self._other_majors,
+            self._library_paths, self._other_majors, self._pairs,
         )  # fmt: skip
         found = []
         for held in self._bases:
@@ -444,6 +485,17 @@ class Generator:
                         causes=requirement_causes(name), names=(name, other),
                     )  # fmt: skip
                     break
+
+    def _pairs(self, held: Installed, _: random.Random) -> Iterator[Breakage]:
+        """Install a package on top of the framework, the right release or a wrong one."""
+        for text in PAIRS.get(held.base.name, ()):
+            *needs, package, module = text.split()
+            name = package.partition("==")[0]
+            steps = tuple(Step("install", item) for item in (*needs, package))
+            yield Breakage(
+                held.base.name, "pair", 0, f"{package} is installed beside {held.base.requirements[0]}", steps,
+                causes=(*LINKING, *requirement_causes(name)), names=(name,), imports=(module,),
+            )  # fmt: skip
 
 
 def _version(text: str) -> Version | None:

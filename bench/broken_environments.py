@@ -376,9 +376,10 @@ def _last_line(text: str) -> str:
     return lines[-1][:300] if lines else ""
 
 
-def judge(copy: Copy, base: Base) -> Judged:
-    """Import what the base is for, compute, then use it as people do."""
-    code = "".join(COMPUTE[name] for name in base.imports) + "\nprint('COMPUTED', flush=True)\n"
+def judge(copy: Copy, base: Base, imports: tuple[str, ...] = ()) -> Judged:
+    """Import what the base is for, and what lies on top of it, compute, then use it as people do."""
+    names = dict.fromkeys((*base.imports, *imports))
+    code = "".join(COMPUTE.get(name, f"\nimport {name}\n") for name in names) + "\nprint('COMPUTED', flush=True)\n"
     code += "".join(USE.get(name, "") for name in base.imports) + "\nprint('USED', flush=True)\n"
     done = copy.run([copy.python, "-c", code], 180)
     if "USED" in done.stdout:
@@ -485,7 +486,7 @@ class Bench:
         try:
             with Copy(self.options, breakage) as copy:
                 base = self.bases[breakage.base]
-                row["import"] = self.imports.get(breakage.id) or dataclasses.asdict(judge(copy, base))
+                row["import"] = self.imports.get(breakage.id) or dataclasses.asdict(judge(copy, base, breakage.imports))
                 row["doctor"] = ask_doctor(copy, self.options, breakage.names, breakage.causes)
                 row["seconds"] = round(time.monotonic() - begun, 1)
                 if self.options.peers:
