@@ -1,9 +1,11 @@
 """Feed explain 100,000 logs that nobody would write: no crash, no input that takes long.
 
-    python bench/explain_fuzz.py [--inputs 100000] [--engine atheris|hypothesis] [--seconds 1.0]
+    python bench/explain_fuzz.py [--inputs 100000] [--engine lines|atheris|hypothesis] [--seconds 1.0]
 
-The inputs are grown from the fragments of every signature, prefixes of log collectors and terminal escapes. Each is
-scanned, judged and rendered; an exception or an input over the time limit ends the run with the input in a file.
+`lines` puts whole known lines beside each other, cut and changed; the others grow inputs from the fragments of every
+signature, prefixes of log collectors and terminal escapes. Each is scanned, judged and rendered; an exception, a name
+of a value in place of the value (in a message, or in a remedy's sentences and commands) or an input over the time limit
+ends the run.
 """
 
 from __future__ import annotations
@@ -16,13 +18,14 @@ import re
 import sys
 import tempfile
 import time
-from collections.abc import Callable
+from collections.abc import Callable, Iterator
 from functools import partial
 from pathlib import Path
 from typing import TYPE_CHECKING
 
 if TYPE_CHECKING:
     from envcheck.explain.judge import Reading
+    from envcheck.model import Remedy
 
 ROOT = Path(__file__).parents[1]
 sys.path.insert(0, str(ROOT))
@@ -97,10 +100,20 @@ class Target:
     def _check_fields(self, reading: Reading, data: bytes) -> None:
         """Refuse a sentence with the name of a value in place of the value."""
         for finding in reading.report.findings:
-            text = f"{finding.message} {finding.fix.summary if finding.fix else ''}"
+            text = " ".join((finding.message, *_list_texts(finding.fix)))
             raw = [name for name in re.findall(r"\{[a-z]\w*\}", text) if name.encode() not in data]
             if raw:
                 raise RuntimeError(f"a raw field reached {finding.id}: {raw[0]}")
+
+
+def _list_texts(fix: Remedy | None) -> Iterator[str]:
+    """Yield what a remedy prints: its sentences, and the words and purposes of its actions."""
+    from envcheck.model import Alternative
+
+    for way in (Alternative(fix.summary, fix.actions), *fix.alternatives) if fix else ():
+        yield way.summary
+        for action in way.actions:
+            yield " ".join((*action.command(), action.purpose_on("")))
 
 
 def instrumented(engine: str) -> contextlib.AbstractContextManager[object]:
@@ -140,6 +153,20 @@ def by_atheris(target: Callable[[bytes], None], inputs: int) -> None:
     atheris.Fuzz()
 
 
+def by_lines(target: Callable[[bytes], None], inputs: int) -> None:
+    """Put whole known lines together, cut and changed a little: facts beside causes, as in a pasted log."""
+    from tests.explain.test_variants import own_lines
+
+    lines, rng = [line.encode() for line in own_lines().values()], random.Random(1)
+    for _ in range(inputs):
+        chosen = [rng.choice((b"", *PREFIXES)) + line for line in rng.sample(lines, rng.randint(1, 6))]
+        for at, line in enumerate(chosen):
+            if rng.random() < 0.3:
+                place = rng.randrange(len(line) + 1)
+                chosen[at] = line[:place] + rng.choice((b"", *JOINTS)) + line[place + rng.randrange(4) :]
+        target(b"\n".join(chosen)[:LONGEST])
+
+
 def by_hypothesis(target: Callable[[bytes], None], inputs: int) -> None:
     """Let hypothesis join words and bytes."""
     from hypothesis import HealthCheck, given, settings
@@ -155,18 +182,21 @@ def by_hypothesis(target: Callable[[bytes], None], inputs: int) -> None:
     feed()
 
 
+ENGINES = {"lines": by_lines, "hypothesis": by_hypothesis, "atheris": by_atheris}
+
+
 def main() -> None:
     """Run one engine and say what came of it."""
     parser = argparse.ArgumentParser(description=__doc__)
     parser.add_argument("--inputs", type=int, default=100_000)
-    parser.add_argument("--engine", choices=["atheris", "hypothesis"], default="atheris")
+    parser.add_argument("--engine", choices=list(ENGINES), default="lines")
     parser.add_argument("--seconds", type=float, default=1.0, help="what one input may take")
     chosen = parser.parse_args()
     with instrumented(chosen.engine):
         target = Target(chosen.seconds)
     start = time.perf_counter()
     try:
-        (by_atheris if chosen.engine == "atheris" else by_hypothesis)(target, chosen.inputs)
+        ENGINES[chosen.engine](target, chosen.inputs)
     finally:
         taken = time.perf_counter() - start
         print(
