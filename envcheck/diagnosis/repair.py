@@ -18,7 +18,15 @@ from envcheck.rules.catalogue import catalogue
 
 _MACHINE_LAYERS = ("hardware", "driver")  # layers of the catalogue
 _RUN_FINDINGS = frozenset(
-    {"benign-noise", "device-placement", "gpu-memory-exhausted", "multi-gpu-p2p-nccl", "program-error", "smoke-failed"}
+    [
+        "benign-noise",
+        "device-placement",
+        "gpu-memory-exhausted",
+        "multi-gpu-p2p-nccl",
+        "plugin-failed",
+        "program-error",
+        "smoke-failed",
+    ]
 )  # which no rule of the doctor decides: only what ran could tell
 
 
