@@ -125,7 +125,8 @@ def _describe_error(error: Any) -> str:
     examples = (error.definition or {}).get("examples", ())
     if not examples:
         return message
-    message = re.sub(r" must match pattern .*", f" is {error.value!r}, but must be", message, flags=re.DOTALL)
+    subject, is_pattern, _ = message.partition(" must match pattern ")
+    message = f"{subject} is {error.value!r}, but must be" if is_pattern else message
     return f"{message} such as {json.dumps(examples[0])}"
 
 

@@ -78,3 +78,8 @@ def test_a_mistake_is_named(text: str, said: str) -> None:
     with pytest.raises(ConfigError) as raised:
         parse_config(text)
     assert said in str(raised.value)
+
+
+def test_a_value_that_cannot_be_shown_as_it_is_is_refused_in_a_sentence() -> None:
+    with pytest.raises(ConfigError, match="min-driver is"):
+        parse_config('[tool.envcheck]\nmin-driver = "535.\u202e4"')
