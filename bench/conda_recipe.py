@@ -15,7 +15,7 @@ import rattler_build
 
 from bench.conda_channel import add_pip, add_python, add_wheels, index
 
-RECIPE = Path(__file__).parents[1] / "conda" / "recipe.yaml"
+RECIPE = Path(__file__).parents[1] / ".ci" / "conda" / "recipe.yaml"
 MINOR = "3.11"
 
 
