@@ -16,7 +16,7 @@ from envcheck.actions import CreateEnvironment, InstallPackages
 from envcheck.cli.fix import FixRequest, plan_fix, read_diagnosis
 from envcheck.cli.group import run
 from envcheck.model import Step, UserError, replace
-from tests.install.wheels import make_wheel, site_packages, tree_hash
+from tests.install.wheels import make_environment_with_pip, make_wheel, site_packages, tree_hash
 
 pytestmark = [pytest.mark.needs("posix"), pytest.mark.usefixtures("here")]
 ROOT = Path(__file__).parents[2]
@@ -29,13 +29,10 @@ _SYSTEM_PYTHON = str(Path(sys.base_prefix, "bin", f"python3.{sys.version_info[1]
 def broken(here: Path) -> Path:
     """Make an environment whose jax asks for a newer demo_one, and does not import with the one that is there."""
     wheels = here / "wheels"
-    make_wheel(wheels, "jaxlib", VERSION)
-    make_wheel(wheels, "jax", VERSION, (f"jaxlib=={VERSION}", "demo_one>=2.0"))
+    jaxlib = make_wheel(wheels, "jaxlib", VERSION)
+    jax = make_wheel(wheels, "jax", VERSION, (f"jaxlib=={VERSION}", "demo_one>=2.0"))
     make_wheel(wheels, "demo_one", "2.0")
-    make_wheel(here / "old", "demo_one", "1.0")
-    subprocess.run([sys.executable, "-m", "venv", str(here / "env")], check=True)
-    pip = [str(here / "env/bin/python"), "-m", "pip", "install", "-q", "--no-deps"]
-    subprocess.run([*pip, "jax", "jaxlib", str(here / "old/demo_one-1.0-py3-none-any.whl")], check=True)
+    make_environment_with_pip(here / "env", jax, jaxlib, make_wheel(here / "old", "demo_one", "1.0"))
     need_new = "import demo_one\nassert demo_one.VERSION == '2.0', 'demo_one is too old'\n"
     (site_packages(here / "env") / "jax/__init__.py").write_text(need_new)
     return here / "env"

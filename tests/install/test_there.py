@@ -22,7 +22,7 @@ from envcheck.plan.existing_environment import InstalledFramework
 from tests.install.test_command import document, install, make_wheels, planned
 from tests.install.test_preflight import UNMANAGED, said
 from tests.install.test_states import FIRST, installed
-from tests.install.wheels import make_wheel, site_packages, tree_hash
+from tests.install.wheels import make_environment_with_pip, make_wheel, site_packages, tree_hash
 
 pytestmark = [pytest.mark.needs("posix"), pytest.mark.usefixtures("here")]
 
@@ -209,10 +209,8 @@ def test_what_is_there_and_damaged_is_installed_again(
     here: Path, capfd: pytest.CaptureFixture[str], damaged: str, installer: str
 ) -> None:
     version = make_wheels(here)
-    subprocess.run([sys.executable, "-m", "venv", str(here / "env")], check=True)
     environment = here / "env"
-    for wheel in (here / "wheels").iterdir():
-        unpacked(environment, wheel)
+    make_environment_with_pip(environment, *(here / "wheels").iterdir())
     module = site_packages(environment) / damaged / "__init__.py"
     module.write_bytes(b"")
     assert install(f"jax=={version}", "--env", "env", "--installer", installer, "--yes") == 0

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import base64
 import hashlib
+import importlib.util
 import os
 import subprocess
 import sys
@@ -74,6 +75,17 @@ def make_environment(folder: Path, wheels: Path, version: str) -> None:
     (packages / "link.txt").symlink_to("demo_one/__init__.py")
     (packages / "kept.txt").write_text("read only\n")
     (packages / "kept.txt").chmod(0o444)
+
+
+def make_environment_with_pip(folder: Path, *wheels: Path) -> None:
+    """Make an environment with wheels and the pip of ensurepip, unpacked: installing them takes ten times as long."""
+    create = [sys.executable, "-m", "venv", str(folder)]
+    found = importlib.util.find_spec("ensurepip")
+    bundled = list(Path(found.origin).parent.glob("_bundled/pip-*.whl")) if found and found.origin else []
+    subprocess.run([*create, "--without-pip"] if bundled else create, check=True)
+    for wheel in (*bundled, *wheels):
+        with zipfile.ZipFile(wheel) as archive:
+            archive.extractall(site_packages(folder))
 
 
 def held_by(environment: Path) -> str:

@@ -161,6 +161,8 @@ def test_progress_is_drawn_on_a_terminal_only(
     configured_index: LocalIndex, tmp_path: Path, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
 ) -> None:
     own = saved(tmp_path / "own.json", "2.21.0")
+    monkeypatch.delenv("CI", raising=False)
+    monkeypatch.setenv("TERM", "xterm")
     monkeypatch.setattr(sys.stderr, "isatty", lambda: True)
     assert run(["matrix", "refresh", "--framework", "tensorflow", "--matrix", own, "-o", own]) == 0
     assert "Reading wheels" in capsys.readouterr().err
