@@ -14,6 +14,7 @@ from envcheck.model import (
     WARNING,
     Distribution,
     Evidence,
+    Extension,
     Finding,
     Known,
     LinkFault,
@@ -21,12 +22,14 @@ from envcheck.model import (
     Source,
     dataclass,
     get_value,
+    major_minor,
+    numbers,
     replace,
 )
-from envcheck.rules.builds import installed_builds
-from envcheck.rules.compilers import mismatched_extensions
+from envcheck.rules.builds import Build, installed_builds, label_cuda
 from envcheck.rules.context import Context, incompatible, once, rule
 from envcheck.rules.requirements import marker_holds, split_metadata_line
+from envcheck.rules.toolkit import built_for_cuda, library_name
 
 CONFLICT = "cuda-wheel-conflict"
 LACKS_WHEEL = "framework-cuda-extra-missing"
@@ -270,3 +273,117 @@ def _unmet(context: Context, importing: str, first: _Pin) -> tuple[str, ...]:
 def _is_met(context: Context, pin: _Pin) -> bool:
     item = context.distributions.get(pin.name)
     return item is not None and (not pin.specifier or within(item.version, pin.specifier))
+
+
+@rule(OTHER_BUILD, severity=WARNING, goal="any")
+def extension_build_mismatch(context: Context) -> Iterator[Finding]:
+    """Find PyTorch extensions built for another CUDA major than the installed PyTorch, or another Python."""
+    for extension, reason in mismatched_extensions(context).values():
+        yield _mismatch(context, extension, _extension_host(context), reason)
+
+
+def _extension_host(context: Context) -> Build | None:
+    """Return the installed framework that other packages bring extensions for: PyTorch."""
+    return next((build for build in installed_builds(context) if build.traits.hosts_extensions), None)
+
+
+@once
+def mismatched_extensions(context: Context) -> dict[str, tuple[Extension, str]]:
+    """Map each distribution to the first of its files that was built for another CUDA or Python, and the reason."""
+    extensions = get_value(context.facts.python.extensions) or ()
+    torch = _extension_host(context) if extensions else None
+    found: dict[str, tuple[Extension, str]] = {}
+    for extension in extensions:
+        reason = _describe_other_python(context, extension) or (
+            _describe_other_cuda(context, torch, extension) if torch else ""
+        )
+        if reason:
+            found.setdefault(extension.distribution or extension.path, (extension, reason))
+    return found
+
+
+@rule(OTHER_BUILD, severity=WARNING)
+def label_of_another_build(context: Context) -> Iterator[Finding]:
+    """Find packages whose version label names another PyTorch or CUDA than the installed: 2.5.8+cu122torch2.2."""
+    torch = _extension_host(context)
+    for item in context.distributions.values() if torch else ():
+        label = item.version.partition("+")[2]
+        if torch is None or not label or context.matrix.framework_of(item.name):
+            continue
+        reason = _labelled_torch(torch, label) or (_labelled_cuda(torch, label) if _extends(torch, item, label) else "")
+        if reason:
+            yield _labelled(context, torch, item, reason)
+
+
+def _labelled_torch(torch: Build, label: str) -> str:
+    """Compare the PyTorch a label names, with dots or without: torch2.2, pt21, torch230."""
+    match = re.search(r"(?:torch|pt)(\d+(?:\.\d+)*)", label)
+    label_version, line = match.group(1) if match else "", major_minor(torch.version)
+    if not label_version or ("." in label_version and major_minor(label_version) == line):
+        return ""
+    digits = line.replace(".", "")
+    is_line = (
+        "." not in label_version and label_version.startswith(digits) and len(label_version) <= len(digits) + 1
+    )  # and a patch
+    return "" if is_line else f"was built for PyTorch {label_version}"
+
+
+def _labelled_cuda(torch: Build, label: str) -> str:
+    """Describe how a companion's CUDA label clashes with torch: PyTorch's companions refuse another CUDA major."""
+    if get_value(torch.cuda_build) is True and re.match(r"cpu\b", label):
+        return "was built without CUDA, so its operations fail on the GPU"
+    label_version, cuda = label_cuda(label[label.find("cu") :]), get_value(torch.cuda)
+    differs = get_value(torch.cuda_build) is False or (cuda and numbers(label_version)[:1] != numbers(cuda)[:1])
+    return f"was built for CUDA {label_version}" if label_version and differs else ""
+
+
+def _extends(torch: Build, item: Distribution, label: str) -> bool:
+    needs = (re.split(r"[^a-z0-9-]", line.lower().replace("_", "-"), maxsplit=1)[0] for line in item.requires)
+    name = torch.distribution
+    return item.name.startswith(name) or re.search(r"torch|pt\d", label) is not None or name in needs
+
+
+def _labelled(context: Context, torch: Build, item: Distribution, reason: str) -> Finding:
+    message = f"{item.name} {item.version} {reason}, but {torch.label} is installed: its compiled code does not fit."
+    evidence_seen = context.seen("python.distributions", shown=f"{item.name} {item.version}")
+    problem = Problem(("labelled",), names=(item.name,), values=(("label", torch.label),))
+    return incompatible(message, (evidence_seen, *built_for_cuda(torch)), problem=problem)
+
+
+def _describe_other_python(context: Context, extension: Extension) -> str:
+    """Compare the ABI tag in an extension's file name with the interpreter: _ext.cpython-37m-x86_64-linux-gnu.so."""
+    match = re.search(r"\.cpython-(\d)(\d+)m?d?-", extension.path)
+    version = get_value(context.facts.python.version)
+    if match is None or version is None or major_minor(version) == ".".join(match.groups()):
+        return ""
+    return f"was built for Python {match.group(1)}.{match.group(2)}, but this is Python {version}"
+
+
+def _describe_other_cuda(context: Context, torch: Build, extension: Extension) -> str:
+    """Compare the CUDA runtime an extension needs with the one its PyTorch loads."""
+    cudart = next((name for name in extension.needed if library_name(name) == "cudart"), "")
+    if not any(name.startswith(("libtorch", "libc10")) for name in extension.needed):
+        return ""
+    if get_value(torch.cuda_build) is False and (cudart or "libc10_cuda.so" in extension.needed):
+        return f"needs CUDA ({cudart or 'libc10_cuda.so'}), but {torch.label} is a CPU build"
+    cuda = get_value(torch.cuda)
+    own_cudart = context.matrix.cuda_sonames(cuda).get("cudart") if cuda else None
+    if not cudart or own_cudart is None or cudart == own_cudart:
+        return ""
+    return f"was built for another CUDA: it needs {cudart}, but {torch.label} loads {own_cudart} (CUDA {cuda})"
+
+
+def _mismatch(context: Context, extension: Extension, torch: Build | None, reason: str) -> Finding:
+    name = extension.distribution or extension.path.rsplit("/", 1)[-1]
+    message = f"{name} {reason}. Importing it fails; the framework itself works."
+    file_evidence = Evidence(extension.path, ", ".join(extension.needed[:4]), _source(context))
+    return incompatible(
+        message,
+        (file_evidence, *(built_for_cuda(torch) if torch else ())),
+        problem=Problem(("compiled",), names=(extension.distribution,)),
+    )
+
+
+def _source(context: Context) -> Source | None:
+    extensions = context.facts.python.extensions
+    return extensions.source if isinstance(extensions, Known) else None
