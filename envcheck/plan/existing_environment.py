@@ -39,10 +39,10 @@ from envcheck.rules import Target, evaluate
 from envcheck.rules.builds import Build, judged_frameworks, wanted_releases
 from envcheck.rules.context import Context
 from envcheck.rules.cuda_wheels import split_cuda_suffix, wheels_in_one_folder
-from envcheck.rules.dependencies import broken_pins, requirements_of
+from envcheck.rules.dependencies import broken_pins
 from envcheck.rules.described_machine import Description, planned_facts
 from envcheck.rules.gpu_releases import name_of
-from envcheck.rules.requirements import read_requirement
+from envcheck.rules.requirements import read_requirement, requirements_of
 
 
 @dataclass(frozen=True)

@@ -47,8 +47,8 @@ from envcheck.remedies.situation import PLAIN_FILE, Situation, find_last_gpu_rel
 from envcheck.remedies.system import system_packages
 from envcheck.rules import Context
 from envcheck.rules.builds import Build, WantedRelease, is_conda_build, wanted_releases
-from envcheck.rules.dependencies import requirements_on
 from envcheck.rules.gpu_releases import best_gpu_row, choose_variant, gpu_requirement, gpu_rows, name_of
+from envcheck.rules.requirements import requirements_on
 
 _KERAS_2_CASES = {"keras-3-words", "keras-2-or-3", "keras-config"}  # code or a file of Keras 2 meets Keras 3
 _ELSEWHERE = "Use a platform with GPU wheels, or a container image or build for this one"

@@ -17,10 +17,8 @@ from envcheck.model import (
     Distribution,
     Evidence,
     Finding,
-    FrameworkRelease,
     Known,
     Problem,
-    canonical_name,
     dataclass,
     get_value,
     major,
@@ -30,7 +28,7 @@ from envcheck.rules.builds import judged_frameworks, unfound_libraries
 from envcheck.rules.context import Context, incompatible, once, rule
 from envcheck.rules.gpu_releases import constraints_on, problem_findings
 from envcheck.rules.linking import is_proven
-from envcheck.rules.requirements import KnownBreak, TriedRelease, marker_holds, tried_citation, tried_release
+from envcheck.rules.requirements import KnownBreak, TriedRelease, requirements_of, tried_citation, tried_release
 
 OTHER = "dependency-conflict"
 _ABOUT = {
@@ -40,7 +38,6 @@ _ABOUT = {
     "tf-keras": "keras-mismatch",
     "tensorflow-estimator": "keras-mismatch",
 }
-_LINE = r"\s*([A-Za-z0-9][A-Za-z0-9._-]*)\s*(?:\[[^\]]*\])?\s*\(?([^;()]*)\)?\s*(?:;\s*(.*))?$"
 
 
 @dataclass(frozen=True)
@@ -97,17 +94,6 @@ def broken_pins(context: Context) -> tuple[Violation, ...]:
     return tuple(item for item in violations_found if _is_broken(item.specifier, item.found, item.owner))
 
 
-@once
-def requirements_on(context: Context, name: str) -> tuple[tuple[Distribution, str], ...]:
-    """List who requires an installed package in which releases, extras aside."""
-    return tuple(
-        (owner, specifier.replace(" ", ""))
-        for owner in context.distributions.values()
-        for required, specifier, by_extra in requirements_of(context, owner)
-        if required == name and specifier and not by_extra
-    )
-
-
 def _search(context: Context) -> Iterator[Violation]:
     installed = context.distributions
     frameworks = [name for name in installed if context.matrix.framework_of(name)]
@@ -138,39 +124,6 @@ def _dependants(context: Context, frameworks: set[str], visited: set[str]) -> It
             found = context.distributions.get(name)
             if is_judged and _is_broken(specifier, found, owner):
                 yield Violation(owner, name, specifier, found)
-
-
-def requirements_of(context: Context, owner: Distribution) -> Iterator[tuple[str, str, bool]]:
-    """Yield name, specifier and whether it is an extra's of what a distribution requires of the inspected Python."""
-    framework = context.matrix.framework_of(owner.name)
-    public = owner.version.partition("+")[0]
-    row = context.matrix.release(framework, public, context.platform, owner.name) if framework else None
-    if row is not None and not owner.requires and owner.installer != "conda":
-        # Its metadata was not read: the matrix knows the pins that matter.
-        yield from (item for item in _by_row(row, owner) if item[0] in context.distributions)
-        return
-    extra = row.gpu_extra if row is not None and row.gpu_extra else ""
-    for line in owner.requires:
-        match = re.match(_LINE, line)
-        if match is None or (
-            "extra" in (match.group(3) or "") and not (extra and extra in canonical_name(match.group(3)))
-        ):
-            continue
-        name, marker = canonical_name(match.group(1)), match.group(3)
-        if "extra" in (marker or "") and name not in context.distributions:
-            continue  # nobody says that the extra was asked for
-        if marker is None or marker_holds(context, marker, extra):
-            yield name, match.group(2).strip(), "extra" in (marker or "")
-
-
-def _by_row(row: FrameworkRelease, owner: Distribution) -> Iterator[tuple[str, str, bool]]:
-    """Yield the pins a matrix row holds; those on CUDA wheels only where it describes this very build."""
-    yield from ((name, spec, False) for name, spec in row.requires.items())
-    local = owner.version.partition("+")[2]
-    if not local or local == f"cu{(row.cuda or '').replace('.', '')}":
-        for wheel in row.cuda_wheels:
-            name = re.split(r"[^a-z0-9-]", wheel, maxsplit=1)[0]
-            yield name, wheel[len(name) :], bool(row.gpu_extra)
 
 
 def _is_broken(specifier: str, distribution: Distribution | None, owner: Distribution) -> bool:

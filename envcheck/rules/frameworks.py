@@ -51,9 +51,10 @@ from envcheck.rules.builds import (
     wanted_releases,
 )
 from envcheck.rules.context import Context, UndecidedError, incompatible, rule
-from envcheck.rules.dependencies import breaks_framework, fails_with_requirements, requirements_of
+from envcheck.rules.dependencies import breaks_framework, fails_with_requirements
 from envcheck.rules.gpu_releases import empty_wheels, gpu_rows, has_gpu_build, problem_findings
 from envcheck.rules.gpus import vendor_of_build
+from envcheck.rules.requirements import requirements_of
 
 
 @rule("framework-missing", goal="any")

@@ -112,6 +112,48 @@ def _environment(context: Context) -> dict[str, str]:
     }
 
 
+@once
+def requirements_on(context: Context, name: str) -> tuple[tuple[Distribution, str], ...]:
+    """List who requires an installed package in which releases, extras aside."""
+    return tuple(
+        (owner, specifier.replace(" ", ""))
+        for owner in context.distributions.values()
+        for required, specifier, by_extra in requirements_of(context, owner)
+        if required == name and specifier and not by_extra
+    )
+
+
+def requirements_of(context: Context, owner: Distribution) -> Iterator[tuple[str, str, bool]]:
+    """Yield name, specifier and whether it is an extra's of what a distribution requires of the inspected Python."""
+    framework = context.matrix.framework_of(owner.name)
+    public = owner.version.partition("+")[0]
+    row = context.matrix.release(framework, public, context.platform, owner.name) if framework else None
+    if row is not None and not owner.requires and owner.installer != "conda":
+        # Its metadata was not read: the matrix knows the pins that matter.
+        yield from (item for item in _by_row(row, owner) if item[0] in context.distributions)
+        return
+    extra = row.gpu_extra if row is not None and row.gpu_extra else ""
+    for line in owner.requires:
+        name, specifier, marker = split_metadata_line(line) or ("", "", "")
+        by_extra = "extra" in marker
+        if not name or (by_extra and not (extra and extra in canonical_name(marker))):
+            continue
+        if by_extra and name not in context.distributions:
+            continue  # nobody says that the extra was asked for
+        if not marker or marker_holds(context, marker, extra):
+            yield name, specifier, by_extra
+
+
+def _by_row(row: FrameworkRelease, owner: Distribution) -> Iterator[tuple[str, str, bool]]:
+    """Yield the pins a matrix row holds; those on CUDA wheels only where it describes this very build."""
+    yield from ((name, spec, False) for name, spec in row.requires.items())
+    local = owner.version.partition("+")[2]
+    if not local or local == f"cu{(row.cuda or '').replace('.', '')}":
+        for wheel in row.cuda_wheels:
+            name = re.split(r"[^a-z0-9-]", wheel, maxsplit=1)[0]
+            yield name, wheel[len(name) :], bool(row.gpu_extra)
+
+
 @dataclass(frozen=True)
 class KnownBreak:
     """Releases of a package that a framework release was seen to fail with."""
