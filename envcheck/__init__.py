@@ -11,7 +11,7 @@ Every function answers with a frozen value, or raises `UserError` with one sente
 import sys
 from types import ModuleType
 
-TYPE_CHECKING = False  # type checkers take it for true; importing typing would double the time of this import
+TYPE_CHECKING = False  # type checkers treat it as true; importing typing would double the time of this import
 if TYPE_CHECKING:
     from envcheck.api import (
         CheckResult,

@@ -250,7 +250,7 @@ class DiffResult(Result):
 
     @property
     def verdict(self) -> str:
-        """The verdict: incompatible where something differs that matters to the installed frameworks."""
+        """The verdict: incompatible if a difference affects the installed frameworks."""
         return self.comparison.verdict
 
     def _render(self, form: str) -> str:

@@ -419,7 +419,7 @@ _FULL_DRIVER_SIGNATURES = (
 
 
 def _driver(values: ClaimValues) -> ProblemFields:
-    """State the least driver for the CUDA that is asked for."""
+    """State the oldest driver that runs the required CUDA."""
     cuda = _find_required_cuda(values)
     toolkit = toolkit_of(values.context, cuda) if cuda else None
     needs_full_driver = any(name.startswith(_FULL_DRIVER_SIGNATURES) for name in values.signatures)

@@ -1,4 +1,4 @@
-"""The packages that people put beside a framework, or on top of it: which they are, and what goes with what."""
+"""Packages that are installed beside a framework or on top of it, and the releases that each one goes with."""
 
 from __future__ import annotations
 

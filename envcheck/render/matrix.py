@@ -103,35 +103,35 @@ def print_found(found: RowsFound | TablesFound, *, color: bool, verbose: bool, q
 
     `verbose` adds notes and proofs, `quiet` drops the remarks. A single release is printed with what it requires.
     """
-    if isinstance(found, TablesFound):
-        _write([render_tables(found, verbose=verbose, quiet=quiet)])
+    if isinstance(found, TablesFound) or not (sys.stdout.isatty() or color):
+        _write(render_found(found, verbose=verbose, quiet=quiet))
         return
-    sources = Sources()
-    table = [_make_inert(_render_cells(item, sources)) for item in found.rows]
-    if table and (sys.stdout.isatty() or color):
+    table, below = _render_parts(found, verbose=verbose, quiet=quiet)
+    if table:
         _draw(table, color=color)
-    elif table:
-        _write(_align(table))
-    _write(_render_below(found, table, sources, verbose=verbose, quiet=quiet))
+    _write("".join(f"{line}\n" for line in below))
 
 
-def render_found(found: RowsFound | TablesFound) -> str:
+def render_found(found: RowsFound | TablesFound, *, verbose: bool = False, quiet: bool = False) -> str:
     """Render rows as the text that a pipe gets."""
     if isinstance(found, TablesFound):
-        return render_tables(found, verbose=False, quiet=False) + "\n"
+        return render_tables(found, verbose=verbose, quiet=quiet) + "\n"
+    table, below = _render_parts(found, verbose=verbose, quiet=quiet)
+    return "".join(f"{line}\n" for line in (*(_align(table) if table else ()), *below))
+
+
+def _render_parts(found: RowsFound, *, verbose: bool, quiet: bool) -> tuple[list[Row], list[str]]:
+    """Render the cells of the table, and the lines below it."""
     sources = Sources()
     table = [_make_inert(_render_cells(item, sources)) for item in found.rows]
-    lines = [*(_align(table) if table else []), *_render_below(found, table, sources)]
-    return "".join(f"{line}\n" for line in lines)
+    return table, _render_below(found, table, sources, verbose=verbose, quiet=quiet)
 
 
 def _align(table: list[Row]) -> list[str]:
     return [*aligned_rows((_HEADS, table)), ""]
 
 
-def _render_below(
-    found: RowsFound, table: list[Row], sources: Sources, *, verbose: bool = False, quiet: bool = False
-) -> list[str]:
+def _render_below(found: RowsFound, table: list[Row], sources: Sources, *, verbose: bool, quiet: bool) -> list[str]:
     """Render what stands below the table: the legend, remarks, sources, the message."""
     single = len({item.release.version for item in found.rows}) == 1
     remarks = [
@@ -281,7 +281,6 @@ def _record(row: Row) -> Iterator[tuple[str, str]]:
     yield from ((f"  {head:<9} {cell}", "") for head, cell in zip(_HEADS[2:-1], row[2:-1], strict=True) if cell != "-")
 
 
-def _write(lines: list[str]) -> None:
+def _write(text: str) -> None:
     encoding = sys.stdout.encoding or "ascii"
-    text = "".join(line + "\n" for line in lines)
     sys.stdout.write(text.encode(encoding, "replace").decode(encoding))
