@@ -383,6 +383,7 @@ def log_judge(snapshot: Saved | None, *, here: bool, expect: Expectation, matrix
 
 def plan(
     *requirements: str,
+    with_requirements: Requirements = (),
     python: str = "",
     driver: str = "",
     gpu: str | Sequence[str] = (),
@@ -399,6 +400,8 @@ def plan(
 ) -> PlanResult:
     """Plan the exact commands that install releases on this machine, and say why no newer release.
 
+    `with_requirements` are chosen together with them, as if named beside them: plan("flash-attn",
+    with_requirements="torch==2.8.*").
     `python`, `driver`, `gpu`, `glibc` and `platform` describe another machine; `snapshot` names a saved one.
     `env` is the folder of the environment; `container` plans for an image. `verify` resolves the plan on the package
     index and pins the result. `torch_index` is a mirror of PyTorch's own index. Nothing is installed.
@@ -417,7 +420,11 @@ def plan(
         raise UserError(f"--installer {installer!r}: give pip, uv or conda.")
     try:
         made = plan_requirements(
-            requirements, options, load_matrix(matrix), saved or _read_for_plan, os.environ if here else None
+            (*requirements, *_texts(with_requirements)),
+            options,
+            load_matrix(matrix),
+            saved or _read_for_plan,
+            os.environ if here else None,
         )
     except ValueError as error:
         if not matrix:

@@ -69,6 +69,17 @@ def torch_index(command: F) -> F:
     return option(command)
 
 
+def with_requirements(command: F) -> F:
+    """Add --with to a command that takes REQ: further requirements of the same environment."""
+
+    @functools.wraps(command)
+    def combine(requirements: tuple[str, ...], beside: tuple[str, ...], **given: object) -> object:
+        return command(requirements=(*requirements, *beside), **given)
+
+    words = "Choose REQ together with this, such as torch==2.8.*. Repeatable."
+    return click.option("--with", "beside", metavar="REQ", multiple=True, help=words)(cast("F", combine))
+
+
 _QUIET = "Print only the verdict and its cause."
 _VERBOSE = "Show where each fact was read, and every note."
 

@@ -188,6 +188,7 @@ def explain(
 def plan(
     requirements: list[str],
     *,
+    with_requirements: list[str] | None = None,
     python: str = "",
     driver: str = "",
     gpu: list[str] | None = None,
@@ -200,11 +201,13 @@ def plan(
 ) -> dict[str, Any]:
     """Plan the exact commands that install frameworks on this machine, or on one that is described. Installs nothing.
 
-    requirements: such as tensorflow>=2.15. python: 3.11. driver: 535.104.05. gpu: product names or compute
-    capabilities, or none. platform: linux_x86_64. installer: pip, uv or conda. snapshot: a saved machine.
+    requirements: such as tensorflow>=2.15, vllm. with_requirements: chosen together with them, such as torch==2.8.*.
+    python: 3.11. driver: 535.104.05. gpu: product names or compute capabilities, or none. platform: linux_x86_64.
+    installer: pip, uv or conda. snapshot: a saved machine.
     """
     found = api.plan(
         *requirements,
+        with_requirements=with_requirements or (),
         python=python,
         driver=driver,
         gpu=gpu or (),

@@ -20,6 +20,7 @@ EXAMPLE = "Example: envcheck plan 'tensorflow>=2.15' --python 3.11 --driver 535.
 
 @click.command(epilog=EXAMPLE)
 @click.argument("requirements", metavar="REQ...", nargs=-1, required=True)
+@common.with_requirements
 @click.option("--python", metavar="X.Y", default="", help="Plan with this Python (3.14t: free-threaded).")
 @click.option("--driver", metavar="VERSION", default="", help="Plan for this driver release.")
 @click.option("--gpu", "gpus", metavar="NAME", multiple=True, help="Plan for this GPU or compute capability, or none.")

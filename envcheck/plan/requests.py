@@ -65,8 +65,8 @@ def read_requests(texts: tuple[str, ...], matrix: Matrix) -> tuple[Request, ...]
         requests[request.framework] = request
     for text, frameworks in companions:
         owner = next((requests[name] for name in frameworks if name in requests), None)
-        if owner is None and len(frameworks) == 1 and companion_row(name_of(text)).releases:
-            owner = _parse_request(frameworks[0], matrix)  # the matrix tells which of its releases go with it
+        if owner is None and len(frameworks) == 1:
+            owner = _parse_request(frameworks[0], matrix)
         if owner is None:
             example = f"{frameworks[0]} {name_of(text)}"
             raise RequestError(f"{text} needs a framework: request one too, such as {example}.")

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import pytest
 
+from envcheck.api import plan
 from envcheck.cli.group import run
 from envcheck.model import Plan, UserError
 from envcheck.plan.existing_environment import plan_update
@@ -49,11 +50,22 @@ def test_it_comes_with_the_release_it_goes_with(texts: tuple[str, ...], requirem
         ("vllm", machine("3.12", "570.195.03", "8.9"), ("torch==2.10.0", "vllm")),  # of those for CUDA 12
         ("vllm==0.19.1", machine("3.12", "580.95.05", "8.9"), ("torch==2.10.0", "vllm==0.19.1")),
         ("torchvision==0.23.*", machine("3.12", "580.95.05", "8.9"), ("torch==2.8.0", "torchvision==0.23.0")),
+        ("torchdata", DESK, ("torch==2.15.0+cpu", "torchdata")),
         ("tf-keras==2.19.*", DESK, ("tensorflow==2.19.1", "tf-keras==2.19.0", "setuptools<82")),
     ],
 )
 def test_it_brings_the_framework_that_it_goes_with(text: str, on: Description, requirements: tuple[str, ...]) -> None:
     assert brought(planned(text, on=on)) == requirements
+
+
+def test_with_names_a_further_requirement_of_the_same_plan(capsys: pytest.CaptureFixture[str]) -> None:
+    described = ["--platform", "linux_x86_64", "--python", "3.12"]
+    run(["plan", "torch==2.8.*", "torchvision", *described])
+    named = capsys.readouterr().out
+    run(["plan", "torchvision", "--with", "torch==2.8.*", *described])
+    assert capsys.readouterr().out.replace("torchvision torch==2.8.*", "torch==2.8.* torchvision") == named
+    made = plan("torchvision", with_requirements="torch==2.8.*", platform="linux_x86_64", python="3.12")
+    assert [item.requirement for item in made.plan.releases] == ["torch==2.8.0+cpu"]
 
 
 def test_a_release_for_a_newer_cuda_than_the_drivers_is_refused_with_the_way_out() -> None:
@@ -131,7 +143,6 @@ def test_conda_brings_the_framework_by_pip_then() -> None:
 @pytest.mark.parametrize(
     ("texts", "said"),
     [
-        (("torchdata",), "request one too, such as torch torchdata"),
         (("keras",), "such as tensorflow keras"),
         (("torch", "torchvision[x]"), "give torchvision without extras"),
         (("torch", "torchvision; python_version>'3'"), "is not a plain requirement"),
