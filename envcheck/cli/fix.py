@@ -29,13 +29,13 @@ from envcheck.cli.installation import (
     without_own_marker,
 )
 from envcheck.diagnosis import diagnose, with_steps
+from envcheck.diagnosis.repair import FixTarget, describe_environment, fit_steps, new_environment, remaining_steps
 from envcheck.explain.judge import judge_log
 from envcheck.explain.scan import scan
 from envcheck.explain.signatures import load_signatures
 from envcheck.host.prerequisites import find_python
 from envcheck.host.process import run_program
 from envcheck.install.journal import MARKER, Place, place_of, unsettled
-from envcheck.install.repair import FixTarget, describe_environment, fit_steps, new_environment, remaining_steps
 from envcheck.install.run import Job, step_variables
 from envcheck.model import (
     COMPATIBLE,
