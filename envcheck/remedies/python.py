@@ -198,6 +198,8 @@ def install_judged_releases(context: Context) -> RunEnvcheck | None:
     """Install the releases that were judged without being installed; None without any."""
     wanted = [item for item in wanted_releases(context) if item.build is not None and not item.build.installed]
     texts = tuple(_pinned(item, item.build) for item in wanted if item.build is not None)
+    packages = (item.package for item in wanted_releases(context) if item.package is not None)
+    texts += tuple(f"{row.distribution}=={row.version}" for row in packages)
     return RunEnvcheck(("install", *texts), "installs what was judged") if texts else None
 
 

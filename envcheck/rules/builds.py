@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import re
-from collections.abc import Callable, Iterable, Iterator
+from collections.abc import Callable, Iterable, Iterator, Mapping
 from typing import TypeVar
 
 from packaging.version import InvalidVersion, Version
@@ -12,6 +12,7 @@ from envcheck.frameworks import Framework as FrameworkTraits
 from envcheck.frameworks import framework as known_framework
 from envcheck.frameworks import framework_names, identity
 from envcheck.host.data_files import load_data
+from envcheck.matrix.companions import asked_of, companion_row
 from envcheck.matrix.query import Matrix
 from envcheck.matrix.specifiers import within
 from envcheck.model import (
@@ -196,6 +197,7 @@ PLATFORM = "platform"
 PYTHON = "python"
 LIBC = "libc"  # musl
 GLIBC = "glibc"
+PEER = "peer"  # no release of a package goes with the framework that is asked for
 
 
 @dataclass(frozen=True)
@@ -270,6 +272,8 @@ class WantedRelease:
     obstacle: str = ""
     rejected: tuple[FrameworkRelease, ...] = ()  # what the obstacle alone left out, newest first
     removed: RemovedDistribution | None = None
+    package: FrameworkRelease | None = None  # the release of a package on top of a framework, which is no build
+    required_by: str = ""  # the package that brings a framework that nobody asked for: vllm 0.33.0
 
 
 def target_builds(context: Context) -> tuple[Build, ...]:
@@ -308,13 +312,120 @@ def judged_builds(context: Context) -> tuple[Build, ...]:
 
 @once
 def wanted_releases(context: Context) -> tuple[WantedRelease, ...]:
-    """Resolve every requirement of --for; raises TargetError."""
-    requests = (_parse(text, context.matrix) for text in context.target.requirements)
-    return tuple(
-        _resolve(context, requirement, framework)
+    """Resolve the requirements of --for as pip does, with the frameworks that packages bring; raises TargetError."""
+    parsed = (_parse(text, context.matrix) for text in context.target.requirements)
+    requests = [item for item in parsed if not item[0].marker or marker_holds(context, item[0].marker)]
+    bounds = {framework: requirement.specifier for requirement, framework in requests if framework}
+    packages = _resolve_packages(context, [item for item, framework in requests if not framework], bounds)
+    frameworks = [
+        _resolve(context, replace(requirement, specifier=bounds[framework]), framework)
         for requirement, framework in requests
-        if not requirement.marker or marker_holds(context, requirement.marker)
-    )
+        if framework
+    ]
+    asked = {item.framework for item in frameworks}
+    return (*frameworks, *packages, *_list_brought(context, packages, bounds, asked))
+
+
+def _resolve_packages(
+    context: Context, requests: Iterable[Requirement], bounds: dict[str, str]
+) -> tuple[WantedRelease, ...]:
+    """Choose the newest releases of packages that go with each other, and narrow what is asked of the frameworks."""
+    wanted = [_resolve_package(context, requirement) for requirement in requests]
+    open_places = [place for place, item in enumerate(wanted) if item.rejected and not item.obstacle]
+    for count in range(len(open_places), -1, -1):
+        found = _choose_together(context, [wanted[place].rejected for place in open_places[:count]], bounds)
+        if found is not None:
+            break
+    if count < len(open_places):
+        wanted[open_places[count]] = replace(wanted[open_places[count]], obstacle=PEER)
+    for place, row in zip(open_places, found[0] if found else (), strict=False):
+        wanted[place] = replace(wanted[place], package=row, rejected=())
+    bounds.update(found[1] if found else {})
+    return tuple(wanted)
+
+
+def _resolve_package(context: Context, requirement: Requirement) -> WantedRelease:
+    """List the releases of a package that can be installed here, as `rejected`, or say why there are none."""
+    name = canonical_name(requirement.name)
+    section = context.matrix.companion_of(name) or ""
+    wanted = WantedRelease(name + requirement.specifier, name, section, requirement.specifier, (), None)
+    installed = context.distributions.get(name)
+    if installed is not None and requirement.admits(installed.version, prereleases=True):
+        return wanted
+    rows = _matching_rows(context, section, name, requirement)
+    obstacle, installable = _filter_installable(context, rows, ())
+    newer_too = tuple(row for row in installable if obstacle == PYTHON and _is_for_newer_pythons(context, row))
+    return replace(wanted, obstacle="" if newer_too else obstacle, rejected=newer_too or installable)
+
+
+def _is_for_newer_pythons(context: Context, row: FrameworkRelease) -> bool:
+    """Tell whether a wheel without binaries installs on this Python, newer than those that its metadata names."""
+    minor = major_minor(get_value(context.facts.python.version) or "")
+    return row.platform == "any" and bool(row.pythons) and numbers(minor) >= min(map(numbers, row.pythons))
+
+
+_Packages = tuple[FrameworkRelease, ...]
+
+
+def _choose_together(
+    context: Context, options: list[_Packages], bounds: dict[str, str]
+) -> tuple[_Packages, dict[str, str]] | None:
+    """Choose one release of each package, the newest first, and the releases of frameworks that they leave."""
+    if not options:
+        return (), bounds
+    tried: list[dict[str, str]] = []
+    for row in options[0]:
+        narrowed = _narrow(context, row, bounds)
+        if narrowed is None or narrowed in tried:
+            continue
+        tried.append(narrowed)
+        rest = _choose_together(context, options[1:], narrowed)
+        if rest is not None:
+            return (row, *rest[0]), rest[1]
+    return None
+
+
+def _narrow(context: Context, row: FrameworkRelease, bounds: dict[str, str]) -> dict[str, str] | None:
+    """Add what a package requires of frameworks to what is asked of them; None where no release meets both."""
+    narrowed = dict(bounds)
+    for framework, pin in required_frameworks(row, bounds).items():
+        parts = f"{bounds.get(framework, '')},{pin}".split(",")
+        narrowed[framework] = ",".join(dict.fromkeys(filter(None, parts)))
+        public = re.sub(r"\+[\w.]+", "", narrowed[framework])
+        if not any(within(version, public) for version in _installable_versions(context, framework)):
+            return None
+    return narrowed
+
+
+def required_frameworks(row: FrameworkRelease, bounds: Iterable[str] = ()) -> dict[str, str]:
+    """Map the frameworks that a release of a package brings, or goes with of those given, to their releases."""
+    pins = {name: asked_of(row, name) for name in companion_row(row.distribution).frameworks}
+    brought = {name for name in pins if any(item in row.requires for item in identity(name).distributions)}
+    return {name: pin for name, pin in pins.items() if pin is not None and (name in brought or name in bounds)}
+
+
+@once
+def _installable_versions(context: Context, framework: str) -> tuple[str, ...]:
+    """List the versions of a framework that have a wheel here, newest first."""
+    rows = context.matrix.releases(framework)
+    versions = context.matrix.versions(framework)
+    usable = {row.version for row in rows if not row.yanked and not _filter_installable(context, (row,), ())[0]}
+    return tuple(version for version in versions if version in usable)
+
+
+def _list_brought(
+    context: Context, packages: Iterable[WantedRelease], bounds: Mapping[str, str], asked: Iterable[str]
+) -> Iterator[WantedRelease]:
+    """List the frameworks that come with packages, each with the first package that requires it."""
+    seen = set(asked)
+    for row in (item.package for item in packages if item.package is not None):
+        for name in required_frameworks(row):
+            if name not in seen:
+                seen.add(name)
+                known = identity(name).distributions
+                distribution = next((item for item in known if item in row.requires), name)
+                brought = _resolve(context, Requirement(distribution, specifier=bounds[name]), name)
+                yield replace(brought, required_by=f"{row.distribution} {row.version}")
 
 
 def check_requirements(requirements: Iterable[str], matrix: Matrix, *, is_judged: bool = True) -> None:
@@ -324,7 +435,7 @@ def check_requirements(requirements: Iterable[str], matrix: Matrix, *, is_judged
 
 
 def _parse(text: str, matrix: Matrix, *, is_judged: bool = True) -> tuple[Requirement, str]:
-    """Read a PEP 508 requirement; return it with its framework."""
+    """Read a PEP 508 requirement; return it with its framework, "" for a package on top of one."""
     try:
         requirement = read_requirement(text)
     except ValueError as error:
@@ -334,6 +445,8 @@ def _parse(text: str, matrix: Matrix, *, is_judged: bool = True) -> tuple[Requir
     name = canonical_name(requirement.name)
     removal = matrix.removed_distribution(name)
     framework = matrix.framework_of(name) or (removal.framework if removal else None)
+    if framework is None and is_judged and matrix.companion_of(name):
+        return requirement, ""  # a package on top of a framework
     if framework is None:
         raise TargetError(_unknown_name(requirement.name, matrix))
     if is_judged and framework not in framework_names():  # a user's matrix may hold a framework of its own

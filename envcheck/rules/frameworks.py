@@ -33,6 +33,7 @@ from envcheck.rules.builds import (
     EXTRA_PLATFORM,
     LABEL,
     LIBC,
+    PEER,
     PLATFORM,
     PYTHON,
     REMOVED,
@@ -47,6 +48,7 @@ from envcheck.rules.builds import (
     judged_builds,
     judged_frameworks,
     list_extras,
+    required_frameworks,
     supports_python,
     wanted_releases,
 )
@@ -302,6 +304,34 @@ def extra_missing(context: Context) -> Iterator[Finding]:
             f"No known release that {wanted.text} allows has the extra {' and '.join(missing)}; {has}.",
             (Evidence(f"extras {release}", ", ".join(extras) or "none", citation=extra_table().citation),),
             problem=Problem(framework=wanted.framework, advice="Ask for an extra that the release has, or for none."),
+        )
+
+
+@rule("dependency-conflict", goal="any")
+def package_without_peer(context: Context) -> Iterator[Finding]:
+    """Find packages none of whose releases goes with the release of a framework that is asked for beside them."""
+    asked = {item.framework: item for item in wanted_releases(context) if item.build is not None}
+    for wanted in wanted_releases(context):
+        if wanted.obstacle != PEER:
+            continue
+        row = wanted.rejected[0]
+        pins = required_frameworks(row, asked)
+        framework = next((name for name in pins if name in asked), "")
+        peer = asked[framework].build if framework else None
+        known = (
+            context.matrix.companions_of(framework, peer.version, context.platform, row.distribution) if peer else ()
+        )
+        fitting = [f"{item.distribution}=={item.version}" for item in known if supports_python(context, item)][:1]
+        beside = peer.label if peer else "the other packages"
+        yield incompatible(
+            f"No known release that {wanted.text} allows goes with {beside}: {row.distribution} {row.version} requires "
+            f"{' and '.join(name + pin for name, pin in pins.items())}.",
+            (Evidence(f"releases {row.distribution}", f"requires {pins}", citation=row.citations[0]),),
+            problem=Problem(
+                framework=framework,
+                requirements=(*fitting, f"{peer.distribution}=={peer.version}") if fitting and peer else (),
+                advice="" if fitting else f"Ask for releases of {wanted.distribution} and {beside} that go together.",
+            ),
         )
 
 

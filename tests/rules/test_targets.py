@@ -131,3 +131,49 @@ def test_withdrawn_distribution_without_rows_is_still_known() -> None:
 def test_no_wheel_is_made_for_pypy() -> None:
     pypy = facts(version=known("3.10.14"), implementation=known("pypy"), abi_tag=known("pypy310_pp73"))
     assert resolve("torch", pypy).obstacle == PYTHON
+
+
+def together(*texts: str, **fields: Any) -> list[str]:
+    """Write what requirements mean together: the release, or its obstacle, and the package that brings it."""
+    found = wanted_releases(context(facts(**fields), *texts))
+    releases = [item.package or (item.build.release if item.build else None) for item in found]
+    return [
+        f"{item.distribution} {row.version if row else item.obstacle}"
+        + (f" by {item.required_by}" * bool(item.required_by))
+        for item, row in zip(found, releases, strict=True)
+    ]
+
+
+def test_a_package_brings_the_framework_that_it_requires() -> None:
+    on_311 = {"version": known("3.11.9")}
+    assert together("vllm==0.33.0", **on_311) == ["vllm 0.33.0", "torch 2.14.0 by vllm 0.33.0"]
+    assert together("tensorflow-text==2.20.1", **on_311)[1].startswith("tensorflow 2.20.")
+    assert together("ctranslate2==4.8.5", **on_311) == ["ctranslate2 4.8.5"], "it needs no framework"
+
+
+def test_the_framework_that_is_asked_for_chooses_the_release_of_the_package() -> None:
+    on_311 = {"version": known("3.11.9")}
+    assert together("torch==2.8.0", "vllm", **on_311) == ["torch 2.8.0", "vllm 0.11.0"]
+    assert together("vllm==0.33.0", "torch>=2.4", "xformers", **on_311) == [
+        "torch 2.14.0",
+        "vllm 0.33.0",
+        "xformers 0.0.35",
+    ]
+
+
+def test_a_package_that_no_requested_framework_goes_with_is_a_conflict() -> None:
+    given = facts(version=known("3.11.9"))
+    assert together("torch==2.8.0", "vllm==0.33.0", version=known("3.11.9"))[1] == "vllm peer"
+    finding = next(
+        item
+        for item in evaluate(context(given, "torch==2.8.0", "vllm==0.33.0")).findings
+        if item.id == "dependency-conflict"
+    )
+    assert "vllm 0.33.0 requires torch==2.14.0" in finding.message
+    assert finding.problem is not None
+    assert finding.problem.requirements == ("vllm==0.11.0", "torch==2.8.0")
+
+
+def test_a_package_without_a_wheel_for_this_python_says_so() -> None:
+    assert together("vllm==0.33.0", version=known("3.9.18")) == ["vllm python"]
+    assert together("keras-hub==0.32.0", version=known("3.13.1"))[0] == "keras-hub 0.32.0", "no binaries in it"
