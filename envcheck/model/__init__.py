@@ -54,8 +54,10 @@ from envcheck.model.findings import (
     Report,
 )
 from envcheck.model.machine import (
+    IMPORT,
     NO_ENVIRONMENT,
     SCHEMA_VERSION,
+    USE,
     ActivityReading,
     CompilerFacts,
     DeviceNode,

@@ -253,15 +253,21 @@ class Extension:
     needed: Tuple[str, ...] = ()  # DT_NEEDED names of CUDA and framework libraries
 
 
+IMPORT = "import"  # it ends where a file does not load
+USE = "use"  # the import goes on without it, what needs the file ends
+
+
 @dataclass(frozen=True)
 class LinkFault:
     """Why the loader cannot load a compiled file that an import needs."""
 
     distribution: str  # whose import fails: torch, torchvision ...
-    kind: str  # missing-library, missing-symbol, missing-symbol-version, damaged, other-cuda (symbols: its, the other)
+    # missing-library, missing-symbol, missing-symbol-version, damaged, other-cuda (symbols: its, the other),
+    # missing-name (of a Python module)
+    kind: str
     file: str  # file that asks; of a damaged one that the import itself opens, that file
-    library: str  # soname that it asks for
-    symbols: Tuple[str, ...] = ()  # a few of those that `found` lacks, or the versions
+    library: str  # soname that it asks for, or module
+    symbols: Tuple[str, ...] = ()  # a few that `found` lacks, or the versions; libraries of which one is enough
     found: str = ""  # the library that the loader finds
     via: str = ""  # how it finds it, as in LibraryLookup
     asked_by: str = ""  # distribution that owns `file`; "" unknown
@@ -269,6 +275,7 @@ class LinkFault:
     wheel: str = ""  # NVIDIA's wheel that holds the library, without CUDA suffix: nvidia-cublas; "" none
     elsewhere: Tuple[str, ...] = ()  # copies of a missing library that the loader does not search
     needs_gpu: bool = False  # the file is opened where a GPU is used, and the import itself does without
+    stops: str = ""  # IMPORT, USE; "" where nobody recorded which
 
 
 @dataclass(frozen=True)

@@ -1,4 +1,4 @@
-"""Tell, without importing anything, whether the loader can load the compiled files that an import opens.
+"""Tell, without importing anything, whether what an import opens loads: compiled files, and names of the framework.
 
 Python and the frameworks open every library with RTLD_NOW: all symbols of it and of what it needs are bound at once,
 functions as well, so that one missing symbol makes the import fail (man dlopen).
@@ -11,14 +11,16 @@ import itertools
 import posixpath
 import re
 from collections import deque
-from typing import Any, Deque, Dict, Iterator, List, Mapping, Optional, Sequence, Tuple
+from typing import Any, Deque, Dict, Iterator, List, Mapping, Optional, Sequence, Set, Tuple
 
 from envcheck.frameworks.base import Framework
 from envcheck.frameworks.installed import Caller, Inspection
 from envcheck.host.data_files import load_data
 from envcheck.host.protocol import SymbolNeed
 from envcheck.model import (
+    IMPORT,
     NOT_COLLECTED,
+    USE,
     Absent,
     Citation,
     CudaWheels,
@@ -30,11 +32,13 @@ from envcheck.model import (
     Unknown,
     dataclass,
     get_value,
+    replace,
 )
 from envcheck.probes.packages import load_cuda_data
 from envcheck.probes.paths import list_names
 
 _NAMED = 3  # symbols named in a fault
+GPU = "gpu"  # the use of a GPU ends where a file does not load
 
 
 @dataclass(frozen=True)
@@ -44,6 +48,7 @@ class FrameworkImport:
     files: Tuple[str, ...]  # patterns below site-packages
     preload: str  # as for LibrarySearch.look_up
     namespaces: Tuple[str, ...] = ()  # of its C++ symbols, mangled: 3c10
+    functions: Tuple[str, ...] = ()  # how the names of its C functions begin
     libraries: Tuple[str, ...] = ()  # that define them, without ".so"
     dependencies: Tuple[str, ...] = ()  # compiled files of others that it opens before its own: NumPy's
     for_gpu: Tuple[str, ...] = ()  # what it opens only where a GPU is used
@@ -57,7 +62,11 @@ class CompanionImport:
     distribution: str
     framework: str
     files: Tuple[str, ...]
-    only_with: str  # releases without this file import although their compiled part does not load; "" none does
+    only_with: str = ""  # releases without this file import although their compiled part does not load; "" none does
+    only_without: str = ""  # releases with this file do so too
+    stops: str = IMPORT  # USE, GPU: what ends where the compiled part of any release does not load
+    one_of: bool = False  # one of the files is enough: there is one for each release of another library
+    modules: Tuple[str, ...] = ()  # what people import of it, beside the package itself
     cuda_parts: int = 0  # so many parts of its CUDA version must be the framework's, or the import ends
 
 
@@ -113,6 +122,8 @@ class _Process:
         self._subject = ""  # distribution that is being imported
         self._preload = self.row.preload
         self._for_gpu = False  # what is opened now is not opened by the import
+        self._stops = ""  # what ends where it does not load, as in LinkFault
+        self._opened: Set[str] = set()  # files of companions
         self._begun = 0  # faults before what is being imported
 
     def run(self) -> None:
@@ -125,6 +136,7 @@ class _Process:
             return
         if self._host.lacking_symbols(own[0], ()) == NOT_COLLECTED:
             raise _NotCollectedError
+        self._stops = IMPORT
         self._import((*self._list_dependencies(), *own), families)
         if self.faults:
             return
@@ -134,7 +146,7 @@ class _Process:
             if row.framework == self._framework.name and companions:
                 self._import_companion(row, companions[0], families)
         self._import_extensions(location, families)
-        self._preload, self._for_gpu = self.row.preload_for_gpu, True
+        self._preload, self._for_gpu, self._stops = self.row.preload_for_gpu, True, ""
         for folder in self._inspection.installed.folders:
             for path in self._list_files(folder.path, self.row.for_gpu):
                 self._subject = self._owner(path)
@@ -143,12 +155,70 @@ class _Process:
     def _import_companion(
         self, row: CompanionImport, companion: Distribution, families: Mapping[str, Tuple[str, ...]]
     ) -> None:
-        self._subject = companion.name
-        marker = posixpath.join(companion.location, row.only_with)
-        if not row.only_with or isinstance(self._host.status(marker), Known):
-            self._import(tuple(self._list_files(companion.location, row.files)), families)
-        if row.cuda_parts and len(self.faults) == self._begun:
+        def has(name: str) -> bool:
+            return isinstance(self._host.status(posixpath.join(companion.location, name)), Known)
+
+        goes_on = (row.only_with and not has(row.only_with)) or (row.only_without and has(row.only_without))
+        self._subject, self._stops = companion.name, USE if goes_on else row.stops
+        paths = tuple(self._list_files(companion.location, row.files))
+        self._opened.update(paths)
+        first = len(self.faults)
+        if row.one_of:
+            self._import_one(paths, families)
+        else:
+            self._import(paths, families)
+        if len(self.faults) > first and self._stops != IMPORT:
+            self._import_names(companion, row.modules or companion.modules[:1])
+        if row.cuda_parts and len(self.faults) == first:
+            self._stops = IMPORT
             self._compare_cuda(companion, row.cuda_parts)
+
+    def _import_one(self, paths: Sequence[str], families: Mapping[str, Tuple[str, ...]]) -> None:
+        """Import files of which one is enough; where none loads, keep what is wrong with the framework for all."""
+        tried: List[List[LinkFault]] = []
+        for path in paths:
+            first = len(self.faults)
+            self._import((path,), families, past_missing=True)
+            tried.append(self.faults[first:])
+            del self.faults[first:]
+        if not tried or not all(tried):
+            return
+        lacking = [item for faults in tried for item in faults if item.kind != "missing-library"]
+        missing = tuple(dict.fromkeys(faults[0].library for faults in tried))
+        self.faults.append(lacking[0] if lacking else replace(tried[-1][0], symbols=missing))
+
+    def _import_names(self, companion: Distribution, modules: Sequence[str]) -> None:
+        """Follow the imports that modules cannot do without to the first name that the framework does not have."""
+        own, framework = companion.modules[0], self._framework.name
+        queue = [".".join(name.split(".")[: count + 1]) for name in modules for count in range(name.count(".") + 1)]
+        for module in queue:  # which grows
+            path, text = self._read_module(companion.location, module)
+            for source, name in _list_imports(text, module, is_package=path.endswith("__init__.py")):
+                if source.partition(".")[0] == own:
+                    found = (source, f"{source}.{name}" if name else source)
+                    queue += [each for each in dict.fromkeys(found) if each not in queue]
+                elif source.partition(".")[0] == framework and not self._has_name(companion.location, source, name):
+                    cells = {"symbols": (name,), "found": self._read_module(companion.location, source)[0]}
+                    self._stops = IMPORT
+                    self.faults.append(self._fault("missing-name", path, source, **cells))
+                    return
+
+    def _read_module(self, location: str, module: str) -> Tuple[str, str]:
+        """Return the file of a module and its text; nothing where it is no Python file."""
+        stem = posixpath.join(location, *module.split("."))
+        for path in (f"{stem}/__init__.py", f"{stem}.py"):
+            text = get_value(self._host.read_text(path))
+            if text is not None:
+                return path, text
+        return "", ""
+
+    def _has_name(self, location: str, module: str, name: str) -> bool:
+        """Tell whether a module may have a name: it stands in its text, or is a module in its folder."""
+        path, text = self._read_module(location, module)
+        is_open = not text or re.search(r"import \*|__getattr__|globals\(\)", text) is not None
+        beside = list_names(self._host, posixpath.dirname(path)) if path.endswith("__init__.py") and not is_open else ()
+        is_module = any(each.partition(".")[0] == name for each in beside)
+        return is_open or is_module or re.search(rf"\b{re.escape(name)}\b", text) is not None
 
     def _compare_cuda(self, companion: Distribution, parts: int) -> None:
         """Compare the CUDA of two builds, which version.py states: '2.11.0+cu130', cuda = '13.2'."""
@@ -162,10 +232,11 @@ class _Process:
             self.faults.append(self._fault("other-cuda", paths[0], "", symbols=versions, found=paths[1]))
 
     def _import_extensions(self, location: str, families: Mapping[str, Tuple[str, ...]]) -> None:
-        """Import the extensions that were compiled against the framework."""
+        """Import the extensions that were compiled against the framework; what stops without them nobody recorded."""
         if not self.row.namespaces:
             return
-        files = dict.fromkeys(self._list_files(location, ("*.so",)), "")
+        self._stops = ""
+        files = {path: "" for path in self._list_files(location, ("*.so",)) if path not in self._opened}
         for each in self._inspection.installed.distributions:
             for path in self._list_files(each.location, self._list_patterns(each)):
                 files.setdefault(path, each.name)
@@ -207,11 +278,16 @@ class _Process:
                 if fnmatch.fnmatchcase(found, name):
                     yield posixpath.join(folder, found)
 
-    def _import(self, paths: Sequence[str], families: Mapping[str, Tuple[str, ...]]) -> None:
-        self._begun = len(self.faults)
+    def _import(
+        self, paths: Sequence[str], families: Mapping[str, Tuple[str, ...]], *, past_missing: bool = False
+    ) -> None:
+        """Load files; what a failed one loaded is gone again. `past_missing`: look symbols up in what was found."""
+        self._begun, before = len(self.faults), dict(self.loaded)
         opened = [caller for path in paths for caller in self._open(path)]
-        if len(self.faults) == self._begun:
+        if len(self.faults) == self._begun or past_missing:
             self._check_symbols(opened, families)
+        if len(self.faults) > self._begun and before:
+            self.loaded = before
 
     def _open(self, path: str) -> Iterator[Caller]:
         """Yield a file and what it needs in turn that was not loaded before."""
@@ -259,7 +335,8 @@ class _Process:
             asked_by=self._owner(asking),
             found_in=self._owner(cells.get("found", "")),
             wheel=load_data("cuda_wheels", CudaWheels).wheel_of(soname),
-            needs_gpu=self._for_gpu,
+            needs_gpu=self._for_gpu or self._stops == GPU,
+            stops=USE if self._stops == GPU else self._stops,
             **cells,
         )
 
@@ -279,9 +356,10 @@ class _Process:
     def _check_symbols(self, callers: Sequence[Caller], families: Mapping[str, Tuple[str, ...]]) -> None:
         """Look up every symbol that one distribution takes from another in the libraries that were found."""
         libraries = (*load_cuda_data()["library_prefixes"], *self._list_foreign())
+        before = len(self.faults)
         for caller in callers:
             self._check_versions(caller)
-        for caller in () if len(self.faults) > self._begun else callers:
+        for caller in () if len(self.faults) > before else callers:
             needs = self._host.symbol_needs(caller.path, tuple(families), libraries)
             grouped: Dict[Tuple[str, ...], List[SymbolNeed]] = {}
             for need in get_value(needs) or ():
@@ -332,8 +410,26 @@ class _Process:
         return self._fault(kind, caller.path, soname, symbols=names, found=file.path, via=file.via)
 
 
+def _list_imports(text: str, module: str, *, is_package: bool) -> Iterator[Tuple[str, str]]:
+    """Yield module and name of what a module imports whatever happens: not within try, if or a function."""
+    import ast  # only where a companion does not load
+
+    try:
+        body = ast.parse(text).body
+    except (SyntaxError, ValueError):  # of a newer Python
+        return
+    for node in body:
+        if isinstance(node, ast.Import):
+            yield from ((each.name, "") for each in node.names)
+        elif isinstance(node, ast.ImportFrom):
+            parts = module.split(".")[: -node.level + (1 if is_package else 0) or None] if node.level else []
+            source = ".".join((*parts, *filter(None, (node.module,))))
+            yield from ((source, each.name) for each in node.names if each.name != "*")
+
+
 def _list_prefixes(row: FrameworkImport) -> Iterator[str]:
-    """Yield how the names of a framework's own C++ symbols begin: functions, methods, type information."""
+    """Yield how the names of a framework's own symbols begin: C functions; C++ functions, methods, type information."""
+    yield from row.functions
     for namespace in row.namespaces:
         yield from (f"{beginning}{namespace}" for beginning in ("_ZN", "_ZNK", "_ZTIN", "_ZTVN"))
 

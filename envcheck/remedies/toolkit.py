@@ -43,6 +43,7 @@ from envcheck.remedies.python import install_matching_dependant
 from envcheck.remedies.situation import DEBIAN, UBUNTU, Situation, find_setting, install_conda_packages, set_entries
 from envcheck.remedies.system import (
     CudnnPackage,
+    install,
     install_anywhere,
     install_compiler,
     install_visual_studio,
@@ -677,7 +678,11 @@ def _install_for_one_cuda(situation: Situation, problem: Problem) -> Remedy:
 def restore_library(situation: Situation, problem: Problem) -> Remedy | None:
     """Say where a library comes from that no wheel of the framework brings."""
     library = problem.value("library")
-    return Remedy(f"Install the system package that contains {library}.") if library else None
+    if problem.requirements:
+        return Remedy(f"Install what {problem.distribution} requires.", situation.install(*problem.requirements))
+    stem = library.partition(".so")[0]
+    steps = install(situation, stem, f"contains {library}") if stem in system_packages().packages else ()
+    return Remedy(f"Install the system package that contains {library}.", steps) if library else None
 
 
 def is_plain_path(path: str) -> bool:

@@ -7,10 +7,13 @@ import re
 from collections.abc import Iterator
 
 from envcheck.frameworks import companions, framework_of
+from envcheck.matrix.companions import companion_row
 from envcheck.matrix.package_index import cuda_label
 from envcheck.matrix.specifiers import within
 from envcheck.model import (
+    ERROR,
     NOT_STATED,
+    USE,
     WARNING,
     Distribution,
     Evidence,
@@ -28,7 +31,7 @@ from envcheck.model import (
 )
 from envcheck.rules.builds import Build, installed_builds, label_cuda
 from envcheck.rules.context import Context, incompatible, once, rule
-from envcheck.rules.requirements import marker_holds, split_metadata_line
+from envcheck.rules.requirements import marker_holds, requirements_of, split_metadata_line
 from envcheck.rules.toolkit import built_for_cuda, library_name
 
 CONFLICT = "cuda-wheel-conflict"
@@ -49,7 +52,7 @@ def link_faults(context: Context) -> tuple[LinkFault, ...]:
 
 
 def _of_goal(context: Context, faults: tuple[LinkFault, ...]) -> tuple[LinkFault, ...]:
-    return tuple(item for item in faults if context.goal == "gpu" or not item.needs_gpu)
+    return tuple(item for item in faults if context.goal == "gpu" or not item.needs_gpu or item.stops)
 
 
 def is_proven(context: Context, owner: str, name: str) -> bool:
@@ -77,24 +80,46 @@ class _Pin:
 def libraries_that_do_not_load(context: Context) -> Iterator[Finding]:
     """Find imports that die in the loader: one finding for each distribution that is to blame."""
     groups: dict[tuple[str, str, str], list[LinkFault]] = {}
-    for fault in link_faults(context):
-        if fault.kind != "damaged" and not _is_damaged(context, fault):
+    faults = link_faults(context)
+    dead = {item.distribution for item in faults if item.kind == "missing-name"}
+    for fault in faults:
+        is_consequence = fault.distribution in dead and fault.stops == USE
+        if fault.kind != "damaged" and not is_consequence and not _is_damaged(context, fault):
             blamed = fault.found_in or fault.wheel or fault.found
             groups.setdefault((fault.distribution, fault.kind, blamed), []).append(fault)
-    for faults in groups.values():
-        if _is_extension(faults[0].distribution):
-            yield from _extension(context, faults[0])
-        elif faults[0].kind == "other-cuda":
-            yield from _other_cuda(context, faults[0])
-        elif faults[0].kind != "missing-library":
-            yield _lacking(context, faults[0])
+    for group in groups.values():
+        if _is_extension(group[0]):
+            yield from _extension(context, group[0])
+        elif group[0].kind == "other-cuda":
+            yield from _other_cuda(context, group[0])
+        elif group[0].kind == "missing-library":
+            yield from _missing(context, group)
         else:
-            yield from _missing(context, faults)
+            yield _lacking(context, group[0])
 
 
-def _is_extension(distribution: str) -> bool:
-    """Tell whether a distribution is neither a framework nor a companion, whose import is meant to work with it."""
-    return not framework_of(distribution) and distribution not in companions()
+def _is_extension(fault: LinkFault) -> bool:
+    """Tell whether nobody recorded what the import of a distribution does without the file."""
+    return not fault.stops and not framework_of(fault.distribution) and fault.distribution not in companions()
+
+
+def _is_minor(context: Context, fault: LinkFault) -> bool:
+    """Tell whether what is meant to work here goes on without the file."""
+    return fault.stops == USE and not (fault.needs_gpu and context.goal == "gpu")
+
+
+def _fail(context: Context, fault: LinkFault) -> str:
+    """Begin a sentence with what a fault ends."""
+    if _is_minor(context, fault):
+        effect = "is imported without its compiled code"
+    else:
+        effect = "cannot use a GPU" if fault.needs_gpu else "cannot be imported"
+    return f"{_label(context, fault.distribution)} {effect}"
+
+
+def _report(context: Context, fault: LinkFault, message: str, finding_id: str, problem: Problem) -> Finding:
+    severity = WARNING if _is_minor(context, fault) else ERROR
+    return incompatible(message, _evidence(fault), finding_id=finding_id, severity=severity, problem=problem)
 
 
 def _extension(context: Context, fault: LinkFault) -> Iterator[Finding]:
@@ -148,14 +173,21 @@ def _is_damaged(context: Context, fault: LinkFault) -> bool:
 
 def _missing(context: Context, faults: list[LinkFault]) -> Iterator[Finding]:
     """Report libraries that the loader does not find, of one wheel or of none."""
-    fault, label = faults[0], _label(context, faults[0].distribution)
+    fault = faults[0]
     sonames = tuple(dict.fromkeys(item.library for item in faults))
-    need = f"{label} cannot be imported: {posixpath.basename(fault.file)} needs {' and '.join(sonames[:3])}"
+    wanted = f"one of {', '.join(fault.symbols)}" if fault.symbols else " and ".join(sonames[:3])
+    need = f"{_fail(context, fault)}: {posixpath.basename(fault.file)} needs {wanted}"
     lost = f"{need}, which {'is' if len(sonames) == 1 else 'are'} not found"
+    torch = None if framework_of(fault.distribution) else _extension_host(context)
+    reason = _compare_cuda(context, torch, sonames) if torch else ""
     pins = [pin for pin in _list_pins(context, fault.distribution) if _is_of(pin.name, fault.wheel)]
     installed = [item for name, item in context.distributions.items() if _is_of(name, fault.wheel)]
+    if reason:
+        problem = Problem(("compiled",), names=(fault.distribution,))
+        yield _report(context, fault, f"{_fail(context, fault)}: it {reason}.", OTHER_BUILD, problem)
+        return
     if not pins:
-        yield from _outside_wheels(context, sonames, fault, f"{lost}.")
+        yield from _outside_wheels(context, sonames, fault, lost)
         return
     pin = pins[0]
     required = f"{_label(context, pin.owner.name)} requires {pin.requirement}"
@@ -164,54 +196,70 @@ def _missing(context: Context, faults: list[LinkFault]) -> Iterator[Finding]:
         message = f"{need}, which {installed[0].name} {installed[0].version} does not hold; {required}."
         if _is_met(context, pin):  # the right one, without its library
             problem = replace(problem, names=(pin.name,))
-        yield incompatible(message, _evidence(fault), finding_id=CONFLICT, problem=problem)
+        yield _report(context, fault, message, CONFLICT, problem)
         return
     message = f"{lost}; {required}, which is not installed."
-    problem = replace(problem, cases=("pinned",))
-    yield incompatible(message, _evidence(fault), finding_id=LACKS_WHEEL, problem=problem)
+    yield _report(context, fault, message, LACKS_WHEEL, replace(problem, cases=("pinned",)))
 
 
-def _outside_wheels(context: Context, sonames: tuple[str, ...], fault: LinkFault, message: str) -> Iterator[Finding]:
-    """Report libraries that no distribution contains: those of a CUDA Toolkit or of the system."""
+def _outside_wheels(context: Context, sonames: tuple[str, ...], fault: LinkFault, lost: str) -> Iterator[Finding]:
+    """Report libraries of no NVIDIA wheel: of what the distribution requires, of a CUDA Toolkit or of the system."""
     if not fault.wheel:
-        problem = Problem(distribution=fault.distribution, values=(("library", sonames[0]),))
-        yield incompatible(message, _evidence(fault), finding_id=MISSING, problem=problem)
+        absent = _absent_requirements(context, fault.distribution)
+        more = f" and {len(absent) - 1} more" if absent[1:] else ""
+        because = f"; it requires {absent[0]}{more}, which {'are' if more else 'is'} not installed" if absent else ""
+        problem = Problem(
+            distribution=fault.distribution,
+            requirements=absent,
+            values=(("library", " or ".join(fault.symbols) or sonames[0]),),
+        )
+        yield _report(context, fault, f"{lost}{because}.", MISSING, problem)
     elif context.goal == "cpu":  # where GPUs are meant to work, the rules of the toolkit and of cuDNN say it
         framework = context.matrix.framework_of(fault.distribution) or ""
         builds = (item for item in installed_builds(context) if item.framework == framework)
         cuda = next((get_value(item.cuda) or "" for item in builds), "")
         problem = Problem(framework=framework, distribution=fault.distribution, cuda=cuda)
-        yield incompatible(message, _evidence(fault), finding_id=TOOLKIT, problem=problem)
+        yield _report(context, fault, f"{lost}.", TOOLKIT, problem)
+
+
+def _absent_requirements(context: Context, name: str) -> tuple[str, ...]:
+    """List what a distribution requires that is not installed, as it is typed; NVIDIA's wheels are judged apart."""
+    owner = context.distributions.get(name)
+    needs = requirements_of(context, owner) if owner and owner.installer != "conda" else ()
+    others = (item for item in needs if not item[2] and not item[0].startswith("nvidia-"))
+    absent = [item for item in others if item[0] not in context.distributions]
+    absent.sort(key=lambda item: not companion_row(item[0]).distributions)  # what is compiled brings libraries
+    return tuple(each + specifier.replace(" ", "") for each, specifier, _ in absent)
 
 
 def _lacking(context: Context, fault: LinkFault) -> Finding:
     """Report a library without the symbols that a file needs: it is the wrong release or the wrong copy."""
     symbol = ("the version " if fault.kind == "missing-symbol-version" else "") + fault.symbols[0]
     holder = _label(context, fault.found_in) if fault.found_in else fault.found
-    fails = "cannot use a GPU" if fault.needs_gpu else "cannot be imported"
-    message = (
-        f"{_label(context, fault.distribution)} {fails}: {posixpath.basename(fault.file)} needs {symbol}, "
-        f"which {fault.library} of {holder} does not define"
-    )
-    evidence = _evidence(fault)
+    of_framework = fault.kind == "missing-symbol" and framework_of(fault.found_in)
+    definer = holder if of_framework else f"{fault.library} of {holder}"  # any of its libraries may define it
+    need, file = "needs", posixpath.basename(fault.file)
+    if fault.kind == "missing-name":
+        need, file = "imports", fault.file
+    message = f"{_fail(context, fault)}: {file} {need} {symbol}, which {definer} does not define"
     if not fault.found_in and not fault.wheel:
-        return incompatible(f"{message}.", evidence, finding_id=OLD_SYSTEM_LIBRARY, problem=_old_copy(fault))
+        return _report(context, fault, f"{message}.", OLD_SYSTEM_LIBRARY, _old_copy(fault))
     if not fault.found_in:
         folder = posixpath.dirname(fault.found)
         where = f"{folder} from {fault.via}" if fault.via == "LD_LIBRARY_PATH" else f"the copy in {folder}"
         problem = Problem(advice=f"Remove {where}: the framework brings its own {fault.library}.")
-        return incompatible(f"{message}.", evidence, finding_id=OTHER_COPY, problem=problem)
+        return _report(context, fault, f"{message}.", OTHER_COPY, problem)
     if not fault.wheel:
-        return incompatible(f"{message}.", evidence, finding_id=OTHER_BUILD, problem=_companion(context, fault))
+        return _report(context, fault, f"{message}.", OTHER_BUILD, _companion(context, fault))
     pins = [pin for pin in _list_pins(context, fault.distribution) if _is_of(pin.name, fault.wheel)]
     if pins and pins[0].specifier:
         required = f"{message}; {_label(context, pins[0].owner.name)} requires {pins[0].requirement}."
         names = (fault.found_in,) if fault.found_in != pins[0].name else ()  # its files lie over those of the right one
         problem = Problem(names=names, requirements=_unmet(context, fault.distribution, pins[0]))
-        return incompatible(required, evidence, finding_id=CONFLICT, problem=problem)
+        return _report(context, fault, required, CONFLICT, problem)
     version = context.distributions[fault.found_in].version
     problem = Problem(requirements=(f"{fault.found_in}>{version}",))
-    return incompatible(f"{message}; a newer one does.", evidence, finding_id=CONFLICT, problem=problem)
+    return _report(context, fault, f"{message}; a newer one does.", CONFLICT, problem)
 
 
 def _old_copy(fault: LinkFault) -> Problem:
@@ -361,10 +409,14 @@ def _describe_other_python(context: Context, extension: Extension) -> str:
 
 def _describe_other_cuda(context: Context, torch: Build, extension: Extension) -> str:
     """Compare the CUDA runtime an extension needs with the one its PyTorch loads."""
-    cudart = next((name for name in extension.needed if library_name(name) == "cudart"), "")
     if not any(name.startswith(("libtorch", "libc10")) for name in extension.needed):
         return ""
-    if get_value(torch.cuda_build) is False and (cudart or "libc10_cuda.so" in extension.needed):
+    return _compare_cuda(context, torch, extension.needed)
+
+
+def _compare_cuda(context: Context, torch: Build, needed: tuple[str, ...]) -> str:
+    cudart = next((name for name in needed if library_name(name) == "cudart"), "")
+    if get_value(torch.cuda_build) is False and (cudart or "libc10_cuda.so" in needed):
         return f"needs CUDA ({cudart or 'libc10_cuda.so'}), but {torch.label} is a CPU build"
     cuda = get_value(torch.cuda)
     own_cudart = context.matrix.cuda_sonames(cuda).get("cudart") if cuda else None

@@ -11,7 +11,7 @@ import pytest
 from envcheck.frameworks import framework
 from envcheck.frameworks.installed import Inspection
 from envcheck.host.local import LocalHost
-from envcheck.model import NOT_COLLECTED, Absent, Distribution, Fact, LinkFault
+from envcheck.model import IMPORT, NOT_COLLECTED, USE, Absent, Distribution, Fact, LinkFault
 from envcheck.probes.linking import collect_link_faults
 from envcheck.probes.packages import Folder, Installation
 from tests.hosts.recorded_host import RecordedHost
@@ -185,8 +185,9 @@ def test_a_companion_of_another_release(tmp_path: Path) -> None:
     make_core(tmp_path)
     fault = only_fault(tmp_path, "torchvision")
     assert (fault.distribution, fault.found_in, fault.symbols) == ("torchvision", "torch", ("_ZN3c103newEv",))
+    assert fault.stops == IMPORT
     (vision / "_meta_registrations.py").unlink()  # such a release imports, and lacks its operators
-    assert known(collect(tmp_path, "torchvision")) == ()
+    assert only_fault(tmp_path, "torchvision").stops == USE
 
 
 @pytest.mark.parametrize(("name", "own", "other"), [("torchaudio", "13.0", "13.2"), ("torchvision", "12.6", "13.2")])
@@ -238,6 +239,96 @@ def test_an_extension_that_was_built_against_another_framework(tmp_path: Path, f
         compile_library(tmp_path / file, code, "-Wl,--no-as-needed", str(core))
         faults = known(collect(tmp_path, "xformers", "unknown-thing"))
         assert [(fault.distribution, fault.symbols) for fault in faults] == [(owner, lacking)] * bool(lacking)
+
+
+def compile_caller(path: Path, symbol: str, *flags: str) -> Path:
+    """Compile a library that calls a function of another one."""
+    return compile_library(path, f"void {symbol}(void); void use(void) {{ {symbol}(); }}", "-Wl,--no-as-needed", *flags)
+
+
+@pytest.mark.parametrize(
+    ("name", "file", "effect"),
+    [
+        ("flash-attn", "flash_attn_2_cuda.cpython-311-x86_64-linux-gnu.so", (IMPORT, False)),
+        ("xformers", "xformers/_C.so", (USE, True)),
+        ("torchao", "torchao/_C_cutlass.abi3.so", (USE, False)),
+    ],
+)
+@pytest.mark.parametrize("symbol", ["_ZN2at3newEv", "torch_library_impl"])  # C++, and the stable C functions
+def test_what_stops_where_a_companion_does_not_load(
+    tmp_path: Path, name: str, file: str, effect: tuple[str, bool], symbol: str
+) -> None:
+    make_torch(tmp_path)
+    compile_caller(tmp_path / file, symbol, str(make_core(tmp_path)))
+    fault = only_fault(tmp_path, name)
+    assert (fault.distribution, fault.kind, fault.symbols) == (name, "missing-symbol", (symbol,))
+    assert (fault.stops, fault.needs_gpu) == effect
+
+
+def test_one_file_is_enough_of_those_for_other_releases_of_a_library(tmp_path: Path) -> None:
+    make_torch(tmp_path)
+    core = make_core(tmp_path)
+    for number in ("4", "5"):
+        library = compile_library(tmp_path / f"lib/libavutil.so.{number}", "void avutil(void) {}")
+        flags = (str(library), f"-Wl,-rpath,{library.parent}", str(core))
+        compile_caller(tmp_path / f"torchcodec/libtorchcodec_core{number}.so", "avutil", *flags)
+    for lost in ("4", "5"):
+        assert known(collect(tmp_path, "torchcodec")) == ()
+        (tmp_path / f"lib/libavutil.so.{lost}").unlink()
+    fault = only_fault(tmp_path, "torchcodec")
+    assert (fault.kind, fault.stops) == ("missing-library", IMPORT)
+    assert fault.symbols == ("libavutil.so.4", "libavutil.so.5"), "one of them is enough"
+    compile_library(core, "void other(void) {}")
+    code = "void avutil(void); void _ZN2at1fEv(void); void use(void) { avutil(); _ZN2at1fEv(); }"
+    library = compile_library(tmp_path / "lib/libavutil.so.5", "void avutil(void) {}")
+    compile_library(tmp_path / "torchcodec/libtorchcodec_core5.so", code, str(library), str(core))
+    library.unlink()
+    fault = only_fault(tmp_path, "torchcodec")
+    assert (fault.kind, fault.symbols) == ("missing-symbol", ("_ZN2at1fEv",)), "no other FFmpeg helps"
+
+
+def test_a_library_that_two_companions_lack_is_said_of_both(tmp_path: Path) -> None:
+    make_torch(tmp_path)
+    lost = compile_library(tmp_path / "lib/liblost.so", "void lost(void) {}")
+    for file in ("flash_attn_2_cuda.x.so", "selective_scan_cuda.x.so"):
+        compile_caller(tmp_path / file, "lost", str(lost))
+    lost.unlink()
+    faults = known(collect(tmp_path, "flash-attn", "mamba-ssm"))
+    assert [(fault.distribution, fault.library) for fault in faults] == [
+        ("flash-attn", "liblost.so"),
+        ("mamba-ssm", "liblost.so"),
+    ]
+
+
+@pytest.mark.parametrize(
+    ("code", "name"),
+    [
+        ("from torch.library import new", "new"),
+        ("from .part import value\n", "gone"),
+        ("import xformers.ops.part", "gone"),
+        ("from torch.library import old", ""),
+        ("try:\n    from torch.library import new\nexcept ImportError:\n    new = None", ""),
+        ("if True:\n    from torch.library import new", ""),  # what is asked there is not known
+        ("from torch.lazy import new", ""),
+        ("from torch import library", ""),
+        ("from torch._C import new", ""),
+        ("this is no Python", ""),
+    ],
+)
+def test_a_name_that_the_framework_does_not_have(tmp_path: Path, code: str, name: str) -> None:
+    make_torch(tmp_path)
+    compile_caller(tmp_path / "xformers/_C.so", "_ZN2at3newEv", str(make_core(tmp_path)))
+    ops = tmp_path / "xformers/ops"
+    ops.mkdir()
+    (ops / "__init__.py").write_text(f"{code}\n")
+    (ops / "part.py").write_text("from torch.library import gone\nvalue = 1\n")
+    (tmp_path / "torch/__init__.py").write_text("")
+    (tmp_path / "torch/library.py").write_text("def old():\n    pass\n")
+    (tmp_path / "torch/lazy.py").write_text("def __getattr__(name):\n    return name\n")
+    faults = [fault for fault in known(collect(tmp_path, "xformers")) if fault.kind == "missing-name"]
+    assert [(fault.library, fault.symbols, fault.stops) for fault in faults] == [
+        ("torch.library", (name,), IMPORT)
+    ] * bool(name)
 
 
 def test_what_is_opened_for_a_gpu_alone(tmp_path: Path) -> None:

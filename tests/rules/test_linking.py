@@ -6,7 +6,18 @@ from typing import Any
 
 import pytest
 
-from envcheck.model import NOT_COLLECTED, NOT_STATED, Distribution, Facts, Finding, LinkFault, get_value, replace
+from envcheck.model import (
+    IMPORT,
+    NOT_COLLECTED,
+    NOT_STATED,
+    USE,
+    Distribution,
+    Facts,
+    Finding,
+    LinkFault,
+    get_value,
+    replace,
+)
 from tests.rules.factory_python import SITE, build, context, distribution, facts, findings, found, known
 from tests.typed import argv
 
@@ -137,6 +148,83 @@ def test_an_extension_is_a_warning_and_is_rebuilt() -> None:
     text = distribution("torchtext", "0.18.0", requires=("torch (>=2.3.0)",))
     given = replace(given, python=replace(given.python, distributions=known((*known_distributions(given), text))))
     assert typed(judge(given, "extension-build-mismatch"))[0].endswith("torch==2.2.2 torchtext")
+
+
+def judge_all(given: Facts, goal: str) -> list[tuple[str, str, str]]:
+    ids = ("extension-build-mismatch", "library-missing", "dependency-conflict", "cuda-wheel-conflict")
+    items = [finding for each in ids for finding in findings(each, context(given, expect=goal))]
+    return [(item.id, item.severity, item.message) for item in items]
+
+
+@pytest.mark.parametrize(
+    ("stops", "needs_gpu", "goal", "severity", "effect"),
+    [
+        (IMPORT, False, "cpu", "error", "cannot be imported"),
+        (USE, True, "gpu", "error", "cannot use a GPU"),
+        (USE, True, "cpu", "warning", "is imported without its compiled code"),
+        (USE, False, "gpu", "warning", "is imported without its compiled code"),
+    ],
+)
+def test_how_bad_it_is_follows_from_what_stops(
+    stops: str, needs_gpu: bool, goal: str, severity: str, effect: str
+) -> None:
+    fault = replace(VISION, distribution="xformers", asked_by="xformers", stops=stops, needs_gpu=needs_gpu)
+    given = torch(fault, xformers="0.0.28", nvidia_cublas_cu12="12.1.3.1")
+    message = f"xformers 0.0.28 {effect}: _C.so needs _ZN3c10f, which torch 2.2.2 does not define."
+    assert judge_all(given, goal) == [("extension-build-mismatch", severity, message)]
+
+
+def test_an_import_that_dies_of_a_name_comes_before_what_would_not_load() -> None:
+    compiled = replace(VISION, distribution="xformers", asked_by="xformers", stops=USE)
+    name = LinkFault(
+        "xformers", "missing-name", "/v/xformers/ops/seqpar.py", "torch.distributed", ("resolve",),
+        f"{SITE}/torch/distributed.py", asked_by="xformers", found_in="torch", stops=IMPORT,
+    )  # fmt: skip
+    given = torch(compiled, name, xformers="0.0.28", nvidia_cublas_cu12="12.1.3.1")
+    message = (
+        "xformers 0.0.28 cannot be imported: /v/xformers/ops/seqpar.py imports resolve, which torch.distributed of "
+        "torch 2.2.2 does not define."
+    )
+    assert judge_all(given, "cpu") == [("extension-build-mismatch", "error", message)]
+
+
+def test_a_companion_for_another_cuda_major_misses_its_runtime() -> None:
+    fault = LinkFault(
+        "vllm", "missing-library", f"{SITE}/vllm/_C.abi3.so", "libcudart.so.13", asked_by="vllm",
+        wheel="nvidia-cuda-runtime", needs_gpu=True, stops=USE,
+    )  # fmt: skip
+    ((finding_id, severity, message),) = judge_all(torch(fault, vllm="0.33.0", nvidia_cublas_cu12="12.1.3.1"), "gpu")
+    assert (finding_id, severity) == ("extension-build-mismatch", "error")
+    assert message == (
+        "vllm 0.33.0 cannot use a GPU: it was built for another CUDA: it needs libcudart.so.13, but torch 2.2.2 loads "
+        "libcudart.so.12 (CUDA 12.1)."
+    )
+
+
+def test_a_library_of_what_is_required_and_not_installed() -> None:
+    fault = LinkFault(
+        "torch-tensorrt", "missing-library", "/v/libtorchtrt.so", "libnvinfer.so.11", asked_by="torch-tensorrt",
+        stops=IMPORT,
+    )  # fmt: skip
+    given = torch(fault, nvidia_cublas_cu12="12.1.3.1")
+    needs = ("psutil", "torch (>=2.2)", "tensorrt-cu13-bindings (<11.2,>=11.1)")
+    trt = distribution("torch-tensorrt", "2.14.0", requires=needs)
+    given = replace(given, python=replace(given.python, distributions=known((*known_distributions(given), trt))))
+    finding = judge(given, "library-missing")
+    assert finding.message == (
+        "torch-tensorrt 2.14.0 cannot be imported: libtorchtrt.so needs libnvinfer.so.11, which is not found; it "
+        "requires tensorrt-cu13-bindings<11.2,>=11.1 and 1 more, which are not installed."
+    )
+    assert typed(finding) == ["/env/bin/python -m pip install tensorrt-cu13-bindings<11.2,>=11.1 psutil"]
+
+
+def test_one_of_several_libraries_is_enough() -> None:
+    names = ("libavutil.so.59", "libavutil.so.60")
+    fault = LinkFault("torchcodec", "missing-library", "/v/libtorchcodec_core8.so", names[1], names, stops=IMPORT)
+    finding = judge(torch(fault, torchcodec="0.9", nvidia_cublas_cu12="12.1.3.1"), "library-missing")
+    assert "needs one of libavutil.so.59, libavutil.so.60, which is not found" in finding.message
+    assert finding.fix is not None
+    assert "contains libavutil.so.59 or libavutil.so.60" in finding.fix.summary
 
 
 def test_what_only_a_gpu_takes_is_judged_where_one_is_meant() -> None:
