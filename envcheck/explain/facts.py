@@ -121,7 +121,7 @@ class _LogFacts:
         return names | {canonical_name(row.values["package"]) for row in rows}
 
     def distributions(self) -> tuple[Distribution, ...]:
-        rows = self._log.select(*_LISTS, "pip-list-nvidia", "pip-list-helpers")
+        rows = self._log.select(*_LISTS, "pip-list-nvidia", "pip-list-helpers", "pip-list-extensions", "pip-installed")
         names = {canonical_name(row.values["package"]): row.values["version"] for row in rows}
         return tuple(Distribution(name, version) for name, version in names.items())
 

@@ -30,8 +30,21 @@ from envcheck.explain.reasons_cuda import (
 )
 from envcheck.explain.reasons_python import is_users_file, list_matching_releases, parse_requirement
 from envcheck.frameworks import Framework, identities, identity
+from envcheck.matrix.companions import companion_row, load_companions
 from envcheck.matrix.gpus import find_capabilities
-from envcheck.model import Fact, FrameworkRelease, Known, Problem, Source, Unknown, get_value, major, numbers, replace
+from envcheck.model import (
+    Fact,
+    FrameworkRelease,
+    Known,
+    Problem,
+    Source,
+    Unknown,
+    canonical_name,
+    get_value,
+    major,
+    numbers,
+    replace,
+)
 from envcheck.remedies.rows import list_value_names, remedy_table
 from envcheck.remedies.situation import Situation
 from envcheck.remedies.system import system_packages
@@ -75,7 +88,7 @@ _PATH = r"(?:[A-Za-z]:)?[\w./\\~][\w ./\\+@()~-]*"
 _CLAUSES = r"(?:(?:===|==|>=|<=|!=|~=|<|>)[0-9][A-Za-z0-9.*+!-]*,?)*"
 _VERSIONS = (
     "cc_min", "clang_limit", "cuda_wanted", "cudnn_built", "cudnn_loaded", "gcc", "gcc_max", "gcc_min",
-    "driver_wanted", "gcc_over", "glibc_wanted", "hdf5", "nvcc", "ptx", "torch_cuda", "version",
+    "driver_wanted", "flashinfer", "gcc_over", "glibc_wanted", "hdf5", "nvcc", "ptx", "torch_cuda", "version",
 )  # fmt: skip
 # Captures that may be shown, and the shape of each; what is not listed never enters a remedy.
 SHAPES = {
@@ -300,12 +313,42 @@ def _capability(values: ClaimValues) -> str:
 
 
 def _extension_package(values: ClaimValues) -> str:
-    """Name the package whose compiled part complains, by its folder below site-packages."""
-    for event in values.claim.events:
-        match = re.search(r"(?:site|dist)-packages[/\\]([A-Za-z][A-Za-z0-9_]+)[/\\]", event.text)
-        if match and values.log.matrix.framework_of(match.group(1)) is None:
-            return match.group(1)
-    return ""
+    """Name the package whose compiled part complains: by its place below site-packages, else by the frame before it."""
+    folder = r"(?:site|dist)-packages[/\\]([A-Za-z][A-Za-z0-9_]+)[/\\.]"
+    for pattern in (rf"{folder}[^\s:'\"]*\.(?:so|pyd|dll)\b", folder):
+        for match in filter(None, (re.search(pattern, event.text) for event in values.claim.events)):
+            if values.log.matrix.framework_of(match.group(1)) is None:
+                return match.group(1)
+    modules = {module for row in load_companions().rows for module in row.distributions.values()}
+    named = next((word for word in re.findall(r"\w+", values.text.lower()) if word in modules), "")
+    if named:
+        return named
+    frames = values.log.select("extension-named", "cuda-package-named")
+    line = max((event.line for event in values.claim.events if event not in frames), default=0)
+    frames = tuple(event for event in frames if event.line <= line)
+    return max(frames, key=lambda event: min(event.last_line, line)).values["extension"] if frames else ""
+
+
+def _companion(values: ClaimValues) -> str:
+    """Name the distribution of the package whose compiled part complains: one that goes with a framework."""
+    module = _extension_package(values)
+    rows = (row.distributions for row in load_companions().rows if module in row.distributions.values())
+    owners = [name for names in rows for name, owned in names.items() if owned == module]
+    installed = (name for name in owners if name in values.log.packages)
+    name = _find_distribution(module) or next(installed, "") or (owners[0] if owners else "")
+    return name if companion_row(name).frameworks else ""
+
+
+def _extension(values: ClaimValues) -> ProblemFields:
+    """State the package whose compiled part complains, and the release of its framework that is there."""
+    name = _companion(values)
+    framework = next(iter(companion_row(name).frameworks), "")
+    release = values.log.release_of(identity(framework)) if framework else ""
+    if not match_shape(release, rf"{_VERSION}(?:\+[a-z0-9.]+)?"):
+        return {}
+    pins = (f"{framework}=={release.partition('+')[0]}", name)
+    cases = (*values.signatures, "companion")
+    return {"cases": cases, "names": (name,), "requirements": pins, "values": {"release": release}}
 
 
 def _nvcc_wheel(values: ClaimValues) -> str:
@@ -332,7 +375,59 @@ def _loaded_folder(values: ClaimValues) -> str:
     return match_shape(match.group(1), _PATH) if match and "-packages/" not in match.group(1) else ""
 
 
+def _cuda_major(values: ClaimValues) -> str:
+    """Return the major of the CUDA that is here: of the toolkit, else of the framework's build."""
+    return major(next(iter(values.log.cudas), "") or find_build_cuda(values.log))
+
+
+def _wanted_major(values: ClaimValues) -> str:
+    """Return the major of the CUDA whose libraries are missing; "" where several have them."""
+    majors = {major(line) for line in _list_matching_toolkits(values)}
+    return majors.pop() if len(majors) == 1 else ""
+
+
+def _fitting_release(values: ClaimValues) -> str:
+    """Return the newest release of the framework that is for the CUDA that is here."""
+    rows = values.log.matrix.releases(values.framework, values.context.platform) if values.framework else ()
+    wanted, minor = _cuda_major(values), values.log.python
+    fits = (row.version for row in rows if row.cuda and major(row.cuda) == wanted and not row.yanked
+            and (not minor or minor in row.pythons))  # fmt: skip
+    return next(fits, "") if wanted else ""
+
+
+def _beside(values: ClaimValues) -> str:
+    """Name the packages that the log lists, and those whose files it shows."""
+    return " ".join((*values.log.packages, *values.log.values("extension")))
+
+
+def _isolated_package(values: ClaimValues) -> str:
+    """Name the known package whose build fails, where pip builds it in an environment of its own."""
+    failed = values.log.select("ninja-failed")
+    rows = [event for event in (*failed, *reversed(values.log.select("pip-collecting"))) if failed]
+    names = (canonical_name(value) for event in rows for name, value in event.captures if name != "version")
+    return next(
+        (name for name in names if name in remedy_table().distributions.values() or companion_row(name).distributions),
+        "",
+    )
+
+
+def _nccl_pin(values: ClaimValues) -> str:
+    """Return the NCCL wheel that the framework's release requires."""
+    wheels = values.row.cuda_wheels if values.row else ()
+    return next((item.replace(" ", "") for item in wheels if item.startswith("nvidia-nccl-") and "==" in item), "")
+
+
 DERIVED: dict[str, Callable[[ClaimValues], str]] = {
+    "beside": _beside,
+    "cuda_major": _cuda_major,
+    "companion": lambda values: name if companion_row(name := _companion(values)).releases else "",
+    "companion_framework": lambda values: next(iter(companion_row(_companion(values)).frameworks), ""),
+    "duplicates": lambda values: " ".join(_resolve_cuda_majors(values).get("names", ())),
+    "fitting_release": _fitting_release,
+    "isolated_package": _isolated_package,
+    "nccl_pin": _nccl_pin,
+    "other_major": lambda values: _cuda_major(values) if _cuda_major(values) != _wanted_major(values) else "",
+    "wanted_major": _wanted_major,
     "cuda_dashed": lambda values: _find_build_cuda(values).replace(".", "-"),
     "jetson": lambda values: "yes" if values.log.values("jetson") else "",
     "loaded_folder": _loaded_folder,
@@ -425,7 +520,9 @@ def _driver(values: ClaimValues) -> ProblemFields:
     needs_full_driver = any(name.startswith(_FULL_DRIVER_SIGNATURES) for name in values.signatures)
     floor = (full_driver if needs_full_driver else driver_floor)(values.context, toolkit) if toolkit else None
     driver = values.find_capture("driver_wanted") or floor or ""
-    return {"driver": driver, "cuda": toolkit.version if toolkit and floor else ""}
+    companion = _find_companion(values)
+    names = (companion.distribution,) if companion and cuda == companion.cuda else ()
+    return {"driver": driver, "cuda": toolkit.version if toolkit and floor else "", "names": names}
 
 
 def _find_required_cuda(values: ClaimValues) -> str:
@@ -434,7 +531,16 @@ def _find_required_cuda(values: ClaimValues) -> str:
         match = re.fullmatch(r"\s*(?:cuda\s*[>=]+\s*)?(\d{1,2}(?:\.\d)?)\s*", values.find_own_capture(name))
         if match:
             return match.group(1)
-    return _find_build_cuda(values)
+    companion = _find_companion(values)
+    return _find_build_cuda(values) or (companion.cuda or "" if companion else "")
+
+
+def _find_companion(values: ClaimValues) -> FrameworkRelease | None:
+    """Return the row of an installed companion whose wheel is for one CUDA; None where the log lists none."""
+    matrix = values.log.matrix
+    listed = ((name, version) for name, version in values.log.packages.items() if companion_row(name).releases)
+    rows = (row for name, version in listed for row in matrix.companion_releases(name) if row.version == version)
+    return next((row for row in rows if row.cuda), None)
 
 
 def _find_build_cuda(values: ClaimValues) -> str:
@@ -684,6 +790,7 @@ _FIELDS_BY_FINDING: dict[str, Callable[[ClaimValues], ProblemFields]] = {
     "driver-library-mismatch": _mismatched_driver,
     "driver-nouveau": _other_owner,
     "driver-too-old": _driver,
+    "extension-build-mismatch": _extension,
     "fabric-manager": _fabric_manager,
     "framework-cpu-build": _replaced_label,
     "framework-cuda-extra-missing": lambda values: {"values": {"framework_extra": _framework_extra(values)}},

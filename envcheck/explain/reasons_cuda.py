@@ -18,6 +18,7 @@ from envcheck.explain.signatures import Event, signatures_by_name
 from envcheck.frameworks import Framework, identities
 from envcheck.host.data_files import load_data
 from envcheck.matrix.query import Matrix
+from envcheck.matrix.specifiers import matches
 from envcheck.model import Citation, Known, canonical_name, dataclass, get_value, major, major_minor
 
 DRIVER, NVML, CUDNN, TENSORRT, TOOLKIT, PROFILER, FRAMEWORK, OTHER = (
@@ -81,11 +82,9 @@ _FATAL = ("import-cannot-open", "tf-could-not-find-dll", "could-not-locate-libra
 
 def library_claims(log: Log) -> Iterator[Claim]:
     """Say what each library that could not be loaded means."""
-    missing = [
-        (event, parse_library(find_library_name(event))) for event in log.select(*_LOADS) if find_library_name(event)
-    ]
+    missing = _list_missing(log)
     yield from _judge_cudnn_loader(log)
-    yield from _judge_toolkit(log, [pair for pair in missing if pair[1].family == TOOLKIT])
+    yield from _judge_toolkit(log, _list_missing(log, TOOLKIT))
     for event, library in missing:
         if library.family == DRIVER:
             yield _judge_driver_library(log, event, library)
@@ -108,7 +107,13 @@ def library_claims(log: Log) -> Iterator[Claim]:
             message = f"{library.name} is part of a framework release that is not the one installed."
             yield Claim("extension-build-mismatch", Strength.NAMED_PART, message, (event,))
         elif library.family == OTHER:
-            yield _judge_other_library(event, library)
+            yield from _judge_other_library(log, event, library)
+
+
+def _list_missing(log: Log, family: str = "") -> list[tuple[Event, Library]]:
+    """List the messages that name a missing library, with the library; of one family or all."""
+    found = ((event, parse_library(find_library_name(event))) for event in log.select(*_LOADS))
+    return [pair for pair in found if pair[1].name and family in ("", pair[1].family)]
 
 
 def find_library_name(event: Event) -> str:
@@ -231,8 +236,9 @@ def _judge_toolkit(log: Log, missing: list[tuple[Event, Library]]) -> Iterator[C
     wanted = [line for line in lines[0] if all(line in other for other in lines if other)] if lines else []
     shown = f"{wanted[-1]} to {wanted[0]}" if len(wanted) > 1 else "".join(wanted)
     asks = f"This build asks for {names}" + (f", which CUDA {shown} holds" if shown else "")
-    of_torch = _torch_cuda(log)
-    if wanted and of_torch and major(of_torch) not in set(map(major, wanted)):
+    named = log.select("extension-named")
+    of_torch = find_build_cuda(log) if named else _torch_cuda(log)
+    if wanted and of_torch and major(of_torch) not in set(map(major, wanted)) and not log.has("onnxruntime-cuda"):
         message = f"{asks}; torch itself is built for CUDA {of_torch}: a compiled extension was built for another one."
         yield Claim("extension-build-mismatch", Strength.DERIVED, message, events)
         return
@@ -245,17 +251,17 @@ def _judge_toolkit(log: Log, missing: list[tuple[Event, Library]]) -> Iterator[C
     if set(wanted) & set(log.cudas):
         yield _judge_installed_toolkit(log, events, asks)
         return
-    named = log.select("extension-named")
     if named and any(event.signature == "import-cannot-open" for event in events):
         message = f"{asks}; it is {named[0].values['extension']} that asks, built for another CUDA than is here."
         yield Claim(
             "extension-build-mismatch", Strength.DERIVED, message, (*events, named[0]), rivals=("toolkit-missing",)
         )
         return
-    if log.cudas and wanted:
-        yield Claim(
-            "toolkit-wrong-version", Strength.NAMED_PLACE, f"{asks}; installed is CUDA {', '.join(log.cudas)}.", events
-        )
+    provider = log.select("onnxruntime-cuda")[:1]  # it loads the CUDA of torch's wheels, too
+    others = log.cudas or ((of_torch,) if provider and of_torch else ())
+    if others and wanted and not (provider and set(map(major, others)) & set(map(major, wanted))):
+        message = f"{asks}; installed is CUDA {', '.join(others)}."
+        yield Claim("toolkit-wrong-version", Strength.NAMED_PLACE, message, (*events, *provider))
         return
     yield _judge_missing_libraries(log, events, [library for _, library in missing], asks)
 
@@ -319,21 +325,22 @@ def _torch_cuda(log: Log) -> str:
     return log.first_value("torch_cuda") or log.labelled_cuda
 
 
-def _judge_other_library(event: Event, library: Library) -> Claim:
+def _judge_other_library(log: Log, event: Event, library: Library) -> Iterator[Claim]:
     if library.stem.startswith("stdc++"):
-        return Claim("libstdcxx-mismatch", Strength.NOT_FOUND, f"{library.name} is not found.", (event,))
-    if library.stem.startswith("zlib"):
+        yield Claim("libstdcxx-mismatch", Strength.NOT_FOUND, f"{library.name} is not found.", (event,))
+    elif library.stem.startswith("zlib"):
         message = f"cuDNN needs {library.name}, which does not come with it."
-        return Claim("toolkit-missing", Strength.USUAL, message, (event,), rivals=("cudnn-missing",))
-    if library.stem.startswith("python"):
+        yield Claim("toolkit-missing", Strength.USUAL, message, (event,), rivals=("cudnn-missing",))
+    elif library.stem.startswith("python"):
         message = f"A module was built for a Python that is not installed ({library.name})."
-        return Claim("extension-build-mismatch", Strength.DECIDED, message, (event,), rivals=("env-mixed",))
-    return Claim(
-        "dependency-conflict",
-        Strength.FAILED_CALL,
-        f"The system lacks {library.name}, which a package needs.",
-        (event,),
-    )
+        yield Claim("extension-build-mismatch", Strength.DECIDED, message, (event,), rivals=("env-mixed",))
+    elif re.match(r"(?:av|sw)(?:util|codec|device|filter|format|resample|scale)$", library.stem):
+        # A package tries one release of FFmpeg after the other: one that fails for another reason was found.
+        if not log.has("c10-symbol", "extension-other-symbol") and not _list_missing(log, TOOLKIT):
+            yield Claim("library-missing", Strength.NOT_FOUND, f"FFmpeg's {library.name} is not found.", (event,))
+    else:
+        message = f"The system lacks {library.name}, which a package needs."
+        yield Claim("dependency-conflict", Strength.FAILED_CALL, message, (event,))
 
 
 _NVCC_UNFIT = (
@@ -494,6 +501,8 @@ class DatedSymbol:
 
     pattern: str  # of the whole symbol
     built_for: str  # what an extension was built for that lacks one: torch 2.10 to 2.13
+    exported_by: str = ""  # the releases that have them: >=2.10,<2.14
+    unless: str = ""  # releases of which they say nothing: all of these have the same C++ ABI
 
 
 @dataclass(frozen=True)
@@ -506,12 +515,18 @@ class DatedSymbols:
 
 def _judge_torch_symbols(log: Log) -> Iterator[Claim]:
     """Read for which PyTorch an extension was built off the symbol that it does not find."""
+    torch = next((log.release_of(item).partition("+")[0] for item in FRAMEWORKS if item.hosts_extensions), "")
     for event in log.select("c10-symbol", "flash-attn-torch-cuda"):
         named = re.search(r"undefined symbol: (\w+)", event.text)
         rows = load_data("torch_symbols", DatedSymbols).symbols if named else ()
         row = next((item for item in rows if named and re.fullmatch(item.pattern, named[1])), None)
-        if row and named:
-            message = f"A compiled extension was built for {row.built_for}: the torch here lacks {named[1]}."
+        if row is None or named is None or (torch and row.unless and matches(torch, row.unless)):
+            continue
+        message = f"A compiled extension was built for {row.built_for}: the torch here lacks {named[1]}."
+        if torch and row.exported_by and matches(torch, row.exported_by):
+            message += f" torch {torch}, which the log names, has it: another copy of torch is imported."
+            yield Claim("env-mixed", Strength.NAMED_CAUSE, message, (event,), rivals=("extension-build-mismatch",))
+        else:
             yield Claim("extension-build-mismatch", Strength.NAMED_CAUSE, message, (event,))
 
 

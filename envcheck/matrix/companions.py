@@ -17,10 +17,10 @@ class Companion:
     distributions: Mapping[str, str] = field(default_factory=dict)  # each with the module that it owns, the usual first
     frameworks: tuple[str, ...] = ()  # the usual one first; () for one that needs none
     requires: str = ""  # the one name under which it requires its framework
+    pinned_by: str = ""  # the distribution that pins its releases
     releases: str = ""  # section of the matrix that holds its releases; "" for none
     first: str = ""  # the oldest release that the matrix holds
     has_older: bool = False  # the index has older ones
-    placeholders: tuple[str, ...] = ()  # versions on the index that hold nothing
     binaries: str = "(?!)"  # names of the binaries whose libraries tell its CUDA
     on_index: bool = False  # its framework's own package index holds its builds, too
 

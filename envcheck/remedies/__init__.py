@@ -43,7 +43,7 @@ _MODULES = {
     ),
 }  # fmt: skip
 # What a release names goes before what a message says.
-_RELEASE_FIRST = frozenset({"keras-mismatch", "protobuf-conflict", "tensorrt-missing"})
+_RELEASE_FIRST = frozenset({"extension-build-mismatch", "keras-mismatch", "protobuf-conflict", "tensorrt-missing"})
 
 
 def remedy(*finding_ids: str) -> Callable[[Build], Build]:

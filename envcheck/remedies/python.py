@@ -25,6 +25,7 @@ from envcheck.actions import (
     is_requirement,
 )
 from envcheck.frameworks import framework_names, identity
+from envcheck.matrix.companions import companion_row
 from envcheck.matrix.package_index import cuda_label, index_url
 from envcheck.matrix.specifiers import admits_others, can_be_met, matches
 from envcheck.model import (
@@ -34,10 +35,12 @@ from envcheck.model import (
     UV,
     WINDOWS,
     Alternative,
+    FrameworkRelease,
     Known,
     Problem,
     Remedy,
     get_value,
+    major,
     major_minor,
     replace,
 )
@@ -547,20 +550,56 @@ def _fit_others(situation: Situation, text: str) -> tuple[str, str]:
     return "", name + specifier
 
 
-def install_matching_dependant(situation: Situation, problem: Problem) -> Remedy:
+def install_matching_dependant(situation: Situation, problem: Problem) -> Remedy | None:
     """Install the release that was made for the framework that is there, from the index that build came from."""
     name, (framework_pin, *_) = problem.names[0], problem.requirements
     framework, _, version = framework_pin.partition("==")
-    minor = major_minor(get_value(situation.facts.python.version) or "")
-    known = situation.matrix.companions_of(framework, version, situation.context.platform, name)
-    fits = [row.version for row in known if not minor or row.platform == "any" or minor in row.pythons]
-    index = index_url(framework, problem.value("release").partition("+")[2])
+    label = problem.value("release").partition("+")[2]
+    index = index_url(framework, label)
+    known = _list_dependants(situation, framework, version, name)
+    of_index = companion_row(name).on_index
+    build = situation.matrix.build(framework, version, label, situation.context.platform)
+    cuda = major(build.cuda or "") if build and not (label and of_index) else ""
+    fits = [row for row in known if not cuda or not row.cuda or major(row.cuda) == cuda]
+    installed = situation.context.distributions.get(name)
     if fits:
-        requirement = f"{name}=={fits[0]}"
-        steps = situation.install(framework_pin, requirement, index=index)
-        return Remedy(f"Install {requirement}, which was made for {framework} {version}.", steps)
+        requirement = f"{fits[0].distribution}=={fits[0].version}"
+        # pip takes another build of this very release for the one that is asked for.
+        is_other = installed and installed.version.partition("+")[0] != fits[0].version and fits[0].distribution == name
+        replaced = () if is_other else situation.uninstall(name)
+        steps = situation.install(framework_pin, requirement, index=index if of_index else "")
+        return Remedy(f"Install {requirement}, which was made for {framework} {version}.", (*replaced, *steps))
+    if known:
+        there = (row for row in known if installed and row.version == installed.version)
+        return _install_for_cuda_of(situation, framework, version, next(there, known[0]))
+    if situation.from_log:
+        return None
     summary = f"Install the release of {name} that was made for {framework} {version}."
     return Remedy(summary, situation.install(*problem.requirements, index=index))
+
+
+def _list_dependants(situation: Situation, framework: str, version: str, name: str) -> list[FrameworkRelease]:
+    """List the releases of a companion, or of one with the same module, that go with a framework's, newest first."""
+    matrix, row, platform = situation.matrix, companion_row(name), situation.context.platform
+    minor = major_minor(get_value(situation.facts.python.version) or "")
+    found = [*matrix.companions_of(framework, version, platform, name)]
+    owners = matrix.companions_of(framework, version, platform, row.pinned_by) if row.pinned_by else ()
+    for item in row.distributions if owners else ():
+        pins = {owner.requires.get(item, "").removeprefix("==") for owner in owners}
+        releases = matrix.companion_releases(item) if any(pins) else ()
+        found += (each for each in releases if each.version in pins and each.platform in (platform, "any"))
+    return [each for each in found if not minor or each.platform == "any" or minor in each.pythons]
+
+
+def _install_for_cuda_of(situation: Situation, framework: str, version: str, companion: FrameworkRelease) -> Remedy:
+    """Install the framework's build for the CUDA that a companion's only build is for."""
+    row = situation.matrix.release(framework, version, situation.context.platform)
+    builds = situation.matrix.index_builds(row) if row else ()
+    same = next((each for each in builds if each.cuda and major(each.cuda) == major(companion.cuda or "")), None)
+    pin, label = f"{framework}=={version}", same.local if same else ""
+    other = f"{companion.distribution}=={companion.version}"
+    summary = f"Install {pin}{'+' if label else ''}{label} with {other}: that one is for CUDA {companion.cuda}."
+    return Remedy(summary, situation.install(f"{pin}+{label}", index=index_url(framework, label)) if label else ())
 
 
 def _install_legacy_keras(situation: Situation, problem: Problem) -> Remedy:
@@ -569,7 +608,7 @@ def _install_legacy_keras(situation: Situation, problem: Problem) -> Remedy:
     return Remedy(f"Install {problem.requirements[0]}.", steps, (Alternative("Use Keras 3.", (unset,)),))
 
 
-_PINS: dict[str, Callable[[Situation, Problem], Remedy]] = {
+_PINS: dict[str, Callable[[Situation, Problem], Remedy | None]] = {
     "part": _reinstall_part,
     "missing-requirements": _restore_requirements,
     "unmet-requirements": _restore_requirements,

@@ -21,7 +21,6 @@ from tests.structure import modules
 
 # Findings that one side alone can state, and why.
 OF_RULES_ALONE = {
-    "library-missing": "a log that names a missing library leads to what the name tells: toolkit, cuDNN, libstdc++",
     "install-damaged": "a log shows which file is missing, not whether it was installed",
     "install-interrupted": "only the environment's folder holds what an installation left",
     "probe-failed": "a log has no probes; explain uses the id for what no message explains",
@@ -36,7 +35,10 @@ OF_LOGS_ALONE = {
     "smoke-failed": "a smoke test states it",
 }
 # Both can state these, and no comparison holds.
-NOT_COMPARED = {"tensorrt-missing": "a note of the doctor, which explain leaves to the messages"}
+NOT_COMPARED = {
+    "library-missing": "a log names FFmpeg's libraries so, the doctor those that a framework loads",
+    "tensorrt-missing": "a note of the doctor, which explain leaves to the messages",
+}
 
 
 def test_every_finding_is_stated_by_both_sides_or_listed_with_a_reason() -> None:
@@ -44,7 +46,7 @@ def test_every_finding_is_stated_by_both_sides_or_listed_with_a_reason() -> None
     both = by_rules & ids_of_logs()
     assert by_rules - both == set(OF_RULES_ALONE), "add a log's signature, or a row to OF_RULES_ALONE with the reason"
     assert set(catalogue()) - by_rules - {"plugin-failed"} == set(OF_LOGS_ALONE)  # of the engine itself
-    assert both - set(NOT_COMPARED) == set(situations())
+    assert both - set(NOT_COMPARED) == set(situations()) - set(NOT_COMPARED)
 
 
 def ids_of_logs() -> set[str]:
