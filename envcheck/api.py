@@ -322,13 +322,16 @@ def check(
     python: Path = "",
     env: Path = "",
     expect: Expectation | None = None,
+    driver: str = "",
+    gpu: str | Sequence[str] = (),
     snapshot: Saved | None = None,
     matrix: Path | None = None,
 ) -> CheckResult:
     """Check whether this machine, or what a file will build, meets the requirements of a project.
 
     `config` is the file with the [tool.envcheck] table; "" is pyproject.toml here. `file` judges a Dockerfile, a
-    compose file, an environment.yml or a requirements file before it is built. `expect` overrides the table.
+    compose file, an environment.yml or a requirements file before it is built. `driver` and `gpu` state the machines
+    that run it; without them, the minima of the table count. `expect` overrides the table.
     The other arguments are those of `doctor`.
     """
     config, python, env, file = os.fspath(config), os.fspath(python), os.fspath(env), _relative(os.fspath(file))
@@ -336,7 +339,11 @@ def check(
     if expect is not None:
         gate = replace(gate, config=replace(gate.config, expect=_target(expect).expect))
     if file:
-        report, machine = _judge_file(gate, file)
+        report, machine = _judge_file(gate, file, driver, gpu)
+    elif driver or gpu:
+        raise UserError(
+            "--driver and --gpu describe the machines that a file is built for: name one with --dockerfile."
+        )
     else:
         machine = _read_judged(snapshot, python, env)
         exists = None if snapshot else os.path.lexists
@@ -617,10 +624,11 @@ def read_gate(config: str, matrix: Path | None, *, required: bool) -> Gate:
     return load_gate(text, path, load_matrix(matrix))
 
 
-def _judge_file(gate: Gate, file: str) -> tuple[Report, Snapshot]:
+def _judge_file(gate: Gate, file: str, driver: str, gpu: str | Sequence[str]) -> tuple[Report, Snapshot]:
     from envcheck.check.judge_file import judge_text  # only a file to build needs it: 8 ms
 
-    report, facts = judge_text(_read_text(file), file, lambda name: _read_beside(file, name), gate)
+    text, gpus = _read_text(file), _texts(gpu)
+    report, facts = judge_text(text, file, lambda name: _read_beside(file, name), gate, driver=driver, gpus=gpus)
     return report, Snapshot(SCHEMA_VERSION, __version__, "not built yet", "", facts)
 
 

@@ -8,6 +8,7 @@ from collections.abc import Callable, Iterator, Mapping
 from dataclasses import replace
 
 from envcheck.frameworks import framework_names
+from envcheck.matrix.companions import companion_sections
 from envcheck.matrix.images import (
     ImageConvention,
     SystemRelease,
@@ -30,8 +31,13 @@ class Line:
 
     text: str
     location: str
-    links: bool = False  # a requirement that may come as a wheel from a page of links
+    links: str = ""  # the page of links that it may come from as a wheel
     index: str = ""  # what the index is for that a requirement is bound to: cpu, cuda, or other for other makers' GPUs
+    label: str = ""  # of the builds on the index that its command names: cu126
+    is_only_index: bool = False  # the command asks no other index first
+    own_index: str = ""  # an index with such builds that is not the framework's own
+    command: int = 0  # which command of the file installs it: those of one are resolved together
+    is_isolated: bool = True  # pip builds its sources where nothing else is installed
 
 
 @dataclass(frozen=True)
@@ -77,6 +83,7 @@ class Image:
     python: str = ""
     pip: str = ""  # of the system's own package of it
     frameworks: tuple[str, ...] = ()  # requirements it fulfils: "torch==2.4.0"
+    packages: tuple[str, ...] = ()  # releases of packages on top of frameworks that it holds: "vllm==0.11.0"
     source: str = ""  # the convention by which its name was read
     gpu_tag: str = ""  # which tag to use where a GPU is meant and this one is for the CPU
     is_partial: bool = False  # it holds CUDA libraries of which the name says nothing
@@ -193,6 +200,7 @@ def _image(reference: str, location: str, row: ImageConvention, parts: dict[str,
     versions = [f"{name}{{}}=={parts[name]}" for name in framework_names() if parts.get(name)]
     frameworks = versions or ([row.holds + "{}"] if row.holds else [])
     has_own_python = row.own_python or bool(parts.get("python"))
+    packages = tuple(f"{name}=={parts[name]}" for name in companion_sections() if parts.get(name))
     tag = reference.rpartition(":")[2] if ":" in reference.rsplit("/", 1)[-1] else ""
     return Image(
         reference=reference,
@@ -206,9 +214,10 @@ def _image(reference: str, location: str, row: ImageConvention, parts: dict[str,
         python=parts.get("python") or system.python,
         pip=system.pip,
         frameworks=tuple(text.format("" if parts.get("gpu") or parts.get("cuda") else "-cpu") for text in frameworks),
+        packages=packages,
         source=row.source,
         gpu_tag=row.gpu_tag,
-        is_partial=row.partial or bool(frameworks),
+        is_partial=row.partial or bool(frameworks or packages),
         refuses_pip=not has_own_python and is_externally_managed(system.os, system.version, tag),
     )
 

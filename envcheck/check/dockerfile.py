@@ -28,13 +28,21 @@ _VALUE_OPTIONS = frozenset({
     "--prefix", "--src", "--upgrade-strategy", "--config-settings", "-C", "--global-option", "--no-binary",
     "--only-binary", "--progress-bar", "--root-user-action", "--report", "--find-links", "-f", "--extra-index-url",
     "--proxy", "--retries", "--timeout", "--trusted-host", "--cert", "--client-cert", "--cache-dir", "--log",
+    "--default-index", "--index", "--torch-backend",
     "--python", "-p", "--channel", "-n", "--name", "-e", "--editable", "-w", "--wheel-dir", "--build-option",
 })  # fmt: skip
 
+# What variables state in place of options.
+_INDEX_NAMES = {
+    **dict.fromkeys(("PIP_INDEX_URL", "UV_INDEX_URL", "UV_DEFAULT_INDEX"), "--index-url"),
+    **dict.fromkeys(("PIP_EXTRA_INDEX_URL", "UV_INDEX", "UV_EXTRA_INDEX_URL"), "--extra-index-url"),
+    "UV_TORCH_BACKEND": "--torch-backend",
+}
 _KINDS = {
     **dict.fromkeys(("-r", "--requirement", "--file"), "files"),
     **dict.fromkeys(("-c", "--constraint"), "constraints"),
-    **dict.fromkeys(("-i", "--index-url", "--extra-index-url"), "indexes"),
+    **dict.fromkeys(("-i", "--index-url", "--default-index", "--torch-backend"), "indexes"),
+    **dict.fromkeys(("--extra-index-url", "--index"), "extra_indexes"),
     **dict.fromkeys(("-f", "--find-links"), "links"),
     **dict.fromkeys(("-e", "--editable"), "editable"),
 }
@@ -49,8 +57,10 @@ class Install:
     files: tuple[str, ...] = ()
     indexes: tuple[str, ...] = ()
     constraints: tuple[str, ...] = ()  # files that say which release to take of what is installed
-    links: bool = False  # it also takes wheels from a page of links
+    links: str = ""  # the page of links that it also takes wheels from
     editable: tuple[str, ...] = ()
+    is_only_index: bool = False  # the index that it names goes before all others
+    is_isolated: bool = True  # it builds sources where nothing else is installed
 
 
 def commands_of(text: str) -> Iterator[list[str]]:
@@ -105,11 +115,13 @@ def shell_of(argv: list[str]) -> str:
 
 def parse_install(argv: list[str]) -> Install | None:
     """Read `pip install …`, `python -m pip install …`, `uv pip install …` and `conda install …`."""
-    indexes: tuple[str, ...] = ()
+    variables: list[str] = []
+    is_uv = False
     while argv and (argv[0] in _PREFIXES or argv[0] == "uv" or _ASSIGNMENT.fullmatch(argv[0])):
         assignment = _ASSIGNMENT.fullmatch(argv[0])
-        if assignment and assignment[1] in {"PIP_INDEX_URL", "PIP_EXTRA_INDEX_URL", "UV_INDEX_URL"}:
-            indexes = (*indexes, assignment[2])
+        if assignment and assignment[1] in _INDEX_NAMES:
+            variables += (_INDEX_NAMES[assignment[1]], assignment[2])
+        is_uv |= argv[0] == "uv"
         argv = argv[1:]
     if len(argv) > 2 and _PYTHON.fullmatch(argv[0]) and argv[1] == "-m":
         argv = argv[2:]
@@ -117,25 +129,21 @@ def parse_install(argv: list[str]) -> Install | None:
         return None
     if _PIP.fullmatch(argv[0]):
         place = next((index for index, arg in enumerate(argv[:8]) if arg in {"install", "wheel"}), 0)
-        return _arguments("pip", argv[place + 1 :], indexes) if place else None
+        return _arguments("pip", [*variables, *argv[place + 1 :]], is_uv=is_uv) if place else None
+    if argv[0] == "add" and is_uv:
+        return _arguments("pip", [*variables, *argv[1:]], is_uv=True)
     if not _CONDA.fullmatch(argv[0]):
         return None
     argv = argv[1:] if argv[1] == "env" else argv
-    return _arguments("conda", argv[2:], ()) if argv[1:2] and argv[1] in _CONDA_INSTALLS else None
+    return _arguments("conda", argv[2:]) if argv[1:2] and argv[1] in _CONDA_INSTALLS else None
 
 
 _CONDA_INSTALLS = frozenset({"install", "create", "update"})
 
 
-def _arguments(tool: str, argv: list[str], indexes: tuple[str, ...]) -> Install:
-    values: dict[str, list[str]] = {
-        "packages": [],
-        "files": [],
-        "indexes": list(indexes),
-        "links": [],
-        "editable": [],
-        "constraints": [],
-    }
+def _arguments(tool: str, argv: list[str], *, is_uv: bool = False) -> Install:
+    kinds = ("packages", "files", "indexes", "extra_indexes", "links", "editable", "constraints")
+    values: dict[str, list[str]] = {kind: [] for kind in kinds}
     rest = iter(argv)
     for arg in rest:
         option, has_value, value = arg.partition("=") if arg.startswith("--") else (arg, "", "")
@@ -150,10 +158,12 @@ def _arguments(tool: str, argv: list[str], indexes: tuple[str, ...]) -> Install:
         tool,
         tuple(values["packages"]),
         tuple(name for name in values["files"] if name),
-        tuple(values["indexes"]),
+        (*values["indexes"], *values["extra_indexes"]),
         tuple(values["constraints"]),
-        bool(values["links"]),
+        " ".join(values["links"]),
         tuple(values["editable"]),
+        is_uv or bool(values["indexes"]),
+        "--no-build-isolation" not in argv,
     )
 
 
@@ -267,7 +277,7 @@ _SETUP = re.compile(r"\bsetup\.py (?:build|install|bdist|develop)")
 _PROJECTS = re.compile(r"(?:poetry|pipenv|pdm) (?:install|sync)|uv sync|pixi install|conda-lock install")
 _OTHER_INSTALLER = re.compile(r"get-pip|ensurepip|\b(?:uv|pyenv|poetry|pipx|pdm)\b|conda|mamba")
 _WORTH_READING = re.compile(
-    r"get-pip|install|sync|wheel|nvcc|setup\.py|cuda|venv|create|update|activate|externally|break-system|conda|pyenv"
+    r"get-pip|install|sync|\badd\b|wheel|nvcc|setup\.py|cuda|venv|create|update|activate|externally|break-system|conda|pyenv"
     r"|(?:^|[;&]\s*)(?:export\s+)?\w+=",
     re.IGNORECASE,
 )
@@ -337,6 +347,7 @@ def add_command(blueprint: Blueprint, argv: list[str], location: str, files: Fil
 
 
 def _add_install(blueprint: Blueprint, install: Install, location: str, files: Files) -> Blueprint:
+    command = blueprint.requirements[-1].command + 1 if blueprint.requirements else 1
     lines = tuple(Line(text, location, links=install.links) for text in install.packages)
     if install.tool == "conda":
         blueprint = replace(blueprint, conda=blueprint.conda + lines)
@@ -363,7 +374,11 @@ def _add_install(blueprint: Blueprint, install: Install, location: str, files: F
         requirements = apply_constraints(requirements, inner[1] if inner else "")
     return replace(
         blueprint,
-        requirements=blueprint.requirements + with_index(install.indexes, requirements),
+        requirements=blueprint.requirements
+        + tuple(
+            replace(line, command=command, is_isolated=install.is_isolated)
+            for line in with_index(install.indexes, requirements, is_only=install.is_only_index)
+        ),
         gaps=blueprint.gaps + tuple(Line(text, location) for text in gaps),
     )
 
@@ -421,7 +436,6 @@ _ENVIRONMENT = re.compile(
     r".*(?:venv|/env\b|site-packages|dist-packages|\.local|conda|wheel).*|/(?:usr/local|opt|app)?(?:/lib)?/?"
 )
 _LOADER_PATH = "LD_LIBRARY_PATH"
-_INDEX_NAMES = ("PIP_INDEX_URL", "PIP_EXTRA_INDEX_URL", "UV_INDEX_URL", "UV_DEFAULT_INDEX")
 
 
 class Stage:
@@ -552,9 +566,11 @@ class Stage:
         count = len(self.blueprint.requirements)
         files = replace(self.files, names=self._names, generated=self.generated)
         self.blueprint = add_command(self.blueprint, argv, location, files)
-        indexes = [self.variables[name] for name in _INDEX_NAMES if name in self.variables]
+        names = [name for name in _INDEX_NAMES if name in self.variables]
+        is_only = any(_INDEX_NAMES[name] != "--extra-index-url" for name in names)
         earlier, new = self.blueprint.requirements[:count], self.blueprint.requirements[count:]
-        self.blueprint = replace(self.blueprint, requirements=earlier + with_index(indexes, new))
+        indexed = with_index([self.variables[name] for name in names], new, is_only=is_only)
+        self.blueprint = replace(self.blueprint, requirements=earlier + indexed)
 
     def _names(self, name: str) -> tuple[str, ...]:
         """Say what a file of the image may be called here: where it was copied from, or its last parts."""
@@ -598,12 +614,14 @@ def parse_dockerfile(
 
 def _with_environment(blueprint: Blueprint, helper: Blueprint) -> Blueprint:
     """Add what a copied environment holds; it runs on the last stage's image."""
+    first = blueprint.requirements[-1].command + 1 if blueprint.requirements else 0
+    copied = tuple(replace(line, command=line.command + first) for line in helper.requirements)
     return replace(
         blueprint,
         python=blueprint.python or helper.python,
-        requirements=blueprint.requirements + helper.requirements,
+        requirements=blueprint.requirements + copied,
         gaps=blueprint.gaps + helper.gaps,
-        inherited=blueprint.inherited + helper.requirements,
+        inherited=blueprint.inherited + copied,
     )
 
 

@@ -16,6 +16,7 @@ from envcheck.check.blueprint import Line
 from envcheck.check.config import Config, ConfigError, parse_config
 from envcheck.diagnosis import with_remedies, with_steps
 from envcheck.diagnosis.planned import plan_to_meet
+from envcheck.matrix.companions import companion_row
 from envcheck.matrix.query import Matrix
 from envcheck.model import (
     COMPATIBLE,
@@ -197,7 +198,7 @@ def find_module_clashes(lines: list[Line], context: Context) -> list[Finding]:
     owners: dict[str, dict[str, Line]] = {}
     for line in lines:
         name = canonicalize_name(Requirement(line.text).name)
-        module = context.matrix.module_of(name)
+        module = context.matrix.module_of(name) or companion_row(name).distributions.get(name)
         if module and module != "jax_plugins" and _surely_applies(line, context):  # a namespace that plugins share
             owners.setdefault(module, {}).setdefault(name, line)
     return [_clash(module, lines_by_name) for module, lines_by_name in owners.items() if len(lines_by_name) > 1]

@@ -14,7 +14,9 @@ from envcheck.check.blueprint import Blueprint, Image, Line, Reader, is_for_gpu
 from envcheck.check.build_files import read_blueprints
 from envcheck.check.config import Config
 from envcheck.check.judge import Gate, apply_ignores, find_module_clashes
+from envcheck.check.packages import Environment, Judged, name_of_line, needs_gpu
 from envcheck.diagnosis import with_steps
+from envcheck.diagnosis.planned import describe_host, name_working_releases
 from envcheck.frameworks import Framework, identities
 from envcheck.matrix.images import load_base_images
 from envcheck.matrix.query import Matrix
@@ -26,6 +28,7 @@ from envcheck.model import (
     UNDETERMINED,
     WARNING,
     Absent,
+    Alternative,
     Evidence,
     Fact,
     Facts,
@@ -36,6 +39,7 @@ from envcheck.model import (
     LibraryInstall,
     Problem,
     PythonFacts,
+    Remedy,
     Report,
     Source,
     ToolkitFacts,
@@ -49,6 +53,7 @@ from envcheck.remedies import with_remedy
 from envcheck.remedies.situation import Situation
 from envcheck.rules import Context, Target, conclude
 from envcheck.rules.builds import Build, target_builds
+from envcheck.rules.described_machine import Description, with_hardware
 from envcheck.rules.judgement import judge_release
 
 _DECIDED_AT_RUN = Unknown("failed", "the file does not say; only the running image does")
@@ -57,6 +62,8 @@ _DEFAULT_ARCHITECTURE = Known("x86_64", Source("file", "the file", "assumed: it 
 _MACHINES = {"amd64": "x86_64", "x86_64": "x86_64", "arm64": "aarch64", "aarch64": "aarch64"}
 _LIBRARIES = ("runtime", "devel")  # the flavors that hold CUDA's libraries, not libcudart alone
 ROOT = "/usr/local/cuda"
+PROJECT = -1  # stands for the command that installs what a project requires besides
+UNSTATED = Description()
 
 
 def planned_facts(blueprint: Blueprint) -> Facts:
@@ -375,6 +382,7 @@ def _gap_finding(line: Line) -> Finding:
 
 
 WITHOUT_EXTRA = "framework-cuda-extra-missing"
+_OF_STATED_HARDWARE = frozenset({"driver-too-old", "gpu-arch-too-new", "gpu-arch-too-old"})
 _IMAGE_FINDINGS = frozenset({
     "cudnn-missing", "cudnn-too-old", "cudnn-wrong-cuda-build", "cudnn-wrong-major", "toolkit-missing",
     "toolkit-wrong-version",
@@ -462,15 +470,29 @@ class _FindingCollector:
             self.add(_with_remedies(found, context), (finding_id,) if finding_id else ())
 
 
-def judge_text(text: str, file: str, reader: Reader, gate: Gate) -> tuple[Report, Facts]:
-    """Judge what the text of a file builds; return the report and what the file states. Raises FileError."""
+def judge_text(
+    text: str, file: str, reader: Reader, gate: Gate, *, driver: str = "", gpus: tuple[str, ...] = ()
+) -> tuple[Report, Facts]:
+    """Judge what the text of a file builds; return the report and what the file states. Raises FileError.
+
+    `driver` and `gpus` are of the machines that run it; without them, the project's minima count.
+    """
+    config = gate.config
+    capabilities = (config.min_compute_capability,) if config.min_compute_capability else ()
+    host = describe_host(driver or config.min_driver, gpus or capabilities)
     blueprints = read_blueprints(text, file, reader)
-    report = judge_blueprints(blueprints, gate.matrix, gate.config, gate.path, gate.today)
-    return report, describe_facts(blueprints[0], gate.matrix)
+    report = judge_blueprints(blueprints, gate.matrix, config, gate.path, gate.today, host=host)
+    return report, with_hardware(describe_facts(blueprints[0], gate.matrix), host, gate.matrix)
 
 
 def judge_blueprints(
-    blueprints: Sequence[Blueprint], matrix: Matrix, config: Config, location: str, today: date
+    blueprints: Sequence[Blueprint],
+    matrix: Matrix,
+    config: Config,
+    location: str,
+    today: date,
+    *,
+    host: Description = UNSTATED,
 ) -> Report:
     """Return one report on the environments a file builds; one that decides nothing is undetermined."""
     collector = _FindingCollector()
@@ -483,14 +505,18 @@ def judge_blueprints(
         if item not in requiring and not (item.asks_gpu or item.compiles):
             continue  # the database beside them
         requirements = _demands(item, matrix, config if item in requiring else Config(), location)
-        contexts.append(_judge_environment(item, matrix, requirements, config.expect, collector))
+        facts = with_hardware(planned_facts(item), host, matrix)
+        expect = "gpu" if config.expect == "auto" and (host.driver or host.gpus) else config.expect
+        goal = _goal(item, requirements, expect, matrix)
+        contexts.append(_judge_environment(item, Context(facts, matrix, Target(goal)), requirements, collector))
     asking = [context for context in contexts if context.goal == "gpu"]
     findings = _without_repeats([_defer_unknown(finding) for finding in collector.findings])
     final = [apply_ignores(finding, findings, config, today) for finding in findings]
     report = with_steps(conclude((asking or contexts)[0], final, collector.checked))
     if report.verdict == COMPATIBLE and not collector.has_judged_release:
         report = replace(report, verdict=UNDETERMINED)
-    headline = _headline(report, blueprints[0].path.split(" (")[0], has_framework=collector.has_judged_release)
+    path = blueprints[0].path.split(" (")[0]
+    headline = _headline(report, path, _unchecked(host), has_framework=collector.has_judged_release)
     return replace(report, headline=headline, judged=replace(report.judged, machine=False))
 
 
@@ -501,7 +527,14 @@ def _without_repeats(findings: Sequence[Finding]) -> list[Finding]:
     return list(dict.fromkeys(unique))
 
 
-def _headline(report: Report, path: str, *, has_framework: bool) -> str:
+def _unchecked(host: Description) -> str:
+    """Say what of the machine that runs the build was not stated."""
+    unstated = [name for name, value in (("driver", host.driver), ("GPU", host.gpus)) if not value]
+    verb = "are" if len(unstated) > 1 else "is"
+    return f"The {' and the '.join(unstated)} {verb} checked when it runs." if unstated else ""
+
+
+def _headline(report: Report, path: str, unchecked: str, *, has_framework: bool) -> str:
     """Say no more than a file can show: that an environment works is seen when it runs."""
     work = "GPU deep learning" if report.goal == "gpu" else "deep learning on the CPU"
     if report.verdict == INCOMPATIBLE:
@@ -510,7 +543,7 @@ def _headline(report: Report, path: str, *, has_framework: bool) -> str:
         return f"{path} does not show whether its build works for {work}."
     if report.verdict == UNDETERMINED:
         return f"{path} names no framework that envcheck can judge."
-    return f"{path} has no problem for {work}. The driver and the GPU are checked when it runs."
+    return f"{path} has no problem for {work}. {unchecked}".rstrip()
 
 
 def _project_environments(blueprints: Sequence[Blueprint], matrix: Matrix) -> list[Blueprint]:
@@ -519,52 +552,88 @@ def _project_environments(blueprints: Sequence[Blueprint], matrix: Matrix) -> li
     matches = [
         item
         for item in final
-        if any(_framework(line, matrix) for line in item.requirements) or (item.image and is_for_gpu(item.image))
+        if any(_is_judged(line, matrix) for line in item.requirements) or (item.image and is_for_gpu(item.image))
     ]
     return matches or final[:1]
 
 
 def _demands(blueprint: Blueprint, matrix: Matrix, config: Config, location: str) -> list[Line]:
-    """List the frameworks the file installs, and those the project requires besides."""
-    requirements = [line for line in blueprint.requirements if _framework(line, matrix) and line.index != "other"]
+    """List the frameworks and packages the file installs, and those the project requires besides."""
+    requirements = [line for line in blueprint.requirements if _is_judged(line, matrix) and line.index != "other"]
     image_frameworks = blueprint.image.frameworks if blueprint.image else ()
     names = {_framework(line, matrix) for line in (*requirements, *(Line(text, "") for text in image_frameworks))}
-    project_requirements = [Line(text, location) for text in config.requires]
+    project_requirements = [Line(text, location, command=PROJECT) for text in config.requires]
     return requirements + [line for line in project_requirements if _framework(line, matrix) not in names]
 
 
 def _judge_environment(
-    blueprint: Blueprint, matrix: Matrix, requirements: list[Line], expect: str, collector: _FindingCollector
+    blueprint: Blueprint, base: Context, requirements: list[Line], collector: _FindingCollector
 ) -> Context:
-    goal, facts = _goal(blueprint, requirements, expect), planned_facts(blueprint)
-    decidable = DECIDABLE - {_CUDA_NOT_FOUND} if blueprint.loader_path else DECIDABLE
-    if isinstance(facts.python.pip_version, Known):  # most files say nothing of it, and nobody waits for it
-        decidable |= {"pip-too-old"}
-    held = _find_image_releases(blueprint, requirements, matrix)
-    for line in (*requirements, *held):
-        line_context = Context(facts, matrix, Target(_goal_of(line, requirements, goal), (line.text,)))
-        report = judge_release(line_context, decidable - _OF_INSTALLATION if line in held else decidable).report
-        adapted = (adapt_to_image(finding, line, line_context, blueprint) for finding in report.findings)
-        findings = [_with_location(finding, line, blueprint) for finding in adapted if finding]
-        collector.add(_with_remedies(findings, line_context), report.checked)
-        collector.has_judged_release |= bool(report.checked)
-    context = Context(facts, matrix, Target(goal, tuple(line.text for line in requirements)))
-    if len(requirements) > 1:
+    goal, facts, matrix = base.goal, base.facts, base.matrix
+    decidable = _decidable(blueprint, facts)
+    environment = Environment(base, blueprint.image)
+    frameworks = [line for line in requirements if _framework(line, matrix)]
+    for item in environment.install(requirements):
+        line_context = Context(facts, matrix, Target(_goal_of(item.line, frameworks, goal), item.texts))
+        _judge_line(item, line_context, item.only or decidable, blueprint, collector)
+    for line in _find_image_releases(blueprint, environment, matrix):
+        line_context = Context(facts, matrix, Target(goal, (line.text,)))
+        _judge_line(Judged(line, (line.text,)), line_context, decidable - _OF_INSTALLATION, blueprint, collector)
+    context = Context(facts, matrix, Target(goal, tuple(line.text for line in frameworks)))
+    is_open = goal == "gpu" and not isinstance(facts.driver.release, Known)
+    collector.add((*environment.findings, *(environment.note_driver() if is_open else ())), ())
+    collector.add(map(_gap_finding, environment.list_open()), ())
+    if len(frameworks) > 1:
         report = judge_release(context, TOGETHER).report
         collector.add(_with_remedies(report.findings, context), report.checked)
-        collector.add(
-            _with_remedies(find_module_clashes(requirements, context), context), ("framework-duplicate-dists",)
-        )
-    collector.take(judge_file(blueprint, requirements, goal), context)
+    if len(requirements) > 1:
+        clashes = find_module_clashes(requirements, context)
+        collector.add(_with_remedies(clashes, context), ("framework-duplicate-dists",))
+    collector.take(judge_file(blueprint, frameworks, goal), context)
     return context
 
 
-def _find_image_releases(blueprint: Blueprint, requirements: list[Line], matrix: Matrix) -> list[Line]:
+def _decidable(blueprint: Blueprint, facts: Facts) -> frozenset[str]:
+    """List the findings that a file decides, with what is stated of the machine that runs it."""
+    decidable = DECIDABLE - {_CUDA_NOT_FOUND} if blueprint.loader_path else DECIDABLE
+    if isinstance(facts.python.pip_version, Known):  # most files say nothing of it, and nobody waits for it
+        decidable |= {"pip-too-old"}
+    if isinstance(facts.driver.release, Known):
+        decidable |= {"driver-too-old"}
+    return decidable | {"gpu-arch-too-old", "gpu-arch-too-new"} if isinstance(facts.gpus, Known) else decidable
+
+
+def _judge_line(
+    item: Judged, context: Context, only: frozenset[str], blueprint: Blueprint, collector: _FindingCollector
+) -> None:
+    """Judge what a line installs, and what to write in its place where that does not work."""
+    report = judge_release(context, only).report
+    adapted = (adapt_to_image(finding, item.line, context, blueprint) for finding in report.findings)
+    findings = [_with_location(finding, item, blueprint) for finding in adapted if finding]
+    remedied = _with_remedies(findings, context)
+    collector.add([_with_other_release(finding, item, context) for finding in remedied], report.checked)
+    collector.has_judged_release |= bool(report.checked)
+
+
+def _with_other_release(finding: Finding, item: Judged, context: Context) -> Finding:
+    """Name the releases that work on the stated driver and GPUs, before what to do to those."""
+    if finding.severity != ERROR or finding.id not in _OF_STATED_HARDWARE:
+        return finding
+    other = item.instead or name_working_releases(context, (name_of_line(item.line),))
+    if not other:
+        return finding
+    summary = f"Ask for `{other}` instead, which works there."
+    ways = (Alternative(finding.fix.summary, finding.fix.actions),) if finding.fix else ()
+    return replace(finding, fix=Remedy(summary, (), (*ways, *(finding.fix.alternatives if finding.fix else ()))))
+
+
+def _find_image_releases(blueprint: Blueprint, environment: Environment, matrix: Matrix) -> list[Line]:
     """List the frameworks that the image's name states and that the file does not install anew."""
-    image, installed = blueprint.image or _NO_IMAGE, {_framework(line, matrix) for line in requirements}
+    image = blueprint.image or _NO_IMAGE
+    replaced = {name for name, held in environment.frameworks.items() if held.line.location != image.location}
     pinned = (text for text in image.frameworks if "==" in text and "-cpu" not in text)
     lines = [Line(text, image.location, index="cuda") for text in pinned]
-    return [line for line in lines if _framework(line, matrix) not in installed]
+    return [line for line in lines if _framework(line, matrix) not in replaced]
 
 
 def _with_remedies(findings: Sequence[Finding], context: Context) -> list[Finding]:
@@ -581,15 +650,23 @@ def _framework(line: Line, matrix: Matrix) -> str:
     return "" if requirement.url else matrix.framework_of(name) or (removal.framework if removal else "")
 
 
-def _goal(blueprint: Blueprint, requirements: list[Line], expect: str) -> str:
+def _is_judged(line: Line, matrix: Matrix) -> bool:
+    """Tell whether a line installs a framework, or a package on top of one that the matrix holds."""
+    name = name_of_line(line)
+    return bool(_framework(line, matrix) or (name and matrix.companion_of(name)))
+
+
+def _goal(blueprint: Blueprint, requirements: list[Line], expect: str, matrix: Matrix) -> str:
     """Say what the environment is for: a GPU where anything in the file asks for one."""
     if expect != "auto":
         return expect
     by_name = any(
-        line.index == "cuda" or re.search(r"cuda|-gpu|\+cu\d", line.text)
+        line.index == "cuda" or re.search(r"cuda|-gpu|[+-]cu\d", line.text)
         for line in (*requirements, *blueprint.conda, *blueprint.cuda_steps)
     )
-    by_image = blueprint.image is not None and is_for_gpu(blueprint.image)
+    by_name |= any(needs_gpu(matrix, name_of_line(line)) for line in requirements)
+    image = blueprint.image or _NO_IMAGE
+    by_image = is_for_gpu(image) or any(needs_gpu(matrix, text.partition("==")[0]) for text in image.packages)
     return "gpu" if by_image or blueprint.asks_gpu or blueprint.wants_gpu or by_name else "cpu"
 
 
@@ -602,11 +679,17 @@ def _goal_of(line: Line, requirements: list[Line], goal: str) -> str:
     return "cpu" if "-cpu" in line.text and has_gpu_framework else goal
 
 
-def _with_location(finding: Finding, line: Line, blueprint: Blueprint) -> Finding:
+def _with_location(finding: Finding, item: Judged, blueprint: Blueprint) -> Finding:
     """Say where the requirement stands, and of what is built what the rules say of a machine."""
+    line = item.line
     requirement = Evidence("requirement", line.text, Source("file", line.location, line.text))
     subject = "the image" if blueprint.image is not None else "the environment"
-    message = finding.message.replace("on this machine", f"in {subject}").replace("this machine", subject)
+    message = finding.message.replace("this machine runs", "the stated one is")
+    message = message.replace("on this machine", f"in {subject}").replace("this machine", subject)
+    if item.owner and finding.verdict == INCOMPATIBLE:
+        starts = message.startswith(f"{item.label} ")
+        message = message.replace(item.label, f"{item.owner} brings {item.label}, which", 1) if starts else message
+        message += "" if starts else f" {item.owner} brings it."
     return replace(finding, message=message, evidence=(requirement, *finding.evidence))
 
 

@@ -12,9 +12,13 @@ from packaging.specifiers import InvalidSpecifier, SpecifierSet
 from packaging.utils import canonicalize_name
 
 from envcheck.check.blueprint import Blueprint, FileError, Files, Line
+from envcheck.matrix.companions import companion_row
+from envcheck.matrix.package_index import package_index
 
-_FROM_INDEX = re.compile(r"(?:torch|torchvision|torchaudio)(?![\w-])", re.IGNORECASE)
+_NAME = re.compile(r"[A-Za-z0-9][\w.-]*")
+_PYTORCH = "download.pytorch.org"
 _INDEX = re.compile(r"(?:-i|--index-url|--extra-index-url)[ =]?\s*(\S+)")
+_LINKS = re.compile(r"(?:-f|--find-links)[ =]?\s*(\S+)")
 _INCLUDE = re.compile(r"(?:-r|--requirement)[ =]?\s*(\S+)")
 _CONSTRAINT = re.compile(r"(?:-c|--constraint)[ =]?\s*(\S+)")
 _KINDS = {"cpu": "cpu", "cuda": r"cu\d+", "other": r"rocm[\d.]*|xpu"}
@@ -30,7 +34,8 @@ def parse_requirements(text: str, path: str, files: Files) -> Blueprint:
     """
     lines = list(_iterate_lines(text, path, files, {path}, 1))
     indexes = [match[1] for line in lines if (match := _INDEX.fullmatch(line.text))]
-    links = any(re.match(r"(?:-f|--find-links)\b", line.text) for line in lines)
+    links = next((match[1] for line in lines if (match := _LINKS.fullmatch(line.text))), "")
+    is_only = any(re.match(r"-i|--index-url", line.text) for line in lines)
     requirements = tuple(Line(line.text, line.location, links) for line in lines if not line.text.startswith("-"))
     for line in lines:
         if constraint := _CONSTRAINT.fullmatch(line.text):
@@ -39,7 +44,7 @@ def parse_requirements(text: str, path: str, files: Files) -> Blueprint:
     return Blueprint(
         path,
         "requirements file",
-        requirements=with_index(indexes, requirements),
+        requirements=with_index(indexes, requirements, is_only=is_only),
         gaps=tuple(
             Line(f"{match[1]} was not found, so what it installs is not judged.", line.location)
             for line in lines
@@ -101,16 +106,42 @@ def _apply_bound(text: str, bounds: Mapping[str, str]) -> str:
     return str(requirement)
 
 
-def with_index(indexes: Iterable[str], lines: Iterable[Line]) -> tuple[Line, ...]:
-    """Say of what comes from PyTorch's own indexes for what it is built; pip prefers its 2.4.0+cpu to 2.4.0 as well."""
-    kinds = [kind for kind in map(_kind, indexes) if kind]
-    kind = "cpu" if "cpu" in kinds else kinds[0] if kinds else ""
-    return tuple(replace(line, index=kind) if kind and _FROM_INDEX.match(line.text) else line for line in lines)
+def with_index(indexes: Iterable[str], lines: Iterable[Line], *, is_only: bool = False) -> tuple[Line, ...]:
+    """Say of what comes from PyTorch's own indexes for what it is built; pip prefers its 2.4.0+cpu to 2.4.0 as well.
+
+    `is_only`: no other index is asked first.
+    """
+    known = [(url, end) for url, end in ((url, _end(url)) for url in indexes) if _kind(end)]
+    if not known:
+        return tuple(lines)
+    kind = "cpu" if any(end == "cpu" for _, end in known) else _kind(known[0][1])
+    label = next((end for _, end in known if _kind(end) == "cuda"), "")
+    own = next((url for url, end in known if _kind(end) == "cuda" and _PYTORCH not in url and "/whl/" not in url), "")
+    return tuple(
+        replace(
+            line,
+            index=kind if _is_on_index(line) else "",
+            label=label,
+            is_only_index=is_only,
+            own_index="" if _is_on_index(line) else own,
+        )
+        for line in lines
+    )
 
 
-def _kind(url: str) -> str:
-    """Read the end of an index's address: /whl/cpu, /whl/cu126, /whl/rocm6.1."""
-    end = url.strip("\"'").rstrip("/").rsplit("/", 1)[-1]
+def _is_on_index(line: Line) -> bool:
+    """Tell whether PyTorch's own index has builds of a package."""
+    match = _NAME.match(line.text)
+    name = canonicalize_name(match[0]) if match else ""
+    return package_index(name) is not None or companion_row(name).on_index
+
+
+def _end(url: str) -> str:
+    """Read the end of an index's address: cpu, cu126, rocm6.1."""
+    return url.strip("\"'").rstrip("/").rsplit("/", 1)[-1]
+
+
+def _kind(end: str) -> str:
     return next((kind for kind, pattern in _KINDS.items() if re.fullmatch(pattern, end)), "")
 
 

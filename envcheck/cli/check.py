@@ -24,6 +24,8 @@ EXAMPLE = "Example: envcheck check --dockerfile Dockerfile --format github"
     help="Judge what this Dockerfile, compose file, environment.yml or requirements file will build.",
 )
 @click.option("--expect", type=click.Choice(["auto", "gpu", "cpu"]), help="Override the table's `expect`.")
+@click.option("--driver", default="", metavar="VERSION", help="The driver of the machines that --dockerfile is for.")
+@click.option("--gpu", "gpus", multiple=True, metavar="NAME", help="Their GPU, or its compute capability.")
 @click.option("--snapshot", "snapshot_file", metavar="FILE", help="Judge a saved machine instead of this one.")
 @click.option("--no-snapshot", is_flag=True, help="Leave the snapshot out of the JSON report.")
 @common.matrix("Judge by this compatibility matrix.")
@@ -34,6 +36,8 @@ def check(
     config: str | None,
     file: str | None,
     expect: api.Expectation | None,
+    driver: str,
+    gpus: tuple[str, ...],
     snapshot_file: str | None,
     no_snapshot: bool,
     matrix_file: str | None,
@@ -47,6 +51,8 @@ def check(
             python=python,
             env=env,
             expect=expect,
+            driver=driver,
+            gpu=gpus,
             snapshot=snapshot_file,
             matrix=matrix_file,
         )

@@ -6,6 +6,7 @@ from envcheck.actions import Action, AddPip, CreateEnvironment, ImportFrameworks
 from envcheck.model import (
     CONDA,
     INCOMPATIBLE,
+    NOT_STATED,
     NOTE,
     PIP,
     SYSTEM,
@@ -24,16 +25,17 @@ from envcheck.model import (
 )
 from envcheck.plan.build import another_python, choose_all, is_worth_judging, plan_of
 from envcheck.plan.candidates import SYSTEM as SYSTEM_TOOLKIT
-from envcheck.plan.choose import Choice, Judge
+from envcheck.plan.choose import Choice, Judge, choose
 from envcheck.plan.existing_environment import isolate_framework, removal_steps
-from envcheck.plan.requests import PlanOptions, Request, read_requests
+from envcheck.plan.requests import PlanOptions, Request, check_description, read_requests, with_any_version
 from envcheck.plan.steps import blockers, interpreter
 from envcheck.remedies.situation import Situation
+from envcheck.remedies.system import system_packages
 from envcheck.rules import Context, Target, evaluate
 from envcheck.rules.builds import is_conda_build, judged_frameworks, wanted_releases
 from envcheck.rules.catalogue import catalogue
 from envcheck.rules.context import is_typeable
-from envcheck.rules.described_machine import Description, RequestError, planned_facts
+from envcheck.rules.described_machine import Description, RequestError, planned_facts, with_python
 
 # Findings that another build or release of the framework may take away ...
 _CAUSES = frozenset(
@@ -98,6 +100,36 @@ def plan_to_meet(context: Context, requirements: tuple[str, ...], against: tuple
     releases = wanted_releases(Context(context.facts, context.matrix, Target(context.goal, requirements)))
     failing = [FailingFramework(item.framework, (item.text,), frozenset(against)) for item in releases]
     return _plan_remedy(context, _build_judge(context), failing) if failing else None
+
+
+def describe_host(driver: str, gpus: tuple[str, ...]) -> Description:
+    """Describe the machine that runs what is built elsewhere; raises RequestError for what is no driver or GPU."""
+    host = Description(driver=driver, gpus=gpus)
+    check_description(host)
+    return host
+
+
+def name_working_releases(context: Context, texts: tuple[str, ...]) -> str:
+    """Write what to ask for in place of requirements: the newest releases that the rules accept; "" for none."""
+    facts, usual = context.facts, system_packages().python.usual
+    facts = facts if isinstance(facts.python.version, Known) else with_python(facts, usual)
+    gpus = facts.gpus if isinstance(facts.gpus, Known) else NOT_STATED
+    judge = Judge(Context(replace(facts, gpus=gpus), context.matrix, Target(context.goal)))
+    requests = read_requests(texts, context.matrix)
+    for variant in (requests, tuple(map(with_any_version, requests))):
+        choices = [choose(judge, request, "pip") for request in variant]
+        if all(choice.best and not choice.best.errors for choice in choices):
+            found = [choice.best.candidate for choice in choices if choice.best]
+            indexes = dict.fromkeys(f"--extra-index-url {item.row.index}" for item in found if item.row.index)
+            chosen = tuple(text for item in found for text in (item.requirement, *item.companions))
+            wanted = wanted_releases(Context(judge.context.facts, context.matrix, Target(context.goal, chosen)))
+            pins = {
+                row.distribution: f"{row.distribution}=={row.version}"
+                for row in (item.package for item in wanted)
+                if row
+            }
+            return " ".join((*(pins.get(text, text) for text in chosen), *indexes))
+    return ""
 
 
 def _build_judge(context: Context) -> Judge:

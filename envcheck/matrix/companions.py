@@ -21,6 +21,7 @@ class Companion:
     releases: str = ""  # section of the matrix that holds its releases; "" for none
     first: str = ""  # the oldest release that the matrix holds
     has_older: bool = False  # the index has older ones
+    placeholders: tuple[str, ...] = ()  # versions on the index that hold nothing
     binaries: str = "(?!)"  # names of the binaries whose libraries tell its CUDA
     on_index: bool = False  # its framework's own package index holds its builds, too
 

@@ -102,6 +102,11 @@ def planned_facts(base: Facts | None, description: Description, matrix: Matrix, 
     if description.glibc:
         glibc, kind = _said("--glibc", description.glibc), _said("--glibc", "glibc")
         facts = replace(facts, host=replace(facts.host, libc_kind=kind, libc_version=glibc))
+    return with_hardware(facts, description, matrix)
+
+
+def with_hardware(facts: Facts, description: Description, matrix: Matrix) -> Facts:
+    """Return the facts with the driver and the GPUs that are described."""
     if description.driver:
         windows = isinstance(facts.host.os, Known) and facts.host.os.value == "windows"
         facts = replace(facts, driver=DriverFacts(release=_driver(description.driver, matrix, windows=windows)))

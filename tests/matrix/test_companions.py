@@ -4,14 +4,18 @@ from __future__ import annotations
 
 import hashlib
 from collections.abc import Iterator
+from typing import Any
 
 import pytest
 
 from envcheck.host.data_files import load_data
 from envcheck.matrix import companions, load_matrix
 from envcheck.matrix.companions import Companion, Companions, companion_row, load_companions, shares_cuda
-from envcheck.matrix.refresh.refresh import list_framework, refresh
+from envcheck.matrix.refresh.index import Group, Wheel, parse_wheel
+from envcheck.matrix.refresh.refresh import Curated, build_row, list_framework, refresh
+from envcheck.matrix.refresh.rows import draft_release, sentences
 from envcheck.matrix.refresh.verify import verify
+from envcheck.matrix.refresh.wheel_contents import Contents, _list_cubins
 from envcheck.model import replace
 from tests.matrix.documents import changed_copy, document
 from tests.matrix.index.renewal import reader
@@ -66,6 +70,55 @@ def test_one_more_package_is_a_row_of_data(index: LocalIndex, monkeypatch: pytes
     assert (agreed.rows, agreed.disagreements, agreed.unread) == (1, [], [])
 
 
+def draft(
+    members: dict[str, str], metadata: str = METADATA, *, tag: str = "cp310-abi3-win_amd64", yanked: str = ""
+) -> dict[str, Any]:
+    """Draft the row of a wheel of torchao: what its binaries name, and what its METADATA says."""
+    name = parse_wheel(f"torchao-1.2.0-{tag}.whl")
+    assert name is not None
+    wheel = Wheel(f"torchao-1.2.0-{tag}.whl", "", "0" * 64, "", None, bool(yanked), name, yanked)
+    group = Group("torchao", "1.2.0", name.platforms[0], (wheel,))
+    made, odd = draft_release("torchao", [group], {wheel.sha256: Contents(metadata, 9, members)}, {})
+    assert not odd
+    return build_row(made[0], Curated())
+
+
+@pytest.mark.parametrize(
+    ("names", "is_for_cuda", "cuda", "is_stated"),
+    [
+        ("c10_cuda.dll cudart64_12.dll torch_cuda.dll", True, "12", True),
+        ("cublas64_11.dll cudart64_110.dll", True, "11", True),
+        ("c10.dll c10_cuda.dll nvcudart_hybrid64.dll", True, None, True),
+        ("c10.dll torch_cpu.dll", False, None, True),
+        ("c10.dll torch_cpu.dll ...", False, None, False),  # its end was not read
+        ("libcuda.so.1", False, None, False),  # it opens the driver's library: who knows for which CUDA
+    ],
+)
+def test_the_libraries_of_a_binary_tell_its_cuda(names: str, *, is_for_cuda: bool, cuda: str, is_stated: bool) -> None:
+    row = draft({"torchao/_C.pyd": names.replace(" ", "\n")})
+    assert (row["cuda_build"], row.get("cuda")) == (is_for_cuda, cuda)
+    assert ("cuda_build" not in row["proof"]) == is_stated
+
+
+def test_a_wheel_without_a_python_in_its_metadata_is_for_those_of_its_name() -> None:
+    free = "Metadata-Version: 2.4\nName: torchao\nVersion: 1.2.0\n"
+    assert draft({}, free)["pythons"][0] == "3.10"
+    assert draft({}, free, tag="py3-none-any")["pythons"] == [*load_companions().pythons]
+
+
+def test_files_with_gpu_code_name_their_gpus() -> None:
+    named = _list_cubins(["a/fmha_sm100f.cubin", "a/FmhaSm103aKernel.cubin", "a/kernel.00.cubin", "a/sm_90.py"])
+    row = draft(named)
+    assert row["compute_capabilities"] == ["sm_100f", "sm_103a"]
+    assert "state the GPUs, but for some" in row["note"]
+
+
+def test_a_yanked_release_gives_its_reason() -> None:
+    row = draft({}, yanked="Broken on 3.12. Use 1.2.1.\n")
+    assert row["yanked"]
+    assert "Yanked wheels: 1 of 1 (Broken on 3.12; Use 1.2.1)." in sentences(row["note"])
+
+
 @pytest.mark.parametrize(
     ("framework", "version", "name", "newest"),
     [
@@ -74,6 +127,9 @@ def test_one_more_package_is_a_row_of_data(index: LocalIndex, monkeypatch: pytes
         ("torch", "2.13.0", "torchaudio", "2.11.0"),  # names no torch: a document says what it goes with
         ("torch", "1.9.0", "torchvision", "0.10.0"),  # the wheel for macOS leaves torch open, the others pin it
         ("tensorflow", "2.20.0", "tensorflow-text", "2.20.1"),
+        ("torch", "2.10.0", "torchcodec", "0.10.0"),  # a table of its README
+        ("torch", "2.15.0", "torchcodec", "0.17.0"),
+        ("torch", "2.4.1", "xformers", "0.0.28.post1"),
     ],
 )
 def test_releases_that_go_together(framework: str, version: str, name: str, newest: str) -> None:

@@ -58,6 +58,10 @@ class Wheel:
     size: int | None  # bytes; None if the index does not state it
     yanked: bool
     name: WheelName
+    yanked_reason: str = ""
+
+
+_REASON = 150  # characters of a reason for yanking
 
 
 @dataclass(frozen=True)
@@ -84,6 +88,13 @@ class Group:
     def yanked(self) -> int:
         """Count the yanked wheels."""
         return sum(wheel.yanked for wheel in self.wheels)
+
+    @property
+    def yank_remark(self) -> str:
+        """Say how many wheels are yanked, and why: "Yanked wheels: 2 of 9 (broken METADATA)."; "" for none."""
+        reasons = {" ".join(wheel.yanked_reason[:_REASON].split()).rstrip(".") for wheel in self.wheels} - {""}
+        why = f" ({'; '.join(sorted(reasons))})".replace(". ", "; ") if reasons else ""
+        return f"Yanked wheels: {self.yanked} of {len(self.wheels)}{why}." if self.yanked else ""
 
     def pythons(self, *, free_threaded: bool = False) -> list[str]:
         """List the Python minors in the names of the wheels; py3 names none, and abi3 leaves them to the metadata."""
@@ -357,6 +368,7 @@ def _wheel(package: Any, page: str, distribution: str) -> Wheel | None:
         size=package.size,
         yanked=package.is_yanked,
         name=parsed,
+        yanked_reason=package.yanked_reason or "",
     )
 
 

@@ -15,7 +15,7 @@ from envcheck.matrix.refresh.index import CONNECTIONS, Group, Wheel, open_sessio
 from envcheck.matrix.refresh.pip_settings import ArtifactError, IndexSettings, OddWheelError, UnusableWheelError
 from envcheck.matrix.refresh.wheel_contents import Contents, parse_contents, read_wheel
 
-CACHE_EDITION = "1"  # part of the folder's name: another edition reads other members
+CACHE_EDITION = "2"  # part of the folder's name: another edition reads other members
 
 
 def find_user_cache() -> Path:

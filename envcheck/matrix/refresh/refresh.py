@@ -17,7 +17,7 @@ from envcheck.frameworks import all_frameworks, framework_names
 from envcheck.frameworks import framework as known_framework
 from envcheck.host.data_files import load_data
 from envcheck.host.file_changes import write_output
-from envcheck.matrix.companions import companion_sections
+from envcheck.matrix.companions import companion_row, companion_sections
 from envcheck.matrix.load import FILES, SECTIONS, check_document, iterate_rows
 from envcheck.matrix.refresh.deep import DeepReader, apply_binaries, load_known_binaries
 from envcheck.matrix.refresh.index import Group, Wheel, group_wheels, parse_wheel
@@ -39,7 +39,7 @@ class Statement:
 
     framework: str
     distribution: str
-    platform: str
+    platform: str  # "*" for all
     versions: tuple[str, ...]
     cells: Mapping[str, Any] = field(default_factory=dict)
     proof: Mapping[str, str] = field(default_factory=dict)
@@ -84,8 +84,8 @@ class Curated:
 def find_curated(framework: str, distribution: str, platform: str, version: str) -> Curated:
     """Return what the curated file states about a row; an empty part if it states nothing."""
     for item in load_curated().statements:
-        key = (item.framework, item.distribution, item.platform)
-        if key == (framework, distribution, platform) and version in item.versions:
+        key = (item.framework, item.distribution)
+        if key == (framework, distribution) and item.platform in (platform, "*") and version in item.versions:
             return Curated(item.cells, item.proof, item.sentences, item.citations, item.members)
     return Curated()
 
@@ -113,6 +113,7 @@ def _tier1_members() -> str:
         [
             "METADATA.*",
             r"libraries of \d+ binaries",
+            "names of cubin files",
             *(each.cited_texts or each.wheel_texts for each in all_frameworks()),
         ]
     )
@@ -211,8 +212,8 @@ def _is_current(row: Row | None, citations: Mapping[str, Any], group: Group) -> 
     pythons, free_threaded = group.pythons(), group.pythons(free_threaded=True)
     is_listed = pythons in ([], row["pythons"]) and free_threaded == row.get("free_threaded", [])
     yanked = group.yanked == len(group.wheels) if group.yanked else None
-    remark = f"Yanked wheels: {group.yanked} of {len(group.wheels)}." if group.yanked else ""
-    return is_listed and group.tags == row["tags"] and row.get("yanked") == yanked and remark in row.get("note", "")
+    is_told = row.get("yanked") == yanked and group.yank_remark in row.get("note", "")
+    return is_listed and group.tags == row["tags"] and is_told
 
 
 Progress = Callable[[int, int], None]  # wheels done, wheels in all
@@ -260,7 +261,12 @@ def list_framework(reader: Reader, framework: str, since: str = "") -> Listing:
     if all(page is None for page in pages.values()):
         raise ArtifactError(f"The index has no page for any distribution of {framework}; its address may be wrong.")
     lowest = {name: max(Version(floor) for floor in (first[name], since) if floor) for name in first}
-    wheels = [item for name, page in pages.items() for item in page or () if Version(item.name.version) >= lowest[name]]
+    wheels = [
+        item
+        for name, page in pages.items()
+        for item in page or ()
+        if Version(item.name.version) >= lowest[name] and item.name.version not in companion_row(name).placeholders
+    ]
     return Listing(framework, tuple(group_wheels(wheels)), since or "0")
 
 

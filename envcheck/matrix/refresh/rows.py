@@ -16,6 +16,8 @@ from envcheck.matrix.refresh.index import Group, Wheel, glibc_of
 from envcheck.matrix.refresh.pip_settings import ArtifactError
 from envcheck.matrix.refresh.wheel_contents import (
     COLUMNS,
+    CUBINS,
+    CUT_OFF,
     Contents,
     bare,
     classified_pythons,
@@ -27,7 +29,7 @@ from envcheck.matrix.refresh.wheel_contents import (
     parse_field,
     parse_requirements,
 )
-from envcheck.model import FrameworkRelease, list_fields
+from envcheck.model import FrameworkRelease, list_fields, numbers
 
 if TYPE_CHECKING:
     from packaging.requirements import Requirement
@@ -41,13 +43,15 @@ _REMARKS = (
     r"(CUDA|cuDNN) was not read\.",
     r"Only the CUDA major is stated\.",
     r"Whether it is built for CUDA was not read\.",
+    r"Its binaries name no library of CUDA\.",
+    r"The names of its cubin files state the GPUs(, but for some)?\.",
     r"It has libraries for CUDA \d+(, \d+)*\.",
     r"glibc was not read; the tag is not trusted\.",
     r"The compiler was not read\.",
     r"Which TensorFlow it goes with was not read\.",
     r"The wheel holds Python bindings only\.",
     r"Its name states no Python; those that its (classifiers name|metadata admits) are listed\.",
-    r"Yanked wheels: \d+ of \d+\.",
+    r"Yanked wheels: \d+ of \d+( \(.*\))?\.",
     r"Left out, since no installer takes it: \S+\.",
 )
 
@@ -161,7 +165,7 @@ def start_draft(
     group: Group, contents: Contents, published: Mapping[str, Collection[str]], names: Sequence[str] = COLUMNS
 ) -> Draft | None:
     """Fill the cells that every row has, with what it requires of `names`; None for a release without any Python."""
-    pythons = group.pythons() or _admitted(contents.metadata)
+    pythons = group.pythons() or _admitted(group, contents.metadata)
     if not pythons:
         return None
     read = ["METADATA (RECORD has another hash of it)" if contents.altered else "METADATA"]
@@ -176,22 +180,23 @@ def start_draft(
         draft.say("requires", note)
     if group.yanked:
         draft.cells["yanked"] = group.yanked == len(group.wheels)
-        draft.say("yanked", f"Yanked wheels: {group.yanked} of {len(group.wheels)}.")
+        draft.say("yanked", group.yank_remark)
     for wheel in group.left_out:
         draft.say("pythons", f"Left out, since no installer takes it: {wheel.filename}.")
     return draft
 
 
-def _admitted(metadata: str) -> list[str]:
-    """List the Pythons that Requires-Python admits, for wheels whose name tells none: those classified, or all."""
+def _admitted(group: Group, metadata: str) -> list[str]:
+    """List the Pythons that a wheel for several admits: of those classified or of all, from the one in its name on."""
     from packaging.specifiers import InvalidSpecifier, SpecifierSet
 
     try:
         admitted = SpecifierSet(parse_field(metadata, "Requires-Python"))
     except InvalidSpecifier:
         admitted = SpecifierSet()
-    known = classified_pythons(metadata) or (load_companions().pythons if str(admitted) else ())
-    return [python for python in known if admitted.contains(f"{python}.0")]
+    known = classified_pythons(metadata) or load_companions().pythons
+    oldest = min((wheel.name.newest_python for wheel in group.wheels if "abi3" in wheel.name.abis), default=())
+    return [python for python in known if numbers(python) >= oldest and admitted.contains(f"{python}.0")]
 
 
 def sentences(note: str) -> list[str]:
@@ -210,7 +215,17 @@ def _patterns() -> tuple[str, ...]:
 
 
 _LIBRARIES = r"nvidia-(cuda-runtime|cudnn|cublas)-cu\d+"
-_LINKED = r"lib(?:cudart|cublas|cublasLt|nvrtc|nvJitLink)(?:[.-][0-9a-f]{8})?\.so\.(\d+)"
+_LINKED = (
+    r"^(?:lib(?:cudart|cublas|cublasLt|nvrtc|nvJitLink)(?:[.-][0-9a-f]{8})?\.so\."
+    r"|(?:(?:cudart|cublas|cublasLt|nvrtc)64|nvJitLink)_)(1\d)"
+)
+_NEEDS_CUDA = re.compile(
+    r"^(lib)?(\w+_cuda|nvcudart\w*)\.(so|dll)", re.MULTILINE
+)  # libraries that only builds for some CUDA need
+_OF_CUDA = re.compile(
+    r"^(lib)?(cu(da|blas|dnn|fft|pti|rand|solver|sparse)|nv(cu|infer|rtc|JitLink|jpeg))", re.MULTILINE
+)
+_OF_MAJOR = r"-cu(\d\d)(?:-|$)"
 
 
 @lru_cache(maxsize=1)
@@ -245,31 +260,57 @@ def _add_framework(draft: Draft, name: str) -> None:
 
 
 def _add_cuda(draft: Draft) -> None:
-    """State the CUDA major: by the libraries that its binaries need, its name, or the CUDA wheels that it requires."""
+    """State the CUDA major, and whether the wheel is for CUDA at all; the gap where neither can be read."""
     wheels = [need for need in draft.needs if re.fullmatch(_LIBRARIES, need.name) and not need.extra]
-    needed = {name: re.findall(rf"^{_LINKED}", text, re.MULTILINE) for name, text in draft.contents.texts.items()}
-    linked = {major for majors in needed.values() for major in majors}
+    names = {name: text for name, text in draft.contents.texts.items() if name != CUBINS}
+    linked = {major for text in names.values() for major in re.findall(_LINKED, text, re.MULTILINE)}
     named = re.search(r"-(?:cu|cuda)(\d\d)", draft.distribution)
-    has_code = companion_row(draft.distribution).binaries != "(?!)"
-    majors = {named[1]} if named else linked or {need.name.rpartition("-cu")[2] for need in wheels}
+    has_code = companion_row(draft.distribution).binaries != "(?!)" and draft.platform.startswith(("linux", "win"))
+    asked = [need.name for need in draft.needs if not need.extra] if has_code else [need.name for need in wheels]
+    required = {major for name in asked for major in re.findall(_OF_MAJOR, name)}
+    majors = {named[1]} if named else linked or required
     if linked:
-        draft.cite(f"libraries of {len(needed)} binaries")
+        draft.cite(f"libraries of {len(names)} binaries")
     if named and not has_code:
         draft.say("cuda", "The wheel holds Python bindings only.")
     if len(majors) == 1:
         draft.cells["cuda"] = next(iter(majors))
         draft.say("cuda", "Only the CUDA major is stated.")
-    if wheels or linked or (named and has_code):
-        draft.cells.update(cuda_build=True, cuda_wheels=[need.text for need in wheels])
-    elif has_code:
-        draft.infer("cuda_build", value=False)
-        draft.say("cuda_build", "Whether it is built for CUDA was not read.", gap=True)
-    if wheels or has_code:
-        draft.cells["compute_capabilities"] = []
-        draft.say("compute_capabilities", "Compute capabilities were not read.", gap=True)
-    if len(majors) > 1:
+    elif majors:
         draft.cells["cuda"] = None
         draft.say("cuda", f"It has libraries for CUDA {', '.join(sorted(majors, key=int))}.")
+    is_for_cuda = bool(wheels or linked or (named and has_code)) or any(map(_NEEDS_CUDA.search, names.values()))
+    if is_for_cuda:
+        draft.cells.update(cuda_build=True, cuda_wheels=[need.text for need in wheels])
+        if not majors:
+            draft.cells["cuda"] = None
+            draft.say("cuda", "CUDA was not read.", gap=True)
+    elif has_code:
+        _add_absence(draft, names)
+    _add_gpu_code(draft, is_unread=is_for_cuda)
+
+
+def _add_absence(draft: Draft, names: Mapping[str, str]) -> None:
+    """State that a wheel is not for CUDA, where its binaries were read to their end and name no library of CUDA."""
+    if names and not any(CUT_OFF in text or _OF_CUDA.search(text) for text in names.values()):
+        draft.say("cuda_build", "Its binaries name no library of CUDA.")
+        draft.cite(f"libraries of {len(names)} binaries")
+    else:
+        draft.infer("cuda_build", value=False)
+        draft.say("cuda_build", "Whether it is built for CUDA was not read.", gap=True)
+
+
+def _add_gpu_code(draft: Draft, *, is_unread: bool) -> None:
+    """State the GPU code that the names of cubin files tell, or that none was read."""
+    targets = draft.contents.texts.get(CUBINS, "").split()
+    if targets:
+        draft.cells["compute_capabilities"] = [target for target in targets if target != "?"]
+        draft.cite("names of cubin files")
+        rest = ", but for some" if "?" in targets else ""
+        draft.say("compute_capabilities", f"The names of its cubin files state the GPUs{rest}.")
+    elif is_unread:
+        draft.cells["compute_capabilities"] = []
+        draft.say("compute_capabilities", "Compute capabilities were not read.", gap=True)
 
 
 def draft_release(

@@ -44,7 +44,7 @@ class Contents:
 
     metadata: str  # the header of METADATA, without the description
     entries: int  # members in the wheel
-    texts: Mapping[str, str]  # member name -> Python text; of a companion's binary the libraries that it needs
+    texts: Mapping[str, str]  # member name -> Python text; of a companion's binary the libraries that it names
     altered: bool = False  # METADATA does not have the hash that RECORD states, as in some published wheels
 
     def text(self, ending: str) -> str:
@@ -301,26 +301,36 @@ def _read(fetcher: Fetcher, wheel: Wheel, framework: str) -> Contents:
         if not is_framework:
             heads = [item for item in archive.infolist() if re.fullmatch(binary_names(framework), item.filename)]
             linked = {item.filename: "\n".join(read_libraries(fetcher, item)) for item in heads[:_MAX_HEADS]}
-            contents = replace(contents, texts=linked)
+            contents = replace(contents, texts={**linked, **_list_cubins(names)})
     if is_framework or wheel.metadata_sha256 or (fetcher.size or 0) <= _WHOLE_LIMIT:  # all others would be 195 GB
         compare_with_index(fetcher, wheel)
     return contents
 
 
 _MAX_HEADS = 4  # binaries of a companion's wheel
-_HEAD = 1 << 20  # compressed bytes of each: the names of the libraries needed stand before the code
+_HEAD = 3 << 19  # compressed bytes of each: the names of libraries stand before the GPU code
+CUT_OFF = "..."  # ends the libraries of a binary that was not read to its end
+CUBINS = "*.cubin"
 LOCAL_HEADER = struct.Struct("<4s22xHH")  # signature, length of the name, length of the extra field
 
 
 def read_libraries(fetcher: Fetcher, member: zipfile.ZipInfo) -> list[str]:
-    """List the libraries that the beginning of an ELF file names, without reading the rest: libcudart.so.12."""
+    """List the libraries that the beginning of an ELF or PE file names: libcudart.so.12, cudart64_12.dll."""
     last = member.header_offset + LOCAL_HEADER.size + min(member.compress_size, _HEAD)
     data = fetcher.fetch((member.header_offset, last)).read()
     _, name, extra = LOCAL_HEADER.unpack_from(data)
     packed = data[LOCAL_HEADER.size + name + extra :][: member.compress_size]
     is_packed = member.compress_type == zipfile.ZIP_DEFLATED
     head = zlib.decompressobj(-zlib.MAX_WBITS).decompress(packed, _MEMBER_LIMIT) if is_packed else packed
-    return sorted({found.decode() for found in re.findall(rb"\0(lib[\w.+-]{1,60}\.so(?:\.\d+)*)(?=\0)", head)})
+    names = re.findall(rb"\0(lib[\w.+-]{1,60}\.so(?:\.\d+)*|[\w.+-]{1,60}\.dll)(?=\0)", head)
+    return [*sorted({name.decode() for name in names}), *([CUT_OFF] if member.compress_size > _HEAD else [])]
+
+
+def _list_cubins(names: Iterable[str]) -> dict[str, str]:
+    """List the GPUs that the names of files with GPU code state, "?" for none: fmha_sm100f.cubin -> sm_100f."""
+    files = [name.rpartition("/")[2] for name in names if name.endswith(".cubin")]
+    targets = {f"sm_{found[1]}" if (found := re.search(r"(?i)sm_?(\d+[af]?)", name)) else "?" for name in files}
+    return {CUBINS: "\n".join(sorted(targets))} if targets else {}
 
 
 def read_member(archive: zipfile.ZipFile, name: str) -> bytes:

@@ -1,0 +1,153 @@
+"""Packages on top of a framework in files to build: what must be said of each was written down before it was judged."""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Mapping
+from dataclasses import replace
+from types import MappingProxyType
+
+import pytest
+
+from envcheck.check.config import Config
+from envcheck.check.judge import Gate
+from envcheck.check.judge_file import UNSTATED, judge_text
+from envcheck.model import SCHEMA_VERSION, Snapshot
+from envcheck.render.text import render_text
+from envcheck.rules.described_machine import Description
+from tests.check.test_files import CUDA_124, TODAY, judged, told
+from tests.rules.factory_machine import matrix
+
+RUNTIME = f"FROM {CUDA_124}\n"  # Python 3.10
+TORCH_28 = "FROM pytorch/pytorch:2.8.0-cuda12.8-cudnn9-runtime\n"
+SLIM = "FROM python:3.12-slim-bookworm\nENV NVIDIA_VISIBLE_DEVICES=all\n"
+PLAIN = Config()
+OLD = Description(driver="570")
+BAD, GOOD, OPEN = "incompatible", "compatible", "undetermined"
+FLOOR = r"needs driver >= 580\.65\.06"
+
+
+def said(
+    text: str,
+    host: Description = UNSTATED,
+    file: str = "Dockerfile",
+    config: Config = PLAIN,
+    beside: Mapping[str, str] = MappingProxyType({}),
+) -> tuple[str, str]:
+    """Return the verdict on a file and the text of its report, on one line."""
+    gate = Gate(config, matrix(), "pyproject.toml", TODAY)
+    report, facts = judge_text(text, file, beside.get, gate, driver=host.driver, gpus=host.gpus)
+    snapshot = Snapshot(SCHEMA_VERSION, "0", "not built yet", "", facts)
+    return report.verdict, " ".join(render_text(report, snapshot).split())
+
+
+@pytest.mark.parametrize(
+    ("text", "verdict", "says"),
+    [
+        (
+            RUNTIME + "RUN pip install vllm\n",
+            BAD,
+            (r"vllm 0\.31\.0 brings torch 2\.13\.0", FLOOR, "torch==2.10.0 vllm=="),
+        ),
+        (TORCH_28 + "RUN pip install vllm\n", BAD, (FLOOR, r"replaces torch 2\.8\.0 of pytorch/", "vllm==0.11.0")),
+        (SLIM + "RUN uv pip install --system 'vllm==0.20.*'\n", BAD, (r"vllm 0\.20\.2", r"torch 2\.11\.0", FLOOR)),
+        (SLIM + "RUN uv add vllm==0.33.0\n", BAD, (r"vllm 0\.33\.0", FLOOR)),
+        ("FROM vllm/vllm-openai:v0.11.0\nRUN pip install -U vllm\n", BAD, (r"replaces torch 2\.8\.0 of vllm/", FLOOR)),
+        (
+            SLIM
+            + "RUN pip install torch==2.8.0 --index-url https://download.pytorch.org/whl/cu126\nRUN pip install vllm\n",
+            BAD,
+            (r"replaces torch 2\.8\.0\+cu126", FLOOR),
+        ),
+        (SLIM + "RUN pip install 'onnxruntime-gpu[cuda,cudnn]'\n", BAD, (r"onnxruntime-gpu 1\.\d+", FLOOR)),
+        (TORCH_28 + "RUN pip install vllm==0.11.0\n", GOOD, ()),
+        (SLIM + "RUN pip install torch torchvision --index-url https://download.pytorch.org/whl/cu126\n", GOOD, ()),
+        (SLIM + "RUN uv pip install --system --torch-backend cu126 torch xformers==0.0.35\n", GOOD, ()),
+        (SLIM + "RUN pip install vllm==0.99.0\n", OPEN, ("does not list vllm==0.99.0",)),
+    ],
+)
+def test_what_wheels_need_of_the_stated_driver(text: str, verdict: str, says: tuple[str, ...]) -> None:
+    found, report = said(text, OLD)
+    assert found == verdict, report
+    assert [item for item in says if not re.search(item, report)] == [], report
+    assert ("error:" in report) == (verdict == BAD)
+    assert "is checked when it runs" in report or verdict != GOOD, "the GPU is not stated"
+
+
+def test_without_a_driver_what_the_wheels_need_is_a_warning_where_the_image_needs_less() -> None:
+    verdict, report = said(RUNTIME + "RUN pip install vllm\n")
+    assert verdict == GOOD
+    assert re.search(r"warning: driver-too-old .* built for CUDA 13\.0, so it needs driver >= 580\.65\.06", report)
+    assert "vllm is not pinned: it was judged as vllm 0.31.0 with torch 2.13.0" in report
+    assert "note: driver-too-old" in said(SLIM + "RUN pip install vllm\n")[1], "nothing else says which driver is there"
+    assert "driver-too-old" not in said(RUNTIME + "RUN pip install vllm\n", Description(driver="580"))[1]
+
+
+def test_the_minimum_of_the_project_stands_for_the_driver() -> None:
+    text = RUNTIME + "RUN pip install vllm\n"
+    assert re.search(FLOOR, said(text, config=Config(min_driver="535.54"))[1])
+    assert said(text, config=Config(min_driver="580"))[0] == GOOD
+
+
+@pytest.mark.parametrize(
+    ("text", "says"),
+    [
+        (
+            "torch==2.8.0\nxformers==0.0.35\n",
+            (r"xformers 0\.0\.35 requires torch>=2\.10", r"xformers==0\.0\.32\.post2"),
+        ),
+        (
+            "torch==2.8.0\ntorchvision==0.22.0\n",
+            (r"torchvision 0\.22\.0 requires torch==2\.7\.0", "torchvision==0.23.0"),
+        ),
+        ("tensorflow==2.20.0\ntensorflow-text==2.18.1\n", (r"tensorflow-text==2\.20",)),
+        (
+            "xformers\n",
+            (
+                r"built for CUDA 12, but the torch 2\.15\.0 beside it for CUDA 13",
+                r"torch==\S+ xformers==0\.0\.35 --extra-index-url",
+            ),
+        ),
+    ],
+)
+def test_requirements_that_do_not_go_together(text: str, says: tuple[str, ...]) -> None:
+    verdict, report = said(text, file="requirements.txt")
+    assert verdict == BAD, report
+    assert [item for item in says if not re.search(item, report)] == [], report
+
+
+@pytest.mark.parametrize(
+    ("text", "finding"),
+    [
+        ("FROM python:3.12-alpine\nRUN pip install vllm\n", "platform-no-gpu-wheel"),
+        ("FROM python:3.9-slim-bookworm\nRUN pip install vllm==0.33.0\n", "python-unsupported"),
+        ("FROM centos:7\nRUN yum install -y python3.11 && pip install vllm==0.33.0\n", "glibc-too-old"),
+        (SLIM + "RUN pip install cudf-cu12 cudf-cu13\n", "framework-duplicate-dists"),
+        ("FROM vllm/vllm-openai:v0.11.0\nRUN pip install torch==2.9.0\n", "dependency-conflict"),
+    ],
+)
+def test_what_keeps_a_package_from_the_image(text: str, finding: str) -> None:
+    assert finding in [name for name, _ in told(judged(text))]
+
+
+@pytest.mark.parametrize(
+    ("package", "gpu", "says"),
+    [
+        ("vllm==0.20.2", "V100", r"V100 has .* 7\.0.* torch 2\.11\.0"),
+        ("vllm==0.8.5", "RTX 5090", r"12\.0.* torch 2\.6\.0"),
+    ],
+)
+def test_the_stated_gpu_is_judged_by_the_code_of_what_is_brought(package: str, gpu: str, says: str) -> None:
+    verdict, report = said(f"{SLIM}RUN pip install {package}\n", replace(OLD, driver="580", gpus=(gpu,)))
+    assert verdict == BAD
+    assert re.search(says, report), report
+
+
+def test_a_family_of_one_release_is_fine_in_every_kind_of_file() -> None:
+    pins = "torch==2.8.0\ntorchvision==0.23.0\ntorchaudio==2.8.0\n"
+    assert said(pins, replace(OLD, gpus=("L4",)), "requirements.txt")[0] == GOOD
+    compose = "services:\n  llm:\n    build: .\n    gpus: all\n"
+    verdict, report = said(compose, OLD, "compose.yml", beside={"Dockerfile": RUNTIME + "RUN pip install vllm\n"})
+    assert (verdict, bool(re.search(FLOOR, report))) == (BAD, True)
+    conda = "dependencies:\n  - python=3.12\n  - pip\n  - pip:\n    - vllm==0.33.0\n"
+    assert said(conda, OLD, "environment.yml")[0] == BAD
