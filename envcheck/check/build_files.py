@@ -1,4 +1,4 @@
-"""Read a Dockerfile, a compose file, an environment.yml or a requirements file."""
+"""Read what a file installs, of whichever kind it is: a Dockerfile, a compose file, requirements, a lock file."""
 
 from __future__ import annotations
 
@@ -25,6 +25,7 @@ from envcheck.check.requirement_files import (
     logical_lines,
     mapping_of,
     parse_environment_yml,
+    parse_project,
     parse_requirements,
 )
 
@@ -129,12 +130,14 @@ _EXTRA = "pip install 'envcheck-gpu[files]'"
 
 
 def read_blueprints(text: str, path: str, reader: Reader) -> tuple[Blueprint, ...]:
-    """Read a Dockerfile, a compose file, an environment.yml or a requirements file; raises FileError."""
+    """Read a Dockerfile, or another file that says what is installed; raises FileError."""
     files = Files(reader).relative_to(path)
     name = path.replace("\\", "/").rsplit("/", 1)[-1].lower()
     try:
         if name.endswith((".yml", ".yaml")):
             return _yaml(text, path, files)
+        if name.endswith((".toml", ".lock")):
+            return (parse_project(text, path),)
         if name.endswith((".txt", ".in")):
             return (parse_requirements(text, path, files),)
         return parse_dockerfile(text, path, files)

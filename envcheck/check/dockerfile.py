@@ -10,7 +10,13 @@ from collections.abc import Iterator, Mapping
 from dataclasses import replace
 
 from envcheck.check.blueprint import Blueprint, FileError, Files, Line, assignments, is_open, parse_image, substituted
-from envcheck.check.requirement_files import apply_constraints, parse_environment_yml, parse_requirements, with_index
+from envcheck.check.requirement_files import (
+    apply_constraints,
+    parse_environment_yml,
+    parse_project,
+    parse_requirements,
+    with_index,
+)
 from envcheck.model import dataclass
 
 _PIP = re.compile(r"(?:.*/)?pip(?:\d+(?:\.\d+)?)?")
@@ -273,7 +279,12 @@ _SYSTEM = re.compile(r"(?:.*/)?(?:apt|apt-get|aptitude|dnf|microdnf|yum|zypper|a
 _CUDA = re.compile(r"\bcuda[-_]|nvidia-cuda|/cuda\b|\bcuda\b|cudnn|tensorrt", re.IGNORECASE)
 _COMPILES = re.compile(r"-D\w*CUDA\w*=(?:ON|1|TRUE|YES)\b|\bnvcc\b.*\.cu\b", re.IGNORECASE)
 _SETUP = re.compile(r"\bsetup\.py (?:build|install|bdist|develop)")
-# Tools that install what a lock file or a project says, which is not read.
+# Tools that install what a lock file or a project says, and where that stands.
+_LOCKS = {
+    "uv": ("uv.lock", "pyproject.toml"),
+    "poetry": ("poetry.lock", "pyproject.toml"),
+    "pdm": ("pdm.lock", "pyproject.toml"),
+}
 _PROJECTS = re.compile(r"(?:poetry|pipenv|pdm) (?:install|sync)|uv sync|pixi install|conda-lock install")
 _OTHER_INSTALLER = re.compile(r"get-pip|ensurepip|\b(?:uv|pyenv|poetry|pipx|pdm)\b|conda|mamba")
 _WORTH_READING = re.compile(
@@ -339,9 +350,8 @@ def add_command(blueprint: Blueprint, argv: list[str], location: str, files: Fil
     python = python or re.search(r"\bvenv\b.*(?:--python|-p)[ =](?:python)?(3\.\d+)", line)
     if python:
         blueprint = replace(blueprint, python=Line(python[1], location))
-    if _PROJECTS.search(line):
-        gap = f"`{line[:60]}` installs from the project's own files, which are not judged."
-        blueprint = replace(blueprint, gaps=(*blueprint.gaps, Line(gap, location)))
+    if project := _PROJECTS.search(line):
+        blueprint = _add_project(blueprint, _LOCKS.get(project[0].split()[0], ()), line, location, files)
     install = parse_install(argv)
     return _add_install(blueprint, install, location, files) if install is not None else blueprint
 
@@ -380,6 +390,23 @@ def _add_install(blueprint: Blueprint, install: Install, location: str, files: F
             for line in with_index(install.indexes, requirements, is_only=install.is_only_index)
         ),
         gaps=blueprint.gaps + tuple(Line(text, location) for text in gaps),
+    )
+
+
+def _add_project(blueprint: Blueprint, names: tuple[str, ...], line: str, location: str, files: Files) -> Blueprint:
+    """Add what a project's lock file pins, or its pyproject.toml asks for."""
+    inner = next((found for found in map(files.find, names) if found), None)
+    try:
+        project = parse_project(inner[1], inner[0]) if inner else None
+    except FileError as error:
+        return replace(blueprint, gaps=(*blueprint.gaps, Line(f"{error}.", location)))
+    if project is None:
+        gap = Line(f"`{line[:60]}` installs from the project's own files, which are not judged.", location)
+        return replace(blueprint, gaps=(*blueprint.gaps, gap))
+    command = blueprint.requirements[-1].command + 1 if blueprint.requirements else 1
+    lines = tuple(replace(item, command=command) for item in project.requirements)
+    return replace(
+        blueprint, requirements=blueprint.requirements + lines, gaps=blueprint.gaps + project.gaps, own_pip=True
     )
 
 

@@ -14,7 +14,7 @@ from envcheck.check.blueprint import Blueprint, Image, Line, Reader, is_for_gpu
 from envcheck.check.build_files import read_blueprints
 from envcheck.check.config import Config
 from envcheck.check.judge import Gate, apply_ignores, find_module_clashes
-from envcheck.check.packages import Environment, Judged, name_of_line, needs_gpu
+from envcheck.check.packages import Environment, Judged, applies_to, is_source, list_unjudged, name_of_line, needs_gpu
 from envcheck.diagnosis import with_steps
 from envcheck.diagnosis.planned import describe_host, name_working_releases
 from envcheck.frameworks import Framework, identities
@@ -570,8 +570,9 @@ def _judge_environment(
     blueprint: Blueprint, base: Context, requirements: list[Line], collector: _FindingCollector
 ) -> Context:
     goal, facts, matrix = base.goal, base.facts, base.matrix
+    requirements = [line for line in requirements if applies_to(base, line)]
     decidable = _decidable(blueprint, facts)
-    environment = Environment(base, blueprint.image)
+    environment = Environment(base, blueprint.image, blueprint.inherited)
     frameworks = [line for line in requirements if _framework(line, matrix)]
     for item in environment.install(requirements):
         line_context = Context(facts, matrix, Target(_goal_of(item.line, frameworks, goal), item.texts))
@@ -582,7 +583,8 @@ def _judge_environment(
     context = Context(facts, matrix, Target(goal, tuple(line.text for line in frameworks)))
     is_open = goal == "gpu" and not isinstance(facts.driver.release, Known)
     collector.add((*environment.findings, *(environment.note_driver() if is_open else ())), ())
-    collector.add(map(_gap_finding, environment.list_open()), ())
+    unjudged = list_unjudged(blueprint.requirements, environment)
+    collector.add(map(_gap_finding, (*environment.list_open(), *unjudged)), ())
     if len(frameworks) > 1:
         report = judge_release(context, TOGETHER).report
         collector.add(_with_remedies(report.findings, context), report.checked)
@@ -651,9 +653,10 @@ def _framework(line: Line, matrix: Matrix) -> str:
 
 
 def _is_judged(line: Line, matrix: Matrix) -> bool:
-    """Tell whether a line installs a framework, or a package on top of one that the matrix holds."""
+    """Tell whether a line installs a framework, or a package on top of one that the matrix or the compiler makes."""
     name = name_of_line(line)
-    return bool(_framework(line, matrix) or (name and matrix.companion_of(name)))
+    is_package = name and (matrix.companion_of(name) or (is_source(line) and not matrix.framework_of(name)))
+    return bool(_framework(line, matrix) or is_package)
 
 
 def _goal(blueprint: Blueprint, requirements: list[Line], expect: str, matrix: Matrix) -> str:

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import re
 from collections.abc import Iterable, Iterator
 from itertools import groupby
 
@@ -11,6 +12,7 @@ from packaging.utils import canonicalize_name
 from envcheck.check.blueprint import Image, Line
 from envcheck.diagnosis.planned import name_working_releases
 from envcheck.matrix.companions import companion_row, shares_cuda
+from envcheck.matrix.images import load_base_images
 from envcheck.matrix.query import Matrix
 from envcheck.matrix.specifiers import within
 from envcheck.model import (
@@ -25,6 +27,7 @@ from envcheck.model import (
     Remedy,
     Source,
     dataclass,
+    major_minor,
     numbers,
     replace,
 )
@@ -32,9 +35,11 @@ from envcheck.rules import Context, Target
 from envcheck.rules.builds import PEER, WantedRelease, required_frameworks, supports_python, wanted_releases
 from envcheck.rules.described_machine import Description, with_hardware
 from envcheck.rules.gpu_releases import driver_floor, full_driver, toolkit_of
+from envcheck.rules.requirements import marker_holds
 
 CONFLICT = "dependency-conflict"
 MISMATCH = "extension-build-mismatch"
+WRONG_TOOLKIT = "toolkit-wrong-version"
 
 
 def name_of_line(line: Line) -> str:
@@ -78,9 +83,9 @@ class Judged:
 class Environment:
     """What an environment holds after each command; it starts as its image."""
 
-    def __init__(self, context: Context, image: Image | None) -> None:
-        """Take a context whose facts are those of the file, and the image that it starts from."""
-        self.context, self.image = context, image
+    def __init__(self, context: Context, image: Image | None, inherited: Iterable[Line] = ()) -> None:
+        """Take a context with the facts of the file, the image that it starts from, and what is built on another."""
+        self.context, self.image, self.inherited = context, image, frozenset(inherited)
         self.frameworks: dict[str, Held] = {}
         self.packages: dict[str, Held] = {}
         self.findings: list[Finding] = []
@@ -108,7 +113,10 @@ class Environment:
     def install(self, lines: Iterable[Line]) -> Iterator[Judged]:
         """Run the commands that lines come from, and yield what is to be judged."""
         for _, group in groupby(lines, key=lambda line: line.command):
-            yield from self._install_together([line for line in group if name_of_line(line)])
+            named = [line for line in group if name_of_line(line)]
+            for line in named:
+                self._check_sources(line)
+            yield from self._install_together([line for line in named if not is_source(line)])
 
     def _install_together(self, lines: list[Line]) -> Iterator[Judged]:
         wanted = wanted_releases(self._asking(tuple(line.text for line in lines)))
@@ -124,6 +132,64 @@ class Environment:
                 yield self._refuse(item, line, wanted)
         yield from (Judged(line, (line.text,)) for line in lines if places[name_of_line(line)] is not line)
         self._hold_packages(wanted, places)
+
+    def _check_sources(self, line: Line) -> None:
+        """Judge what is compiled, or comes from a page of wheels: its framework is the one of an earlier command."""
+        name = name_of_line(line)
+        pages = ((item, re.search(rf"/{item}-(\d+\.\d+)", line.links)) for item in self.context.matrix.frameworks())
+        framework, page = next((item for item in pages if item[1]), ("", None))
+        framework = framework or next(iter(companion_row(name).frameworks), "")
+        held = self.frameworks.get(framework)
+        if not framework or not is_source(line) or self.context.goal != "gpu" or line in self.inherited:
+            return
+        if page and held and major_minor(held.row.version) != page[1]:
+            message = f"{name} comes from a page of wheels for {framework} {page[1]}, but {held.label} is installed."
+            advice = f"Use the page for {framework} {major_minor(held.row.version)}."
+            self.findings.append(_finding(MISMATCH, message, replace(held, line=line), held.label, advice))
+        elif not line.links and held is None:
+            self._find_no_framework(line, name, framework)
+        elif not line.links and held is not None:
+            self._find_build_problems(line, name, replace(held, line=line))
+
+    def _find_no_framework(self, line: Line, name: str, framework: str) -> None:
+        is_known = self.image is not None and bool(self.image.source) and not self.image.is_partial
+        message = f"{name} is compiled against {framework}, which no step before this one installs."
+        evidence = (Evidence("requirement", line.text, Source("file", line.location, line.text)),)
+        fix = Remedy(f"Install {framework} in a step before it, and {name} with --no-build-isolation.")
+        verdict, severity = (INCOMPATIBLE, ERROR) if is_known else (COMPATIBLE, WARNING)
+        self.findings.append(Finding(CONFLICT, verdict, severity, message, evidence, fix=fix))
+
+    def _find_build_problems(self, line: Line, name: str, held: Held) -> None:
+        """Find a build that does not see the framework, and one by the compiler of another CUDA."""
+        if line.is_isolated:
+            message = (
+                f"{name} is compiled in an isolated environment, where it finds no {held.row.distribution}, or "
+                f"another one than {held.label}."
+            )
+            newest = next(iter(self.context.matrix.versions(held.row.framework)), "")
+            severity = WARNING if held.row.version == newest else ERROR
+            advice = f"Install {name} with --no-build-isolation."
+            self.findings.append(_finding(MISMATCH, message, held, held.label, advice, severity=severity))
+        image = self.image
+        own, other = numbers(image.cuda if image else ""), numbers(held.row.cuda or "")
+        if image and image.flavor == "devel" and own and other and own[:1] != other[:1]:
+            message = (
+                f"{name} is compiled by the nvcc {major_minor(image.cuda)} of {image.reference}, but {held.label} is "
+                f"for CUDA {held.row.cuda}: {held.row.distribution} stops a build by another major version."
+            )
+            self.findings.append(_finding(WRONG_TOOLKIT, message, held, held.label, self._name_build_for(image, held)))
+
+    def _name_build_for(self, image: Image, held: Held) -> str:
+        rows = self.context.matrix.builds(held.row.framework, self.context.platform)
+        fitting = (
+            row
+            for row in rows
+            if row.cuda and row.cuda_build and numbers(row.cuda)[:1] == numbers(image.cuda)[:1] and not row.yanked
+        )
+        row = next((item for item in fitting if supports_python(self.context, item)), None)
+        index = f" --index-url {row.index}" if row and row.index else ""
+        other = f", or install `{row.distribution}=={row.build_version}{index}` before it" if row else ""
+        return f"Build on a devel image with CUDA {held.row.cuda}{other}."
 
     def _place_framework(self, item: WantedRelease, line: Line, *, narrowed: bool) -> Judged:
         build = item.build
@@ -272,6 +338,35 @@ class Environment:
                 with_text = f" with {' and '.join(self.frameworks[name].label for name in names)}" if names else ""
                 message = f"{held.line.text} is not pinned: it was judged as {held.label}{with_text}."
                 yield replace(held.line, text=message)
+
+
+def is_source(line: Line) -> bool:
+    """Tell whether a package is compiled when it is installed."""
+    return name_of_line(line) in load_base_images().compiles_cuda
+
+
+def applies_to(context: Context, line: Line) -> bool:
+    """Tell whether the marker of a requirement holds where it is installed."""
+    try:
+        marker = Requirement(line.text).marker
+    except InvalidRequirement:
+        return True
+    return marker is None or marker_holds(context, str(marker))
+
+
+def list_unjudged(lines: Iterable[Line], environment: Environment) -> Iterator[Line]:
+    """Say which packages on top of a framework nothing is known of, or come from an index whose builds are not read."""
+    for line in lines:
+        name = name_of_line(line)
+        row = companion_row(name)
+        is_beside = any(item in environment.frameworks for item in row.frameworks)
+        if row.distributions and not row.releases and is_beside and not is_source(line):
+            yield replace(line, text=f"{name} is not judged: the matrix does not hold its releases.")
+        elif row.releases and line.own_index:
+            message = (
+                f"The builds of {line.own_index} are not read: {name} was judged by its build on the default index."
+            )
+            yield replace(line, text=message)
 
 
 def needs_gpu(matrix: Matrix, name: str) -> bool:

@@ -1,9 +1,10 @@
-"""Read requirements.txt and environment.yml."""
+"""Read requirements.txt, environment.yml, pyproject.toml and lock files."""
 
 from __future__ import annotations
 
 import re
-from collections.abc import Iterable, Iterator, Mapping
+import sys
+from collections.abc import Callable, Iterable, Iterator, Mapping
 from dataclasses import replace
 from typing import Any
 
@@ -51,6 +52,100 @@ def parse_requirements(text: str, path: str, files: Files) -> Blueprint:
             if (match := _INCLUDE.fullmatch(line.text))
         ),
     )
+
+
+def parse_project(text: str, path: str) -> Blueprint:
+    """Read a lock file of uv, Poetry, PDM or PEP 751, or the dependencies of a pyproject.toml.
+
+    Sample: [[package]]
+            name = "torch"
+            version = "2.14.0+cu130"
+            source = { registry = "https://download.pytorch.org/whl/cu130" }
+    """
+    document = read_toml(text, path)
+    packages = [*_tables(document.get("package")), *_tables(document.get("packages"))]
+    if packages:
+        starts = [number for number, line in enumerate(text.splitlines(), 1) if _PACKAGE.match(line.strip())]
+        numbered = zip(packages, starts, strict=False)
+        lines = [line for package, number in numbered for line in _locked(package, f"{path}:{number + 1}")]
+        return _without_alternatives(Blueprint(path, "lock file", requirements=tuple(lines)), document)
+    project, places = document.get("project"), Places(text, path)
+    names = [item for item in _list(project.get("dependencies")) if isinstance(item, str)] if project else []
+    gaps = () if project else (Line(f"{path} has no [project] table, so its dependencies are not judged.", path),)
+    indexes = _uv_indexes(document)
+    lines = [line for item in names for line in with_index(indexes(item), [Line(item, places.of(item))], is_only=True)]
+    return Blueprint(path, "project file", requirements=tuple(lines), gaps=gaps)
+
+
+def _without_alternatives(blueprint: Blueprint, document: Mapping[str, Any]) -> Blueprint:
+    """Leave out the packages of which an extra chooses the build, and say so."""
+    versions: dict[str, list[Line]] = {}
+    for line in blueprint.requirements if document.get("conflicts") else ():
+        versions.setdefault(line.text.partition("==")[0] + line.text.partition(";")[2], []).append(line)
+    alternatives = [lines for lines in versions.values() if len(lines) > 1]
+    gaps = (
+        Line(
+            f"An extra chooses between {' and '.join(item.text.partition(' ;')[0] for item in lines)}: name them in a "
+            "requirements file to judge one.",
+            lines[0].location,
+        )
+        for lines in alternatives
+    )
+    chosen = {line for lines in alternatives for line in lines}
+    kept = tuple(line for line in blueprint.requirements if line not in chosen)
+    return replace(blueprint, requirements=kept, gaps=tuple(gaps))
+
+
+_PACKAGE = re.compile(r"\[\[packages?\]\]")
+
+
+def read_toml(text: str, path: str) -> dict[str, Any]:
+    """Load a TOML document; raises FileError."""
+    if sys.version_info >= (3, 11):
+        import tomllib
+    else:
+        import tomli as tomllib  # the library tomllib came from
+    try:
+        document: dict[str, Any] = tomllib.loads(text)
+    except (tomllib.TOMLDecodeError, RecursionError) as error:
+        raise FileError(f"{path} is not TOML: {error}") from None
+    return document
+
+
+def _tables(value: object) -> list[dict[str, Any]]:
+    return [item for item in _list(value) if isinstance(item, dict)]
+
+
+def _locked(package: Mapping[str, Any], location: str) -> Iterator[Line]:
+    """Write a locked release as a requirement, with the marker of its fork and the index that it comes from."""
+    name, version = str(package.get("name", "")), package.get("version")
+    if not isinstance(version, str) or not _NAME.fullmatch(name):
+        return  # the project itself, or a folder
+    markers = [str(item) for item in _list(package.get("resolution-markers"))]
+    stated = package.get("marker", package.get("markers", ""))
+    marker = " or ".join(f"({item})" for item in markers) or (stated if isinstance(stated, str) else "")
+    source = package.get("source")
+    index = source.get("registry", source.get("url")) if isinstance(source, dict) else package.get("index")
+    text = f"{name}=={version}" + (f" ; {marker}" if marker else "")
+    yield from with_index([index] if isinstance(index, str) else [], [Line(text, location)], is_only=True)
+
+
+def _uv_indexes(document: Mapping[str, Any]) -> Callable[[str], list[str]]:
+    """Return a function that lists the indexes that uv takes a requirement from."""
+    tool = document.get("tool")
+    uv = tool.get("uv") if isinstance(tool, dict) else None
+    settings: Mapping[str, Any] = uv if isinstance(uv, dict) else {}
+    urls = {str(item.get("name")): str(item.get("url")) for item in _tables(settings.get("index"))}
+    sources = settings.get("sources")
+
+    def indexes(requirement: str) -> list[str]:
+        match = _NAME.match(requirement)
+        entry = sources.get(match[0]) if match and isinstance(sources, dict) else None
+        rows = _tables([entry]) or _tables(entry)
+        on_linux = [row for row in rows if "linux" in str(row.get("marker", "linux")) or "!=" in str(row["marker"])]
+        return [urls[str(row.get("index"))] for row in on_linux if str(row.get("index")) in urls]
+
+    return indexes
 
 
 def logical_lines(text: str) -> Iterator[tuple[int, str]]:

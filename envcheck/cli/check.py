@@ -21,7 +21,7 @@ EXAMPLE = "Example: envcheck check --dockerfile Dockerfile --format github"
     "--dockerfile",
     "file",
     metavar="FILE",
-    help="Judge what this Dockerfile, compose file, environment.yml or requirements file will build.",
+    help="Judge what this file builds: a Dockerfile, compose, environment.yml, requirements, pyproject or lock file.",
 )
 @click.option("--expect", type=click.Choice(["auto", "gpu", "cpu"]), help="Override the table's `expect`.")
 @click.option("--driver", default="", metavar="VERSION", help="The driver of the machines that --dockerfile is for.")

@@ -140,7 +140,7 @@ def _below(option: str, path: str, pattern: str = "") -> str:
 
 _SNAPSHOT = r".+\.json"
 _CONFIG = r".+\.toml"
-_BUILD_FILE = r"(.*(docker|container)file.*|.+\.(ya?ml|txt|in))"
+_BUILD_FILE = r"(.*(docker|container)file.*|.+\.(ya?ml|txt|in|lock)|py(project|lock.*)\.toml)"
 
 
 def _environment(env: str) -> str:

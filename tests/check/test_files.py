@@ -104,7 +104,8 @@ def test_a_python_without_wheels_and_an_old_libc() -> None:
 )
 def test_what_compiles_needs_the_devel_image(step: str) -> None:
     assert told(judged(f"FROM {CUDA_124}\n{step}\n"))[0][0] == "toolkit-missing"
-    assert told(judged(f"FROM {CUDA_124.replace('runtime', 'devel')}\n{step}\n")) == []
+    on_devel = told(judged(f"FROM {CUDA_124.replace('runtime', 'devel')}\n{step}\n"))
+    assert "toolkit-missing" not in [name for name, _ in on_devel]
 
 
 def test_the_last_stage_counts_with_those_it_starts_from() -> None:

@@ -151,3 +151,94 @@ def test_a_family_of_one_release_is_fine_in_every_kind_of_file() -> None:
     assert (verdict, bool(re.search(FLOOR, report))) == (BAD, True)
     conda = "dependencies:\n  - python=3.12\n  - pip\n  - pip:\n    - vllm==0.33.0\n"
     assert said(conda, OLD, "environment.yml")[0] == BAD
+
+
+@pytest.mark.parametrize(
+    ("steps", "finding", "says"),
+    [
+        ("RUN pip install torch==2.8.0\nRUN pip install flash-attn --no-build-isolation\n", "", ""),
+        (
+            "RUN pip install torch==2.8.0\nRUN pip install flash-attn\n",
+            "extension-build-mismatch",
+            "--no-build-isolation",
+        ),
+        (
+            "RUN pip install flash-attn --no-build-isolation\n",
+            "dependency-conflict",
+            "no step before this one installs",
+        ),
+        (
+            "RUN pip install torch==2.13.0\nRUN pip install flash-attn --no-build-isolation\n",
+            "toolkit-wrong-version",
+            r"nvcc 12\.4 of .*torch 2\.13\.0 is for CUDA 13\.0.*install `torch==2\.1\S+cu126 --index-url \S+/cu126`",
+        ),
+        (
+            "RUN pip install torch==2.9.1\nRUN pip install torch-scatter -f https://data.pyg.org/whl/torch-2.8.0+cu128.html\n",
+            "extension-build-mismatch",
+            r"wheels for torch 2\.8, but torch 2\.9\.1",
+        ),
+    ],
+)
+def test_what_is_compiled_needs_the_framework_and_its_compiler(steps: str, finding: str, says: str) -> None:
+    text = RUNTIME.replace("runtime", "devel") + steps
+    counted = [name for name, _ in told(judged(text)) if name != "driver-too-old"]
+    assert counted == ([finding] if finding else [])
+    assert re.search(says, said(text)[1])
+
+
+UV_LOCK = """version = 1
+requires-python = ">=3.12"
+
+[[package]]
+name = "torch"
+version = "2.14.0"
+source = { registry = "https://download.pytorch.org/whl/cpu" }
+resolution-markers = ["sys_platform == 'darwin'"]
+
+[[package]]
+name = "torch"
+version = "2.14.0+cu130"
+source = { registry = "https://download.pytorch.org/whl/cu130" }
+resolution-markers = ["platform_machine == 'x86_64' and sys_platform == 'linux'", "sys_platform == 'win32'"]
+
+[[package]]
+name = "vllm"
+version = "0.33.0"
+source = { registry = "https://index.example/simple" }
+"""
+PROJECT = """[project]
+name = "a"
+requires-python = ">=3.12"
+dependencies = [
+    "vllm==0.33.0",
+]
+"""
+
+
+@pytest.mark.parametrize(
+    ("step", "beside", "line"),
+    [
+        ("uv sync", {"pyproject.toml": PROJECT}, "pyproject.toml:5"),
+        ("uv sync --frozen", {"uv.lock": UV_LOCK, "pyproject.toml": PROJECT}, "uv.lock:11"),
+        ("poetry install", {"poetry.lock": UV_LOCK}, "poetry.lock:11"),
+    ],
+)
+def test_a_project_is_installed_from_its_lock_file_or_its_dependencies(
+    step: str, beside: dict[str, str], line: str
+) -> None:
+    text = f"{SLIM}COPY . /app\nWORKDIR /app\nRUN {step}\n"
+    verdict, report = said(text, OLD, beside=beside)
+    assert verdict == BAD
+    assert line in report, report
+    assert re.search(FLOOR, report)
+    name, content = next(iter(beside.items()))
+    assert said(content, OLD, name)[0] == BAD, "judged by itself"
+
+
+def test_builds_that_an_extra_chooses_are_not_judged() -> None:
+    markers = (f"resolution-markers = {text}" for text in re.findall(r"resolution-markers = (.*)", UV_LOCK))
+    conflicting = UV_LOCK.replace("version = 1", "version = 1\nconflicts = [[{ package = 'a', extra = 'cpu' }]]", 1)
+    for marker in markers:
+        conflicting = conflicting.replace(marker, "")
+    _, report = said(conflicting, OLD, "uv.lock")
+    assert "An extra chooses between torch==2.14.0 and torch==2.14.0+cu130" in report
