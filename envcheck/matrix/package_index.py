@@ -21,6 +21,7 @@ class PackageIndex:
     served: Mapping[str, str]  # platform -> first release with builds for CUDA
     proposed_from: str  # first release to propose; older ones lie on pages of another layout
     pinned_from: str  # first release to propose where a request pins its line
+    for_cuda: tuple[str, ...]  # requirements of its builds for CUDA, which that for the CPU does not have
     other_vendors: Mapping[str, str]  # how labels of builds for other GPUs begin: rocm -> AMD GPUs (ROCm)
 
 
@@ -59,7 +60,7 @@ def index_rows(row: FrameworkRelease) -> tuple[FrameworkRelease, ...]:
     if index is None or not is_served(row.framework, row.version, row.platform):
         return ()
     cuda = tuple(_cuda_row(row, index, version) for version in sorted(row.variants, key=numbers, reverse=True))
-    return (*cuda, _cpu_row(row)) if row.cuda_build else cuda
+    return (*cuda, _cpu_row(row, index)) if row.cuda_build else cuda
 
 
 def is_proposed(row: FrameworkRelease) -> bool:
@@ -96,7 +97,7 @@ def _cuda_row(row: FrameworkRelease, index: PackageIndex, cuda: str) -> Framewor
     return result
 
 
-def _cpu_row(row: FrameworkRelease) -> FrameworkRelease:
+def _cpu_row(row: FrameworkRelease, index: PackageIndex) -> FrameworkRelease:
     result: FrameworkRelease = replace(
         row,
         local=CPU,
@@ -108,5 +109,6 @@ def _cpu_row(row: FrameworkRelease) -> FrameworkRelease:
         cuda_wheels=(),
         variants={},
         binaries={},
+        requires={name: text for name, text in row.requires.items() if name not in index.for_cuda},
     )
     return result

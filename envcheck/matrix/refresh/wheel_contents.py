@@ -400,6 +400,7 @@ COLUMNS = (
     "tensorflow",
     "jax-cuda12-pjrt",
     "jax-cuda13-pjrt",
+    "triton",
 )
 
 _MARKERS = {
