@@ -32,6 +32,8 @@ class PlannedRelease:
     index: str = ""  # package index of its own; "" for the one that is configured
     environment: str = ""  # folder of the environment it goes into
     constraints: Tuple[str, ...] = ()  # what must be kept within bounds beside it: numpy<2
+    companions: Tuple[str, ...] = ()  # of these, what else was asked for, as it goes with it: vllm==0.33.0
+    needs_gpu: Tuple[str, ...] = ()  # names of those that have no build for the CPU, where no GPU is planned for
     rejected: Tuple[Rejected, ...] = ()  # newer releases, newest first
     warnings: Tuple[Finding, ...] = ()  # what is known to be less than perfect
     doubts: Tuple[Finding, ...] = ()  # what could not be told

@@ -5,6 +5,8 @@ from __future__ import annotations
 import os
 import posixpath
 from collections.abc import Callable, Collection, Iterable, Iterator, Mapping
+from functools import partial
+from itertools import chain
 
 from packaging.version import Version
 
@@ -34,11 +36,11 @@ from envcheck.model import (
 from envcheck.plan.candidates import (
     SYSTEM,
     Candidate,
+    computes_on_cpu,
     list_apple_plugins,
-    list_unknown_companions,
     newest_with_apple_plugin,
 )
-from envcheck.plan.choose import Choice, Judge, choose, choose_together, groups_of, note_newer_releases
+from envcheck.plan.choose import Choice, Judge, choose, choose_together, groups_of, note_companions
 from envcheck.plan.environments import environment_of, planned_release
 from envcheck.plan.requests import (
     DEFAULT_OPTIONS,
@@ -80,7 +82,7 @@ from envcheck.rules.described_machine import (
     with_python,
 )
 from envcheck.rules.gpu_architecture import is_reported_to_fail
-from envcheck.rules.gpu_releases import driver_floor, driver_runs, full_driver, newest_branch
+from envcheck.rules.gpu_releases import driver_floor, driver_runs, full_driver, name_of, newest_branch
 from envcheck.rules.gpus import other_gpu_name
 from envcheck.rules.requirements import wheel_glibc
 
@@ -204,13 +206,15 @@ class AlternativeSearch:
             return []
         choices = []
         for request in requests or self.requests:
-            choice = choose(
-                judge, request, self.options.installer, admits=lambda item: is_worth_judging(judge.context, item)
-            )
+            choice = choose(judge, request, self.options.installer, admits=partial(self._is_tried, judge.context))
             if choice.best is None:
                 return []
             choices.append(choice)
         return choices
+
+    def _is_tried(self, context: Context, candidate: Candidate) -> bool:
+        is_planned = self.context.goal == "cpu" and self.options.expect != "cpu"
+        return is_worth_judging(context, candidate) and (is_planned or computes_on_cpu(context, candidate))
 
     def _change(self, summary: str, effort: int, choices: list[Choice], **changes: object) -> Change:
         requests = changes.pop("requests", self.requests)
@@ -255,7 +259,9 @@ class AlternativeSearch:
         current = self.context.facts.host.libc_version
         if not isinstance(current, Known):
             return []
-        rows = (row for item in self.requests for row in self.context.matrix.releases(item.framework))
+        matrix = self.context.matrix
+        companions = (matrix.companion_releases(name_of(text)) for item in self.requests for text in item.companions)
+        rows = chain(*(matrix.releases(item.framework) for item in self.requests), *companions)
         floors = {floor for floor in map(wheel_glibc, rows) if floor and Version(floor) > Version(current.value)}
         return sorted(floors, key=Version)
 
@@ -296,7 +302,8 @@ def _version(choice: Choice) -> Version:
 
 
 def _requirement(choice: Choice) -> str:
-    return choice.best.candidate.requirement if choice.best else choice.request.text
+    candidate = choice.best.candidate if choice.best else None
+    return " ".join((candidate.requirement, *candidate.companions)) if candidate else choice.request.text
 
 
 _NOT_PLANNED = (
@@ -400,7 +407,8 @@ def build_plan(
 ) -> Plan:
     """Plan for a machine; `facts` are those of `described.planned_facts`."""
     judge = Judge(Context(facts, matrix, Target(goal_of(facts, matrix, requests, options))))
-    choices, clashes = choose_all(judge, requests, options.installer)
+    admits = partial(computes_on_cpu, judge.context) if options.expect == "cpu" else lambda _: True
+    choices, clashes = choose_all(judge, requests, options.installer, admits)
     return unmet_plan(judge, choices, options) or plan_of(judge, choices, clashes, options)
 
 
@@ -465,6 +473,11 @@ def plan_of(judge: Judge, choices: list[Choice], clashes: list[Clash], options: 
             _base_python(context, options),
             shells=options.shells,
             doubted=tuple(item.framework for item in releases if any(map(is_reported_to_fail, item.warnings))),
+            companions={
+                name: name not in release.needs_gpu
+                for release in releases[-len(group) :]
+                for name in map(name_of, release.companions)
+            },
         )
     if options.in_container and context.goal == "gpu":
         steps = [*container_toolkit_steps(context), *steps]
@@ -495,14 +508,7 @@ def _note_companions(context: Context, choices: list[Choice]) -> list[str]:
     """Say of which things beside a framework nothing tells whether they go with it, and what they hold back."""
     if not any(choice.request.companions for choice in choices):
         return []
-    rows = [(choice, choice.best.candidate.row) for choice in choices if choice.best]
-    unknown = [
-        f"envcheck does not know which {name} release works with {row.distribution} {row.version}. pip "
-        "installs the newest one whose requirements allow it."
-        for choice, row in rows
-        for name in list_unknown_companions(context, row, choice.request.companions)
-    ]
-    return [*unknown, *(note for choice, _ in rows for note in note_newer_releases(context, choice))]
+    return [note for choice in choices if choice.best for note in note_companions(context, choice)]
 
 
 def _notes(context: Context, environment: Environment, releases: list[PlannedRelease]) -> list[str]:

@@ -20,6 +20,7 @@ from envcheck.model import (
     KnownProblem,
     PlannedRelease,
     dataclass,
+    get_value,
     major,
     major_minor,
     numbers,
@@ -27,10 +28,35 @@ from envcheck.model import (
 )
 from envcheck.plan.data import CudaWheelSet, SourceOnly, plan_data
 from envcheck.plan.requests import Request
-from envcheck.rules.builds import has_extra_wheels, has_extras, plugin_of, resolve_extras
+from envcheck.rules.builds import NONE as NO_CODE
+from envcheck.rules.builds import (
+    coverage,
+    has_extra_wheels,
+    has_extras,
+    parse_target,
+    plugin_of,
+    resolve_extras,
+    supports_python,
+)
 from envcheck.rules.context import Context
 from envcheck.rules.cudnn import REQUESTED, list_cudnn_caps
 from envcheck.rules.gpu_releases import name_of
+from envcheck.rules.requirements import wheel_glibc
+
+
+@dataclass(frozen=True)
+class ChosenCompanion:
+    """What comes beside a release, or on top of it."""
+
+    name: str
+    requirement: str  # torchvision==0.28.0; as it was typed where the matrix does not tell the release
+    row: FrameworkRelease | None = None  # of the default index
+    on_index: bool = False  # it comes from the framework's own index
+
+    @property
+    def label(self) -> str:
+        """Name it in a sentence."""
+        return f"{self.name} {self.row.version}" if self.row else self.requirement
 
 
 @dataclass(frozen=True)
@@ -42,7 +68,12 @@ class Candidate:
     targets: tuple[str, ...]  # what the rules are asked about; jax is nothing without jaxlib
     plugin: FrameworkRelease | None = None  # the row that says which CUDA it brings, where that is not `row`
     library: FrameworkRelease | None = None  # the row of the compiled half, where that is not `row`: jaxlib
-    companions: tuple[str, ...] = ()  # what else was asked for, as it goes with this release: torchvision==0.28.0
+    chosen: tuple[ChosenCompanion, ...] = ()  # what else was asked for, as it goes with this release
+
+    @property
+    def companions(self) -> tuple[str, ...]:
+        """List the requirements of what else was asked for: torchvision==0.28.0."""
+        return tuple(item.requirement for item in self.chosen)
 
     @property
     def is_gpu(self) -> bool:
@@ -56,8 +87,9 @@ class Candidate:
 
     @property
     def rows(self) -> tuple[FrameworkRelease, ...]:
-        """List the rows of everything it consists of."""
-        return tuple(row for row in (self.row, self.library, self.plugin) if row is not None)
+        """List the rows of everything it consists of, and of what comes beside it."""
+        beside = (item.row for item in self.chosen)
+        return tuple(row for row in (self.row, self.library, self.plugin, *beside) if row is not None)
 
     @property
     def cuda(self) -> str | None:
@@ -76,11 +108,31 @@ def candidates(context: Context, request: Request) -> Iterator[Candidate]:
     if _label(request) and not identity.index:
         return  # no build of it is known by a label
     builds = _by_plugin if identity.plugins else _by_label if identity.index else _by_distribution
-    for rows in _by_version(context, request):
-        for candidate in builds(context, request, rows):
-            companions = match_companions(context, candidate.row, request.companions)
-            if companions is not None:
-                yield replace(candidate, companions=companions) if companions else candidate
+    found: Iterable[Candidate] = (
+        item for rows in _by_version(context, request) for item in builds(context, request, rows)
+    )
+    if request.companions:
+        found = sorted(_with_companions(context, request, found), key=_companion_versions, reverse=True)
+    yield from found
+
+
+def _with_companions(context: Context, request: Request, found: Iterable[Candidate]) -> Iterator[Candidate]:
+    """Add what comes beside each candidate; leave out those beside which something has no release."""
+    default: Candidate | None = None
+    for candidate in found:
+        chosen = match_companions(context, candidate.row, request.companions)
+        if chosen is None:
+            continue
+        if not candidate.row.local:
+            default = candidate
+        elif default and (default.row.version, default.cuda) == (candidate.row.version, candidate.cuda):
+            continue  # the same build once more, for what only the framework's own index has
+        yield replace(candidate, chosen=chosen)
+
+
+def _companion_versions(candidate: Candidate) -> list[Version]:
+    """Order candidates by what comes beside them: what nothing tells of is the oldest."""
+    return [Version(item.row.version if item.row else "0") for item in candidate.chosen]
 
 
 def _by_version(context: Context, request: Request) -> Iterator[list[FrameworkRelease]]:
@@ -161,22 +213,34 @@ def _by_label(context: Context, request: Request, rows: list[FrameworkRelease]) 
     label = _label(request)
     builds = [build for row in rows[:1] for build in (row, *context.matrix.index_builds(row))]
     is_pin = any(item.operator == "==" for item in clauses(request.specifier))
-    chosen = [item for item in builds if item.local == label] if label else _choose_builds(context, builds, pin=is_pin)
+    chosen = [item for item in builds if item.local == label]
+    chosen = chosen if label else _choose_builds(context, builds, pin=is_pin, beside=bool(request.companions))
     for build in chosen:
         text = _text(build.distribution, request.extras, build.build_version)
         yield Candidate(build, text, (text,))
 
 
-def _choose_builds(context: Context, builds: list[FrameworkRelease], *, pin: bool) -> list[FrameworkRelease]:
-    """Choose the builds of a release that fit the goal, the one on the default index first."""
+def _choose_builds(
+    context: Context, builds: list[FrameworkRelease], *, pin: bool, beside: bool
+) -> list[FrameworkRelease]:
+    """Choose the builds of a release that fit the goal, the one on the default index first.
+
+    What comes `beside` it may be for one CUDA alone, or on the framework's own index alone.
+    """
     default, alternatives = builds[0], builds[1:]
-    if context.goal == "cpu":
-        return [build for build in alternatives if build.local == CPU] or [default]
+    cpu = [build for build in alternatives if build.local == CPU] or [default]
+    if context.goal == "cpu" and not beside:
+        return cpu
     # Newest CUDA first, but a build whose code is known before one whose code is not.
-    gpu = [build for build in alternatives if build.cuda_build and build.cuda != major_minor(default.cuda or "")]
+    gpu = [build for build in alternatives if build.cuda_build and (beside or not _is_same_cuda(build, default))]
     gpu = [build for build in gpu if is_proposed(build) or (pin and is_proposed_for_pin(build))]
     gpu.sort(key=lambda build: not build.compute_capabilities)
-    return [default, *gpu] if default.cuda_build or not gpu else gpu
+    usable = [default, *gpu] if default.cuda_build or not gpu else gpu
+    return [*cpu, *(build for build in usable if build not in cpu)] if context.goal == "cpu" else usable
+
+
+def _is_same_cuda(build: FrameworkRelease, default: FrameworkRelease) -> bool:
+    return build.cuda == major_minor(default.cuda or "")
 
 
 def _text(name: str, extras: Iterable[str], version: str) -> str:
@@ -364,36 +428,137 @@ def _apple_plugins(context: Context, release: FrameworkRelease | PlannedRelease)
     return [row for row in rows if python_minor(context) in row.pythons][:1]
 
 
-def match_companions(context: Context, release: FrameworkRelease, texts: Iterable[str]) -> tuple[str, ...] | None:
-    """Write what goes with a build here for each text asked for; None where none of one of them does."""
-    requirements = []
-    for text in texts:
-        name = name_of(text)
-        specifier, versions = text.removeprefix(name), _companion_versions(context, release, name)
-        is_possible = (
-            not (specifier and _states_all(context.matrix, name, release.framework))
-            if versions is None
-            else any(within(item, specifier) for item in versions)
-        )
-        if not is_possible:
-            return None
-        # The one that fits is named; what leaves several is left to their own requirement on the framework.
-        requirements.append(f"{name}=={versions[0]}" if versions and len(versions) == 1 else text)
-    return tuple(requirements)
+def needs_gpu(context: Context, candidate: Candidate) -> tuple[ChosenCompanion, ...]:
+    """List what comes beside a CUDA build where work on the CPU is planned: it has no build for the CPU."""
+    is_forced = candidate.is_gpu and context.goal == "cpu"
+    return tuple(item for item in candidate.chosen if is_forced and item.row and item.row.cuda_build)
 
 
-def list_unknown_companions(context: Context, release: FrameworkRelease, texts: Iterable[str]) -> tuple[str, ...]:
-    """List the names of which nothing here tells what goes with a release."""
-    return tuple(name for name in map(name_of, texts) if _companion_versions(context, release, name) is None)
+def computes_on_cpu(context: Context, candidate: Candidate) -> bool:
+    """Tell whether everything that comes beside a candidate computes without a GPU."""
+    return not needs_gpu(context, candidate)
 
 
-def _companion_versions(context: Context, release: FrameworkRelease, name: str) -> tuple[str, ...] | None:
-    """List the versions that go with a build here, newest first; None where nothing tells."""
-    specifier, minor = release.requires.get(name, ""), python_minor(context)
-    rows = _companion_rows(context.matrix, name, release.framework, release.version, context.platform)
-    fitting = (row for row in rows if within(row.version, specifier) and _is_of_one_cuda(context.matrix, release, row))
-    usable = tuple(row.version for row in fitting if row.platform == "any" or minor in row.pythons)
-    return usable if usable or _is_stated(context.matrix, name, release) else None
+def match_companions(
+    context: Context, release: FrameworkRelease, texts: tuple[str, ...], chosen: tuple[ChosenCompanion, ...] = ()
+) -> tuple[ChosenCompanion, ...] | None:
+    """Choose for each text the newest release that goes with a build and with the others; None: there is none."""
+    if not texts:
+        return chosen
+    name = name_of(texts[0])
+    for row in companion_options(context, release, texts[0]):
+        if row is None or all(item.row is None or _go_together(row, item.row) for item in chosen):
+            requirement = f"{name}=={row.version}" if row else texts[0]
+            is_there = is_on_index(context.matrix, release, row) if row else companion_row(name).on_index
+            item = ChosenCompanion(name, requirement, row, on_index=is_there)
+            found = match_companions(context, release, texts[1:], (*chosen, item))
+            if found is not None:
+                return found
+    return None
+
+
+def companion_options(context: Context, release: FrameworkRelease, text: str) -> list[FrameworkRelease | None]:
+    """List the rows of what a text asks for that go with a build here, newest first; [None] where nothing tells."""
+    name, matrix = name_of(text), context.matrix
+    known = _companion_rows(matrix, name, release.framework, release.version, context.platform)
+    admitted = f"{release.requires.get(name, '')},{text.removeprefix(name)}".strip(",")
+    usable: list[FrameworkRelease | None] = [
+        row
+        for row in known
+        if within(row.version, admitted)
+        and _is_of_one_cuda(matrix, release, row)
+        and not companion_fault(context, row, release)
+    ]
+    if usable or _is_stated(matrix, name, release) or not _may_go_unstated(context, release, text):
+        return usable
+    return [None]
+
+
+def _may_go_unstated(context: Context, release: FrameworkRelease, text: str) -> bool:
+    """Tell whether one that the matrix does not hold may go with a build: those held are not all for another CUDA."""
+    name = name_of(text)
+    if text != name and _states_all(context.matrix, name, release.framework):
+        return False
+    held = context.matrix.companion_releases(name)
+    rows = [row for row in held if row.platform in (context.platform, "any")]
+    is_for_cuda = bool(rows) and all(row.cuda for row in rows)
+    return bool(rows or not held) and (not is_for_cuda or (release.cuda_build and context.goal == "gpu"))
+
+
+def newest_companion(
+    context: Context, text: str, release: FrameworkRelease | None = None
+) -> tuple[FrameworkRelease | None, str]:
+    """Return the newest release that a text asks for, and why it does not work here; (None, "") where none is known."""
+    name = name_of(text)
+    rows = context.matrix.companion_releases(name)
+    admitted = [row for row in rows if not row.yanked and within(row.version, text.removeprefix(name))]
+    here = [row for row in admitted if row.platform in (context.platform, "any")]
+    if not admitted:
+        return None, ""
+    if not here or here[0].version != admitted[0].version:
+        return admitted[0], f"has no wheel for {context.platform}"
+    return here[0], companion_fault(context, here[0], release)
+
+
+def companion_fault(context: Context, row: FrameworkRelease, release: FrameworkRelease | None) -> str:
+    """Say why a companion's release does not work on this machine; "" where nothing speaks against it."""
+    if not _has_python(context, row):
+        return f"has no wheel for Python {python_minor(context)}"
+    libc, floor = context.facts.host.libc_version, wheel_glibc(row)
+    if floor and isinstance(libc, Known) and Version(libc.value) < Version(floor):
+        return f"needs glibc {floor}, and this machine has {libc.value}"
+    missing = [] if release and is_on_index(context.matrix, release, row) else _unserved(context, row)
+    if missing:
+        return f"has no code for compute capability {' or '.join(missing)}"
+    if release is None:
+        return ""
+    lacking = next((name for name in row.requires if not _has_dependency(context, row, name, release)), "")
+    return f"requires {lacking}{row.requires[lacking]}, which does not go with it here" if lacking else ""
+
+
+def _has_python(context: Context, row: FrameworkRelease) -> bool:
+    """Tell whether a companion has a wheel for this Python; one without compiled code runs on newer ones, too."""
+    if row.platform == "any":
+        return not row.pythons or numbers(python_minor(context)) >= numbers(min(row.pythons, key=numbers))
+    return supports_python(context, row)
+
+
+def _unserved(context: Context, row: FrameworkRelease) -> list[str]:
+    """List the GPUs of a machine that a companion has no code for, if it has none for any."""
+    capabilities = [get_value(gpu.compute_capability) for gpu in context.gpus] if context.goal == "gpu" else []
+    targets = [target for target in map(parse_target, row.compute_capabilities) if target]
+
+    def is_tegra(capability: str) -> bool:
+        architecture = context.matrix.architecture(capability)
+        return architecture is not None and architecture.tegra
+
+    known = [text for text in capabilities if text]
+    missing = [text for text in known if targets and coverage(targets, text, is_tegra) == NO_CODE]
+    return missing if len(missing) == len(known) else []
+
+
+def _has_dependency(context: Context, row: FrameworkRelease, name: str, release: FrameworkRelease) -> bool:
+    """Tell whether a companion that another one requires goes with a build here, as far as the matrix holds it."""
+    if release.framework not in companion_row(name).frameworks:
+        return True
+    admitted = [
+        item
+        for item in context.matrix.companion_releases(name)
+        if item.platform in (context.platform, "any") and within(item.version, row.requires[name])
+    ]
+    pins = context.matrix.companion_pins(release.framework, name)
+    return not admitted or any(
+        within(release.version, pins.get(item.version, ""))
+        and _has_python(context, item)
+        and _is_of_one_cuda(context.matrix, release, item)
+        for item in admitted
+    )
+
+
+def _go_together(first: FrameworkRelease, second: FrameworkRelease) -> bool:
+    """Tell whether two companions require nothing of each other that the other is not."""
+    pairs = ((first, second), (second, first))
+    return all(within(other.version, row.requires.get(other.distribution, "")) for row, other in pairs)
 
 
 @lru_cache(maxsize=512)
@@ -401,20 +566,34 @@ def _companion_rows(
     matrix: Matrix, name: str, framework: str, version: str, platform: str
 ) -> tuple[FrameworkRelease, ...]:
     """List the matrix's releases of it that go with a framework's release: many Pythons may be tried for each."""
-    return matrix.companions_of(framework, version, platform, name)
+    if matrix.companion_pins(framework, name):
+        return matrix.companions_of(framework, version, platform, name)
+    return tuple(  # none says what it goes with: the newest is as good as pip's choice
+        row for row in matrix.companion_releases(name) if row.platform in (platform, "any") and not row.yanked
+    )
 
 
 def _is_of_one_cuda(matrix: Matrix, release: FrameworkRelease, row: FrameworkRelease) -> bool:
     """Tell whether there is a build of a companion for the CUDA of a framework's build, where that one comes from."""
-    if release.local and companion_row(row.distribution).on_index:
-        return not release.cuda or release.cuda in _cuda_variants(matrix, release, row)
-    return shares_cuda(row, release)
+    if release.local and release.cuda and companion_row(row.distribution).on_index:
+        return is_on_index(matrix, release, row)
+    return is_on_index(matrix, release, row) or shares_cuda(row, release)
+
+
+def is_on_index(matrix: Matrix, release: FrameworkRelease, row: FrameworkRelease) -> bool:
+    """Tell whether the index that a framework's build comes from has the build of a companion for it."""
+    if not release.local or not companion_row(row.distribution).on_index:
+        return False
+    if release.cuda:
+        return release.cuda in _cuda_variants(matrix, release, row)
+    return any(item.platform.startswith("macosx") for item in matrix.companion_releases(row.distribution))
 
 
 def _cuda_variants(matrix: Matrix, release: FrameworkRelease, row: FrameworkRelease) -> Iterable[str]:
     """List the CUDA versions that an index has a companion for: those of the first framework release that it is for."""
-    pin = matrix.companion_pins(release.framework, row.distribution)[row.version]
-    oldest = next((item for item in reversed(matrix.versions(release.framework)) if within(item, pin)), "")
+    pin = matrix.companion_pins(release.framework, row.distribution).get(row.version)
+    versions = reversed(matrix.versions(release.framework))
+    oldest = next((item for item in versions if within(item, pin)), "") if pin else release.version
     first = matrix.release(release.framework, oldest, release.platform)
     return first.variants if first else ()
 

@@ -3,10 +3,12 @@
 from __future__ import annotations
 
 from collections.abc import Callable, Iterator
+from itertools import combinations
 
 from packaging.requirements import Requirement
 from packaging.specifiers import SpecifierSet
 
+from envcheck.matrix.companions import asked_of
 from envcheck.matrix.specifiers import can_be_met, within
 from envcheck.model import (
     INCOMPATIBLE,
@@ -30,18 +32,21 @@ from envcheck.plan.candidates import (
     OWN,
     SYSTEM,
     Candidate,
+    ChosenCompanion,
     CudaSource,
     candidates,
     constraints,
     cuda_sources,
+    needs_gpu,
+    newest_companion,
 )
 from envcheck.plan.data import plan_data
-from envcheck.plan.requests import Request
+from envcheck.plan.requests import Request, join_words
 from envcheck.rules import catalogue
 from envcheck.rules.builds import supports_python
 from envcheck.rules.context import Context
 from envcheck.rules.cuda_wheels import split_cuda_suffix, wheels_in_one_folder
-from envcheck.rules.gpu_releases import name_of
+from envcheck.rules.gpu_releases import driver_floor, toolkit_of
 from envcheck.rules.judgement import ReleaseJudge
 
 _CUDA_NOT_FOUND = "cuda-wheel-not-found"  # what loader paths set by the environment's activation resolve
@@ -203,7 +208,7 @@ def choose(
             return _make_choice(request, best, rejected[: rejected.index(best)])
     reasons = (
         tuple(_rejection(item) for item in rejected)
-        or _reject_companions(request)
+        or _reject_companions(judge.context, request)
         or judge.explain_missing(request.text)
     )
     return Choice(request, None, reasons)
@@ -237,18 +242,41 @@ def _make_choice(request: Request, judgement: CandidateJudgement, rejected: list
     return Choice(request, judgement, tuple(_rejection(item) for item in rejected))
 
 
-def _reject_companions(request: Request) -> tuple[Rejected, ...]:
-    """Say that no release goes with the versions that are asked for beside it."""
-    constraints = [text for text in request.companions if text != name_of(text)]
-    companions = " and ".join(constraints or request.companions)
-    reason = f"No known release that the request allows works with {companions}."
-    return (Rejected(request.text, "dependency-conflict", reason),) if companions else ()
+def _reject_companions(context: Context, request: Request) -> tuple[Rejected, ...]:
+    """Say that no release goes with what is asked for beside it, and what of that is the reason."""
+    alone = {text: _first_with(context, request, (text,)) for text in request.companions}
+    missing = [text for text, candidate in alone.items() if candidate is None]
+    pair = next((two for two in combinations(alone, 2) if _first_with(context, request, two) is None), ())
+    if not missing and pair:
+        needs = "; ".join(_describe_need(alone[text], request.framework) for text in pair)
+        why = f"{' and '.join(pair)} exclude each other: no known release works with both. The newest are: {needs}."
+        return (Rejected(request.text, "dependency-conflict", why),)
+    names = join_words(missing or request.companions)
+    newest = (newest_companion(context, text) for text in missing)
+    faults = [f" {_describe(row)} {fault}." for row, fault in newest if row and fault]
+    faults += [
+        f" {item.label} has no build for the CPU." for one in alone.values() if one for item in needs_gpu(context, one)
+    ]
+    why = f"No known release that the request allows works with {names}.{''.join(faults)}"
+    return (Rejected(request.text, "dependency-conflict", why),) if request.companions else ()
+
+
+def _first_with(context: Context, request: Request, texts: tuple[str, ...]) -> Candidate | None:
+    return next(candidates(context, replace(request, companions=texts)), None)
+
+
+def _describe_need(candidate: Candidate | None, name: str) -> str:
+    """Say what the newest release of something beside a framework requires: "vllm 0.33.0, for torch==2.14.0"."""
+    item = candidate.chosen[0] if candidate else None
+    pin = asked_of(item.row, name) if item and item.row else ""
+    return f"{item.label}, for {name}{pin}" if item and pin else item.label if item else ""
 
 
 def _rejection(judgement: CandidateJudgement) -> Rejected:
     unread = (item for item in judgement.warnings if item.id == "release-unknown")
     reasons = (*judgement.errors, *judgement.doubts, *judgement.resolved, *judgement.unserved_gpus, *unread)
-    return Rejected(judgement.candidate.requirement, reasons[0].id, reasons[0].message)
+    requirement = " ".join((judgement.candidate.requirement, *judgement.candidate.companions))
+    return Rejected(requirement, reasons[0].id, reasons[0].message)
 
 
 _DEPTH = 24  # releases of each framework that are tried with each other
@@ -347,12 +375,12 @@ def _with_rejections(judge: Judge, choices: list[Choice], place: int, iterator: 
     choice = choices[place]
     choice_name = _name(choice)
     others = [item for item in choices if item is not choice]
-    reasons = {item.requirement: item for item in choice.rejected}
+    reasons = {_framework_part(item): item for item in choice.rejected}
     for newer_choice in iterator:
         name = _name(newer_choice)
         if name == choice_name:
             break
-        reasons |= {item.requirement: item for item in newer_choice.rejected}
+        reasons |= {_framework_part(item): item for item in newer_choice.rejected}
         clash = next(_clashes(judge, [*others, newer_choice]), None)
         pins = f"{clash.first}; {clash.second}" if clash else "no compatible release of the others exists"
         reasons[name] = Rejected(name, _CONFLICT, f"its pins conflict with the others: {pins}.")
@@ -365,6 +393,10 @@ def _with_rejections(judge: Judge, choices: list[Choice], place: int, iterator: 
                 reasons.get(candidate.requirement) or Rejected(candidate.requirement, _CONFLICT, _UNKNOWN_PINS)
             )
     return replace(choice, rejected=tuple(newer))
+
+
+def _framework_part(item: Rejected) -> str:
+    return item.requirement.partition(" ")[0]
 
 
 def _clashes(judge: Judge, choices: list[Choice]) -> Iterator[Clash]:
@@ -440,11 +472,71 @@ def _is_satisfiable(first: SpecifierSet, second: SpecifierSet) -> bool:
     return can_be_met(str(intersection))
 
 
-def note_newer_releases(context: Context, choice: Choice) -> Iterator[str]:
-    """Say that a newer release was left out for what is asked for beside it."""
+def note_companions(context: Context, choice: Choice) -> Iterator[str]:
+    """Say of what comes beside a release which one is not known to go with it, and what keeps newer ones out."""
+    if choice.best is None or not choice.request.companions:
+        return
+    candidate = choice.best.candidate
+    for item, text in zip(candidate.chosen, choice.request.companions, strict=True):
+        if item.row is None:
+            yield _UNKNOWN.format(name=item.name, framework=_describe(candidate.row))
+        else:
+            yield from _note_newer_companion(context, choice, item, text)
+    for item in needs_gpu(context, candidate):
+        yield _NEEDS_GPU.format(item=item.label, cuda=candidate.cuda, driver=_driver(context, candidate))
+    yield from _note_newer_framework(context, choice, candidate)
+
+
+_UNKNOWN = (
+    "envcheck does not know which {name} release works with {framework}. pip installs the newest one whose "
+    "requirements allow it."
+)
+_NEEDS_GPU = (
+    "No build of {item} for the CPU is known. The environment can be made without a GPU; {item} computes only on a "
+    "machine with an NVIDIA GPU{driver}."
+)
+
+
+def _describe(row: FrameworkRelease) -> str:
+    return f"{row.distribution} {row.version}"
+
+
+def _driver(context: Context, candidate: Candidate) -> str:
+    toolkit = toolkit_of(context, candidate.cuda or "")
+    floor = driver_floor(context, toolkit) if toolkit else ""
+    return f" and driver {floor} or newer" if floor else ""
+
+
+def _note_newer_companion(context: Context, choice: Choice, item: ChosenCompanion, text: str) -> Iterator[str]:
+    """Say why the newest release of what comes beside a framework is not the chosen one."""
+    newest, fault = newest_companion(context, text)
+    if newest is None or choice.best is None or item.row is None or newest.version == item.row.version:
+        return
+    row = choice.best.candidate.row
+    pin = asked_of(newest, row.framework) or ""
+    judged = {word for one in choice.rejected for word in one.requirement.split()[1:]}
+    known = context.matrix.versions(row.framework)
+    is_admitted = any(within(version, pin) and within(version, choice.request.specifier) for version in known)
+    if not fault and is_admitted and not within(row.version, pin) and f"{item.name}=={newest.version}" not in judged:
+        fault = f"requires {row.framework}{pin}"
+    if fault:
+        yield f"{_describe(newest)} is newer, but {fault}."
+
+
+def _note_newer_framework(context: Context, choice: Choice, candidate: Candidate) -> Iterator[str]:
+    """Say which newer release of the framework what comes beside it leaves out."""
     newest = next(candidates(context, replace(choice.request, companions=())), None)
-    chosen_version = choice.best.candidate.row.version if choice.best else ""
-    rejected_versions = {item.requirement.partition("==")[2].partition("+")[0] for item in choice.rejected}
-    if newest is not None and newest.row.version not in (chosen_version, *rejected_versions):
-        row, names = newest.row, " and ".join(map(name_of, choice.request.companions))
-        yield f"{row.distribution} {row.version} is newer, but no known {names} release supports it on this Python."
+    rejected = {_framework_part(item).partition("==")[2].partition("+")[0] for item in choice.rejected}
+    if newest is None or newest.row.version in (candidate.row.version, *rejected):
+        return
+    pins = ((item, asked_of(item.row, newest.row.framework)) for item in candidate.chosen if item.row)
+    pin = next(
+        (
+            f"{item.label} requires {newest.row.framework}{pin}"
+            for item, pin in pins
+            if not within(newest.row.version, pin or "")
+        ),
+        "",
+    )
+    names = " and ".join(item.name for item in candidate.chosen)
+    yield f"{_describe(newest.row)} is newer, but {pin or f'no known {names} release for it works here'}."

@@ -8,7 +8,6 @@ from collections.abc import Sequence
 from packaging.version import Version
 
 from envcheck.frameworks import framework
-from envcheck.matrix.companions import companion_row
 from envcheck.matrix.specifiers import within
 from envcheck.model import (
     CONDA,
@@ -22,7 +21,16 @@ from envcheck.model import (
     major_minor,
     replace,
 )
-from envcheck.plan.candidates import OWN, PACKAGES, WHEELS, constraints, is_resolved, python_minor, source_only
+from envcheck.plan.candidates import (
+    OWN,
+    PACKAGES,
+    WHEELS,
+    constraints,
+    is_resolved,
+    needs_gpu,
+    python_minor,
+    source_only,
+)
 from envcheck.plan.choose import CandidateJudgement, Choice
 from envcheck.plan.data import CondaRecipe, conda_builds_data, plan_data
 from envcheck.plan.requests import PlanOptions
@@ -135,6 +143,8 @@ def planned_release(context: Context, choice: Choice, environment: Environment) 
         index=candidate.row.index,
         environment=environment.folder,
         constraints=constraints(context, candidate, judgement.source),
+        companions=candidate.companions,
+        needs_gpu=tuple(item.name for item in needs_gpu(context, candidate)),
         rejected=choice.rejected,
         warnings=with_remedies(warnings, release_context),
         doubts=with_remedies(judgement.doubts, release_context),
@@ -210,11 +220,14 @@ def _sets(
     by_index: dict[str, list[CandidateJudgement]] = {}
     for item in sorted(judgements, key=lambda item: not item.candidate.row.index):
         by_index.setdefault(item.candidate.row.index, []).append(item)
-    texts = (text for item in judgements if item.candidate.row.index for text in item.candidate.companions)
-    elsewhere = tuple(text for text in texts if not companion_row(name_of(text)).on_index)
+    there = [item.candidate for item in judgements if item.candidate.row.index]
+    elsewhere = tuple(item.requirement for one in there for item in one.chosen if not item.on_index)
     if elsewhere:
         by_index.setdefault("", [])
-    return tuple(_set(context, index, items, pins, elsewhere) for index, items in by_index.items())
+    kept = tuple(f"{one.row.distribution}=={one.row.version}" for one in there if elsewhere)
+    return tuple(
+        _set(context, index, items, pins if index else (*pins, *kept), elsewhere) for index, items in by_index.items()
+    )
 
 
 def _set(

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import re
-from collections.abc import Iterable, Iterator
+from collections.abc import Iterable, Iterator, Sequence
 
 from packaging.version import Version
 
@@ -48,6 +48,11 @@ class Request:
     def texts(self) -> tuple[str, ...]:
         """List everything that was typed for it."""
         return (self.text, *self.companions)
+
+
+def join_words(names: Sequence[str]) -> str:
+    """Write names as in a sentence: "torch, vllm and xformers"."""
+    return " and ".join(filter(None, (", ".join(names[:-1]), *names[-1:])))
 
 
 def read_requests(texts: tuple[str, ...], matrix: Matrix) -> tuple[Request, ...]:

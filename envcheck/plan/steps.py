@@ -3,7 +3,8 @@
 from __future__ import annotations
 
 import re
-from collections.abc import Callable, Iterable
+from collections.abc import Callable, Iterable, Mapping, Sequence
+from types import MappingProxyType
 
 from envcheck.actions import (
     SH,
@@ -24,6 +25,7 @@ from envcheck.actions import (
     write_launcher,
 )
 from envcheck.frameworks import framework, framework_of
+from envcheck.matrix.companions import companion_row
 from envcheck.model import (
     CONDA,
     ENVIRONMENT,
@@ -39,12 +41,15 @@ from envcheck.model import (
     replace,
 )
 from envcheck.plan.data import plan_data
+from envcheck.plan.requests import join_words
 from envcheck.remedies import remedy_for, with_remedy
 from envcheck.remedies.situation import MACOS, WINDOWS, Situation
 from envcheck.rules.catalogue import catalogue
 from envcheck.rules.context import Context
+from envcheck.rules.gpu_releases import name_of
 
 CREATE = "create-environment"
+NO_COMPANIONS: Mapping[str, bool] = MappingProxyType({})
 
 
 # An environment.
@@ -67,16 +72,22 @@ def environment_steps(
     *,
     shells: tuple[str, ...] = (SH,),
     doubted: tuple[str, ...] = (),
+    companions: Mapping[str, bool] = NO_COMPANIONS,
 ) -> tuple[Step, ...]:
     """Create an environment, install into it, let its activation set its loader paths, and import the frameworks.
 
-    `base` is the interpreter it is made with; frameworks that are `doubted` must compute, too. Raises ValueError for a
-    requirement or spec that no command may hold.
+    `base` is the interpreter it is made with; frameworks that are `doubted` must compute, too. Of `companions`, by
+    name, it is told whether they are imported: what has no build for the CPU may not import there. Raises ValueError
+    for a requirement or spec that no command may hold.
     """
     steps = (_create(environment, base), *_upgrade_pip(environment), *_installs(environment))
     for step in steps:
         step.action.command()  # raises it here, before any format prints a part of the plan
-    return (*steps, *activation_steps(environment, shells), verification_step(environment, frameworks, goal, doubted))
+    return (
+        *steps,
+        *activation_steps(environment, shells),
+        verification_step(environment, frameworks, goal, doubted, companions),
+    )
 
 
 def _create(environment: Environment, base: str) -> Step:
@@ -136,7 +147,8 @@ def _install(environment: Environment, requirement_set: RequirementSet) -> Insta
 
 def install_purpose(requirement_set: RequirementSet) -> str:
     """Say what installing a set is for, and from which index of its own."""
-    exact = [text.partition("==")[0] for text in requirement_set.requirements if "==" in text]
+    texts = requirement_set.requirements
+    exact = [re.split("[=<>~!]", text)[0] for text in texts if "==" in text or companion_row(name_of(text)).frameworks]
     purpose = f"Install {', '.join(exact)} and {'their' if len(exact) > 1 else 'its'} dependencies"
     owner = framework_of(exact[0].partition("[")[0]) if exact else ""
     purpose += f" from {framework(owner).title}'s package index" if requirement_set.index and owner else ""
@@ -162,26 +174,39 @@ def folder_words(environment: Environment) -> tuple[str, ...]:
 
 
 def verification_step(
-    environment: Environment, frameworks: tuple[str, ...], goal: str, doubted: tuple[str, ...] = ()
+    environment: Environment,
+    frameworks: tuple[str, ...],
+    goal: str,
+    doubted: tuple[str, ...] = (),
+    companions: Mapping[str, bool] = NO_COMPANIONS,
 ) -> Step:
     """Import each framework in the activated environment and print its version, and for GPU work what GPUs it sees.
 
-    Those that are `doubted` must compute there, too.
+    Those that are `doubted` must compute there, too; `companions` are imported, or must at least be installed.
     """
-    code = "; ".join(_import_line(name, goal, computes=name in doubted) for name in frameworks)
+    lines = [_import_line(name, goal, computes=name in doubted) for name in frameworks]
+    imported = [name for name, is_imported in companions.items() if is_imported]
+    installed = [name for name in companions if name not in imported]
+    lines += [f"import {companion_row(name).distributions[name]}" for name in imported]
+    lines += [f"import importlib.metadata as m; print(m.version('{name}'))" for name in installed]
+    code = "; ".join(lines)
     if not _is_windows(environment):
         code = code.replace("'", '"')  # each shell prints best what holds none of its own quotes
     # Windows finds conda's CUDA by the PATH that an activation sets.
     by_path = environment.installer == CONDA and _is_windows(environment) and goal == "gpu"
-    verb = ("finds the GPU" if len(frameworks) == 1 else "find the GPU") if goal == "gpu" else "imports"
-    verb = "import" if goal != "gpu" and len(frameworks) > 1 else verb
     computing = " and ".join(name for name in frameworks if name in doubted and framework(name).computation)
-    purpose = f"Check that {' and '.join(frameworks)} {verb}" + (
-        f", and that {computing} computes." if computing else "."
-    )
+    claims = [_join(frameworks, "finds the GPU", "find the GPU")] if goal == "gpu" else []
+    claims += [_join([*([] if claims else frameworks), *imported], "imports", "import")]
+    claims += [_join(installed, "is installed", "are installed"), f"{computing} computes" if computing else ""]
+    purpose = f"Check that {', and that '.join(filter(None, claims))}."
     is_activated = bool(environment.library_folders) or by_path
     action = ImportFrameworks(code, environment.folder, environment.installer, is_activated, purpose=purpose)
     return Step("verify", action, environment=environment.folder)
+
+
+def _join(names: Sequence[str], one: str, several: str) -> str:
+    """Write what names do: "torch and vllm import"; "" without names."""
+    return f"{join_words(names)} {several if len(names) > 1 else one}" if names else ""
 
 
 def _import_line(name: str, goal: str, *, computes: bool) -> str:

@@ -203,7 +203,8 @@ def _requirements_file(requirement_set: RequirementSet) -> Iterator[str]:
         with defer_interrupts():  # the folder is known to somebody, or it is not there
             folder = tempfile.mkdtemp(prefix="envcheck-plan-")
         source = Path(folder) / "requirements.in"
-        source.write_text("\n".join(requirement_set.requirements) + "\n", encoding="utf-8")
+        kept = (text.partition("+")[0] for text in requirement_set.kept)  # a label is of another index
+        source.write_text("\n".join((*requirement_set.requirements, *kept)) + "\n", encoding="utf-8")
         yield str(source)
     finally:
         with defer_interrupts(), suppress(OSError):

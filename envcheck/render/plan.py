@@ -47,6 +47,7 @@ from envcheck.model import (
     replace,
 )
 from envcheck.plan.data import Images, images_for
+from envcheck.plan.requests import join_words
 from envcheck.render.documents import (
     Line,
     document_text,
@@ -147,11 +148,12 @@ def _in_one_folder(clash: Clash) -> str:
 
 
 def _heading(plan: Plan) -> list[str | Line]:
-    wanted = " and ".join(plan.requirements)
+    wanted = join_words(plan.requirements)
     if plan.blocked_by or not plan.releases:
         return [("NO PLAN  ", _none(plan, wanted), ERROR)]
-    chosen = ", ".join(item.requirement for item in plan.releases)
-    lines: list[str | Line] = [("PLAN  ", f"{wanted} on the {plan.goal.upper()}: {chosen}", COMPATIBLE)]
+    chosen = ", ".join(text for item in plan.releases for text in (item.requirement, *item.companions))
+    where = "without a GPU" if any(item.needs_gpu for item in plan.releases) else f"on the {plan.goal.upper()}"
+    lines: list[str | Line] = [("PLAN  ", f"{wanted} {where}: {chosen}", COMPATIBLE)]
     for item in (item for release in plan.releases for item in release.warnings if is_reported_to_fail(item)):
         lines += [("WARNING  ", inert(item.message), WARNING), *([f"  {inert(item.fix.summary)}"] if item.fix else [])]
     return lines
@@ -204,7 +206,7 @@ def _rejected(rejected: tuple[Rejected, ...], kind: str, *, verbose: bool) -> li
 
 def _why_not(item: Rejected) -> str:
     """Tell the reason without the name of the release, which stands before it."""
-    version = item.requirement.partition("==")[2]
+    version = item.requirement.partition(" ")[0].partition("==")[2]
     name = re.split(r"[\[=]", item.requirement)[0]
     return re.sub(rf"^(?:{re.escape(item.requirement)}|{name} {re.escape(version)}):? ", "", inert(item.why))
 

@@ -9,6 +9,7 @@ from envcheck.cli.group import run
 from envcheck.model import Plan, UserError
 from envcheck.plan.existing_environment import plan_update
 from envcheck.plan.requests import PlanOptions, read_requests
+from envcheck.render.plan import render_plan_text
 from envcheck.rules.described_machine import Description, RequestError
 from tests.hosts.test_hosts import snapshot_of
 from tests.plan.machines import A100, V100, chosen, machine, matrix, planned
@@ -29,14 +30,14 @@ def brought(plan: Plan) -> tuple[str, ...]:
             ("torchaudio", "torchvision", "torch==2.8.*"),
             ("torch==2.8.0+cpu", "torchaudio==2.8.0", "torchvision==0.23.0"),
         ),
-        (("torch==2.15.0", "torchvision"), ("torch==2.15.0+cpu", "torchvision")),  # several go with it: pip's to choose
+        (("torch==2.15.0", "torchvision"), ("torch==2.15.0+cpu", "torchvision==0.29.2")),  # the newest of several
         (("torch", "torchvision==0.20.*"), ("torch==2.5.1+cpu", "torchvision==0.20.1")),
         (("keras", "tensorflow==2.15.*"), ("tensorflow-cpu==2.15.1", "keras==2.15.0", "setuptools<82")),
         (("tensorflow", "keras<3"), ("tensorflow-cpu==2.15.1", "keras==2.15.0", "setuptools<82")),
         (("tensorflow==2.19.*", "tf-keras"), ("tensorflow==2.19.1", "tf-keras==2.19.0", "setuptools<82")),
         (("tensorflow==2.17.*", "tensorflow-text"), ("tensorflow==2.17.1", "tensorflow-text==2.17.0", "setuptools<82")),
         (("jax==0.10.*", "flax>=0.8"), ("jax==0.10.2", "flax>=0.8")),
-        (("keras>=3", "torch==2.14.1"), ("torch==2.14.1+cpu", "keras>=3")),
+        (("keras>=3", "torch==2.14.1"), ("torch==2.14.1+cpu", "keras==3.15.1")),
     ],
 )
 def test_it_comes_with_the_release_it_goes_with(texts: tuple[str, ...], requirements: tuple[str, ...]) -> None:
@@ -47,7 +48,7 @@ def test_it_comes_with_the_release_it_goes_with(texts: tuple[str, ...], requirem
     ("text", "on", "requirements"),
     [
         ("vllm", machine("3.12", "580.95.05", "8.9"), ("torch==2.14.0", "vllm==0.33.0")),
-        ("vllm", machine("3.12", "570.195.03", "8.9"), ("torch==2.10.0", "vllm")),  # of those for CUDA 12
+        ("vllm", machine("3.12", "570.195.03", "8.9"), ("torch==2.10.0", "vllm==0.19.1")),  # of those for CUDA 12
         ("vllm==0.19.1", machine("3.12", "580.95.05", "8.9"), ("torch==2.10.0", "vllm==0.19.1")),
         ("torchvision==0.23.*", machine("3.12", "580.95.05", "8.9"), ("torch==2.8.0", "torchvision==0.23.0")),
         ("torchdata", DESK, ("torch==2.15.0+cpu", "torchdata")),
@@ -71,14 +72,81 @@ def test_with_names_a_further_requirement_of_the_same_plan(capsys: pytest.Captur
 def test_a_release_for_a_newer_cuda_than_the_drivers_is_refused_with_the_way_out() -> None:
     plan = planned("vllm>=0.20", on=machine("3.12", "570.195.03", "8.9"))
     assert {item.finding for item in plan.rejected} == {"driver-too-old"}
-    assert plan.changes[0].requirement == "torch==2.10.0"
+    assert plan.rejected[0].requirement == "torch==2.14.0 vllm==0.33.0"
+    assert plan.changes[0].requirement == "torch==2.10.0 vllm==0.19.1"
 
 
 def test_it_comes_from_the_default_index_where_that_of_the_framework_lacks_it() -> None:
     (made,) = planned("bitsandbytes", on=V100).environments
     first, second = made.sets
     assert (first.requirements, first.index[-6:]) == (("torch==2.15.0+cu126",), "/cu126")
-    assert (second.requirements, second.index) == (("bitsandbytes",), "")
+    assert (second.requirements, second.index) == (("bitsandbytes==0.50.2",), "")
+
+
+H100 = machine("3.12", "580.95.05", "9.0")
+
+
+def test_what_has_no_build_for_the_cpu_is_planned_for_its_cuda_and_says_so() -> None:
+    plan = planned("vllm", on=machine("3.12", gpu="none"))
+    assert brought(plan) == ("torch==2.14.0", "vllm==0.33.0")
+    assert (chosen(plan, "torch").needs_gpu, plan.goal) == (("vllm",), "cpu")
+    assert any(note.startswith("No build of vllm 0.33.0 for the CPU is known.") for note in plan.notes)
+    assert render_plan_text(plan).startswith("PLAN  torch and vllm without a GPU: torch==2.14.0, vllm==0.33.0\n")
+    assert plan.steps[-1].purpose == "Check that torch imports, and that vllm is installed."
+
+
+def test_it_is_no_plan_for_the_cpu() -> None:
+    plan = planned("vllm", on=machine("3.12", gpu="none"), expect="cpu")
+    (reason,) = plan.rejected
+    assert reason.why.endswith("works with vllm. vllm 0.33.0 has no build for the CPU.")
+    on_gpu = planned("vllm>=0.20", on=machine("3.12", "570.195.03", "8.9"))
+    assert not any("CPU" in change.what for change in on_gpu.changes)
+
+
+def test_the_last_step_imports_each_of_them() -> None:
+    step = planned("torch==2.8.*", "xformers", "torchvision", on=H100).steps[-1]
+    assert step.purpose == "Check that torch finds the GPU, and that xformers and torchvision import."
+    assert step.action.command()[-1].endswith("import xformers; import torchvision")
+
+
+def test_what_a_package_requires_of_another_goes_with_the_framework_too() -> None:
+    """sglang 0.5.23 requires a kernel that is built for CUDA 13."""
+    plan = planned("sglang", on=machine("3.12", "575.51.03", "8.0"))
+    assert brought(plan) == ("torch==2.9.1", "sglang==0.5.10.post1")
+
+
+def test_several_are_one_set() -> None:
+    first, second = planned("vllm", "flashinfer-python", "xformers", on=H100).environments[0].sets
+    assert first.requirements == ("torch==2.14.0+cu130", "xformers==0.0.35")  # of PyTorch's index, which alone has it
+    assert second.requirements == ("vllm==0.33.0", "flashinfer-python==0.7.2.post1")
+    assert second.kept == ("torch==2.14.0",)
+
+
+def test_two_that_exclude_each_other_are_named() -> None:
+    (reason,) = planned("vllm==0.33.0", "torch-tensorrt==2.13.*", "torchvision", on=H100).rejected
+    assert reason.why.startswith("vllm==0.33.0 and torch-tensorrt==2.13.* exclude each other")
+    assert "vllm 0.33.0, for torch==2.14.0" in reason.why
+
+
+@pytest.mark.parametrize(
+    ("text", "on", "note"),
+    [
+        ("vllm", machine("3.12", "580.95.05", "7.0"), "has no code for compute capability 7.0"),
+        ("vllm", machine("3.9", "580.95.05", "8.0"), "has no wheel for Python 3.9"),
+    ],
+)
+def test_why_it_is_not_the_newest_is_said(text: str, on: Description, note: str) -> None:
+    assert f"vllm 0.33.0 is newer, but {note}." in planned(text, on=on).notes
+
+
+def test_without_a_wheel_for_the_platform_there_is_no_plan() -> None:
+    (reason,) = planned("vllm", on=machine("3.12", "580.88", "8.9", "win_amd64")).rejected
+    assert reason.why.endswith("has no wheel for win_amd64.")
+
+
+def test_the_installation_from_the_default_index_keeps_the_framework() -> None:
+    step = planned("bitsandbytes", on=V100).steps[2]
+    assert step.purpose == "Install bitsandbytes and its dependencies; torch==2.15.0 must stay."
 
 
 def test_it_comes_from_the_index_of_its_framework() -> None:
@@ -107,7 +175,8 @@ def test_what_has_no_wheel_here_or_goes_with_no_such_release_is_no_plan(
     texts: tuple[str, ...], on: Description, instead: tuple[str, ...]
 ) -> None:
     plan = planned(*texts, on=on)
-    assert [item.why.partition(" works ")[2] for item in plan.rejected] == [f"with {texts[1]}."]
+    (reason,) = plan.rejected
+    assert f" works with {texts[1]}." in reason.why
     assert set(instead) <= {word for change in plan.changes[:1] for word in change.argv}
     assert bool(plan.changes) == bool(instead)
 
@@ -187,5 +256,6 @@ def test_what_is_held_back_by_what_goes_beside_it_is_said() -> None:
     windows = machine("3.10", "551.61", "8.6", "win_amd64")
     plan = planned("tensorflow>=2.10,<2.22", "tensorflow-text", on=windows, installer="pip")
     assert chosen(plan).requirement == "tensorflow==2.10.1"
-    assert "tensorflow 2.21.0 is newer, but no known tensorflow-text release supports it on this Python." in plan.notes
+    assert "tensorflow-text 2.21.1 is newer, but has no wheel for win_amd64." in plan.notes
+    assert "tensorflow 2.21.0 is newer, but tensorflow-text 2.10.0 requires tensorflow>=2.10.0,<2.11." in plan.notes
     assert not any("is newer" in note for note in planned("tensorflow<2.22", "tf-keras", on=DESK).notes)
