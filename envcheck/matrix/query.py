@@ -168,11 +168,12 @@ class Matrix:
 
     def companion_of(self, distribution: str) -> str | None:
         """Return the companion of a distribution: keras for tf-keras; a companion has releases like a framework."""
+        return self._companion_names.get(distribution)
+
+    @cached_property
+    def _companion_names(self) -> dict[str, str]:
         companions = self._document["companions"].items()
-        names = (
-            name for name, body in companions if any(item["name"] == distribution for item in body["distributions"])
-        )
-        return next(names, None)
+        return {item["name"]: name for name, body in companions for item in body["distributions"]}
 
     def companions_of(
         self, framework: str, version: str, platform: str, distribution: str

@@ -32,6 +32,7 @@ from envcheck.model import (
     Unknown,
     dataclass,
     get_value,
+    numbers,
     replace,
 )
 from envcheck.probes.packages import load_cuda_data
@@ -124,6 +125,8 @@ class _Process:
         self._for_gpu = False  # what is opened now is not opened by the import
         self._stops = ""  # what ends where it does not load, as in LinkFault
         self._opened: Set[str] = set()  # files of companions
+        kind, _, release = str(self._host.system_facts().get("libc", "")).partition(" ")
+        self._glibc = numbers(release) if kind == "glibc" and numbers(release) else (999,)  # unknown: new enough
         self._begun = 0  # faults before what is being imported
 
     def run(self) -> None:
@@ -375,7 +378,11 @@ class _Process:
 
     def _check_versions(self, caller: Caller) -> None:
         """Compare the versions that a file needs with those of the libraries found, as the loader does first."""
+        is_package = not self._framework.owns(self._subject)  # what a framework needs of glibc, the matrix states
         for soname, version in caller.elf.versions_by_library:
+            if is_package and version.startswith("GLIBC_2") and numbers(version[len("GLIBC_") :]) > self._glibc:
+                self.faults.append(self._fault("missing-symbol-version", caller.path, soname, symbols=(version,)))
+                return
             file = self.loaded.get(soname)
             is_noted = file is None or any(fault.found == file.path for fault in self.faults)
             # a library without any version serves every version

@@ -38,7 +38,7 @@ from envcheck.model import (
 from envcheck.remedies import remedy
 from envcheck.remedies.situation import ARCH, DEBIAN, FEDORA, JETSON, RHEL, SUSE, UBUNTU, WSL, Situation, find_setting
 from envcheck.remedies.system import DRIVER_RELEASE, build_reboot, install, install_driver, install_packages
-from envcheck.rules.gpu_releases import lowest_driver, release_for_driver
+from envcheck.rules.gpu_releases import lowest_driver, package_for_machine, release_for_driver
 
 _LIST_DEVICES = Show(
     ("lspci", "-d", "10de:"), "no output means no GPU; on a cluster, request one (--gres=gpu:1)", systems=(LINUX,)
@@ -62,6 +62,10 @@ def install_newer_driver(situation: Situation, problem: Problem) -> Remedy:
 
 def _keep_driver(situation: Situation, problem: Problem) -> tuple[Alternative, ...]:
     """Name the release that runs on the driver that is there."""
+    if situation.matrix.companion_of(problem.distribution):
+        row, _ = package_for_machine(situation.context, problem.distribution)
+        pin = f"{problem.distribution}=={row.version}" if row else ""
+        return (Alternative(f"Keep the driver and install {pin}.", situation.install(pin)),) if pin else ()
     build = situation.build(problem.framework, problem.distribution) if problem.framework else None
     replacement = release_for_driver(situation.context, build) if build else ""
     if (

@@ -31,7 +31,7 @@ from envcheck.remedies.situation import Situation
 from envcheck.remedies.system import build_reboot, install_driver
 from envcheck.remedies.toolkit import install_build_toolkit
 from envcheck.rules.builds import Build, supports_python
-from envcheck.rules.gpu_releases import driver_runs, gpu_requirement, serves_capability
+from envcheck.rules.gpu_releases import driver_runs, gpu_requirement, package_for_machine, serves_capability
 from envcheck.rules.gpus import numbered_gpus
 
 _GPUS = RunEnvcheck(("gpus",), "every process on each GPU, hidden ones too, and how to end it", "user")
@@ -48,8 +48,9 @@ _AVX = Show(
 @remedy("gpu-arch-too-new")
 def install_newer_build(situation: Situation, problem: Problem) -> Remedy | None:
     """Install the first release, driver or toolkit that knows the GPU."""
-    if "driver" in problem.cases:
-        return install_driver(situation, problem.driver)
+    package = situation.matrix.companion_of(problem.distribution)
+    if package or "driver" in problem.cases:
+        return _replace_package(situation, problem) if package else install_driver(situation, problem.driver)
     if "reported-to-fail" in problem.cases:
         return Remedy(problem.advice)
     row = situation.matrix.architecture(problem.capability)
@@ -74,8 +75,11 @@ def install_newer_build(situation: Situation, problem: Problem) -> Remedy | None
 @remedy("gpu-arch-too-old")
 def install_older_build(situation: Situation, problem: Problem) -> Remedy | None:
     """Install the last release, driver or toolkit that serves the GPU."""
-    if "driver" in problem.cases:
-        return install_driver(situation, problem.driver, exact=True)
+    package = situation.matrix.companion_of(problem.distribution)
+    if package or "driver" in problem.cases:
+        return (
+            _replace_package(situation, problem) if package else install_driver(situation, problem.driver, exact=True)
+        )
     if "left-out" in problem.cases:
         return Remedy("Use another GPU, or hide this one with CUDA_VISIBLE_DEVICES.")
     row = situation.matrix.architecture(problem.capability)
@@ -91,6 +95,17 @@ def install_older_build(situation: Situation, problem: Problem) -> Remedy | None
     reason = f", as none made with a CUDA after {last} has" if last else ""
     summary = f"Install a release whose build has code for compute capability {problem.capability}{reason}"
     return Remedy(f"{summary}; or use a newer GPU.", steps)
+
+
+def _replace_package(situation: Situation, problem: Problem) -> Remedy:
+    """Install the release of a package that has code for the GPU and runs on the driver."""
+    name, capability = problem.distribution, problem.capability
+    row, may_stay = package_for_machine(situation.context, name, capability)
+    if row is None:
+        return Remedy(f"Use another GPU: no known release of {name} has code for compute capability {capability} here.")
+    beside = "" if may_stay else ", with the releases that it requires"
+    summary = f"Install {name}=={row.version}{beside}: it has code for compute capability {capability}."
+    return Remedy(summary, situation.install(f"{name}=={row.version}"))
 
 
 def _compile_for(situation: Situation, problem: Problem, cuda: str, which: str) -> Remedy:

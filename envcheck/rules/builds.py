@@ -311,6 +311,23 @@ def judged_builds(context: Context) -> tuple[Build, ...]:
 
 
 @once
+def package_builds(context: Context) -> tuple[Build, ...]:
+    """List the CUDA packages on top of a framework that are installed or asked for, as far as the matrix holds them."""
+    builds = []
+    for item in context.distributions.values():
+        section = context.matrix.companion_of(item.name) if item.installer != "conda" else None
+        row = context.matrix.release(section, item.version, context.platform, item.name) if section else None
+        if row is not None and _has_cuda(row):
+            builds.append(replace(build_of(row), installed=True))
+    wanted = (item.package for item in wanted_releases(context))
+    return (*builds, *(build_of(row) for row in wanted if row is not None and _has_cuda(row)))
+
+
+def _has_cuda(row: FrameworkRelease) -> bool:
+    return row.cuda_build or bool(row.compute_capabilities)
+
+
+@once
 def wanted_releases(context: Context) -> tuple[WantedRelease, ...]:
     """Resolve the requirements of --for as pip does, with the frameworks that packages bring; raises TargetError."""
     parsed = (_parse(text, context.matrix) for text in context.target.requirements)
@@ -719,7 +736,7 @@ def build_targets(framework: str, texts: Iterable[str]) -> tuple[ArchitectureTar
     and the code in its wheels shows it.
     """
     targets = tuple(target for target in map(parse_target, texts) if target)
-    if not identity(framework).ptx_means_code:
+    if framework not in framework_names() or not identity(framework).ptx_means_code:
         return targets
     return targets + tuple(replace(target, kind="sm") for target in targets if target.kind == "compute")
 

@@ -119,8 +119,9 @@ def _dependants(context: Context, frameworks: set[str], visited: set[str]) -> It
         lines = "\n".join(("", *owner.requires)).lower().replace("_", "-")
         if owner.name in visited or not any(f"\n{start}" in lines for start in starts):
             continue
+        is_companion = owner.name in companions() or context.matrix.companion_of(owner.name)
         for name, specifier, by_extra in requirements_of(context, owner):
-            is_judged = name in frameworks or (owner.name in companions() and not by_extra)
+            is_judged = name in frameworks or (is_companion and not by_extra)
             found = context.distributions.get(name)
             if is_judged and _is_broken(specifier, found, owner):
                 yield Violation(owner, name, specifier, found)
@@ -389,6 +390,45 @@ def unmet_requirements(context: Context) -> Iterator[Finding]:
         yield from findings
         yield from pin_findings(context, finding_id, frozenset({name} if findings and name else ()))
     yield from _legacy_keras(context)
+
+
+@dataclass(frozen=True)
+class EqualReleases:
+    """Distributions of which the first refuses others of another release when it is imported."""
+
+    distributions: tuple[str, ...]
+    unless: str = ""  # variable that turns that off
+
+
+@dataclass(frozen=True)
+class EqualReleaseTable:
+    """The content of data/equal_releases.json."""
+
+    rows: tuple[EqualReleases, ...]
+    citation: Citation
+
+
+@rule(OTHER, goal="any")
+def equal_releases(context: Context) -> Iterator[Finding]:
+    """Find packages that refuse to be imported beside another release of their own parts."""
+    if not any(map(context.matrix.companion_of, context.distributions)):
+        return
+    table = load_data("equal_releases", EqualReleaseTable)
+    for row in table.rows:
+        installed = [context.distributions[name] for name in row.distributions if name in context.distributions]
+        main = installed[0] if installed and not context.environment.get(row.unless) else None
+        others = [item for item in installed[1:] if main and _public(item.version) != _public(main.version)]
+        if main is not None and others:
+            labels = " and ".join(f"{item.name} {item.version}" for item in others)
+            pins = tuple(f"{item.name}=={_public(main.version)}" for item in others)
+            yield incompatible(
+                f"{main.name} {main.version} cannot be imported beside {labels}: the releases must be equal.",
+                (
+                    context.seen("python.distributions", shown=f"{main.name} {main.version}, {labels}"),
+                    Evidence(main.name, "compares the releases when it is imported", citation=table.citation),
+                ),
+                problem=Problem(("unmet-requirements",), requirements=pins),
+            )
 
 
 _LEGACY_KERAS = "tf-keras"

@@ -27,12 +27,13 @@ from envcheck.model import (
     Unknown,
     at_least,
     at_least_minor,
+    get_value,
     major,
     numbers,
     replace,
     same_release,
 )
-from envcheck.rules.builds import JIT, Build
+from envcheck.rules.builds import JIT, Build, package_builds
 from envcheck.rules.context import Context, UndecidedError, incompatible, rule
 from envcheck.rules.gpu_architecture import (
     TOO_OLD,
@@ -391,6 +392,19 @@ def driver_too_old(context: Context) -> Iterator[Finding]:
             yield _unknown_row(f"CUDA {cuda}, which {build.label} was built with,", build.citations)
             continue
         finding = _below_floor(context, build, toolkit) or _ptx_too_new(context, build, toolkit)
+        if finding is not None:
+            yield finding
+    yield from _packages_above_driver(context)
+
+
+def _packages_above_driver(context: Context) -> Iterator[Finding]:
+    """Compare the driver with the CUDA majors that packages alone bring: what a framework needs is said of it."""
+    majors = {major(get_value(build.cuda) or "") for build in possible_cuda_builds(context)}
+    for build in package_builds(context):
+        cuda = get_value(build.cuda) or ""
+        toolkit = toolkit_of(context, cuda) if cuda and major(cuda) not in majors else None
+        finding = _below_floor(context, build, toolkit) if toolkit else None
+        majors.add(major(cuda))
         if finding is not None:
             yield finding
 

@@ -26,7 +26,18 @@ from envcheck.model import (
     numbers,
     replace,
 )
-from envcheck.rules.builds import JIT, NATIVE, NO_ROW, NONE, Build, build_targets, coverage, judged_builds, parse_target
+from envcheck.rules.builds import (
+    JIT,
+    NATIVE,
+    NO_ROW,
+    NONE,
+    Build,
+    build_targets,
+    coverage,
+    judged_builds,
+    package_builds,
+    parse_target,
+)
 from envcheck.rules.context import Context, UndecidedError, incompatible, rule
 from envcheck.rules.gpu_releases import problem_findings, toolkit_of
 from envcheck.rules.gpus import JudgedGpu, gpu_name, judged_gpus
@@ -103,6 +114,24 @@ def code_for_gpus(context: Context) -> Iterator[Finding]:
         yield from _findings(context, build, gpus, TOO_NEW)
         yield from _findings(context, build, gpus, TOO_OLD)
         yield from _slow_or_unread(context, build, gpus)
+
+
+@rule(TOO_NEW, TOO_OLD)
+def code_of_packages(context: Context) -> Iterator[Finding]:
+    """Find packages on top of a framework without code for a GPU that the framework itself serves."""
+    builds = [build for build in package_builds(context) if isinstance(build.compute_capabilities, Known)]
+    if builds:
+        gpus = tuple(item for item in judged_gpus(context) if _is_served(context, item))
+        for build in builds:
+            yield from _findings(context, build, gpus, TOO_NEW)
+            yield from _findings(context, build, gpus, TOO_OLD)
+
+
+def _is_served(context: Context, item: JudgedGpu) -> bool:
+    """Tell whether no framework is known to lack code for a GPU; what nothing states is no such thing."""
+    frameworks = (build for build in possible_cuda_builds(context) if isinstance(build.compute_capabilities, Known))
+    kinds = (verdict_on(context, build, item).kind for build in frameworks if item.architecture)
+    return not any(kind in (TOO_NEW, TOO_OLD) for kind in kinds)
 
 
 def possible_cuda_builds(context: Context) -> tuple[Build, ...]:

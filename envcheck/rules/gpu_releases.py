@@ -9,6 +9,7 @@ from functools import lru_cache
 from packaging.version import InvalidVersion, Version
 
 from envcheck.frameworks import framework as known_framework
+from envcheck.matrix.companions import companion_row, shares_cuda
 from envcheck.matrix.package_index import is_proposed, is_served
 from envcheck.matrix.query import Matrix
 from envcheck.matrix.specifiers import matches
@@ -321,6 +322,28 @@ def serves_capability(context: Context, row: FrameworkRelease, capability: str) 
         return architecture is not None and architecture.tegra
 
     return coverage(build_targets(row.framework, row.compute_capabilities), capability, is_tegra) == NATIVE
+
+
+def package_for_machine(context: Context, name: str, capability: str = "") -> tuple[FrameworkRelease | None, bool]:
+    """Choose the newest release of a package for GPU, driver and Python, and tell whether the framework may stay.
+
+    Where none goes with the framework that is there, the newest of all comes with its own.
+    """
+    rows = (row for row in context.matrix.companion_releases(name) if row.platform in (context.platform, "any"))
+    usable = [
+        row for row in rows if not row.yanked and supports_python(context, row) and driver_runs(context, row.cuda)
+    ]
+    fitting = [row for row in usable if not capability or serves_capability(context, row, capability)]
+    beside = [build for build in judged_builds(context) if build.framework in companion_row(name).frameworks]
+    going = (row for row in fitting if all(_goes_with(context, row, build) for build in beside))
+    same = next(going, None)
+    return (same, True) if same else (next(iter(fitting), None), False)
+
+
+def _goes_with(context: Context, row: FrameworkRelease, build: Build) -> bool:
+    pin = context.matrix.companion_pins(build.framework, row.distribution).get(row.version)
+    is_same_cuda = build.row is None or shares_cuda(row, build.row)
+    return is_same_cuda and (pin is None or matches(build.version, pin))
 
 
 def is_windows_driver(context: Context) -> bool:

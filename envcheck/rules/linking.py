@@ -41,6 +41,7 @@ OTHER_COPY = "toolkit-path-conflict"
 MISSING = "library-missing"
 TOOLKIT = "toolkit-missing"
 OLD_SYSTEM_LIBRARY = "libstdcxx-mismatch"
+OLD_LIBC = "glibc-too-old"
 _SYMBOLS = ("missing-symbol", "missing-symbol-version")
 
 
@@ -76,7 +77,7 @@ class _Pin:
         return self.name + self.specifier
 
 
-@rule(MISSING, CONFLICT, LACKS_WHEEL, OTHER_BUILD, OTHER_COPY, TOOLKIT, OLD_SYSTEM_LIBRARY, goal="any")
+@rule(MISSING, CONFLICT, LACKS_WHEEL, OTHER_BUILD, OTHER_COPY, TOOLKIT, OLD_SYSTEM_LIBRARY, OLD_LIBC, goal="any")
 def libraries_that_do_not_load(context: Context) -> Iterator[Finding]:
     """Find imports that die in the loader: one finding for each distribution that is to blame."""
     groups: dict[tuple[str, str, str], list[LinkFault]] = {}
@@ -234,6 +235,11 @@ def _absent_requirements(context: Context, name: str) -> tuple[str, ...]:
 
 def _lacking(context: Context, fault: LinkFault) -> Finding:
     """Report a library without the symbols that a file needs: it is the wrong release or the wrong copy."""
+    glibc = fault.symbols[0].partition("GLIBC_")[2]
+    if glibc and not fault.found:
+        message = f"{_fail(context, fault)}: {posixpath.basename(fault.file)} needs glibc {glibc} or newer."
+        problem = Problem(values=(("glibc_wanted", glibc),))
+        return _report(context, fault, message, OLD_LIBC, problem)
     symbol = ("the version " if fault.kind == "missing-symbol-version" else "") + fault.symbols[0]
     holder = _label(context, fault.found_in) if fault.found_in else fault.found
     of_framework = fault.kind == "missing-symbol" and framework_of(fault.found_in)
@@ -326,8 +332,10 @@ def _is_met(context: Context, pin: _Pin) -> bool:
 @rule(OTHER_BUILD, severity=WARNING, goal="any")
 def extension_build_mismatch(context: Context) -> Iterator[Finding]:
     """Find PyTorch extensions built for another CUDA major than the installed PyTorch, or another Python."""
+    recorded = {item.distribution for item in get_value(context.facts.python.link_faults) or () if item.stops}
     for extension, reason in mismatched_extensions(context).values():
-        yield _mismatch(context, extension, _extension_host(context), reason)
+        if extension.distribution not in recorded:  # what stops without it is said above
+            yield _mismatch(context, extension, _extension_host(context), reason)
 
 
 def _extension_host(context: Context) -> Build | None:
@@ -427,7 +435,7 @@ def _compare_cuda(context: Context, torch: Build, needed: tuple[str, ...]) -> st
 
 def _mismatch(context: Context, extension: Extension, torch: Build | None, reason: str) -> Finding:
     name = extension.distribution or extension.path.rsplit("/", 1)[-1]
-    message = f"{name} {reason}. Importing it fails; the framework itself works."
+    message = f"{name} {reason}. Loading it fails; the framework itself works."
     file_evidence = Evidence(extension.path, ", ".join(extension.needed[:4]), _source(context))
     return incompatible(
         message,

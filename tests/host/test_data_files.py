@@ -28,7 +28,7 @@ from envcheck.remedies.hardware import XidTable
 from envcheck.rules.builds import ExtraTable
 from envcheck.rules.catalogue import catalogue
 from envcheck.rules.compilers import BuiltWhenUsed
-from envcheck.rules.dependencies import SharedModules
+from envcheck.rules.dependencies import EqualReleaseTable, SharedModules
 from envcheck.rules.gpu_architecture import PartialCode
 from envcheck.rules.installed_files import Imports
 from envcheck.rules.requirements import PipTags, TriedRequirements
@@ -49,6 +49,7 @@ TABLES: list[tuple[str, type]] = [
     ("imports/torchaudio", Imports),
     ("imports/torchvision", Imports),
     ("jetson", JetsonTable),
+    ("equal_releases", EqualReleaseTable),
     ("linking", Linking),
     ("partial_code", PartialCode),
     ("pip_tags", PipTags),

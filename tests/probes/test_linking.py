@@ -287,6 +287,15 @@ def test_one_file_is_enough_of_those_for_other_releases_of_a_library(tmp_path: P
     assert (fault.kind, fault.symbols) == ("missing-symbol", ("_ZN2at1fEv",)), "no other FFmpeg helps"
 
 
+def test_a_companion_for_a_newer_glibc(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    make_torch(tmp_path)
+    compile_caller(tmp_path / "flash_attn_2_cuda.x.so", "strlen")  # GLIBC_2.2.5, or 2.17 on Arm
+    assert known(collect(tmp_path, "flash-attn")) == ()
+    monkeypatch.setattr(LocalHost, "system_facts", lambda _: {"libc": "glibc 2.1"})
+    fault = only_fault(tmp_path, "flash-attn")
+    assert (fault.kind, fault.library, fault.symbols[0][:8]) == ("missing-symbol-version", "libc.so.6", "GLIBC_2.")
+
+
 def test_a_library_that_two_companions_lack_is_said_of_both(tmp_path: Path) -> None:
     make_torch(tmp_path)
     lost = compile_library(tmp_path / "lib/liblost.so", "void lost(void) {}")

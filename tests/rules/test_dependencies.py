@@ -195,6 +195,24 @@ def test_what_a_plugin_requires_breaks_no_import_on_a_cpu() -> None:
     )
 
 
+@pytest.mark.parametrize(
+    ("names", "variable", "expected"),
+    [
+        ({"flashinfer-python": "0.6.10", "flashinfer-cubin": "0.6.8.post1"}, "", ["flashinfer-cubin==0.6.10"]),
+        ({"flashinfer-python": "0.6.10", "flashinfer-jit-cache": "0.6.10+cu129"}, "", []),
+        ({"flashinfer-python": "0.6.10", "flashinfer-cubin": "0.6.8"}, "FLASHINFER_DISABLE_VERSION_CHECK", []),
+        ({"flashinfer-cubin": "0.6.8"}, "", []),
+        ({"transformer-engine": "2.20.2", "transformer-engine-cu12": "2.9.0"}, "", ["transformer-engine-cu12==2.20.2"]),
+    ],
+)
+def test_parts_of_a_package_of_another_release(names: dict[str, str], variable: str, expected: list[str]) -> None:
+    given = facts(distributions=tuple(distribution(name, version) for name, version in names.items()))
+    given = replace(given, host=replace(given.host, environment=known({variable: "1"} if variable else {})))
+    items = findings("dependency-conflict", context(given))
+    assert [list(item.problem.requirements) for item in items if item.problem] == [expected] * bool(expected)
+    assert all(item.severity == "error" for item in items)
+
+
 def test_tf_keras_of_another_minor() -> None:
     items = (
         distribution("tensorflow-cpu", "2.17.0"),

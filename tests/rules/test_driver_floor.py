@@ -6,7 +6,7 @@ from typing import Any
 
 import pytest
 
-from envcheck.model import ERROR, INCOMPATIBLE, UNDETERMINED
+from envcheck.model import ERROR, INCOMPATIBLE, UNDETERMINED, Distribution
 from envcheck.rules.context import UndecidedError
 from tests.rules.factory_machine import NO_DRIVER, NONE, UNREAD, build, context, driver, gpu, known, only, run
 from tests.typed import argv
@@ -33,6 +33,19 @@ def test_one_release_below_the_minor_floor_is_too_old() -> None:
     assert any(item.source for item in found.evidence)
     assert found.fix is not None
     assert ("sudo", "ubuntu-drivers", "install") in [argv(command) for command in found.fix.actions]
+
+
+def test_a_package_that_alone_brings_a_newer_cuda_needs_a_newer_driver() -> None:
+    def judge(torch: str) -> list[str]:
+        beside = (Distribution("torch", torch), Distribution("vllm", "0.33.0"), Distribution("torchcodec", "0.17.0"))
+        older = driver("570.124.06", "12.8")
+        return [
+            item.message for item in run(ID, context(gpu(), driver=older, builds=(build(torch),), distributions=beside))
+        ]
+
+    needs = "needs driver >= 580.65.06; this machine runs 570.124.06."
+    assert judge("2.14.0+cu126") == [f"vllm 0.33.0 was built with CUDA 13.0 and {needs}"], "once for a major"
+    assert judge("2.14.0") == [f"torch 2.14.0 was built with CUDA 13.0 and {needs}"], "said of the framework"
 
 
 def test_ptx_newer_than_the_driver_cannot_be_compiled() -> None:

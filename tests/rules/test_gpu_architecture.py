@@ -2,11 +2,12 @@
 
 from __future__ import annotations
 
+import re
 from typing import Any
 
 import pytest
 
-from envcheck.model import ERROR, INCOMPATIBLE, NOTE, UNDETERMINED, WARNING
+from envcheck.model import ERROR, INCOMPATIBLE, NOTE, UNDETERMINED, WARNING, Distribution
 from envcheck.rules.builds import JIT, NATIVE, NONE, coverage, parse_target
 from envcheck.rules.context import UndecidedError
 from tests.rules.factory_machine import NONE as ABSENT
@@ -169,6 +170,41 @@ def test_a_capability_comes_from_the_product_where_no_driver_told_it() -> None:
     by_id = gpu(pci_id=known("2b85"), compute_capability=UNREAD)
     assert only(NEW, context(by_id, builds=(build("2.6.0"),)))
     assert run(NEW, context(gpu(capability=None), builds=(build("2.6.0"),))) == []
+
+
+def with_package(name: str, version: str, *gpus: Any, torch: str) -> Any:
+    beside = (Distribution("torch", torch), Distribution(name, version))
+    return context(*gpus, builds=(build(torch),), distributions=beside)
+
+
+@pytest.mark.parametrize(
+    ("name", "version", "card", "torch", "found"),
+    [
+        ("vllm", "0.33.0", ("Tesla V100", "7.0"), "2.10.0+cu126", (OLD, ERROR)),
+        ("vllm", "0.33.0", ("Tesla T4", "7.5"), "2.14.0", None),
+        ("xformers", "0.0.35", ("Tesla P100", "6.0"), "2.10.0+cu126", (OLD, ERROR)),
+        ("xformers", "0.0.35", BLACKWELL, "2.10.0", None),  # PTX of it is compiled
+        ("xformers", "0.0.1", ("Tesla P100", "6.0"), "2.10.0+cu126", None),  # the matrix does not hold it
+    ],
+)
+def test_a_package_without_code_for_a_gpu_that_its_framework_serves(
+    name: str, version: str, card: tuple[str, str], torch: str, found: tuple[str, str] | None
+) -> None:
+    judged = with_package(name, version, gpu(*card), torch=torch)
+    items = [(item.id, item.severity) for finding_id in (OLD, NEW) for item in run(finding_id, judged)]
+    assert items == [found] * (found is not None)
+
+
+def test_a_package_is_not_blamed_where_its_framework_lacks_the_code_too() -> None:
+    finding = only(OLD, with_package("vllm", "0.33.0", gpu("Tesla V100", "7.0"), torch="2.14.0"))
+    assert "torch 2.14.0" in finding.message
+
+
+def test_the_release_of_a_package_with_code_for_the_gpu_is_named() -> None:
+    judged = with_package("xformers", "0.0.35", gpu("Tesla P100", "6.0"), torch="2.10.0+cu126")
+    fix = only(OLD, judged).fix
+    assert fix is not None
+    assert re.match(r"Install xformers==0\.0\.\S+, with the releases that it requires: ", fix.summary)
 
 
 def test_no_release_left_is_said() -> None:

@@ -218,6 +218,12 @@ def test_a_library_of_what_is_required_and_not_installed() -> None:
     assert typed(finding) == ["/env/bin/python -m pip install tensorrt-cu13-bindings<11.2,>=11.1 psutil"]
 
 
+def test_a_package_for_a_newer_glibc() -> None:
+    fault = LinkFault("vllm", "missing-symbol-version", "/v/_C.so", "libc.so.6", ("GLIBC_2.38",), stops=IMPORT)
+    finding = judge(torch(fault, vllm="0.33.0", nvidia_cublas_cu12="12.1.3.1"), "glibc-too-old")
+    assert finding.message == "vllm 0.33.0 cannot be imported: _C.so needs glibc 2.38 or newer."
+
+
 def test_one_of_several_libraries_is_enough() -> None:
     names = ("libavutil.so.59", "libavutil.so.60")
     fault = LinkFault("torchcodec", "missing-library", "/v/libtorchcodec_core8.so", names[1], names, stops=IMPORT)
