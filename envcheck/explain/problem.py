@@ -20,6 +20,7 @@ from envcheck.explain.log import (
     parse_number,
 )
 from envcheck.explain.reasons_cuda import (
+    EXTENSIONS,
     PROFILER,
     TOOLKIT,
     find_build_cuda,
@@ -30,9 +31,11 @@ from envcheck.explain.reasons_cuda import (
 )
 from envcheck.explain.reasons_python import is_users_file, list_matching_releases, parse_requirement
 from envcheck.frameworks import Framework, identities, identity
+from envcheck.host.data_files import load_data
 from envcheck.matrix.companions import companion_row, load_companions
 from envcheck.matrix.gpus import find_capabilities
 from envcheck.model import (
+    CudaWheels,
     Fact,
     FrameworkRelease,
     Known,
@@ -323,10 +326,10 @@ def _extension_package(values: ClaimValues) -> str:
     named = next((word for word in re.findall(r"\w+", values.text.lower()) if word in modules), "")
     if named:
         return named
-    frames = values.log.select("extension-named", "cuda-package-named")
+    frames = values.log.select(*EXTENSIONS, "cuda-package-named")
     line = max((event.line for event in values.claim.events if event not in frames), default=0)
-    frames = tuple(event for event in frames if event.line <= line)
-    return max(frames, key=lambda event: min(event.last_line, line)).values["extension"] if frames else ""
+    nearest = sorted(frames, key=lambda event: (event.line > line, -min(event.last_line, line), event.line))
+    return nearest[0].values["extension"] if nearest else ""
 
 
 def _companion(values: ClaimValues) -> str:
@@ -411,10 +414,22 @@ def _isolated_package(values: ClaimValues) -> str:
     )
 
 
-def _nccl_pin(values: ClaimValues) -> str:
-    """Return the NCCL wheel that the framework's release requires."""
+def _wheel_pin(values: ClaimValues) -> str:
+    """Return the wheel that the framework's release requires of the library whose symbol is missing."""
     wheels = values.row.cuda_wheels if values.row else ()
-    return next((item.replace(" ", "") for item in wheels if item.startswith("nvidia-nccl-") and "==" in item), "")
+    pins = (item.replace(" ", "") for item in wheels if item.startswith(_symbols_wheel(values)))
+    return next((item for item in pins if "==" in item), "")
+
+
+def _symbols_wheel(values: ClaimValues) -> str:
+    return "nvidia-nvjitlink-" if "nvjitlink-symbol" in values.signatures else "nvidia-nccl-"
+
+
+def _library_wheel(values: ClaimValues) -> str:
+    """Name the wheel that holds the missing library, for its CUDA."""
+    wheel = load_data("cuda_wheels", CudaWheels).wheel_of(values.find_capture("library"))
+    cuda = _wanted_major(values)
+    return f"{wheel}-cu{cuda}" if wheel and cuda in ("11", "12") else ""
 
 
 DERIVED: dict[str, Callable[[ClaimValues], str]] = {
@@ -425,9 +440,10 @@ DERIVED: dict[str, Callable[[ClaimValues], str]] = {
     "duplicates": lambda values: " ".join(_resolve_cuda_majors(values).get("names", ())),
     "fitting_release": _fitting_release,
     "isolated_package": _isolated_package,
-    "nccl_pin": _nccl_pin,
+    "library_wheel": _library_wheel,
     "other_major": lambda values: _cuda_major(values) if _cuda_major(values) != _wanted_major(values) else "",
     "wanted_major": _wanted_major,
+    "wheel_pin": _wheel_pin,
     "cuda_dashed": lambda values: _find_build_cuda(values).replace(".", "-"),
     "jetson": lambda values: "yes" if values.log.values("jetson") else "",
     "loaded_folder": _loaded_folder,

@@ -77,6 +77,7 @@ _LOADS = (
     "tf-couldnt-open-cuda-library", "tf-could-not-find-dll", "could-not-locate-library", "cupy-cuda-path",
     "dylib-not-loaded", "cannot-open-other-language", "library-cannot-be-loaded",
 )  # fmt: skip
+EXTENSIONS = ("extension-named", "bnb-load-error")  # who asks: the files of a package, or its own words
 _FATAL = ("import-cannot-open", "tf-could-not-find-dll", "could-not-locate-library", "cannot-open-other-language")
 
 
@@ -236,7 +237,7 @@ def _judge_toolkit(log: Log, missing: list[tuple[Event, Library]]) -> Iterator[C
     wanted = [line for line in lines[0] if all(line in other for other in lines if other)] if lines else []
     shown = f"{wanted[-1]} to {wanted[0]}" if len(wanted) > 1 else "".join(wanted)
     asks = f"This build asks for {names}" + (f", which CUDA {shown} holds" if shown else "")
-    named = log.select("extension-named")
+    named = log.select(*EXTENSIONS)
     of_torch = find_build_cuda(log) if named else _torch_cuda(log)
     if wanted and of_torch and major(of_torch) not in set(map(major, wanted)) and not log.has("onnxruntime-cuda"):
         message = f"{asks}; torch itself is built for CUDA {of_torch}: a compiled extension was built for another one."
@@ -251,7 +252,7 @@ def _judge_toolkit(log: Log, missing: list[tuple[Event, Library]]) -> Iterator[C
     if set(wanted) & set(log.cudas):
         yield _judge_installed_toolkit(log, events, asks)
         return
-    if named and any(event.signature == "import-cannot-open" for event in events):
+    if named and (log.has("bnb-load-error") or any(event.signature == "import-cannot-open" for event in events)):
         message = f"{asks}; it is {named[0].values['extension']} that asks, built for another CUDA than is here."
         yield Claim(
             "extension-build-mismatch", Strength.DERIVED, message, (*events, named[0]), rivals=("toolkit-missing",)

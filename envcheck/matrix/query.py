@@ -6,9 +6,9 @@ from collections.abc import Callable, Iterable, Iterator, Mapping
 from functools import cached_property
 from typing import Any, TypeVar
 
-from envcheck.matrix.companions import asked_of
+from envcheck.matrix.companions import asked_of, companion_row, shares_cuda
 from envcheck.matrix.package_index import index_rows
-from envcheck.matrix.specifiers import matches
+from envcheck.matrix.specifiers import matches, within
 from envcheck.model import (
     Architecture,
     Citation,
@@ -194,6 +194,28 @@ class Matrix:
                     pins[row.version] = pin or pins.get(row.version, "")
             self._pins[framework, distribution] = pins
         return self._pins[framework, distribution]
+
+    def is_of_one_cuda(self, companion: FrameworkRelease, release: FrameworkRelease) -> bool:
+        """Tell whether there is a build of a companion for the CUDA of a framework's build, where that comes from."""
+        if self.is_on_index(companion, release):
+            return True
+        of_index = release.local and release.cuda and companion_row(companion.distribution).on_index
+        return not of_index and shares_cuda(companion, release)
+
+    def is_on_index(self, companion: FrameworkRelease, release: FrameworkRelease) -> bool:
+        """Tell whether the index that a framework's build comes from has the build of a companion for it.
+
+        It has one for each CUDA of the first framework release that the companion is for.
+        """
+        if not release.local or not companion_row(companion.distribution).on_index:
+            return False
+        if not release.cuda:
+            return any(item.platform.startswith("macosx") for item in self.companion_releases(companion.distribution))
+        pin = self.companion_pins(release.framework, companion.distribution).get(companion.version)
+        versions = reversed(self.versions(release.framework))
+        oldest = next((item for item in versions if within(item, pin)), "") if pin else release.version
+        first = self.release(release.framework, oldest, release.platform)
+        return first is not None and release.cuda in first.variants
 
     def companion_releases(self, distribution: str) -> tuple[FrameworkRelease, ...]:
         """List the releases of a companion for every platform, newest first."""

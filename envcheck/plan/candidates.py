@@ -8,7 +8,7 @@ from functools import lru_cache
 from packaging.version import Version
 
 from envcheck.frameworks import framework
-from envcheck.matrix.companions import companion_row, shares_cuda
+from envcheck.matrix.companions import companion_row
 from envcheck.matrix.package_index import CPU, is_proposed, is_proposed_for_pin
 from envcheck.matrix.query import Matrix
 from envcheck.matrix.specifiers import clauses, within
@@ -449,7 +449,7 @@ def match_companions(
     for row in companion_options(context, release, texts[0]):
         if row is None or all(item.row is None or _go_together(row, item.row) for item in chosen):
             requirement = f"{name}=={row.version}" if row else texts[0]
-            is_there = is_on_index(context.matrix, release, row) if row else companion_row(name).on_index
+            is_there = context.matrix.is_on_index(row, release) if row else companion_row(name).on_index
             item = ChosenCompanion(name, requirement, row, on_index=is_there)
             found = match_companions(context, release, texts[1:], (*chosen, item))
             if found is not None:
@@ -466,7 +466,7 @@ def companion_options(context: Context, release: FrameworkRelease, text: str) ->
         row
         for row in known
         if within(row.version, admitted)
-        and _is_of_one_cuda(matrix, release, row)
+        and matrix.is_of_one_cuda(row, release)
         and not companion_fault(context, row, release)
     ]
     if usable or _is_stated(matrix, name, release) or not _may_go_unstated(context, release, text):
@@ -507,7 +507,7 @@ def companion_fault(context: Context, row: FrameworkRelease, release: FrameworkR
     libc, floor = context.facts.host.libc_version, wheel_glibc(row)
     if floor and isinstance(libc, Known) and Version(libc.value) < Version(floor):
         return f"needs glibc {floor}, and this machine has {libc.value}"
-    missing = [] if release and is_on_index(context.matrix, release, row) else _unserved(context, row)
+    missing = [] if release and context.matrix.is_on_index(row, release) else _unserved(context, row)
     if missing:
         return f"has no code for compute capability {' or '.join(missing)}"
     if release is None:
@@ -550,7 +550,7 @@ def _has_dependency(context: Context, row: FrameworkRelease, name: str, release:
     return not admitted or any(
         within(release.version, pins.get(item.version, ""))
         and _has_python(context, item)
-        and _is_of_one_cuda(context.matrix, release, item)
+        and context.matrix.is_of_one_cuda(item, release)
         for item in admitted
     )
 
@@ -571,31 +571,6 @@ def _companion_rows(
     return tuple(  # none says what it goes with: the newest is as good as pip's choice
         row for row in matrix.companion_releases(name) if row.platform in (platform, "any") and not row.yanked
     )
-
-
-def _is_of_one_cuda(matrix: Matrix, release: FrameworkRelease, row: FrameworkRelease) -> bool:
-    """Tell whether there is a build of a companion for the CUDA of a framework's build, where that one comes from."""
-    if release.local and release.cuda and companion_row(row.distribution).on_index:
-        return is_on_index(matrix, release, row)
-    return is_on_index(matrix, release, row) or shares_cuda(row, release)
-
-
-def is_on_index(matrix: Matrix, release: FrameworkRelease, row: FrameworkRelease) -> bool:
-    """Tell whether the index that a framework's build comes from has the build of a companion for it."""
-    if not release.local or not companion_row(row.distribution).on_index:
-        return False
-    if release.cuda:
-        return release.cuda in _cuda_variants(matrix, release, row)
-    return any(item.platform.startswith("macosx") for item in matrix.companion_releases(row.distribution))
-
-
-def _cuda_variants(matrix: Matrix, release: FrameworkRelease, row: FrameworkRelease) -> Iterable[str]:
-    """List the CUDA versions that an index has a companion for: those of the first framework release that it is for."""
-    pin = matrix.companion_pins(release.framework, row.distribution).get(row.version)
-    versions = reversed(matrix.versions(release.framework))
-    oldest = next((item for item in versions if within(item, pin)), "") if pin else release.version
-    first = matrix.release(release.framework, oldest, release.platform)
-    return first.variants if first else ()
 
 
 def _is_stated(matrix: Matrix, name: str, release: FrameworkRelease) -> bool:

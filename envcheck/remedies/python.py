@@ -559,8 +559,7 @@ def install_matching_dependant(situation: Situation, problem: Problem) -> Remedy
     known = _list_dependants(situation, framework, version, name)
     of_index = companion_row(name).on_index
     build = situation.matrix.build(framework, version, label, situation.context.platform)
-    cuda = major(build.cuda or "") if build and not (label and of_index) else ""
-    fits = [row for row in known if not cuda or not row.cuda or major(row.cuda) == cuda]
+    fits = [row for row in known if build is None or situation.matrix.is_of_one_cuda(row, build)]
     installed = situation.context.distributions.get(name)
     if fits:
         requirement = f"{fits[0].distribution}=={fits[0].version}"
@@ -599,7 +598,10 @@ def _install_for_cuda_of(situation: Situation, framework: str, version: str, com
     pin, label = f"{framework}=={version}", same.local if same else ""
     other = f"{companion.distribution}=={companion.version}"
     summary = f"Install {pin}{'+' if label else ''}{label} with {other}: that one is for CUDA {companion.cuda}."
-    return Remedy(summary, situation.install(f"{pin}+{label}", index=index_url(framework, label)) if label else ())
+    installed = situation.context.distributions.get(companion.distribution)
+    is_there = installed is not None and installed.version.partition("+")[0] == companion.version
+    steps = situation.install(f"{pin}+{label}", index=index_url(framework, label)) if label else ()
+    return Remedy(summary, (*steps, *(() if is_there else situation.install(other))))
 
 
 def _install_legacy_keras(situation: Situation, problem: Problem) -> Remedy:
