@@ -33,6 +33,8 @@ T = TypeVar("T")
 KEPT_BY_INSTALL = "pip keeps no record of what it replaces: `envcheck install` keeps the environment as it was"
 _CLAUSE = r"(?:===|==|>=|<=|!=|~=|<|>)[A-Za-z0-9][A-Za-z0-9.*+!-]*"
 _REQUIREMENT = rf"[a-z0-9][a-z0-9._-]*(?:\[[a-z0-9,_-]+\])?(?:{_CLAUSE}(?:,{_CLAUSE})*)?"
+_RELEASE_HOSTS = r"github\.com|data\.pyg\.org"  # of data/source_packages.json
+_RELEASE_FILE = rf"[a-z0-9][a-z0-9._-]* @ https://(?:{_RELEASE_HOSTS})/[\w./+%-]+\.whl"
 _CONDA_SPEC = r"[a-z0-9][a-z0-9._-]*(?:[=<>!~]=?[A-Za-z0-9.*+_]+(?:=[A-Za-z0-9.*_]+)?)?"
 _ONLY_ON_LINUX = re.compile(r"gxx_linux|libstdcxx-ng")
 _PART_OF_CUDA = re.compile("cuda|cudnn")  # of which macOS has none
@@ -50,6 +52,11 @@ _IS_VENV = "import sys; sys.exit(sys.prefix == sys.base_prefix)"
 def is_requirement(text: str) -> bool:
     """Tell whether a text is a plain requirement that may stand in a command: tensorflow[and-cuda]==2.15.1."""
     return re.fullmatch(_REQUIREMENT, text) is not None
+
+
+def is_release_file(text: str) -> bool:
+    """Tell whether a text requires one built file by its address: flash-attn @ https://host/flash_attn-2.8.3.whl."""
+    return re.fullmatch(_RELEASE_FILE, text) is not None
 
 
 def environment_python(folder: str, installer: str, *, windows: bool) -> str:
@@ -215,7 +222,7 @@ class InstallPackages(Action):
 
     def command(self, system: str = "") -> tuple[str, ...]:
         for text in (*self.requirements, *self.kept):
-            if not is_requirement(text):
+            if not (is_requirement(text) or is_release_file(text)):
                 raise ValueError(text)
         wanted = (*self.requirements, *self.kept)
         if self.installer == UV:

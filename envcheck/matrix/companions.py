@@ -2,12 +2,13 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping
+from collections.abc import Iterator, Mapping
 from functools import lru_cache
 
 from envcheck.frameworks import framework, framework_names, identity
 from envcheck.host.data_files import load_data
-from envcheck.model import Citation, FrameworkRelease, dataclass, field, numbers
+from envcheck.matrix.specifiers import within
+from envcheck.model import Action, Citation, FrameworkRelease, dataclass, field, major_minor, numbers
 
 
 @dataclass(frozen=True)
@@ -75,3 +76,166 @@ def asked_of(release: FrameworkRelease, name: str) -> str | None:
         return stated
     names = identity(name).distributions if name in framework_names() else ()
     return next((release.requires[item] for item in names if item in release.requires), None)
+
+
+# What is published as source only on the package index, with built files on the project's own pages.
+
+
+@dataclass(frozen=True)
+class BuiltFiles:
+    """Files of a release: one for each combination of these cells."""
+
+    torch: tuple[str, ...] = ()  # minors of the torch that they were built for; () for any
+    cuda: tuple[str, ...] = ()  # as the name of a file writes it: 12, 12.6
+    pythons: tuple[str, ...] = ()
+    platforms: tuple[str, ...] = ()
+    cxx11_abi: tuple[bool, ...] = (False, True)  # of the C++ ABI of torch: False for the old one
+    glibc: str = ""  # the oldest that they load with
+
+
+@dataclass(frozen=True)
+class SourceRelease:
+    """Releases with the same built files."""
+
+    versions: tuple[str, ...]  # newest first
+    files: tuple[BuiltFiles, ...] | None = None  # None: nobody read which there are
+
+
+@dataclass(frozen=True)
+class SourceBuild:
+    """How a package is built from its sources."""
+
+    requires: tuple[str, ...] = ()  # what its build needs beside torch, where pip is to isolate nothing
+    torch: str = ""  # specifier; "" where none is stated
+    cuda: str = ""  # the oldest nvcc that it takes
+    compute_capability: str = ""  # the oldest that it has code for
+    variable: str = ""  # limits the architectures; "" where nothing does
+    architectures: tuple[str, ...] = ()  # those that it can be limited to; () for any, as TORCH_CUDA_ARCH_LIST has them
+    compiled: int = 1  # architectures that are compiled where nothing limits them
+    settings: Mapping[str, str] = field(default_factory=dict)
+    job_gigabytes: float = 0  # memory that one job takes; 0 unknown
+    core_minutes: float = 0  # for one architecture; 0 unknown
+    platforms: tuple[str, ...] = ("linux_x86_64", "linux_aarch64")
+    looks_for_file: bool = False  # its build downloads a release file that fits before it compiles
+
+
+@dataclass(frozen=True)
+class SourcePackage:
+    """A package whose index page has sources alone."""
+
+    releases: tuple[SourceRelease, ...]  # newest first
+    citations: tuple[Citation, ...]
+    file: str = ""  # address of a built file, with {fields}
+    options: tuple[str, ...] = ()  # of pip, with {fields}, where a page or an index of its own lists the files
+    build: SourceBuild | None = None  # None: it compiles nothing when it is installed
+
+
+@dataclass(frozen=True)
+class OldAbi:
+    """Builds of torch with the old C++ ABI: those before a release, but for some."""
+
+    before: Mapping[str, str]  # platform -> the first release whose builds all have the new one
+    labels: Mapping[str, tuple[str, ...]]  # minor of torch -> labels whose builds had it earlier
+    citation: Citation
+
+
+@dataclass(frozen=True)
+class SourcePackages:
+    """The content of data/source_packages.json."""
+
+    packages: Mapping[str, SourcePackage]
+    old_abi: OldAbi
+
+
+@dataclass(frozen=True)
+class TorchBuild:
+    """What a file must be built for."""
+
+    version: str  # of torch, with its label: 2.8.0+cu126
+    cuda: str
+    python: str  # minor
+    platform: str
+    glibc: str = ""  # of the machine; "" unknown
+
+    @property
+    def cxx11_abi(self) -> bool:
+        """Tell whether this torch has the new C++ ABI, as its project's wheels have it."""
+        public, _, label = self.version.partition("+")
+        old = _load_source_packages().old_abi
+        has_label = label in old.labels.get(major_minor(public), ())
+        return has_label or numbers(public) >= numbers(old.before.get(self.platform, "0"))
+
+
+@dataclass(frozen=True)
+class PublishedFile:
+    """A built file of a release, as pip is told of it."""
+
+    name: str
+    version: str
+    requirement: str  # flash-attn @ https://..., or a pin where `options` name the page that lists it
+    options: tuple[str, ...] = ()
+
+
+@dataclass(frozen=True)
+class SourceInstall:
+    """How a package that is published as source only comes beside a torch."""
+
+    name: str
+    version: str
+    requirement: str  # flash-attn @ https://..., flash-attn==2.8.3.post2
+    options: tuple[str, ...] = ()  # of pip
+    settings: tuple[tuple[str, str], ...] = ()
+    requires: tuple[str, ...] = ()  # what must be there before
+    compiles: bool = False
+    machine_steps: tuple[Action, ...] = ()  # what the machine needs before
+    notes: tuple[str, ...] = ()
+
+
+def _load_source_packages() -> SourcePackages:
+    return load_data("source_packages", SourcePackages)
+
+
+def source_package(name: str) -> SourcePackage | None:
+    """Return what is known of a package that is published as source only; None for any other."""
+    return _load_source_packages().packages.get(name)
+
+
+def find_file(name: str, specifier: str, wanted: TorchBuild) -> PublishedFile | None:
+    """Find the built file of the newest release that a specifier admits and that fits a torch; None for none known."""
+    package = source_package(name)
+    fitting = _list_fitting(package, specifier, wanted) if package else ()
+    return next((_describe(name, package, version, cuda, wanted) for version, cuda in fitting if package), None)
+
+
+def _list_fitting(package: SourcePackage, specifier: str, wanted: TorchBuild) -> Iterator[tuple[str, str]]:
+    for release in package.releases:
+        for files in release.files or ():
+            cuda = _fitting_cuda(files, wanted)
+            if cuda:
+                yield from ((version, cuda) for version in release.versions if within(version, specifier))
+
+
+def _fitting_cuda(files: BuiltFiles, wanted: TorchBuild) -> str:
+    """Return the CUDA of the file that fits, as its name writes it; "" where none does."""
+    is_match = wanted.python in files.pythons and wanted.platform in files.platforms
+    is_match = is_match and (not files.torch or major_minor(wanted.version) in files.torch)
+    is_match = is_match and wanted.cxx11_abi in files.cxx11_abi
+    if not is_match or (wanted.glibc and numbers(wanted.glibc) < numbers(files.glibc or "0")):
+        return ""
+    own = numbers(wanted.cuda)
+    return next((item for item in files.cuda if own and numbers(item) == own[: len(numbers(item))]), "")
+
+
+def _describe(name: str, package: SourcePackage, version: str, cuda: str, wanted: TorchBuild) -> PublishedFile:
+    minor = major_minor(wanted.version)
+    cells = {
+        "version": version,
+        "minor": minor,
+        "minor_digits": minor.replace(".", ""),
+        "cuda": cuda.replace(".", ""),
+        "abi": str(wanted.cxx11_abi).upper(),
+        "python": wanted.python.replace(".", ""),
+        "platform": wanted.platform,
+    }
+    requirement = f"{name} @ {package.file.format(**cells)}" if package.file else f"{name}=={version}"
+    return PublishedFile(name, version, requirement, tuple(item.format(**cells) for item in package.options))

@@ -48,6 +48,8 @@ class RequirementSet:
     index: str = ""  # "" for the one that is configured
     source_only: Tuple[str, ...] = ()  # dependencies without wheels: the exceptions from "wheels only"
     kept: Tuple[str, ...] = ()  # what the environment holds and must go on holding: tensorflow==2.15.1
+    options: Tuple[str, ...] = ()  # of pip, for what is built from its sources or listed on a page of its own
+    settings: Tuple[Tuple[str, str], ...] = ()  # variables of that build: MAX_JOBS
     pins: Tuple[str, ...] = ()  # exact, with their hashes, once verified: "numpy==2.1.0 --hash=sha256:..."
 
 

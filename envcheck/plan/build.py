@@ -463,6 +463,8 @@ def plan_of(judge: Judge, choices: list[Choice], clashes: list[Clash], options: 
             )
         environments.append(environment)
         releases += [planned_release(context, choice, environment) for choice in group]
+        sources = [item.source for one in judgements for item in one.candidate.chosen if item.source]
+        steps += [Step(f"toolkit-for-{item.name}", action) for item in sources for action in item.machine_steps]
         missing = [item for one in judgements for item in one.resolved if one.source.kind == SYSTEM]
         steps += machine_steps(missing, context, consequences=True)
         frameworks = tuple(choice.request.framework for choice in group)

@@ -8,7 +8,7 @@ from functools import lru_cache
 from packaging.version import Version
 
 from envcheck.frameworks import framework
-from envcheck.matrix.companions import companion_row
+from envcheck.matrix.companions import SourceInstall, companion_row, source_package
 from envcheck.matrix.package_index import CPU, is_proposed, is_proposed_for_pin
 from envcheck.matrix.query import Matrix
 from envcheck.matrix.specifiers import clauses, within
@@ -28,6 +28,7 @@ from envcheck.model import (
 )
 from envcheck.plan.data import CudaWheelSet, SourceOnly, plan_data
 from envcheck.plan.requests import Request
+from envcheck.remedies import find_install
 from envcheck.rules.builds import NONE as NO_CODE
 from envcheck.rules.builds import (
     coverage,
@@ -52,11 +53,12 @@ class ChosenCompanion:
     requirement: str  # torchvision==0.28.0; as it was typed where the matrix does not tell the release
     row: FrameworkRelease | None = None  # of the default index
     on_index: bool = False  # it comes from the framework's own index
+    source: SourceInstall | None = None  # of what is published as source only
 
     @property
     def label(self) -> str:
         """Name it in a sentence."""
-        return f"{self.name} {self.row.version}" if self.row else self.requirement
+        return f"{self.name} {self.row.version}" if self.row else self.requirement.replace("==", " ")
 
 
 @dataclass(frozen=True)
@@ -131,8 +133,11 @@ def _with_companions(context: Context, request: Request, found: Iterable[Candida
 
 
 def _companion_versions(candidate: Candidate) -> list[Version]:
-    """Order candidates by what comes beside them: what nothing tells of is the oldest."""
-    return [Version(item.row.version if item.row else "0") for item in candidate.chosen]
+    """Order candidates by what comes beside them: what nothing tells of, or is to be compiled, is the oldest."""
+    is_built = (item.source is not None and not item.source.compiles for item in candidate.chosen)
+    return [
+        Version(item.row.version if item.row else str(int(built))) for item, built in zip(candidate.chosen, is_built)
+    ]
 
 
 def _by_version(context: Context, request: Request) -> Iterator[list[FrameworkRelease]]:
@@ -431,7 +436,7 @@ def _apple_plugins(context: Context, release: FrameworkRelease | PlannedRelease)
 def needs_gpu(context: Context, candidate: Candidate) -> tuple[ChosenCompanion, ...]:
     """List what comes beside a CUDA build where work on the CPU is planned: it has no build for the CPU."""
     is_forced = candidate.is_gpu and context.goal == "cpu"
-    return tuple(item for item in candidate.chosen if is_forced and item.row and item.row.cuda_build)
+    return tuple(item for item in candidate.chosen if is_forced and (item.source or (item.row and item.row.cuda_build)))
 
 
 def computes_on_cpu(context: Context, candidate: Candidate) -> bool:
@@ -446,6 +451,10 @@ def match_companions(
     if not texts:
         return chosen
     name = name_of(texts[0])
+    if source_package(name):
+        source = find_install(context, texts[0], release.build_version, release.cuda)
+        item = ChosenCompanion(name, f"{name}=={source.version}", source=source) if source else None
+        return match_companions(context, release, texts[1:], (*chosen, item)) if item else None
     for row in companion_options(context, release, texts[0]):
         if row is None or all(item.row is None or _go_together(row, item.row) for item in chosen):
             requirement = f"{name}=={row.version}" if row else texts[0]

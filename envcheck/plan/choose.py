@@ -8,7 +8,7 @@ from itertools import combinations
 from packaging.requirements import Requirement
 from packaging.specifiers import SpecifierSet
 
-from envcheck.matrix.companions import asked_of
+from envcheck.matrix.companions import asked_of, source_package
 from envcheck.matrix.specifiers import can_be_met, within
 from envcheck.model import (
     INCOMPATIBLE,
@@ -24,6 +24,7 @@ from envcheck.model import (
     ToolkitInstall,
     dataclass,
     major,
+    major_minor,
     numbers,
     replace,
 )
@@ -42,11 +43,12 @@ from envcheck.plan.candidates import (
 )
 from envcheck.plan.data import plan_data
 from envcheck.plan.requests import Request, join_words
+from envcheck.remedies import find_obstacle
 from envcheck.rules import catalogue
 from envcheck.rules.builds import supports_python
 from envcheck.rules.context import Context
 from envcheck.rules.cuda_wheels import split_cuda_suffix, wheels_in_one_folder
-from envcheck.rules.gpu_releases import driver_floor, toolkit_of
+from envcheck.rules.gpu_releases import driver_floor, name_of, toolkit_of
 from envcheck.rules.judgement import ReleaseJudge
 
 _CUDA_NOT_FOUND = "cuda-wheel-not-found"  # what loader paths set by the environment's activation resolve
@@ -254,11 +256,19 @@ def _reject_companions(context: Context, request: Request) -> tuple[Rejected, ..
     names = join_words(missing or request.companions)
     newest = (newest_companion(context, text) for text in missing)
     faults = [f" {_describe(row)} {fault}." for row, fault in newest if row and fault]
+    faults += [f" {text}" for text in (_source_obstacle(context, request, name) for name in missing) if text]
     faults += [
         f" {item.label} has no build for the CPU." for one in alone.values() if one for item in needs_gpu(context, one)
     ]
     why = f"No known release that the request allows works with {names}.{''.join(faults)}"
     return (Rejected(request.text, "dependency-conflict", why),) if request.companions else ()
+
+
+def _source_obstacle(context: Context, request: Request, text: str) -> str:
+    """Say why what is published as source only cannot be had beside the newest CUDA build; "" for anything else."""
+    builds = candidates(context, replace(request, companions=()))
+    candidate = next((item for item in builds if item.is_gpu), None) if source_package(name_of(text)) else None
+    return find_obstacle(context, text, candidate.row.build_version, candidate.cuda) if candidate else ""
 
 
 def _first_with(context: Context, request: Request, texts: tuple[str, ...]) -> Candidate | None:
@@ -478,7 +488,9 @@ def note_companions(context: Context, choice: Choice) -> Iterator[str]:
         return
     candidate = choice.best.candidate
     for item, text in zip(candidate.chosen, choice.request.companions, strict=True):
-        if item.row is None:
+        if item.source is not None:
+            yield from item.source.notes
+        elif item.row is None:
             yield _UNKNOWN.format(name=item.name, framework=_describe(candidate.row))
         else:
             yield from _note_newer_companion(context, choice, item, text)
@@ -539,4 +551,11 @@ def _note_newer_framework(context: Context, choice: Choice, candidate: Candidate
         "",
     )
     names = " and ".join(item.name for item in candidate.chosen)
-    yield f"{_describe(newest.row)} is newer, but {pin or f'no known {names} release for it works here'}."
+    built = " and ".join(item.name for item in candidate.chosen if item.source and not item.source.compiles)
+    reason = pin or (
+        f"no built file of {built} is known for it" if built else f"no known {names} release for it works here"
+    )
+    pinned = f"{newest.row.framework}=={major_minor(newest.row.version)}.*"
+    yield f"{_describe(newest.row)} is newer, but {reason}." + (
+        f" Name {pinned} to compile it." if built and not pin else ""
+    )

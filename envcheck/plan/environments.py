@@ -3,11 +3,12 @@
 from __future__ import annotations
 
 import re
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 
 from packaging.version import Version
 
 from envcheck.frameworks import framework
+from envcheck.matrix.companions import SourceInstall
 from envcheck.matrix.specifiers import within
 from envcheck.model import (
     CONDA,
@@ -225,9 +226,39 @@ def _sets(
     if elsewhere:
         by_index.setdefault("", [])
     kept = tuple(f"{one.row.distribution}=={one.row.version}" for one in there if elsewhere)
-    return tuple(
+    sets = [
         _set(context, index, items, pins if index else (*pins, *kept), elsewhere) for index, items in by_index.items()
+    ]
+    chosen = [item for one in judgements for item in one.candidate.chosen]
+    sources = {item.requirement: item.source for item in chosen if item.source}
+    given = (_with_files(item, sources) for item in sets)
+    built_for = (*pins, *(item.candidate.requirement for item in judgements))
+    built = (item for source in sources.values() for item in _source_sets(source, built_for))
+    return (*(item for item in given if item.requirements), *built)
+
+
+def _with_files(given: RequirementSet, sources: Mapping[str, SourceInstall]) -> RequirementSet:
+    """Give the address of each built file; what needs a command of its own is left out."""
+    own = [text for text, source in sources.items() if source.compiles or source.options]
+    texts = [sources[text].requirement if text in sources else text for text in given.requirements if text not in own]
+    plain = [
+        sources[text].name for text in given.requirements if text in sources and sources[text].requirement in texts
+    ]
+    without_wheels = tuple(name for name in plain if not any(text.startswith(f"{name} @") for text in texts))
+    result: RequirementSet = replace(
+        given, requirements=tuple(texts), source_only=(*given.source_only, *without_wheels)
     )
+    return result
+
+
+def _source_sets(source: SourceInstall, kept: tuple[str, ...]) -> tuple[RequirementSet, ...]:
+    """Install what a build needs, then what is built or listed on a page of its own; what it is built for stays."""
+    if not (source.compiles or source.options):
+        return ()
+    needs = (RequirementSet(source.requires),) if source.requires else ()
+    built = (source.name,) if source.compiles else ()
+    wanted = RequirementSet((source.requirement,), "", built, kept, options=source.options, settings=source.settings)
+    return (*needs, wanted)
 
 
 def _set(

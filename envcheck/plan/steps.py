@@ -138,9 +138,11 @@ def _install(environment: Environment, requirement_set: RequirementSet) -> Insta
         interpreter(environment),
         "uv" if environment.installer == "uv" else "pip",
         requirement_set.index,
+        options=requirement_set.options,
         wheels_only=True,
         source_only=requirement_set.source_only,
         kept=requirement_set.kept,
+        settings=requirement_set.settings,
         purpose=install_purpose(requirement_set),
     )
 
@@ -148,7 +150,10 @@ def _install(environment: Environment, requirement_set: RequirementSet) -> Insta
 def install_purpose(requirement_set: RequirementSet) -> str:
     """Say what installing a set is for, and from which index of its own."""
     texts = requirement_set.requirements
-    exact = [re.split("[=<>~!]", text)[0] for text in texts if "==" in text or companion_row(name_of(text)).frameworks]
+    exact = [re.split("[=<>~! ]", text)[0] for text in texts if "==" in text or companion_row(name_of(text)).frameworks]
+    exact = exact or list(texts)
+    if requirement_set.settings:
+        return f"Build {', '.join(exact)}."
     purpose = f"Install {', '.join(exact)} and {'their' if len(exact) > 1 else 'its'} dependencies"
     owner = framework_of(exact[0].partition("[")[0]) if exact else ""
     purpose += f" from {framework(owner).title}'s package index" if requirement_set.index and owner else ""

@@ -10,8 +10,10 @@ from collections.abc import Callable, Sequence
 from importlib import import_module
 from typing import Any
 
+from envcheck.matrix.companions import SourceInstall
 from envcheck.model import Finding, Problem, Remedy, replace
 from envcheck.remedies.situation import Situation
+from envcheck.rules.context import Context
 
 Build = Callable[[Situation, Problem], "Remedy | None"]
 
@@ -81,8 +83,19 @@ def _find_build(finding_id: str) -> Build | None:
     return _REMEDIES.get(finding_id)
 
 
-def _load(name: str) -> None:
-    import_module(f"envcheck.remedies.{name}")  # explaining a log needs one of them
+def _load(name: str) -> Any:
+    return import_module(f"envcheck.remedies.{name}")  # explaining a log needs one of them, a plan mostly none
+
+
+def find_install(context: Context, text: str, version: str, cuda: str | None) -> SourceInstall | None:
+    """Choose how a package that is published as source only comes beside a torch; None where it does not."""
+    found: SourceInstall | None = _load("toolkit").find_install(context, text, version, cuda)
+    return found
+
+
+def find_obstacle(context: Context, text: str, version: str, cuda: str | None) -> str:
+    """Say why such a package cannot come beside a torch; "" where it can."""
+    return str(_load("toolkit").find_obstacle(context, text, version, cuda))
 
 
 def list_functions_by_module() -> dict[str, tuple[str, ...]]:

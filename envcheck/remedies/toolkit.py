@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import re
-from collections.abc import Iterable
+from collections.abc import Callable, Iterable
 
 from envcheck.actions import (
     APT,
@@ -19,9 +19,17 @@ from envcheck.actions import (
     UnsetVariable,
 )
 from envcheck.frameworks import Framework, identities, identity
-from envcheck.matrix.companions import shares_cuda
+from envcheck.matrix.companions import (
+    PublishedFile,
+    SourceBuild,
+    SourceInstall,
+    TorchBuild,
+    find_file,
+    shares_cuda,
+    source_package,
+)
 from envcheck.matrix.package_index import cuda_label, index_url
-from envcheck.matrix.specifiers import matches
+from envcheck.matrix.specifiers import matches, within
 from envcheck.model import (
     ENVIRONMENT,
     LINUX,
@@ -31,8 +39,11 @@ from envcheck.model import (
     Alternative,
     CondaBuild,
     FrameworkRelease,
+    Known,
     Problem,
     Remedy,
+    ToolkitInstall,
+    Unknown,
     get_value,
     major_minor,
     numbers,
@@ -51,7 +62,10 @@ from envcheck.remedies.system import (
     set_host_compiler,
     system_packages,
 )
-from envcheck.rules.builds import Build, brings_cuda, built_with
+from envcheck.rules.builds import Build, brings_cuda, built_with, is_conda_build, is_free_threaded
+from envcheck.rules.compilers import toolkits_with_nvcc
+from envcheck.rules.context import Context
+from envcheck.rules.described_machine import capabilities
 from envcheck.rules.gpu_releases import gpu_rows
 
 _ARCHIVE = "https://developer.nvidia.com/cuda-toolkit-archive"
@@ -599,7 +613,7 @@ def _name_newer_cuda(situation: Situation, problem: Problem, highest: str) -> tu
     return (Alternative(f"Use CUDA {accepting[-1]} or newer, which accepts gcc {gcc[0]}."),) if accepting else ()
 
 
-# TensorRT and extensions.
+# TensorRT.
 
 
 @remedy("tensorrt-missing")
@@ -617,25 +631,223 @@ def install_matching_tensorrt(situation: Situation, problem: Problem) -> Remedy 
     return Remedy(summary, situation.install(requirement))
 
 
+# Extensions: the built file that fits, or a build that can work here.
+
+
+def torch_build(context: Context, version: str, cuda: str | None) -> TorchBuild | None:
+    """Describe what a file must be built for to load beside a torch here; None where that is not known."""
+    python, libc = get_value(context.facts.python.version), context.facts.host.libc_version
+    if not python or not cuda or is_free_threaded(context) or get_value(context.facts.host.libc_kind) == "musl":
+        return None
+    glibc = libc.value if context.os == "linux" and isinstance(libc, Known) else ""
+    return TorchBuild(version, cuda, major_minor(python), context.platform, glibc)
+
+
+def find_install(
+    context: Context, text: str, version: str, cuda: str | None, *, compiles: bool = True
+) -> SourceInstall | None:
+    """Choose the built file of a package for a torch, or a build of it where that may compile; None for neither."""
+    if find_obstacle(context, text, version, cuda):
+        return None
+    return _use_file(context, text, version, cuda) or _use_sources(context, text, version, cuda, compiles=compiles)
+
+
+def _use_file(context: Context, text: str, version: str, cuda: str | None) -> SourceInstall | None:
+    """Name the built file of a package for a torch; None where none is known."""
+    name, specifier = _split(text)
+    wanted = torch_build(context, version, cuda)
+    found = find_file(name, specifier, wanted) if wanted else None
+    if found is None or wanted is None:
+        return None
+    return SourceInstall(name, found.version, found.requirement, found.options, notes=(_describe_file(found, wanted),))
+
+
+def _describe_file(found: PublishedFile, wanted: TorchBuild) -> str:
+    built = f"{found.name} for torch {major_minor(wanted.version)} and Python {wanted.python}"
+    return f"documented: the project's build files name this file of {built}; the file itself was not read."
+
+
+def _use_sources(
+    context: Context, text: str, version: str, cuda: str | None, *, compiles: bool
+) -> SourceInstall | None:
+    """Plan how a package is built for a torch; None where that would have to compile."""
+    name, specifier = _split(text)
+    package = source_package(name)
+    release = _newest(name, specifier)
+    if package is None or not release or package.options:
+        return None
+    pin, build = f"{name}=={release}", package.build
+    if build is None:  # nothing is compiled: the sources are what is installed
+        return SourceInstall(name, release, pin)
+    if not compiles or not cuda:
+        return None
+    toolkit, situation = _find_nvcc(context, build, cuda), Situation(context)
+    steps = () if toolkit else _install_nvcc(situation, cuda)
+    root = toolkit.root if toolkit else "" if situation.has_conda else f"/usr/local/cuda-{major_minor(cuda)}"
+    home = {"CUDA_HOME": root} if is_plain_path(root) else {}
+    settings = {**home, **build.settings, **_limit_jobs(context, build), **_limit_architectures(context, build)}
+    return SourceInstall(
+        name,
+        release,
+        pin,
+        ("--no-build-isolation",),
+        tuple(settings.items()),
+        build.requires,
+        compiles=True,
+        machine_steps=steps,
+        notes=_describe_build(context, pin, build),
+    )
+
+
+def find_obstacle(context: Context, text: str, version: str, cuda: str | None) -> str:
+    """Say why a package cannot be built for a torch here, and what would help; "" where it can."""
+    name, _ = _split(text)
+    package = source_package(name)
+    build = package.build if package else None
+    if build is None:
+        return ""
+    if context.platform not in build.platforms:
+        return f"{name} is built on {' and '.join(build.platforms)} only" + (
+            ": use WSL 2." if context.os == "windows" else "."
+        )
+    if not cuda:
+        return f"{name} is CUDA code: it needs a CUDA build of torch."
+    oldest = min(capabilities(context.facts), key=numbers, default="")
+    obstacles = (
+        (f"torch{build.torch}", f"this is {version}", within(version.partition("+")[0], build.torch)),
+        (f"nvcc {build.cuda} or newer", f"torch {version} is built for CUDA {cuda}", _reaches(cuda, build.cuda)),
+        (
+            f"compute capability {build.compute_capability} or newer",
+            f"the GPU has {oldest}",
+            not oldest or _reaches(oldest, build.compute_capability),
+        ),
+    )
+    return next((f"{name} needs {need}; {present}." for need, present, is_met in obstacles if not is_met), "")
+
+
+def _reaches(version: str, lowest: str) -> bool:
+    return numbers(version) >= numbers(lowest or "0")
+
+
+def _split(text: str) -> tuple[str, str]:
+    name = re.split(r"[<>=!~]", text, maxsplit=1)[0]
+    return name, text[len(name) :]
+
+
+def _newest(name: str, specifier: str) -> str:
+    package = source_package(name)
+    versions = (version for release in package.releases for version in release.versions) if package else ()
+    return next((version for version in versions if within(version, specifier)), "")
+
+
+def _find_nvcc(context: Context, build: SourceBuild, cuda: str) -> ToolkitInstall | None:
+    """Find an nvcc of the CUDA major of torch, the one of its own minor first."""
+    fitting = [
+        item
+        for item in toolkits_with_nvcc(context)
+        if numbers(get_value(item.version) or "0") >= numbers(build.cuda or "0")
+        and numbers(get_value(item.version) or "0")[:1] == numbers(cuda)[:1]
+    ]
+    return min(fitting, key=lambda item: get_value(item.version) != major_minor(cuda), default=None)
+
+
+def _install_nvcc(situation: Situation, cuda: str) -> tuple[Action, ...]:
+    """Install the toolkit of a CUDA; its folder is named to the build itself."""
+    steps, _ = install_build_toolkit(situation, cuda)
+    is_read = not isinstance(situation.facts.toolkits.installs, Unknown)
+    purpose = f"Install nvcc of CUDA {major_minor(cuda)}" + ("." if is_read else ", if it is not installed.")
+    return tuple(replace(item, purpose=purpose) for item in steps if not item.in_shell)
+
+
+def _limit_jobs(context: Context, build: SourceBuild) -> dict[str, str]:
+    memory = get_value(context.facts.host.memory_bytes)
+    if not memory or not build.job_gigabytes:
+        return {}
+    return {"MAX_JOBS": str(max(1, int(memory / 1e9 / build.job_gigabytes)))}
+
+
+def _limit_architectures(context: Context, build: SourceBuild) -> dict[str, str]:
+    """Compile for the GPUs that are there alone, where the build can be told."""
+    present = capabilities(context.facts)
+    if not build.variable or not present:
+        return {}
+    if not build.architectures:
+        return {build.variable: ";".join(present)}
+    codes = {_code_for(capability, build.architectures) for capability in present}
+    return {build.variable: ";".join(sorted(codes, key=int))}
+
+
+def _code_for(capability: str, codes: tuple[str, ...]) -> str:
+    """Return the newest code of a GPU's major that it runs: 80 for 8.9."""
+    own = int(capability.replace(".", ""))
+    return next((code for code in sorted(codes, key=int, reverse=True) if int(code) <= own), codes[0])
+
+
+def _describe_build(context: Context, pin: str, build: SourceBuild) -> tuple[str, ...]:
+    name, _, _ = pin.partition("==")
+    text = f"No built file of {name} is known for this torch, CUDA and Python, so it is compiled."
+    if build.looks_for_file:
+        text += " Its build first looks for a file on the project's page."
+    count = len(_limit_architectures(context, build).get(build.variable, "").split(";")) if build.variable else 0
+    minutes = build.core_minutes * (count or build.compiled)
+    jobs = int(_limit_jobs(context, build).get("MAX_JOBS", "0"))
+    if minutes:
+        text += f" That takes about {minutes:.0f} minutes of one core"
+        text += f", {minutes / jobs:.0f} minutes on {jobs} cores" if jobs > 1 else ""
+        text += f", and {build.job_gigabytes:g} GB of memory for each job." if build.job_gigabytes else "."
+    else:
+        text += " How long that takes is not known."
+    return (text,)
+
+
 @remedy("extension-build-mismatch")
 def rebuild_extension(situation: Situation, problem: Problem) -> Remedy | None:
-    """Rebuild an extension against the installed framework, or install the build that was made for it."""
-    if "labelled" in problem.cases:
-        return Remedy(f"Install the {problem.names[0]} build for {problem.value('label')}.")
-    if "companion" in problem.cases:
-        return install_matching_dependant(situation, problem)
-    if "other-cuda" in problem.cases:
-        return _install_for_one_cuda(situation, problem)
-    if "compiled" not in problem.cases:
-        return None
-    summary = "Rebuild it against the installed framework."
-    wheel = (Alternative("Install its wheel for this framework, CUDA and Python, if there is one."),)
-    name = problem.names[0] if problem.names else ""
-    if not re.fullmatch(r"[a-z0-9][a-z0-9._-]*", name):
-        return Remedy(summary, (), wheel)
+    """Install the build of an extension that was made for the installed framework, or build it against that."""
+    name = problem.names[0] if problem.names else problem.value("extension_known")
+    from_project = _install_from_project(situation, name) if source_package(name) else None
+    known: dict[str, Callable[[], Remedy | None]] = {
+        "labelled": lambda: Remedy(f"Install the {name} build for {problem.value('label')}."),
+        "companion": lambda: install_matching_dependant(situation, problem),
+        "other-cuda": lambda: _install_for_one_cuda(situation, problem),
+        "compiled": lambda: _install_fitting_pair(situation, name) or _rebuild(situation, name),
+    }
+    return from_project or next((make() for case, make in known.items() if case in problem.cases), None)
+
+
+def _rebuild(situation: Situation, name: str) -> Remedy:
+    """Rebuild an extension of which no more is known."""
     options = ("--force-reinstall", "--no-deps", "--no-build-isolation", "--no-cache-dir", "--no-binary", name)
     rebuild = InstallPackages((name,), situation.python, options=options, purpose=f"rebuild {name}")
-    return _install_fitting_pair(situation, name) or Remedy(summary, (rebuild,), wheel)
+    is_name = re.fullmatch(r"[a-z0-9][a-z0-9._-]*", name) is not None
+    wheel = (Alternative("Install its wheel for this framework, CUDA and Python, if there is one."),)
+    return Remedy("Rebuild it against the installed framework.", (rebuild,) if is_name else (), wheel)
+
+
+def _install_from_project(situation: Situation, name: str) -> Remedy | None:
+    """Install the file that its project built for the framework that is there; where there is none, build it."""
+    context = situation.context
+    build = next((item for item in situation.builds if item.traits.hosts_extensions), None)
+    if build is None or is_conda_build(context, build):
+        return None
+    version, cuda = build.label.partition(" ")[2], get_value(build.cuda)
+    present = context.distributions.get(name)
+    pin = f"{name}=={present.version.partition('+')[0]}" if present else name
+    found = find_install(context, pin, version, cuda, compiles=False) or find_install(context, name, version, cuda)
+    if found is None:
+        obstacle = find_obstacle(context, name, version, cuda)
+        removal = situation.uninstall(name) if present else ()
+        return Remedy(f"{obstacle} Uninstall it." if removal else obstacle, removal) if obstacle else None
+    verb = f"Build {name} {found.version} against" if found.compiles else f"Install {name} {found.version}, built for"
+    summary = " ".join((f"{verb} {build.label}.", *found.notes))
+    return Remedy(summary, (*found.machine_steps, *_install_again(situation, found)))
+
+
+def _install_again(situation: Situation, found: SourceInstall) -> tuple[Action, ...]:
+    """Replace an extension, and nothing else, by another build of it."""
+    options = ("--force-reinstall", "--no-deps", *found.options)
+    options = (*options, "--no-cache-dir", "--no-binary", found.name) if found.compiles else options
+    replaced = InstallPackages((found.requirement,), situation.python, options=options, settings=found.settings)
+    return (*(situation.install(*found.requires) if found.requires else ()), replaced)
 
 
 def _install_fitting_pair(situation: Situation, name: str) -> Remedy | None:

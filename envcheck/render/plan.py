@@ -285,6 +285,8 @@ def render_dockerfile(plan: Plan, images: Images) -> str:
     made = only_environment(plan)
     if not made.platform.startswith("linux"):
         raise ValueError(f"an image runs Linux, and this plan is for {made.platform}: add --platform linux_x86_64.")
+    if any(wanted.settings for wanted in made.sets):
+        raise ValueError("this plan compiles CUDA code, and the image has no nvcc: build upon one that has it.")
     if any(catalogue()[name].layer == "toolkit" for step in plan.steps for name in step.resolves):
         raise ValueError("this plan uses the machine's CUDA, which an image does not see: try --installer conda.")
     folder = f"{_HOME}/{_name(made)}"
@@ -418,7 +420,7 @@ def _prefix(made: Environment) -> str:
 
 def _pip_lines(made: Environment) -> list[str]:
     if len(made.sets) > 1:
-        raise ValueError("this plan installs from two indexes, which one file must not mix: ask for --format script.")
+        raise ValueError("this plan installs in two steps, which one file must not mix: ask for --format script.")
     wanted = made.sets[0]
     index = [f"--index-url {wanted.index}"] if wanted.index else []
     exceptions = [f"--no-binary {name}" for name in wanted.source_only]
@@ -431,7 +433,7 @@ def render_requirements(plan: Plan) -> str:
     if not made.sets:
         raise ValueError("conda brings this plan's frameworks: ask for --format environment-yml.")
     if len(made.sets) > 1:
-        raise ValueError("this plan installs from two indexes, which one file must not mix: ask for --format script.")
+        raise ValueError("this plan installs in two steps, which one file must not mix: ask for --format script.")
     lines = [f"# {inert(' and '.join(plan.requirements))}, Python {made.python}, {made.platform}"]
     lines += [f"# {inert(plan.verified)}"] if plan.verified else []
     lines += [f"# conda brings, beside what stands here: {inert(' '.join(made.packages))}"] if made.packages else []

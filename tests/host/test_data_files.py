@@ -16,7 +16,7 @@ from envcheck.gpus.fits import load_training_memory
 from envcheck.host import data_files
 from envcheck.host.data_files import DataError, load_data
 from envcheck.install.preflight import measured_sizes
-from envcheck.matrix.companions import Companions, companion_row
+from envcheck.matrix.companions import Companions, SourcePackages, companion_row
 from envcheck.matrix.images import load_base_images
 from envcheck.matrix.package_index import PackageIndex
 from envcheck.model import Citation, CudaWheels, GpuTable, dataclass, list_fields
@@ -56,6 +56,7 @@ TABLES: list[tuple[str, type]] = [
     ("pytorch_index", PackageIndex),
     ("requirements", TriedRequirements),
     ("shared_modules", SharedModules),
+    ("source_packages", SourcePackages),
     ("torch_symbols", DatedSymbols),
     ("xid", XidTable),
 ]

@@ -177,6 +177,7 @@ class Applied:
 
     def _remove(self, name: str) -> None:
         self._there.pop(canonicalize_name(name), None)
+        self._without_extension(name)
         self._builds = [item for item in self._builds if item.distribution != name]
         owners = self.facts.python.duplicate_owners
         if isinstance(owners, Known):
@@ -184,6 +185,11 @@ class Applied:
             shared = {key: names for key, names in left.items() if len(names) > 1}
             python = replace(self.facts.python, duplicate_owners=known(shared) if shared else NONE)
             self.facts = replace(self.facts, python=python)
+
+    def _without_extension(self, name: str) -> None:
+        extensions = get_value(self.facts.python.extensions) or ()
+        left = tuple(item for item in extensions if canonicalize_name(item.distribution) != canonicalize_name(name))
+        self.facts = replace(self.facts, python=replace(self.facts.python, extensions=known(left) if left else NONE))
 
     def _bring(self, wanted: Requirement, all_wanted: list[Requirement], label: str) -> None:
         name = canonicalize_name(wanted.name)
@@ -198,9 +204,7 @@ class Applied:
     def _distribution(self, name: str, clauses: list[SpecifierSet]) -> None:
         version = pick(name, clauses)
         self._there[name] = Distribution(name, version, SITE, "environment", "pip")
-        extensions = get_value(self.facts.python.extensions) or ()
-        built = tuple(item for item in extensions if canonicalize_name(item.distribution) != name)
-        self.facts = replace(self.facts, python=replace(self.facts.python, extensions=known(built) if built else NONE))
+        self._without_extension(name)
         if name.startswith("nvidia-"):
             self._fresh[name] = version
         if name in BRINGS and BRINGS[name] not in self._there:

@@ -135,7 +135,7 @@ def test_a_companion_for_another_cuda(own: str, step: str) -> None:
     assert [line.endswith(step) for line in typed(finding)] == [True], typed(finding)
 
 
-def test_an_extension_is_a_warning_and_is_rebuilt() -> None:
+def test_an_extension_is_a_warning_and_its_built_file_is_named() -> None:
     fault = replace(VISION, distribution="flash-attn", asked_by="flash-attn", file=f"{SITE}/flash_attn_2_cuda.so")
     finding = judge(torch(fault, flash_attn="2.5.8", nvidia_cublas_cu12="12.1.3.1"), "extension-build-mismatch")
     assert finding.severity == "warning"
@@ -143,7 +143,7 @@ def test_an_extension_is_a_warning_and_is_rebuilt() -> None:
         "flash-attn 2.5.8 was built for another torch: flash_attn_2_cuda.so needs _ZN3c10f, which libc10.so of "
         "torch 2.2.2 does not define. Loading it fails; the framework itself works."
     )
-    assert "--no-build-isolation" in typed(finding)[0]
+    assert "cu12torch2.2cxx11abiFALSE-cp311-cp311-linux_x86_64.whl" in typed(finding)[0]
     given = torch(replace(fault, distribution="torchtext"), nvidia_cublas_cu12="12.1.3.1")
     text = distribution("torchtext", "0.18.0", requires=("torch (>=2.3.0)",))
     given = replace(given, python=replace(given.python, distributions=known((*known_distributions(given), text))))
