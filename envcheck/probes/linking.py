@@ -438,7 +438,7 @@ def _list_prefixes(row: FrameworkImport) -> Iterator[str]:
     """Yield how the names of a framework's own symbols begin: C functions; C++ functions, methods, type information."""
     yield from row.functions
     for namespace in row.namespaces:
-        yield from (f"{beginning}{namespace}" for beginning in ("_ZN", "_ZNK", "_ZTIN", "_ZTVN"))
+        yield from (f"{beginning}{namespace}" for beginning in ("_ZN", "_ZNK", "_ZNR", "_ZTIN", "_ZTVN"))
 
 
 def _libraries_of(need: SymbolNeed, families: Mapping[str, Tuple[str, ...]]) -> Tuple[str, ...]:

@@ -9,7 +9,7 @@ from typing import Any
 import pytest
 
 from envcheck.host.data_files import load_data
-from envcheck.matrix import companions, load_matrix
+from envcheck.matrix import Matrix, companions, load_matrix
 from envcheck.matrix.companions import Companion, Companions, companion_row, load_companions, shares_cuda
 from envcheck.matrix.refresh.index import Group, Wheel, parse_wheel
 from envcheck.matrix.refresh.refresh import Curated, build_row, list_framework, refresh
@@ -66,6 +66,9 @@ def test_one_more_package_is_a_row_of_data(index: LocalIndex, monkeypatch: pytes
         {"torch": ">=2.14,<2.15"},
     )
     assert (row["cuda_build"], row["cuda"]) == (True, "13")
+    assert [item.version for item in Matrix(found).companions_of("torch", "2.14.0", row["platform"], "fused-norm")] == [
+        "1.2.0"
+    ]
     assert found["companions"]["fused-norm"] == {"distributions": [{"module": "fused_norm", "name": "fused-norm"}]}
     assert (agreed.rows, agreed.disagreements, agreed.unread) == (1, [], [])
 
@@ -73,12 +76,12 @@ def test_one_more_package_is_a_row_of_data(index: LocalIndex, monkeypatch: pytes
 def draft(
     members: dict[str, str], metadata: str = METADATA, *, tag: str = "cp310-abi3-win_amd64", yanked: str = ""
 ) -> dict[str, Any]:
-    """Draft the row of a wheel of torchao: what its binaries name, and what its METADATA says."""
-    name = parse_wheel(f"torchao-1.2.0-{tag}.whl")
+    """Draft the row of a wheel of xformers: what its binaries name, and what its METADATA says."""
+    name = parse_wheel(f"xformers-1.2.0-{tag}.whl")
     assert name is not None
-    wheel = Wheel(f"torchao-1.2.0-{tag}.whl", "", "0" * 64, "", None, bool(yanked), name, yanked)
-    group = Group("torchao", "1.2.0", name.platforms[0], (wheel,))
-    made, odd = draft_release("torchao", [group], {wheel.sha256: Contents(metadata, 9, members)}, {})
+    wheel = Wheel(f"xformers-1.2.0-{tag}.whl", "", "0" * 64, "", None, bool(yanked), name, yanked)
+    group = Group("xformers", "1.2.0", name.platforms[0], (wheel,))
+    made, odd = draft_release("xformers", [group], {wheel.sha256: Contents(metadata, 9, members)}, {})
     assert not odd
     return build_row(made[0], Curated())
 
@@ -95,13 +98,13 @@ def draft(
     ],
 )
 def test_the_libraries_of_a_binary_tell_its_cuda(names: str, *, is_for_cuda: bool, cuda: str, is_stated: bool) -> None:
-    row = draft({"torchao/_C.pyd": names.replace(" ", "\n")})
+    row = draft({"xformers/_C.pyd": names.replace(" ", "\n")})
     assert (row["cuda_build"], row.get("cuda")) == (is_for_cuda, cuda)
     assert ("cuda_build" not in row["proof"]) == is_stated
 
 
 def test_a_wheel_without_a_python_in_its_metadata_is_for_those_of_its_name() -> None:
-    free = "Metadata-Version: 2.4\nName: torchao\nVersion: 1.2.0\n"
+    free = "Metadata-Version: 2.4\nName: xformers\nVersion: 1.2.0\n"
     assert draft({}, free)["pythons"][0] == "3.10"
     assert draft({}, free, tag="py3-none-any")["pythons"] == [*load_companions().pythons]
 
@@ -129,6 +132,7 @@ def test_a_yanked_release_gives_its_reason() -> None:
         ("tensorflow", "2.20.0", "tensorflow-text", "2.20.1"),
         ("torch", "2.10.0", "torchcodec", "0.10.0"),  # a table of its README
         ("torch", "2.15.0", "torchcodec", "0.17.0"),
+        ("torch", "2.10.0", "fbgemm-gpu", "1.5.0"),  # a table in its Python code
         ("torch", "2.4.1", "xformers", "0.0.28.post1"),
     ],
 )

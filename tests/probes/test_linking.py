@@ -254,7 +254,9 @@ def compile_caller(path: Path, symbol: str, *flags: str) -> Path:
         ("torchao", "torchao/_C_cutlass.abi3.so", (USE, False)),
     ],
 )
-@pytest.mark.parametrize("symbol", ["_ZN2at3newEv", "torch_library_impl"])  # C++, and the stable C functions
+@pytest.mark.parametrize(
+    "symbol", ["_ZN2at3newEv", "_ZNR2at3newEv", "torch_library_impl"]
+)  # C++, also a method of an lvalue, and the stable C functions
 def test_what_stops_where_a_companion_does_not_load(
     tmp_path: Path, name: str, file: str, effect: tuple[str, bool], symbol: str
 ) -> None:

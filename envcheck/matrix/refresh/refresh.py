@@ -338,9 +338,9 @@ def _describe_loss(row: Mapping[str, Any] | None, group: Group) -> str:
 
 
 def _introduce(document: Document, name: str) -> None:
-    """Name a framework or companion that a document does not hold yet, with its distributions and their modules."""
+    """Name a framework that a document does not hold yet, or a companion, with its distributions and their modules."""
     section = "frameworks" if name in framework_names() else "companions"
-    if name not in document[section]:
+    if section == "companions" or name not in document[section]:
         rows = [known_framework(name)] if name in framework_names() else companion_sections()[name]
         named = [(item, module) for row in rows for item, module in row.distributions.items()]
         document[section][name] = {"distributions": [{"module": module, "name": item} for item, module in named]}

@@ -308,22 +308,32 @@ def _read(fetcher: Fetcher, wheel: Wheel, framework: str) -> Contents:
 
 
 _MAX_HEADS = 4  # binaries of a companion's wheel
-_HEAD = 3 << 19  # compressed bytes of each: the names of libraries stand before the GPU code
+_HEADS = (1 << 18, 3 << 19)  # compressed bytes of each: the names of libraries stand before the GPU code
 CUT_OFF = "..."  # ends the libraries of a binary that was not read to its end
 CUBINS = "*.cubin"
 LOCAL_HEADER = struct.Struct("<4s22xHH")  # signature, length of the name, length of the extra field
 
 
 def read_libraries(fetcher: Fetcher, member: zipfile.ZipInfo) -> list[str]:
-    """List the libraries that the beginning of an ELF or PE file names: libcudart.so.12, cudart64_12.dll."""
-    last = member.header_offset + LOCAL_HEADER.size + min(member.compress_size, _HEAD)
+    """List the libraries that the beginning of an ELF or PE file names, more of it where CUDA is not among them."""
+    names: set[str] = set()
+    for size in _HEADS:
+        names = _read_names(fetcher, member, size)
+        if member.compress_size <= size or any("cudart" in name for name in names):
+            break
+    return [*sorted(names), *([CUT_OFF] if member.compress_size > size else [])]
+
+
+def _read_names(fetcher: Fetcher, member: zipfile.ZipInfo, size: int) -> set[str]:
+    """List the libraries that the first compressed bytes of a binary name: libcudart.so.12, cudart64_12.dll."""
+    last = member.header_offset + LOCAL_HEADER.size + min(member.compress_size, size)
     data = fetcher.fetch((member.header_offset, last)).read()
     _, name, extra = LOCAL_HEADER.unpack_from(data)
     packed = data[LOCAL_HEADER.size + name + extra :][: member.compress_size]
     is_packed = member.compress_type == zipfile.ZIP_DEFLATED
     head = zlib.decompressobj(-zlib.MAX_WBITS).decompress(packed, _MEMBER_LIMIT) if is_packed else packed
     names = re.findall(rb"\0(lib[\w.+-]{1,60}\.so(?:\.\d+)*|[\w.+-]{1,60}\.dll)(?=\0)", head)
-    return [*sorted({name.decode() for name in names}), *([CUT_OFF] if member.compress_size > _HEAD else [])]
+    return {name.decode() for name in names}
 
 
 def _list_cubins(names: Iterable[str]) -> dict[str, str]:
