@@ -323,10 +323,10 @@ def package_without_peer(context: Context) -> Iterator[Finding]:
         )
         fitting = [f"{item.distribution}=={item.version}" for item in known if supports_python(context, item)][:1]
         beside = peer.label if peer else "the other packages"
+        required = " and ".join(name + pin for name, pin in pins.items())
         yield incompatible(
-            f"No known release that {wanted.text} allows goes with {beside}: {row.distribution} {row.version} requires "
-            f"{' and '.join(name + pin for name, pin in pins.items())}.",
-            (Evidence(f"releases {row.distribution}", f"requires {pins}", citation=row.citations[0]),),
+            f"{wanted.text} does not go with {beside}: {row.distribution} {row.version} requires {required}.",
+            (Evidence(f"matrix {row.distribution} {row.version}", f"requires {required}", citation=row.citations[0]),),
             problem=Problem(
                 framework=framework,
                 requirements=(*fitting, f"{peer.distribution}=={peer.version}") if fitting and peer else (),
