@@ -107,7 +107,7 @@ def plan_cell(matrix: Matrix, cell: Cell) -> Plan:
     )
 
 
-def _resolved(made: Environment, wanted: RequirementSet) -> str:
+def resolved(made: Environment, wanted: RequirementSet) -> str:
     """Resolve one set: "resolves", a kind of half a proof, or MISSED with what was said."""
     if wanted.index in UNREACHED:
         return _by_dependencies(made, wanted)
@@ -126,7 +126,7 @@ def _resolved(made: Environment, wanted: RequirementSet) -> str:
 def _by_dependencies(made: Environment, wanted: RequirementSet) -> str:
     """Resolve the same release's usual wheel, which requires all that its other builds do, and CUDA's besides."""
     usual = tuple(text.partition("+")[0] for text in wanted.requirements)
-    answer = _resolved(made, replace(wanted, requirements=usual, index=""))
+    answer = resolved(made, replace(wanted, requirements=usual, index=""))
     return DEPENDENCIES if answer == "resolves" else answer
 
 
@@ -152,7 +152,7 @@ def try_cell(matrix: Matrix, cell: Cell) -> Outcome:
         found = Counter(item.finding for item in plan.rejected).most_common(1)
         return Outcome(cell, "impossible", found[0][0] if found else "no release for this platform")
     made = plan.environments[0]
-    answers = [*(_resolved(made, wanted) for wanted in made.sets), _solved(made)]
+    answers = [*(resolved(made, wanted) for wanted in made.sets), _solved(made)]
     worst = next((answer for answer in answers if answer != "resolves"), "resolves")
     return Outcome(cell, "missed" if worst.startswith("MISSED") else worst, worst)
 

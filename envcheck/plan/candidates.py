@@ -11,7 +11,7 @@ from envcheck.frameworks import framework
 from envcheck.matrix.companions import SourceInstall, companion_row, source_package
 from envcheck.matrix.package_index import CPU, is_proposed, is_proposed_for_pin
 from envcheck.matrix.query import Matrix
-from envcheck.matrix.specifiers import clauses, within
+from envcheck.matrix.specifiers import can_be_met, clauses, within
 from envcheck.model import (
     CONDA,
     Finding,
@@ -467,31 +467,35 @@ def match_companions(
 
 
 def companion_options(context: Context, release: FrameworkRelease, text: str) -> list[FrameworkRelease | None]:
-    """List the rows of what a text asks for that go with a build here, newest first; [None] where nothing tells."""
+    """List the rows of what a text asks for that go with a build here, newest first; [None] where nothing tells.
+
+    Those that state nothing of the framework follow where none that does is left.
+    """
     name, matrix = name_of(text), context.matrix
-    known = _companion_rows(matrix, name, release.framework, release.version, context.platform)
-    admitted = f"{release.requires.get(name, '')},{text.removeprefix(name)}".strip(",")
-    usable: list[FrameworkRelease | None] = [
-        row
-        for row in known
-        if within(row.version, admitted)
-        and matrix.is_of_one_cuda(row, release)
-        and not companion_fault(context, row, release)
-    ]
-    if usable or _is_stated(matrix, name, release) or not _may_go_unstated(context, release, text):
+    default = matrix.release(release.framework, release.version, release.platform, release.distribution) or release
+    admitted = f"{default.requires.get(name, '')},{text.removeprefix(name)}".strip(",")
+
+    def list_usable(rows: Iterable[FrameworkRelease]) -> list[FrameworkRelease | None]:
+        fitting = (row for row in rows if within(row.version, admitted) and matrix.is_of_one_cuda(row, release))
+        return [row for row in fitting if not companion_fault(context, row, release)]
+
+    usable = list_usable(_companion_rows(matrix, name, release.framework, release.version, context.platform))
+    if usable or _is_stated(matrix, name, release):
         return usable
-    return [None]
+    pins = matrix.companion_pins(release.framework, name)
+    held = [row for row in matrix.companion_releases(name) if row.platform in (context.platform, "any")]
+    unstated = list_usable(row for row in held if row.version not in pins and not row.yanked)
+    return unstated or ([None] if _may_be_unknown(context, release, text, held) else [])
 
 
-def _may_go_unstated(context: Context, release: FrameworkRelease, text: str) -> bool:
-    """Tell whether one that the matrix does not hold may go with a build: those held are not all for another CUDA."""
+def _may_be_unknown(context: Context, release: FrameworkRelease, text: str, held: list[FrameworkRelease]) -> bool:
+    """Tell whether a release that the matrix does not hold may go with a build: an older one, for the same CUDA."""
     name = name_of(text)
-    if text != name and _states_all(context.matrix, name, release.framework):
-        return False
-    held = context.matrix.companion_releases(name)
-    rows = [row for row in held if row.platform in (context.platform, "any")]
-    is_for_cuda = bool(rows) and all(row.cuda for row in rows)
-    return bool(rows or not held) and (not is_for_cuda or (release.cuda_build and context.goal == "gpu"))
+    if not context.matrix.companion_releases(name):
+        return True
+    specifier = f"{text.removeprefix(name)},<{companion_row(name).first}".strip(",")
+    is_for_cuda = all(row.cuda for row in held) and not (release.cuda_build and context.goal == "gpu")
+    return bool(held) and companion_row(name).has_older and can_be_met(specifier) and not is_for_cuda
 
 
 def newest_companion(
@@ -512,11 +516,13 @@ def newest_companion(
 def companion_fault(context: Context, row: FrameworkRelease, release: FrameworkRelease | None) -> str:
     """Say why a companion's release does not work on this machine; "" where nothing speaks against it."""
     if not _has_python(context, row):
-        return f"has no wheel for Python {python_minor(context)}"
+        return f"does not state support for Python {python_minor(context)}"
     libc, floor = context.facts.host.libc_version, wheel_glibc(row)
     if floor and isinstance(libc, Known) and Version(libc.value) < Version(floor):
         return f"needs glibc {floor}, and this machine has {libc.value}"
-    missing = [] if release and context.matrix.is_on_index(row, release) else _unserved(context, row)
+    is_other_build = release is not None and context.matrix.is_on_index(row, release)
+    compiles = row.platform == "any"  # on the machine, what it has no code for
+    missing = [] if is_other_build or compiles else _unserved(context, row)
     if missing:
         return f"has no code for compute capability {' or '.join(missing)}"
     if release is None:
@@ -547,27 +553,32 @@ def _unserved(context: Context, row: FrameworkRelease) -> list[str]:
 
 
 def _has_dependency(context: Context, row: FrameworkRelease, name: str, release: FrameworkRelease) -> bool:
-    """Tell whether a companion that another one requires goes with a build here, as far as the matrix holds it."""
+    """Tell whether what a companion requires of another distribution goes with a build here, as far as is held."""
+    if not can_be_met(f"{row.requires[name]},{release.requires.get(name, '')}".strip(",")):
+        return False
     if release.framework not in companion_row(name).frameworks:
         return True
-    admitted = [
-        item
-        for item in context.matrix.companion_releases(name)
-        if item.platform in (context.platform, "any") and within(item.version, row.requires[name])
-    ]
+    held = context.matrix.companion_releases(name)
+    admitted = [item for item in held if within(item.version, row.requires[name])]
     pins = context.matrix.companion_pins(release.framework, name)
-    return not admitted or any(
+    here = [item for item in admitted if item.platform in (context.platform, "any")]
+    if not here:  # a wheel for every platform may not require it on this one
+        return not admitted or row.platform == "any"
+    return any(
         within(release.version, pins.get(item.version, ""))
         and _has_python(context, item)
         and context.matrix.is_of_one_cuda(item, release)
-        for item in admitted
+        for item in here
     )
 
 
 def _go_together(first: FrameworkRelease, second: FrameworkRelease) -> bool:
-    """Tell whether two companions require nothing of each other that the other is not."""
+    """Tell whether two companions require nothing of each other, or of a third, that cannot be met."""
     pairs = ((first, second), (second, first))
-    return all(within(other.version, row.requires.get(other.distribution, "")) for row, other in pairs)
+    shared = {*first.requires} & {*second.requires}
+    return all(within(other.version, row.requires.get(other.distribution, "")) for row, other in pairs) and all(
+        can_be_met(f"{first.requires[name]},{second.requires[name]}".strip(",")) for name in shared
+    )
 
 
 @lru_cache(maxsize=512)

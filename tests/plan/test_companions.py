@@ -132,7 +132,7 @@ def test_two_that_exclude_each_other_are_named() -> None:
     ("text", "on", "note"),
     [
         ("vllm", machine("3.12", "580.95.05", "7.0"), "has no code for compute capability 7.0"),
-        ("vllm", machine("3.9", "580.95.05", "8.0"), "has no wheel for Python 3.9"),
+        ("vllm", machine("3.9", "580.95.05", "8.0"), "does not state support for Python 3.9"),
     ],
 )
 def test_why_it_is_not_the_newest_is_said(text: str, on: Description, note: str) -> None:
