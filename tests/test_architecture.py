@@ -49,6 +49,7 @@ SMOKE_SCRIPTS = {
     "check_torch": {"torch"},
     "check_jax": {"jax", "jaxlib", "numpy"},
     "check_onnxruntime": {"onnxruntime", "numpy"},
+    "check_cupy": {"cupy", "numpy"},
     "smoke_full": {"numpy"},
 }
 TOUCHES_THE_MACHINE = {"ctypes", "fcntl", "msvcrt", "multiprocessing", "pty", "resource", "shutil", "signal"}

@@ -165,7 +165,7 @@ def run(
     choice = _choose_devices(gpus.value if isinstance(gpus, Known) else (), wanted)
     frameworks = _choose_frameworks(installed_frameworks(inspected.distributions), choice, wanted)
     unread = gpus.detail if isinstance(gpus, Unknown) else ""
-    titles = tuple(item.title for item in frameworks)
+    titles = tuple(item.title if item.framework else f"the {item.title}" for item in frameworks)
     session = Session(
         level=wanted.level,
         runs=(),

@@ -70,7 +70,8 @@ def framework(name: str) -> Framework:
     if name not in _rows():
         raise UnknownFrameworkError(f"{name!r} is no framework that envcheck knows; it knows {_listed()}.")
     row = _rows()[name]
-    kind = Framework if row.get("from_plugin") else import_module(f"{__name__}.{name}").FRAMEWORK
+    is_row_alone = row.get("from_plugin") or not row.get("published")
+    kind = Framework if is_row_alone else import_module(f"{__name__}.{name}").FRAMEWORK
     made: Framework = kind(name, row)
     return made
 

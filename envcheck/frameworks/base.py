@@ -8,6 +8,7 @@ matrix nor what stands above it. What a renewal or a smoke test needs is handed 
 from __future__ import annotations
 
 import fnmatch
+import re
 from typing import TYPE_CHECKING, Any, Dict, Iterator, List, Mapping, Protocol, Sequence, Tuple
 
 from envcheck.model import dataclass
@@ -103,6 +104,7 @@ class Framework:
     # -- how it behaves with CUDA and with what stands beside it, for the rules --
     brings_cuda: bool = False  # every CUDA build has the libraries inside, or requires their wheels plainly
     pins_cudnn: bool = False  # its wheels require one cuDNN exactly
+    needs_gpu: bool = False  # it has no way to compute on the CPU
     preload_call: str = ""  # what a program calls for it to load the CUDA wheels that lie beside it
     ptx_means_code: bool = False  # "compute_80" of its build info stands for machine code, too
     needs_libdevice: bool = False  # XLA looks for NVIDIA's libdevice outside the wheel
@@ -174,6 +176,12 @@ class Framework:
         module = self.distributions.get(distribution)
         is_whole = distribution == self.main if self.main else module is not None
         return is_whole and (module in modules or not modules)
+
+    def cuda_of(self, distribution: str) -> str:
+        """Return the CUDA version that a distribution names: 12 of cupy-cuda12x; "" where its name says none."""
+        match = re.search(r"-cu(?:da)?(\d+)x?(?:-|$)", distribution)
+        digits = match.group(1) if match else ""
+        return digits if len(digits) < 3 else f"{digits[:-1]}.{digits[-1]}"  # cupy-cuda112
 
     def extra_of_plugin(self, distribution: str) -> str:
         """Return the extra that brings a plugin: cuda12 of jax-cuda12-pjrt; "" for any other distribution."""

@@ -26,6 +26,7 @@ from envcheck.model import (
 from envcheck.probes.loader import FoundLibrary, Loader
 from envcheck.probes.packages import Installation, find_activated_folders, find_shadowing, load_cuda_data
 
+_FINDS_WHEELS = re.compile(r"cuda[-_.]pathfinder\b")  # what requires it loads the libraries of NVIDIA's wheels
 _LIMIT = 60  # libraries followed for one framework
 
 
@@ -222,24 +223,56 @@ class Inspection:
         return self._search
 
     def read_linked(self, framework: Framework, distribution: Distribution) -> FrameworkBuild:
-        """Read a build by the CUDA libraries that its linking files need; without such a file it is for the CPU."""
+        """Read a build by the CUDA libraries that its linking files need, and by those that it opens by name.
+
+        Without such a file it is for the CPU, or damaged where it has no build for that.
+        """
         folder = f"{distribution.location}/{framework.module_of(distribution.name)}"
-        paths = [f"{folder}/{name}" for name in framework.linking_files]
-        callers = [self.search.caller(path) for path in paths if isinstance(self.host.status(path), Known)]
-        source = Source("file", folder, "" if callers else "no file that links CUDA")
+        paths = [path for name in framework.linking_files for path in self._find(f"{folder}/{name}")]
+        source = Source("file", folder, "" if paths else "no file that links CUDA")
+        if not paths and framework.needs_gpu:
+            reason = Unknown("failed", f"{distribution.name} is installed but none of its libraries is there")
+            return unreadable_build(framework.name, distribution, reason)
         build = cpu_build(framework.name, distribution, source)
-        if not callers:
+        if not paths:
             return build
-        libraries, runpath = lookups(self.search, callers)
+        linked = self._linked_major(paths[0])
+        distribution = self._written_last(framework, distribution, linked)
+        cuda = linked or framework.cuda_of(distribution.name)
+        opened = opened_names(framework, cuda, "") if cuda else ()
+        callers = [self.search.caller(path, opened) for path in paths]
+        finds_wheels = any(map(_FINDS_WHEELS.match, distribution.requires))
+        libraries, runpath = lookups(self.search, callers, "first" if finds_wheels else "")
         return replace(
             build,
+            distribution=distribution.name,
+            version=distribution.version,
             cuda_build=Known(True, source),
-            cuda_version=linked_version("libcudart.so.", libraries),
+            cuda_version=Known(cuda, Source("file", paths[0])) if cuda else linked_version("libcudart.so.", libraries),
             cudnn_version=linked_version("libcudnn.so.", libraries),
             compute_capabilities=SILENT,
             libraries=libraries,
             runpath=runpath,
         )
+
+    def _find(self, path: str) -> Tuple[str, ...]:
+        """Find a file; of a name with *, which stands for the Python that the file is for, the first that is there."""
+        folder, name = posixpath.split(posixpath.normpath(path))
+        names = get_value(self.host.list_folder(folder)) or () if "*" in name else ()
+        found = [name] if "*" not in name else fnmatch.filter(names, name)[:1]
+        return tuple(f"{folder}/{each}" for each in found if isinstance(self.host.status(f"{folder}/{each}"), Known))
+
+    def _linked_major(self, path: str) -> str:
+        """Return the CUDA major of the cuBLAS that a file needs; "" where it needs none."""
+        elf = get_value(self.host.elf(path))
+        found = (re.match(r"libcublas\.so\.(\d+)", name) for name in (elf.needed if elf else ()))
+        return next((match.group(1) for match in found if match), "")
+
+    def _written_last(self, framework: Framework, distribution: Distribution, linked: str) -> Distribution:
+        """Return which of the distributions of one folder came last, by the CUDA that its file needs."""
+        rivals = (each for each in self.installed.named(tuple(framework.distributions)) if linked)
+        beside = (each for each in rivals if each.location == distribution.location)
+        return next((each for each in beside if framework.cuda_of(each.name).startswith(linked)), distribution)
 
     def conda_build(self, names: Sequence[str]) -> Tuple[str, Source]:
         """Return the build string of the first conda package of `names`, empty without one."""

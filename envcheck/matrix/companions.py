@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Iterator, Mapping
 from functools import lru_cache
 
-from envcheck.frameworks import framework, framework_names, identity
+from envcheck.frameworks import Framework, framework, framework_names, identity
 from envcheck.host.data_files import load_data
 from envcheck.matrix.specifiers import within
 from envcheck.model import Action, Citation, FrameworkRelease, dataclass, field, major_minor, numbers
@@ -56,10 +56,17 @@ def companion_sections() -> dict[str, list[Companion]]:
     return found
 
 
+def published_framework(name: str) -> Framework | None:
+    """Return the framework whose own class reads its wheels; None for a companion, one judged like a framework, too."""
+    known = framework(name) if name in framework_names() else None
+    return known if known and known.published else None
+
+
 def binary_names(name: str) -> str:
     """Return the pattern of the binaries that tell what a framework or companion is built for."""
-    if name in framework_names():
-        return framework(name).wheel_binaries
+    known = published_framework(name)
+    if known:
+        return known.wheel_binaries
     return "|".join(row.binaries for row in companion_sections().get(name, ()))
 
 

@@ -6,6 +6,7 @@ from collections.abc import Callable, Iterable, Iterator, Mapping
 from functools import cached_property
 from typing import Any, TypeVar
 
+from envcheck.frameworks import framework_names, identity
 from envcheck.matrix.companions import asked_of, companion_row, shares_cuda
 from envcheck.matrix.package_index import index_rows
 from envcheck.matrix.specifiers import matches, within
@@ -74,18 +75,32 @@ class Matrix:
         """List the frameworks by their import names."""
         return tuple(self._document["frameworks"])
 
+    @cached_property
+    def _bodies(self) -> Mapping[str, Cells]:
+        """Map each framework, and each companion that is planned and judged like one, to its distributions."""
+        judged = [name for name in framework_names() if name in self._document["companions"]]
+        rows = {name: identity(name).distributions.items() for name in judged}
+        bodies = {
+            name: {"distributions": [{"name": item, "module": module} for item, module in row]}
+            for name, row in rows.items()
+        }
+        return {**self._document["frameworks"], **bodies}
+
+    def judged(self) -> tuple[str, ...]:
+        """List the frameworks, then the companions that are planned and judged like one."""
+        return tuple(self._bodies)
+
     def distributions(self, framework: str) -> tuple[str, ...]:
         """List the distributions a framework comes in, the usual one first."""
-        body = self._document["frameworks"].get(framework)
+        body = self._bodies.get(framework)
         return tuple(item["name"] for item in body["distributions"]) if body else ()
 
     @cached_property
     def _owners(self) -> dict[str, tuple[str, str]]:
         """Map distributions to their framework and top-level module; rules ask about every installed one."""
-        bodies = self._document["frameworks"].items()
         rows = [
             (item["name"], (framework, str(item["module"])))
-            for framework, body in bodies
+            for framework, body in self._bodies.items()
             for item in body["distributions"]
         ]
         return dict(reversed(rows))  # the first row of a name counts
@@ -167,7 +182,9 @@ class Matrix:
         return tuple(cells["cuda"] for cells in rows if cells["platform"] in (platform, "any") and cells.get("cuda"))
 
     def companion_of(self, distribution: str) -> str | None:
-        """Return the companion of a distribution: keras for tf-keras; a companion has releases like a framework."""
+        """Return the companion of a distribution: keras for tf-keras; None for one that is judged like a framework."""
+        if self.framework_of(distribution):
+            return None
         return self._companion_names.get(distribution)
 
     @cached_property

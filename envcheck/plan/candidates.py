@@ -109,6 +109,8 @@ def candidates(context: Context, request: Request) -> Iterator[Candidate]:
     identity = framework(request.framework)
     if _label(request) and not identity.index:
         return  # no build of it is known by a label
+    if context.goal == "cpu" and identity.needs_gpu:
+        return
     builds = _by_plugin if identity.plugins else _by_label if identity.index else _by_distribution
     found: Iterable[Candidate] = (
         item for rows in _by_version(context, request) for item in builds(context, request, rows)
@@ -173,7 +175,8 @@ def _by_distribution(context: Context, request: Request, rows: list[FrameworkRel
     matches = [row for row in usable if row.cuda_build == (context.goal == "gpu") and not row.stub_for]
     # An empty wheel stands for another distribution: the usual name's problems are the known ones.
     usable.sort(key=lambda row: (row.cuda_build != (context.goal == "gpu"), row.distribution != request.distribution))
-    for row in (matches or usable)[:1]:
+    by_cuda = {row.cuda: row for row in reversed(matches)}  # several only where the distribution's name says the CUDA
+    for row in [row for row in matches if by_cuda[row.cuda] is row] or usable[:1]:
         gpu_extras = (row.gpu_extra or "").split(",") if context.goal == "gpu" else []
         extras = sorted({*request.extras, *filter(None, gpu_extras)})
         yield Candidate(row, text := _text(row.distribution, extras, row.version), (text,))

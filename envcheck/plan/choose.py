@@ -8,6 +8,7 @@ from itertools import combinations
 from packaging.requirements import Requirement
 from packaging.specifiers import SpecifierSet
 
+from envcheck.frameworks import framework
 from envcheck.matrix.companions import asked_of, source_package
 from envcheck.matrix.specifiers import can_be_met, within
 from envcheck.model import (
@@ -211,6 +212,7 @@ def choose(
     reasons = (
         tuple(_rejection(item) for item in rejected)
         or _reject_companions(judge.context, request)
+        or _reject_for_cpu(judge.context, request)
         or judge.explain_missing(request.text)
     )
     return Choice(request, None, reasons)
@@ -280,6 +282,15 @@ def _describe_need(candidate: Candidate | None, name: str) -> str:
     item = candidate.chosen[0] if candidate else None
     pin = asked_of(item.row, name) if item and item.row else ""
     return f"{item.label}, for {name}{pin}" if item and pin else item.label if item else ""
+
+
+def _reject_for_cpu(context: Context, request: Request) -> tuple[Rejected, ...]:
+    """Say that what is asked for computes on GPUs only."""
+    known = framework(request.framework)
+    if context.goal == "gpu" or not known.needs_gpu:
+        return ()
+    reason = f"{known.title} computes on NVIDIA GPUs only. Name the GPU that the plan is for with --gpu."
+    return (Rejected(request.text, "gpu-absent", reason),)
 
 
 def _rejection(judgement: CandidateJudgement) -> Rejected:

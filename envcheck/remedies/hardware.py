@@ -209,6 +209,8 @@ def use_machine_with_gpu(situation: Situation, problem: Problem) -> Remedy | Non
     """Use a machine that has a GPU, or look for the one that it had."""
     if "fewer" in problem.cases:
         return _find_lost_gpu(situation)
+    if "idle" in problem.cases:
+        return Remedy("Run on a machine with an NVIDIA GPU, or attach one to this virtual machine.")
     if "expected" not in problem.cases:
         return None
     return Remedy(

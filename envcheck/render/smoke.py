@@ -139,7 +139,8 @@ def _place(device: Device) -> str:
 
 
 def _describe_run(run: Run, *, verbose: bool) -> Iterator[str]:
-    shown = [result for result in run.results if verbose or result.outcome not in {PASSED, SKIPPED}]
+    hidden = {PASSED, SKIPPED} if run.outcome != SKIPPED else {PASSED}
+    shown = [result for result in run.results if verbose or result.outcome not in hidden]
     if not (shown or run.measures):
         return
     yield f"{run.job.identity}:"

@@ -483,10 +483,10 @@ def _unreadable(text: str, reason: str) -> str:
 def _unknown_name(name: str, matrix: Matrix) -> str:
     from difflib import get_close_matches
 
-    names = [item for framework in matrix.frameworks() for item in matrix.distributions(framework)]
+    names = [item for framework in matrix.judged() for item in matrix.distributions(framework)]
     matches = get_close_matches(name.lower(), names, n=1, cutoff=0.7)
     hint = f" Did you mean {matches[0]}?" if matches else ""
-    return f"{name!r} is no framework that envcheck knows; it knows {', '.join(matrix.frameworks())}.{hint}"
+    return f"{name!r} is no framework that envcheck knows; it knows {', '.join(matrix.judged())}.{hint}"
 
 
 def _resolve(context: Context, requirement: Requirement, framework: str) -> WantedRelease:

@@ -458,51 +458,6 @@ def _legacy_keras(context: Context) -> Iterator[Finding]:
         )
 
 
-_STARTS = ("cupy",)  # without one of these the table need not be read
-
-
-@dataclass(frozen=True)
-class SharedModule:
-    """A module that several distributions bring."""
-
-    module: str
-    distributions: str  # pattern of their names
-    for_gpu: str  # the one to keep where a GPU is meant to work; "" where none stands out
-
-
-@dataclass(frozen=True)
-class SharedModules:
-    """The content of data/shared_modules.json."""
-
-    modules: tuple[SharedModule, ...]
-    citation: Citation
-
-
-@rule("framework-duplicate-dists", severity=WARNING, goal="any")
-def shared_module(context: Context) -> Iterator[Finding]:
-    """Find distributions that write the same files: what an import finds depends on the order of installation."""
-    installed = context.distributions.values()  # what conda records beside them holds no files of its own
-    candidates = [item for item in installed if item.name.startswith(_STARTS) and item.scope != "conda"]
-    if len(candidates) < 2:
-        return
-    for row in load_data("shared_modules", SharedModules).modules:
-        rivals = [item for item in candidates if re.fullmatch(row.distributions, item.name)]
-        if len(rivals) > 1:
-            yield _shared(context, row.module, rivals, row.for_gpu)
-
-
-def _shared(context: Context, module: str, rivals: list[Distribution], for_gpu: str) -> Finding:
-    labels = " and ".join(f"{item.name} {item.version}" for item in rivals)
-    names = tuple(item.name for item in rivals)
-    keep = for_gpu if context.goal == "gpu" and for_gpu in names else ""
-    problem = Problem(names=names, requirements=(keep,) if keep else ())
-    message = (
-        f"{labels} both contain the module {module}: their files overwrite each other, so the last one installed wins."
-    )
-    evidence = context.seen("python.distributions", shown=labels)
-    return incompatible(message, (evidence,), problem=problem)
-
-
 # Compiled or closely tied parts of the frameworks: a second copy of one of these breaks the first.
 _PARTS = frozenset(
     (

@@ -54,7 +54,7 @@ from envcheck.rules.builds import (
 )
 from envcheck.rules.context import Context, UndecidedError, incompatible, rule
 from envcheck.rules.dependencies import breaks_framework, fails_with_requirements
-from envcheck.rules.gpu_releases import empty_wheels, gpu_rows, has_gpu_build, problem_findings
+from envcheck.rules.gpu_releases import driver_runs, empty_wheels, gpu_rows, has_gpu_build, problem_findings
 from envcheck.rules.gpus import vendor_of_build
 from envcheck.rules.requirements import requirements_of
 
@@ -184,8 +184,11 @@ def _rival_to_keep(context: Context, rivals: list[Distribution]) -> str:
     for_gpu = next((item for item in rivals if item.name == twin), None)
     if for_gpu is not None:
         return f"{twin}=={for_gpu.version.partition('+')[0]}"
+    rows = [context.matrix.release(default, item.version, context.platform, item.name) for item in rivals]
+    cudas = {row.distribution: row.cuda for row in rows if row}
+    rivals = [item for item in rivals if driver_runs(context, cudas.get(item.name))] or rivals
     try:
-        newest = max(rivals, key=lambda item: Version(item.version))
+        newest = max(rivals, key=lambda item: (Version(item.version), cudas.get(item.name) or ""))
     except InvalidVersion:
         return default  # the newest release pip finds
     row = context.matrix.release(default, newest.version, context.platform, default)

@@ -21,7 +21,7 @@ from envcheck.model import (
     Problem,
     Unknown,
 )
-from envcheck.rules.builds import Build, judged_builds
+from envcheck.rules.builds import Build, installed_builds, judged_builds
 from envcheck.rules.context import Context, incompatible, rule
 from envcheck.rules.gpus import cuda_starts, gpu_name, numbered_gpus, other_gpu_name, other_vendors
 
@@ -38,6 +38,10 @@ _X86 = ("x86_64", "amd64", "AMD64", "i686", "i386")
 @rule("gpu-absent", needs=("gpus",), goal="any")
 def gpu_absent(context: Context, gpus: tuple[Gpu, ...] | None) -> Iterator[Finding]:
     """Report that there is no NVIDIA GPU: an error only where one is expected."""
+    idle = [item for item in installed_builds(context) if item.traits.needs_gpu and not item.accelerator]
+    if idle and context.goal == "cpu":
+        yield _idle(context, idle, "work on the CPU is asked for" if gpus else "this machine has none")
+        return
     if gpus is not None or context.asks_other_vendor:
         return
     others = context.facts.other_gpus
@@ -53,6 +57,16 @@ def gpu_absent(context: Context, gpus: tuple[Gpu, ...] | None) -> Iterator[Findi
         yield Finding(
             "gpu-absent", COMPATIBLE, NOTE, "This machine has no NVIDIA GPU; frameworks use the CPU.", evidence
         )
+
+
+def _idle(context: Context, builds: list[Build], reason: str) -> Finding:
+    """Say that builds compute on GPUs only: an error where nothing else is there."""
+    return incompatible(
+        f"{' and '.join(item.label for item in builds)} can compute on NVIDIA GPUs only, and {reason}.",
+        (context.seen("gpus"),),
+        severity=ERROR if len(builds) == len(judged_builds(context)) else WARNING,
+        problem=Problem(("idle",)),
+    )
 
 
 def _describe_others(context: Context) -> str:

@@ -82,7 +82,7 @@ def find_releases(
 ) -> tuple[Answer, ...]:
     """List the admitted builds that fit or may fit, newest first, without stubs and yanked releases."""
     machines = _Machines(matrix, question)
-    frameworks = (question.framework,) if question.framework else matrix.frameworks()
+    frameworks = (question.framework,) if question.framework else matrix.judged()
     rows = (row for name in frameworks for row in matrix.builds(name, question.platform or None))
     usable = (row for row in rows if not row.yanked and not row.stub_for and admits(row))
     answers = (_judge(machines, row) for row in usable if row.cuda_build or not question.is_about_gpus)
@@ -436,7 +436,7 @@ def _make_question(matrix: Matrix, conditions: dict[str, str]) -> Question:
     if conditions["platform"] and conditions["platform"] not in MATRIX_PLATFORMS:
         raise RequestError(f"--platform {conditions['platform'][:40]}: give one of {', '.join(MATRIX_PLATFORMS)}.")
     if conditions["framework"]:
-        check_framework(conditions["framework"], matrix.frameworks())
+        check_framework(conditions["framework"], matrix.judged())
     capabilities = _find_capabilities(matrix, conditions["gpu"])
     return Question(
         conditions["python"], conditions["driver"], capabilities, conditions["platform"], conditions["framework"]

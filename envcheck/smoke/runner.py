@@ -179,10 +179,15 @@ def list_jobs(subjects: tuple[Subject, ...], gpus: tuple[Device, ...], level: st
     """
     together = all_together(gpus)
     devices = (*((CPU_DEVICE,) if cpu else ()), *gpus, *((together,) if together else ()))
-    made = [Job(subject, device) for subject in subjects for device in devices]
+    made = [Job(item, device) for item in subjects for device in devices if not (gpus and _is_idle(item, device))]
     if level == "full":
         made += [Job(item, gpu, "share") for item in subjects for gpu in gpus if _starts_with_share(item)]
     return tuple(job for job in made if job.subject.name != DRIVER or job.device.kind != CPU)
+
+
+def _is_idle(subject: Subject, device: Device) -> bool:
+    """Tell whether a framework computes nothing on a device: what computes on GPUs only can but say so on the CPU."""
+    return device.kind == CPU and subject.framework is not None and subject.framework.needs_gpu
 
 
 def _starts_with_share(subject: Subject) -> bool:

@@ -644,6 +644,8 @@ def headline_of(session: Session) -> str:
     if bad:
         failed = f"{len(bad)} of {len(session.runs)} runs failed: {', '.join(run.job.title for run in bad)}."
         return f"{failed} {_describe_gpus(session)}"
+    if session.frameworks and all(run.outcome == SKIPPED for run in session.runs):
+        return f"Nothing was computed: {_explain_nothing_tested(session)}"
     passed = f"Everything that was tested passed. {_describe_gpus(session)}"
     return f"A GPU was expected. {passed}" if session.expect == GPU and not proven_gpus(session) else passed
 
@@ -652,7 +654,7 @@ def _explain_nothing_tested(session: Session) -> str:
     left_out = "; ".join(f"{item.label}: {item.why}" for item in session.left_out)
     no_gpu = session.gpus_unread or left_out or "this machine has no GPU that can be seen"
     if session.frameworks:
-        return f"the test of the {' and the '.join(session.frameworks)} needs a GPU, and {no_gpu}."
+        return f"the test of {' and '.join(session.frameworks)} needs a GPU, and {no_gpu}."
     return session.untestable or f"the environment holds no framework to test, and {no_gpu}."
 
 

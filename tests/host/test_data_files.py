@@ -28,7 +28,7 @@ from envcheck.remedies.hardware import XidTable
 from envcheck.rules.builds import ExtraTable
 from envcheck.rules.catalogue import catalogue
 from envcheck.rules.compilers import BuiltWhenUsed
-from envcheck.rules.dependencies import EqualReleaseTable, SharedModules
+from envcheck.rules.dependencies import EqualReleaseTable
 from envcheck.rules.gpu_architecture import PartialCode
 from envcheck.rules.installed_files import Imports
 from envcheck.rules.requirements import PipTags, TriedRequirements
@@ -55,7 +55,6 @@ TABLES: list[tuple[str, type]] = [
     ("pip_tags", PipTags),
     ("pytorch_index", PackageIndex),
     ("requirements", TriedRequirements),
-    ("shared_modules", SharedModules),
     ("source_packages", SourcePackages),
     ("torch_symbols", DatedSymbols),
     ("xid", XidTable),

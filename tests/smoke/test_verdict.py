@@ -91,7 +91,7 @@ def session(*runs: Run, **about: Any) -> Session:
             "no framework to test, and GPU 1: CUDA_VISIBLE_DEVICES=0 hides it.",
         ),
         (
-            session(frameworks=("CUDA driver",)),
+            session(frameworks=("the CUDA driver",)),
             UNDETERMINED,
             "the test of the CUDA driver needs a GPU, and this machine",
         ),

@@ -21,10 +21,8 @@ from itertools import islice
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
-from envcheck.frameworks import framework as known_framework
-from envcheck.frameworks import framework_names
 from envcheck.host.file_changes import write_atomically
-from envcheck.matrix.companions import binary_names
+from envcheck.matrix.companions import binary_names, published_framework
 from envcheck.matrix.load import iterate_rows, load_document
 from envcheck.matrix.refresh.index import Wheel
 from envcheck.matrix.refresh.pip_settings import ArtifactError, IndexSettings, OddWheelError
@@ -600,7 +598,7 @@ def derive_cells(framework: str, binaries: Binaries) -> Row:
         "compiler": _find_compiler([set(item.get("compilers", ())) for item in read]),
         "compute_capabilities": sort_targets({target for target in targets if target.startswith(("sm_", "compute_"))}),
         "glibc": max(floors, key=numbers, default=None),
-        **(known_framework(framework).binary_cells(binaries["read"]) if framework in framework_names() else {}),
+        **(known.binary_cells(binaries["read"]) if (known := published_framework(framework)) else {}),
     }
     return {cell: value for cell, value in cells.items() if value}
 

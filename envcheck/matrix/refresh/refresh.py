@@ -13,11 +13,10 @@ from typing import Any
 
 from packaging.version import Version
 
-from envcheck.frameworks import all_frameworks, framework_names
-from envcheck.frameworks import framework as known_framework
+from envcheck.frameworks import all_frameworks
 from envcheck.host.data_files import load_data
 from envcheck.host.file_changes import write_output
-from envcheck.matrix.companions import companion_row, companion_sections
+from envcheck.matrix.companions import companion_row, companion_sections, published_framework
 from envcheck.matrix.load import FILES, SECTIONS, check_document, iterate_rows
 from envcheck.matrix.refresh.deep import DeepReader, apply_binaries, load_known_binaries
 from envcheck.matrix.refresh.index import Group, Wheel, group_wheels, parse_wheel
@@ -63,8 +62,8 @@ def load_curated() -> CuratedReleases:
 
 def first_releases(name: str) -> dict[str, str]:
     """Map the distributions of a framework or companion to the first releases that the matrix holds."""
-    if name in framework_names():
-        known = known_framework(name)
+    known = published_framework(name)
+    if known:
         return dict.fromkeys(known.published, known.first_release)
     return {item: row.first for row in companion_sections()[name] for item in row.distributions}
 
@@ -339,9 +338,10 @@ def _describe_loss(row: Mapping[str, Any] | None, group: Group) -> str:
 
 def _introduce(document: Document, name: str) -> None:
     """Name a framework that a document does not hold yet, or a companion, with its distributions and their modules."""
-    section = "frameworks" if name in framework_names() else "companions"
-    if section == "companions" or name not in document[section]:
-        rows = [known_framework(name)] if name in framework_names() else companion_sections()[name]
+    known = published_framework(name)
+    if known is None or name not in document["frameworks"]:
+        section = "frameworks" if known else "companions"
+        rows = [known] if known else companion_sections()[name]
         named = [(item, module) for row in rows for item, module in row.distributions.items()]
         document[section][name] = {"distributions": [{"module": module, "name": item} for item, module in named]}
 

@@ -8,9 +8,9 @@ from dataclasses import dataclass, field
 from functools import cached_property, lru_cache
 from typing import TYPE_CHECKING, Any
 
-from envcheck.frameworks import Framework, all_frameworks, distribution_names, framework, framework_names, identity
+from envcheck.frameworks import Framework, all_frameworks, distribution_names, identity
 from envcheck.frameworks.base import Need, RowDraft
-from envcheck.matrix.companions import companion_row, load_companions
+from envcheck.matrix.companions import companion_row, load_companions, published_framework
 from envcheck.matrix.load import check_cells
 from envcheck.matrix.refresh.index import Group, Wheel, glibc_of
 from envcheck.matrix.refresh.pip_settings import ArtifactError
@@ -287,6 +287,7 @@ def _add_cuda(draft: Draft) -> None:
             draft.say("cuda", "CUDA was not read.", gap=True)
     elif has_code:
         _add_absence(draft, names)
+    _add_extras(draft)
     _add_gpu_code(draft, is_unread=is_for_cuda)
 
 
@@ -313,6 +314,20 @@ def _add_gpu_code(draft: Draft, *, is_unread: bool) -> None:
         draft.say("compute_capabilities", "Compute capabilities were not read.", gap=True)
 
 
+def _add_extras(draft: Draft) -> None:
+    """List the extras that bring NVIDIA's wheels to a package that needs no framework: ctk of cupy-cuda12x."""
+    if companion_row(draft.distribution).frameworks:
+        return
+    wheels = [need for need in draft.needs if need.extra and need.here and re.match(r"nvidia-|cuda-toolkit", need.name)]
+    extras = sorted({need.extra for need in wheels})
+    if extras:
+        draft.cells.update(extras=extras, cuda_wheels=[need.text for need in wheels])
+    if len(extras) == 1:
+        draft.cells["gpu_extra"] = extras[0]
+    if any(need.name == "cuda-pathfinder" and not need.extra for need in draft.needs):
+        draft.cells["finds_cuda_wheels"] = True
+
+
 def draft_release(
     name: str,
     groups: Sequence[Group],
@@ -324,7 +339,7 @@ def draft_release(
     `contents` is by the SHA-256 of the representatives: a group without is left out. `published` lists the versions
     of each distribution of the framework.
     """
-    known = framework(name) if name in framework_names() else None
+    known = published_framework(name)
     kept = [group for group in groups if group.representative.sha256 in contents]
     made = [_draft(known, group, contents[group.representative.sha256], published) for group in kept]
     drafts = [draft for draft in made if isinstance(draft, Draft)]

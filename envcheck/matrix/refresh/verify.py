@@ -8,7 +8,7 @@ from dataclasses import asdict, dataclass, field
 from typing import Any
 
 from envcheck import __version__
-from envcheck.frameworks import framework, framework_names
+from envcheck.matrix.companions import published_framework
 from envcheck.matrix.refresh.deep import Binaries, DeepReader, derive_cells
 from envcheck.matrix.refresh.index import Group
 from envcheck.matrix.refresh.pip_settings import ArtifactError
@@ -123,8 +123,8 @@ def _report_unusable(
 
 def _choose_groups(listing: Listing, chosen: Collection[Key]) -> list[Group]:
     """Choose the groups to read: those of the chosen rows, with the wheel that speaks for its whole release."""
-    is_known = listing.framework in framework_names()  # companions have none
-    speaker = framework(listing.framework).speaks_for_release if is_known else ""
+    known = published_framework(listing.framework)  # companions have none
+    speaker = known.speaks_for_release if known else ""
     versions = {key[1] for key in chosen if key[0] == listing.framework}
     return [
         group

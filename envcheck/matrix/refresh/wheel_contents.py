@@ -17,9 +17,7 @@ from contextlib import contextmanager
 from dataclasses import dataclass, replace
 from typing import TYPE_CHECKING, Any
 
-from envcheck.frameworks import framework as known_framework
-from envcheck.frameworks import framework_names
-from envcheck.matrix.companions import binary_names
+from envcheck.matrix.companions import binary_names, published_framework
 from envcheck.matrix.refresh.index import (
     Wheel,
     build_request_options,
@@ -76,7 +74,8 @@ def choose_members(names: list[str], framework: str) -> dict[str, str]:
     bad = [name for name in names if name.startswith("/") or "\\" in name or ":" in name or ".." in name.split("/")]
     if bad:
         raise OddWheelError(f"it has a path outside its folder ({bad[0][:80]!r})")
-    texts = known_framework(framework).wheel_texts if framework in framework_names() else "(?!)"  # companions have none
+    known = published_framework(framework)
+    texts = known.wheel_texts if known else "(?!)"  # companions have none
     found = {name: name for name in names if re.fullmatch(texts, name)}
     for wanted in ("METADATA", "RECORD"):
         members = [name for name in names if re.fullmatch(rf"[^/]+\.dist-info/{wanted}", name)]
@@ -292,7 +291,7 @@ def read_wheel(
 def _read(fetcher: Fetcher, wheel: Wheel, framework: str) -> Contents:
     from remotezip import RemoteZip
 
-    is_framework = framework in framework_names()
+    is_framework = published_framework(framework) is not None
     with RemoteZip(wheel.url, initial_buffer_size=_TAIL, fetcher=lambda *_, **__: fetcher) as archive:
         names = archive.namelist()
         chosen = choose_members(names, framework)

@@ -1,0 +1,194 @@
+"""Packages that compute with CUDA by themselves: what is planned, what an installed copy is for, what a test says."""
+
+from __future__ import annotations
+
+import sys
+from dataclasses import replace
+from pathlib import Path
+from types import SimpleNamespace
+from typing import Any
+
+import pytest
+
+from envcheck.host.local import LocalHost
+from envcheck.model import Absent, FrameworkBuild, Known, get_value
+from envcheck.probes.environment_choice import PythonSelection
+from envcheck.probes.python import collect_python
+from envcheck.rules import Context, Target, evaluate
+from envcheck.rules.described_machine import Description
+from tests.frameworks.test_onnxruntime import builds
+from tests.known import known
+from tests.plan.machines import chosen, machine, matrix, planned
+from tests.probes.framework_stand_ins import cuda_library, library, metadata
+from tests.probes.pythons import make_venv
+from tests.rules.factory_machine import driver as driver_facts
+from tests.rules.factory_toolkit import SITE, findings, torch
+from tests.rules.factory_toolkit import known as known_fact
+from tests.rules.factory_toolkit import machine as judged_machine
+from tests.smoke.children import Heard, import_child
+
+NEW, OLD = "580.95.05", "570.195.03"  # drivers that run CUDA 13, and CUDA 12 at most
+
+
+@pytest.mark.parametrize(
+    ("text", "on", "requirement"),
+    [
+        ("cupy", machine("3.12", NEW, "8.9"), "cupy-cuda13x[ctk]==14.2.0"),
+        ("cupy", machine("3.12", OLD, "8.9"), "cupy-cuda12x[ctk]==14.2.0"),
+        ("cupy", machine("3.12", NEW, "7.0"), "cupy-cuda12x[ctk]==14.2.0"),  # CUDA 13 dropped Volta
+        ("cupy", machine("3.12", "470.256.02", "7.5"), "cupy-cuda11x==13.6.0"),
+        ("cupy<14", machine("3.12", NEW, "8.9"), "cupy-cuda13x==13.6.0"),
+        ("cupy-cuda12x", machine("3.14", NEW, "8.9", "linux_aarch64"), "cupy-cuda12x[ctk]==14.2.0"),
+        ("cupy", machine("3.13", "580.88", "8.6", "win_amd64"), "cupy-cuda13x[ctk]==14.2.0"),
+    ],
+)
+def test_the_distribution_is_the_one_for_the_driver_and_the_gpu(text: str, on: Description, requirement: str) -> None:
+    assert chosen(planned(text, on=on)).requirement == requirement
+
+
+@pytest.mark.parametrize(
+    ("text", "on", "reason"),
+    [
+        ("cupy-cuda13x", machine("3.12", OLD, "8.9"), "needs driver >= 580.65.06"),
+        ("cupy", machine("3.12"), "CuPy computes on NVIDIA GPUs only."),
+        ("cupy", machine("3.8", NEW, "8.9"), "Python"),
+    ],
+)
+def test_what_cannot_be_has_its_reason(text: str, on: Description, reason: str) -> None:
+    plan = planned(text, on=on)
+    assert not plan.releases
+    assert reason in plan.rejected[0].why
+
+
+def install(site: Path, name: str, needed: str, requires: str = "") -> None:
+    """Install a stand-in of CuPy, over what is there, whose library needs a real ELF file."""
+    (site / "cupy").mkdir(exist_ok=True)
+    (site / "cupy/__init__.py").touch()
+    metadata(site, name, "14.2.0", "cupy", requires=requires)
+    stub = cuda_library(site / "stubs", needed)
+    library(site / "cupy_backends/cuda/libs/cublas.cpython-312-x86_64-linux-gnu.so", str(stub))
+
+
+def lookups(build: FrameworkBuild) -> dict[str, bool]:
+    return {item.soname: isinstance(item.found, Known) for item in known(build.libraries) if item.mandatory}
+
+
+@pytest.mark.needs("linux", "c-compiler")
+def test_its_file_says_for_which_cuda_it_is_and_of_two_which_came_last(tmp_path: Path) -> None:
+    site = make_venv(tmp_path / "v")
+    install(site, "cupy-cuda13x", "libcublas.so.13")
+    (build,) = builds(tmp_path / "v")
+    assert (build.framework, build.distribution, get_value(build.cuda_version)) == ("cupy", "cupy-cuda13x", "13")
+    assert lookups(build) == {"libcublas.so.13": False, "libnvrtc.so.13": False}
+    install(site, "cupy-cuda12x", "libcublas.so.12")
+    (build,) = builds(tmp_path / "v")
+    assert (build.distribution, get_value(build.cuda_version)) == ("cupy-cuda12x", "12")
+
+
+@pytest.mark.needs("linux", "c-compiler")
+@pytest.mark.parametrize("requires", ["", "Requires-Dist: cuda-pathfinder==1.*,>=1.3.4"])
+def test_only_what_has_cuda_pathfinder_finds_nvidias_wheels(tmp_path: Path, requires: str) -> None:
+    site = make_venv(tmp_path / "v")
+    install(site, "cupy-cuda12x", "libcublas.so.12", requires)
+    cuda_library(site / "nvidia/cublas/lib", "libcublas.so.12")
+    cuda_library(site / "nvidia/cuda_nvrtc/lib", "libnvrtc.so.12")
+    (build,) = builds(tmp_path / "v")
+    assert set(lookups(build).values()) == {bool(requires)}
+
+
+@pytest.mark.needs("linux")
+def test_a_copy_without_its_libraries_is_damaged(tmp_path: Path) -> None:
+    site = make_venv(tmp_path / "v")
+    (site / "cupy").mkdir()
+    metadata(site, "cupy-cuda12x", "14.2.0", "cupy")
+    (build,) = known(collect_python(LocalHost(), PythonSelection(env=str(tmp_path / "v"))).frameworks)
+    assert "none of its libraries is there" in getattr(build.cuda_build, "detail", "")
+
+
+@pytest.mark.parametrize(("driver", "kept"), [(OLD, "cupy-cuda12x==14.2.0"), (NEW, "cupy-cuda13x==14.2.0")])
+def test_of_two_the_one_for_the_driver_is_kept(driver: str, kept: str) -> None:
+    both = judged_machine(distributions=dict.fromkeys(("cupy-cuda12x", "cupy-cuda13x"), "14.2.0"))
+    (found,) = findings(replace(both, driver=driver_facts(driver)), "framework-duplicate-dists")
+    assert found.fix is not None
+    assert found.fix.summary.endswith(f"then install only {kept}.")
+
+
+class CudaRuntimeError(RuntimeError):
+    """What CuPy raises."""
+
+
+class Array:
+    """A matrix on a stand-in GPU."""
+
+    def __init__(self, rows: Any, device: int = 0) -> None:
+        self.rows, self.device = rows, SimpleNamespace(id=device)
+
+    def __matmul__(self, other: Array) -> Array:
+        """Multiply."""
+        columns = list(zip(*other.rows))
+        return Array([[sum(a * b for a, b in zip(row, column)) for column in columns] for row in self.rows])
+
+    def get(self) -> Any:
+        """Copy to the host."""
+        return SimpleNamespace(tolist=lambda: self.rows)
+
+
+class FakeDevice:
+    """A context that selects a GPU."""
+
+    def __init__(self, number: int) -> None:
+        self.number = number
+
+    def __enter__(self) -> None:
+        """Select it."""
+
+    def __exit__(self, *_: object) -> None:
+        """Select the one before."""
+
+
+def cupy(monkeypatch: pytest.MonkeyPatch, gpus: int, error: str = "") -> Any:
+    """Put a stand-in of CuPy in place, and return the script that tests it."""
+
+    def count() -> int:
+        if error:
+            raise CudaRuntimeError(error)
+        return gpus
+
+    runtime = SimpleNamespace(
+        CUDARuntimeError=CudaRuntimeError,
+        getDeviceCount=count,
+        driverGetVersion=lambda: 0,
+        getDeviceProperties=lambda _: {"name": b"stand-in"},
+    )
+    made = SimpleNamespace(
+        __version__="14.2.0",
+        cuda=SimpleNamespace(runtime=runtime, Device=FakeDevice),
+        array=lambda rows, _: Array(rows),
+    )
+    monkeypatch.setitem(sys.modules, "cupy", made)
+    return import_child(monkeypatch, "check_cupy")
+
+
+def test_it_multiplies_on_a_gpu(monkeypatch: pytest.MonkeyPatch) -> None:
+    heard = Heard("0", "quick")
+    assert cupy(monkeypatch, 1).run(heard.report) is not None
+    assert heard.outcomes == {"import": "passed", "devices": "passed", "matmul": "passed"}
+    assert heard.results["matmul"]["ran_on"] == "GPU:0"
+
+
+def test_without_a_gpu_it_says_what_cupy_says_and_claims_nothing(monkeypatch: pytest.MonkeyPatch) -> None:
+    said = "cudaErrorInsufficientDriver: CUDA driver version is insufficient for CUDA runtime version"
+    heard = Heard("cpu", "quick")
+    assert cupy(monkeypatch, 0, said).run(heard.report) is None
+    assert heard.outcomes == {"import": "skipped"}
+    assert heard.results["import"]["message"].endswith(f"{said} (no NVIDIA driver is loaded)")
+
+
+@pytest.mark.parametrize(("others", "severity"), [((), "error"), ((torch("2.5.1"),), "warning")])
+def test_without_a_gpu_it_has_nothing_to_compute_on(others: tuple[FrameworkBuild, ...], severity: str) -> None:
+    cupy = FrameworkBuild("cupy", "cupy-cuda12x", "14.2.0", SITE, cuda_build=known_fact(True))
+    facts = replace(judged_machine(*others, cupy), gpus=Absent(("/sys/bus/pci/devices",)))
+    report = evaluate(Context(facts, matrix(), Target("auto")), frozenset({"gpu-absent"}))
+    assert [(item.severity, item.message) for item in report.findings] == [
+        (severity, "cupy-cuda12x 14.2.0 can compute on NVIDIA GPUs only, and this machine has none.")
+    ]
