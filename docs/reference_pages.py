@@ -87,6 +87,24 @@ if not result.ok:
         print(*step.action.command(result.report.system))
 ```
 
+Packages on top of a framework, such as vLLM, are asked for in the same way:
+
+```python
+plan = envcheck.plan("vllm>=0.20", driver="570", gpu="L4", python="3.12", platform="linux_x86_64")
+print(plan.verdict)  # incompatible: its torch is for CUDA 13
+for change in plan.plan.changes:
+    print(change.what, change.requirement)  # what would make it possible
+
+for row in envcheck.matrix("torch==2.8.0").rows:
+    print(row.companions)  # vllm==0.11.0, torchvision==0.23.0, ...
+
+found = envcheck.explain("ImportError: .../flash_attn_2_cuda.so: undefined symbol: _ZN3c104cuda9SetDeviceEa")
+print(found.cause.message)  # built for torch 2.3 to 2.7
+
+built = envcheck.check(file="Dockerfile", driver="570", gpu="L4")
+print([finding.message for finding in built.findings])
+```
+
 `to_dict()` of an answer is the JSON document that the command prints with `--json`. `print(result)` shows the text of
 the command. A notebook shows the answer; with the extra `html`, that of `doctor` is the page of `--format html`.
 

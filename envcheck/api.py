@@ -300,7 +300,8 @@ def doctor(
     """Check whether GPU deep learning works on this machine; if not, report what is wrong, why, and what to type.
 
     `python` and `env` name the environment to inspect, as in `snapshot`. `expect` says what must work; "auto": a GPU
-    if there is one. `requirements` are judged too, installed or not. `snapshot` judges a saved machine instead.
+    if there is one. `requirements` are judged too, installed or not, and packages such as vllm with the framework that
+    they bring. `snapshot` judges a saved machine instead.
     `only` limits the checks to some finding ids. `matrix` is a file that replaces the built-in matrix.
     """
     python, env = os.fspath(python), os.fspath(env)
@@ -407,6 +408,7 @@ def plan(
 ) -> PlanResult:
     """Plan the exact commands that install releases on this machine, and say why no newer release.
 
+    A requirement names a framework, or a package on top of one: plan("vllm>=0.20", driver="580", gpu="L4").
     `with_requirements` are chosen together with them, as if named beside them: plan("flash-attn",
     with_requirements="torch==2.8.*").
     `python`, `driver`, `gpu`, `glibc` and `platform` describe another machine; `snapshot` names a saved one.

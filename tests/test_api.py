@@ -38,6 +38,13 @@ QUESTIONS: dict[str, Any] = {
     ),
     "check --snapshot machine.json": lambda: envcheck.check(snapshot="machine.json"),
     "check --dockerfile Dockerfile": lambda: envcheck.check(file="Dockerfile"),
+    "check --dockerfile Dockerfile --driver 300 --gpu L4": lambda: envcheck.check(
+        file="Dockerfile", driver="300", gpu="L4"
+    ),
+    "plan vllm>=0.20 --platform linux_x86_64 --python 3.12 --driver 570 --gpu L4": lambda: envcheck.plan(
+        "vllm>=0.20", platform="linux_x86_64", python="3.12", driver="570", gpu="L4"
+    ),
+    "matrix show vllm==0.33.0": lambda: envcheck.matrix("vllm==0.33.0"),
     "explain log.txt --snapshot machine.json": lambda: envcheck.explain(files=["log.txt"], snapshot="machine.json"),
     "plan torch --snapshot machine.json": lambda: envcheck.plan("torch", snapshot=Path("machine.json")),
     "plan torch --platform linux_x86_64 --python 3.2": lambda: envcheck.plan(
@@ -69,6 +76,18 @@ def test_the_example_of_the_documentation_runs(saved: str) -> None:
     assert (verdict, plan, same, cause) == ("incompatible", "compatible", "True", "cudnn-missing")
 
 
+def test_packages_on_top_of_a_framework_are_asked_for_as_frameworks_are() -> None:
+    """The examples of the page of the API hold."""
+    plan = envcheck.plan("vllm>=0.20", driver="570", gpu="L4", python="3.12", platform="linux_x86_64")
+    assert plan.verdict == "incompatible"
+    assert any("vllm==0.19" in change.requirement for change in plan.plan.changes)
+    rows = envcheck.matrix("torch==2.8.0").to_dict()["rows"]
+    assert {"vllm==0.11.0", "torchvision==0.23.0"} <= {name for row in rows for name in row["companions"]}
+    found = envcheck.explain("ImportError: x/flash_attn_2_cuda.so: undefined symbol: _ZN3c104cuda9SetDeviceEa")
+    assert found.cause is not None
+    assert "built for torch 2.3 to 2.7" in found.cause.message
+
+
 def test_a_log_may_be_bytes_of_any_encoding() -> None:
     found = envcheck.explain(b"\xff\xfe\x00 " + LOG.encode())
     assert (found.cause.id if found.cause else "") == "cudnn-missing"
@@ -94,6 +113,8 @@ REFUSED: dict[str, Any] = {
     "name at least one condition": envcheck.matrix,
     "--platform beos: give one of": lambda: envcheck.matrix(platform="beos"),
     "exclude each other: ask two questions": lambda: envcheck.matrix("torch", python="3.11"),
+    "name one with --dockerfile": lambda: envcheck.check(driver="570"),
+    "--driver 'x': give a driver release": lambda: envcheck.check(file="Dockerfile", driver="x"),
     "other.toml": lambda: envcheck.check("other.toml"),
 }
 

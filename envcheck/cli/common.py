@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import functools
+import json
 import os
 import sys
 import threading
@@ -15,6 +16,7 @@ import click
 
 from envcheck import api
 from envcheck.cli.exits import INTERRUPTED, OF_VERDICT, READER_GONE, STEP_FAILED
+from envcheck.host.data_files import read_packaged
 from envcheck.host.process import list_running_programs
 from envcheck.model import Snapshot, UserError, dataclass, inert
 from envcheck.render.documents import terminal_size, wants_ascii
@@ -77,7 +79,15 @@ def with_requirements(command: F) -> F:
         return command(requirements=(*requirements, *beside), **given)
 
     words = "Choose REQ together with this, such as torch==2.8.*. Repeatable."
-    return click.option("--with", "beside", metavar="REQ", multiple=True, help=words)(cast("F", combine))
+    option = click.option("--with", "beside", metavar="REQ", multiple=True, help=words, shell_complete=complete_names)
+    return option(cast("F", combine))
+
+
+def complete_names(_context: click.Context, _parameter: click.Parameter, incomplete: str) -> list[str]:
+    """Complete the names of frameworks, and of packages on top of them, for a shell."""
+    frameworks = json.loads(read_packaged("data/frameworks.json"))["frameworks"].values()
+    rows = (*frameworks, *json.loads(read_packaged("data/companions.json"))["rows"])
+    return sorted({name for row in rows for name in row["distributions"] if name.startswith(incomplete)})
 
 
 _QUIET = "Print only the verdict and its cause."

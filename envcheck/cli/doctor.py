@@ -16,7 +16,14 @@ EXAMPLE = "Example: envcheck doctor --env .venv --for 'tensorflow>=2.15' --expec
 
 @click.command(epilog=EXAMPLE)
 @common.inspected_python
-@click.option("--for", "requirements", multiple=True, metavar="REQ", help="Judge this release too, installed or not.")
+@click.option(
+    "--for",
+    "requirements",
+    multiple=True,
+    metavar="REQ",
+    shell_complete=common.complete_names,
+    help="Judge this release too, installed or not.",
+)
 @common.expectation()
 @click.option("--snapshot", "snapshot_file", metavar="FILE", help="Judge a saved machine instead of this one.")
 @click.option("--smoke", is_flag=True, help="Also compute something small on each device, like `envcheck smoke`.")

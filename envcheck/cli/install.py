@@ -572,7 +572,7 @@ EXAMPLE = "Example: envcheck install 'tensorflow>=2.15' --env .venv --smoke"
 
 
 @click.command(epilog=EXAMPLE)
-@click.argument("requirements", metavar="[REQ...]", nargs=-1)
+@click.argument("requirements", metavar="[REQ...]", nargs=-1, shell_complete=common.complete_names)
 @common.with_requirements
 @click.option("--env", "folder", metavar="DIR", default="", help="The environment, new or existing [.venv].")
 @click.option("--python", metavar="X.Y", default="", help="Create a new environment with this Python.")

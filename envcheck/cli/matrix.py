@@ -43,7 +43,7 @@ _add_row_options = _add_options(
 
 
 @matrix.command(epilog="Example: envcheck matrix show tensorflow==2.15.*")
-@click.argument("requirement", metavar="REQ")
+@click.argument("requirement", metavar="REQ", shell_complete=common.complete_names)
 @_add_row_options
 def show(requirement: str, matrix_file: str | None, printing: common.Printing) -> int:
     """Show the rows of the releases that match REQ.

@@ -24,9 +24,10 @@ _DOCUMENT_LIMIT = 1_000_000  # characters of a JSON document; there is no part o
 _SECONDS = 60.0  # for one answer
 _AT_ONCE = 4  # answers
 _INSTRUCTIONS = """\
-envcheck finds out whether GPU deep learning (TensorFlow, PyTorch, JAX, ONNX Runtime) works here. If not, it says what
-is wrong, why, and which commands fix it. Call `doctor` first, or `explain` with the output of a failed run. Every tool
-only reads. Propose the commands of a report to the user, and run none that needs an administrator without consent.
+envcheck finds out whether GPU deep learning (TensorFlow, PyTorch, JAX, ONNX Runtime, CuPy) works here, with packages on
+top of it such as vllm, flash-attn or xformers. If not, it says what is wrong, why, and which commands fix it. Call
+`doctor` first, or `explain` with the output of a failed run. Every tool only reads. Propose the commands of a report to
+the user, and run none that needs an administrator without consent.
 """
 
 
@@ -201,9 +202,9 @@ def plan(
 ) -> dict[str, Any]:
     """Plan the exact commands that install frameworks on this machine, or on one that is described. Installs nothing.
 
-    requirements: such as tensorflow>=2.15, vllm. with_requirements: chosen together with them, such as torch==2.8.*.
-    python: 3.11. driver: 535.104.05. gpu: product names or compute capabilities, or none. platform: linux_x86_64.
-    installer: pip, uv or conda. snapshot: a saved machine.
+    requirements: such as tensorflow>=2.15, or packages on top of one, such as vllm. with_requirements: chosen together
+    with them, such as torch==2.8.*. python: 3.11. driver: 535.104.05. gpu: product names or compute capabilities, or
+    none. platform: linux_x86_64. installer: pip, uv or conda. snapshot: a saved machine.
     """
     found = api.plan(
         *requirements,
@@ -240,16 +241,26 @@ def matrix(
 
 
 def check(
-    *, config: str = "", file: str = "", env: str = "", snapshot: str = "", as_json: bool = False
+    *,
+    config: str = "",
+    file: str = "",
+    driver: str = "",
+    gpu: list[str] | None = None,
+    env: str = "",
+    snapshot: str = "",
+    as_json: bool = False,
 ) -> dict[str, Any]:
     """Check whether this machine, or what a file will build, meets the project's [tool.envcheck] requirements.
 
     config: the .toml file below the current folder with the table; pyproject.toml without it. file: a Dockerfile,
-    compose file, environment.yml or requirements file to judge before it is built.
+    compose file, environment.yml, requirements file, pyproject.toml or lock file to judge before it is built. driver,
+    gpu: of the machines that run it, such as 570 and L4.
     """
     found = api.check(
         _below("config", config, _CONFIG),
         file=_below("file", file, _BUILD_FILE),
+        driver=driver,
+        gpu=gpu or (),
         env=_environment(env),
         snapshot=_below("snapshot", snapshot, _SNAPSHOT) or None,
     )

@@ -19,7 +19,7 @@ EXAMPLE = "Example: envcheck plan 'tensorflow>=2.15' --python 3.11 --driver 535.
 
 
 @click.command(epilog=EXAMPLE)
-@click.argument("requirements", metavar="REQ...", nargs=-1, required=True)
+@click.argument("requirements", metavar="REQ...", nargs=-1, required=True, shell_complete=common.complete_names)
 @common.with_requirements
 @click.option("--python", metavar="X.Y", default="", help="Plan with this Python (3.14t: free-threaded).")
 @click.option("--driver", metavar="VERSION", default="", help="Plan for this driver release.")
@@ -57,7 +57,11 @@ def plan(
     torch_index: str,
     verbose: bool,
 ) -> int:
-    """Print the commands that install REQ on this machine, and why no newer release works. Changes nothing."""
+    """Print the commands that install REQ on this machine, and why no newer release works. Changes nothing.
+
+    REQ is a framework: tensorflow, torch, jax, onnxruntime-gpu or cupy-cuda12x. Packages on top of one, such as vllm,
+    flash-attn or keras-hub, are planned with the framework that they need.
+    """
     with common.slow_programs():
         made = api.plan(
             *requirements,

@@ -104,7 +104,12 @@ def test_fish_completes_commands_options_formats_and_files(tmp_path: Path) -> No
 def test_bash_completes_commands_and_options() -> None:
     script = 'eval "$(envcheck completion bash)"; COMP_WORDS=(envcheck {}); COMP_CWORD={}; '
     ask = '_envcheck_completion envcheck; echo "${{COMPREPLY[*]}}"'
-    for words, found in (("matri", "matrix"), ("matrix sho", "show"), ("doctor --snap", "--snapshot")):
+    for words, found in (
+        ("matri", "matrix"),
+        ("matrix sho", "show"),
+        ("doctor --snap", "--snapshot"),
+        ("plan vll", "vllm"),
+    ):
         done = type_words("bash", "-c", (script + ask).format(words, len(words.split())))
         assert done.stdout.strip() == found, done.stderr
 

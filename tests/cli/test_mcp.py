@@ -22,6 +22,8 @@ from tests.hosts.test_hosts import snapshot_of
 
 LOG = "ImportError: libcudnn.so.9: cannot open shared object file: No such file or directory"
 SECRET = "password-of-nobody"
+OF_PACKAGES = {"python": "3.12", "platform": "linux_x86_64"}
+UNDEFINED = "ImportError: /v/lib/flash_attn_2_cuda.so: undefined symbol: _ZN3c104cuda9SetDeviceEa"
 
 # Tool and arguments -> what the answer holds.
 ANSWERED: list[tuple[str, dict[str, Any], str]] = [
@@ -29,6 +31,10 @@ ANSWERED: list[tuple[str, dict[str, Any], str]] = [
     ("doctor", {"snapshot": "machine.json", "as_json": True}, '"schema": "envcheck/report/1"'),
     ("explain", {"text": LOG}, "cudnn-missing"),
     ("plan", {"requirements": ["torch"], "python": "3.11", "driver": "550.54", "gpu": ["RTX 4090"]}, "-m venv"),
+    ("plan", {"requirements": ["vllm>=0.20"], "driver": "570", "gpu": ["L4"], **OF_PACKAGES}, "vllm==0.19"),
+    ("matrix", {"requirement": "torch==2.8.0"}, "vllm==0.11.0"),
+    ("explain", {"text": UNDEFINED}, "built for torch 2.3 to 2.7"),
+    ("check", {"file": "Dockerfile", "driver": "300", "gpu": ["L4"]}, "driver-too-old"),
     ("matrix", {"requirement": "cuda==12.4"}, "CUDA Toolkit 12.4"),
     ("matrix", {"framework": "jax", "python": "3.11"}, "more lines)"),
     ("check", {"file": "Dockerfile"}, "Dockerfile"),
