@@ -253,6 +253,7 @@ def judge_log(
     log = Log(events, matrix, facts)
     machine = judge_machine(log, target)
     claims = [*_list_direct_claims(log), *(claim for reason in _REASONS for claim in reason(log))]
+    machine = _leave_out_other_packages(log, machine, claims)
     expects_gpu = _expects_gpu(log, claims, target, ending)
     excused: list[Claim] = []
     remaining: list[Claim] = []
@@ -280,6 +281,18 @@ def judge_log(
     ranked = rank_findings([*findings, *build_rival_findings(root, finding_ids, system), *notes])
     headline = catalogue()[root.id].headline
     return with_steps(Report(INCOMPATIBLE, "gpu", headline, ranked, machine.checked, system=system))
+
+
+def _leave_out_other_packages(log: Log, machine: Machine, claims: Iterable[Claim]) -> Machine:
+    """Leave out what the rules found of one package where the log says the same of another."""
+    named = {claim.id: set(build_problem(log, claim).names) for claim in claims if machine.finding(claim.id)}
+
+    def is_of_other(item: Finding) -> bool:
+        names = set(item.problem.names) if item.problem else set()
+        return bool(names and named.get(item.id) and not names & named[item.id])
+
+    changed: Machine = replace(machine, findings=tuple(item for item in machine.findings if not is_of_other(item)))
+    return changed
 
 
 def _build_joined_finding(log: Log, machine: Machine, claim: Claim, root: Claim) -> Finding:

@@ -525,8 +525,8 @@ def _judge_torch_symbols(log: Log) -> Iterator[Claim]:
             continue
         message = f"A compiled extension was built for {row.built_for}: the torch here lacks {named[1]}."
         if torch and row.exported_by and matches(torch, row.exported_by):
-            message += f" torch {torch}, which the log names, has it: another copy of torch is imported."
-            yield Claim("env-mixed", Strength.NAMED_CAUSE, message, (event,), rivals=("extension-build-mismatch",))
+            message += f" torch {torch} has it: another copy of torch is imported."
+            yield Claim("env-mixed", Strength.LIMIT_AND_VALUE, message, (event,), rivals=("extension-build-mismatch",))
         else:
             yield Claim("extension-build-mismatch", Strength.NAMED_CAUSE, message, (event,))
 
