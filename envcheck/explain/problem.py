@@ -32,11 +32,12 @@ from envcheck.explain.reasons_cuda import (
 from envcheck.explain.reasons_python import is_users_file, list_matching_releases, parse_requirement
 from envcheck.frameworks import Framework, identities, identity
 from envcheck.host.data_files import load_data
-from envcheck.matrix.companions import companion_row, load_companions
+from envcheck.matrix.companions import companion_row, load_companions, source_package
 from envcheck.matrix.gpus import find_capabilities
 from envcheck.model import (
     CudaWheels,
     Fact,
+    FrameworkBuild,
     FrameworkRelease,
     Known,
     Problem,
@@ -203,8 +204,25 @@ class ClaimValues:
             distribution_version=_known_or(host.distribution_version, version.group() if version else ""),
             architecture=_known_or(host.architecture, self.log.architecture),
         )
-        python = replace(python, kind=_known_or(python.kind, "conda" if self.log.values("conda") else ""))
+        python = replace(
+            python,
+            kind=_known_or(python.kind, "conda" if self.log.values("conda") else ""),
+            version=_known_or(python.version, self._python_of_path),
+            frameworks=_known_or(python.frameworks, self._stated_builds),
+        )
         return Context(replace(facts, host=host, python=python), self.log.matrix)
+
+    @property
+    def _python_of_path(self) -> str:
+        """Read the Python that runs off the paths of the claim's own messages."""
+        match = re.search(r"[/\\]python(3\.\d{1,2})[/\\](?:site|dist)-packages|\.cpython-3(\d{1,2})-", self.text)
+        return (match.group(1) or f"3.{match.group(2)}") if match else ""
+
+    @property
+    def _stated_builds(self) -> tuple[FrameworkBuild, ...]:
+        """Describe the framework that a compiled extension meets, however the log states its release."""
+        stated = ((item, self.log.release_of(item)) for item in FRAMEWORKS if item.hosts_extensions)
+        return tuple(FrameworkBuild(item.name, item.name, release) for item, release in stated if release)
 
     @property
     def _container(self) -> str:
@@ -403,15 +421,18 @@ def _beside(values: ClaimValues) -> str:
     return " ".join((*values.log.packages, *values.log.values("extension")))
 
 
+def _built_package(values: ClaimValues) -> str:
+    """Name the known package whose build fails: by the claim's own words, by pip's last word, by what it took last."""
+    rows = (*values.log.select("ninja-failed"), *reversed(values.log.select("pip-collecting")))
+    stated = [value for event in rows for name, value in event.captures if name != "version"]
+    names = map(canonical_name, (*re.findall(r"[\w-]+", values.text), *stated))
+    known = remedy_table().distributions.values()
+    return next((name for name in names if name in known or companion_row(name).distributions), "")
+
+
 def _isolated_package(values: ClaimValues) -> str:
-    """Name the known package whose build fails, where pip builds it in an environment of its own."""
-    failed = values.log.select("ninja-failed")
-    rows = [event for event in (*failed, *reversed(values.log.select("pip-collecting"))) if failed]
-    names = (canonical_name(value) for event in rows for name, value in event.captures if name != "version")
-    return next(
-        (name for name in names if name in remedy_table().distributions.values() or companion_row(name).distributions),
-        "",
-    )
+    """Name the package that pip builds in an environment of its own; "" where the log shows no build."""
+    return _built_package(values) if values.log.has("ninja-failed") else ""
 
 
 def _wheel_pin(values: ClaimValues) -> str:
@@ -471,6 +492,7 @@ DERIVED: dict[str, Callable[[ClaimValues], str]] = {
     "release_line": lambda values: ".".join(values.release.split(".")[:2]) if values.release.count(".") else "",
     "requirement": _requirement,
     "requirement_plain": _plain_requirement,
+    "source_package": lambda values: name if source_package(name := _built_package(values)) else "",
     "tensorrt_major": _tensorrt_major,
     "torch_label": _torch_label,
     "torch_public": lambda values: values.labelled_release.partition("+")[0],

