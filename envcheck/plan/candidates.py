@@ -2,13 +2,13 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Iterator, Sequence
+from collections.abc import Iterable, Iterator, Mapping, Sequence
 from functools import lru_cache
 
 from packaging.version import Version
 
 from envcheck.frameworks import framework
-from envcheck.matrix.companions import SourceInstall, companion_row, source_package
+from envcheck.matrix.companions import SourceInstall, asked_of, companion_row, load_companions, source_package
 from envcheck.matrix.package_index import CPU, is_proposed, is_proposed_for_pin
 from envcheck.matrix.query import Matrix
 from envcheck.matrix.specifiers import can_be_met, clauses, within
@@ -485,10 +485,35 @@ def companion_options(context: Context, release: FrameworkRelease, text: str) ->
     usable = list_usable(_companion_rows(matrix, name, release.framework, release.version, context.platform))
     if usable or _is_stated(matrix, name, release):
         return usable
-    pins = matrix.companion_pins(release.framework, name)
     held = [row for row in matrix.companion_releases(name) if row.platform in (context.platform, "any")]
-    unstated = list_usable(row for row in held if row.version not in pins and not row.yanked)
+    pins = matrix.companion_pins(release.framework, name)
+    inferred = _pins_of_dependents(matrix, release.framework, name)
+    others = (row for row in held if row.version not in pins and not row.yanked)
+    unstated = list_usable(
+        row for row in others if row.platform == "any" or within(release.version, inferred.get(row.version, ""))
+    )
     return unstated or ([None] if _may_be_unknown(context, release, text, held) else [])
+
+
+def is_unstated(matrix: Matrix, row: FrameworkRelease, release: FrameworkRelease) -> bool:
+    """Tell whether nothing states which releases of a framework a companion with compiled code goes with."""
+    is_required = row.distribution in release.requires or row.version in _pins_of_dependents(
+        matrix, release.framework, row.distribution
+    )
+    is_pinned = row.version in matrix.companion_pins(release.framework, row.distribution)
+    return row.platform != "any" and not is_required and not is_pinned
+
+
+@lru_cache(maxsize=64)
+def _pins_of_dependents(matrix: Matrix, framework: str, name: str) -> Mapping[str, str]:
+    """Map releases of compiled code that state no framework to the pin of what requires them, as sglang its kernels."""
+    pins: dict[str, str] = {}
+    names = (item for row in load_companions().rows if framework in row.frameworks for item in row.distributions)
+    for row in (row for item in names for row in matrix.companion_releases(item) if name in row.requires):
+        pin = asked_of(row, framework)
+        if pin and row.requires[name].startswith("=="):
+            pins.setdefault(row.requires[name][2:], pin)
+    return pins
 
 
 def _may_be_unknown(context: Context, release: FrameworkRelease, text: str, held: list[FrameworkRelease]) -> bool:
@@ -589,11 +614,7 @@ def _companion_rows(
     matrix: Matrix, name: str, framework: str, version: str, platform: str
 ) -> tuple[FrameworkRelease, ...]:
     """List the matrix's releases of it that go with a framework's release: many Pythons may be tried for each."""
-    if matrix.companion_pins(framework, name):
-        return matrix.companions_of(framework, version, platform, name)
-    return tuple(  # none says what it goes with: the newest is as good as pip's choice
-        row for row in matrix.companion_releases(name) if row.platform in (platform, "any") and not row.yanked
-    )
+    return matrix.companions_of(framework, version, platform, name)
 
 
 def _is_stated(matrix: Matrix, name: str, release: FrameworkRelease) -> bool:

@@ -39,6 +39,7 @@ from envcheck.plan.candidates import (
     candidates,
     constraints,
     cuda_sources,
+    is_unstated,
     needs_gpu,
     newest_companion,
 )
@@ -504,6 +505,8 @@ def note_companions(context: Context, choice: Choice) -> Iterator[str]:
         elif item.row is None:
             yield _UNKNOWN.format(name=item.name, framework=_describe(candidate.row))
         else:
+            if is_unstated(context.matrix, item.row, candidate.row):
+                yield _UNSTATED.format(item=item.label, framework=candidate.row.framework)
             yield from _note_newer_companion(context, choice, item, text)
     for item in needs_gpu(context, candidate):
         yield _NEEDS_GPU.format(item=item.label, cuda=candidate.cuda, driver=_driver(context, candidate))
@@ -514,6 +517,7 @@ _UNKNOWN = (
     "envcheck does not know which {name} release works with {framework}. pip installs the newest one whose "
     "requirements allow it."
 )
+_UNSTATED = "Nothing states which {framework} releases {item} goes with: this is the newest pair for one CUDA."
 _NEEDS_GPU = (
     "No build of {item} for the CPU is known. The environment can be made without a GPU; {item} computes only on a "
     "machine with an NVIDIA GPU{driver}."

@@ -115,6 +115,16 @@ def test_what_a_package_requires_of_another_goes_with_the_framework_too() -> Non
     assert brought(plan) == ("torch==2.9.1", "sglang==0.5.10.post1")
 
 
+def test_compiled_code_that_states_no_framework_goes_with_that_of_what_requires_it() -> None:
+    """sglang 0.5.9 requires both sgl-kernel 0.3.21 and torch 2.9.1."""
+    assert brought(planned("sgl-kernel", on=H100)) == ("torch==2.9.1", "sgl-kernel==0.3.21")
+
+
+def test_compiled_code_of_which_nothing_states_the_framework_is_said() -> None:
+    plan = planned("sgl-kernel==0.1.0", on=H100)
+    assert any(note.startswith("Nothing states which torch releases sgl-kernel 0.1.0 goes with") for note in plan.notes)
+
+
 def test_several_are_one_set() -> None:
     first, second = planned("vllm", "flashinfer-python", "xformers", on=H100).environments[0].sets
     assert first.requirements == ("torch==2.14.0+cu130", "xformers==0.0.35")  # of PyTorch's index, which alone has it
