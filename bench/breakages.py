@@ -147,6 +147,17 @@ PAIRS = {
         "torchcodec==0.10.0 torchcodec",
         "triton==3.5.0 triton",
         "packaging torch-tensorrt==2.14.0 torch_tensorrt",
+        "tqdm requests urllib3 idna certifi charset-normalizer torchtext==0.18.0 torchtext",
+        "packaging torchao==0.13.0 torchao",
+        "packaging torchao==0.17.0 torchao",
+        "torchcodec==0.14.0 torchcodec",
+        "torchcodec==0.9.1 torchcodec",
+        "torchvision==0.24.1 torchvision",
+        "torchaudio==2.9.1 torchaudio",
+        "triton==3.7.0 triton",
+        "packaging bitsandbytes==0.48.2 bitsandbytes",
+        "requests urllib3 idna certifi charset-normalizer torchdata==0.11.0 torchdata",
+        "packaging torch-tensorrt==2.10.0 torch_tensorrt",
     ),
     "torch-2.2-cu121": (
         "xformers==0.0.25.post1 xformers.ops",
@@ -157,18 +168,71 @@ PAIRS = {
         "torchvision==0.18.0 torchvision",
         "setuptools<81 bitsandbytes==0.43.3 bitsandbytes",
         "setuptools<81 triton==3.0.0 triton",
+        "tqdm requests urllib3 idna certifi charset-normalizer torchdata==0.7.1 torchtext==0.17.2 torchtext",
+        "tqdm requests urllib3 idna certifi charset-normalizer torchtext==0.18.0 torchtext",
+        "torchvision==0.17.1 torchvision",
+        "torchvision==0.29.1 torchvision",
+        "torchaudio==2.1.2 torchaudio",
+        "torchcodec==0.1.1 torchcodec",
+        "torchcodec==0.10.0 torchcodec",
+        "packaging torchao==0.13.0 torchao",
+        "xformers==0.0.24 xformers.ops",
+        "xformers==0.0.27.post2 xformers.ops",
+        "packaging bitsandbytes==0.50.2 bitsandbytes",
     ),
     "torch-cpu": (
         "xformers==0.0.35 xformers.ops",
         "torchaudio==2.11.0 torchaudio",
         "pillow torchvision==0.28.0 torchvision",
         "packaging bitsandbytes==0.50.2 bitsandbytes",
+        "torchcodec==0.16.0 torchcodec",
+        "pillow torchvision==0.24.1 torchvision",
+        "packaging torchao==0.13.0 torchao",
+        "tqdm requests urllib3 idna certifi charset-normalizer torchtext==0.18.0 torchtext",
+        "torchaudio==2.9.1 torchaudio",
+        "triton==3.5.0 triton",
     ),
-    "tf-2.18-text": ("tensorflow-text==2.19.0 tensorflow_text", "tensorflow-text==2.20.0 tensorflow_text"),
+    "tf-2.18-text": (
+        "tensorflow-text==2.19.0 tensorflow_text",
+        "tensorflow-text==2.20.0 tensorflow_text",
+        "tf-keras==2.18.0 tf_keras",
+        "tf-keras==2.20.1 tf_keras",
+        "tensorflow-hub==0.16.1 tensorflow_hub",
+        "tf-keras==2.18.0 tensorflow-hub==0.16.1 tensorflow_hub",
+        "tensorflow-io-gcs-filesystem==0.37.1 tensorflow-io==0.37.1 tensorflow_io",
+    ),
     "onnxruntime": (
         "pyyaml ctranslate2==4.8.5 ctranslate2",
         "cuda-pathfinder cupy-cuda12x==14.2.0 cupy",
         "cuda-pathfinder cupy-cuda13x==14.2.0 cupy",
+    ),
+}
+# More of them, which no rule was written with.
+UNSEEN_PAIRS = {
+    "torch-cuda": (
+        "torchcodec==0.16.0 torchcodec",
+        "torchcodec==0.12.0 torchcodec",
+        "torchvision==0.29.0 torchvision",
+        "packaging torchao==0.18.0 torchao",
+        "packaging bitsandbytes==0.47.0 bitsandbytes",
+    ),
+    "torch-2.2-cu121": (
+        "torchvision==0.16.2 torchvision",
+        "torchaudio==2.4.1 torchaudio",
+        "packaging torchao==0.3.1 torchao",
+        "packaging torchao==0.17.0 torchao",
+        "triton==2.3.1 triton",
+        "torchcodec==0.6.0 torchcodec",
+    ),
+    "torch-cpu": (
+        "torchcodec==0.11.1 torchcodec",
+        "pillow torchvision==0.29.2 torchvision",
+        "torchaudio==2.10.0 torchaudio",
+        "packaging torchao==0.18.0 torchao",
+    ),
+    "tf-2.18-text": (
+        "tensorflow-text==2.21.1 tensorflow_text",
+        "tf-keras==2.17.0 tf_keras",
     ),
 }
 
@@ -488,14 +552,15 @@ class Generator:
 
     def _pairs(self, held: Installed, _: random.Random) -> Iterator[Breakage]:
         """Install a package on top of the framework, the right release or a wrong one."""
-        for text in PAIRS.get(held.base.name, ()):
-            *needs, package, module = text.split()
-            name = package.partition("==")[0]
-            steps = tuple(Step("install", item) for item in (*needs, package))
-            yield Breakage(
-                held.base.name, "pair", 0, f"{package} is installed beside {held.base.requirements[0]}", steps,
-                causes=(*LINKING, *requirement_causes(name)), names=(name,), imports=(module,),
-            )  # fmt: skip
+        for kind, pairs in (("pair", PAIRS), ("unseen-pair", UNSEEN_PAIRS)):
+            for text in pairs.get(held.base.name, ()):
+                *needs, package, module = text.split()
+                name = package.partition("==")[0]
+                steps = tuple(Step("install", item) for item in (*needs, package))
+                yield Breakage(
+                    held.base.name, kind, 0, f"{package} is installed beside {held.base.requirements[0]}", steps,
+                    causes=(*LINKING, *requirement_causes(name)), names=(name,), imports=(module,),
+                )  # fmt: skip
 
 
 def _version(text: str) -> Version | None:

@@ -8,10 +8,11 @@ from __future__ import annotations
 
 import fnmatch
 import itertools
+import operator
 import posixpath
 import re
 from collections import deque
-from typing import Any, Deque, Dict, Iterator, List, Mapping, Optional, Sequence, Set, Tuple
+from typing import Any, Callable, Deque, Dict, Iterator, List, Mapping, Optional, Sequence, Set, Tuple
 
 from envcheck.frameworks.base import Framework
 from envcheck.frameworks.installed import Caller, Inspection
@@ -69,6 +70,9 @@ class CompanionImport:
     one_of: bool = False  # one of the files is enough: there is one for each release of another library
     modules: Tuple[str, ...] = ()  # what people import of it, beside the package itself
     cuda_parts: int = 0  # so many parts of its CUDA version must be the framework's, or the import ends
+    by_cuda: str = ""  # where it holds a file for each CUDA, {}: cuda126; it opens that of the framework's CUDA
+    by_major_from: str = ""  # its first release that opens one of the same major where that is not there
+    override: str = ""  # variable that chooses another one
 
 
 @dataclass(frozen=True)
@@ -133,7 +137,7 @@ class _Process:
         """Import the framework; if that works, its companions and extensions, and load what GPU work opens."""
         data = load_linking_data()
         families: Dict[str, Tuple[str, ...]] = {prefix: (library,) for prefix, library in data.symbols.items()}
-        self._subject, location = self._find_framework()
+        self._subject, release, location = self._find_framework()
         own = tuple(self._list_files(location, self.row.files))
         if not own:
             return
@@ -148,6 +152,7 @@ class _Process:
             companions = self._inspection.installed.named((row.distribution,))
             if row.framework == self._framework.name and companions:
                 self._import_companion(row, companions[0], families)
+        self._import_python_code(release)
         self._import_extensions(location, families)
         self._preload, self._for_gpu, self._stops = self.row.preload_for_gpu, True, ""
         for folder in self._inspection.installed.folders:
@@ -170,8 +175,8 @@ class _Process:
             self._import_one(paths, families)
         else:
             self._import(paths, families)
-        if len(self.faults) > first and self._stops != IMPORT:
-            self._import_names(companion, row.modules or companion.modules[:1])
+        if row.by_cuda and not self._host.environment().get(row.override):
+            self._choose_by_cuda(row, companion)
         if row.cuda_parts and len(self.faults) == first:
             self._stops = IMPORT
             self._compare_cuda(companion, row.cuda_parts)
@@ -190,6 +195,16 @@ class _Process:
         missing = tuple(dict.fromkeys(faults[0].library for faults in tried))
         self.faults.append(lacking[0] if lacking else replace(tried[-1][0], symbols=missing))
 
+    def _import_python_code(self, release: str) -> None:
+        """Follow the imports of packages that do not load, or that require another release of the framework."""
+        modules = {row.distribution: row.modules for row in load_linking_data().companions if row.modules}
+        faulty = {fault.distribution for fault in self.faults}
+        for each in self._inspection.installed.distributions:
+            is_other = each.modules and not self._framework.owns(each.name)
+            if is_other and (each.name in faulty or not _admits(each.requires, self._framework.name, release)):
+                self._subject, self._stops = each.name, IMPORT
+                self._import_names(each, modules.get(each.name, each.modules[:1]))
+
     def _import_names(self, companion: Distribution, modules: Sequence[str]) -> None:
         """Follow the imports that modules cannot do without to the first name that the framework does not have."""
         own, framework = companion.modules[0], self._framework.name
@@ -202,7 +217,6 @@ class _Process:
                     queue += [each for each in dict.fromkeys(found) if each not in queue]
                 elif source.partition(".")[0] == framework and not self._has_name(companion.location, source, name):
                     cells = {"symbols": (name,), "found": self._read_module(companion.location, source)[0]}
-                    self._stops = IMPORT
                     self.faults.append(self._fault("missing-name", path, source, **cells))
                     return
 
@@ -223,16 +237,34 @@ class _Process:
         is_module = any(each.partition(".")[0] == name for each in beside)
         return is_open or is_module or re.search(rf"\b{re.escape(name)}\b", text) is not None
 
+    def _choose_by_cuda(self, row: CompanionImport, companion: Distribution) -> None:
+        """Look for the file for the framework's CUDA among those of a companion."""
+        path, stated = self._read_cuda(companion.location)
+        files = self._list_files(companion.location, (row.by_cuda.format("cuda*"),))
+        labels = (re.search(r"cuda(\d+)(\d)\D*$", file) for file in files)
+        held = sorted({tuple(map(int, label.groups())) for label in labels if label})
+        parts = 1 if row.by_major_from and numbers(companion.version) >= numbers(row.by_major_from) else 2
+        if stated and held and not any(each[:parts] == numbers(stated)[:parts] for each in held):
+            folder = posixpath.join(companion.location, posixpath.dirname(row.by_cuda))
+            newest = ".".join(map(str, held[-1]))
+            self.faults.append(self._fault("other-cuda", folder, "", symbols=(newest, stated), found=path))
+
+    def _read_cuda(self, location: str) -> Tuple[str, str]:
+        """Return where the framework states its CUDA, and which: cuda = '13.2'."""
+        path = posixpath.join(location, self._framework.name, "version.py")
+        text = get_value(self._host.read_text(path)) or ""
+        stated = re.search(r"^cuda\b[^=]*=\s*['\"](\d+\.\d+)", text, re.MULTILINE)
+        return path, stated.group(1) if stated else ""
+
     def _compare_cuda(self, companion: Distribution, parts: int) -> None:
         """Compare the CUDA of two builds, which version.py states: '2.11.0+cu130', cuda = '13.2'."""
-        modules = (companion.name.replace("-", "_"), self._framework.name)
-        paths = [posixpath.join(companion.location, module, "version.py") for module in modules]
-        texts = [get_value(self._host.read_text(path)) or "" for path in paths]
-        label = re.search(r"\+cu(\d+)(\d)['\"]", texts[0])
-        stated = re.search(r"^cuda\b[^=]*=\s*['\"](\d+)\.(\d+)", texts[1], re.MULTILINE)
-        if label and stated and label.groups()[:parts] != stated.groups()[:parts]:
-            versions = (".".join(label.groups()), ".".join(stated.groups()))
-            self.faults.append(self._fault("other-cuda", paths[0], "", symbols=versions, found=paths[1]))
+        path = posixpath.join(companion.location, companion.name.replace("-", "_"), "version.py")
+        label = re.search(r"\+cu(\d+)(\d)['\"]", get_value(self._host.read_text(path)) or "")
+        found, stated = self._read_cuda(companion.location)
+        if label and stated and label.groups()[:parts] != tuple(stated.split("."))[:parts]:
+            self.faults.append(
+                self._fault("other-cuda", path, "", symbols=(".".join(label.groups()), stated), found=found)
+            )
 
     def _import_extensions(self, location: str, families: Mapping[str, Tuple[str, ...]]) -> None:
         """Import the extensions that were compiled against the framework; what stops without them nobody recorded."""
@@ -258,14 +290,14 @@ class _Process:
         folders = [folder for module in each.modules for folder in (module, f"{module}/lib")] if requires else []
         return (*known, *(f"{folder}/*.so" for folder in folders))
 
-    def _find_framework(self) -> Tuple[str, str]:
-        """Return the distribution and the folder whose copy an import finds."""
+    def _find_framework(self) -> Tuple[str, str, str]:
+        """Return the distribution, its release and the folder whose copy an import finds."""
         for folder in self._inspection.installed.folders:
             for each in self._inspection.installed.distributions:
                 is_owner = each.location == folder.path and self._framework.owns(each.name)
                 if is_owner and any(self._list_files(folder.path, self.row.files)):
-                    return each.name, folder.path
-        return "", ""
+                    return each.name, each.version, folder.path
+        return "", "", ""
 
     def _list_dependencies(self) -> Iterator[str]:
         """Yield the compiled files of other distributions that the framework imports, each where it is found first."""
@@ -417,14 +449,35 @@ class _Process:
         return self._fault(kind, caller.path, soname, symbols=names, found=file.path, via=file.via)
 
 
+_TESTS: Mapping[str, Callable[[Tuple[int, ...], Tuple[int, ...]], bool]] = {
+    "==": operator.eq, ">=": operator.ge, "<": operator.lt, "<=": operator.le, ">": operator.gt
+}  # fmt: skip
+
+
+def _admits(requires: Sequence[str], name: str, release: str) -> bool:
+    """Tell whether requirements admit a release of a distribution, as far as their plain clauses say."""
+    here = numbers(release.partition("+")[0])
+    for line in requires:
+        text, _, marker = line.partition(";")
+        if not marker and re.match(rf"{name}\b(?![-_.])", text):
+            for sign, version, rest in re.findall(r"(==|>=|<=|<|>)\s*(\d+(?:\.\d+)*)(\.\*)?", text):
+                wanted = numbers(version)
+                seen = here[: len(wanted)] if rest else here + (0,) * (len(wanted) - len(here))
+                wanted += (0,) * (len(seen) - len(wanted))
+                if not _TESTS[sign](seen, wanted):
+                    return False
+    return True
+
+
 def _list_imports(text: str, module: str, *, is_package: bool) -> Iterator[Tuple[str, str]]:
-    """Yield module and name of what a module imports whatever happens: not within try, if or a function."""
+    """Yield module and name of what a module takes whatever happens: not within try, if or a function."""
     import ast  # only where a companion does not load
 
     try:
         body = ast.parse(text).body
     except (SyntaxError, ValueError):  # of a newer Python
         return
+    lazy = (ast.Lambda, ast.IfExp, ast.BoolOp)  # what runs within them nothing states
     for node in body:
         if isinstance(node, ast.Import):
             yield from ((each.name, "") for each in node.names)
@@ -432,6 +485,17 @@ def _list_imports(text: str, module: str, *, is_package: bool) -> Iterator[Tuple
             parts = module.split(".")[: -node.level + (1 if is_package else 0) or None] if node.level else []
             source = ".".join((*parts, *filter(None, (node.module,))))
             yield from ((source, each.name) for each in node.names if each.name != "*")
+        for value in (getattr(node, "value", None), *getattr(node, "decorator_list", ())):
+            inner = list(ast.walk(value)) if value is not None else []
+            if not any(isinstance(each, lazy) for each in inner):
+                yield from ((_dotted(each.value), each.attr) for each in inner if isinstance(each, ast.Attribute))
+
+
+def _dotted(node: Any) -> str:
+    """Write a chain of attributes of a name: torch.library; "" for what else there is."""
+    if hasattr(node, "attr"):
+        return f"{_dotted(node.value)}.{node.attr}"
+    return str(getattr(node, "id", ""))
 
 
 def _list_prefixes(row: FrameworkImport) -> Iterator[str]:

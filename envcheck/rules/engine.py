@@ -200,7 +200,7 @@ def _headline(verdict: str, context: Context, findings: tuple[Finding, ...]) -> 
     labels = " and ".join(build.label for build in target_builds(context) if not build.installed)
     judged = f" with {labels}" if labels else ""
     if verdict == INCOMPATIBLE:
-        return f"{work} will not work here{judged}."
+        return f"{work} will not work here{judged or _only_packages(context, findings)}."
     if verdict == UNDETERMINED:
         alone = "" if context.judges_environment else "; no Python environment was judged"
         return f"{work}: could not determine whether it works here{judged}{alone}."
@@ -213,6 +213,15 @@ def _headline(verdict: str, context: Context, findings: tuple[Finding, ...]) -> 
         work = work.replace("Deep", "deep")
         return f"This machine is ready for {work}{warned}; {lacking}."
     return f"{work} works here{warned}."
+
+
+def _only_packages(context: Context, findings: tuple[Finding, ...]) -> str:
+    """Name the packages on top of a framework that alone do not work; "" where more fails."""
+    names = {item.problem.distribution if item.problem else "" for item in findings if item.severity == ERROR}
+    items = [context.distributions[name] for name in sorted(names) if name in context.distributions]
+    if len(items) < len(names) or any(context.matrix.framework_of(item.name) for item in items):
+        return ""
+    return f" with {' and '.join(f'{item.name} {item.version}' for item in items)}"
 
 
 def _judged(context: Context) -> Judged:

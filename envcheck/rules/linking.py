@@ -84,7 +84,7 @@ def libraries_that_do_not_load(context: Context) -> Iterator[Finding]:
     faults = link_faults(context)
     dead = {item.distribution for item in faults if item.kind == "missing-name"}
     for fault in faults:
-        is_consequence = fault.distribution in dead and fault.stops == USE
+        is_consequence = fault.distribution in dead and fault.kind != "missing-name"
         if fault.kind != "damaged" and not is_consequence and not _is_damaged(context, fault):
             blamed = fault.found_in or fault.wheel or fault.found
             groups.setdefault((fault.distribution, fault.kind, blamed), []).append(fault)
@@ -120,6 +120,7 @@ def _fail(context: Context, fault: LinkFault) -> str:
 
 def _report(context: Context, fault: LinkFault, message: str, finding_id: str, problem: Problem) -> Finding:
     severity = WARNING if _is_minor(context, fault) else ERROR
+    problem = replace(problem, distribution=problem.distribution or fault.distribution)
     return incompatible(message, _evidence(fault), finding_id=finding_id, severity=severity, problem=problem)
 
 
@@ -146,23 +147,23 @@ def _names_release(context: Context, fault: LinkFault) -> bool:
 
 
 def _other_cuda(context: Context, fault: LinkFault) -> Iterator[Finding]:
-    """Report a companion that refuses to be imported beside a framework that was built for another CUDA."""
+    """Report a companion that refuses a framework that was built for another CUDA, or holds nothing for it."""
     framework, companion = (context.distributions.get(name) for name in (fault.found_in, fault.distribution))
     if framework is None or companion is None:
         return
     own, other = fault.symbols[0], fault.symbols[-1]
     message = (
-        f"{_label(context, companion.name)} cannot be imported: it was built for CUDA {own}, "
-        f"and {_label(context, framework.name)} for CUDA {other}."
+        f"{_fail(context, fault)}: it was built for CUDA {own}, and {_label(context, framework.name)} for CUDA {other}."
     )
     pins = tuple(f"{item.name}=={item.version.partition('+')[0]}" for item in (framework, companion))
     values = (("label", cuda_label(own)), ("release", framework.version))
-    problem = Problem(("other-cuda",), names=(companion.name,), requirements=pins, values=values)
+    case = "compiled" if fault.stops == USE else "other-cuda"  # a newer release may hold more
+    problem = Problem((case,), names=(companion.name,), requirements=pins, values=values)
     evidence = (
         Evidence(fault.file, f"CUDA {own}", Source("file", fault.file)),
         Evidence(fault.found, f"CUDA {other}", Source("file", fault.found)),
     )
-    yield incompatible(message, evidence, finding_id=OTHER_BUILD, problem=problem)
+    yield replace(_report(context, fault, message, OTHER_BUILD, problem), evidence=evidence)
 
 
 def _is_damaged(context: Context, fault: LinkFault) -> bool:
@@ -176,9 +177,10 @@ def _missing(context: Context, faults: list[LinkFault]) -> Iterator[Finding]:
     """Report libraries that the loader does not find, of one wheel or of none."""
     fault = faults[0]
     sonames = tuple(dict.fromkeys(item.library for item in faults))
-    wanted = f"one of {', '.join(fault.symbols)}" if fault.symbols else " and ".join(sonames[:3])
-    need = f"{_fail(context, fault)}: {posixpath.basename(fault.file)} needs {wanted}"
+    need = f"{_fail(context, fault)}: {posixpath.basename(fault.file)} needs {' and '.join(sonames[:3])}"
     lost = f"{need}, which {'is' if len(sonames) == 1 else 'are'} not found"
+    if fault.symbols:
+        lost = f"{_fail(context, fault)}: it needs one of {', '.join(fault.symbols)}, and none is found"
     torch = None if framework_of(fault.distribution) else _extension_host(context)
     reason = _compare_cuda(context, torch, sonames) if torch else ""
     pins = [pin for pin in _list_pins(context, fault.distribution) if _is_of(pin.name, fault.wheel)]
@@ -205,7 +207,7 @@ def _missing(context: Context, faults: list[LinkFault]) -> Iterator[Finding]:
 
 def _outside_wheels(context: Context, sonames: tuple[str, ...], fault: LinkFault, lost: str) -> Iterator[Finding]:
     """Report libraries of no NVIDIA wheel: of what the distribution requires, of a CUDA Toolkit or of the system."""
-    if not fault.wheel:
+    if not fault.wheel or not framework_of(fault.distribution):
         absent = _absent_requirements(context, fault.distribution)
         more = f" and {len(absent) - 1} more" if absent[1:] else ""
         because = f"; it requires {absent[0]}{more}, which {'are' if more else 'is'} not installed" if absent else ""
@@ -242,12 +244,13 @@ def _lacking(context: Context, fault: LinkFault) -> Finding:
         return _report(context, fault, message, OLD_LIBC, problem)
     symbol = ("the version " if fault.kind == "missing-symbol-version" else "") + fault.symbols[0]
     holder = _label(context, fault.found_in) if fault.found_in else fault.found
-    of_framework = fault.kind == "missing-symbol" and framework_of(fault.found_in)
+    of_framework = fault.kind in ("missing-symbol", "missing-name") and framework_of(fault.found_in)
     definer = holder if of_framework else f"{fault.library} of {holder}"  # any of its libraries may define it
-    need, file = "needs", posixpath.basename(fault.file)
+    need = f"{posixpath.basename(fault.file)} needs {symbol}"
     if fault.kind == "missing-name":
-        need, file = "imports", fault.file
-    message = f"{_fail(context, fault)}: {file} {need} {symbol}, which {definer} does not define"
+        item = context.distributions.get(fault.distribution)
+        need = f"{posixpath.relpath(fault.file, item.location if item else '/')} uses {fault.library}.{symbol}"
+    message = f"{_fail(context, fault)}: {need}, which {definer} does not define"
     if not fault.found_in and not fault.wheel:
         return _report(context, fault, f"{message}.", OLD_SYSTEM_LIBRARY, _old_copy(fault))
     if not fault.found_in:
@@ -419,18 +422,21 @@ def _describe_other_cuda(context: Context, torch: Build, extension: Extension) -
     """Compare the CUDA runtime an extension needs with the one its PyTorch loads."""
     if not any(name.startswith(("libtorch", "libc10")) for name in extension.needed):
         return ""
-    return _compare_cuda(context, torch, extension.needed)
+    named = (name for name in extension.needed if name == "libc10_cuda.so" or library_name(name) == "cudart")
+    return _compare_cuda(context, torch, tuple(sorted(named, reverse=True)))
 
 
 def _compare_cuda(context: Context, torch: Build, needed: tuple[str, ...]) -> str:
-    cudart = next((name for name in needed if library_name(name) == "cudart"), "")
-    if get_value(torch.cuda_build) is False and (cudart or "libc10_cuda.so" in needed):
-        return f"needs CUDA ({cudart or 'libc10_cuda.so'}), but {torch.label} is a CPU build"
+    """Describe how CUDA libraries that a file needs clash with the CUDA of PyTorch."""
+    if get_value(torch.cuda_build) is False:
+        names = (*context.matrix.toolkits()[0].sonames, "c10_cuda", "torch_cuda")
+        needs_cuda = next((name for name in needed if library_name(name) in names), "")
+        return f"needs CUDA ({needs_cuda}), but {torch.label} is a CPU build" if needs_cuda else ""
     cuda = get_value(torch.cuda)
-    own_cudart = context.matrix.cuda_sonames(cuda).get("cudart") if cuda else None
-    if not cudart or own_cudart is None or cudart == own_cudart:
-        return ""
-    return f"was built for another CUDA: it needs {cudart}, but {torch.label} loads {own_cudart} (CUDA {cuda})"
+    sonames = context.matrix.cuda_sonames(cuda) if cuda else {}
+    pairs = ((name, sonames.get(library_name(name), name)) for name in needed)
+    other, own = next(((name, own) for name, own in pairs if name != own), ("", ""))
+    return f"was built for another CUDA: it needs {other}, but {torch.label} loads {own} (CUDA {cuda})" if other else ""
 
 
 def _mismatch(context: Context, extension: Extension, torch: Build | None, reason: str) -> Finding:

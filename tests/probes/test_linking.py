@@ -43,11 +43,17 @@ def make_torch(site: Path, *nccl_flags: str) -> None:
     )
 
 
-def collect(site: Path, *others: str, names: tuple[str, ...] = ("torch",)) -> Fact[tuple[LinkFault, ...]]:
+def collect(
+    site: Path,
+    *others: str,
+    names: tuple[str, ...] = ("torch",),
+    version: str = "0.17.2",
+    requires: str = "torch (>=2)",
+) -> Fact[tuple[LinkFault, ...]]:
     distributions = [
         Distribution("torch", "2.2.2", str(site), modules=("torch",)),
         *(
-            Distribution(name, "0.17.2", str(site), modules=(name.replace("-", "_"),), requires=("torch (>=2)",))
+            Distribution(name, version, str(site), modules=(name.replace("-", "_"),), requires=(requires,))
             for name in others
         ),
     ]
@@ -205,6 +211,31 @@ def test_a_companion_for_another_cuda(tmp_path: Path, name: str, own: str, other
     )
 
 
+@pytest.mark.parametrize(
+    ("release", "cuda", "held", "variable", "expected"),
+    [
+        ("0.45.1", "12.6", ("126", "118"), "", None),
+        ("0.45.1", "12.8", ("126", "118"), "", ("12.6", "12.8")),
+        ("0.50.2", "12.8", ("126", "118"), "", None),  # one of the same major will do
+        ("0.50.2", "13.2", ("126", "118"), "", ("12.6", "13.2")),
+        ("0.45.1", "13.2", ("126", "118"), "126", None),
+    ],
+)
+def test_a_companion_with_a_file_for_each_cuda(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch, *, release: str, cuda: str, held: tuple[str, ...], variable: str,
+    expected: tuple[str, str] | None,
+) -> None:  # fmt: skip
+    make_torch(tmp_path)
+    monkeypatch.setenv("BNB_CUDA_VERSION", variable)
+    (tmp_path / "bitsandbytes").mkdir()
+    for label in held:
+        (tmp_path / f"bitsandbytes/libbitsandbytes_cuda{label}.so").touch()
+    (tmp_path / "torch/version.py").write_text(f"cuda: Optional[str] = '{cuda}'\n")
+    faults = known(collect(tmp_path, "bitsandbytes", version=release))
+    found = [(fault.kind, fault.symbols, fault.needs_gpu, fault.stops) for fault in faults]
+    assert found == [("other-cuda", expected, True, USE)] * (expected is not None)
+
+
 def test_what_a_companion_compares_of_the_cuda_of_both(tmp_path: Path) -> None:
     make_torch(tmp_path)
     (tmp_path / "torchvision").mkdir()
@@ -317,6 +348,10 @@ def test_a_library_that_two_companions_lack_is_said_of_both(tmp_path: Path) -> N
         ("from torch.library import new", "new"),
         ("from .part import value\n", "gone"),
         ("import xformers.ops.part", "gone"),
+        ("import torch\nnew = torch.library.new", "new"),
+        ("import torch\n@torch.library.new('op')\ndef op():\n    pass", "new"),
+        ("import torch\nnew = lambda: torch.library.new", ""),
+        ("import torch\ndef op():\n    return torch.library.new", ""),
         ("from torch.library import old", ""),
         ("try:\n    from torch.library import new\nexcept ImportError:\n    new = None", ""),
         ("if True:\n    from torch.library import new", ""),  # what is asked there is not known
@@ -340,6 +375,28 @@ def test_a_name_that_the_framework_does_not_have(tmp_path: Path, code: str, name
     assert [(fault.library, fault.symbols, fault.stops) for fault in faults] == [
         ("torch.library", (name,), IMPORT)
     ] * bool(name)
+
+
+@pytest.mark.parametrize(
+    ("requires", "dies"),
+    [
+        ("torch>=2.4", True),
+        ("torch (<2.2,>=2.0)", True),
+        ("torch==2.2.*", False),
+        ("torch~=2.4", False),  # not a clause that is compared
+        ("torch>=2.4; extra == 'gpu'", False),
+        ("torchvision>=9", False),
+    ],
+)
+def test_python_code_that_requires_another_release_is_followed(tmp_path: Path, requires: str, dies: bool) -> None:
+    make_torch(tmp_path)
+    (tmp_path / "torch/library.py").write_text("def old():\n    pass\n")
+    (tmp_path / "timm").mkdir()
+    (tmp_path / "timm/__init__.py").write_text("from torch.library import new\n")
+    faults = known(collect(tmp_path, "timm", requires=requires))
+    assert [(fault.distribution, fault.kind, fault.stops) for fault in faults] == [
+        ("timm", "missing-name", IMPORT)
+    ] * dies
 
 
 def test_what_is_opened_for_a_gpu_alone(tmp_path: Path) -> None:

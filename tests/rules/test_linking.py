@@ -177,13 +177,13 @@ def test_how_bad_it_is_follows_from_what_stops(
 def test_an_import_that_dies_of_a_name_comes_before_what_would_not_load() -> None:
     compiled = replace(VISION, distribution="xformers", asked_by="xformers", stops=USE)
     name = LinkFault(
-        "xformers", "missing-name", "/v/xformers/ops/seqpar.py", "torch.distributed", ("resolve",),
+        "xformers", "missing-name", f"{SITE}/xformers/ops/seqpar.py", "torch.distributed", ("resolve",),
         f"{SITE}/torch/distributed.py", asked_by="xformers", found_in="torch", stops=IMPORT,
     )  # fmt: skip
     given = torch(compiled, name, xformers="0.0.28", nvidia_cublas_cu12="12.1.3.1")
     message = (
-        "xformers 0.0.28 cannot be imported: /v/xformers/ops/seqpar.py imports resolve, which torch.distributed of "
-        "torch 2.2.2 does not define."
+        "xformers 0.0.28 cannot be imported: xformers/ops/seqpar.py uses torch.distributed.resolve, which torch 2.2.2 "
+        "does not define."
     )
     assert judge_all(given, "cpu") == [("extension-build-mismatch", "error", message)]
 
@@ -228,7 +228,7 @@ def test_one_of_several_libraries_is_enough() -> None:
     names = ("libavutil.so.59", "libavutil.so.60")
     fault = LinkFault("torchcodec", "missing-library", "/v/libtorchcodec_core8.so", names[1], names, stops=IMPORT)
     finding = judge(torch(fault, torchcodec="0.9", nvidia_cublas_cu12="12.1.3.1"), "library-missing")
-    assert "needs one of libavutil.so.59, libavutil.so.60, which is not found" in finding.message
+    assert "it needs one of libavutil.so.59, libavutil.so.60, and none is found" in finding.message
     assert finding.fix is not None
     assert "Install FFmpeg with its shared libraries" in finding.fix.summary
 
