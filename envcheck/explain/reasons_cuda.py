@@ -16,10 +16,10 @@ from envcheck.explain.log import (
 )
 from envcheck.explain.signatures import Event, signatures_by_name
 from envcheck.frameworks import Framework, identities
-from envcheck.host.data_files import load_data
+from envcheck.matrix.companions import date_symbol
 from envcheck.matrix.query import Matrix
 from envcheck.matrix.specifiers import matches
-from envcheck.model import Citation, Known, canonical_name, dataclass, get_value, major, major_minor
+from envcheck.model import Known, canonical_name, dataclass, get_value, major, major_minor
 
 DRIVER, NVML, CUDNN, TENSORRT, TOOLKIT, PROFILER, FRAMEWORK, OTHER = (
     "driver", "nvml", "cudnn", "tensorrt", "toolkit", "profiler", "framework", "other",
@@ -496,31 +496,12 @@ def _judge_nvcc(log: Log, event: Event) -> Claim:
     )
 
 
-@dataclass(frozen=True)
-class DatedSymbol:
-    """Symbols of PyTorch's C++ libraries, and the releases that alone have them."""
-
-    pattern: str  # of the whole symbol
-    built_for: str  # what an extension was built for that lacks one: torch 2.10 to 2.13
-    exported_by: str = ""  # the releases that have them: >=2.10,<2.14
-    unless: str = ""  # releases of which they say nothing: all of these have the same C++ ABI
-
-
-@dataclass(frozen=True)
-class DatedSymbols:
-    """The content of data/torch_symbols.json."""
-
-    symbols: tuple[DatedSymbol, ...]
-    citation: Citation
-
-
 def _judge_torch_symbols(log: Log) -> Iterator[Claim]:
     """Read for which PyTorch an extension was built off the symbol that it does not find."""
     torch = next((log.release_of(item).partition("+")[0] for item in FRAMEWORKS if item.hosts_extensions), "")
     for event in log.select("c10-symbol", "flash-attn-torch-cuda"):
         named = re.search(r"undefined symbol: (\w+)", event.text)
-        rows = load_data("torch_symbols", DatedSymbols).symbols if named else ()
-        row = next((item for item in rows if named and re.fullmatch(item.pattern, named[1])), None)
+        row = date_symbol(named[1]) if named else None
         if row is None or named is None or (torch and row.unless and matches(torch, row.unless)):
             continue
         message = f"A compiled extension was built for {row.built_for}: the torch here lacks {named[1]}."

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import re
 from collections.abc import Iterator, Mapping
 from functools import lru_cache
 
@@ -246,3 +247,27 @@ def _describe(name: str, package: SourcePackage, version: str, cuda: str, wanted
     }
     requirement = f"{name} @ {package.file.format(**cells)}" if package.file else f"{name}=={version}"
     return PublishedFile(name, version, requirement, tuple(item.format(**cells) for item in package.options))
+
+
+@dataclass(frozen=True)
+class DatedSymbol:
+    """Symbols of PyTorch's C++ libraries, and the releases that alone have them."""
+
+    pattern: str  # of the whole symbol
+    built_for: str  # what an extension was built for that lacks one: torch 2.10 to 2.13
+    exported_by: str = ""  # the releases that have them: >=2.10,<2.14
+    unless: str = ""  # releases of which they say nothing: all of these have the same C++ ABI
+
+
+@dataclass(frozen=True)
+class DatedSymbols:
+    """The content of data/torch_symbols.json."""
+
+    symbols: tuple[DatedSymbol, ...]
+    citation: Citation
+
+
+def date_symbol(name: str) -> DatedSymbol | None:
+    """Return which PyTorch releases a symbol is of, mangled as the loader names it."""
+    rows = load_data("torch_symbols", DatedSymbols).symbols
+    return next((item for item in rows if re.fullmatch(item.pattern, name)), None)

@@ -7,7 +7,7 @@ import re
 from collections.abc import Iterator
 
 from envcheck.frameworks import companions, framework_of
-from envcheck.matrix.companions import companion_row
+from envcheck.matrix.companions import companion_row, date_symbol
 from envcheck.matrix.package_index import cuda_label
 from envcheck.matrix.specifiers import within
 from envcheck.model import (
@@ -25,11 +25,12 @@ from envcheck.model import (
     Source,
     dataclass,
     get_value,
+    major,
     major_minor,
     numbers,
     replace,
 )
-from envcheck.rules.builds import Build, installed_builds, label_cuda
+from envcheck.rules.builds import Build, installed_builds, judged_builds, label_cuda, package_builds
 from envcheck.rules.context import Context, incompatible, once, rule
 from envcheck.rules.requirements import marker_holds, requirements_of, split_metadata_line
 from envcheck.rules.toolkit import built_for_cuda, library_name
@@ -259,7 +260,8 @@ def _lacking(context: Context, fault: LinkFault) -> Finding:
         problem = Problem(advice=f"Remove {where}: the framework brings its own {fault.library}.")
         return _report(context, fault, f"{message}.", OTHER_COPY, problem)
     if not fault.wheel:
-        return _report(context, fault, f"{message}.", OTHER_BUILD, _companion(context, fault))
+        built = _built_for(context, fault) if of_framework else ""
+        return _report(context, fault, f"{message}{built}.", OTHER_BUILD, _companion(context, fault))
     pins = [pin for pin in _list_pins(context, fault.distribution) if _is_of(pin.name, fault.wheel)]
     if pins and pins[0].specifier:
         required = f"{message}; {_label(context, pins[0].owner.name)} requires {pins[0].requirement}."
@@ -269,6 +271,14 @@ def _lacking(context: Context, fault: LinkFault) -> Finding:
     version = context.distributions[fault.found_in].version
     problem = Problem(requirements=(f"{fault.found_in}>{version}",))
     return _report(context, fault, f"{message}; a newer one does.", CONFLICT, problem)
+
+
+def _built_for(context: Context, fault: LinkFault) -> str:
+    """End a sentence with the releases of PyTorch that have a symbol."""
+    release = context.distributions[fault.found_in].version.partition("+")[0]
+    rows = filter(None, map(date_symbol, fault.symbols))
+    row = next((item for item in rows if not (item.unless and within(release, item.unless))), None)
+    return f": it was built for {row.built_for}" if row else ""
 
 
 def _old_copy(fault: LinkFault) -> Problem:
@@ -359,6 +369,23 @@ def mismatched_extensions(context: Context) -> dict[str, tuple[Extension, str]]:
         if reason:
             found.setdefault(extension.distribution or extension.path, (extension, reason))
     return found
+
+
+@rule(OTHER_BUILD, severity=WARNING)
+def package_for_another_cuda(context: Context) -> Iterator[Finding]:
+    """Find packages whose wheel is for another CUDA major than PyTorch, where the loader was not asked."""
+    hosts = (build for build in judged_builds(context) if build.traits.hosts_extensions)
+    torch = None if isinstance(context.facts.python.link_faults, Known) else next(hosts, None)
+    cuda = get_value(torch.cuda) if torch else None
+    for build in package_builds(context) if torch and cuda else ():
+        own = get_value(build.cuda)
+        if torch and own and major(own) != major(cuda or "") and companion_row(build.distribution).frameworks:
+            message = (
+                f"{build.label} was built for CUDA {major(own)}, and {torch.label} for CUDA {cuda}: it does not load."
+            )
+            evidence = Evidence(build.label, f"CUDA {own}", citation=build.citations[0])
+            problem = Problem(("compiled",), distribution=build.distribution, names=(build.distribution,))
+            yield incompatible(message, (evidence, *built_for_cuda(torch)), problem=problem)
 
 
 @rule(OTHER_BUILD, severity=WARNING)

@@ -10,13 +10,12 @@ from typing import Any
 import pytest
 
 from envcheck.diff.facts import load_comparisons
-from envcheck.explain.reasons_cuda import DatedSymbols
 from envcheck.explain.signatures import load_signatures
 from envcheck.gpus.fits import load_training_memory
 from envcheck.host import data_files
 from envcheck.host.data_files import DataError, load_data
 from envcheck.install.preflight import measured_sizes
-from envcheck.matrix.companions import Companions, SourcePackages, companion_row
+from envcheck.matrix.companions import Companions, DatedSymbols, SourcePackages, companion_row
 from envcheck.matrix.images import load_base_images
 from envcheck.matrix.package_index import PackageIndex
 from envcheck.model import Citation, CudaWheels, GpuTable, dataclass, list_fields

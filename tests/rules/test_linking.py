@@ -174,6 +174,30 @@ def test_how_bad_it_is_follows_from_what_stops(
     assert judge_all(given, goal) == [("extension-build-mismatch", severity, message)]
 
 
+def test_a_symbol_says_for_which_release_a_companion_was_built() -> None:
+    symbols = ("_ZN3c10f", "_ZN3c1013MessageLoggerC1EPKciib")
+    given = torch(replace(VISION, symbols=symbols, stops=IMPORT), torchvision="0.25.0", nvidia_cublas_cu12="12.1.3.1")
+    finding = judge(given, "extension-build-mismatch")
+    assert finding.message.endswith("which torch 2.2.2 does not define: it was built for torch 2.10.")
+
+
+@pytest.mark.parametrize(
+    ("cuda", "faults", "expected"),
+    [
+        ("12.6", NOT_STATED, ["vllm 0.33.0 was built for CUDA 13, and torch 2.14.0 for CUDA 12.6: it does not load."]),
+        ("13.0", NOT_STATED, []),
+        ("12.6", known(()), []),  # the loader was asked
+    ],
+)
+def test_a_package_for_another_cuda_where_the_loader_was_not_asked(cuda: str, faults: Any, expected: list[str]) -> None:
+    version = "2.14.0"
+    host = build("torch", version, cuda_build=known(True), cuda_version=known(cuda))
+    beside = (distribution("torch", version), distribution("vllm", "0.33.0"))
+    given = facts(host, distributions=beside, link_faults=faults)
+    items = findings("extension-build-mismatch", context(given, expect="gpu"))
+    assert [(item.severity, item.message) for item in items] == [("warning", text) for text in expected]
+
+
 def test_an_import_that_dies_of_a_name_comes_before_what_would_not_load() -> None:
     compiled = replace(VISION, distribution="xformers", asked_by="xformers", stops=USE)
     name = LinkFault(
