@@ -215,6 +215,14 @@ def find_file(name: str, specifier: str, wanted: TorchBuild) -> PublishedFile | 
     return next((_describe(name, package, version, cuda, wanted) for version, cuda in fitting if package), None)
 
 
+def newest_of_own_index(name: str, cuda: str, platform: str) -> str:
+    """Name the newest release of a package that its project's own index holds for a CUDA; "" for none known."""
+    package = source_package(name)
+    releases = package.releases if package and package.options else ()
+    held = ((release, files) for release in releases for files in release.files or () if platform in files.platforms)
+    return next((release.versions[0] for release, files in held if any(map(cuda.startswith, files.cuda))), "")
+
+
 def _list_fitting(package: SourcePackage, specifier: str, wanted: TorchBuild) -> Iterator[tuple[str, str]]:
     for release in package.releases:
         for files in release.files or ():

@@ -136,10 +136,12 @@ def _with_companions(context: Context, request: Request, found: Iterable[Candida
 
 def _companion_versions(candidate: Candidate) -> list[Version]:
     """Order candidates by what comes beside them: what nothing tells of, or is to be compiled, is the oldest."""
-    is_built = (item.source is not None and not item.source.compiles for item in candidate.chosen)
-    return [
-        Version(item.row.version if item.row else str(int(built))) for item, built in zip(candidate.chosen, is_built)
-    ]
+    return [Version(item.row.version if item.row else "1" if is_built_file(item) else "0") for item in candidate.chosen]
+
+
+def is_built_file(item: ChosenCompanion) -> bool:
+    """Tell whether something comes as the built file of a package that could be compiled, too."""
+    return item.source is not None and not item.source.compiles and is_source_only(item.name)
 
 
 def _by_version(context: Context, request: Request) -> Iterator[list[FrameworkRelease]]:
@@ -454,10 +456,8 @@ def match_companions(
     if not texts:
         return chosen
     name = name_of(texts[0])
-    if source_package(name):
-        source = find_install(context, texts[0], release.build_version, release.cuda)
-        item = ChosenCompanion(name, f"{name}=={source.version}", source=source) if source else None
-        return match_companions(context, release, texts[1:], (*chosen, item)) if item else None
+    if is_source_only(name):
+        return _match_source(context, release, texts, chosen)
     for row in companion_options(context, release, texts[0]):
         if row is None or all(item.row is None or _go_together(row, item.row) for item in chosen):
             requirement = f"{name}=={row.version}" if row else texts[0]
@@ -466,7 +466,24 @@ def match_companions(
             found = match_companions(context, release, texts[1:], (*chosen, item))
             if found is not None:
                 return found
-    return None
+    return _match_source(context, release, texts, chosen)
+
+
+def is_source_only(name: str) -> bool:
+    """Tell whether the matrix holds no release of a package because its index page has sources alone."""
+    return source_package(name) is not None and not companion_row(name).releases
+
+
+def _match_source(
+    context: Context, release: FrameworkRelease, texts: tuple[str, ...], chosen: tuple[ChosenCompanion, ...]
+) -> tuple[ChosenCompanion, ...] | None:
+    """Choose the built file of a package's own project, or its sources, then what else is asked for."""
+    name = name_of(texts[0])
+    source = find_install(context, texts[0], release.build_version, release.cuda) if source_package(name) else None
+    if source is None:
+        return None
+    item = ChosenCompanion(name, f"{name}=={source.version}", source=source)
+    return match_companions(context, release, texts[1:], (*chosen, item))
 
 
 def companion_options(context: Context, release: FrameworkRelease, text: str) -> list[FrameworkRelease | None]:

@@ -7,9 +7,10 @@ from itertools import combinations
 
 from packaging.requirements import Requirement
 from packaging.specifiers import SpecifierSet
+from packaging.version import Version
 
 from envcheck.frameworks import framework
-from envcheck.matrix.companions import asked_of, source_package
+from envcheck.matrix.companions import asked_of, newest_of_own_index, source_package
 from envcheck.matrix.specifiers import can_be_met, within
 from envcheck.model import (
     INCOMPATIBLE,
@@ -39,6 +40,7 @@ from envcheck.plan.candidates import (
     candidates,
     constraints,
     cuda_sources,
+    is_built_file,
     is_unstated,
     needs_gpu,
     newest_companion,
@@ -548,6 +550,10 @@ def _note_newer_companion(context: Context, choice: Choice, item: ChosenCompanio
         fault = f"requires {row.framework}{pin}"
     if fault:
         yield f"{_describe(newest)} is newer, but {fault}."
+    own = newest_of_own_index(item.name, choice.best.candidate.cuda or "", context.platform)
+    if own and Version(own) > Version(item.row.version) and within(own, text.removeprefix(item.name)):
+        built = f"{item.name} {own} is on its project's own index for CUDA {major(choice.best.candidate.cuda or '')}"
+        yield f"documented: {built}; that index was not read. {item.name}=={own} plans with it."
 
 
 def _note_newer_framework(context: Context, choice: Choice, candidate: Candidate) -> Iterator[str]:
@@ -566,7 +572,7 @@ def _note_newer_framework(context: Context, choice: Choice, candidate: Candidate
         "",
     )
     names = " and ".join(item.name for item in candidate.chosen)
-    built = " and ".join(item.name for item in candidate.chosen if item.source and not item.source.compiles)
+    built = " and ".join(item.name for item in candidate.chosen if is_built_file(item))
     reason = pin or (
         f"no built file of {built} is known for it" if built else f"no known {names} release for it works here"
     )

@@ -233,7 +233,8 @@ def _sets(
     sources = {item.requirement: item.source for item in chosen if item.source}
     given = (_with_files(item, sources) for item in sets)
     built_for = (*pins, *(item.candidate.requirement for item in judgements))
-    built = (item for source in sources.values() for item in _source_sets(source, built_for))
+    own = tuple(part for index in by_index if index for part in ("--extra-index-url", index))
+    built = (item for source in sources.values() for item in _source_sets(source, built_for, own))
     return (*(item for item in given if item.requirements), *built)
 
 
@@ -251,13 +252,23 @@ def _with_files(given: RequirementSet, sources: Mapping[str, SourceInstall]) -> 
     return result
 
 
-def _source_sets(source: SourceInstall, kept: tuple[str, ...]) -> tuple[RequirementSet, ...]:
-    """Install what a build needs, then what is built or listed on a page of its own; what it is built for stays."""
+def _source_sets(source: SourceInstall, kept: tuple[str, ...], indexes: tuple[str, ...]) -> tuple[RequirementSet, ...]:
+    """Install what a build needs, then what is built or listed on a page of its own; what it is built for stays.
+
+    What is listed elsewhere may require more from the framework's own `indexes`: torchvision of the same CUDA.
+    """
     if not (source.compiles or source.options):
         return ()
     needs = (RequirementSet(source.requires),) if source.requires else ()
     built = (source.name,) if source.compiles else ()
-    wanted = RequirementSet((source.requirement,), "", built, kept, options=source.options, settings=source.settings)
+    wanted = RequirementSet(
+        (source.requirement,),
+        "",
+        built,
+        kept,
+        options=(*source.options, *(() if source.compiles else indexes)),
+        settings=source.settings,
+    )
     return (*needs, wanted)
 
 

@@ -70,7 +70,7 @@ def test_with_names_a_further_requirement_of_the_same_plan(capsys: pytest.Captur
 
 
 def test_a_release_for_a_newer_cuda_than_the_drivers_is_refused_with_the_way_out() -> None:
-    plan = planned("vllm>=0.20", on=machine("3.12", "570.195.03", "8.9"))
+    plan = planned("vllm>=0.26", on=machine("3.12", "570.195.03", "8.9"))
     assert {item.finding for item in plan.rejected} == {"driver-too-old"}
     assert plan.rejected[0].requirement == "torch==2.14.0 vllm==0.33.0"
     assert plan.changes[0].requirement == "torch==2.10.0 vllm==0.19.1"

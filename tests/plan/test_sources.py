@@ -85,6 +85,17 @@ def test_a_page_of_the_project_lists_the_file() -> None:
     assert listed.options == ("--find-links", "https://data.pyg.org/whl/torch-2.13.0%2Bcu130.html")
 
 
+def test_another_build_than_that_of_the_default_index_comes_from_the_index_of_the_project() -> None:
+    old_driver = machine("3.12", "570.195.03", "8.9")  # of CUDA 12: the wheels of the default index are for 13
+    own_index = planned("vllm>=0.20", on=old_driver).environments[0].sets[-1]
+    assert own_index.requirements == ("vllm==0.25.1",)
+    assert own_index.options[:2] == ("--extra-index-url", "https://wheels.vllm.ai/0.25.1/cu129")
+    assert own_index.options[3].endswith("/cu128"), "it requires a torchvision of the same CUDA"
+    proven = planned("vllm", on=old_driver)  # whose wheel was read
+    assert installed(proven) == ["torch==2.10.0", "vllm==0.19.1"]
+    assert any("vllm==0.25.1 plans with it" in note for note in proven.notes)
+
+
 def test_an_image_without_nvcc_takes_the_file_and_refuses_the_build() -> None:
     assert FILE_FOR_2_8 in render_plan(planned("flash-attn", on=ADA), "compatible", "dockerfile")
     with pytest.raises(ValueError, match="has no nvcc"):
