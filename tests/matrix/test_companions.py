@@ -11,6 +11,7 @@ import pytest
 from envcheck.host.data_files import load_data
 from envcheck.matrix import Matrix, companions, load_matrix
 from envcheck.matrix.companions import Companion, Companions, companion_row, load_companions, shares_cuda
+from envcheck.matrix.refresh import deep
 from envcheck.matrix.refresh.index import Group, Wheel, parse_wheel
 from envcheck.matrix.refresh.refresh import Curated, build_row, list_framework, refresh
 from envcheck.matrix.refresh.rows import draft_release, sentences
@@ -114,6 +115,15 @@ def test_files_with_gpu_code_name_their_gpus() -> None:
     row = draft(named)
     assert row["compute_capabilities"] == ["sm_100f", "sm_103a"]
     assert "state the GPUs, but for some" in row["note"]
+
+
+def test_a_wheel_is_read_again_where_a_row_names_other_binaries(monkeypatch: pytest.MonkeyPatch) -> None:
+    name = parse_wheel("xformers-1.2.0-cp310-abi3-win_amd64.whl")
+    assert name is not None
+    wheel = Wheel("", "", "0" * 64, "", None, False, name)
+    before = deep.name_cached("xformers", wheel)
+    monkeypatch.setattr(deep, "binary_names", lambda _: r"xformers/other\.so")
+    assert deep.name_cached("xformers", wheel) != before
 
 
 def test_a_yanked_release_gives_its_reason() -> None:

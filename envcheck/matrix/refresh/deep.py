@@ -478,6 +478,12 @@ def _inflate(packed: Iterator[bytes]) -> Iterator[bytes]:
         yield chunk
 
 
+def name_cached(framework: str, wheel: Wheel) -> str:
+    """Name what is cached of a wheel; a companion's row of data may name other binaries to read than before."""
+    wanted = "" if published_framework(framework) else f"-{zlib.crc32(binary_names(framework).encode()):08x}"
+    return f"{wheel.sha256}{wanted}"
+
+
 Binaries = dict[str, Any]  # the cell `binaries` of the matrix
 EDITION = "1"  # part of the folder's name: another edition reads other facts
 _TAIL = 64 << 10
@@ -498,7 +504,7 @@ class DeepReader:
         """Return the facts of the sampled binaries of a wheel; raises ArtifactError."""
         from remotezip import RemoteZipError
 
-        cached = self._read_cache(wheel)
+        cached = self._read_cache(framework, wheel)
         if cached is not None:
             return cached
         try:
@@ -522,7 +528,7 @@ class DeepReader:
             read[member.filename] = self._member(wheel, member, part, record.get(member.filename, ""))
         found = {"wheel": wheel.filename, "sha256": wheel.sha256, "binaries": count, "read": read}
         if self.cache:
-            write_atomically(folder / f"{wheel.sha256}.json", json.dumps(found, ensure_ascii=False))
+            write_atomically(folder / f"{name_cached(framework, wheel)}.json", json.dumps(found, ensure_ascii=False))
         for part in parts:
             part.unlink(missing_ok=True)
         return found
@@ -563,12 +569,12 @@ class DeepReader:
         self.cache.mkdir(parents=True, exist_ok=True)
         yield self.cache
 
-    def _read_cache(self, wheel: Wheel) -> Binaries | None:
+    def _read_cache(self, framework: str, wheel: Wheel) -> Binaries | None:
         """Return what the cache has of a wheel; None for nothing or a broken file."""
         found: Any = None
         with suppress(OSError, ValueError):
             if self.cache:
-                found = json.loads((self.cache / f"{wheel.sha256}.json").read_text(encoding="utf-8"))
+                found = json.loads((self.cache / f"{name_cached(framework, wheel)}.json").read_text(encoding="utf-8"))
         if (
             not isinstance(found, dict)
             or found.get("sha256") != wheel.sha256

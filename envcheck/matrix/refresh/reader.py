@@ -10,7 +10,7 @@ from dataclasses import dataclass, field, replace
 from pathlib import Path
 
 from envcheck.host.file_changes import write_atomically
-from envcheck.matrix.refresh.deep import EDITION, DeepReader
+from envcheck.matrix.refresh.deep import EDITION, DeepReader, name_cached
 from envcheck.matrix.refresh.index import CONNECTIONS, Group, Wheel, open_session, read_page, read_release_files
 from envcheck.matrix.refresh.pip_settings import ArtifactError, IndexSettings, OddWheelError, UnusableWheelError
 from envcheck.matrix.refresh.wheel_contents import Contents, parse_contents, read_wheel
@@ -32,21 +32,21 @@ class Cache:
         """Use `folder`, which is created on the first write."""
         self.folder = folder
 
-    def get(self, sha256: str) -> Contents | None:
+    def get(self, name: str) -> Contents | None:
         """Return the contents of a wheel; None if they are not cached."""
         try:
-            return parse_contents(json.loads(self._path(sha256).read_text(encoding="utf-8")))
+            return parse_contents(json.loads(self._path(name).read_text(encoding="utf-8")))
         except (OSError, ValueError):
             return None
 
-    def put(self, sha256: str, contents: Contents) -> None:
+    def put(self, name: str, contents: Contents) -> None:
         """Cache the contents of a wheel."""
         with contextlib.suppress(OSError):
             self.folder.mkdir(parents=True, exist_ok=True)
-            write_atomically(self._path(sha256), json.dumps(contents.to_json(), ensure_ascii=False))
+            write_atomically(self._path(name), json.dumps(contents.to_json(), ensure_ascii=False))
 
-    def _path(self, sha256: str) -> Path:
-        return self.folder / f"{sha256}.json"
+    def _path(self, name: str) -> Path:
+        return self.folder / f"{name}.json"
 
 
 _MAX_REASONS = 5  # in one message
@@ -121,14 +121,14 @@ class Reader:
         return reading
 
     def _read(self, framework: str, wheel: Wheel) -> Contents:
-        kept = self._cache.get(wheel.sha256) if self._cache else None
+        kept = self._cache.get(name_cached(framework, wheel)) if self._cache else None
         if kept is not None:
             return kept
         contents, received = read_wheel(self._session, self._settings, wheel, framework)
         self.received += received
         self.wheels_read += 1
         if self._cache:
-            self._cache.put(wheel.sha256, contents)
+            self._cache.put(name_cached(framework, wheel), contents)
         return contents
 
 

@@ -219,13 +219,12 @@ _LINKED = (
     r"^(?:lib(?:cudart|cublas|cublasLt|nvrtc|nvJitLink)(?:[.-][0-9a-f]{8})?\.so\."
     r"|(?:(?:cudart|cublas|cublasLt|nvrtc)64|nvJitLink)_)(1\d)"
 )
-_NEEDS_CUDA = re.compile(
-    r"^(lib)?(\w+_cuda|nvcudart\w*)\.(so|dll)", re.MULTILINE
-)  # libraries that only builds for some CUDA need
+# Libraries that only a build for some CUDA needs, and all that have to do with CUDA, the driver's among them.
+_NEEDS_CUDA = re.compile(r"^(lib)?(\w+_cuda|nvcudart\w*)\.(so|dll)", re.MULTILINE)
 _OF_CUDA = re.compile(
     r"^(lib)?(cu(da|blas|dnn|fft|pti|rand|solver|sparse)|nv(cu|infer|rtc|JitLink|jpeg))", re.MULTILINE
 )
-_OF_MAJOR = r"-cu(\d\d)(?:-|$)"
+_OF_MAJOR = r"^[\w-]+-cu(\d\d)(?![\w])"
 
 
 @lru_cache(maxsize=1)
@@ -261,34 +260,37 @@ def _add_framework(draft: Draft, name: str) -> None:
 
 def _add_cuda(draft: Draft) -> None:
     """State the CUDA major, and whether the wheel is for CUDA at all; the gap where neither can be read."""
-    wheels = [need for need in draft.needs if re.fullmatch(_LIBRARIES, need.name) and not need.extra]
+    wheels = [need.text for need in draft.needs if re.fullmatch(_LIBRARIES, need.name) and not need.extra]
     names = {name: text for name, text in draft.contents.texts.items() if name != CUBINS}
     linked = {major for text in names.values() for major in re.findall(_LINKED, text, re.MULTILINE)}
-    named = re.search(r"-(?:cu|cuda)(\d\d)", draft.distribution)
+    named = re.findall(r"-(?:cu|cuda)(\d\d)", draft.distribution)
     has_code = companion_row(draft.distribution).binaries != "(?!)" and draft.platform.startswith(("linux", "win"))
-    asked = [need.name for need in draft.needs if not need.extra] if has_code else [need.name for need in wheels]
-    required = {major for name in asked for major in re.findall(_OF_MAJOR, name)}
-    majors = {named[1]} if named else linked or required
+    asked = [need.text for need in draft.needs if not need.extra] if has_code else wheels
+    majors = set(named) or linked or {major for text in asked for major in re.findall(_OF_MAJOR, text)}
     if linked:
         draft.cite(f"libraries of {len(names)} binaries")
     if named and not has_code:
         draft.say("cuda", "The wheel holds Python bindings only.")
-    if len(majors) == 1:
-        draft.cells["cuda"] = next(iter(majors))
-        draft.say("cuda", "Only the CUDA major is stated.")
-    elif majors:
-        draft.cells["cuda"] = None
-        draft.say("cuda", f"It has libraries for CUDA {', '.join(sorted(majors, key=int))}.")
     is_for_cuda = bool(wheels or linked or (named and has_code)) or any(map(_NEEDS_CUDA.search, names.values()))
     if is_for_cuda:
-        draft.cells.update(cuda_build=True, cuda_wheels=[need.text for need in wheels])
-        if not majors:
-            draft.cells["cuda"] = None
-            draft.say("cuda", "CUDA was not read.", gap=True)
+        draft.cells.update(cuda_build=True, cuda_wheels=wheels)
     elif has_code:
         _add_absence(draft, names)
+    if is_for_cuda or majors:
+        _add_majors(draft, sorted(majors, key=int))
     _add_extras(draft)
-    _add_gpu_code(draft, is_unread=is_for_cuda)
+    _add_gpu_code(draft, is_unread=is_for_cuda or "cuda_build" in draft.proof)
+
+
+def _add_majors(draft: Draft, majors: list[str]) -> None:
+    """State the one CUDA major of a wheel, or why there is none."""
+    draft.cells["cuda"] = majors[0] if len(majors) == 1 else None
+    if len(majors) == 1:
+        draft.say("cuda", "Only the CUDA major is stated.")
+    elif majors:
+        draft.say("cuda", f"It has libraries for CUDA {', '.join(majors)}.")
+    else:
+        draft.say("cuda", "CUDA was not read.", gap=True)
 
 
 def _add_absence(draft: Draft, names: Mapping[str, str]) -> None:
