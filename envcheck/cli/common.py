@@ -16,7 +16,7 @@ import click
 
 from envcheck import api
 from envcheck.cli.exits import INTERRUPTED, OF_VERDICT, READER_GONE, STEP_FAILED
-from envcheck.host.data_files import read_packaged
+from envcheck.host.data_files import read_data
 from envcheck.host.process import list_running_programs
 from envcheck.model import Snapshot, UserError, dataclass, inert
 from envcheck.render.documents import terminal_size, wants_ascii
@@ -85,8 +85,8 @@ def with_requirements(command: F) -> F:
 
 def complete_names(_context: click.Context, _parameter: click.Parameter, incomplete: str) -> list[str]:
     """Complete the names of frameworks, and of packages on top of them, for a shell."""
-    frameworks = json.loads(read_packaged("data/frameworks.json"))["frameworks"].values()
-    rows = (*frameworks, *json.loads(read_packaged("data/companions.json"))["rows"])
+    frameworks = json.loads(read_data("frameworks.json"))["frameworks"].values()
+    rows = (*frameworks, *json.loads(read_data("companions.json"))["rows"])
     return sorted({name for row in rows for name in row["distributions"] if name.startswith(incomplete)})
 
 
