@@ -211,7 +211,7 @@ def conda_version(blueprint: Blueprint, names: tuple[str, ...]) -> Line | None:
 Checks = Iterator[tuple[str, list[Finding]]]
 
 
-def judge_file(blueprint: Blueprint, requirements: list[Line], goal: str) -> Checks:
+def judge_file(blueprint: Blueprint, requirements: list[Line], goal: str, environment: Environment) -> Checks:
     """Yield each check that the file decides with what it found."""
     if goal == "gpu":
         conda = [line for line in blueprint.conda if line.text.split("=")[0].strip() == "cpuonly"]
@@ -225,17 +225,19 @@ def judge_file(blueprint: Blueprint, requirements: list[Line], goal: str) -> Che
         ]
         if without_plugin:
             yield "framework-cuda-extra-missing", without_plugin
-    yield from judge_stage(blueprint, goal)
+    yield from judge_stage(blueprint, goal, environment)
     if (blueprint.asks_gpu or blueprint.lacks_gpu) and goal == "gpu":
         yield "driver-not-in-container", [_no_request(line) for line in (blueprint.lacks_gpu,) if line]
 
 
-def judge_stage(blueprint: Blueprint, goal: str) -> Checks:
+def judge_stage(blueprint: Blueprint, goal: str, environment: Environment | None = None) -> Checks:
     """Yield what compiles in an image without a compiler for it, and what could not be read."""
     image = blueprint.image
     plain = image is not None and image.source and image.flavor != "devel" and not blueprint.cuda_steps
     if image is not None and plain and goal != "cpu" and not (image.is_partial and not image.flavor):
-        compiling = [_no_compiler(line, image) for line in _compiled_lines(blueprint)[:1]]
+        lines = _compiled_lines(blueprint)[:1]
+        others = [environment.name_built_file(line) if environment else "" for line in lines]
+        compiling = [_no_compiler(line, image, other) for line, other in zip(lines, others, strict=True)]
         possible = [
             _maybe_no_compiler(line, image) for line in blueprint.may_compile[:1] if image.cuda and not compiling
         ]
@@ -358,11 +360,13 @@ def _cpu_wheels(line: Line) -> Finding:
     return Finding("framework-cpu-build", INCOMPATIBLE, ERROR, message, (evidence,), problem=problem)
 
 
-def _no_compiler(line: Line, image: Image) -> Finding:
+def _no_compiler(line: Line, image: Image, other: str) -> Finding:
     reason = "only its devel variant has it" if image.cuda else "it is not a CUDA Toolkit image"
     message = f"{line.text} compiles CUDA code, and {image.reference} has no nvcc: {reason}."
     devel = image.reference.replace(f"-{image.flavor}", "-devel") if image.cuda else "a devel image of nvidia/cuda"
-    problem = Problem(advice=f"Build in a stage FROM {devel}, and copy the result into the image that runs.")
+    build = f"uild in a stage FROM {devel}, and copy the result into the image that runs."
+    advice = f"{other} Or b{build}" if other else f"B{build}"
+    problem = Problem(advice=advice)
     return Finding("toolkit-missing", INCOMPATIBLE, ERROR, message, _build_evidence(line, image), problem=problem)
 
 
@@ -591,7 +595,7 @@ def _judge_environment(
     if len(requirements) > 1:
         clashes = find_module_clashes(requirements, context)
         collector.add(_with_remedies(clashes, context), ("framework-duplicate-dists",))
-    collector.take(judge_file(blueprint, frameworks, goal), context)
+    collector.take(judge_file(blueprint, frameworks, goal, environment), context)
     return context
 
 

@@ -11,7 +11,7 @@ from packaging.utils import canonicalize_name
 
 from envcheck.check.blueprint import Image, Line
 from envcheck.diagnosis.planned import name_working_releases
-from envcheck.matrix.companions import companion_row, shares_cuda
+from envcheck.matrix.companions import TorchBuild, companion_row, find_file, shares_cuda
 from envcheck.matrix.images import load_base_images
 from envcheck.matrix.query import Matrix
 from envcheck.matrix.specifiers import within
@@ -27,6 +27,7 @@ from envcheck.model import (
     Remedy,
     Source,
     dataclass,
+    get_value,
     major_minor,
     numbers,
     replace,
@@ -89,6 +90,7 @@ class Environment:
         self.frameworks: dict[str, Held] = {}
         self.packages: dict[str, Held] = {}
         self.findings: list[Finding] = []
+        self.built_files: dict[Line, str] = {}  # of what is compiled: the file that is built already
         for text in (*image.frameworks, *image.packages) if image else ():
             line = Line(text.replace("-cpu", ""), image.location if image else "")
             if "==" in text:
@@ -126,7 +128,7 @@ class Environment:
             line = places.get(item.distribution)
             if item.required_by:
                 yield from self._bring(item, places)
-            elif line is not None and item.framework in self.context.matrix.frameworks():
+            elif line is not None and not self.context.matrix.companion_of(item.distribution):
                 yield self._place_framework(item, line, narrowed=has_packages)
             elif line is not None and item.obstacle:
                 yield self._refuse(item, line, wanted)
@@ -161,6 +163,9 @@ class Environment:
 
     def _find_build_problems(self, line: Line, name: str, held: Held) -> None:
         """Find a build that does not see the framework, and one by the compiler of another CUDA."""
+        built = find_file(name, str(Requirement(line.text).specifier), self._torch_build(held))
+        if built is not None:
+            self.built_files[line] = " ".join((f"'{built.requirement}'", *built.options))
         if line.is_isolated:
             message = (
                 f"{name} is compiled in an isolated environment, where it finds no {held.row.distribution}, or "
@@ -168,7 +173,7 @@ class Environment:
             )
             newest = next(iter(self.context.matrix.versions(held.row.framework)), "")
             severity = WARNING if held.row.version == newest else ERROR
-            advice = f"Install {name} with --no-build-isolation."
+            advice = f"Install {name} with --no-build-isolation. {self.name_built_file(line)}".rstrip()
             self.findings.append(_finding(MISMATCH, message, held, held.label, advice, severity=severity))
         image = self.image
         own, other = numbers(image.cuda if image else ""), numbers(held.row.cuda or "")
@@ -178,6 +183,20 @@ class Environment:
                 f"for CUDA {held.row.cuda}: {held.row.distribution} stops a build by another major version."
             )
             self.findings.append(_finding(WRONG_TOOLKIT, message, held, held.label, self._name_build_for(image, held)))
+
+    def _torch_build(self, held: Held) -> TorchBuild:
+        facts, row = self.context.facts, held.row
+        python = major_minor(get_value(facts.python.version) or "")
+        return TorchBuild(
+            row.build_version, row.cuda or "", python, self.context.platform, get_value(facts.host.libc_version) or ""
+        )
+
+    def name_built_file(self, line: Line) -> str:
+        """Say which file installs what is compiled; "" where no built file is known."""
+        built = self.built_files.get(line, "")
+        return (
+            f"Install the file that its project built (documented, not read): `pip install {built}`." if built else ""
+        )
 
     def _name_build_for(self, image: Image, held: Held) -> str:
         rows = self.context.matrix.builds(held.row.framework, self.context.platform)

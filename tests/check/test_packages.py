@@ -153,6 +153,27 @@ def test_a_family_of_one_release_is_fine_in_every_kind_of_file() -> None:
     assert said(conda, OLD, "environment.yml")[0] == BAD
 
 
+def test_the_file_that_a_project_built_is_named_where_the_image_has_no_compiler() -> None:
+    text = RUNTIME + "RUN pip install torch==2.8.0\nRUN pip install flash-attn --no-build-isolation\n"
+    _, report = said(text)
+    assert re.search(
+        r"has no nvcc.* Install the file that its project built.*torch2\.8cxx11abiTRUE-cp310-cp310-linux_x86_64", report
+    )
+
+
+@pytest.mark.parametrize(
+    ("image", "package", "says"),
+    [
+        ("nvidia/cuda:12.6.3-runtime-ubuntu22.04", "cupy-cuda12x", "COMPATIBLE"),
+        ("nvidia/cuda:12.6.3-runtime-ubuntu22.04", "cupy-cuda13x", r"has no CUDA 13.*cupy-cuda12x\[ctk\]=="),
+        ("python:3.12-slim-bookworm", "cupy-cuda12x", r"has no CUDA 12.*cupy-cuda12x\[ctk\]=="),
+    ],
+)
+def test_what_takes_cuda_from_the_image_needs_that_major(image: str, package: str, says: str) -> None:
+    _, report = said(f"FROM {image}\nENV NVIDIA_VISIBLE_DEVICES=all\nRUN pip install {package}\n")
+    assert re.search(says, report), report
+
+
 @pytest.mark.parametrize(
     ("steps", "finding", "says"),
     [
