@@ -335,6 +335,10 @@ def _capability(values: ClaimValues) -> str:
 
 def _extension_package(values: ClaimValues) -> str:
     """Name the package whose compiled part complains: by its place below site-packages, else by the frame before it."""
+    files = re.findall(r"[/\\](\w+)\.(?:cpython|cp3|abi3|so|pyd)", values.text)
+    known = next((name for name in files if _find_distribution(name)), "")
+    if known:
+        return known
     folder = r"(?:site|dist)-packages[/\\]([A-Za-z][A-Za-z0-9_]+)[/\\.]"
     for pattern in (rf"{folder}[^\s:'\"]*\.(?:so|pyd|dll)\b", folder):
         for match in filter(None, (re.search(pattern, event.text) for event in values.claim.events)):
@@ -559,7 +563,7 @@ def _driver(values: ClaimValues) -> ProblemFields:
     floor = (full_driver if needs_full_driver else driver_floor)(values.context, toolkit) if toolkit else None
     driver = values.find_capture("driver_wanted") or floor or ""
     companion = _find_companion(values)
-    names = (companion.distribution,) if companion and cuda == companion.cuda else ()
+    names = (companion.distribution,) if companion and major(cuda) == major(companion.cuda or "") else ()
     return {"driver": driver, "cuda": toolkit.version if toolkit and floor else "", "names": names}
 
 

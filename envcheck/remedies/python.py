@@ -35,6 +35,7 @@ from envcheck.model import (
     UV,
     WINDOWS,
     Alternative,
+    Distribution,
     FrameworkRelease,
     Known,
     Problem,
@@ -571,10 +572,25 @@ def install_matching_dependant(situation: Situation, problem: Problem) -> Remedy
     if known:
         there = (row for row in known if installed and row.version == installed.version)
         return _install_for_cuda_of(situation, framework, version, next(there, known[0]))
-    if situation.from_log:
-        return None
+    kept = _keep_dependant(situation, framework, label, installed) if installed else None
+    if kept or situation.from_log:
+        return kept
     summary = f"Install the release of {name} that was made for {framework} {version}."
     return Remedy(summary, situation.install(*problem.requirements, index=index))
+
+
+def _keep_dependant(situation: Situation, framework: str, label: str, installed: Distribution) -> Remedy | None:
+    """Install the framework's newest release that an installed companion was made for; None where none is known."""
+    matrix, platform = situation.matrix, situation.context.platform
+    pin = matrix.companion_pins(framework, installed.name).get(installed.version.partition("+")[0])
+    minor = major_minor(get_value(situation.facts.python.version) or "")
+    rows = matrix.releases(framework, platform, lambda version: matches(version, pin)) if pin else ()
+    row = next((item for item in rows if item.distribution == framework and (not minor or minor in item.pythons)), None)
+    if row is None:
+        return None
+    index = index_url(framework, label) if matrix.build(framework, row.version, label, platform) else ""
+    summary = f"Install {framework}=={row.version}, which {installed.name} {installed.version} was made for."
+    return Remedy(summary, situation.install(f"{framework}=={row.version}", index=index))
 
 
 def _list_dependants(situation: Situation, framework: str, version: str, name: str) -> list[FrameworkRelease]:
