@@ -39,6 +39,22 @@ GPU, GLIBC = "8.0", "2.39"
 RESOLVES, NO = "resolves", "no"
 
 
+# Reasons of a plan that uv does not see, as the metadata does not bound it.
+_UNSEEN_BY_UV = {
+    "does not state support for Python": "its wheel is for any Python, and its classifiers do not name this one",
+    "which does not go with it here": "what it requires has no release for this Python, by its classifiers, or CUDA",
+    "works with keras": "which TensorFlow this Keras is for stands in the release notes alone",
+}
+
+
+# What keeps uv from resolving and is in no matrix: counted apart.
+_NOT_OF_THE_PLAN = {
+    "pypi.nvidia.com": "TensorRT's source distributions fetch NVIDIA's wheels, whose index is out of reach",
+    r"Because (all of: )?(cuda-tile|nvidia-cudnn-frontend)": "a dependency that the matrix does not hold has no wheel",
+    "only certifi": "the index lacks a release of certifi that is a week old",
+}
+
+
 @dataclass(frozen=True)
 class Cell:
     """One plan to make."""
@@ -101,6 +117,9 @@ def try_cell(matrix: Matrix, cell: Cell) -> Outcome:
     made = plan.environments[0]
     answers = [resolved(made, wanted) for wanted in made.sets]
     worst = next((answer for answer in answers if answer != RESOLVES), RESOLVES)
+    for said, meaning in _NOT_OF_THE_PLAN.items():
+        if worst.startswith("MISSED") and re.search(said, worst):
+            return Outcome(cell, "unproven", meaning)
     return Outcome(cell, "MISSED" if worst.startswith("MISSED") else worst, worst)
 
 
@@ -113,8 +132,10 @@ def _check_refusal(cell: Cell, plan: Plan) -> Outcome:
     reason = re.sub(rf"^{cell.package} {re.escape(cell.version)} ", "", why.partition(". ")[2] or why)
     if alone != RESOLVES:
         return Outcome(cell, NO, reason)
-    is_open = "does not state support for Python" in reason
-    return Outcome(cell, NO if is_open else "REFUSED", f"{reason} (its wheel is for any)" if is_open else why)
+    for said, meaning in _UNSEEN_BY_UV.items():
+        if said in reason:
+            return Outcome(cell, NO, meaning)
+    return Outcome(cell, "REFUSED", why)
 
 
 def report(outcomes: list[Outcome]) -> int:
@@ -126,8 +147,10 @@ def report(outcomes: list[Outcome]) -> int:
         print(f"| {name} | {len(own)} | {' | '.join(str(own.count(kind)) for kind in kinds)} |")
     total = Counter(item.kind for item in outcomes)
     print(f"| **all** | {len(outcomes)} | {' | '.join(str(total[kind]) for kind in kinds)} |\n")
-    for reason, number in Counter(item.what for item in outcomes if item.kind == NO).most_common():
-        print(f"- {number} x {reason}")
+    for (kind, reason), number in Counter(
+        (item.kind, item.what) for item in outcomes if item.kind in (NO, "unproven")
+    ).most_common():
+        print(f"- {kind}: {number} x {reason}")
     missed = [item for item in outcomes if item.kind in ("MISSED", "REFUSED")]
     for item in missed:
         print(f"- {item.kind} {item.cell}: {item.what}")

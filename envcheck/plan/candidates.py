@@ -357,10 +357,10 @@ def source_only(context: Context, candidate: Candidate) -> tuple[str, ...]:
 
 
 def _source_rows(context: Context, candidate: Candidate) -> Iterator[SourceOnly]:
-    row, minor = candidate.row, python_minor(context)
+    rows = (candidate.row, *(item.row for item in candidate.chosen if item.row))
     for entry in plan_data().source_only.rows:
-        is_match = row.distribution in entry.distributions and within(row.version, entry.specifier)
-        if is_match and within(minor, entry.pythons):
+        is_match = any(row.distribution in entry.distributions and within(row.version, entry.specifier) for row in rows)
+        if is_match and within(python_minor(context), entry.pythons):
             yield entry
 
 
@@ -606,9 +606,10 @@ def _has_dependency(context: Context, row: FrameworkRelease, name: str, release:
     held = context.matrix.companion_releases(name)
     admitted = [item for item in held if within(item.version, row.requires[name])]
     pins = context.matrix.companion_pins(release.framework, name)
-    here = [item for item in admitted if item.platform in (context.platform, "any")]
-    if not here:  # a wheel for every platform may not require it on this one
-        return not admitted or row.platform == "any"
+    is_portable = row.platform == "any" and context.os != "linux"  # it may require another release here, or none
+    here = [item for item in (held if is_portable else admitted) if item.platform in (context.platform, "any")]
+    if is_portable or not here:
+        return bool(here) or not admitted
     return any(
         within(release.version, pins.get(item.version, ""))
         and _has_python(context, item)

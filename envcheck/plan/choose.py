@@ -259,7 +259,7 @@ def _reject_companions(context: Context, request: Request) -> tuple[Rejected, ..
         why = f"{' and '.join(pair)} exclude each other: no known release works with both. The newest are: {needs}."
         return (Rejected(request.text, "dependency-conflict", why),)
     names = join_words(missing or request.companions)
-    newest = (newest_companion(context, text) for text in missing)
+    newest = (_newest_with_fault(context, request, text) for text in missing)
     faults = [f" {_describe(row)} {fault}." for row, fault in newest if row and fault]
     faults += [f" {text}" for text in (_source_obstacle(context, request, name) for name in missing) if text]
     faults += [
@@ -267,6 +267,17 @@ def _reject_companions(context: Context, request: Request) -> tuple[Rejected, ..
     ]
     why = f"No known release that the request allows works with {names}.{''.join(faults)}"
     return (Rejected(request.text, "dependency-conflict", why),) if request.companions else ()
+
+
+def _newest_with_fault(context: Context, request: Request, text: str) -> tuple[FrameworkRelease | None, str]:
+    """Return the newest release that a text asks for, and what is wrong with it here, or with what it requires."""
+    row, fault = newest_companion(context, text)
+    if row is None or fault:
+        return row, fault
+    pin = asked_of(row, request.framework) or ""
+    builds = candidates(context, replace(request, companions=()))
+    build = next((item.row for item in builds if within(item.row.version, pin)), None)
+    return newest_companion(context, text, build) if build else (row, fault)
 
 
 def _source_obstacle(context: Context, request: Request, text: str) -> str:

@@ -187,12 +187,13 @@ def verification_step(
 ) -> Step:
     """Import each framework in the activated environment and print its version, and for GPU work what GPUs it sees.
 
-    Those that are `doubted` must compute there, too; `companions` are imported, or must at least be installed.
+    Those that are `doubted` must compute there, too; `companions` are imported, or must be installed if they cannot be.
     """
     lines = [_import_line(name, goal, computes=name in doubted) for name in frameworks]
-    imported = [name for name, is_imported in companions.items() if is_imported]
+    modules = {name: companion_row(name).distributions[name] for name in companions}
+    imported = [name for name, is_imported in companions.items() if is_imported and modules[name].isidentifier()]
     installed = [name for name in companions if name not in imported]
-    lines += [f"import {companion_row(name).distributions[name]}" for name in imported]
+    lines += [f"import {modules[name]}" for name in imported]
     lines += [f"import importlib.metadata as m; print(m.version('{name}'))" for name in installed]
     code = "; ".join(lines)
     if not _is_windows(environment):
