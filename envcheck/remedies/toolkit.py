@@ -36,6 +36,7 @@ from envcheck.model import (
     SYSTEM,
     USER,
     WINDOWS,
+    Absent,
     Alternative,
     CondaBuild,
     FrameworkRelease,
@@ -687,7 +688,10 @@ def _use_sources(
     steps = () if toolkit else _install_nvcc(situation, cuda)
     root = toolkit.root if toolkit else "" if situation.has_conda else f"/usr/local/cuda-{major_minor(cuda)}"
     home = {"CUDA_HOME": root} if is_plain_path(root) else {}
-    settings = {**home, **build.settings, **_limit_jobs(context, build), **_limit_architectures(context, build)}
+    compiler = _bring_compiler(situation, (get_value(toolkit.version) if toolkit else "") or cuda)
+    chosen = dict(pair for action in compiler if isinstance(action, SetVariables) for pair in action.values)
+    limits = {**_limit_jobs(context, build), **_limit_architectures(context, build)}
+    settings = {**home, **chosen, **build.settings, **limits}
     return SourceInstall(
         name,
         release,
@@ -696,7 +700,7 @@ def _use_sources(
         tuple(settings.items()),
         build.requires,
         compiles=True,
-        machine_steps=steps,
+        machine_steps=(*steps, *(action for action in compiler if not action.in_shell)),
         notes=_describe_build(context, pin, build),
     )
 
@@ -759,6 +763,22 @@ def _install_nvcc(situation: Situation, cuda: str) -> tuple[Action, ...]:
     is_read = not isinstance(situation.facts.toolkits.installs, Unknown)
     purpose = f"Install nvcc of CUDA {major_minor(cuda)}" + ("." if is_read else ", if it is not installed.")
     return tuple(replace(item, purpose=purpose) for item in steps if not item.in_shell)
+
+
+def _bring_compiler(situation: Situation, cuda: str) -> tuple[Action, ...]:
+    """Install, or name to nvcc, a host compiler that it accepts; () where the one that is there will do."""
+    gcc, row = situation.facts.compilers.gcc_version, situation.matrix.toolkit(cuda)
+    if isinstance(gcc, Absent):
+        return install_anywhere(situation, "compiler-for-python", "Install a C++ compiler.")[0]
+    if row is None or not isinstance(gcc, Known):
+        return ()
+    highest, lowest = row.gcc_max or "", row.gcc_min or ""
+    limit = numbers(highest or gcc.value)  # nvcc's headers compare as many numbers as the limit names
+    if numbers(gcc.value)[: len(limit)] <= limit and _reaches(gcc.value, lowest):
+        return ()
+    bounds = (("highest", highest), ("lowest", lowest), ("kind", "gcc"), ("version", gcc.value))
+    found = use_matching_compiler(situation, Problem(cuda=row.version, values=bounds))
+    return tuple(action.with_purpose(found.summary) for action in found.actions) if found else ()
 
 
 def _limit_jobs(context: Context, build: SourceBuild) -> dict[str, str]:
@@ -841,7 +861,10 @@ def _install_from_project(situation: Situation, name: str) -> Remedy | None:
         return Remedy(f"{obstacle} Uninstall it." if removal else obstacle, removal) if obstacle else None
     verb = f"Build {name} {found.version} against" if found.compiles else f"Install {name} {found.version}, built for"
     summary = " ".join((f"{verb} {build.label}.", *found.notes))
-    return Remedy(summary, (*found.machine_steps, *_install_again(situation, found)))
+    plan = situation.plan_command("", name) if found.compiles else ()
+    without_compiler = (Alternative("With a torch that it has a built file for, it needs no compiler:", plan),)
+    steps = (*found.machine_steps, *_install_again(situation, found))
+    return Remedy(summary, steps, without_compiler if plan else ())
 
 
 def _install_again(situation: Situation, found: SourceInstall) -> tuple[Action, ...]:

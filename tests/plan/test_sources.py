@@ -61,6 +61,16 @@ def test_a_build_from_source_is_limited_to_the_gpu_and_the_memory_that_are_there
     assert any(isinstance(item.action, InstallSystemPackages) for item in without.steps), "nvcc is installed first"
 
 
+def test_nvcc_gets_a_host_compiler_that_it_accepts() -> None:
+    described = planned_facts(None, ADA, matrix(), expects_gpu=True)
+    others = {"/usr/bin/gcc-16": "16.1.0", "/usr/bin/gcc-12": "12.3.0"}
+    compilers = replace(described.compilers, gcc_version=known("16.1.0"), others=known(others))
+    requests = read_requests(("flash-attn", "torch==2.15.*"), matrix())
+    plan = build_plan(replace(described, compilers=compilers), matrix(), requests, PlanOptions(description=ADA))
+    (build,) = [item.action for item in plan.steps if item.purpose == "Build flash-attn."]
+    assert build.variables()["NVCC_PREPEND_FLAGS"] == "-ccbin=/usr/bin/gcc-12"
+
+
 @pytest.mark.parametrize(
     ("on", "reason"),
     [

@@ -52,6 +52,9 @@ def test_without_such_a_file_it_is_built_for_this_gpu_with_nvcc_of_the_cuda_of_t
     assert "FLASH_ATTN_CUDA_ARCHS=80" in lines[-1]
     assert "--no-build-isolation" in lines[-1]
     assert "minutes of one core" in found.summary
+    assert [action_line(step, "linux") for way in found.alternatives for step in way.actions] == [
+        "envcheck plan flash-attn"
+    ]
 
 
 def test_a_gpu_that_it_has_no_code_for_is_said() -> None:
