@@ -576,7 +576,7 @@ def _judge_environment(
     goal, facts, matrix = base.goal, base.facts, base.matrix
     requirements = [line for line in requirements if applies_to(base, line)]
     decidable = _decidable(blueprint, facts)
-    environment = Environment(base, blueprint.image, blueprint.inherited)
+    environment = Environment(base, blueprint)
     frameworks = [line for line in requirements if _framework(line, matrix)]
     for item in environment.install(requirements):
         line_context = Context(facts, matrix, Target(_goal_of(item.line, frameworks, goal), item.texts))

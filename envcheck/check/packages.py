@@ -9,7 +9,7 @@ from itertools import groupby
 from packaging.requirements import InvalidRequirement, Requirement
 from packaging.utils import canonicalize_name
 
-from envcheck.check.blueprint import Image, Line
+from envcheck.check.blueprint import Blueprint, Image, Line
 from envcheck.diagnosis.planned import name_working_releases
 from envcheck.matrix.companions import TorchBuild, companion_row, find_file, shares_cuda
 from envcheck.matrix.images import load_base_images
@@ -84,9 +84,12 @@ class Judged:
 class Environment:
     """What an environment holds after each command; it starts as its image."""
 
-    def __init__(self, context: Context, image: Image | None, inherited: Iterable[Line] = ()) -> None:
-        """Take a context with the facts of the file, the image that it starts from, and what is built on another."""
-        self.context, self.image, self.inherited = context, image, frozenset(inherited)
+    def __init__(self, context: Context, blueprint: Blueprint) -> None:
+        """Take a context with the facts of the file, and what the file states."""
+        self.context, self.image, self.inherited = context, blueprint.image, frozenset(blueprint.inherited)
+        by_url = any("://" in line.text for line in blueprint.requirements)
+        self.is_open = bool(blueprint.conda or blueprint.gaps or by_url)  # it holds more than what is read here
+        image = blueprint.image
         self.frameworks: dict[str, Held] = {}
         self.packages: dict[str, Held] = {}
         self.findings: list[Finding] = []
@@ -148,7 +151,7 @@ class Environment:
             message = f"{name} comes from a page of wheels for {framework} {page[1]}, but {held.label} is installed."
             advice = f"Use the page for {framework} {major_minor(held.row.version)}."
             self.findings.append(_finding(MISMATCH, message, replace(held, line=line), held.label, advice))
-        elif not line.links and held is None:
+        elif not line.links and held is None and not self.is_open:
             self._find_no_framework(line, name, framework)
         elif not line.links and held is not None:
             self._find_build_problems(line, name, replace(held, line=line))

@@ -73,7 +73,8 @@ def parse_project(text: str, path: str) -> Blueprint:
     names = [item for item in _list(project.get("dependencies")) if isinstance(item, str)] if project else []
     gaps = () if project else (Line(f"{path} has no [project] table, so its dependencies are not judged.", path),)
     indexes = _uv_indexes(document)
-    lines = [line for item in names for line in with_index(indexes(item), [Line(item, places.of(item))], is_only=True)]
+    asked = (Line(item, places.of(item), links=path) for item in names)
+    lines = [line for item in asked for line in with_index(indexes(item.text), [item], is_only=True)]
     return Blueprint(path, "project file", requirements=tuple(lines), gaps=gaps)
 
 
@@ -127,7 +128,9 @@ def _locked(package: Mapping[str, Any], location: str) -> Iterator[Line]:
     source = package.get("source")
     index = source.get("registry", source.get("url")) if isinstance(source, dict) else package.get("index")
     text = f"{name}=={version}" + (f" ; {marker}" if marker else "")
-    yield from with_index([index] if isinstance(index, str) else [], [Line(text, location)], is_only=True)
+    yield from with_index(
+        [index] if isinstance(index, str) else [], [Line(text, location, links=location)], is_only=True
+    )
 
 
 def _uv_indexes(document: Mapping[str, Any]) -> Callable[[str], list[str]]:

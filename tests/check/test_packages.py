@@ -263,3 +263,21 @@ def test_builds_that_an_extra_chooses_are_not_judged() -> None:
         conflicting = conflicting.replace(marker, "")
     _, report = said(conflicting, OLD, "uv.lock")
     assert "An extra chooses between torch==2.14.0 and torch==2.14.0+cu130" in report
+
+
+@pytest.mark.parametrize(
+    "steps",
+    [
+        "RUN conda install -y pytorch pytorch-cuda=12.4\nRUN pip install flash-attn --no-build-isolation\n",
+        "RUN pip install 'torch @ https://h.example/t.whl'\nRUN pip install flash-attn --no-build-isolation\n",
+        "COPY . /app\nRUN pip install -e /app\nRUN pip install flash-attn --no-build-isolation\n",
+    ],
+)
+def test_a_framework_that_the_file_does_not_show_is_not_missed(steps: str) -> None:
+    assert told(judged(RUNTIME.replace("runtime", "devel") + steps)) == []
+
+
+def test_what_a_lock_file_names_is_not_compiled() -> None:
+    lock = UV_LOCK + '\n[[package]]\nname = "flash-attn"\nversion = "2.8.3"\n'
+    _, report = said(f"{SLIM}COPY . /app\nRUN uv sync\n", Description(driver="580"), beside={"uv.lock": lock})
+    assert "flash-attn" not in report
