@@ -41,6 +41,7 @@ from envcheck.probes.paths import list_names
 
 _NAMED = 3  # symbols named in a fault
 GPU = "gpu"  # the use of a GPU ends where a file does not load
+_MAKES_NAMES = re.compile(r"import \*|__getattr__|globals\(\)|sys\.modules\[|\bexec\(")  # that its text does not hold
 
 
 @dataclass(frozen=True)
@@ -203,16 +204,18 @@ class _Process:
             is_other = each.modules and not self._framework.owns(each.name)
             if is_other and (each.name in faulty or not _admits(each.requires, self._framework.name, release)):
                 self._subject, self._stops = each.name, IMPORT
-                self._import_names(each, modules.get(each.name, each.modules[:1]))
+                own = each.name.replace("-", "_")  # some bring a folder of tests besides
+                usual = (own,) if own in each.modules else each.modules[:1]
+                self._import_names(each, modules.get(each.name, usual))
 
     def _import_names(self, companion: Distribution, modules: Sequence[str]) -> None:
         """Follow the imports that modules cannot do without to the first name that the framework does not have."""
-        own, framework = companion.modules[0], self._framework.name
+        framework = self._framework.name
         queue = [".".join(name.split(".")[: count + 1]) for name in modules for count in range(name.count(".") + 1)]
         for module in queue:  # which grows
             path, text = self._read_module(companion.location, module)
             for source, name in _list_imports(text, module, is_package=path.endswith("__init__.py")):
-                if source.partition(".")[0] == own:
+                if source.partition(".")[0] in companion.modules:
                     found = (source, f"{source}.{name}" if name else source)
                     queue += [each for each in dict.fromkeys(found) if each not in queue]
                 elif source.partition(".")[0] == framework and not self._has_name(companion.location, source, name):
@@ -232,7 +235,7 @@ class _Process:
     def _has_name(self, location: str, module: str, name: str) -> bool:
         """Tell whether a module may have a name: it stands in its text, or is a module in its folder."""
         path, text = self._read_module(location, module)
-        is_open = not text or re.search(r"import \*|__getattr__|globals\(\)", text) is not None
+        is_open = not text or _MAKES_NAMES.search(text) is not None
         beside = list_names(self._host, posixpath.dirname(path)) if path.endswith("__init__.py") and not is_open else ()
         is_module = any(each.partition(".")[0] == name for each in beside)
         return is_open or is_module or re.search(rf"\b{re.escape(name)}\b", text) is not None

@@ -53,7 +53,7 @@ def collect(
     distributions = [
         Distribution("torch", "2.2.2", str(site), modules=("torch",)),
         *(
-            Distribution(name, version, str(site), modules=(name.replace("-", "_"),), requires=(requires,))
+            Distribution(name, version, str(site), modules=("test", name.replace("-", "_")), requires=(requires,))
             for name in others
         ),
     ]
@@ -391,8 +391,9 @@ def test_a_name_that_the_framework_does_not_have(tmp_path: Path, code: str, name
 def test_python_code_that_requires_another_release_is_followed(tmp_path: Path, requires: str, dies: bool) -> None:
     make_torch(tmp_path)
     (tmp_path / "torch/library.py").write_text("def old():\n    pass\n")
-    (tmp_path / "timm").mkdir()
-    (tmp_path / "timm/__init__.py").write_text("from torch.library import new\n")
+    for module, code in (("timm", "from torch.library import new\n"), ("test", "")):
+        (tmp_path / module).mkdir()
+        (tmp_path / module / "__init__.py").write_text(code)
     faults = known(collect(tmp_path, "timm", requires=requires))
     assert [(fault.distribution, fault.kind, fault.stops) for fault in faults] == [
         ("timm", "missing-name", IMPORT)
