@@ -98,6 +98,7 @@ _VERSIONS = (
 SHAPES = {
     **dict.fromkeys(_VERSIONS, _VERSION),
     **dict.fromkeys(("missing_module", "module", "name", "package", "process"), _NAME),
+    "flashinfer_label": r"cu\d{2,3}",
     "image_platform": r"[a-z0-9]+/[a-z0-9]+(?:/v\d)?",
     "library": r"[\w./+-]+",
     "mig": r"MIG-[\w/-]+",
@@ -454,7 +455,7 @@ def _library_wheel(values: ClaimValues) -> str:
     """Name the wheel that holds the missing library, for its CUDA."""
     wheel = load_data("cuda_wheels", CudaWheels).wheel_of(values.find_capture("library"))
     cuda = _wanted_major(values)
-    return f"{wheel}-cu{cuda}" if wheel and cuda in ("11", "12") else ""
+    return f"{wheel}-cu{cuda}" if wheel and cuda else ""
 
 
 DERIVED: dict[str, Callable[[ClaimValues], str]] = {
@@ -563,8 +564,8 @@ def _driver(values: ClaimValues) -> ProblemFields:
     floor = (full_driver if needs_full_driver else driver_floor)(values.context, toolkit) if toolkit else None
     driver = values.find_capture("driver_wanted") or floor or ""
     companion = _find_companion(values)
-    names = (companion.distribution,) if companion and major(cuda) == major(companion.cuda or "") else ()
-    return {"driver": driver, "cuda": toolkit.version if toolkit and floor else "", "names": names}
+    package = companion.distribution if companion and major(cuda) == major(companion.cuda or "") else ""
+    return {"driver": driver, "cuda": toolkit.version if toolkit and floor else "", "distribution": package}
 
 
 def _find_required_cuda(values: ClaimValues) -> str:

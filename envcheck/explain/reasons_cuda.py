@@ -77,6 +77,7 @@ _LOADS = (
     "tf-couldnt-open-cuda-library", "tf-could-not-find-dll", "could-not-locate-library", "cupy-cuda-path",
     "dylib-not-loaded", "cannot-open-other-language", "library-cannot-be-loaded",
 )  # fmt: skip
+_HOSTS = tuple(item for item in FRAMEWORKS if item.hosts_extensions)
 EXTENSIONS = ("extension-named", "bnb-load-error")  # who asks: the files of a package, or its own words
 _FATAL = ("import-cannot-open", "tf-could-not-find-dll", "could-not-locate-library", "cannot-open-other-language")
 
@@ -221,9 +222,9 @@ def _judge_library_of_cudnn(log: Log, event: Event, library: Library) -> Claim:
     return Claim("cudnn-wrong-cuda-build", Strength.NAMED_PLACE, message, (event,), rivals=("toolkit-missing",))
 
 
-def find_build_cuda(log: Log) -> str:
+def find_build_cuda(log: Log, frameworks: tuple[Framework, ...] = FRAMEWORKS) -> str:
     """Return the CUDA that the framework was built for, as the log states it or by its release; "" unknown."""
-    releases = ((item.name, log.release_of(item).partition("+")[0]) for item in FRAMEWORKS)
+    releases = ((item.name, log.release_of(item).partition("+")[0]) for item in frameworks)
     rows = (log.matrix.release(name, release, "linux_x86_64") for name, release in releases if release)
     return _torch_cuda(log) or next((row.cuda for row in rows if row and row.cuda), "")
 
@@ -238,7 +239,7 @@ def _judge_toolkit(log: Log, missing: list[tuple[Event, Library]]) -> Iterator[C
     shown = f"{wanted[-1]} to {wanted[0]}" if len(wanted) > 1 else "".join(wanted)
     asks = f"This build asks for {names}" + (f", which CUDA {shown} holds" if shown else "")
     named = log.select(*EXTENSIONS)
-    of_torch = find_build_cuda(log) if named else _torch_cuda(log)
+    of_torch = find_build_cuda(log, _HOSTS if named else ())
     if wanted and of_torch and major(of_torch) not in set(map(major, wanted)) and not log.has("onnxruntime-cuda"):
         message = f"{asks}; torch itself is built for CUDA {of_torch}: a compiled extension was built for another one."
         yield Claim("extension-build-mismatch", Strength.DERIVED, message, events)
@@ -498,7 +499,7 @@ def _judge_nvcc(log: Log, event: Event) -> Claim:
 
 def _judge_torch_symbols(log: Log) -> Iterator[Claim]:
     """Read for which PyTorch an extension was built off the symbol that it does not find."""
-    torch = next((log.release_of(item).partition("+")[0] for item in FRAMEWORKS if item.hosts_extensions), "")
+    torch = next((log.release_of(item).partition("+")[0] for item in _HOSTS), "")
     for event in log.select("c10-symbol", "flash-attn-torch-cuda"):
         named = re.search(r"undefined symbol: (\w+)", event.text)
         row = date_symbol(named[1]) if named else None

@@ -73,13 +73,6 @@ def _keep_driver(situation: Situation, problem: Problem) -> tuple[Alternative, .
     ):  # else the driver lacks something other than its release
         return (Alternative(f"Keep the driver and install {replacement}."),)
     driver = situation.facts.driver
-    offered = get_value(driver.cuda_driver_version)
-    rows = situation.matrix.companion_releases(problem.names[0]) if problem.names and offered else ()
-    older = next((row for row in rows if row.cuda and numbers(row.cuda)[:1] <= numbers(offered or "")[:1]), None)
-    if older:
-        requirement = f"{older.distribution}=={older.version}"
-        summary = f"Keep the driver and install {requirement}, the newest release for CUDA {older.cuda}."
-        return (Alternative(summary, situation.install(requirement)),)
     is_known = any(isinstance(item, Known) for item in (driver.release, driver.cuda_driver_version))
     steps = situation.install_gpu_build(problem.framework) if situation.from_log and is_known else ()
     return (Alternative("Use a build for the installed driver.", steps),) if steps else ()
