@@ -3,9 +3,9 @@
     python bench/companion_plans.py [--package vllm] [--sample 600] [--seed 18] [--jobs 2]
 
 Needs the extra `plan`. A cell resolves from wheels, or the plan says why there is none. Where it says that nothing goes
-together, uv is asked for the package alone: what it then resolves although the plan refuses it is a disagreement,
-unless the package would come with a framework for another CUDA, which uv does not compare. The exit code is 1 if a
-cell is missed. The index of PyTorch is treated as in bench/plan.py.
+together, uv is asked for the package and its usual framework: what it then resolves is a disagreement (REFUSED), unless
+the reason is one that uv does not see. The exit code is 1 if a cell is missed or refused. The index of PyTorch is
+treated as in bench/plan.py.
 """
 
 from __future__ import annotations
@@ -49,7 +49,7 @@ _UNSEEN_BY_UV = {
 
 # What keeps uv from resolving and is in no matrix: counted apart.
 _NOT_OF_THE_PLAN = {
-    "pypi.nvidia.com": "TensorRT's source distributions fetch NVIDIA's wheels, whose index is out of reach",
+    "Failed to build `tensorrt": "TensorRT's source distributions fetch NVIDIA's wheels, whose index is out of reach",
     r"Because (all of: )?(cuda-tile|nvidia-cudnn-frontend)": "a dependency that the matrix does not hold has no wheel",
     "only certifi": "the index lacks a release of certifi that is a week old",
 }
