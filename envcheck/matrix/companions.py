@@ -86,7 +86,7 @@ def asked_of(release: FrameworkRelease, name: str) -> str | None:
     return next((release.requires[item] for item in names if item in release.requires), None)
 
 
-# What is published as source only on the package index, with built files on the project's own pages.
+# What the package index has as sources alone, or for one CUDA: built files on the pages of the projects.
 
 
 @dataclass(frozen=True)
@@ -175,22 +175,12 @@ class TorchBuild:
 
 
 @dataclass(frozen=True)
-class PublishedFile:
-    """A built file of a release, as pip is told of it."""
-
-    name: str
-    version: str
-    requirement: str  # flash-attn @ https://..., or a pin where `options` name the page that lists it
-    options: tuple[str, ...] = ()
-
-
-@dataclass(frozen=True)
 class SourceInstall:
-    """How a package that is published as source only comes beside a torch."""
+    """How a package comes beside a torch: as a built file of its project, or from its sources."""
 
     name: str
     version: str
-    requirement: str  # flash-attn @ https://..., flash-attn==2.8.3.post2
+    requirement: str  # flash-attn @ https://...; flash-attn==2.8.3.post2 where it is built, or `options` name its page
     options: tuple[str, ...] = ()  # of pip
     settings: tuple[tuple[str, str], ...] = ()
     requires: tuple[str, ...] = ()  # what must be there before
@@ -204,11 +194,11 @@ def _load_source_packages() -> SourcePackages:
 
 
 def source_package(name: str) -> SourcePackage | None:
-    """Return what is known of a package that is published as source only; None for any other."""
+    """Return what is known of files outside the package index, and of the build; None for any other package."""
     return _load_source_packages().packages.get(name)
 
 
-def find_file(name: str, specifier: str, wanted: TorchBuild) -> PublishedFile | None:
+def find_file(name: str, specifier: str, wanted: TorchBuild) -> SourceInstall | None:
     """Find the built file of the newest release that a specifier admits and that fits a torch; None for none known."""
     package = source_package(name)
     fitting = _list_fitting(package, specifier, wanted) if package else ()
@@ -242,7 +232,7 @@ def _fitting_cuda(files: BuiltFiles, wanted: TorchBuild) -> str:
     return next((item for item in files.cuda if own and numbers(item) == own[: len(numbers(item))]), "")
 
 
-def _describe(name: str, package: SourcePackage, version: str, cuda: str, wanted: TorchBuild) -> PublishedFile:
+def _describe(name: str, package: SourcePackage, version: str, cuda: str, wanted: TorchBuild) -> SourceInstall:
     minor = major_minor(wanted.version)
     cells = {
         "version": version,
@@ -254,7 +244,7 @@ def _describe(name: str, package: SourcePackage, version: str, cuda: str, wanted
         "platform": wanted.platform,
     }
     requirement = f"{name} @ {package.file.format(**cells)}" if package.file else f"{name}=={version}"
-    return PublishedFile(name, version, requirement, tuple(item.format(**cells) for item in package.options))
+    return SourceInstall(name, version, requirement, tuple(item.format(**cells) for item in package.options))
 
 
 @dataclass(frozen=True)

@@ -20,7 +20,6 @@ from envcheck.actions import (
 )
 from envcheck.frameworks import Framework, identities, identity
 from envcheck.matrix.companions import (
-    PublishedFile,
     SourceBuild,
     SourceInstall,
     TorchBuild,
@@ -660,10 +659,11 @@ def _use_file(context: Context, text: str, version: str, cuda: str | None) -> So
     found = find_file(name, specifier, wanted) if wanted else None
     if found is None or wanted is None:
         return None
-    return SourceInstall(name, found.version, found.requirement, found.options, notes=(_describe_file(found, wanted),))
+    described: SourceInstall = replace(found, notes=(_describe_file(found, wanted),))
+    return described
 
 
-def _describe_file(found: PublishedFile, wanted: TorchBuild) -> str:
+def _describe_file(found: SourceInstall, wanted: TorchBuild) -> str:
     if found.options:
         return f"documented: {found.options[-1]} lists {found.name} {found.version} for this CUDA; it was not read."
     built = f"{found.name} for torch {major_minor(wanted.version)} and Python {wanted.python}"
