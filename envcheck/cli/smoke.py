@@ -16,7 +16,7 @@ import click
 
 from envcheck.cli import common
 from envcheck.cli.common import OF_VERDICT, STEP_FAILED, UserError
-from envcheck.frameworks import framework_names
+from envcheck.frameworks import identities
 from envcheck.host.file_changes import remove_tree
 from envcheck.host.local import LocalHost
 from envcheck.host.process import interrupt_on_signal, start_thread
@@ -322,7 +322,7 @@ def _finite(_context: click.Context, _option: click.Parameter, value: float | No
     "--framework",
     "frameworks",
     multiple=True,
-    type=click.Choice((*framework_names(), DRIVER)),
+    type=click.Choice((*(item.name for item in identities() if item.has_smoke_test), DRIVER)),
     help="Test this framework [all that are installed].",
 )
 @click.option(

@@ -104,6 +104,8 @@ class Framework:
     # -- how it behaves with CUDA and with what stands beside it, for the rules --
     brings_cuda: bool = False  # every CUDA build has the libraries inside, or requires their wheels plainly
     pins_cudnn: bool = False  # its wheels require one cuDNN exactly
+    cuda: str = ""  # CUDA major of every CUDA build, where the distributions do not name it
+    cuda_wheels: Mapping[str, Sequence[str]] = {}  # CUDA major -> NVIDIA's wheels of the libraries that it opens
     needs_gpu: bool = False  # it has no way to compute on the CPU
     preload_call: str = ""  # what a program calls for it to load the CUDA wheels that lie beside it
     ptx_means_code: bool = False  # "compute_80" of its build info stands for machine code, too
@@ -150,6 +152,7 @@ class Framework:
     log_words_of_others: Tuple[str, ...] = ()  # frameworks whose words its own logs hold as well: both are built on XLA
 
     # -- the smoke test --
+    has_smoke_test: bool = True  # a script of smoke/children computes with it
     takes_memory_at_start: bool = False  # its share of a GPU's memory is set before it starts
     logs_placement: bool = False  # its log says on which device each operation ran, as TensorFlow's does
 
@@ -178,9 +181,9 @@ class Framework:
         return is_whole and (module in modules or not modules)
 
     def cuda_of(self, distribution: str) -> str:
-        """Return the CUDA version that a distribution names: 12 of cupy-cuda12x; "" where its name says none."""
+        """Return the CUDA version that a distribution names: 12 of cupy-cuda12x; "" where nothing says it."""
         match = re.search(r"-cu(?:da)?(\d+)x?(?:-|$)", distribution)
-        digits = match.group(1) if match else ""
+        digits = match.group(1) if match else self.cuda
         return digits if len(digits) < 3 else f"{digits[:-1]}.{digits[-1]}"  # cupy-cuda112
 
     def extra_of_plugin(self, distribution: str) -> str:

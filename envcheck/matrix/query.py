@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Callable, Iterable, Iterator, Mapping
-from functools import cached_property
+from functools import cached_property, lru_cache
 from typing import Any, TypeVar
 
 from envcheck.frameworks import framework_names, identity
@@ -63,6 +63,7 @@ class Matrix:
         # By identity: the row of cells that the document holds, and the builds of a row.
         self._built: dict[int, Any] = {}
         self._pins: dict[tuple[str, str], dict[str, str]] = {}
+        self._shared: dict[str, Mapping[str, list[Cells]]] = {}
 
     @property
     def checked(self) -> str:
@@ -78,13 +79,28 @@ class Matrix:
     @cached_property
     def _bodies(self) -> Mapping[str, Cells]:
         """Map each framework, and each companion that is planned and judged like one, to its distributions."""
-        judged = [name for name in framework_names() if name in self._document["companions"]]
+        judged = [name for name in framework_names() if _section_of(name) in self._document["companions"]]
         rows = {name: identity(name).distributions.items() for name in judged}
         bodies = {
             name: {"distributions": [{"name": item, "module": module} for item, module in row]}
             for name, row in rows.items()
         }
         return {**self._document["frameworks"], **bodies}
+
+    def _releases_of(self, framework: str) -> Mapping[str, list[Cells]]:
+        """Map the versions of a framework to their rows; a section that several share holds those of each."""
+        table, section = self._document["releases"], _section_of(framework)
+        if section == framework or section not in table:
+            versions: Mapping[str, list[Cells]] = table.get(framework, {})
+            return versions
+        if framework not in self._shared:
+            owned = identity(framework).distributions
+            rows = {
+                version: [row for row in rows if row["distribution"] in owned]
+                for version, rows in table[section].items()
+            }
+            self._shared[framework] = {version: held for version, held in rows.items() if held}
+        return self._shared[framework]
 
     def judged(self) -> tuple[str, ...]:
         """List the frameworks, then the companions that are planned and judged like one."""
@@ -117,13 +133,13 @@ class Matrix:
         self, framework: str, version: str, platform: str, distribution: str | None = None
     ) -> FrameworkRelease | None:
         """Return the row of a release; without `distribution`, of the first distribution that has it here."""
-        versions = self._document["releases"].get(framework, {})
+        versions = self._releases_of(framework)
         exact = next((spelling for spelling in _list_spellings(version) if spelling in versions), None)
         names = (distribution,) if distribution else self.distributions(framework)
         rows = (
             cells
             for name in names
-            for cells in versions.get(exact, ())
+            for cells in versions.get(exact or "", ())
             if cells["distribution"] == name and cells["platform"] in (platform, "any")
         )
         row = next(rows, None)
@@ -131,13 +147,13 @@ class Matrix:
 
     def versions(self, framework: str) -> tuple[str, ...]:
         """List the versions of a framework's releases, newest first."""
-        return tuple(reversed([*self._document["releases"].get(framework, {})]))
+        return tuple(reversed([*self._releases_of(framework)]))
 
     def releases(
         self, framework: str, platform: str | None = None, admits: Callable[[str], bool] | None = None
     ) -> tuple[FrameworkRelease, ...]:
         """List a framework's releases, newest first, of every distribution; `admits` filters by version."""
-        versions = self._document["releases"].get(framework, {})
+        versions = self._releases_of(framework)
         return tuple(
             self._row(FrameworkRelease, cells, framework=framework, version=version)
             for version in self.versions(framework)
@@ -178,7 +194,7 @@ class Matrix:
 
     def cudas(self, framework: str, version: str, platform: str) -> tuple[str, ...]:
         """List the CUDA lines of a release's builds for a platform, without building their rows."""
-        rows = self._document["releases"].get(framework, {}).get(version, ())
+        rows = self._releases_of(framework).get(version, ())
         return tuple(cells["cuda"] for cells in rows if cells["platform"] in (platform, "any") and cells.get("cuda"))
 
     def companion_of(self, distribution: str) -> str | None:
@@ -372,6 +388,13 @@ class Matrix:
         if isinstance(cells.get("proof"), dict):
             values["proof"] = _expand_proof(cells)
         return kind(**{**_OMITTED.get(kind, {}), **values, **key})
+
+
+@lru_cache(maxsize=64)
+def _section_of(framework: str) -> str:
+    """Name the section of releases that holds a framework: its own, or the one of the companion that it is."""
+    names = identity(framework).gpu_distributions if framework in framework_names() else ()
+    return companion_row(names[0]).releases or framework if names else framework
 
 
 def _matches(version: str, specifier: str) -> bool:

@@ -290,6 +290,11 @@ def cuda_sources(context: Context, candidate: Candidate, installer: str) -> tupl
 
 def _wheel_sources(context: Context, candidate: Candidate) -> list[CudaSource]:
     cuda, cudnn = candidate.row.cuda or "", candidate.row.cudnn or ""
+    own = framework(candidate.row.framework).cuda_wheels.get(cuda.partition(".")[0])
+    if own is not None:
+        toolkit = next((item.version for item in context.matrix.toolkits() if major(item.version) == cuda), "")
+        cudnn_wheels = [f"nvidia-cudnn-cu{cuda}=={major(cudnn)}.*"] if cudnn else []
+        return [CudaSource(WHEELS, (*own, *cudnn_wheels), cuda=toolkit, cudnn=cudnn, needs_hook=True)]
     return [
         CudaSource(
             WHEELS,

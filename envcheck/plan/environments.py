@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import re
-from collections.abc import Mapping, Sequence
+from collections.abc import Iterator, Mapping, Sequence
 
 from packaging.version import Version
 
@@ -223,6 +223,7 @@ def _sets(
         by_index.setdefault(item.candidate.row.index, []).append(item)
     there = [item.candidate for item in judgements if item.candidate.row.index]
     elsewhere = tuple(item.requirement for one in there for item in one.chosen if not item.on_index)
+    elsewhere += tuple(_toolkit_pins(judgements))
     if elsewhere:
         by_index.setdefault("", [])
     kept = tuple(f"{one.row.distribution}=={one.row.version}" for one in there if elsewhere)
@@ -270,6 +271,15 @@ def _source_sets(source: SourceInstall, kept: tuple[str, ...], indexes: tuple[st
         settings=source.settings,
     )
     return (*needs, wanted)
+
+
+def _toolkit_pins(judgements: tuple[CandidateJudgement, ...]) -> Iterator[str]:
+    """Keep the CUDA wheels that one release leaves open at the CUDA that another pins, which pip would replace."""
+    rows = [item.candidate.cuda_row for item in judgements if item.candidate.is_gpu]
+    for row in rows:
+        if any(name_of(wheel) == "cuda-toolkit" for wheel in row.cuda_wheels) and "." not in (row.cuda or ""):
+            others = (other.cuda for other in rows if other.cuda and other.cuda.partition(".")[0] == row.cuda)
+            yield from (f"cuda-toolkit=={cuda}.*" for cuda in others if "." in cuda)
 
 
 def _set(

@@ -40,6 +40,10 @@ NEW, OLD = "580.95.05", "570.195.03"  # drivers that run CUDA 13, and CUDA 12 at
         ("cupy<14", machine("3.12", NEW, "8.9"), "cupy-cuda13x==13.6.0"),
         ("cupy-cuda12x", machine("3.14", NEW, "8.9", "linux_aarch64"), "cupy-cuda12x[ctk]==14.2.0"),
         ("cupy", machine("3.13", "580.88", "8.6", "win_amd64"), "cupy-cuda13x[ctk]==14.2.0"),
+        ("cudf", machine("3.12", NEW, "8.9"), "cudf-cu13==26.10.2"),
+        ("cudf", machine("3.12", NEW, "7.0"), "cudf-cu12==26.10.2"),
+        ("cuml", machine("3.12", OLD, "8.9"), "cuml-cu12==26.10.0"),
+        ("ctranslate2", machine("3.12", OLD, "8.9"), "ctranslate2==4.8.5"),
     ],
 )
 def test_the_distribution_is_the_one_for_the_driver_and_the_gpu(text: str, on: Description, requirement: str) -> None:
@@ -50,6 +54,7 @@ def test_the_distribution_is_the_one_for_the_driver_and_the_gpu(text: str, on: D
     ("text", "on", "reason"),
     [
         ("cupy-cuda13x", machine("3.12", OLD, "8.9"), "needs driver >= 580.65.06"),
+        ("cudf-cu12", machine("3.12", NEW, "6.0"), "has code for sm_70"),  # read from libcudf-cu12
         ("cupy", machine("3.12"), "CuPy computes on NVIDIA GPUs only."),
         ("cupy", machine("3.8", NEW, "8.9"), "Python"),
     ],
@@ -58,6 +63,24 @@ def test_what_cannot_be_has_its_reason(text: str, on: Description, reason: str) 
     plan = planned(text, on=on)
     assert not plan.releases
     assert reason in plan.rejected[0].why
+
+
+@pytest.mark.parametrize(
+    ("texts", "requirements"),
+    [
+        (("cupy<14",), ("cupy-cuda12x==13.6.0", "nvidia-cublas-cu12", "nvidia-cuda-nvrtc-cu12")),  # opened by name
+        (("ctranslate2",), ("ctranslate2==4.8.5", "nvidia-cublas-cu12")),
+        (("ctranslate2<4.6.3",), ("ctranslate2==4.6.2", "nvidia-cublas-cu12", "nvidia-cudnn-cu12==9.*")),
+        (
+            ("torch", "cupy"),
+            ("cupy-cuda12x[ctk]==14.2.0", "cuda-toolkit==12.6.*"),
+        ),  # what torch pins
+    ],
+)
+def test_what_else_must_be_there_comes_with_it(texts: tuple[str, ...], requirements: tuple[str, ...]) -> None:
+    (made,) = planned(*texts, on=machine("3.12", OLD, "8.9")).environments
+    assert made.sets[-1].requirements[: len(requirements)] == requirements
+    assert bool(made.library_folders) is not requirements[0].startswith("cupy-cuda12x[ctk]")
 
 
 def install(site: Path, name: str, needed: str, requires: str = "") -> None:

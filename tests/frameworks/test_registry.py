@@ -20,7 +20,6 @@ from envcheck.frameworks import (
     identities,
 )
 from envcheck.host.data_files import read_data
-from envcheck.matrix.companions import companion_sections
 from envcheck.matrix.load import load_matrix
 from envcheck.model import UserError
 from tests.matrix.documents import document
@@ -85,19 +84,19 @@ def test_a_row_has_only_cells_that_the_protocol_declares(known: Framework) -> No
     declared = {name for kind in type(known).__mro__ for name in getattr(kind, "__annotations__", {})}
     assert set(row) <= declared
     assert {"title", "distributions", "gpu_distributions"} <= set(row)
-    assert {"cpu_distributions", "published", "first_release"} <= set(row) or known.name in companion_sections()
+    assert not known.published or {"cpu_distributions", "published", "first_release"} <= set(row)
 
 
 @pytest.mark.parametrize("known", all_frameworks(), ids=lambda known: known.name)
 def test_the_matrix_names_the_same_distributions(known: Framework) -> None:
-    section = "frameworks" if known.published else "companions"
-    listed: list[dict[str, Any]] = document()[section][known.name]["distributions"]
-    for item in listed:
+    listed: dict[str, Any] = document()["frameworks"].get(known.name, {})
+    for item in listed.get("distributions", ()):
         assert known.owns(item["name"]), item
         assert item["module"] in {known.module_of(item["name"]), *known.namespaces} or known.is_plugin(item["name"])
     matrix = load_matrix()
     asked = (*known.gpu_distributions, *known.cpu_distributions, *known.published)
     assert {matrix.framework_of(name) for name in asked} == {known.name}
+    assert {row.distribution for row in matrix.releases(known.name)}.issuperset(known.gpu_distributions)
 
 
 @pytest.mark.parametrize("known", all_frameworks(), ids=lambda known: known.name)

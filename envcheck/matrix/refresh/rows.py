@@ -8,7 +8,7 @@ from dataclasses import dataclass, field
 from functools import cached_property, lru_cache
 from typing import TYPE_CHECKING, Any
 
-from envcheck.frameworks import Framework, all_frameworks, distribution_names, identity
+from envcheck.frameworks import Framework, all_frameworks, distribution_names, framework_of, identity
 from envcheck.frameworks.base import Need, RowDraft
 from envcheck.matrix.companions import companion_row, load_companions, published_framework
 from envcheck.matrix.load import check_cells
@@ -271,7 +271,9 @@ def _add_cuda(draft: Draft) -> None:
         draft.cite(f"libraries of {len(names)} binaries")
     if named and not has_code:
         draft.say("cuda", "The wheel holds Python bindings only.")
-    is_for_cuda = bool(wheels or linked or (named and has_code)) or any(map(_NEEDS_CUDA.search, names.values()))
+    is_judged = bool(named and framework_of(draft.distribution))  # its CUDA lies in parts that it requires
+    is_for_cuda = is_judged or bool(wheels or linked or (named and has_code))
+    is_for_cuda = is_for_cuda or any(map(_NEEDS_CUDA.search, names.values()))
     if is_for_cuda:
         draft.cells.update(cuda_build=True, cuda_wheels=wheels)
     elif has_code:
@@ -321,6 +323,7 @@ def _add_extras(draft: Draft) -> None:
     if companion_row(draft.distribution).frameworks:
         return
     wheels = [need for need in draft.needs if need.extra and need.here and re.match(r"nvidia-|cuda-toolkit", need.name)]
+    wheels = [need for need in wheels if not need.extra.startswith(("test", "dev", "doc"))]
     extras = sorted({need.extra for need in wheels})
     if extras:
         draft.cells.update(extras=extras, cuda_wheels=[need.text for need in wheels])
