@@ -15,7 +15,7 @@ from envcheck.model import Absent, FrameworkBuild, Known, get_value
 from envcheck.probes.environment_choice import PythonSelection
 from envcheck.probes.python import collect_python
 from envcheck.rules import Context, Target, evaluate
-from envcheck.rules.described_machine import Description
+from envcheck.rules.described_machine import Description, RequestError
 from tests.frameworks.test_onnxruntime import builds
 from tests.known import known
 from tests.plan.machines import chosen, machine, matrix, planned
@@ -94,6 +94,11 @@ def install(site: Path, name: str, needed: str, requires: str = "") -> None:
 
 def lookups(build: FrameworkBuild) -> dict[str, bool]:
     return {item.soname: isinstance(item.found, Known) for item in known(build.libraries) if item.mandatory}
+
+
+def test_what_is_judged_alone_is_refused_by_its_name() -> None:
+    with pytest.raises(RequestError, match="plans no release of tensorrt"):
+        planned("tensorrt", on=machine("3.12", NEW, "8.9"))
 
 
 @pytest.mark.needs("linux", "c-compiler")
