@@ -90,7 +90,7 @@ if not result.ok:
 Packages on top of a framework, such as vLLM, are asked for in the same way:
 
 ```python
-plan = envcheck.plan("vllm>=0.20", driver="570", gpu="L4", python="3.12", platform="linux_x86_64")
+plan = envcheck.plan("vllm>=0.30", driver="570", gpu="L4", python="3.12", platform="linux_x86_64")
 print(plan.verdict)  # incompatible: its torch is for CUDA 13
 for change in plan.plan.changes:
     print(change.what, change.requirement)  # what would make it possible

@@ -41,8 +41,8 @@ QUESTIONS: dict[str, Any] = {
     "check --dockerfile Dockerfile --driver 300 --gpu L4": lambda: envcheck.check(
         file="Dockerfile", driver="300", gpu="L4"
     ),
-    "plan vllm>=0.20 --platform linux_x86_64 --python 3.12 --driver 570 --gpu L4": lambda: envcheck.plan(
-        "vllm>=0.20", platform="linux_x86_64", python="3.12", driver="570", gpu="L4"
+    "plan vllm>=0.30 --platform linux_x86_64 --python 3.12 --driver 570 --gpu L4": lambda: envcheck.plan(
+        "vllm>=0.30", platform="linux_x86_64", python="3.12", driver="570", gpu="L4"
     ),
     "matrix show vllm==0.33.0": lambda: envcheck.matrix("vllm==0.33.0"),
     "explain log.txt --snapshot machine.json": lambda: envcheck.explain(files=["log.txt"], snapshot="machine.json"),
@@ -78,7 +78,7 @@ def test_the_example_of_the_documentation_runs(saved: str) -> None:
 
 def test_packages_on_top_of_a_framework_are_asked_for_as_frameworks_are() -> None:
     """The examples of the page of the API hold."""
-    plan = envcheck.plan("vllm>=0.20", driver="570", gpu="L4", python="3.12", platform="linux_x86_64")
+    plan = envcheck.plan("vllm>=0.30", driver="570", gpu="L4", python="3.12", platform="linux_x86_64")
     assert plan.verdict == "incompatible"
     assert any("vllm==0.19" in change.requirement for change in plan.plan.changes)
     rows = envcheck.matrix("torch==2.8.0").to_dict()["rows"]

@@ -31,7 +31,7 @@ ANSWERED: list[tuple[str, dict[str, Any], str]] = [
     ("doctor", {"snapshot": "machine.json", "as_json": True}, '"schema": "envcheck/report/1"'),
     ("explain", {"text": LOG}, "cudnn-missing"),
     ("plan", {"requirements": ["torch"], "python": "3.11", "driver": "550.54", "gpu": ["RTX 4090"]}, "-m venv"),
-    ("plan", {"requirements": ["vllm>=0.20"], "driver": "570", "gpu": ["L4"], **OF_PACKAGES}, "vllm==0.19"),
+    ("plan", {"requirements": ["vllm>=0.30"], "driver": "570", "gpu": ["L4"], **OF_PACKAGES}, "vllm==0.19"),
     ("matrix", {"requirement": "torch==2.8.0"}, "vllm==0.11.0"),
     ("explain", {"text": UNDEFINED}, "built for torch 2.3 to 2.7"),
     ("check", {"file": "Dockerfile", "driver": "300", "gpu": ["L4"]}, "driver-too-old"),
