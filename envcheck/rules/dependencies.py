@@ -26,6 +26,7 @@ from envcheck.model import (
 )
 from envcheck.rules.builds import judged_frameworks, unfound_libraries
 from envcheck.rules.context import Context, incompatible, once, rule
+from envcheck.rules.cudnn import installed_version
 from envcheck.rules.gpu_releases import constraints_on, problem_findings
 from envcheck.rules.linking import is_proven
 from envcheck.rules.requirements import KnownBreak, TriedRelease, requirements_of, tried_citation, tried_release
@@ -394,10 +395,12 @@ def unmet_requirements(context: Context) -> Iterator[Finding]:
 
 @dataclass(frozen=True)
 class EqualReleases:
-    """Distributions of which the first refuses others of another release when it is imported."""
+    """Distributions of which the first cannot be imported beside others of another release."""
 
     distributions: tuple[str, ...]
     unless: str = ""  # variable that turns that off
+    library: str = ""  # it opens the others' library by its major alone, which a copy of the system serves as well
+    whole: str = ""  # distribution that pins them all
 
 
 @dataclass(frozen=True)
@@ -417,18 +420,35 @@ def equal_releases(context: Context) -> Iterator[Finding]:
     for row in table.rows:
         installed = [context.distributions[name] for name in row.distributions if name in context.distributions]
         main = installed[0] if installed and not context.environment.get(row.unless) else None
-        others = [item for item in installed[1:] if main and _public(item.version) != _public(main.version)]
+        others = [item for item in installed[1:] if main and not _goes_with(context, row, main, item)]
         if main is not None and others:
             labels = " and ".join(f"{item.name} {item.version}" for item in others)
-            pins = tuple(f"{item.name}=={_public(main.version)}" for item in others)
+            kept = _public(context.distributions.get(row.whole, main).version)
+            pins = tuple(f"{item.name}=={kept}" for item in installed if _public(item.version) != kept)
             yield incompatible(
-                f"{main.name} {main.version} cannot be imported beside {labels}: the releases must be equal.",
+                f"{main.name} {main.version} cannot be imported beside {labels}: the "
+                f"{'major ' if row.library else ''}releases must be equal.",
                 (
                     context.seen("python.distributions", shown=f"{main.name} {main.version}, {labels}"),
-                    Evidence(main.name, "compares the releases when it is imported", citation=table.citation),
+                    Evidence(main.name, _COMPARISONS[bool(row.library)], citation=table.citation),
                 ),
                 problem=Problem(("unmet-requirements",), requirements=pins),
             )
+
+
+_COMPARISONS = (
+    "compares the releases when it is imported",
+    "loads libraries that bear the major release in their names",
+)
+
+
+def _goes_with(context: Context, row: EqualReleases, main: Distribution, item: Distribution) -> bool:
+    """Tell whether a part is of the release that is needed, or its library is there outside Python packages."""
+    if not row.library:
+        return _public(item.version) == _public(main.version)
+    copies = (each for each in get_value(getattr(context.facts, row.library)) or () if each.origin != "wheels")
+    majors = {major(version) for version in map(get_value, map(installed_version, copies)) if version}
+    return major(main.version) in {major(item.version), *majors}
 
 
 _LEGACY_KERAS = "tf-keras"

@@ -6,7 +6,7 @@ from typing import Any
 
 import pytest
 
-from envcheck.model import replace
+from envcheck.model import LibraryInstall, replace
 from envcheck.rules.dependencies import violations
 from envcheck.rules.requirements import tried_release
 from tests.rules.factory_python import (
@@ -211,6 +211,43 @@ def test_parts_of_a_package_of_another_release(names: dict[str, str], variable: 
     items = findings("dependency-conflict", context(given))
     assert [list(item.problem.requirements) for item in items if item.problem] == [expected] * bool(expected)
     assert all(item.severity == "error" for item in items)
+
+
+@pytest.mark.parametrize(
+    ("versions", "system", "expected"),
+    [
+        ({"-bindings": "10.9.0.34", "-libs": "11.4.0.106"}, "", ["tensorrt-cu12-libs==10.9.0.34"]),
+        (
+            {"": "11.4.0.106", "-bindings": "10.9.0.34", "-libs": "11.4.0.106"},
+            "",
+            ["tensorrt-cu12-bindings==11.4.0.106"],
+        ),
+        ({"-bindings": "10.9.0.34", "-libs": "11.4.0.106"}, "10.9.0", []),  # the loader finds libnvinfer.so.10 there
+        ({"-bindings": "10.9.0.34", "-libs": "10.12.0.36"}, "", []),
+        ({"-bindings": "11.4.0.106"}, "", []),
+    ],
+)
+def test_bindings_of_tensorrt_need_libraries_of_their_major(
+    versions: dict[str, str], system: str, expected: list[str]
+) -> None:
+    items = tuple(distribution(f"tensorrt-cu12{part}", version) for part, version in versions.items())
+    copy = LibraryInstall("tensorrt", "/usr", "system", library_version=known(system))
+    given = replace(facts(distributions=items), tensorrt=known((copy,) if system else ()))
+    report = findings("dependency-conflict", context(given))
+    assert [list(item.problem.requirements) for item in report if item.problem] == [expected] * bool(expected)
+    assert all(item.severity == "error" and "the major releases must be equal" in item.message for item in report)
+
+
+def test_torch_tensorrt_beside_tensorrt_of_another_major() -> None:
+    items = (
+        distribution("torch", "2.8.0"),
+        distribution("torch-tensorrt", "2.8.0", requires=("torch<2.9,>=2.8.0", "tensorrt<10.13.0,>=10.12.0")),
+        distribution("tensorrt", "11.4.0.106"),
+    )
+    (item,) = findings("dependency-conflict", context(facts(build("torch", "2.8.0"), distributions=items)))
+    assert item.severity == "warning"
+    assert item.fix is not None
+    assert argv(item.fix.actions[0])[-1] == "tensorrt<10.13.0,>=10.12.0"
 
 
 def test_tf_keras_of_another_minor() -> None:
