@@ -27,6 +27,7 @@ from envcheck.probes.loader import FoundLibrary, Loader
 from envcheck.probes.packages import Installation, find_activated_folders, find_shadowing, load_cuda_data
 
 _FINDS_WHEELS = re.compile(r"cuda[-_.]pathfinder\b")  # what requires it loads the libraries of NVIDIA's wheels
+_RENAMED_CUDNN = re.compile(r"libcudnn-[0-9a-f]{8}\.so\.(\d+)")  # by auditwheel
 _LIMIT = 60  # libraries followed for one framework
 
 
@@ -246,7 +247,7 @@ class Inspection:
         distribution = self._written_last(framework, distribution, linked)
         cuda = linked or framework.cuda_of(distribution.name)
         opened = opened_names(framework, cuda, "") if cuda else ()
-        callers = [self.search.caller(path, opened) for path in paths]
+        callers = [_open_parts(self.search.caller(path, opened)) for path in paths]
         finds_wheels = any(map(_FINDS_WHEELS.match, distribution.requires))
         libraries, runpath = lookups(self.search, callers, "first" if finds_wheels else "")
         return replace(
@@ -255,7 +256,7 @@ class Inspection:
             version=distribution.version,
             cuda_build=Known(True, source),
             cuda_version=Known(cuda, Source("file", paths[0])) if cuda else linked_version("libcudart.so.", libraries),
-            cudnn_version=linked_version("libcudnn.so.", libraries),
+            cudnn_version=_part_version(libraries) or linked_version("libcudnn.so.", libraries),
             compute_capabilities=SILENT,
             libraries=libraries,
             runpath=runpath,
@@ -361,6 +362,24 @@ def unreadable_build(framework: str, distribution: Distribution, reason: Unknown
         ("cuda_build", "cuda_version", "cudnn_version", "compute_capabilities", "libraries", "runpath"), reason
     )
     return FrameworkBuild(framework, distribution.name, distribution.version, distribution.location, **unknown)
+
+
+def _open_parts(caller: Fact[Caller]) -> Fact[Caller]:
+    """Look for the parts of cuDNN in place of a libcudnn that lies beside a file, renamed: it opens them by name."""
+    if not isinstance(caller, Known):
+        return caller
+    renamed = {name: _RENAMED_CUDNN.match(name) for name, _ in caller.value.wanted}
+    parts = load_cuda_data()["cudnn_parts"]
+    opened = [(parts[match.group(1)], True) for match in renamed.values() if match and match.group(1) in parts]
+    kept = [item for item in caller.value.wanted if not renamed[item[0]]]
+    return replace(caller, value=replace(caller.value, wanted=(*kept, *opened)))
+
+
+def _part_version(libraries: Fact[Tuple[LibraryLookup, ...]]) -> Optional[Fact[str]]:
+    """Read the major of cuDNN off the part that a build opens."""
+    parts = set(load_cuda_data()["cudnn_parts"].values())
+    found = (item for item in get_value(libraries) or () if item.soname in parts)
+    return next((linked_version(item.soname.rstrip("0123456789"), libraries) for item in found), None)
 
 
 def lookups(

@@ -44,7 +44,7 @@ from envcheck.rules.gpu_releases import (
     name_of,
     problem_findings,
 )
-from envcheck.rules.toolkit import system_toolkits
+from envcheck.rules.toolkit import system_toolkits, weigh
 
 
 def _data() -> CudaWheels:
@@ -243,6 +243,7 @@ def _hidden_wheels(context: Context, framework: JudgedFramework, build: Build, h
             ),
             *citations,
         ),
+        severity=weigh(hidden),
         problem=Problem(
             folders=tuple(dict.fromkeys(folders)),
             requirements=(requirement,) if requirement else (),

@@ -39,6 +39,7 @@ from envcheck.rules.toolkit import (
     relies_on_system,
     row_evidence,
     unknown_release,
+    weigh,
 )
 
 OLDER = "cudnn-too-old"
@@ -174,7 +175,7 @@ def _judge(context: Context, build: Build) -> Iterator[Finding]:
     if copy is not None:
         yield from _judge_copy(context, build, copy)
     elif relies_on_system(build) and not lookup.elsewhere:
-        yield _none_fits(context, build, system_copies(context), lookup.soname)
+        yield replace(_none_fits(context, build, system_copies(context), lookup.soname), severity=weigh([lookup]))
 
 
 def _by_versions(context: Context, build: Build) -> Iterator[Finding]:

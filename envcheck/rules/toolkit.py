@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import re
-from collections.abc import Iterator
+from collections.abc import Iterable, Iterator
 
 from envcheck.model import (
     ERROR,
@@ -62,9 +62,19 @@ def toolkit_lookups(build: Build) -> tuple[LibraryLookup, ...] | None:
 
 
 def cudnn_lookup(build: Build) -> LibraryLookup | None:
-    """Find the lookup of cuDNN itself among what a build loads."""
+    """Find the lookup of cuDNN itself among what a build loads, or of the part that it opens."""
     lookups = build.libraries.value if isinstance(build.libraries, Known) else ()
-    return next((item for item in lookups if library_name(item.soname) == "cudnn"), None)
+    itself = (item for item in lookups if library_name(item.soname) == "cudnn")
+    return next(itself, None) or next((item for item in lookups if _is_part(item)), None)
+
+
+def _is_part(item: LibraryLookup) -> bool:
+    return library_name(item.soname).startswith("cudnn_") and "libcudnn" not in item.needed_by
+
+
+def weigh(missing: Iterable[LibraryLookup]) -> str:
+    """Warn where only parts of cuDNN are missing, which many models do without; else the rule says."""
+    return WARNING if all(map(_is_part, missing)) else ""
 
 
 def _of_toolkit(item: LibraryLookup) -> bool:
@@ -275,7 +285,8 @@ def _unreached(context: Context, build: Build) -> Iterator[Finding]:
     evidence = Evidence(
         lookup.soname, f"not found by the loader, but at {lookup.elsewhere[0]}", source_of(lookup.found)
     )
-    yield incompatible(message, (evidence, *built_for_cuda(build)), problem=Problem(advice=advice, folders=folders))
+    problem = Problem(advice=advice, folders=folders)
+    yield incompatible(message, (evidence, *built_for_cuda(build)), severity=weigh(visible), problem=problem)
 
 
 def _shadowed(context: Context, build: Build) -> Iterator[Finding]:

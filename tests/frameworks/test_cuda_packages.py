@@ -22,7 +22,7 @@ from tests.plan.machines import chosen, machine, matrix, planned
 from tests.probes.framework_stand_ins import cuda_library, library, metadata
 from tests.probes.pythons import make_venv
 from tests.rules.factory_machine import driver as driver_facts
-from tests.rules.factory_toolkit import SITE, findings, torch
+from tests.rules.factory_toolkit import SITE, findings, lookup, torch
 from tests.rules.factory_toolkit import known as known_fact
 from tests.rules.factory_toolkit import machine as judged_machine
 from tests.smoke.children import Heard, import_child
@@ -122,6 +122,49 @@ def test_only_what_has_cuda_pathfinder_finds_nvidias_wheels(tmp_path: Path, requ
     cuda_library(site / "nvidia/cuda_nvrtc/lib", "libnvrtc.so.12")
     (build,) = builds(tmp_path / "v")
     assert set(lookups(build).values()) == {bool(requires)}
+
+
+@pytest.mark.needs("linux", "c-compiler")
+@pytest.mark.parametrize(
+    ("release", "renamed", "part"),
+    [
+        ("4.4.0", "libcudnn-463fd6d5.so.8.9.7", "libcudnn_ops_infer.so.8"),
+        ("4.5.0", "libcudnn-74a4c495.so.9.1.0", "libcudnn_ops.so.9"),
+        ("4.8.5", "", ""),
+    ],
+)
+def test_a_cudnn_beside_the_file_opens_its_parts_by_name(tmp_path: Path, release: str, renamed: str, part: str) -> None:
+    site = make_venv(tmp_path / "v")
+    (site / "ctranslate2").mkdir()
+    metadata(site, "ctranslate2", release, "ctranslate2")
+    beside = [str(cuda_library(site / "ctranslate2.libs", renamed))] if renamed else []
+    library(site / f"ctranslate2.libs/libctranslate2-bc15bf3f.so.{release}", *beside)
+    (build,) = builds(tmp_path / "v")
+    assert lookups(build) == {"libcublas.so.12": False, **({part: False} if part else {})}
+    assert get_value(build.cudnn_version) == (part.rpartition(".")[2] or None)
+
+
+HIDDEN = f"{SITE}/nvidia/cudnn/lib/libcudnn_ops.so.9"
+
+
+@pytest.mark.parametrize(
+    ("found", "elsewhere", "expected"),
+    [
+        ("", (), [("cudnn-missing", "warning")]),
+        ("", (HIDDEN,), [("cuda-wheel-not-found", "warning")]),
+        (HIDDEN, (), []),
+    ],
+)
+def test_the_parts_of_cudnn_are_found_by_the_loader(
+    found: str, elsewhere: Any, expected: list[tuple[str, str]]
+) -> None:
+    needed = lookup("libcudnn_ops.so.9", found, *elsewhere, version=known_fact("9"))
+    given = FrameworkBuild(
+        "ctranslate2", "ctranslate2", "4.5.0", SITE, cuda_build=known_fact(True), libraries=known_fact((needed,))
+    )
+    ids = ("cudnn-missing", "cuda-wheel-not-found", "cudnn-wrong-major")
+    report = [item for each in ids for item in findings(judged_machine(given), each)]
+    assert [(item.id, item.severity) for item in report] == expected
 
 
 @pytest.mark.needs("linux")
