@@ -232,11 +232,11 @@ class Inspection:
         paths = [path for name in framework.linking_files for path in self._find(f"{folder}/{name}")]
         source = Source("file", folder, "" if paths else "no file that links CUDA")
         named = framework.cuda_of(distribution.name)
-        if named and not framework.linking_files:  # parts of other distributions link CUDA
+        if framework.needs_gpu and not framework.linking_files:  # parts of other distributions link CUDA
             source = Source("file", distribution.location, distribution.name)
             build = cpu_build(framework.name, distribution, source)
-            cuda_build, cuda_version = Known(True, source), Known(named, source)
-            return replace(build, cuda_build=cuda_build, cuda_version=cuda_version, compute_capabilities=SILENT)
+            stated: Fact[str] = Known(named, source) if named else SILENT  # the extra that it came with is not recorded
+            return replace(build, cuda_build=Known(True, source), cuda_version=stated, compute_capabilities=SILENT)
         if not paths and framework.needs_gpu:
             reason = Unknown("failed", f"{distribution.name} is installed but none of its libraries is there")
             return unreadable_build(framework.name, distribution, reason)

@@ -37,6 +37,7 @@ from envcheck.rules.builds import (
     parse_target,
     plugin_of,
     resolve_extras,
+    rows_by_extra,
     supports_python,
 )
 from envcheck.rules.context import Context
@@ -171,7 +172,8 @@ def _label(request: Request) -> str:
 
 def _by_distribution(context: Context, request: Request, rows: list[FrameworkRelease]) -> Iterator[Candidate]:
     names = _distributions(context, request)
-    usable = [row for name in names for row in rows if row.distribution == name]
+    named = (row for name in names for row in rows if row.distribution == name)
+    usable = [part for row in named for part in rows_by_extra(row, request.extras)]
     if context.goal == "cpu":  # what others require by its name keeps it
         usable = [row for row in usable if row.distribution == request.preferred_name] or usable
     matches = [row for row in usable if row.cuda_build == (context.goal == "gpu") and not row.stub_for]

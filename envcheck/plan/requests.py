@@ -10,7 +10,7 @@ from packaging.version import Version
 from envcheck.actions import SH, is_requirement
 from envcheck.frameworks import UnknownFrameworkError, framework_names
 from envcheck.frameworks import framework as known_framework
-from envcheck.matrix.companions import companion_row
+from envcheck.matrix.companions import companion_row, source_package
 from envcheck.matrix.query import Matrix
 from envcheck.matrix.specifiers import can_be_met
 from envcheck.model import (
@@ -103,7 +103,7 @@ def _parse_request(text: str, matrix: Matrix) -> Request:
     plain = name + (f"[{','.join(extras)}]" if extras else "") + specifier
     removed = matrix.removed_distribution(name)
     framework = framework or (removed.framework if removed else "")
-    if not framework:  # judged, but the matrix does not hold what a plan of it would choose by: tensorrt, numba-cuda
+    if not framework:  # judged, but the matrix does not hold what a plan of it would choose by: tensorrt
         raise RequestError(f"envcheck plans no release of {name}. `envcheck doctor --for {name}` judges one here.")
     gpu_requirement = known_framework(framework).gpu_requirement if framework in framework_names() else ""
     brings_cuda = any(f"[{extra}]" in gpu_requirement for extra in extras)
@@ -120,12 +120,29 @@ def _companion(text: str, matrix: Matrix) -> tuple[str, tuple[str, ...]] | None:
 
     frameworks = frameworks_beside(name)
     if not frameworks:
+        _refuse_source_package(name)
         return None
     _check_plain(text)
     _, extras, specifier = _split_requirement(text)
     if extras:
         raise RequestError(f"{text[:60]!r}: give {name} without extras.")
     return name + specifier, frameworks
+
+
+def _refuse_source_package(name: str) -> None:
+    """Raise RequestError, with the index that has its built files, for a package of sources that needs no framework."""
+    package = source_package(name)
+    files = ((item.versions[0], files) for item in (package.releases if package else ()) for files in item.files or ())
+    version, newest = next(files, ("", None))
+    if package and package.build and newest:
+        index = " ".join(package.options).replace("{cuda}", newest.cuda[-1].replace(".", ""))
+        settings = " ".join(f"{key}={value}" for key, value in package.build.settings.items())
+        raise RequestError(
+            f"envcheck plans no release of {name}: the package index has its sources alone. documented: its project's "
+            f"own index, which was not read, has {version} on {' and '.join(newest.platforms)} for CUDA "
+            f"{', '.join(newest.cuda)}; take the one that your driver runs, such as: pip install {name}=={version} "
+            f"{index}. `{settings} pip install {name}` compiles it with the CUDA toolkit that is installed."
+        )
 
 
 def _check_plain(text: str) -> None:

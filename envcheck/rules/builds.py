@@ -171,6 +171,17 @@ def _local_build(local: str) -> Fact[bool]:
     return NO_ROW
 
 
+def rows_by_extra(row: FrameworkRelease, extras: Iterable[str] = ()) -> tuple[FrameworkRelease, ...]:
+    """Part a release by the extras, or those asked for, that each bring one CUDA, newest first: numba-cuda[cu13]."""
+    named = sorted((item for item in row.extras if re.fullmatch(r"cu\d\d", item)), reverse=True)
+    parts = []
+    for extra in [item for item in named if item in extras] or named:
+        of_major = re.compile(rf"-{extra}\b|[>=]={extra[2:]}\.")
+        wheels = tuple(wheel for wheel in row.cuda_wheels if of_major.search(wheel))
+        parts.append(replace(row, cuda_build=True, cuda=extra[2:], gpu_extra=extra, cuda_wheels=wheels))
+    return tuple(parts) or (row,)
+
+
 def plugin_of(context: Context, row: FrameworkRelease, extra: str) -> FrameworkRelease | None:
     """Return the plugin that an extra of a release installs: its own, or for jax 0.5.2 the newest that it accepts."""
     pattern = known_framework(row.framework).plugin_of_extra
@@ -511,7 +522,9 @@ def _resolve(context: Context, requirement: Requirement, framework: str) -> Want
         others = _matching_rows(context, framework, name, public)
         return wanted(None, LABEL if others else UNLISTED, others)
     obstacle, installable = _filter_installable(context, rows, extras)
-    return wanted(None, obstacle, installable) if obstacle else wanted(build_of(installable[0]))
+    if obstacle:
+        return wanted(None, obstacle, installable)
+    return wanted(build_of(rows_by_extra(installable[0], extras)[0]))
 
 
 def _local_label(requirement: Requirement) -> str:

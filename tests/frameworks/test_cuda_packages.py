@@ -44,6 +44,10 @@ NEW, OLD = "580.95.05", "570.195.03"  # drivers that run CUDA 13, and CUDA 12 at
         ("cudf", machine("3.12", NEW, "7.0"), "cudf-cu12==26.10.2"),
         ("cuml", machine("3.12", OLD, "8.9"), "cuml-cu12==26.10.0"),
         ("ctranslate2", machine("3.12", OLD, "8.9"), "ctranslate2==4.8.5"),
+        ("numba-cuda", machine("3.14", NEW, "8.9"), "numba-cuda[cu13]==0.30.4"),
+        ("numba-cuda", machine("3.12", OLD, "8.9"), "numba-cuda[cu12]==0.30.4"),
+        ("numba-cuda", machine("3.12", NEW, "7.0"), "numba-cuda[cu12]==0.30.4"),
+        ("numba-cuda[cu12]", machine("3.12", NEW, "8.9"), "numba-cuda[cu12]==0.30.4"),
     ],
 )
 def test_the_distribution_is_the_one_for_the_driver_and_the_gpu(text: str, on: Description, requirement: str) -> None:
@@ -55,6 +59,7 @@ def test_the_distribution_is_the_one_for_the_driver_and_the_gpu(text: str, on: D
     [
         ("cupy-cuda13x", machine("3.12", OLD, "8.9"), "needs driver >= 580.65.06"),
         ("cudf-cu12", machine("3.12", NEW, "6.0"), "has code for sm_70"),  # read from libcudf-cu12
+        ("numba-cuda[cu13]", machine("3.12", OLD, "8.9"), "needs driver >= 580.65.06"),
         ("cupy", machine("3.12"), "CuPy computes on NVIDIA GPUs only."),
         ("cupy", machine("3.8", NEW, "8.9"), "Python"),
     ],
@@ -99,6 +104,19 @@ def lookups(build: FrameworkBuild) -> dict[str, bool]:
 def test_what_is_judged_alone_is_refused_by_its_name() -> None:
     with pytest.raises(RequestError, match="plans no release of tensorrt"):
         planned("tensorrt", on=machine("3.12", NEW, "8.9"))
+
+
+def test_what_has_an_index_by_cuda_and_needs_no_framework_is_refused_with_that_index_and_its_build() -> None:
+    index = r"llama-cpp-python==0\.3\.35 --extra-index-url https://abetlen\.github\.io/llama-cpp-python/whl/cu132\."
+    with pytest.raises(RequestError, match=rf"{index} `CMAKE_ARGS=-DGGML_CUDA=on pip install llama-cpp-python`"):
+        planned("llama-cpp-python", on=machine("3.12", NEW, "8.9"))
+
+
+def test_an_installed_numba_cuda_is_for_cuda_and_does_not_say_which(tmp_path: Path) -> None:
+    site = make_venv(tmp_path / "v")
+    metadata(site, "numba-cuda", "0.30.4", "numba_cuda")
+    (build,) = builds(tmp_path / "v")
+    assert (build.framework, get_value(build.cuda_build), get_value(build.cuda_version)) == ("numba-cuda", True, None)
 
 
 @pytest.mark.needs("linux", "c-compiler")
