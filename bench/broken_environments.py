@@ -396,7 +396,7 @@ def ask_doctor(copy: Copy, options: Options, names: tuple[str, ...], causes: tup
     seconds = round(time.monotonic() - begun, 2)
     report = _read_json(done.stdout)
     if "findings" not in report:
-        message = report.get("message") or _last_line(done.stderr)
+        message = report.get("error") or _last_line(done.stderr)
         return {"verdict": "none", "exit": done.returncode, "message": message, "seconds": seconds}
     first = next((finding for finding in report["findings"] if finding["primary"]), None)
     errors = [finding["id"] for finding in report["findings"] if finding["severity"] == "error"]

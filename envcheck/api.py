@@ -508,9 +508,9 @@ def read_machine(python: str, env: str, without: Collection[str] = (), *, withou
         raise UserError("--python and --env exclude each other: choose one of them.")
     found = collect_here(python, env, without, without_packages=without_packages)
     executable = found.facts.python.executable
-    # A probe that crashed is not the user's error: the report says it.
-    crashed = isinstance(executable, Unknown) and executable.why == "crashed"
-    if (python or env) and not isinstance(executable, Known) and not crashed:
+    # A probe that crashed or had no time is not the user's error: the report says it.
+    failed = isinstance(executable, Unknown) and executable.why in ("crashed", "timeout")
+    if (python or env) and not isinstance(executable, Known) and not failed:
         option = f"--python {python}" if python else f"--env {env}"
         raise UserError(f"{option}: no Python environment found. {_tried(executable)}")
     return found

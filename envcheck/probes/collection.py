@@ -69,7 +69,10 @@ PROBES: Dict[str, Probe] = {
 
 _DEFAULT_SELECTION = PythonSelection()  # the active environment, or the Python that runs this program
 _PATIENCE = 0.015  # seconds until the next probe starts beside one that waits
-LIMIT = 4.5  # seconds for all probes; one that still reads then (a dead network mount) is abandoned
+LIMIT = 4.5  # seconds for all probes; one that still waits then (a dead network mount) is abandoned
+_EXTENSION = 5  # times the limit for probes that still work then: a busy machine, a slow disk
+_WORK = 0.002  # seconds of processor time: the least that reading takes in a slice
+_SLICE = 0.5  # seconds without any processor time that tell a probe that waits from one that works
 
 
 def collect(
@@ -121,7 +124,12 @@ def _run_probes(
     while waiting and time.monotonic() < deadline and not finished.is_set():
         start_thread(work)
         finished.wait(_PATIENCE)
-    finished.wait(max(0.0, deadline - time.monotonic()))
+    finished.wait(max(0.0, deadline - time.monotonic() - _SLICE))
+    is_working = True
+    while not finished.is_set() and is_working and time.monotonic() < deadline + (_EXTENSION - 1) * limit:
+        used = time.process_time()
+        finished.wait(_SLICE)
+        is_working = time.process_time() - used > _WORK
     sections: Dict[str, Any] = {}
     for names in probes:
         late = Unknown("timeout", f"the {names} probe did not finish within {limit:g} s")

@@ -345,10 +345,11 @@ def wanted_releases(context: Context) -> tuple[WantedRelease, ...]:
     requests = [item for item in parsed if not item[0].marker or marker_holds(context, item[0].marker)]
     bounds = {framework: requirement.specifier for requirement, framework in requests if framework}
     packages = _resolve_packages(context, [item for item, framework in requests if not framework], bounds)
+    named = [framework for _, framework in requests if framework]  # two of one: what is wanted, and what a log lacks
     frameworks = [
-        _resolve(context, replace(requirement, specifier=bounds[framework]), framework)
-        for requirement, framework in requests
-        if framework
+        _resolve(context, replace(item, specifier=bounds[name]) if named.count(name) == 1 else item, name)
+        for item, name in requests
+        if name
     ]
     asked = {item.framework for item in frameworks}
     return (*frameworks, *packages, *_list_brought(context, packages, bounds, asked))
