@@ -27,10 +27,10 @@ from tests.rules.factory_machine import UNREAD, context, known
 SYSTEMS = ("windows", "darwin")
 FRAMEWORKS = ("tensorflow", "torch", "jax")
 PROGRAMS = {  # what a Windows or a Mac has, or what a fix has just had installed
-    "windows": "cd cmake cmd conda docker envcheck kubectl mim move ninja nvcc nvidia-smi pip powershell py python reg "
-    "Rscript set taskkill tf_upgrade_v2 uv vllm wevtutil where.exe winget wsl.exe",
-    "darwin": "cd cmake conda df docker env envcheck export find kill kubectl mim mv ninja pip printenv printf ps "
-    "python python3 python3.9 python3.12 rm Rscript sh source tail tf_upgrade_v2 unset ulimit uv vllm",
+    "windows": "cd cmake cmd conda docker envcheck ffmpeg kubectl mim move ninja nvcc nvidia-smi pip powershell py "
+    "python reg Rscript set taskkill tf_upgrade_v2 uv vllm wevtutil where.exe winget wsl.exe",
+    "darwin": "cd cmake conda df docker env envcheck export ffmpeg find kill kubectl mim mv ninja pip printenv printf "
+    "ps python python3 python3.9 python3.12 rm Rscript sh source tail tf_upgrade_v2 unset ulimit uv vllm",
 }
 STRANGE = {
     "windows": r"\bsudo\b|\bexport \w|LD_LIBRARY_PATH|\$\(|\$\{|\bchmod\b|\bapt(?:-get)?\b|\bdmesg\b|(?<!-)\brm -"

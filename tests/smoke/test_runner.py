@@ -12,7 +12,7 @@ from pathlib import Path
 import pytest
 
 import envcheck.smoke
-from envcheck.frameworks import framework_names
+from envcheck.frameworks import identities
 from envcheck.host.limits import Limits
 from envcheck.model import replace
 from envcheck.smoke.runner import Task, default_limits, list_jobs, run_job, script_of
@@ -168,7 +168,7 @@ def test_a_python_that_cannot_start_is_told() -> None:
     assert "/no/such/python could not be started" in found.results[0].message
 
 
-@pytest.mark.parametrize("name", [*framework_names(), DRIVER])
+@pytest.mark.parametrize("name", [*(item.name for item in identities() if item.has_smoke_test), DRIVER])
 def test_each_subject_has_a_script_for_each_level(name: str) -> None:
     for version in ("1.15", "2.15") if name == "tensorflow" else ("",):
         subject = Subject(name, version)
