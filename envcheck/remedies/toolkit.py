@@ -317,6 +317,8 @@ def use_newer_ptxas(situation: Situation, problem: Problem) -> Remedy | None:
     first = row.first_toolkit if row else None
     if first is None:
         return None
+    if "bundled" in problem.cases:
+        return _name_ptxas(problem, first)
     build = situation.build(problem.framework, problem.distribution) if problem.framework else None
     if build is not None:
         found = install_nvcc(situation, build, first, f"Put a ptxas of CUDA {first} or newer first on PATH.")
@@ -328,8 +330,21 @@ def use_newer_ptxas(situation: Situation, problem: Problem) -> Remedy | None:
     root = f"/usr/local/cuda-{first}/bin"
     summary = f"Let the ptxas of CUDA {first} or newer be found first: none before it knows {problem.capability}."
     look = Show(("ptxas", "--version"), "the one that is found now", ENVIRONMENT)
-    named = (("PATH", f"{root}:$PATH"), ("TRITON_PTXAS_PATH", f"{root}/ptxas"))
-    return Remedy(summary, (look, SetVariables(named, "where that toolkit is installed; Triton reads the second")))
+    triton = ((name, f"{root}/ptxas") for name in ("TRITON_PTXAS_PATH", "TRITON_PTXAS_BLACKWELL_PATH"))
+    named = (("PATH", f"{root}:$PATH"), *triton)
+    return Remedy(summary, (look, SetVariables(named, "where that toolkit is installed; Triton reads its own two")))
+
+
+def _name_ptxas(problem: Problem, first: str) -> Remedy:
+    """Name another ptxas to a package that calls its own."""
+    variable, newer, path = (problem.value(name) for name in ("variable", "newer", "path"))
+    upgrade = f"install a torch that requires {newer} or newer" if newer else ""
+    if not variable:
+        return Remedy(f"{upgrade[:1].upper()}{upgrade[1:]}.")
+    place = "in the program's shell" if path else "where that toolkit is installed"
+    named = SetVariables(((variable, path or f"/usr/local/cuda-{first}/bin/ptxas"),), place)
+    options = f", or {upgrade}" if upgrade else ""
+    return Remedy(f"Let the ptxas of CUDA {first} or newer be called{options}.", (named,))
 
 
 # cuDNN.

@@ -14,6 +14,7 @@ from envcheck.model import (
     UNDETERMINED,
     WARNING,
     Citation,
+    Distribution,
     Evidence,
     Finding,
     Known,
@@ -23,6 +24,8 @@ from envcheck.model import (
     at_least_minor,
     dataclass,
     get_value,
+    is_older,
+    major_minor,
     numbers,
     replace,
 )
@@ -57,6 +60,24 @@ class PartialCode:
     """The content of data/partial_code.json."""
 
     rows: tuple[PartialRelease, ...]
+    citation: Citation
+
+
+@dataclass(frozen=True)
+class BundledPtxas:
+    """The ptxas that a minor release of a package brings and calls."""
+
+    distribution: str
+    release: str
+    cuda: str
+    variable: str = ""  # names another one
+
+
+@dataclass(frozen=True)
+class PtxasTable:
+    """The content of data/bundled_ptxas.json."""
+
+    rows: tuple[BundledPtxas, ...]
     citation: Citation
 
 
@@ -125,6 +146,53 @@ def code_of_packages(context: Context) -> Iterator[Finding]:
         for build in builds:
             yield from _findings(context, build, gpus, TOO_NEW)
             yield from _findings(context, build, gpus, TOO_OLD)
+
+
+@rule("ptxas-problem", severity=WARNING)
+def bundled_ptxas(context: Context) -> Iterator[Finding]:
+    """Find a package whose own ptxas does not know a GPU that the framework itself serves."""
+    is_known = isinstance(context.facts.gpus, Known)
+    if not is_known or not any(map(context.matrix.companion_of, context.distributions)):
+        return
+    table = load_data("bundled_ptxas", PtxasTable)
+    for row in table.rows:
+        item = context.distributions.get(row.distribution)
+        if item and _is_from_index(item) and major_minor(item.version) == row.release:
+            newer = (gpu for gpu in judged_gpus(context) if is_older(row.cuda, _first_toolkit(gpu)))
+            unknown = next((gpu for gpu in newer if _is_served(context, gpu)), None)
+            if unknown and not context.environment.get(row.variable):
+                yield _old_ptxas(context, table, row, unknown)
+
+
+def _is_from_index(item: Distribution) -> bool:
+    """Tell whether a copy is the index's: conda's and NVIDIA's own builds bring another ptxas."""
+    return item.installer != "conda" and "+" not in item.version
+
+
+def _first_toolkit(item: JudgedGpu) -> str:
+    return (item.architecture.first_toolkit if item.architecture else None) or ""
+
+
+def _old_ptxas(context: Context, table: PtxasTable, row: BundledPtxas, item: JudgedGpu) -> Finding:
+    first = _first_toolkit(item)
+    copy = context.distributions[row.distribution]
+    serving = (each for each in table.rows if each.distribution == copy.name and not is_older(each.cuda, first))
+    newer = next((f"{each.distribution} {each.release}" for each in serving), "")
+    installs = get_value(context.facts.toolkits.installs) or ()
+    usable = (each for each in installs if not is_older(get_value(each.version) or "0", first))
+    path = next(filter(None, (get_value(each.ptxas_path) for each in usable)), "")
+    message = (
+        f"{copy.name} {copy.version} calls its own ptxas, of CUDA {row.cuda}; {gpu_name(item.gpu)} (compute capability "
+        f"{item.capability}) needs one of CUDA {first} or newer. Kernels that it compiles, such as those of "
+        "torch.compile, fail."
+    )
+    evidence = (
+        context.seen("python.distributions", shown=f"{copy.name} {copy.version}"),
+        Evidence(f"ptxas of {copy.name} {row.release}", f"CUDA {row.cuda}", citation=table.citation),
+    )
+    values = (("variable", row.variable), ("path", path), ("newer", newer))
+    problem = Problem(("bundled",), capability=item.capability, values=values)
+    return incompatible(message, evidence, problem=problem)
 
 
 def _is_served(context: Context, item: JudgedGpu) -> bool:

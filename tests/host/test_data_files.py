@@ -28,7 +28,7 @@ from envcheck.rules.builds import ExtraTable
 from envcheck.rules.catalogue import catalogue
 from envcheck.rules.compilers import BuiltWhenUsed
 from envcheck.rules.dependencies import EqualReleaseTable
-from envcheck.rules.gpu_architecture import PartialCode
+from envcheck.rules.gpu_architecture import PartialCode, PtxasTable
 from envcheck.rules.installed_files import Imports
 from envcheck.rules.requirements import PipTags, TriedRequirements
 
@@ -48,6 +48,7 @@ TABLES: list[tuple[str, type]] = [
     ("imports/torchaudio", Imports),
     ("imports/torchvision", Imports),
     ("jetson", JetsonTable),
+    ("bundled_ptxas", PtxasTable),
     ("equal_releases", EqualReleaseTable),
     ("linking", Linking),
     ("partial_code", PartialCode),

@@ -85,6 +85,43 @@ def test_which_ptxas_is_called() -> None:
     assert judged(machine(jax, toolkits=(old,), **facts), PTXAS) == OLD
 
 
+SERVED: dict[str, Any] = {"compute_capabilities": known(("sm_90", "sm_110", "sm_120"))}
+
+
+@pytest.mark.parametrize(
+    ("triton", "capability", "variable", "newer"),
+    [
+        ("3.5.1", "12.1", "TRITON_PTXAS_PATH", "triton 3.6"),  # ptxas of CUDA 12.8; DGX Spark's GPU is of 12.9
+        ("3.6.0", "12.1", "", ""),
+        ("3.6.0", "11.0", "TRITON_PTXAS_BLACKWELL_PATH", "triton 3.7"),  # Thor's is of CUDA 13.0
+        ("3.7.0", "11.0", "", ""),
+        ("3.5.1", "12.0", "", ""),
+        ("3.5.0+git20251001", "12.1", "", ""),  # a build of NVIDIA's brings what it needs
+        ("99.0", "12.1", "", ""),
+    ],
+)
+def test_tritons_own_ptxas_knows_the_gpu(triton: str, capability: str, variable: str, newer: str) -> None:
+    new = toolkit("13.0", "/usr/local/cuda-13.0", ptxas_path="/usr/local/cuda-13.0/bin/ptxas")
+    facts = machine(torch("2.9.1", **SERVED), toolkits=(new,), capability=capability, distributions={"triton": triton})
+    report = findings(facts, PTXAS)
+    assert [item.severity for item in report] == ["warning"] * bool(variable)
+    for item in report:
+        assert item.fix is not None
+        assert newer in item.fix.summary
+        assert argv(item.fix.actions[0]) == ("export", f"{variable}=/usr/local/cuda-13.0/bin/ptxas")
+    named = replace(facts, host=replace(facts.host, environment=known({variable: "/a/ptxas"})))
+    assert judged(named, PTXAS) == []
+
+
+def test_a_ptxas_that_no_shell_can_replace() -> None:
+    there: dict[str, Any] = {"capability": "12.1", "distributions": {"triton": "3.3.1"}}
+    assert judged(machine(torch("2.7.1", compute_capabilities=known(("sm_90",))), **there), PTXAS) == []
+    (item,) = findings(machine(torch("2.7.1", **SERVED), **there), PTXAS)
+    assert item.fix is not None
+    assert item.fix.summary == "Install a torch that requires triton 3.6 or newer."
+    assert not item.fix.actions
+
+
 def test_a_gpu_or_toolkit_that_is_not_known() -> None:
     there = toolkit("11.0", "/c", ptxas_path="/c/bin/ptxas")
     facts = machine(tensorflow("2.4.0"), toolkits=(there,), ptxas_on_path="/c/bin/ptxas", capability="8.6")
