@@ -24,6 +24,7 @@ class Companion:
     first: str = ""  # the oldest release that the matrix holds
     has_older: bool = False  # the index has older ones
     placeholders: tuple[str, ...] = ()  # versions on the index that hold nothing
+    install: str = ""  # what to type for it, where no plan is made
     binaries: str = "(?!)"  # names of the binaries whose libraries tell its CUDA
     on_index: bool = False  # its framework's own package index holds its builds, too
 

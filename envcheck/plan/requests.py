@@ -104,7 +104,8 @@ def _parse_request(text: str, matrix: Matrix) -> Request:
     removed = matrix.removed_distribution(name)
     framework = framework or (removed.framework if removed else "")
     if not framework:  # judged, but the matrix does not hold what a plan of it would choose by: tensorrt
-        raise RequestError(f"envcheck plans no release of {name}. `envcheck doctor --for {name}` judges one here.")
+        judged = f"envcheck plans no release of {name}. `envcheck doctor --for {name}` judges one here."
+        raise RequestError(" ".join(filter(None, (judged, companion_row(name).install))))
     gpu_requirement = known_framework(framework).gpu_requirement if framework in framework_names() else ""
     brings_cuda = any(f"[{extra}]" in gpu_requirement for extra in extras)
     held_name = name if brings_cuda and name == framework else ""  # tensorflow[and-cuda] is no tensorflow-cpu

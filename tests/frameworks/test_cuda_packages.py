@@ -73,6 +73,8 @@ def test_what_cannot_be_has_its_reason(text: str, on: Description, reason: str) 
 @pytest.mark.parametrize(
     ("texts", "requirements"),
     [
+        (("numba-cuda",), ("numba-cuda[cu12]==0.30.4", "numpy<2.5")),  # it names what NumPy 2.5 removed
+        (("numba-cuda<0.30.4",), ("numba-cuda[cu12]==0.30.3", "numba<0.66")),
         (("cupy<14",), ("cupy-cuda12x==13.6.0", "nvidia-cublas-cu12", "nvidia-cuda-nvrtc-cu12")),  # opened by name
         (("ctranslate2",), ("ctranslate2==4.8.5", "nvidia-cublas-cu12")),
         (("ctranslate2<4.6.3",), ("ctranslate2==4.6.2", "nvidia-cublas-cu12", "nvidia-cudnn-cu12==9.*")),
@@ -85,7 +87,7 @@ def test_what_cannot_be_has_its_reason(text: str, on: Description, reason: str) 
 def test_what_else_must_be_there_comes_with_it(texts: tuple[str, ...], requirements: tuple[str, ...]) -> None:
     (made,) = planned(*texts, on=machine("3.12", OLD, "8.9")).environments
     assert made.sets[-1].requirements[: len(requirements)] == requirements
-    assert bool(made.library_folders) is not requirements[0].startswith("cupy-cuda12x[ctk]")
+    assert bool(made.library_folders) is not requirements[0].startswith(("cupy-cuda12x[ctk]", "numba-cuda"))
 
 
 def install(site: Path, name: str, needed: str, requires: str = "") -> None:
@@ -102,7 +104,9 @@ def lookups(build: FrameworkBuild) -> dict[str, bool]:
 
 
 def test_what_is_judged_alone_is_refused_by_its_name() -> None:
-    with pytest.raises(RequestError, match="plans no release of tensorrt"):
+    with pytest.raises(
+        RequestError, match=r"plans no release of tensorrt.*pip install tensorrt-cu13 where .*pypi\.nvidia\.com"
+    ):
         planned("tensorrt", on=machine("3.12", NEW, "8.9"))
 
 
