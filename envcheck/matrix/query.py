@@ -96,7 +96,7 @@ class Matrix:
         if framework not in self._shared:
             owned = identity(framework).distributions
             rows = {
-                version: [row for row in rows if row["distribution"] in owned]
+                version: [_with_code_of_library(row, table[section]) for row in rows if row["distribution"] in owned]
                 for version, rows in table[section].items()
             }
             self._shared[framework] = {version: held for version, held in rows.items() if held}
@@ -399,6 +399,30 @@ def _section_of(framework: str) -> str:
 
 def _matches(version: str, specifier: str) -> bool:
     return matches(version, specifier)
+
+
+def _with_code_of_library(row: Cells, versions: Mapping[str, list[Cells]]) -> Cells:
+    """Give Python bindings the GPU code of the newest library that they require, of the same section."""
+    beside = (
+        item
+        for version in reversed(list(versions))
+        for item in versions[version]
+        if item["platform"] == row["platform"] and item["distribution"] in row["requires"]
+        if within(version, row["requires"][item["distribution"]])
+    )
+    library = next((item for item in beside if item["compute_capabilities"]), None)
+    if library is None or row["compute_capabilities"]:
+        return row
+    return {
+        **row,
+        "compute_capabilities": library["compute_capabilities"],
+        "citations": [*row["citations"], *library["citations"]],
+        "proof": {**row["proof"], "compute_capabilities": "tier2"},
+        "note": row["note"].replace(_UNREAD_CODE, f"Its GPU code is that of {library['distribution']}."),
+    }
+
+
+_UNREAD_CODE = "Compute capabilities were not read."
 
 
 def _without_distributions(problem: Cells) -> Cells:
