@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import re
 from collections.abc import Iterator
+from functools import lru_cache
 from typing import NamedTuple
 
 from envcheck.model import numbers
@@ -23,6 +24,7 @@ class Clause(NamedTuple):
     version: str
 
 
+@lru_cache(maxsize=1 << 16)  # a plan of several packages asks the same up to 800,000 times
 def within(version: str, specifier: str, *, prereleases: bool = True) -> bool:
     """Tell whether a version lies in a specifier, "" admits all; raises packaging's errors for malformed input."""
     if not prereleases and _PRERELEASE.fullmatch(version):
