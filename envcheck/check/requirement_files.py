@@ -244,6 +244,9 @@ def _kind(end: str) -> str:
 
 
 _MAX_NODES = 200_000  # things in a file with its aliases unfolded
+_MAX_LEVELS = 100  # of nesting: libyaml's composer recurses for each without a bound
+# What PyYAML raises for a value that its tag does not fit, such as `!!bool x`, `!!timestamp x` or "\UFFFFFFFF".
+_BAD_VALUE = (ArithmeticError, AttributeError, LookupError, ValueError)
 
 
 def mapping_of(text: str, path: str) -> dict[str, Any]:
@@ -252,27 +255,38 @@ def mapping_of(text: str, path: str) -> dict[str, Any]:
 
     loader = getattr(yaml, "CSafeLoader", yaml.SafeLoader)
     try:
-        node = yaml.compose(text, Loader=loader)
-        if node is not None and _size(node, {}) > _MAX_NODES:
-            raise FileError(f"{path} expands its YAML aliases to more than {_MAX_NODES} nodes")
+        _check_size(text, path, loader)
         document = yaml.load(text, Loader=loader)  # noqa: S506 - a safe loader
-    except (yaml.YAMLError, RecursionError, ValueError) as error:
-        if isinstance(error, FileError):
-            raise
+    except FileError:
+        raise
+    except (yaml.YAMLError, RecursionError, *_BAD_VALUE) as error:
         raise FileError(f"{path} is not YAML: {' '.join(str(error).split())[:200]}") from None
     if not isinstance(document, dict):
         raise FileError(f"{path} contains no mapping: it is neither a compose file nor an environment.yml")
     return document
 
 
-def _size(node: Any, sizes: dict[int, int]) -> int:
-    """Count what a node holds, each alias as if it were written out; one that holds itself is endless."""
-    if id(node) not in sizes:
-        sizes[id(node)] = _MAX_NODES + 1  # met again before it is counted: it holds itself
-        inner = node.value if isinstance(node.value, list) else []
-        parts = [part for item in inner for part in (item if isinstance(item, tuple) else (item,))]
-        sizes[id(node)] = 1 + sum(_size(part, sizes) for part in parts)
-    return sizes[id(node)]
+def _check_size(text: str, path: str, loader: Any) -> None:
+    """Refuse a file by its events, which nest nothing; each alias counts as what it stands for, written out."""
+    import yaml
+
+    count, sizes = 0, dict[str | None, int]()
+    parents: list[tuple[str | None, int]] = []  # the anchor of each collection that is open, and the count before it
+    for event in yaml.parse(text, Loader=loader):
+        if isinstance(event, yaml.CollectionEndEvent):
+            anchor, before = parents.pop()
+            sizes[anchor] = count - before
+        elif isinstance(event, yaml.AliasEvent):
+            count += sizes.get(event.anchor, 1)
+        elif isinstance(event, yaml.NodeEvent):
+            is_open = isinstance(event, yaml.CollectionStartEvent)
+            sizes[event.anchor] = _MAX_NODES + 1 if is_open else 1  # one that is met before its end holds itself
+            parents += [(event.anchor, count)] if is_open else []
+            count += 1
+        if len(parents) > _MAX_LEVELS:
+            raise FileError(f"{path} nests its YAML deeper than {_MAX_LEVELS} levels")
+        if count > _MAX_NODES:
+            raise FileError(f"{path} expands its YAML aliases to more than {_MAX_NODES} nodes")
 
 
 class Places:

@@ -5,6 +5,7 @@ from __future__ import annotations
 from datetime import date
 
 import pytest
+import yaml
 
 from envcheck.check.blueprint import Blueprint, FileError, parse_image
 from envcheck.check.build_files import read_blueprints
@@ -186,6 +187,15 @@ MERGES = "services: {}\nm0: &m0 {k: 1}\n" + "".join(
 )
 
 
+@pytest.fixture(params=["CSafeLoader", "SafeLoader"])
+def yaml_loader(request: pytest.FixtureRequest, monkeypatch: pytest.MonkeyPatch) -> None:
+    """Read YAML with libyaml, and without."""
+    assert hasattr(yaml, "CSafeLoader")
+    if request.param == "SafeLoader":
+        monkeypatch.delattr(yaml, "CSafeLoader")
+
+
+@pytest.mark.usefixtures("yaml_loader")
 @pytest.mark.parametrize(
     ("text", "name", "said"),
     [
@@ -197,13 +207,45 @@ MERGES = "services: {}\nm0: &m0 {k: 1}\n" + "".join(
         (MERGES, "compose.yml", "aliases"),
         ("a: &a [*a]\n", "environment.yml", "aliases"),
         ("FROM\n", "Dockerfile", "FROM names no image"),
-        ("a: " + "[" * 5000, "environment.yml", "is not YAML"),
+        ("a: !!bool x", "environment.yml", "is not YAML"),
+        ("a: !!timestamp x", "environment.yml", "is not YAML"),
+        ("a: !!int ''", "environment.yml", "is not YAML"),
+        ("a: *b", "environment.yml", "is not YAML"),
     ],
 )
 def test_a_file_of_another_kind_is_told(text: str, name: str, said: str) -> None:
     with pytest.raises(FileError) as raised:
         blueprints(text, name)
     assert said in str(raised.value)
+
+
+DEEP = 30_000  # levels: libyaml's composer recurses for each, until the stack ends
+
+
+@pytest.mark.usefixtures("yaml_loader")
+@pytest.mark.parametrize("name", ["environment.yml", "compose.yaml"])
+@pytest.mark.parametrize(
+    "nested",
+    [
+        "[" * DEEP,
+        "a: " + "[" * DEEP + "]" * DEEP,
+        "{a: " * DEEP,
+        "a:\n  " + "- " * DEEP,
+        "? " * DEEP,
+        "".join(f"{' ' * level}a:\n" for level in range(2000)),
+    ],
+    ids=["flow", "closed-flow", "flow-mapping", "sequences", "keys", "mappings"],
+)
+def test_yaml_that_nests_too_deeply_is_refused(nested: str, name: str) -> None:
+    with pytest.raises(FileError) as raised:
+        blueprints(nested + ("\nservices: {}" if name == "compose.yaml" else ""), name)
+    assert str(raised.value) == f"{name} nests its YAML deeper than 100 levels"
+
+
+@pytest.mark.usefixtures("yaml_loader")
+def test_yaml_of_a_hundred_levels_is_read() -> None:
+    text = "dependencies: [python=3.11]\na: " + "[" * 99 + "]" * 99
+    assert blueprints(text, "environment.yml")[0].conda[0].text == "python=3.11"
 
 
 @pytest.mark.parametrize("word", ["'open", "a;b|c&&d", "$(rm -rf /)", "`x`", "\\", "[", '["a"', "pip install", "--x=y"])

@@ -54,6 +54,7 @@ REFUSED: list[tuple[str, dict[str, Any], str]] = [
     ("doctor", {"requirements": ["x"] * 21}, "give at most 20 texts"),
     ("check", {"config": ".env"}, "a file of that name is not read"),
     ("check", {"config": "secret.toml"}, "it is not TOML"),
+    ("check", {"file": "deep.yml"}, "deep.yml nests its YAML deeper than 100 levels"),
     ("check", {"file": "-"}, "a file of that name is not read"),
     ("explain", {"text": "x" * ((1 << 20) + 1)}, "give at most 1,048,576 characters"),
     ("explain", {"text": 5}, "Input should be a valid string"),
@@ -77,6 +78,7 @@ def folder(tmp_path: Path) -> Path:
     for name in ("secret.key", "secret.toml", ".env"):
         (project / name).write_text(SECRET, encoding="utf-8")
     (project / "Dockerfile").write_text("FROM python:3.11\nRUN pip install torch==2.4.0\n", encoding="utf-8")
+    (project / "deep.yml").write_text("[" * 30_000, encoding="utf-8")
     (project / "link.json").symlink_to(tmp_path / "secret.json")
     return project
 
