@@ -5,8 +5,10 @@ from __future__ import annotations
 import contextlib
 import os
 import select
+import selectors
 import signal
 import subprocess
+import sys
 import threading
 import time
 from typing import Any, Callable, Dict, Iterator, List, Optional, Sequence, Tuple
@@ -14,9 +16,22 @@ from typing import Any, Callable, Dict, Iterator, List, Optional, Sequence, Tupl
 Watch = Callable[[str, bytes], None]  # (stream, block); stream is output, stdout or stderr
 
 _BLOCK = 65536
-_SILENCE = 1.0  # seconds without output after which a background process is no longer read
+_SILENCE = 1.0  # seconds after which a background process is no longer read
+_BACKLOG = 1 << 20  # bytes that a pipe holds at most: what comes later is not of a command that has ended
 _FORWARDED = ("SIGTERM", "SIGHUP", "SIGQUIT", "SIGUSR1", "SIGUSR2", "SIGWINCH")
 _KEYBOARD = tuple(getattr(signal, name) for name in ("SIGINT", "SIGQUIT") if hasattr(signal, name))
+_CAN_LEAVE = os.name == "posix"  # a copier can stop, and another process go on
+_COPY_ON = """\
+import os, select, signal
+for number in (signal.SIGINT, signal.SIGQUIT, signal.SIGHUP):
+    signal.signal(number, signal.SIG_IGN)
+while block := os.read(0, 65536):
+    while block:
+        try:
+            block = block[os.write(1, block):]
+        except BlockingIOError:
+            select.select([], [1], [])
+"""
 _STOPPING = _KEYBOARD + tuple(getattr(signal, name) for name in ("SIGTERM", "SIGHUP") if hasattr(signal, name))
 
 
@@ -99,6 +114,10 @@ def run_command(argv: Sequence[str], watch: Watch) -> CommandResult:
     A terminal as output is replaced by a terminal, which keeps colors and progress bars. One channel replaces standard
     output and error that are the same file, which keeps their order. `watch` is called from other threads, one call at
     a time, after the bytes are written.
+
+    A process that the command left in the background may go on writing: if one holds a channel a second later, a small
+    process in its own session copies on until the channel ends. On Windows none does: this one reads until nothing came
+    for a second.
     """
     targets = {"output": 1} if is_same_file(1, 2) else {"stdout": 1, "stderr": 2}
     channels = [OutputChannel(name, target) for name, target in targets.items()]
@@ -115,9 +134,9 @@ def run_command(argv: Sequence[str], watch: Watch) -> CommandResult:
             for copier in copiers:
                 copier.start()
         code = process.wait()
-        ended = time.monotonic()
+        _wait_for_output(copiers, signals)
         for copier in copiers:
-            copier.finish(ended)
+            copier.hand_over()
     return CommandResult(convert_exit_status(code), signals.received, next((c.error for c in copiers if c.error), ""))
 
 
@@ -158,34 +177,87 @@ def _block_signals() -> Iterator[None]:
         signal.pthread_sigmask(signal.SIG_SETMASK, before)
 
 
+def _wait_for_output(copiers: "Sequence[_Copier]", signals: "_SignalForwarder") -> None:
+    """Wait for what the command wrote, but not for a background process that holds the pipe."""
+    ended, known = time.monotonic(), len(signals.received)
+    limits = {copier: copier.copied + _BACKLOG for copier in copiers}
+    while not any(number in _STOPPING for number in signals.received[known:]):
+        awaited = next((copier for copier in copiers if copier.is_awaited(ended, limits[copier])), None)
+        if awaited is None:
+            break
+        awaited.join(0.05)
+
+
 class _Copier(threading.Thread):
     """Copy one channel to its end; when its reader is gone, close it, which tells the command."""
 
     def __init__(self, channel: OutputChannel, watch: Watch, lock: threading.Lock) -> None:
         super().__init__(daemon=True)
         self.error = ""
+        self.copied = 0  # bytes
         self._channel = channel
         self._watch: Optional[Watch] = watch
         self._lock = lock
         self._last_output = time.monotonic()
+        self._is_copying = self._has_ended = False
+        self._stop_reader, self._stop_writer = os.pipe()
 
     def run(self) -> None:
-        """Copy until the end of the channel."""
+        """Copy until the end of the channel, or until it is handed over."""
         with contextlib.suppress(OSError):  # the last writer of a terminal, or the reader of the output, is gone
-            while True:
+            while not self._must_stop():
                 block = os.read(self._channel.outer, _BLOCK)
                 if not block:
                     break
+                self._is_copying = True
                 self._last_output = time.monotonic()
                 _write(self._channel.target, block)
                 self._call_watch(block)
+                self.copied += len(block)
+                self._is_copying = False
+            else:
+                return
+        self._has_ended = True
         with contextlib.suppress(OSError):
             os.close(self._channel.outer)
 
-    def finish(self, ended: float) -> None:
-        """Wait for the remaining output, but not for a background process that holds the pipe."""
-        while self.is_alive() and time.monotonic() - max(self._last_output, ended) < _SILENCE:
-            self.join(0.05)
+    def _must_stop(self) -> bool:
+        """Wait for output, or for the request to stop."""
+        if not _CAN_LEAVE:  # where a pipe cannot be waited for, it is read
+            return False
+        with getattr(selectors, "PollSelector", selectors.SelectSelector)() as selector:
+            selector.register(self._channel.outer, selectors.EVENT_READ)
+            selector.register(self._stop_reader, selectors.EVENT_READ)
+            return any(key.fd == self._stop_reader for key, _ in selector.select())
+
+    def is_awaited(self, ended: float, limit: int) -> bool:
+        """Tell whether output may come of a command that ended then: not while the pipe is empty, or after `limit`."""
+        if not self.is_alive():
+            return False
+        if time.monotonic() - (ended if _CAN_LEAVE else max(self._last_output, ended)) < _SILENCE:
+            return True
+        return self._is_copying and self.copied < limit  # the reader of the output is slow
+
+    def hand_over(self) -> None:
+        """Stop, and leave a process that copies on if something still holds the channel."""
+        os.close(self._stop_writer)
+        if _CAN_LEAVE:
+            self.join(_SILENCE)
+        if self.is_alive():
+            return
+        os.close(self._stop_reader)
+        if self._has_ended:
+            return
+        with contextlib.suppress(OSError, ValueError):  # there is no room for another process
+            subprocess.Popen(
+                [sys.executable, "-I", "-S", "-c", _COPY_ON],
+                stdin=self._channel.outer,
+                stdout=self._channel.target,
+                stderr=subprocess.DEVNULL,
+                cwd="/",
+                start_new_session=True,
+            )
+        os.close(self._channel.outer)
 
     def _call_watch(self, block: bytes) -> None:
         if self._watch is None:

@@ -4,9 +4,11 @@ from __future__ import annotations
 
 import contextlib
 import os
+import re
 import signal
 import subprocess
 import sys
+import time
 from pathlib import Path
 from typing import Any
 
@@ -15,7 +17,8 @@ import pytest
 from envcheck.cli.run import _python_of
 from envcheck.host.passthrough import CommandResult, convert_exit_status
 from tests.cli.test_doctor import ROOT
-from tests.patience import FOREVER, PATIENCE
+from tests.patience import FOREVER, PATIENCE, wait_for
+from tests.terminals import read_until
 
 MISMATCH = "Failed to initialize NVML: Driver/library version mismatch"
 ENVCHECK = [sys.executable, "-m", "envcheck", "run"]
@@ -150,10 +153,89 @@ def test_a_script_without_its_interpreter(tmp_path: Path) -> None:
     assert b"its interpreter or loader is missing" in done.stderr
 
 
-def test_a_process_left_behind_is_not_waited_for() -> None:
-    done = run("--", "sh", "-c", f"sleep {FOREVER} >/dev/null & echo $!")  # else this test never ends
-    os.kill(int(done.stdout), signal.SIGKILL)
+@pytest.mark.needs("posix")
+@pytest.mark.parametrize("loop", [f"sleep {FOREVER}", "while true; do echo more; done"], ids=["silent", "busy"])
+def test_a_process_left_behind_is_not_waited_for(tmp_path: Path, loop: str) -> None:
+    with (tmp_path / "output").open("wb") as output:
+        done = run(
+            "--", "sh", "-c", f"({loop}) & echo $! >&2; exit 3", capture_output=False, stdout=output, stderr=output
+        )
+    number = re.search(rb"^\d+$", (tmp_path / "output").read_bytes(), re.MULTILINE)
+    assert number is not None
+    os.kill(int(number[0]), signal.SIGKILL)  # else this test never ends
+    assert done.returncode == 3
+
+
+@pytest.fixture
+def gate(tmp_path: Path) -> Path:
+    """Make a pipe with a name; a process that reads it waits until the test writes."""
+    path = tmp_path / "gate"
+    os.mkfifo(path)
+    return path
+
+
+def leaving(gate: Path, *, status: int = 0) -> tuple[str, ...]:
+    """Write a command that leaves a process in the background, which writes once the gate opens."""
+    late = f"exec 9>&-; read line <'{gate}'; echo late; echo error >&2; touch '{gate}.done'"
+    return ("--", "sh", "-c", f"({late}) & echo early; exit {status}")
+
+
+@pytest.mark.needs("posix")
+def test_a_process_left_behind_writes_on_into_pipes(gate: Path) -> None:
+    held = gate.with_name("held")
+    os.mkfifo(held)
+    reader = os.open(held, os.O_RDONLY | os.O_NONBLOCK)
+    os.set_blocking(reader, True)
+    command = ["sh", "-c", 'exec 9>"$0"; exec "$@"', str(held), *ENVCHECK, *leaving(gate, status=7)]
+    with subprocess.Popen(
+        command, stdout=subprocess.PIPE, stderr=subprocess.PIPE, cwd=ROOT, start_new_session=True
+    ) as process:
+        assert process.wait(PATIENCE) == 7
+        assert os.read(reader, 1) == b""  # nothing that stays holds what the caller opened
+        os.killpg(process.pid, signal.SIGINT)  # Ctrl-C on what is left: a shell's background process ignores it
+        gate.write_text("\n")
+        said, errors = process.communicate(timeout=PATIENCE)
+    os.close(reader)
+    assert said == b"early\nlate\n"
+    assert errors.startswith(b"envcheck: the command ended with 7; ")
+    assert errors.endswith(b"\nerror\n")
+    assert Path(f"{gate}.done").exists()
+
+
+@pytest.mark.needs("posix")
+def test_a_process_left_behind_writes_on_into_files(gate: Path, tmp_path: Path) -> None:
+    with (tmp_path / "out").open("wb") as output, (tmp_path / "err").open("wb") as errors:
+        done = run(*leaving(gate), capture_output=False, stdout=output, stderr=errors)
     assert done.returncode == 0
+    assert (tmp_path / "out").read_bytes() == b"early\n"
+    gate.write_text("\n")
+    wait_for((tmp_path / "err").read_bytes, "the output after the end")
+    assert (tmp_path / "out").read_bytes() == b"early\nlate\n"
+    assert (tmp_path / "err").read_bytes() == b"error\n"
+
+
+@pytest.mark.needs("posix")
+def test_a_process_left_behind_writes_on_to_a_terminal(gate: Path) -> None:
+    import pty
+
+    outer, inner = pty.openpty()
+    with subprocess.Popen([*ENVCHECK, *leaving(gate)], stdin=inner, stdout=inner, stderr=inner, cwd=ROOT) as process:
+        assert process.wait(PATIENCE) == 0
+    gate.write_text("\n")
+    assert read_until(outer, b"error\r\n") == b"early\r\nlate\r\nerror\r\n"
+    os.close(inner)
+    os.close(outer)
+
+
+@pytest.mark.needs("posix")
+def test_a_slow_reader_gets_all_output() -> None:
+    with subprocess.Popen(
+        [*ENVCHECK, "--", "head", "-c", "150000", "/dev/zero"], stdout=subprocess.PIPE, cwd=ROOT
+    ) as process:
+        assert process.stdout is not None
+        time.sleep(2)  # longer than a background process is read
+        assert process.stdout.read() == bytes(150_000)
+    assert process.returncode == 0
 
 
 @pytest.mark.needs("posix")
