@@ -19,6 +19,7 @@ from envcheck.render.documents import (
 )
 from envcheck.render.text import finding_lines, with_closing
 from envcheck.smoke.session import (
+    CPU,
     PASSED,
     SKIPPED,
     Device,
@@ -119,19 +120,26 @@ def _run_lines(session: Session, *, verbose: bool) -> Iterator[Line]:
 
 
 def _row(run: Run) -> tuple[str, ...]:
-    """Describe a run in the table: what came out, of the last computation that says where it ran."""
-    device, bad = run.job.device, run.bad
+    """Describe a run in the table: what failed first, else what was computed and where."""
+    device, bad = run.job.device, run.bad[:1]
     done = [result for result in run.results if result.outcome != SKIPPED]
-    placed = [result for result in done if result.ran_on and result.outcome == PASSED]
-    computed = next((result for result in placed if result.check == "matmul"), placed[-1] if placed else None)
-    shown = bad[0] if bad else computed
-    said = f": {shown.check if bad else shown.message.removesuffix(f' on {shown.ran_on}')}" if shown else ""
+    shown = bad or _list_computed(run)
+    said = ""
+    if shown:
+        said = f": {shown[0].check if bad else shown[0].message.removesuffix(f' on {shown[0].ran_on}')}"
     skipped = f", {len(run.results) - len(done)} skipped" if len(run.results) > len(done) else ""
     memory = f"{(run.peak_memory or 0) // _MIB} MiB" if (run.peak_memory or 0) >= _MIB else "-"
-    place = device.rename_gpus(shown.ran_on) if shown and shown.ran_on else "-"
+    place = device.rename_gpus(", ".join(dict.fromkeys(result.ran_on for result in shown if result.ran_on)) or "-")
     framework = run.job.subject.title + (" (a quarter of its memory)" if run.job.part else "")
     cells = (framework, _place(device), device.rename_gpus(f"{run.outcome}{said}"), place, f"{len(done)}{skipped}")
     return tuple(inert(cell) for cell in (*cells, f"{run.seconds:.1f} s", memory))
+
+
+def _list_computed(run: Run) -> list[Result]:
+    """List the right products, or the last right check, on the devices of a run: a run on a GPU tests the CPU, too."""
+    placed = [result for result in run.results if result.ran_on and result.outcome == PASSED]
+    own = [result for result in placed if run.job.device.kind == CPU or result.ran_on.startswith("GPU")]
+    return [result for result in own if result.check == "matmul"] or own[-1:]
 
 
 def _place(device: Device) -> str:

@@ -255,6 +255,30 @@ def test_the_text_names_what_is_wrong(capsys: pytest.CaptureFixture[str]) -> Non
     assert "matmul CPU:0" not in text
 
 
+def test_a_row_shows_the_devices_of_its_run(capsys: pytest.CaptureFixture[str]) -> None:
+    """TensorFlow multiplies on the CPU first, in a process for a GPU, too; its log tells the places once more."""
+    on_gpu = replace(GOOD, device="GPU:0", message="gave 22 on GPU:0", ran_on="GPU:0")
+    log = (replace(GOOD, check="matmul placement"), replace(on_gpu, check="matmul placement"))
+    both = Device(ALL, "all 2 GPUs", "GPU-0,GPU-3", 2, members=(GPU_0, GPU_3))
+    second = replace(on_gpu, device="GPU:1", message="gave 22 on GPU:1", ran_on="GPU:1")
+    function = replace(on_gpu, check="function")
+    runs = [
+        run(CPU_DEVICE, GOOD, log[0]),
+        run(GPU_3, GOOD, on_gpu, *log),
+        run(both, GOOD, on_gpu, second, *log),
+        run(GPU_0, GOOD, function, replace(GOOD, check="function")),
+        run(GPU_0, GOOD),
+    ]
+    rows = [re.split("  +", line) for line in printed(capsys, session(*runs)).splitlines()[1:6]]
+    assert [row[2:4] for row in rows] == [
+        ["passed: gave [[22, 28], [49, 64]]", "CPU:0"],
+        ["passed: gave 22", "GPU 3"],
+        ["passed: gave 22", "GPU 0, GPU 3"],
+        ["passed: gave 22", "GPU 0"],
+        ["passed", "-"],
+    ]
+
+
 def test_a_failure_names_the_card_as_the_machine_does(capsys: pytest.CaptureFixture[str]) -> None:
     alone = run(GPU_3, replace(BAD, message="gave 23 on GPU:0"))
     both = Device(ALL, "all 2 GPUs", "GPU-0,GPU-3", 2, members=(GPU_0, GPU_3))
