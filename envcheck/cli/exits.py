@@ -3,13 +3,15 @@
 from __future__ import annotations
 
 import gc
+import io
 import os
 import sys
-from collections.abc import Callable
-from contextlib import suppress
+from collections.abc import Callable, Iterator
+from contextlib import contextmanager, suppress
 from itertools import pairwise
+from typing import Any
 
-from envcheck.host.interruption import exit_on_interrupt, was_interrupted
+from envcheck.host.interruption import exit_on_interrupt, remove_handler, was_interrupted
 from envcheck.host.process import kill_programs_on_signal, kill_running_programs
 from envcheck.model import COMPATIBLE, INCOMPATIBLE, UNDETERMINED, UserError, inert
 
@@ -41,17 +43,30 @@ def end_interrupted() -> int:
 def leave(code: int) -> None:
     """End the process without tearing down the interpreter.
 
-    That would cost another bare start, and would wait for a probe that hangs on a dead mount.
+    That would cost another bare start, and would wait for a probe that hangs on a dead mount. A caller that redirects
+    the output into an object, a notebook or a test, keeps its process: it gets a SystemExit.
     """
-    with suppress(OSError):
-        sys.stderr.flush()
+    if _is_redirected():
+        remove_handler()
+        raise SystemExit(code)
+    if sys.stderr is not None:
+        with suppress(OSError):
+            sys.stderr.flush()
     os._exit(code)
+
+
+def _is_redirected() -> bool:
+    return (sys.stdout, sys.stderr) != (sys.__stdout__, sys.__stderr__)
 
 
 def _with_output(work: Callable[[], int]) -> int:
     """Do the work and flush what it printed; return the exit code even if the output cannot be written."""
+    with _complete_streams():
+        return _do_with_output(work)
+
+
+def _do_with_output(work: Callable[[], int]) -> int:
     code = None
-    _open_missing_streams()
     _replace_unprintable_characters()
     try:
         code = work()
@@ -68,11 +83,40 @@ def _with_output(work: Callable[[], int]) -> int:
     return code
 
 
-def _open_missing_streams() -> None:
-    # A stream that the caller closed (`>&-`) is None here, and every print would fail.
-    for name in ("stdout", "stderr"):
-        if getattr(sys, name) is None:
-            setattr(sys, name, open(os.devnull, "w", encoding="utf-8"))  # noqa: PTH123, SIM115 - open until the end
+@contextmanager
+def _complete_streams() -> Iterator[None]:
+    """Replace streams that are missing, or are no complete text streams, until the end of the block."""
+    streams = sys.stdout, sys.stderr
+    sys.stdout, sys.stderr = map(_complete, streams)
+    try:
+        yield
+    finally:
+        sys.stdout, sys.stderr = streams
+
+
+def _complete(stream: Any) -> Any:
+    if stream is None:  # the caller closed it (`>&-`), and every print would fail
+        return open(os.devnull, "w", encoding="utf-8")  # noqa: PTH123 - open until the end
+    is_complete = getattr(stream, "encoding", None) and hasattr(stream, "isatty") and hasattr(stream, "fileno")
+    return stream if is_complete else _TextSink(stream)
+
+
+class _TextSink(io.TextIOBase):
+    """A text stream that writes into io.StringIO, or into another object that has `write` and `flush` alone."""
+
+    encoding = "utf-8"
+
+    def __init__(self, target: Any) -> None:
+        self._target = target
+
+    def write(self, text: str) -> int:
+        if not isinstance(text, str):
+            raise TypeError("this stream takes text")  # click tries with bytes what a stream takes
+        self._target.write(text)
+        return len(text)
+
+    def flush(self) -> None:
+        self._target.flush()
 
 
 def _replace_unprintable_characters() -> None:
@@ -87,7 +131,8 @@ def _replace_unprintable_characters() -> None:
 
 
 def _discard_output() -> None:
-    os.dup2(os.open(os.devnull, os.O_WRONLY), sys.stdout.fileno())
+    with suppress(io.UnsupportedOperation):  # no descriptor to be flushed at exit
+        os.dup2(os.open(os.devnull, os.O_WRONLY), sys.stdout.fileno())
 
 
 def _run(run: Callable[[list[str]], int]) -> int:
@@ -108,7 +153,8 @@ def _run(run: Callable[[list[str]], int]) -> int:
 
 def _interrupted() -> int:
     kill_running_programs()
-    exit_on_interrupt()
+    if not _is_redirected():
+        exit_on_interrupt()
     return _fail("Interrupted.", INTERRUPTED)
 
 

@@ -42,6 +42,14 @@ def install_handler() -> None:
         sys.unraisablehook = _handle_unraisable
 
 
+def remove_handler() -> None:
+    """Give Ctrl-C back to the program that called this one, and forget what came."""
+    if _signal.getsignal(_signal.SIGINT) is handle_interrupt:
+        _signal.signal(_signal.SIGINT, _signal.default_int_handler)
+        sys.unraisablehook = sys.__unraisablehook__
+        vars(_state).update(vars(_State()))
+
+
 def was_interrupted() -> bool:
     """Tell whether Ctrl-C was pressed, even where another exception replaced KeyboardInterrupt.
 
