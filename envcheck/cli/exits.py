@@ -12,7 +12,7 @@ from itertools import pairwise
 from typing import Any
 
 from envcheck.host.interruption import exit_on_interrupt, remove_handler, was_interrupted
-from envcheck.host.process import kill_programs_on_signal, kill_running_programs
+from envcheck.host.process import has_working_folder, kill_programs_on_signal, kill_running_programs
 from envcheck.model import COMPATIBLE, INCOMPATIBLE, UNDETERMINED, UserError, inert
 
 USAGE = 2
@@ -144,11 +144,17 @@ def _run(run: Callable[[list[str]], int]) -> int:
         if was_interrupted():
             raise KeyboardInterrupt from None  # an error on the way out replaced it
         if isinstance(error, UserError):
-            return _fail(str(error), error.code if isinstance(error, MachineError) else USAGE)
+            return _fail(str(error) + _note_missing_folder(), error.code if isinstance(error, MachineError) else USAGE)
+        if isinstance(error, FileNotFoundError) and not has_working_folder():
+            return _fail("the working folder no longer exists: change to another one.", USAGE)
         if isinstance(error, OSError) and error.filename is None:
             raise  # the report could not be written
         return _fail(_describe(error), INTERNAL)
     return INTERRUPTED if was_interrupted() else code
+
+
+def _note_missing_folder() -> str:
+    return "" if has_working_folder() else " (the working folder no longer exists)"
 
 
 def _interrupted() -> int:

@@ -139,6 +139,15 @@ def start_process(
                 _running.discard(process)
 
 
+def has_working_folder() -> bool:
+    """Tell whether the working folder exists: where another process removed it, many programs refuse to start in it."""
+    try:
+        os.getcwd()
+    except FileNotFoundError:
+        return False
+    return True
+
+
 def _start_tracked(
     argv: Sequence[str], environment: Mapping[str, str], options: Mapping[str, Any]
 ) -> "subprocess.Popen[bytes]":
@@ -151,7 +160,7 @@ def _start_tracked(
             list(argv),
             env=dict(environment),
             start_new_session=os.name == "posix",
-            **{"stdin": subprocess.DEVNULL, **options},
+            **{"stdin": subprocess.DEVNULL, "cwd": None if has_working_folder() else os.sep, **options},
         )
         _running.add(process)
         if os.name == "nt":

@@ -50,6 +50,16 @@ def test_standard_input_is_empty(tmp_path: Path) -> None:
     assert known(answer).stdout == "done\n"
 
 
+def test_a_program_starts_though_the_working_folder_was_deleted(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    tool = write_script(tmp_path / "tool", "/bin/pwd")  # as pyenv's shims, it refuses to start in a deleted folder
+    (tmp_path / "folder").mkdir()
+    monkeypatch.chdir(tmp_path / "folder")
+    (tmp_path / "folder").rmdir()
+    assert known(run(tool)) == Completed(0, "/\n", "")
+
+
 def test_a_hanging_program_ends_with_its_children(tmp_path: Path) -> None:
     script = write_script(
         tmp_path / "tool", f"sleep {FOREVER} & echo $! > {tmp_path}/child; echo $$ > {tmp_path}/own; wait"
