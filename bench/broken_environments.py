@@ -227,8 +227,8 @@ def list_releases(name: str, python: str) -> list[str]:
     from packaging.tags import compatible_tags, cpython_tags, platform_tags
     from packaging.version import Version
 
+    from envcheck.host.pip_settings import read_pip_settings
     from envcheck.matrix.refresh.index import open_session, read_page
-    from envcheck.matrix.refresh.pip_settings import read_pip_settings
 
     settings = read_pip_settings(os.environ)
     number, platforms = tuple(map(int, python.split("."))), list(platform_tags())

@@ -35,10 +35,10 @@ from packaging.utils import InvalidSdistFilename, InvalidWheelFilename, parse_sd
 from packaging.version import InvalidVersion, Version
 from pypi_simple import PYPI_SIMPLE_ENDPOINT
 
+from envcheck.host.pip_settings import read_pip_settings
 from envcheck.matrix.companions import companion_sections, load_companions
 from envcheck.matrix.load import load_document
 from envcheck.matrix.refresh.index import CONNECTIONS
-from envcheck.matrix.refresh.pip_settings import read_pip_settings
 from envcheck.matrix.refresh.reader import Cache, Reader
 from envcheck.matrix.refresh.refresh import (
     drop_unused_citations,

@@ -13,6 +13,7 @@ from collections.abc import Collection, Iterable, Sequence
 from typing import TYPE_CHECKING, Any, Literal, TypeAlias
 
 from envcheck import __version__, rules
+from envcheck.actions.extras import MissingExtraError
 from envcheck.diagnosis import diagnose
 from envcheck.diagnosis.repair import with_fix_command
 from envcheck.model import (
@@ -132,7 +133,7 @@ class DoctorResult(Result):
 
         try:
             return render_frame(self.report, self.snapshot)
-        except ModuleNotFoundError:  # jinja2 comes with the extra `html`
+        except MissingExtraError:
             return super()._repr_html_()
 
 

@@ -86,8 +86,8 @@ def _package_index() -> bool:
     """Tell whether the index that pip is configured for answers; some test machines have no network."""
     import requests
 
-    from envcheck.matrix.refresh.index import open_session, read_page
-    from envcheck.matrix.refresh.pip_settings import ArtifactError, read_pip_settings
+    from envcheck.host.pip_settings import read_pip_settings
+    from envcheck.matrix.refresh.index import ArtifactError, open_session, read_page
 
     try:
         settings = dataclasses.replace(

@@ -126,23 +126,17 @@ def _names(value: object, part: str) -> bool:
     return any(isinstance(item, str) and part in item for item in _list(value))
 
 
-_EXTRA = "pip install 'envcheck-gpu[files]'"
-
-
 def read_blueprints(text: str, path: str, reader: Reader) -> tuple[Blueprint, ...]:
     """Read a Dockerfile, or another file that says what is installed; raises FileError."""
     files = Files(reader).relative_to(path)
     name = path.replace("\\", "/").rsplit("/", 1)[-1].lower()
-    try:
-        if name.endswith((".yml", ".yaml")):
-            return _yaml(text, path, files)
-        if name.endswith((".toml", ".lock")):
-            return (parse_project(text, path),)
-        if name.endswith((".txt", ".in")):
-            return (parse_requirements(text, path, files),)
-        return parse_dockerfile(text, path, files)
-    except ModuleNotFoundError as error:
-        raise FileError(f"reading {path} needs the package {error.name}: {_EXTRA}") from None
+    if name.endswith((".yml", ".yaml")):
+        return _yaml(text, path, files)
+    if name.endswith((".toml", ".lock")):
+        return (parse_project(text, path),)
+    if name.endswith((".txt", ".in")):
+        return (parse_requirements(text, path, files),)
+    return parse_dockerfile(text, path, files)
 
 
 def _yaml(text: str, path: str, files: Files) -> tuple[Blueprint, ...]:

@@ -12,6 +12,7 @@ from packaging.requirements import InvalidRequirement, Requirement
 from packaging.specifiers import InvalidSpecifier, SpecifierSet
 from packaging.utils import canonicalize_name
 
+from envcheck.actions.extras import needs_extra
 from envcheck.check.blueprint import Blueprint, FileError, Files, Line
 from envcheck.matrix.companions import companion_row
 from envcheck.matrix.package_index import package_index
@@ -250,8 +251,9 @@ _BAD_VALUE = (ArithmeticError, AttributeError, LookupError, ValueError)
 
 
 def mapping_of(text: str, path: str) -> dict[str, Any]:
-    """Load the one mapping that a file holds; raises FileError."""
-    import yaml
+    """Load the one mapping that a file holds; raises FileError, and MissingExtraError without PyYAML."""
+    with needs_extra("files", "A YAML file"):
+        import yaml
 
     loader = getattr(yaml, "CSafeLoader", yaml.SafeLoader)
     try:

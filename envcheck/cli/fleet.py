@@ -192,11 +192,7 @@ def _judge(folder: str, golden: str, matrix_file: str | None, target: Target) ->
 
 
 def _write_page(path: str, rows: list[HostRow], golden: str) -> None:
-    try:
-        page = render_fleet_html(rows, golden)
-    except ModuleNotFoundError as error:
-        raise UserError(f"--html needs the package {error.name}: pip install 'envcheck-gpu[html]'") from None
-    common.write_file(path, page)
+    common.write_file(path, render_fleet_html(rows, golden))
     click.echo(f"The page: {path}", err=True)
 
 

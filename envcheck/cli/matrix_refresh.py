@@ -10,16 +10,16 @@ from pathlib import Path
 
 import click
 
+from envcheck.actions.extras import require_extra
 from envcheck.cli import common
 from envcheck.cli.common import OF_VERDICT, UserError
-from envcheck.frameworks import framework_names
+from envcheck.host.pip_settings import read_pip_settings
 from envcheck.matrix import MatrixError
-from envcheck.matrix.companions import companion_sections
+from envcheck.matrix.companions import matrix_sections, section_of
 from envcheck.matrix.load import load_document
 from envcheck.matrix.refresh import refresh as refreshing
 from envcheck.matrix.refresh import verify as verifying
-from envcheck.matrix.refresh.index import is_version, require_libraries
-from envcheck.matrix.refresh.pip_settings import ArtifactError, MissingLibraryError, SettingsError, read_pip_settings
+from envcheck.matrix.refresh.index import ArtifactError, is_version
 from envcheck.matrix.refresh.reader import Cache, Reader, find_user_cache
 from envcheck.matrix.refresh.refresh import (
     Change,
@@ -60,6 +60,7 @@ class VerifyRequest:
 
 def refresh(request: RefreshRequest, printing: common.Printing) -> int:
     """Refresh the matrix, write it and print what changed; write nothing if anything could not be read."""
+    require_extra("matrix", "envcheck matrix refresh")
     document, names = _load(request)
     if request.since and not is_version(request.since):
         raise UserError(f"--since {request.since}: not a version such as 2.15.")
@@ -85,15 +86,16 @@ def refresh(request: RefreshRequest, printing: common.Printing) -> int:
 
 
 def _load(request: RefreshRequest | VerifyRequest) -> tuple[Document, list[str]]:
-    """Load the whole matrix, and choose the frameworks and companions that the user names, or all."""
+    """Load the whole matrix, and choose the sections of the frameworks and packages that the user names, or all."""
     try:
         document = load_document(request.matrix_file)
     except MatrixError as error:
         raise UserError(str(error)) from None
-    known = [*dict.fromkeys((*framework_names(), *document["companions"], *companion_sections()))]
     for name in request.frameworks:
-        check_framework(name, known)
-    return document, [name for name in known if not request.frameworks or name in request.frameworks]
+        if not section_of(name):
+            check_framework(name, matrix_sections())
+    chosen = {section_of(name) for name in request.frameworks}
+    return document, [name for name in matrix_sections() if not chosen or name in chosen]
 
 
 def _refresh(
@@ -115,15 +117,8 @@ def _refresh(
 
 @contextmanager
 def _open_index(*, cached: bool = True) -> Iterator[Reader]:
-    """Open the index that pip is configured for; raises UserError if libraries are missing."""
-    try:
-        require_libraries()
-    except MissingLibraryError as error:
-        raise UserError(str(error)) from None
-    try:
-        reader = Reader(read_pip_settings(os.environ), Cache(find_user_cache()) if cached else None)
-    except SettingsError as error:
-        raise UserError(str(error)) from None
+    """Open the index that pip is configured for; raises SettingsError."""
+    reader = Reader(read_pip_settings(os.environ), Cache(find_user_cache()) if cached else None)
     try:
         yield reader
     finally:
@@ -199,6 +194,7 @@ def _count(changes: list[Change]) -> str:
 
 def verify(request: VerifyRequest, printing: common.Printing) -> int:
     """Read wheels again and print each cell of the matrix that differs from them."""
+    require_extra("matrix", "envcheck matrix verify")
     document, names = _load(request)
     try:
         found = _verify(document, names, request, printing)

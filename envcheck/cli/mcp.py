@@ -13,6 +13,7 @@ from typing import Any
 import click
 
 from envcheck import __version__, api
+from envcheck.actions.extras import needs_extra
 from envcheck.cli.common import UserError
 from envcheck.model import inert
 
@@ -38,10 +39,7 @@ def mcp() -> int:
     Tools: doctor, explain, plan, matrix, check, diff. They change nothing: reports name the commands to type. Files are
     read in and below the current folder only. Needs the extra mcp.
     """
-    try:
-        server = _make_server()
-    except ImportError as error:
-        raise UserError(f"envcheck mcp needs {error.name or 'mcp'}: pip install 'envcheck-gpu[mcp]'") from None
+    server = _make_server()
     if sys.stdin.isatty():
         click.echo("envcheck: waiting for an agent on standard input; Ctrl-C ends this.", err=True)
     server.run("stdio")
@@ -49,9 +47,10 @@ def mcp() -> int:
 
 
 def _make_server() -> Any:
-    from mcp.server.mcpserver import MCPServer
-    from mcp.server.mcpserver.exceptions import ToolError
-    from mcp.types import ToolAnnotations
+    with needs_extra("mcp", "envcheck mcp"):
+        from mcp.server.mcpserver import MCPServer
+        from mcp.server.mcpserver.exceptions import ToolError
+        from mcp.types import ToolAnnotations
 
     class Server(MCPServer):
         async def call_tool(self, name: str, arguments: dict[str, Any], context: Any = None) -> Any:

@@ -9,7 +9,7 @@ from typing import Any
 
 import click
 
-from envcheck.cli.common import Printing, UserError
+from envcheck.cli.common import Printing
 from envcheck.host import plugins
 from envcheck.model import Report, Snapshot, dataclass, inert, replace
 from envcheck.render.documents import render_json
@@ -39,13 +39,6 @@ def _render_as_json(report: Report, snapshot: Snapshot, subject: ReportSubject) 
     return render_json(report, None if subject.no_snapshot else snapshot, subject.smoke, about)
 
 
-def _render_as_html(report: Report, snapshot: Snapshot, _: ReportSubject) -> str:
-    try:
-        return render_html(report, snapshot)
-    except ModuleNotFoundError as error:
-        raise UserError(f"--format html needs the package {error.name}: pip install 'envcheck-gpu[html]'") from None
-
-
 def _render_as_junit(report: Report, _: Snapshot, __: ReportSubject) -> str:
     from envcheck.render.junit import render_report  # the XML library takes 3 ms
 
@@ -61,7 +54,7 @@ def _render_as_sarif(report: Report, _: Snapshot, subject: ReportSubject) -> str
 # All formats except text: `print_text` writes that one to the terminal itself.
 _RENDERERS: dict[str, Callable[[Report, Snapshot, ReportSubject], str]] = {
     "json": _render_as_json,
-    "html": _render_as_html,
+    "html": lambda report, snapshot, _: render_html(report, snapshot),
     "junit": _render_as_junit,
     "sarif": _render_as_sarif,
     "github": lambda report, _, subject: render_github(report, subject.project_file),

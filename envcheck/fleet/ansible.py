@@ -10,6 +10,7 @@ from collections.abc import Mapping
 from pathlib import Path
 from typing import Any
 
+from envcheck.actions.extras import describe_missing_extra
 from envcheck.fleet.collector import build_collector
 from envcheck.fleet.results import (
     BROKEN,
@@ -60,7 +61,7 @@ def _write_json(path: Path, content: object) -> None:
 def _make_command(request: FleetRequest, work: Path) -> list[str]:
     program = find_installed_program("ansible-playbook")
     if program is None:
-        raise EngineError("ansible-playbook is not installed: pip install 'envcheck-gpu[fleet]'")
+        raise describe_missing_extra("fleet", "--engine ansible")
     return [
         program,
         *(f"--inventory={source}" for source in (request.inventory, work / "answered.json")),

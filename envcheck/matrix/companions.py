@@ -64,6 +64,20 @@ def published_framework(name: str) -> Framework | None:
     return known if known and known.published else None
 
 
+def matrix_sections() -> list[str]:
+    """List the sections of releases: each framework that publishes wheels of its own, then the companions."""
+    published = [name for name in framework_names() if published_framework(name)]
+    return [*dict.fromkeys((*published, *companion_sections()))]
+
+
+def section_of(name: str) -> str:
+    """Return the section that holds a framework, companion or distribution: rapids for cudf; "" for an unknown one."""
+    if name in matrix_sections():
+        return name
+    distributions = identity(name).distributions if name in framework_names() else (name,)
+    return next((row.releases for row in map(companion_row, distributions) if row.releases), "")
+
+
 def binary_names(name: str) -> str:
     """Return the pattern of the binaries that tell what a framework or companion is built for."""
     known = published_framework(name)

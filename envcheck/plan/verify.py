@@ -12,6 +12,7 @@ from contextlib import contextmanager, suppress
 from pathlib import Path
 from typing import Any
 
+from envcheck.actions.extras import MissingExtraError, needs_extra
 from envcheck.host.file_changes import remove_tree
 from envcheck.host.interruption import defer_interrupts
 from envcheck.host.process import run_program
@@ -26,9 +27,9 @@ _PROXIES = ("ALL_PROXY", "HTTPS_PROXY", "HTTP_PROXY", "https_proxy", "http_proxy
 def index_options(requirement_set: RequirementSet, environ: Mapping[str, str]) -> Options:
     """Return uv's options and variables for a set: its own index alone, else the one pip is configured for.
 
-    Raises ArtifactError for a configuration of pip that nothing can be read with.
+    Raises SettingsError for a configuration of pip that nothing can be read with.
     """
-    from envcheck.matrix.refresh.pip_settings import read_pip_settings
+    from envcheck.host.pip_settings import read_pip_settings
 
     settings = read_pip_settings(environ, schemes=_SCHEMES)
     index = requirement_set.index or settings.url
@@ -60,17 +61,17 @@ def solve(environment: Environment, environ: Mapping[str, str]) -> tuple[str, ..
     Channels lie below CONDA_CHANNEL_ALIAS where that is set, as they do for conda.
     """
     try:
-        import rattler
-        from rattler.exceptions import (
-            FetchRepoDataError,
-            GatewayError,
-            InvalidChannelError,
-            InvalidUrlError,
-            SolverError,
-        )
-    except ImportError:
-        hint = "pip install 'envcheck-gpu[conda]'"
-        raise UnreachableError(f"--verify needs py-rattler for conda plans. Install it: {hint}.") from None
+        with needs_extra("conda", "--verify of a conda plan"):
+            import rattler
+            from rattler.exceptions import (
+                FetchRepoDataError,
+                GatewayError,
+                InvalidChannelError,
+                InvalidUrlError,
+                SolverError,
+            )
+    except MissingExtraError as error:
+        raise UnreachableError(str(error)) from None
     alias = environ.get("CONDA_CHANNEL_ALIAS", "")
     no_answer = f"{', '.join(environment.channels)}: the channel did not respond"
     try:
@@ -268,12 +269,12 @@ def find_uv(environ: Mapping[str, str]) -> str:
         if folder and path.is_absolute() and os.access(path, os.X_OK) and path.is_file():
             return str(path)
     try:
-        from uv import find_uv_bin
+        with needs_extra("plan", "--verify without uv on PATH"):
+            from uv import find_uv_bin
 
         return str(find_uv_bin())
-    except (ImportError, FileNotFoundError):
-        hint = "pip install 'envcheck-gpu[plan]', or put uv on PATH"
-        raise UnreachableError(f"--verify needs uv. Install it: {hint}.") from None
+    except (MissingExtraError, FileNotFoundError) as error:
+        raise UnreachableError(str(error)) from None
 
 
 def _failure(requirement_set: RequirementSet, stderr: str, status: int) -> Exception:

@@ -10,6 +10,7 @@ from collections.abc import Iterable, Iterator, Mapping
 from typing import Any
 
 from envcheck.actions import AskPerson
+from envcheck.actions.extras import needs_extra
 from envcheck.fleet.report import Group, HostRow, choose_verdict, group_rows
 from envcheck.fleet.results import Failure
 from envcheck.host.data_files import read_packaged
@@ -92,7 +93,8 @@ _TONES = {"compatible": "ok", "incompatible": "error", "undetermined": "undeterm
 
 def render_fleet_html(rows: list[HostRow], golden: str) -> str:
     """Render the page; its one script is named by its hash in the page's own policy."""
-    import markupsafe
+    with needs_extra("html", "An HTML page"):
+        import markupsafe
 
     script = read_packaged("render", "templates", "fleet.js").decode("utf-8")
     digest = base64.b64encode(hashlib.sha256(script.encode()).digest()).decode()

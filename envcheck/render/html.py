@@ -6,6 +6,7 @@ from typing import TYPE_CHECKING, Any
 
 from envcheck import __version__
 from envcheck.actions import action_line
+from envcheck.actions.extras import needs_extra
 from envcheck.diagnosis.overview import summarize_machine
 from envcheck.model import INCOMPATIBLE, NOTE, Report, Snapshot, inert
 from envcheck.render.text import layers, summarize_checks
@@ -40,12 +41,13 @@ def render_frame(report: Report, snapshot: Snapshot) -> str:
 
 
 def page(template: str, **content: Any) -> str:
-    """Fill a template of ours; ImportError where jinja2, of the extra html, is not installed."""
+    """Fill a template of ours; raises MissingExtraError without jinja2."""
     return _environment().get_template(template).render(version=__version__, **content)
 
 
 def _environment() -> jinja2.Environment:
-    import jinja2
+    with needs_extra("html", "An HTML page"):
+        import jinja2
 
     environment = jinja2.Environment(
         loader=jinja2.PackageLoader("envcheck.render"),

@@ -62,4 +62,5 @@ def test_a_missing_template_engine_is_told_with_what_to_type(saved: Path, tmp_pa
     root = str(Path(__file__).parent.parent.parent)
     done = doctor(saved, "--format", "html", PYTHONPATH=f"{tmp_path}:{root}")
     assert done.returncode == 2
-    assert done.stderr == "envcheck: --format html needs the package jinja2: pip install 'envcheck-gpu[html]'\n"
+    added = f"To add it, type: {sys.executable} -m pip install 'jinja2>=3.1'"
+    assert done.stderr == f"envcheck: An HTML page needs the extra html. {added}\n"

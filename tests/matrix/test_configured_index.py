@@ -9,7 +9,7 @@ from typing import Any
 import pytest
 from packaging.version import Version
 
-from envcheck.matrix.refresh.pip_settings import read_pip_settings
+from envcheck.host.pip_settings import read_pip_settings
 from envcheck.matrix.refresh.reader import Reader
 from envcheck.matrix.refresh.refresh import format_document, list_framework, refresh
 from envcheck.matrix.refresh.verify import verify

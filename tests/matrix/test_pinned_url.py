@@ -150,8 +150,8 @@ def test_pip_without_an_index_still_fetches(configured_index: LocalIndex, monkey
 def test_without_the_library_the_extra_is_named(configured_index: LocalIndex, monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setitem(sys.modules, "requests", None)
     message = refused(offer(configured_index, text().encode()))
-    assert "Fetching a matrix needs requests" in message
-    assert "pip install 'envcheck-gpu[matrix]'" in message
+    assert "A matrix from a URL needs the extra matrix. To add it, type: " in message
+    assert "'requests>=2.31'" in message
 
 
 def test_a_file_imports_no_network_library(tmp_path: Path) -> None:

@@ -14,7 +14,7 @@ from typing import Any
 
 import pytest
 
-from envcheck.matrix.refresh.pip_settings import ArtifactError
+from envcheck.matrix.refresh.index import ArtifactError
 from tests.matrix.documents import changed_copy, document
 from tests.matrix.index.renewal import renew, without
 from tests.matrix.index.server import JSON, Handler, LocalIndex, archive, recorded, serve

@@ -13,8 +13,10 @@ import pytest
 from pypi_simple import ProjectPage
 
 from envcheck.host.data_files import read_data
+from envcheck.host.pip_settings import IndexSettings, SettingsError, read_pip_settings
 from envcheck.matrix.refresh.deep import READ, derive_cells
 from envcheck.matrix.refresh.index import (
+    ArtifactError,
     _wheel,
     build_request_options,
     describe_error,
@@ -25,7 +27,6 @@ from envcheck.matrix.refresh.index import (
     reject_downgrade,
     strip_url,
 )
-from envcheck.matrix.refresh.pip_settings import ArtifactError, IndexSettings, read_pip_settings
 from envcheck.matrix.refresh.refresh import extract_curated, find_curated, load_curated
 from envcheck.matrix.refresh.rows import sentences
 from envcheck.matrix.refresh.wheel_contents import (
@@ -158,7 +159,7 @@ def test_no_configuration_at_all() -> None:
     ],
 )
 def test_configurations_that_cannot_be_used(tmp_path: Path, text: str, said: str) -> None:
-    with pytest.raises(ArtifactError, match=said):
+    with pytest.raises(SettingsError, match=said):
         configured(tmp_path, text)
 
 

@@ -146,7 +146,7 @@ def _interrupted(*_: object) -> None:
 
 def test_without_uv_it_says_how_to_get_it(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setitem(sys.modules, "uv", None)
-    with pytest.raises(UnreachableError, match=r"envcheck-gpu\[plan\]"):
+    with pytest.raises(UnreachableError, match=r"the extra plan.*uv>="):
         find_uv({"PATH": "relative:/nowhere"})
 
 

@@ -22,10 +22,10 @@ from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
 from envcheck.host.file_changes import write_atomically
+from envcheck.host.pip_settings import IndexSettings
 from envcheck.matrix.companions import binary_names, published_framework
 from envcheck.matrix.load import iterate_rows, load_document
-from envcheck.matrix.refresh.index import Wheel
-from envcheck.matrix.refresh.pip_settings import ArtifactError, IndexSettings, OddWheelError
+from envcheck.matrix.refresh.index import ArtifactError, OddWheelError, Wheel
 from envcheck.matrix.refresh.rows import Row, sentences
 from envcheck.matrix.refresh.wheel_contents import (
     LOCAL_HEADER,
@@ -281,10 +281,8 @@ _PE_TEXTS = (b".rdata", b".data")
 
 def read_pe(path: Path) -> Binary:
     """Read a 64-bit PE file; raises BinaryError."""
-    try:
-        import pefile
-    except ImportError as error:
-        raise ArtifactError("reading it needs pefile: pip install 'envcheck-gpu[matrix]'") from error
+    import pefile
+
     kinds = [pefile.DIRECTORY_ENTRY[f"IMAGE_DIRECTORY_ENTRY_{name}"] for name in ("IMPORT", "DELAY_IMPORT")]
     with path.open("rb") as stream, mmap.mmap(stream.fileno(), 0, access=mmap.ACCESS_READ) as data:
         try:

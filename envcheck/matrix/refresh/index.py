@@ -14,16 +14,24 @@ from typing import TYPE_CHECKING, Any
 from urllib.parse import urlsplit
 
 from envcheck import __version__
-from envcheck.matrix.refresh.pip_settings import (
-    ArtifactError,
-    IndexSettings,
-    MissingLibraryError,
-    SettingsError,
-    read_connection_settings,
-)
+from envcheck.actions.extras import require_extra
+from envcheck.host.pip_settings import IndexSettings, SettingsError, read_connection_settings
+from envcheck.model import UserError
 
 if TYPE_CHECKING:
     import requests
+
+
+class ArtifactError(UserError):
+    """An index page or wheel that could not be read; the message is one sentence that says which and why."""
+
+
+class OddWheelError(ArtifactError):
+    """A wheel that is not what the index or its RECORD states, or that states what nobody understands."""
+
+
+class UnusableWheelError(OddWheelError):
+    """A wheel that no installer takes under its name: it has no metadata, or that of another release."""
 
 
 @dataclass(frozen=True)
@@ -215,20 +223,6 @@ def open_session(settings: IndexSettings) -> requests.Session:
     return session
 
 
-def require_libraries(
-    names: Iterable[str] = ("requests", "pypi_simple", "remotezip", "platformdirs", "elftools"),
-    purpose: str = "Reading an index",
-) -> None:
-    """Raise MissingLibraryError, which says what to install, if a library is missing."""
-    from importlib.util import find_spec
-
-    missing = [name for name in names if find_spec(name) is None]
-    if missing:
-        raise MissingLibraryError(
-            f"{purpose} needs {', '.join(missing)}. Install the extra: pip install 'envcheck-gpu[matrix]'"
-        )
-
-
 def build_request_options(settings: IndexSettings, url: str) -> dict[str, Any]:
     """Return the options of every request: timeouts, and how to check the server's certificate."""
     options: dict[str, Any] = {"timeout": (settings.connect_timeout, settings.read_timeout)}
@@ -378,11 +372,11 @@ _FETCH_SECONDS = 60.0  # for the whole response
 def fetch_pinned(url: str, limit: int) -> bytes:
     """Fetch a URL such as https://host/matrix.json#sha256=<64 hex digits>, at most `limit` bytes.
 
-    Raises ArtifactError for a URL without a hash, a failed transfer and another hash, MissingLibraryError if a
-    library is missing.
+    Raises ArtifactError for a URL without a hash, a failed transfer and another hash, MissingExtraError without
+    the extra.
     """
     pin = parse_pin(url)
-    require_libraries(("requests", "platformdirs"), "Fetching a matrix")
+    require_extra("matrix", "A matrix from a URL")
     settings = replace(read_connection_settings(os.environ), whole_timeout=_FETCH_SECONDS)
     address = url.partition("#")[0]
     with open_session(settings) as session:

@@ -4,15 +4,25 @@ from __future__ import annotations
 
 import contextlib
 import json
-from collections.abc import Callable, Iterable, Mapping, Sequence
+from collections.abc import Callable, Collection, Iterable, Mapping, Sequence
 from concurrent.futures import ThreadPoolExecutor, as_completed
 from dataclasses import dataclass, field, replace
 from pathlib import Path
 
 from envcheck.host.file_changes import write_atomically
+from envcheck.host.pip_settings import IndexSettings
 from envcheck.matrix.refresh.deep import EDITION, DeepReader, name_cached
-from envcheck.matrix.refresh.index import CONNECTIONS, Group, Wheel, open_session, read_page, read_release_files
-from envcheck.matrix.refresh.pip_settings import ArtifactError, IndexSettings, OddWheelError, UnusableWheelError
+from envcheck.matrix.refresh.index import (
+    CONNECTIONS,
+    ArtifactError,
+    Group,
+    OddWheelError,
+    UnusableWheelError,
+    Wheel,
+    open_session,
+    read_page,
+    read_release_files,
+)
 from envcheck.matrix.refresh.wheel_contents import Contents, parse_contents, read_wheel
 
 CACHE_EDITION = "2"  # part of the folder's name: another edition reads other members
@@ -97,13 +107,21 @@ class Reader:
         folder = self._cache.folder / f"binaries-{EDITION}" if self._cache else None
         return DeepReader(self._session, self._settings, folder, progress=progress)
 
-    def read_all(self, wheels: Mapping[str, tuple[str, Wheel]], progress: Callable[[int, int], None]) -> Reading:
-        """Read wheels, given by SHA-256 with their framework; failures are returned, not raised."""
+    def read_all(
+        self,
+        wheels: Mapping[str, tuple[str, Wheel]],
+        progress: Callable[[int, int], None],
+        compared: Collection[str] = (),
+    ) -> Reading:
+        """Read wheels, given by SHA-256 with their framework; failures are returned, not raised.
+
+        `compared` names the hashes that an earlier run compared with the whole file.
+        """
         reading = Reading()
         progress(0, len(wheels))
         pool = ThreadPoolExecutor(CONNECTIONS)
         try:
-            waiting = {pool.submit(self._read, *item): digest for digest, item in wheels.items()}
+            waiting = {pool.submit(self._read, *item, digest in compared): digest for digest, item in wheels.items()}
             for done, future in enumerate(as_completed(waiting), 1):
                 try:
                     reading.contents[waiting[future]] = future.result()
@@ -120,11 +138,11 @@ class Reader:
         pool.shutdown()
         return reading
 
-    def _read(self, framework: str, wheel: Wheel) -> Contents:
+    def _read(self, framework: str, wheel: Wheel, was_compared: bool) -> Contents:  # noqa: FBT001 - a pool hands it over
         kept = self._cache.get(name_cached(framework, wheel)) if self._cache else None
         if kept is not None:
             return kept
-        contents, received = read_wheel(self._session, self._settings, wheel, framework)
+        contents, received = read_wheel(self._session, self._settings, wheel, framework, compare=not was_compared)
         self.received += received
         self.wheels_read += 1
         if self._cache:
@@ -132,12 +150,17 @@ class Reader:
         return contents
 
 
-def read_usable(wanted: Mapping[str, Sequence[Group]], reader: Reader, progress: Callable[[int, int], None]) -> Reading:
+def read_usable(
+    wanted: Mapping[str, Sequence[Group]],
+    reader: Reader,
+    progress: Callable[[int, int], None],
+    compared: Collection[str] = (),
+) -> Reading:
     """Read the representatives; for an unusable one the next older wheel, until one is usable or none is left."""
     reading = Reading()
     waiting = {name: list(groups) for name, groups in wanted.items()}
     while any(waiting.values()):
-        found = reader.read_all(_map_representatives(waiting), progress)
+        found = reader.read_all(_map_representatives(waiting), progress, compared)
         for part in ("contents", "unusable", "odd", "failed"):
             getattr(reading, part).update(getattr(found, part))
         waiting = {name: _find_replacements(groups, reading) for name, groups in waiting.items()}

@@ -19,8 +19,7 @@ from envcheck.host.file_changes import write_output
 from envcheck.matrix.companions import companion_row, companion_sections, published_framework
 from envcheck.matrix.load import FILES, SECTIONS, check_document, iterate_rows
 from envcheck.matrix.refresh.deep import DeepReader, apply_binaries, load_known_binaries
-from envcheck.matrix.refresh.index import Group, Wheel, group_wheels, parse_wheel
-from envcheck.matrix.refresh.pip_settings import ArtifactError, OddWheelError
+from envcheck.matrix.refresh.index import ArtifactError, Group, OddWheelError, Wheel, group_wheels, parse_wheel
 from envcheck.matrix.refresh.reader import Reader, Reading, drop_unusable, read_usable
 from envcheck.matrix.refresh.rows import Draft, Row, draft_release, is_remark, sentences
 from envcheck.matrix.refresh.wheel_contents import Contents
@@ -136,9 +135,19 @@ def merge_release(document: Document, framework: str, drafts: Iterable[Draft], t
             rows.remove(old)
         row = build_row(draft, curated)
         rows.append(row)
-        document["citations"].update(_build_citations(draft, curated, today))
+        cited = _build_citations(draft, curated, today)
+        if row != old or not _is_cited(cited, document["citations"]):
+            document["citations"].update(cited)
         if draft.wheel.sha256 in load_known_binaries():
             apply_binaries(framework, row, load_known_binaries()[draft.wheel.sha256], document["citations"])
+
+
+def _is_cited(cited: Document, citations: Document) -> bool:
+    """Return whether citations state the same artifacts already, whenever they were checked."""
+    return all(
+        citations.get(name, {}) == {**body, "checked": citations.get(name, {}).get("checked")}
+        for name, body in cited.items()
+    )
 
 
 def build_row(draft: Draft, curated: Curated) -> Row:
@@ -199,22 +208,6 @@ def drop_unused_citations(document: Document) -> None:
     document["citations"] = {name: body for name, body in document["citations"].items() if name in cited}
 
 
-def is_up_to_date(rows: Iterable[Row], citations: Mapping[str, Any], groups: Iterable[Group]) -> bool:
-    """Tell whether rows state all that the index lists of a release: wheels, Pythons, tags, yanked wheels."""
-    known = {(row["distribution"], row["platform"]): row for row in rows}
-    return all(_is_current(known.get((group.distribution, group.platform)), citations, group) for group in groups)
-
-
-def _is_current(row: Row | None, citations: Mapping[str, Any], group: Group) -> bool:
-    if row is None or citations[row["citations"][0]].get("sha256") != group.representative.sha256:
-        return False
-    pythons, free_threaded = group.pythons(), group.pythons(free_threaded=True)
-    is_listed = pythons in ([], row["pythons"]) and free_threaded == row.get("free_threaded", [])
-    yanked = group.yanked == len(group.wheels) if group.yanked else None
-    is_told = row.get("yanked") == yanked and group.yank_remark in row.get("note", "")
-    return is_listed and group.tags == row["tags"] and is_told
-
-
 Progress = Callable[[int, int], None]  # wheels done, wheels in all
 Key = tuple[str, str, str, str]  # framework, version, distribution, platform
 
@@ -272,9 +265,13 @@ def list_framework(reader: Reader, framework: str, since: str = "") -> Listing:
 def refresh(
     document: Document, listings: Sequence[Listing], reader: Reader, today: str, progress: Progress
 ) -> RefreshResult:
-    """Return a refreshed copy of a document; raises ArtifactError if any wheel cannot be read."""
+    """Return a refreshed copy of a document; raises ArtifactError if any wheel cannot be read.
+
+    Every row is drawn again from its wheel, so that one that an older edition of this program drew is corrected, too.
+    """
     wanted, losses = _find_wanted(document, listings, reader)
-    reading = read_usable(wanted, reader, progress)
+    cited = {body["sha256"] for body in document["citations"].values() if "sha256" in body}
+    reading = read_usable(wanted, reader, progress, cited)
     reading.require_all()
     refreshed = deepcopy(document)
     left_out: list[str] = []
@@ -297,7 +294,7 @@ def _find_wanted(
     wanted: dict[str, list[Group]] = {listing.framework: [] for listing in listings}
     kept: list[str] = []
     for listing in listings:
-        for groups in group_by_version(_find_changed(document, listing)).values():
+        for groups in group_by_version(listing.groups).values():
             lost = _find_losses(document, listing, groups, reader)
             kept += lost
             wanted[listing.framework] += [] if lost else groups
@@ -344,14 +341,6 @@ def _introduce(document: Document, name: str) -> None:
         rows = [known] if known else companion_sections()[name]
         named = [(item, module) for row in rows for item, module in row.distributions.items()]
         document[section][name] = {"distributions": [{"module": module, "name": item} for item, module in named]}
-
-
-def _find_changed(document: Document, listing: Listing) -> list[Group]:
-    """List the groups of every release whose rows differ from what the index lists."""
-    versions, citations = document["releases"].get(listing.framework, {}), document["citations"]
-    releases = group_by_version(listing.groups).items()
-    changed = (groups for name, groups in releases if not is_up_to_date(versions.get(name, ()), citations, groups))
-    return [group for groups in changed for group in groups]
 
 
 def _merge(

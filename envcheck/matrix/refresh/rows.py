@@ -12,8 +12,7 @@ from envcheck.frameworks import Framework, all_frameworks, distribution_names, f
 from envcheck.frameworks.base import Need, RowDraft
 from envcheck.matrix.companions import companion_row, load_companions, published_framework
 from envcheck.matrix.load import check_cells
-from envcheck.matrix.refresh.index import Group, Wheel, glibc_of
-from envcheck.matrix.refresh.pip_settings import ArtifactError
+from envcheck.matrix.refresh.index import ArtifactError, Group, Wheel, glibc_of
 from envcheck.matrix.refresh.wheel_contents import (
     COLUMNS,
     CUBINS,

@@ -10,8 +10,7 @@ from typing import Any
 from envcheck import __version__
 from envcheck.matrix.companions import published_framework
 from envcheck.matrix.refresh.deep import Binaries, DeepReader, derive_cells
-from envcheck.matrix.refresh.index import Group
-from envcheck.matrix.refresh.pip_settings import ArtifactError
+from envcheck.matrix.refresh.index import ArtifactError, Group
 from envcheck.matrix.refresh.reader import Reader, Reading, drop_unusable, read_usable
 from envcheck.matrix.refresh.refresh import (
     NO_CELLS,

@@ -17,8 +17,12 @@ from contextlib import contextmanager
 from dataclasses import dataclass, replace
 from typing import TYPE_CHECKING, Any
 
+from envcheck.host.pip_settings import IndexSettings
 from envcheck.matrix.companions import binary_names, published_framework
 from envcheck.matrix.refresh.index import (
+    ArtifactError,
+    OddWheelError,
+    UnusableWheelError,
     Wheel,
     build_request_options,
     describe_error,
@@ -26,7 +30,6 @@ from envcheck.matrix.refresh.index import (
     reject_downgrade,
     strip_url,
 )
-from envcheck.matrix.refresh.pip_settings import ArtifactError, IndexSettings, OddWheelError, UnusableWheelError
 from envcheck.model import numbers
 
 if TYPE_CHECKING:
@@ -274,35 +277,39 @@ def compare_with_index(fetcher: Fetcher, wheel: Wheel) -> None:
 
 
 def read_wheel(
-    session: requests.Session, settings: IndexSettings, wheel: Wheel, framework: str
+    session: requests.Session, settings: IndexSettings, wheel: Wheel, framework: str, *, compare: bool = True
 ) -> tuple[Contents, int]:
-    """Read the contents of a wheel; return them with the number of bytes received. Raises ArtifactError."""
+    """Read the contents of a wheel; return them with the number of bytes received. Raises ArtifactError.
+
+    Without `compare` the hash of the whole file is left alone: an earlier run compared it.
+    """
     from remotezip import RemoteZipError
 
     fetcher = Fetcher(wheel.url, session, settings)
     try:
-        return _read(fetcher, wheel, framework), fetcher.received
+        contents = _read(fetcher, wheel, framework)
+        is_small = (fetcher.size or 0) <= _WHOLE_LIMIT
+        if compare and (published_framework(framework) or wheel.metadata_sha256 or is_small):
+            compare_with_index(fetcher, wheel)  # the large wheels of companions would be 195 GB
     except ArtifactError as error:
         raise type(error)(f"{wheel.filename} cannot be used: {str(error).rstrip('.')}.") from error
     except (zipfile.BadZipFile, zlib.error, RemoteZipError, ValueError, EOFError, RuntimeError) as error:
         raise OddWheelError(f"{wheel.filename} is not a readable wheel: {error or 'it ends too early'}.") from error
+    return contents, fetcher.received
 
 
 def _read(fetcher: Fetcher, wheel: Wheel, framework: str) -> Contents:
     from remotezip import RemoteZip
 
-    is_framework = published_framework(framework) is not None
     with RemoteZip(wheel.url, initial_buffer_size=_TAIL, fetcher=lambda *_, **__: fetcher) as archive:
         names = archive.namelist()
         chosen = choose_members(names, framework)
         members = {key: read_member(archive, name) for key, name in chosen.items()}
         contents = build_contents(wheel, chosen, members, len(names))
-        if not is_framework:
+        if published_framework(framework) is None:
             heads = [item for item in archive.infolist() if re.fullmatch(binary_names(framework), item.filename)]
             linked = {item.filename: "\n".join(read_libraries(fetcher, item)) for item in heads[:_MAX_HEADS]}
             contents = replace(contents, texts={**linked, **_list_cubins(names)})
-    if is_framework or wheel.metadata_sha256 or (fetcher.size or 0) <= _WHOLE_LIMIT:  # all others would be 195 GB
-        compare_with_index(fetcher, wheel)
     return contents
 
 
@@ -487,10 +494,16 @@ def columns(
     requirements: list[Requirement], platform: str, pythons: list[str], names: Iterable[str] = COLUMNS
 ) -> tuple[dict[str, str], list[str]]:
     """Return the specifiers of the columns on the oldest Python, and a note for each that changes on a newer one."""
+    from packaging.utils import canonicalize_name
+
+    plain: dict[str, list[Requirement]] = {}
+    for item in requirements:
+        if not extra_of(item):
+            plain.setdefault(canonicalize_name(item.name), []).append(item)
     found: dict[str, str] = {}
     notes = []
     for name in names:
-        ranges = [(python, _join_specifiers(requirements, name, platform, python)) for python in pythons]
+        ranges = [(python, _join_specifiers(plain.get(name, []), platform, python)) for python in pythons]
         stated = [(python, text) for python, text in ranges if text is not None]
         if not any(text for _, text in stated) and (name in COLUMNS or not stated):
             continue
@@ -501,19 +514,10 @@ def columns(
     return found, notes
 
 
-def _join_specifiers(requirements: Iterable[Requirement], name: str, platform: str, python: str) -> str | None:
-    """Join the specifiers of the plain requirements of a name that apply; None if none applies."""
-    fitting = [
-        item for item in select_named(requirements, name) if not extra_of(item) and holds(item, platform, python)
-    ]
+def _join_specifiers(requirements: Iterable[Requirement], platform: str, python: str) -> str | None:
+    """Join the specifiers of the requirements that apply; None if none applies."""
+    fitting = [item for item in requirements if holds(item, platform, python)]
     return ",".join(format_specifier(item.specifier) for item in fitting) if fitting else None
-
-
-def select_named(requirements: Iterable[Requirement], name: str) -> Iterator[Requirement]:
-    """Yield the requirements of one distribution."""
-    from packaging.utils import canonicalize_name
-
-    return (item for item in requirements if canonicalize_name(item.name) == name)
 
 
 def bare(requirement: Requirement) -> str:

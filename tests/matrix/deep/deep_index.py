@@ -9,7 +9,7 @@ from pathlib import Path
 from typing import Any
 
 from envcheck.matrix.load import iterate_rows
-from envcheck.matrix.refresh.pip_settings import OddWheelError
+from envcheck.matrix.refresh.index import OddWheelError
 from envcheck.matrix.refresh.refresh import add_binaries, list_framework
 from tests.matrix.documents import document
 from tests.matrix.index.renewal import reader
@@ -20,6 +20,7 @@ SAMPLE = (BUILT / "sample.so").read_bytes()
 WHEEL = "jax_cuda12_plugin-0.12.0.1-cp315-cp315t-manylinux_2_27_x86_64.whl"
 FILE = f"/files/{WHEEL}"
 SHA256 = recorded()["wheels"][WHEEL]["sha256"]
+UNKNOWN = "2" * 64
 SOLVER, VERSIONS = "jax_cuda12_plugin/_solver.so", "jax_cuda12_plugin/_versions.so"
 KEY = ("jax", "0.12.0.1", "jax-cuda12-plugin", "linux_x86_64")
 
@@ -47,7 +48,7 @@ def one_release() -> dict[str, Any]:
     return kept
 
 
-def unread() -> dict[str, Any]:
+def unread(sha256: str = SHA256) -> dict[str, Any]:
     """Return that release as it was before the binaries of one of its wheels were read."""
     matrix = one_release()
     row = row_of(matrix)
@@ -57,8 +58,13 @@ def unread() -> dict[str, Any]:
     row["compute_capabilities"] = []
     del row["proof"]["compute_capabilities"]
     row["note"] += " Compute capabilities were not read."
-    matrix["citations"][row["citations"][0]]["locator"] = "METADATA"
+    matrix["citations"][row["citations"][0]].update(locator="METADATA", sha256=sha256)
     return matrix
+
+
+def list_as_unknown(index: LocalIndex) -> None:
+    """List the wheel under a hash whose binaries no earlier run has read."""
+    index.wheels[WHEEL] = {**index.wheels[WHEEL], "sha256": UNKNOWN}
 
 
 def deepened(index: LocalIndex, matrix: dict[str, Any], cache: Path | None = None, **settings: Any) -> dict[str, Any]:

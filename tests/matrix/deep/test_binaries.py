@@ -18,7 +18,6 @@ from envcheck.matrix.refresh.deep import (
     read_binary,
     sort_targets,
 )
-from envcheck.matrix.refresh.pip_settings import ArtifactError
 from tests.matrix.deep.portable import portable
 
 BUILT = Path(__file__).with_name("built")
@@ -226,11 +225,3 @@ def test_a_windows_library(tmp_path: Path) -> None:
 )
 def test_a_broken_windows_library(tmp_path: Path, data: bytes, said: str) -> None:
     assert said in refused(tmp_path, data)
-
-
-def test_without_pefile_the_message_says_what_to_install(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
-    import sys
-
-    monkeypatch.setitem(sys.modules, "pefile", None)
-    with pytest.raises(ArtifactError, match=r"pip install 'envcheck-gpu\[matrix\]'"):
-        refused(tmp_path, portable({}))

@@ -15,7 +15,7 @@ from typing import Any
 import pytest
 
 from envcheck.matrix.refresh import deep as deep_stream
-from envcheck.matrix.refresh.pip_settings import ArtifactError
+from envcheck.matrix.refresh.index import ArtifactError
 from tests.matrix.deep.deep_index import FILE, SAMPLE, SHA256, SOLVER, WHEEL, deepened, fill, unread, with_field
 from tests.matrix.index.server import Handler, LocalIndex, serve
 

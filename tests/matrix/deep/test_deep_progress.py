@@ -17,7 +17,17 @@ import pytest
 from envcheck.cli.group import run
 from envcheck.cli.matrix_refresh import Progress
 from envcheck.matrix.refresh.refresh import format_document
-from tests.matrix.deep.deep_index import FILE, SAMPLE, SHA256, SOLVER, WHEEL, fill, row_of, unread
+from tests.matrix.deep.deep_index import (
+    FILE,
+    SAMPLE,
+    SOLVER,
+    UNKNOWN,
+    WHEEL,
+    fill,
+    list_as_unknown,
+    row_of,
+    unread,
+)
 from tests.matrix.index.server import Handler, LocalIndex
 from tests.patience import PATIENCE, wait_for
 
@@ -72,6 +82,7 @@ def test_the_command_shows_the_megabytes_received(
 ) -> None:
     terminal = watch(monkeypatch)
     fill(configured_index, {SOLVER: large()})
+    list_as_unknown(configured_index)
     assert run(asked(tmp_path)) == 0
     assert "Reading binaries, 1 MB received" in terminal.getvalue()
 
@@ -83,7 +94,7 @@ def large() -> bytes:
 
 def asked(tmp_path: Path) -> list[str]:
     own = tmp_path / "own.json"
-    own.write_text(format_document(unread()), encoding="utf-8")
+    own.write_text(format_document(unread(UNKNOWN)), encoding="utf-8")
     new = str(tmp_path / "new.json")
     words = ["matrix", "refresh", "--framework", "jax", "--matrix", str(own), "--output", new]
     return [*words, "--deep", "--since", "0.12.0.1"]
@@ -116,6 +127,7 @@ def test_an_interruption_changes_nothing_and_the_next_run_continues(
     configured_index: LocalIndex, tmp_path: Path
 ) -> None:
     fill(configured_index, {SOLVER: large()})
+    list_as_unknown(configured_index)
     stopped: list[tuple[int, int]] = []
     configured_index.answers[FILE] = lambda handler: stalled(handler, stopped)
     words, new, cache = asked(tmp_path), tmp_path / "new.json", Path(os.environ["XDG_CACHE_HOME"])
@@ -142,5 +154,5 @@ def test_an_interruption_changes_nothing_and_the_next_run_continues(
     assert run(words) == 0
     assert resumed in ranges
     assert f"bytes={first}-{last}" not in ranges
-    assert row_of(json.loads(new.read_text(encoding="utf-8")))["binaries"]["sha256"] == SHA256
+    assert row_of(json.loads(new.read_text(encoding="utf-8")))["binaries"]["sha256"] == UNKNOWN
     assert not part.exists()

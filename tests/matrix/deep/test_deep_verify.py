@@ -18,10 +18,12 @@ from tests.matrix.deep.deep_index import (
     FILE,
     SAMPLE,
     SOLVER,
+    UNKNOWN,
     VERSIONS,
     WHEEL,
     deepened,
     fill,
+    list_as_unknown,
     one_release,
     row_of,
     unread,
@@ -130,10 +132,12 @@ def test_refresh_deep_reads_the_rows_that_lack_it(
     configured_index: LocalIndex, tmp_path: Path, capsys: pytest.CaptureFixture[str]
 ) -> None:
     served(configured_index)
-    own, new = saved(tmp_path / "own.json", unread()), tmp_path / "new.json"
+    list_as_unknown(configured_index)
+    own, new = saved(tmp_path / "own.json", unread(UNKNOWN)), tmp_path / "new.json"
     asked = ["matrix", "refresh", "--framework", "jax", "--matrix", own, "--output", str(new)]
     assert run([*asked, "--deep"]) == 0  # nothing is new on the index, so no binaries are read
-    assert WHEEL not in configured_index.read()
+    assert "binaries" not in row_of(json.loads(new.read_text(encoding="utf-8")))
+    assert "binaries none" not in capsys.readouterr().out
     assert run([*asked, "--deep", "--since", "0.12.0.1"]) == 0
     found = json.loads(new.read_text(encoding="utf-8"))
     assert row_of(found)["compiler"] == "GCC 12.2.0"
@@ -157,7 +161,8 @@ def test_refresh_deep_leaves_out_a_wheel_that_is_no_library(
     configured_index: LocalIndex, tmp_path: Path, capsys: pytest.CaptureFixture[str]
 ) -> None:
     fill(configured_index, {SOLVER: SAMPLE[:5000]})
-    own, new = saved(tmp_path / "own.json", unread()), tmp_path / "new.json"
+    list_as_unknown(configured_index)
+    own, new = saved(tmp_path / "own.json", unread(UNKNOWN)), tmp_path / "new.json"
     asked = ["matrix", "refresh", "--framework", "jax", "--matrix", own, "--output", str(new)]
     assert run([*asked, "--deep", "--since", "0.12.0.1"]) == 0
     assert re.search(rf"left out: .*{SOLVER}: its section table", capsys.readouterr().out)

@@ -7,7 +7,7 @@ from typing import Any
 
 from packaging.utils import canonicalize_name
 
-from envcheck.matrix.refresh.pip_settings import IndexSettings
+from envcheck.host.pip_settings import IndexSettings
 from envcheck.matrix.refresh.reader import Cache, Reader
 from envcheck.matrix.refresh.refresh import (
     RefreshResult,

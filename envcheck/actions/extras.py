@@ -1,0 +1,102 @@
+"""Say which extra of this program a command needs, and what to type to add it to this installation."""
+
+from __future__ import annotations
+
+import os
+import re
+import sys
+from collections.abc import Iterator
+from contextlib import contextmanager
+from importlib.util import find_spec
+from pathlib import Path
+
+from envcheck.actions.shells import shell_line
+from envcheck.model import UserError
+
+_DISTRIBUTION = "envcheck-gpu"
+# Extra -> the modules that it brings and that a command cannot do without.
+EXTRAS = {
+    "conda": ("rattler", "uv"),
+    "files": ("yaml",),
+    "fleet": ("ansible",),
+    "html": ("jinja2",),
+    "matrix": ("elftools", "pefile", "platformdirs", "pypi_simple", "remotezip", "requests"),
+    "mcp": ("mcp",),
+    "plan": ("uv",),
+}
+_UVX = re.compile(r"[/\\](?:archive|builds|environments)-v\d+[/\\]")  # in uv's cache: `uvx` made it for one run
+
+
+class MissingExtraError(UserError):
+    """A command needs an extra that is not installed; the message is one sentence with the line that adds it."""
+
+
+@contextmanager
+def needs_extra(extra: str, purpose: str) -> Iterator[None]:
+    """Import modules of an extra inside this block; raises MissingExtraError if one is not installed."""
+    try:
+        yield
+    except ModuleNotFoundError as error:
+        if (error.name or "envcheck").partition(".")[0] == "envcheck":
+            raise  # a module of ours: no extra brings it
+        raise describe_missing_extra(extra, purpose) from None
+
+
+def require_extra(extra: str, purpose: str) -> None:
+    """Raise MissingExtraError if a module of an extra is not installed; imports none of them."""
+    if any(find_spec(module) is None for module in EXTRAS[extra]):
+        raise describe_missing_extra(extra, purpose)
+
+
+def describe_missing_extra(extra: str, purpose: str) -> MissingExtraError:
+    """Return the error for a missing extra: "--format html needs the extra html. To add it, type: ..."."""
+    return MissingExtraError(f"{purpose} needs the extra {extra}. {_describe_addition(extra)}")
+
+
+def _describe_addition(extra: str) -> str:
+    """Say what adds the packages of an extra to the installation that runs."""
+    packages = _list_packages(extra)
+    system = "windows" if os.name == "nt" else ""
+    if Path(sys.prefix, "pipx_metadata.json").is_file():
+        return f"To add it, type: {shell_line(('pipx', 'inject', Path(sys.prefix).name, *packages), system)}"
+    if _UVX.search(sys.prefix):
+        options = tuple(word for package in packages for word in ("--with", package))
+        return f"To add it, type the same command with: {shell_line(('uvx', *options), system)}"
+    if _is_single_file() and sys.prefix == sys.base_prefix:
+        made = shell_line((*_pip("~/.envcheck/bin/python"), *packages))
+        return (
+            "The single file has no extras of its own, so run it in an environment that has the packages. To make "
+            f"one, type: python3 -m venv ~/.envcheck && {made}. Then start the file with ~/.envcheck/bin/python."
+        )
+    return f"To add it, type: {shell_line((*_pip(sys.executable), *packages), system)}"
+
+
+def _pip(python: str) -> tuple[str, ...]:
+    """Return the command that installs beside a Python: pip where the Python that runs has it, else uv."""
+    if find_spec("pip") is None and not python.startswith("~"):
+        return "uv", "pip", "install", "--python", python
+    return python, "-m", "pip", "install"
+
+
+def _is_single_file() -> bool:
+    """Return whether this program runs from envcheck.pyz, or from what that file unpacked."""
+    root = Path(__file__).parents[2]
+    return not root.is_dir() or (root / "__main__.py").is_file()
+
+
+def _list_packages(extra: str) -> list[str]:
+    """List the requirements of an extra as this distribution states them; from a bare checkout, its own name."""
+    from importlib.metadata import PackageNotFoundError, requires
+
+    from packaging.requirements import Requirement
+
+    try:
+        stated = [Requirement(text) for text in requires(_DISTRIBUTION) or ()]
+    except PackageNotFoundError:
+        return [f"{Path(__file__).parents[2]}[{extra}]"]
+    conditional = [(item, item.marker) for item in stated if item.marker]
+    return [
+        f"{item.name}{item.specifier}"
+        for item, marker in conditional
+        if marker.evaluate({"extra": extra}) and not marker.evaluate({"extra": ""})
+    ]
