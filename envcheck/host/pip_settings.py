@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import configparser
-import os
 import re
 import sys
 from collections.abc import Iterable, Iterator, Mapping
@@ -12,49 +11,40 @@ from importlib.util import find_spec
 from pathlib import Path
 from typing import Any
 from urllib.parse import urlsplit
+from zipfile import BadZipFile, ZipFile
 
 from envcheck.model import UserError
 
 
-class ArtifactError(UserError):
-    """An index page or wheel that could not be read; the message is one sentence that says which and why."""
+class SettingsError(UserError):
+    """A setting of pip or uv that cannot be used; the message is one sentence that names it."""
 
 
-class SettingsError(ArtifactError):
-    """A setting of pip that nothing can be read with; the message is one sentence that names it."""
-
-
-class OddWheelError(ArtifactError):
-    """A wheel that is not what the index or its RECORD states, or that states what nobody understands."""
-
-
-class UnusableWheelError(OddWheelError):
-    """A wheel that no installer takes under its name: it has no metadata, or that of another release."""
-
-
-class MissingLibraryError(UserError):
-    """The libraries that read an index are not installed; the message says how to install them."""
-
-
-_ENDPOINT = r'^PYPI_SIMPLE_ENDPOINT\b[^=\n]*= "([^"\s]+)"'
+_PIP_INDEX = "pip/_internal/models/index.py"  # has the line: PyPI = PackageIndex("https://host/", ...)
 
 
 def find_default_index() -> str:
-    """Return the URL of the default index; "" if the library that knows it is not installed."""
-    spec = find_spec("pypi_simple")
-    if spec is None or not spec.origin:
+    """Return the URL of the index that pip asks where none is configured; "" if no pip is here to tell it."""
+    found = re.search(r'^PyPI = PackageIndex\(\s*"([^"\s]+)"', _read_pip_index(), re.MULTILINE)
+    return f"{found[1].rstrip('/')}/simple" if found else ""
+
+
+def _read_pip_index() -> str:
+    """Read the module of pip that names its index, of this Python's pip or of the wheel that ensurepip keeps."""
+    pip, ensurepip = find_spec("pip"), find_spec("ensurepip")
+    try:
+        if pip is not None and pip.origin:
+            return Path(pip.origin).parents[1].joinpath(_PIP_INDEX).read_text(encoding="utf-8")
+        for folder in ensurepip.submodule_search_locations or () if ensurepip is not None else ():
+            for wheel in Path(folder, "_bundled").glob("pip-*.whl"):
+                with ZipFile(wheel) as members:
+                    return members.read(_PIP_INDEX).decode("utf-8")
+    except (OSError, BadZipFile, KeyError, UnicodeDecodeError):
         return ""
-    # Importing the library takes longer than all other checks before an installation, so its source is searched.
-    found = re.search(_ENDPOINT, Path(spec.origin).read_text(encoding="utf-8"), re.MULTILINE)
-    return found[1] if found else _import_default_index()
+    return ""
 
 
-def _import_default_index() -> str:
-    from pypi_simple import PYPI_SIMPLE_ENDPOINT
-
-    return str(PYPI_SIMPLE_ENDPOINT)
-
-
+_SYSTEM = "windows" if sys.platform == "win32" else sys.platform
 _SECTIONS = ("global", "download", "install")  # the later one wins, as for `pip install`
 
 
@@ -115,10 +105,10 @@ def is_true(value: str) -> bool:
 
 
 def read_pip_options(environment: Mapping[str, str], prefix: str = sys.prefix) -> dict[str, str]:
-    """Read all options of pip's files and variables by their long names; raises ArtifactError for a broken file."""
+    """Read all options of pip's files and variables by their long names; raises SettingsError for a broken file."""
     found: dict[str, str] = {}
-    for path in _find_files(environment, prefix):
-        found.update(_read(path))
+    for path in list_pip_files(environment, _SYSTEM, environment.get("VIRTUAL_ENV") or prefix):
+        found.update(_read(Path(path)))
     return {**found, **_read_environment(environment)}
 
 
@@ -135,7 +125,7 @@ def _build_settings(options: Mapping[str, str]) -> IndexSettings:
 
 
 def _parse_number(options: Mapping[str, str], names: Iterable[str], default: float) -> float:
-    """Read a number of seconds or retries; raises ArtifactError for another value, as pip does."""
+    """Read a number of seconds or retries; raises SettingsError for another value, as pip does."""
     named = next((name for name in names if options.get(name)), "")
     if not named:
         return default
@@ -148,28 +138,48 @@ def _parse_number(options: Mapping[str, str], names: Iterable[str], default: flo
     return found
 
 
-def _find_files(environment: Mapping[str, str], prefix: str) -> Iterator[Path]:
-    """Yield pip's configuration files, later ones override; PIP_CONFIG_FILE=/dev/null means none."""
-    import platformdirs
+_NO_FILES = ("/dev/null", "nul", "NUL")  # values of PIP_CONFIG_FILE that disable all files
 
+
+def list_pip_files(environment: Mapping[str, str], system: str, prefix: str = "") -> Iterator[str]:
+    """Yield the paths that pip reads its configuration from on a system, later ones override.
+
+    `prefix` is the environment's folder. Source: https://pip.pypa.io/en/stable/topics/configuration/#location
+    """
     named = environment.get("PIP_CONFIG_FILE", "")
-    if named == os.devnull:
+    if named in _NO_FILES:
         return
-    name = "pip.ini" if sys.platform == "win32" else "pip.conf"
-    site = platformdirs.site_config_dir("pip", appauthor=False, multipath=True)
-    yield from (Path(folder) / name for folder in reversed(site.split(os.pathsep)))
-    if sys.platform != "win32":
-        yield Path("/etc") / name
-    home = Path(environment.get("HOME") or Path.home())
-    yield home / ("pip" if sys.platform == "win32" else ".pip") / name
-    yield Path(platformdirs.user_config_dir("pip", appauthor=False, roaming=True)) / name
-    yield Path(environment.get("VIRTUAL_ENV") or prefix) / name
+    folders = _list_windows_folders if system == "windows" else _list_posix_folders
+    yield from folders(environment, system)
+    if prefix:
+        yield f"{prefix}\\pip.ini" if system == "windows" else f"{prefix}/pip.conf"
     if named:
-        yield Path(named)
+        yield named
+
+
+def _list_windows_folders(environment: Mapping[str, str], _system: str) -> Iterator[str]:
+    home = environment.get("HOME") or environment.get("USERPROFILE") or ""
+    for folder in (environment.get("PROGRAMDATA", r"C:\ProgramData"), home, environment.get("APPDATA", "")):
+        if folder:
+            yield folder.rstrip("/\\") + r"\pip\pip.ini"
+
+
+def _list_posix_folders(environment: Mapping[str, str], system: str) -> Iterator[str]:
+    home = environment.get("HOME") or environment.get("USERPROFILE") or ""
+    if system == "darwin":
+        yield "/Library/Application Support/pip/pip.conf"
+    for folder in environment.get("XDG_CONFIG_DIRS", "/etc/xdg").split(":"):
+        yield f"{folder}/pip/pip.conf"
+    yield "/etc/pip.conf"
+    if home:
+        yield f"{home}/.pip/pip.conf"
+        if system == "darwin":
+            yield f"{home}/Library/Application Support/pip/pip.conf"
+        yield f"{environment.get('XDG_CONFIG_HOME') or home + '/.config'}/pip/pip.conf"
 
 
 def _read(path: Path) -> dict[str, str]:
-    """Read one configuration file, {} if it is missing; raises ArtifactError for a broken one.
+    """Read one configuration file, {} if it is missing; raises SettingsError for a broken one.
 
     [global]
     index-url = https://mirror.example/simple
@@ -217,7 +227,7 @@ _UV_LISTS = ("index", "extra-index-url", "find-links", "allow-insecure-host")  #
 def read_uv_variables(environment: Mapping[str, str], folder: Path) -> dict[str, str]:
     """Read uv's files, and return as variables which index they name and how to connect to it.
 
-    Raises ArtifactError for a broken file, ImportError where TOML cannot be read.
+    Raises SettingsError for a broken file.
     """
     found = _read_uv_files(environment, folder)
     indexes = found.get("index", [])
@@ -241,7 +251,7 @@ _UV_BOUNDS = {"constraint-dependencies": "UV_CONSTRAINT", "override-dependencies
 def read_uv_bounds(environment: Mapping[str, str], folder: Path) -> dict[str, str]:
     """Read the constraints and overrides of uv's files: for each variable that names such a file, the file's text.
 
-    Raises ArtifactError for a broken file, ImportError where TOML cannot be read.
+    Raises SettingsError for a broken file.
     """
     found = _read_uv_files(environment, folder)
     return {_UV_BOUNDS[name]: "".join(f"{each}\n" for each in found[name]) for name in _UV_BOUNDS if found.get(name)}
@@ -278,15 +288,22 @@ def _find_uv_files(environment: Mapping[str, str], folder: Path) -> Iterator[Pat
         if named and (named[0].name == "uv.toml" or _read_uv_table(named[0]) is not None):
             yield named[0]
             break
-    import platformdirs
+    user, of_system = _list_uv_folders(environment)
+    for candidates in ([user], of_system):
+        found = [Path(place) / "uv" / "uv.toml" for place in candidates if place]
+        yield from [path for path in found if path.is_file()][:1]
 
-    for folders in (
-        platformdirs.user_config_path("uv", appauthor=False, roaming=True),
-        *map(Path, platformdirs.site_config_dir("uv", appauthor=False, multipath=True).split(os.pathsep)),
-        Path("/etc/uv"),
-    ):
-        if (folders / "uv.toml").is_file():
-            yield folders / "uv.toml"
+
+def _list_uv_folders(environment: Mapping[str, str]) -> tuple[str, list[str]]:
+    """Return the folder of the user's settings and those of the system's; uv takes the first that has a file.
+
+    Source: https://docs.astral.sh/uv/concepts/configuration-files/
+    """
+    if _SYSTEM == "windows":
+        return environment.get("APPDATA", ""), [environment.get("PROGRAMDATA", r"C:\ProgramData")]
+    home = environment.get("HOME", "")
+    user = environment.get("XDG_CONFIG_HOME") or (f"{home}/.config" if home else "")
+    return user, [*environment.get("XDG_CONFIG_DIRS", "/etc/xdg").split(":"), "/etc"]
 
 
 def _read_uv_file(path: Path) -> dict[str, Any]:
@@ -303,7 +320,7 @@ def _read_uv_file(path: Path) -> dict[str, Any]:
     table = options.get("pip", {})
     for item in options.get("index", []):
         if not isinstance(item, dict) or "url" not in item:
-            raise ArtifactError(f"uv's configuration file {path} has an index without a URL.")
+            raise SettingsError(f"uv's configuration file {path} has an index without a URL.")
     return {**options, **table} if isinstance(table, dict) else options
 
 
@@ -316,7 +333,7 @@ def _read_uv_table(path: Path) -> dict[str, Any] | None:
     try:
         found = tomllib.loads(path.read_text(encoding="utf-8"))
     except (OSError, UnicodeDecodeError, tomllib.TOMLDecodeError) as error:
-        raise ArtifactError(f"uv's configuration file {path} cannot be read: {error}") from error
+        raise SettingsError(f"uv's configuration file {path} cannot be read: {error}") from error
     if path.name == "pyproject.toml":
         tool = found.get("tool", {})
         table = tool.get("uv") if isinstance(tool, dict) else None
@@ -327,13 +344,13 @@ def _read_uv_table(path: Path) -> dict[str, Any] | None:
 def without_options(text: str, names: Iterable[str]) -> str:
     """Return a configuration file of pip in which options have no value, and so none in the files before it.
 
-    Raises ArtifactError for a broken one.
+    Raises SettingsError for a broken one.
     """
     parser = configparser.RawConfigParser()
     try:
         parser.read_string(text)
     except configparser.Error as error:
-        raise ArtifactError(f"pip's configuration file cannot be read: {str(error).splitlines()[0]}") from error
+        raise SettingsError(f"pip's configuration file cannot be read: {str(error).splitlines()[0]}") from error
     lines = [line for section in parser.sections() for line in _format_section(parser[section], names)]
     missing = [name for name in (*_SECTIONS, "uninstall") if not parser.has_section(name)]
     return (

@@ -14,15 +14,9 @@ from envcheck.actions import CreateEnvironment
 from envcheck.host.connection import find_connection_error
 from envcheck.host.data_files import load_data
 from envcheck.host.file_changes import get_free_bytes, measure_tree
+from envcheck.host.pip_settings import SettingsError, find_default_index, is_true, read_pip_options, read_pip_settings
 from envcheck.host.prerequisites import find_program, has_output, is_working_python
 from envcheck.install.journal import MARKER, Place
-from envcheck.matrix.refresh.pip_settings import (
-    ArtifactError,
-    find_default_index,
-    is_true,
-    read_pip_options,
-    read_pip_settings,
-)
 from envcheck.model import (
     CONDA,
     PIP,
@@ -120,7 +114,7 @@ def page_to_reach(wanted: RequirementSet, environment: Mapping[str, str]) -> Pag
         if is_true(read_pip_options(environment).get("no-index", "")):
             return Page()
         settings = read_pip_settings(environment)
-    except (ArtifactError, ImportError):  # a broken file, or pip's configuration cannot be read here
+    except SettingsError:  # a broken file, or pip's configuration cannot be read here
         return Page(_page(wanted.index, wanted))
     index = wanted.index or settings.url or find_default_index()
     return Page(

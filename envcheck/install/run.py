@@ -13,6 +13,16 @@ from envcheck.actions import AddPip, AskPerson, CreateEnvironment, action_line
 from envcheck.host.file_changes import lock_file
 from envcheck.host.guard import Guard
 from envcheck.host.interruption import allow_interrupts
+from envcheck.host.pip_settings import (
+    SettingsError,
+    is_true,
+    no_index_variables,
+    read_connection_settings,
+    read_pip_options,
+    read_uv_bounds,
+    read_uv_variables,
+    without_options,
+)
 from envcheck.host.process import (
     ProgramEnd,
     StillRunningError,
@@ -38,16 +48,6 @@ from envcheck.install.journal import (
     settle,
     unsettled,
     warn_on_activation,
-)
-from envcheck.matrix.refresh.pip_settings import (
-    ArtifactError,
-    is_true,
-    no_index_variables,
-    read_connection_settings,
-    read_pip_options,
-    read_uv_bounds,
-    read_uv_variables,
-    without_options,
 )
 from envcheck.model import CONDA, PIP, SYSTEM, Environment, Plan, Step, dataclass, hide_url_secrets, replace
 from envcheck.plan.steps import interpreter
@@ -213,7 +213,7 @@ def step_variables(environment: Mapping[str, str]) -> dict[str, str]:
     kept = {name: value for name, value in environment.items() if name not in _MISLEADING}
     try:
         told = {**_uv_variables(environment), **read_uv_variables(environment, Path()), "UV_NO_CONFIG": "1"}
-    except (ArtifactError, ImportError):  # a broken file, or files cannot be read here: the installer says so itself
+    except SettingsError:  # a broken file, or files cannot be read here: the installer says so itself
         told = {}
     return {**_mamba_variables(environment), **told, **kept, **_QUIET}
 
@@ -223,7 +223,7 @@ def can_replace_pip(environment: Mapping[str, str]) -> bool:
     try:
         read_pip_options(environment)
         read_uv_variables(environment, Path())
-    except (ArtifactError, ImportError):
+    except SettingsError:
         return False
     return True
 
@@ -239,7 +239,7 @@ def _write_pip_file(place: Place, environment: Mapping[str, str]) -> dict[str, s
     try:
         text = Path(named).read_text(encoding="utf-8") if named else ""
         path.write_text(without_options(text, _MISLEADING_OPTIONS), encoding="utf-8")
-    except (ArtifactError, UnicodeDecodeError, FileNotFoundError):  # pip says so itself
+    except (SettingsError, UnicodeDecodeError, FileNotFoundError):  # pip says so itself
         return {}
     return {"PIP_CONFIG_FILE": str(path)}
 
@@ -247,7 +247,7 @@ def _write_pip_file(place: Place, environment: Mapping[str, str]) -> dict[str, s
 def _write_uv_files(place: Place, environment: Mapping[str, str]) -> dict[str, str]:
     """Write the bounds of uv's files, which it is not to read, to files of their own; return what names them."""
     found: dict[str, str] = {}
-    with contextlib.suppress(ArtifactError, ImportError):
+    with contextlib.suppress(SettingsError):
         for name, text in read_uv_bounds(os.environ, Path()).items():
             path = place.state / f"{name.lower()}.txt"
             path.write_text(text, encoding="utf-8")
@@ -262,7 +262,7 @@ def _mamba_variables(environment: Mapping[str, str]) -> dict[str, str]:
 
 
 def _uv_variables(environment: Mapping[str, str]) -> dict[str, str]:
-    """Hand pip's index settings to uv, which reads none of them. Raises ArtifactError, ImportError."""
+    """Hand pip's index settings to uv, which reads none of them. Raises SettingsError."""
     options, settings = read_pip_options(environment), read_connection_settings(environment)
     found = {
         "UV_FIND_LINKS": ",".join(options.get("find-links", "").split()),

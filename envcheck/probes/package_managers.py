@@ -5,6 +5,7 @@ from __future__ import annotations
 import re
 from typing import Callable, Dict, Iterator, List, Mapping, Optional, Tuple
 
+from envcheck.host.pip_settings import list_pip_files
 from envcheck.host.protocol import Host
 from envcheck.model import Absent, Fact, Known, Source, Unknown
 from envcheck.probes.paths import join_path
@@ -20,7 +21,6 @@ PIP_KEYS = (
     "user",
     "require-virtualenv",
 )
-_NO_FILES = ("/dev/null", "nul", "NUL")  # values of PIP_CONFIG_FILE that disable all files
 
 
 def read_pip_configuration(host: Host) -> Fact[Mapping[str, str]]:
@@ -123,29 +123,8 @@ def _make_configuration_fact(
 
 def _list_pip_files(host: Host) -> Iterator[str]:
     environment = host.environment()
-    chosen = environment.get("PIP_CONFIG_FILE", "")
-    if chosen in _NO_FILES:
-        return
-    home = environment.get("HOME") or environment.get("USERPROFILE") or ""
-    if host.system == "windows":
-        yield join_path(host, environment.get("PROGRAMDATA", r"C:\ProgramData"), "pip", "pip.ini")
-        roaming = join_path(host, environment.get("APPDATA", ""), "pip")
-        for folder in (join_path(host, home, "pip") if home else "", roaming):
-            yield join_path(host, folder, "pip.ini")
-    else:
-        for folder in environment.get("XDG_CONFIG_DIRS", "/etc/xdg").split(":"):
-            yield f"{folder}/pip/pip.conf"
-        yield "/etc/pip.conf"
-        if home:
-            yield f"{home}/.pip/pip.conf"
-            if host.system == "darwin":
-                yield f"{home}/Library/Application Support/pip/pip.conf"
-            yield f"{environment.get('XDG_CONFIG_HOME') or home + '/.config'}/pip/pip.conf"
-    prefix = environment.get("VIRTUAL_ENV") or environment.get("CONDA_PREFIX")
-    if prefix:
-        yield join_path(host, prefix, "pip.ini" if host.system == "windows" else "pip.conf")
-    if chosen:
-        yield chosen
+    prefix = environment.get("VIRTUAL_ENV") or environment.get("CONDA_PREFIX") or ""
+    return list_pip_files(environment, host.system, prefix)
 
 
 def _list_conda_files(host: Host) -> Iterator[str]:

@@ -24,6 +24,7 @@ from envcheck.actions import (
     shell_line,
 )
 from envcheck.host.connection import find_connection_error
+from envcheck.host.pip_settings import find_default_index, read_uv_bounds, read_uv_variables
 from envcheck.install import preflight
 from envcheck.install import run as adapt
 from envcheck.install.journal import place_of
@@ -36,8 +37,6 @@ from envcheck.install.preflight import (
     wheel_space_for,
 )
 from envcheck.install.run import AdaptError, Surroundings, can_replace_pip, step_variables
-from envcheck.matrix.refresh import pip_settings
-from envcheck.matrix.refresh.pip_settings import find_default_index, read_uv_bounds, read_uv_variables
 from envcheck.model import SYSTEM, Facts, Known, Plan, PythonFacts, RequirementSet, Source, Step, replace
 from tests.plan.machines import machine, planned
 from tests.typed import argv, command_step, undo
@@ -362,7 +361,7 @@ def test_uv_is_told_what_stands_in_its_own_files(tmp_path: Path) -> None:
     project, user = tmp_path / "project", tmp_path / "config" / "uv"
     user.mkdir(parents=True)
     (project / "deep").mkdir(parents=True)
-    configured = {"PIP_CONFIG_FILE": os.devnull}
+    configured = {"PIP_CONFIG_FILE": os.devnull, "XDG_CONFIG_HOME": str(tmp_path / "config")}
     (project / "pyproject.toml").write_text("""
 [[tool.uv.index]]
 name = "corp"
@@ -383,12 +382,10 @@ extra-index-url = ["https://more.example/simple"]
         'index-url = "https://users.example"\nextra-index-url = ["https://u.example"]\nnative-tls = true\n'
         'keyring-provider = "subprocess"\nallow-insecure-host = ["a.example", "b.example"]\n'
     )
-    with pytest.MonkeyPatch.context() as patched:
-        patched.setenv("XDG_CONFIG_HOME", str(tmp_path / "config"))
-        found = read_uv_variables(configured, project / "deep")
-        assert read_uv_bounds(configured, project / "deep") == {"UV_CONSTRAINT": "numpy<2\nsix\n"}
-        mine = read_uv_variables({"UV_CONFIG_FILE": str(user / "uv.toml")}, project / "deep")
-        assert read_uv_variables({"UV_NO_CONFIG": "1"}, project) == {}
+    found = read_uv_variables(configured, project / "deep")
+    assert read_uv_bounds(configured, project / "deep") == {"UV_CONSTRAINT": "numpy<2\nsix\n"}
+    mine = read_uv_variables({"UV_CONFIG_FILE": str(user / "uv.toml")}, project / "deep")
+    assert read_uv_variables({"UV_NO_CONFIG": "1"}, project) == {}
     assert found == {
         "UV_DEFAULT_INDEX": "https://mirror.example/simple",
         "UV_INDEX": "corp=https://corp.example/simple https://more.example/simple https://u.example",
@@ -415,13 +412,6 @@ def test_uv_does_not_stand_in_for_pip_where_nothing_can_be_told_it(tmp_path: Pat
     assert step_variables(configured)["PIP_CONFIG_FILE"]
 
 
-def test_without_the_extra_pip_is_left_to_its_own_configuration(monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setitem(sys.modules, "platformdirs", None)
-    configured = {"PIP_INDEX_URL": "https://example.org/simple"}
-    assert "UV_DEFAULT_INDEX" not in step_variables(configured)
-    assert page_to_reach(RequirementSet(("jax",)), configured).url == ""
-
-
 def test_room_for_what_pip_fetches_where_that_is_another_disk(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     small = tmp_path / "small"
     small.mkdir()
@@ -440,17 +430,15 @@ def test_room_for_what_pip_fetches_where_that_is_another_disk(tmp_path: Path, mo
     assert "TMPDIR" not in "".join(said(tmp_path / "env", plan=jax("uv"), environment=elsewhere))
 
 
-def test_the_usual_index_is_that_of_the_library() -> None:
+def test_the_usual_index_is_the_one_that_pip_names() -> None:
     from pypi_simple import PYPI_SIMPLE_ENDPOINT
 
-    assert find_default_index() == PYPI_SIMPLE_ENDPOINT
+    assert find_default_index() == PYPI_SIMPLE_ENDPOINT.rstrip("/")
 
 
-def test_without_the_library_no_index_is_usual(monkeypatch: pytest.MonkeyPatch, tmp_path: Path) -> None:
-    monkeypatch.setitem(sys.modules, "pypi_simple", None)
+def test_without_pip_the_wheel_of_ensurepip_names_the_usual_index(monkeypatch: pytest.MonkeyPatch) -> None:
+    usual = find_default_index()
+    monkeypatch.setitem(sys.modules, "pip", None)
+    assert find_default_index() == usual
+    monkeypatch.setitem(sys.modules, "ensurepip", None)
     assert find_default_index() == ""
-
-
-def test_a_library_that_says_it_otherwise_is_asked(monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr(pip_settings, "_ENDPOINT", "(nowhere)")
-    assert find_default_index().startswith("https://")
