@@ -161,7 +161,10 @@ def read_cpu(host: Host) -> Tuple[Fact[str], Fact[Tuple[str, ...]]]:
     if host.system == "windows":
         return _read_windows_cpu(host)
     text = host.read_text(_CPUINFO, _CPUINFO_BYTES)
-    if not isinstance(text, Known):
+    if isinstance(text, Absent):
+        unread = Unknown("failed", f"{_CPUINFO} does not exist: /proc is not mounted (a chroot?)", (_CPUINFO,))
+        return unread, unread
+    if isinstance(text, Unknown):
         return text, text
     fields = parse_cpuinfo(text.value)
     name = next((fields[key] for key in ("model name", "cpu model", "hardware") if fields.get(key)), "")

@@ -40,6 +40,18 @@ _AVX = Show(
     "0: this processor has none, or a virtual one shows none",
     systems=(LINUX,),
 )
+_WITHOUT_AVX = (
+    "In a virtual machine, pass the host's CPU through with AVX (QEMU: -cpu host). "
+    "Otherwise use a machine whose CPU has AVX."
+)
+_IF_WITHOUT_AVX = (
+    "If this CPU has no AVX, use one that has. A virtual machine passes its host's through (QEMU: -cpu host)."
+)
+_OTHER_INSTRUCTION = (
+    "AVX is not the cause here: another instruction stopped the program. "
+    "Install another build of the library that holds it."
+)
+_ILLEGAL_INSTRUCTION = frozenset(("illegal-instruction", "trap-invalid-opcode"))  # messages that do not say which
 
 
 # A GPU and the code that was built for it.
@@ -327,6 +339,10 @@ def _list_gsp_ways(row: Xid) -> tuple[Alternative, ...]:
 @remedy("cpu-missing-avx")
 def use_processor_with_avx(situation: Situation, problem: Problem) -> Remedy | None:
     """Use a processor with AVX, or the last release that needs none."""
+    is_stated = bool(problem.names) or not _ILLEGAL_INSTRUCTION.issuperset(problem.cases)
+    if not is_stated and _needs_no_avx(situation):
+        search = ("sh", "-c", "dmesg | grep 'invalid opcode' | tail -3")
+        return Remedy(_OTHER_INSTRUCTION, (Show(search, "names the library", SYSTEM, (LINUX,), situation.sudo),))
     row = _find_last_without(situation, problem.framework, set(problem.names) or {"avx"}) if problem.framework else None
     if row is None and not problem.names:
         return None
@@ -336,8 +352,14 @@ def use_processor_with_avx(situation: Situation, problem: Problem) -> Remedy | N
         plan = RunEnvcheck(("plan", requirement, "--python", row.pythons[-1], "--expect", "cpu"), "shows the plan")
         alternatives = (Alternative(f"Use {requirement}, the newest release built without it.", (plan,)),)
     check = () if isinstance(situation.facts.host.cpu_flags, Known) else (_AVX,)
-    summary = "In a virtual machine, pass the host's CPU through with AVX (QEMU: -cpu host)"
-    return Remedy(f"{summary}. Otherwise use a machine whose CPU has AVX.", check, alternatives)
+    summary = _IF_WITHOUT_AVX if check and not is_stated else _WITHOUT_AVX
+    return Remedy(summary, check, alternatives)
+
+
+def _needs_no_avx(situation: Situation) -> bool:
+    """Tell whether the processor is known to have AVX, or is one whose programs use none."""
+    host = situation.facts.host
+    return "avx" in (get_value(host.cpu_flags) or ()) or get_value(host.architecture) in ("aarch64", "arm64")
 
 
 def _find_last_without(situation: Situation, framework: str, flags: set[str]) -> FrameworkRelease | None:

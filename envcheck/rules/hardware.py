@@ -22,7 +22,7 @@ from envcheck.model import (
     Unknown,
 )
 from envcheck.rules.builds import Build, installed_builds, judged_builds
-from envcheck.rules.context import Context, incompatible, rule
+from envcheck.rules.context import Context, UndecidedError, incompatible, rule
 from envcheck.rules.gpus import cuda_starts, gpu_name, numbered_gpus, other_gpu_name, other_vendors
 
 # NVML and nvidia-smi share their codes; cuInit has its own.
@@ -186,7 +186,9 @@ def cpu_missing_avx(context: Context) -> Iterator[Finding]:
         )
         if not features or installer == "conda":
             continue
-        flags = context.need(context.facts.host.cpu_flags, "host.cpu_flags") or ()
+        flags = context.need(context.facts.host.cpu_flags, "host.cpu_flags")
+        if flags is None:  # every x86 processor has some: an older snapshot of a machine without /proc
+            raise UndecidedError("host.cpu_flags", Unknown("failed", "nothing lists the processor's instructions"))
         missing = [flag for flag in features if flag not in flags]
         if missing:
             yield incompatible(

@@ -105,7 +105,8 @@ def test_a_machine_with_few_facts() -> None:
     facts = collect(system={})
     for fact in (facts.kernel_release, facts.architecture, facts.memory_bytes, facts.libc_kind, facts.libc_version):
         assert isinstance(fact, Unknown)
-    assert isinstance(facts.cpu_flags, Absent)
+    assert isinstance(facts.cpu_flags, Unknown)  # a chroot without /proc: nobody knows what the processor lacks
+    assert facts.cpu_flags.detail.startswith("/proc/cpuinfo does not exist")
     assert isinstance(facts.glibcxx_version, Absent)
 
 
@@ -143,7 +144,8 @@ def test_an_arm_processor() -> None:
 
 def test_only_the_first_processor_is_read() -> None:
     assert parse_cpuinfo("processor\t: 0\nflags\t\t: avx\n\nprocessor\t: 1\nflags\t\t: none\n")["flags"] == "avx"
-    assert isinstance(collect({"/proc/cpuinfo": "processor : 0\n"}).cpu_flags, Unknown)
+    for unlisted in ("", "processor : 0\n", "processor : 0\nflags :\n"):
+        assert isinstance(collect({"/proc/cpuinfo": unlisted}).cpu_flags, Unknown)
     assert isinstance(collect({"/proc/cpuinfo": {"error": "denied"}}).cpu_flags, Unknown)
 
 

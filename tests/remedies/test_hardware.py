@@ -1,13 +1,20 @@
-"""What to do about a GPU: the action that NVIDIA's catalogue names for each Xid."""
+"""What to do about a GPU: the action that NVIDIA's catalogue names for each Xid. What to do about a CPU."""
 
 from __future__ import annotations
+
+import re
+from typing import Any
 
 import pytest
 
 from envcheck.actions import Action, Reboot, RunCommand
 from envcheck.host.data_files import load_data
+from envcheck.model import ERROR, INCOMPATIBLE, Finding, Problem
+from envcheck.remedies import with_remedy
 from envcheck.remedies.hardware import _XID_ORDER, XidTable
+from envcheck.remedies.situation import Situation
 from tests.cases.judged import judge_text
+from tests.rules.factory_machine import UNREAD, context, known
 
 
 def fix_of(*messages: str) -> tuple[str, tuple[Action, ...]]:
@@ -54,3 +61,23 @@ def test_every_action_has_a_sentence_and_an_order() -> None:
     assert {row.action for row in table.xids} <= set(_XID_ORDER)
     assert {row.action for row in table.xids} | {row.follow_up for row in table.xids} - {""} <= set(table.actions)
     assert len({row.code for row in table.xids}) == len(table.xids) > 100
+
+
+@pytest.mark.parametrize("framework", ["tensorflow", "torch"])
+@pytest.mark.parametrize("case", ["", "illegal-instruction"])  # of the smoke test, and of a log
+@pytest.mark.parametrize(
+    ("host", "said"),
+    [
+        ({"cpu_flags": UNREAD}, "If th(is CPU|e processor) has no AVX, use one that has"),
+        ({"cpu_flags": known(("sse", "sse2"))}, "use (one that has|a machine whose CPU has AVX)"),
+        ({}, "^AVX is not the cause here"),
+        ({"architecture": known("aarch64"), "cpu_flags": known(("asimd",))}, "^AVX is not the cause here"),
+    ],
+)
+def test_an_illegal_instruction_alone_does_not_blame_avx(
+    host: dict[str, Any], said: str, case: str, framework: str
+) -> None:
+    found = Finding("cpu-missing-avx", INCOMPATIBLE, ERROR, "m", problem=Problem((case,) if case else (), framework))
+    fix = with_remedy(found, Situation(context(host=host))).fix
+    assert fix is not None
+    assert re.search(said, fix.summary)
