@@ -288,7 +288,7 @@ def _check_size(text: str, path: str, loader: Any) -> None:
         if len(parents) > _MAX_LEVELS:
             raise FileError(f"{path} nests its YAML deeper than {_MAX_LEVELS} levels")
         if count > _MAX_NODES:
-            raise FileError(f"{path} expands its YAML aliases to more than {_MAX_NODES} nodes")
+            raise FileError(f"{path} has more than {_MAX_NODES} YAML nodes, with its aliases written out")
 
 
 class Places:
