@@ -431,8 +431,7 @@ def fix(copy: Copy, options: Options, steps: list[list[str]]) -> str:
     """Run `envcheck fix --yes`, or what the doctor prints where there is no such command; return the last line."""
     offered = run([*options.envcheck, "fix", "--help"], copy.work)
     if offered.returncode == 0:
-        as_root = ["--as-root"] * (os.geteuid() == 0 and "--as-root" in offered.stdout)
-        done = copy.run([*options.envcheck, "fix", "--yes", "--env", copy.folder, *as_root], 1800)
+        done = copy.run([*options.envcheck, "fix", "--yes", "--env", copy.folder], 1800)
         return f"{done.returncode}: {_last_line(done.stderr) or _last_line(done.stdout)}"
     beside = {Path(program).parent for program in (options.uv, *options.envcheck)}
     path = os.pathsep.join([os.environ.get("PATH", os.defpath), *map(str, beside)])

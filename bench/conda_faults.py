@@ -17,10 +17,10 @@ from pathlib import Path
 from typing import Any
 from urllib.parse import unquote, urlsplit
 
-from bench.conda_room import AS_ROOT, ENVCHECK, Room, WrongError
+from bench.conda_room import ENVCHECK, Room, WrongError
 
 ASKED = ["jax==0.6.2", "--installer", "conda", "--python", "3.11", "--expect", "cpu"]
-ENV = ["--env", "e", "--yes", *AS_ROOT]
+ENV = ["--env", "e", "--yes"]
 
 
 def started(room: Room, *more: str) -> subprocess.Popen[str]:

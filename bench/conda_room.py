@@ -12,7 +12,6 @@ from pathlib import Path
 ROOT = Path(__file__).resolve().parent.parent
 sys.path.insert(0, str(ROOT))
 ENVCHECK = [sys.executable, "-m", "envcheck"]
-AS_ROOT = ["--as-root"] if os.geteuid() == 0 else []
 Done = subprocess.CompletedProcess[str]
 
 
@@ -59,7 +58,7 @@ class Room:
 
     def install(self, *words: str, code: int = 0, **more: str) -> Done:
         """Let `envcheck install` do it, computing at its end."""
-        return self.envcheck("install", *words, "--env", "e", "--yes", "--smoke", *AS_ROOT, code=code, **more)
+        return self.envcheck("install", *words, "--env", "e", "--yes", "--smoke", code=code, **more)
 
     def shell(self, script: str, code: int = 0) -> Done:
         """Paste lines into a fresh shell, in which the client is called conda, as they call it."""

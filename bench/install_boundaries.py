@@ -19,7 +19,7 @@ from collections.abc import Callable
 from pathlib import Path
 
 from bench.install_faults import GIVES_UP, environment, lines_of, make_stock, wait_for
-from bench.install_into import AS_ROOT, ENVCHECK, NO_INDEX, left, start
+from bench.install_into import ENVCHECK, NO_INDEX, left, start
 from envcheck.install.journal import place_of
 from tests.fakes.gpu_host import entering
 from tests.fakes.machine import GpuHost
@@ -59,7 +59,7 @@ def do_boundaries(top: Path) -> bool:
     make_stock(top / "stock")
     (top / "live").mkdir()
     stage(GpuHost(), top / "staged")
-    asked = ("tensorflow==2.21.0", "--env", "env", "--yes", "-q", "--expect", "gpu", "--installer", "uv", *AS_ROOT)
+    asked = ("tensorflow==2.21.0", "--env", "env", "--yes", "-q", "--expect", "gpu", "--installer", "uv")
 
     def on_host(folder: Path) -> subprocess.Popen[bytes]:
         variables = {**os.environ, **GpuHost().environment(), **NO_INDEX, "PIP_FIND_LINKS": str(top / "stock")}

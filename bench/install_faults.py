@@ -23,13 +23,13 @@ import zipfile
 from collections.abc import Callable, Iterator
 from pathlib import Path
 
-from bench.install_into import AS_ROOT, ENVCHECK, NO_INDEX, ROOT, start
+from bench.install_into import ENVCHECK, NO_INDEX, ROOT, start
 from envcheck.host.file_changes import lock_file
 from envcheck.install.journal import STEP, Journal, Place, place_of
 from tests.install.wheels import make_wheel, site_packages, tree_hash
 
 GIVES_UP = 300  # seconds
-JAX = ("jax==0.10.2", "--env", "env", "--expect", "cpu", *AS_ROOT)
+JAX = ("jax==0.10.2", "--env", "env", "--expect", "cpu")
 Fault = Callable[[Path, Path], tuple[int, str]]  # in a folder, with wheels: the exit code and what was said
 
 
@@ -212,8 +212,7 @@ FAULTS: dict[str, tuple[Fault, int, str]] = {
     "a read-only file system": (refused(*JAX, "--yes"), 2, "nothing was changed:"),
     "nobody to ask": (refused(*JAX), 2, "nothing was changed:"),
     "a dry run": (refused(*JAX, "--dry-run"), 0, ""),
-    "a system's Python": (refused("jax", "--env", "/usr", "--yes", *AS_ROOT), 2, "PEP 668"),
-    "root, without saying so": (refused("jax", "--env", "env", "--yes"), 2, "--as-root says so"),
+    "a system's Python": (refused("jax", "--env", "/usr", "--yes"), 2, "PEP 668"),
     "a URL": (refused("jax @ https://example.org/x.whl", *JAX[1:], "--yes"), 2, "is not a plain requirement"),
     "a matrix that is not there": (refused(*JAX, "--yes", "--matrix", "none.json"), 2, "does not exist"),
     "nothing to resume": (refused("--resume", "--env", "env"), 2, "nothing was ever installed"),

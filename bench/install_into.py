@@ -30,7 +30,6 @@ from pathlib import Path
 ROOT = Path(__file__).resolve().parent.parent
 sys.path.insert(0, str(ROOT))
 ENVCHECK = [sys.executable, "-m", "envcheck", "install"]
-AS_ROOT = ["--as-root"] if os.geteuid() == 0 else []
 
 
 @dataclass(frozen=True)
@@ -93,7 +92,7 @@ def came_of(case: Case, folder: Path) -> tuple[str, str]:
 
     make(case, folder)
     before = tree_hash(folder / "env")
-    done = run([*ENVCHECK, *case.asked, "--env", "env", "--yes", "--smoke", "--format", "json", *AS_ROOT], folder)
+    done = run([*ENVCHECK, *case.asked, "--env", "env", "--yes", "--smoke", "--format", "json"], folder)
     told = json.loads(done.stdout)
     outcome = told.get("outcome", "refused")
     lost = [item for item in case.then if item not in held(folder)]
@@ -130,7 +129,7 @@ NO_INDEX = {"PIP_NO_INDEX": "1", "PIP_CONFIG_FILE": os.devnull, "PYTHONPATH": st
 def start(folder: Path, stock: Path, *arguments: str) -> subprocess.Popen[bytes]:
     """Start the installation of JAX's small wheels into folder/env."""
     variables = {**os.environ, **NO_INDEX, "PIP_FIND_LINKS": str(stock)}
-    argv = [*ENVCHECK, "jax==0.10.2", "--env", "env", "--yes", "--expect", "cpu", "-q", *AS_ROOT, *arguments]
+    argv = [*ENVCHECK, "jax==0.10.2", "--env", "env", "--yes", "--expect", "cpu", "-q", *arguments]
     return subprocess.Popen(argv, cwd=folder, env=variables, stdout=subprocess.DEVNULL, stderr=subprocess.DEVNULL)
 
 

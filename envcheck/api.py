@@ -582,7 +582,7 @@ def _offer_fix(report: Report, facts: Facts, project: str = "") -> Report:
     """Name the command that fixes the environment, where this user may change it."""
     if not report.steps or not find_changeable_environment(facts)[0]:
         return report
-    return with_fix_command(report, project, as_root=hasattr(os, "geteuid") and os.geteuid() == 0)
+    return with_fix_command(report, project)
 
 
 _MIRROR = r"(?:https?|file)://[\w.:/@%~+-]+"

@@ -173,7 +173,7 @@ def test_the_single_file_is_started_in_an_environment_that_has_the_packages(
     monkeypatch.setattr(extras, "__file__", str(archive / "envcheck" / "actions" / "extras.py"))
     monkeypatch.setattr(sys, "prefix", sys.base_prefix)
     made = "python3 -m venv ~/.envcheck && ~/.envcheck/bin/python -m pip install 'jinja2>=3.1'"
-    assert f"type: {made}. Then start the file with ~/.envcheck/bin/python" in message("html")
+    assert message("html").endswith(f"start it with ~/.envcheck/bin/python. To make it, type: {made}")
 
 
 def test_a_checkout_without_metadata_names_itself(monkeypatch: pytest.MonkeyPatch) -> None:

@@ -65,8 +65,8 @@ def _describe_addition(extra: str) -> str:
     if _is_single_file() and sys.prefix == sys.base_prefix:
         made = shell_line((*_pip("~/.envcheck/bin/python"), *packages))
         return (
-            "The single file has no extras of its own, so run it in an environment that has the packages. To make "
-            f"one, type: python3 -m venv ~/.envcheck && {made}. Then start the file with ~/.envcheck/bin/python."
+            "The single file needs an environment that has its packages: start it with ~/.envcheck/bin/python. "
+            f"To make it, type: python3 -m venv ~/.envcheck && {made}"
         )
     return f"To add it, type: {shell_line((*_pip(sys.executable), *packages), system)}"
 

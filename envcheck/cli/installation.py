@@ -34,7 +34,7 @@ from envcheck.install.journal import (
     resume_line,
     unsettled,
 )
-from envcheck.install.preflight import Preflight, is_refused, objections
+from envcheck.install.preflight import Preflight, is_refused, is_root, objections
 from envcheck.install.run import (
     Job,
     SystemChange,
@@ -92,7 +92,7 @@ def output_options(dry_run: str) -> Callable[[common.F], common.F]:
             return command(output=output, **others)
 
         form = common.output_format("text", "json")
-        root = click.option("--as-root", is_flag=True, help="Allow installing as root.")
+        root = click.option("--as-root", is_flag=True, help="As root, change an environment of another user.")
         yes = click.option("--yes", "agreed", is_flag=True, help="Do not ask.")
         dry = click.option("--dry-run", is_flag=True, help=dry_run)
         return cast("common.F", dry(yes(root(form(common.verbosity()(packed))))))
@@ -310,6 +310,8 @@ def check_preflight(
     if found:
         error = UserError if is_refused(asked) else MachineError
         raise error(f"nothing was changed: {'; '.join(text.rstrip('.') for text in found)}.")
+    if is_root() and not output.dry_run:
+        click.echo("envcheck: warning: you are root: packages can run any code while they are installed.", err=True)
     _warn_of_programs(place)
 
 

@@ -144,13 +144,12 @@ def environment_steps(report: Report) -> tuple[Step, ...]:
     return tuple(step for step in runnable if not created or created & set(step.resolves))
 
 
-def with_fix_command(report: Report, project: str = "", *, as_root: bool = False) -> Report:
+def with_fix_command(report: Report, project: str = "") -> Report:
     """Name the command that takes the environment's steps; `project` is the file whose requirements were judged."""
     if not environment_steps(report):
         return report
     goal = ("--config", project) if project else report.wanted
-    root = ("--as-root",) if as_root else ()
-    changed: Report = replace(report, fix_command=("fix", *report.inspected, *goal, *root))
+    changed: Report = replace(report, fix_command=("fix", *report.inspected, *goal))
     return changed
 
 

@@ -138,23 +138,22 @@ class Preflight:
     place: Place
     environment: Mapping[str, str]
     facts: Facts | None = None  # of an environment that is there; None: a new one
-    as_root: bool = False  # --as-root was given
+    as_root: bool = False  # --as-root was given: root may change an environment of another user
     mends: bool = False  # an installation that was interrupted and has no journal
 
 
 def objections(asked: Preflight) -> Iterator[str]:
     """Yield each reason not to start, as a sentence; cheap checks first."""
-    yield from _check_user(asked)
     yield from list(_check_place(asked)) or _list_obstacles(asked)  # measuring a folder takes long: one to be copied
 
 
 def is_refused(asked: Preflight) -> bool:
     """Tell whether the request itself is wrong, whatever the machine lacks."""
-    return any(_check_user(asked)) or any(_check_place(asked))
+    return any(_check_place(asked))
 
 
 def _check_place(asked: Preflight) -> Iterator[str]:
-    yield from _check_folder(asked.place, mends=asked.mends)
+    yield from _check_folder(asked.place, mends=asked.mends, as_root=asked.as_root)
     yield from _check_environment(asked.place, asked.facts) if asked.facts is not None else ()
     yield from _check_moved(asked)
 
@@ -171,12 +170,12 @@ def _list_obstacles(asked: Preflight) -> Iterator[str]:
     yield from _check_index(made, asked.environment)
 
 
-def _check_user(asked: Preflight) -> Iterator[str]:
-    if hasattr(os, "geteuid") and os.geteuid() == 0 and not asked.as_root:
-        yield "you are root, and packages can run any code while they are installed: add --as-root to allow that."
+def is_root() -> bool:
+    """Return whether this process may do anything on the machine; False on Windows, where nothing tells."""
+    return hasattr(os, "geteuid") and os.geteuid() == 0
 
 
-def _check_folder(place: Place, *, mends: bool = False) -> Iterator[str]:
+def _check_folder(place: Place, *, mends: bool, as_root: bool) -> Iterator[str]:
     parent, folder = place.folder.parent, place.folder
     if not parent.is_dir():
         yield f"{parent} does not exist: create it, or name another --env."
@@ -188,7 +187,10 @@ def _check_folder(place: Place, *, mends: bool = False) -> Iterator[str]:
     elif folder.is_dir() and not os.access(folder, os.W_OK | os.X_OK):
         yield f"{folder} cannot be written."
     elif folder.is_dir() and _belongs_to_other_user(folder):
-        yield f"{folder} belongs to another user, and its copy would be yours: ask them, or name a new folder."
+        if not is_root():
+            yield f"{folder} belongs to another user, and its copy would be yours: ask them, or name a new folder."
+        elif not as_root:
+            yield f"{folder} belongs to another user, who could not change what root installs: add --as-root to do it."
     if (folder / MARKER).exists() and not mends:  # an installation with a journal was settled before
         yield f"{folder} is an interrupted installation ({MARKER} is in it): remove it, or name a new folder."
     if folder.is_mount():
@@ -196,8 +198,7 @@ def _check_folder(place: Place, *, mends: bool = False) -> Iterator[str]:
 
 
 def _belongs_to_other_user(folder: Path) -> bool:
-    """Tell whether somebody else owns a folder; root keeps the owners of what it copies."""
-    return hasattr(os, "geteuid") and os.geteuid() not in (0, folder.stat().st_uid)
+    return hasattr(os, "geteuid") and os.geteuid() != folder.stat().st_uid
 
 
 def _check_environment(place: Place, facts: Facts) -> Iterator[str]:

@@ -26,7 +26,6 @@ from tests.typed import argv
 
 pytestmark = [pytest.mark.needs("posix"), pytest.mark.usefixtures("here")]
 ROOT = Path(__file__).parents[2]
-AS_ROOT = ["--as-root"] if hasattr(os, "geteuid") and os.geteuid() == 0 else []
 
 
 def planned(installer: str = "pip", folder: str = "env") -> InstallPlan:
@@ -43,7 +42,7 @@ def make_wheels(folder: Path) -> str:
 
 
 def install(*arguments: str) -> int:
-    return run(["install", *arguments, "--expect", "cpu", *AS_ROOT])
+    return run(["install", *arguments, "--expect", "cpu"])
 
 
 def test_from_nothing_to_an_environment_and_back(here: Path, capfd: pytest.CaptureFixture[str]) -> None:

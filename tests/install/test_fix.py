@@ -20,7 +20,6 @@ from tests.install.wheels import make_environment_with_pip, make_wheel, site_pac
 
 pytestmark = [pytest.mark.needs("posix"), pytest.mark.usefixtures("here")]
 ROOT = Path(__file__).parents[2]
-AS_ROOT = ["--as-root"] if hasattr(os, "geteuid") and os.geteuid() == 0 else []
 VERSION = "0.6.0"
 _SYSTEM_PYTHON = str(Path(sys.base_prefix, "bin", f"python3.{sys.version_info[1]}"))
 
@@ -39,7 +38,7 @@ def broken(here: Path) -> Path:
 
 
 def fix(*arguments: str) -> int:
-    return run(["fix", *arguments, "--expect", "cpu", *AS_ROOT])
+    return run(["fix", *arguments, "--expect", "cpu"])
 
 
 def imports_jax(folder: Path) -> bool:
@@ -61,7 +60,7 @@ def test_the_doctor_offers_one_line_and_the_steps_with_verbose(broken: Path, cap
 def test_json_names_the_command_and_the_steps(broken: Path, capfd: pytest.CaptureFixture[str]) -> None:
     run(["doctor", "--env", "env", "--expect", "cpu", "--format", "json", "--no-snapshot"])
     plan = json.loads(capfd.readouterr().out)["plan"]
-    assert plan["command"] == ["envcheck", "fix", "--env", "env", "--expect", "cpu", *AS_ROOT]
+    assert plan["command"] == ["envcheck", "fix", "--env", "env", "--expect", "cpu"]
     assert plan["steps"][0]["argv"][1:4] == ["-m", "pip", "install"]
     assert broken.is_dir()
 
@@ -180,7 +179,7 @@ run(sys.argv[1:])
 
 
 def test_an_interrupted_fix_leaves_the_old_environment(broken: Path) -> None:
-    argv = [sys.executable, "-c", _INTERRUPTED, "fix", "--env", "env", "--expect", "cpu", "--yes", *AS_ROOT]
+    argv = [sys.executable, "-c", _INTERRUPTED, "fix", "--env", "env", "--expect", "cpu", "--yes"]
     ended = subprocess.run(
         argv, capture_output=True, text=True, check=False, env={**os.environ, "PYTHONPATH": str(ROOT)}
     )

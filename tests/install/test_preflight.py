@@ -66,13 +66,17 @@ def test_nothing_speaks_against_a_new_environment(tmp_path: Path) -> None:
     assert said(tmp_path / "env") == []
 
 
-def test_root_must_say_so(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+def test_root_must_say_so_for_an_environment_of_another_user(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    folder = tmp_path / "env"
     monkeypatch.setattr(os, "geteuid", lambda: 0)
-    (why,) = said(tmp_path / "env", as_root=False)
-    assert "you are root" in why
+    assert said(folder, as_root=False) == []
+    folder.mkdir()
+    (folder / "pyvenv.cfg").write_text("")
+    monkeypatch.setattr(preflight, "_belongs_to_other_user", lambda _: True)
+    (why,) = said(folder, as_root=False)
+    assert "belongs to another user" in why
     assert "--as-root" in why
-    monkeypatch.setattr(os, "geteuid", lambda: 1000)
-    assert said(tmp_path / "env", as_root=False) == []
+    assert said(folder, as_root=True) == []
 
 
 def test_a_python_of_others_is_refused(tmp_path: Path) -> None:

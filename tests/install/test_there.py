@@ -147,7 +147,7 @@ def test_half_an_environment_without_a_journal_is_refused(here: Path) -> None:
 def test_what_belongs_to_another_user_is_refused(here: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     environment = bare(here / "env")
     monkeypatch.setattr(os, "geteuid", lambda: environment.stat().st_uid + 1)
-    (why,) = preflight._check_folder(place_of(environment))
+    (why,) = preflight._check_folder(place_of(environment), mends=False, as_root=False)
     assert "belongs to another user" in why
 
 

@@ -1,4 +1,4 @@
-"""`envcheck matrix refresh` and `verify` as they are typed: bare, on all sections; refresh corrects what verify finds."""
+"""`envcheck matrix refresh` and `verify` without options cover all sections; refresh corrects what verify finds."""
 
 from __future__ import annotations
 
