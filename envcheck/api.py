@@ -639,15 +639,23 @@ def _relative(file: str) -> str:
     """Name a file below this folder relative to it, as code scanning and annotations need it."""
     try:
         below = os.path.relpath(file) if file else ""
-    except ValueError:  # another drive
+    except (ValueError, FileNotFoundError):  # another drive; a working folder that was deleted
         return file
     return file if below.startswith("..") else below.replace(os.sep, "/")
 
 
+def _real_path(path: str) -> str:
+    """Return the real path; "" for a relative one where the working folder was deleted."""
+    try:
+        return os.path.realpath(path)
+    except FileNotFoundError:
+        return ""
+
+
 def _read_beside(file: str, name: str) -> str | None:
     """Read a file that the judged one names, in or below its folder or this one; None if it is not there."""
-    folders = {os.path.realpath(os.path.dirname(file) or "."), os.path.realpath(".")}  # noqa: PTH120 - pathlib is slow to import
-    path = os.path.realpath(name)
+    folders = {_real_path(os.path.dirname(file) or "."), _real_path(".")} - {""}  # noqa: PTH120 - pathlib is slow to import
+    path = _real_path(name)
     within = any(path.startswith(folder.rstrip(os.sep) + os.sep) for folder in folders)
     return _read_text(path) if within and os.path.isfile(path) else None  # noqa: PTH113
 

@@ -37,6 +37,7 @@ def run(tmp_path: Path, *arguments: str) -> subprocess.CompletedProcess[str]:
         "plan torch",
         f"plan torch {DESCRIBED}",
         "check --config {config}",
+        "check --config {config} --dockerfile {file}",
         "explain {log}",
         "gpus",
         "matrix show torch",
@@ -48,20 +49,23 @@ def run(tmp_path: Path, *arguments: str) -> subprocess.CompletedProcess[str]:
     ],
 )
 def test_what_needs_no_folder_works(line: str, tmp_path: Path) -> None:
-    names = {"config": tmp_path / "envcheck.toml", "log": tmp_path / "train.log", "made": tmp_path / "made.json"}
+    files = {"config": "envcheck.toml", "file": "Dockerfile", "log": "train.log", "made": "made.json"}
+    names = {name: tmp_path / file for name, file in files.items()}
+    names["file"].write_text("FROM python:3.11\nCOPY r.txt .\nRUN pip install -r r.txt\n", encoding="utf-8")
+    (tmp_path / "r.txt").write_text("torch==2.4.0\n", encoding="utf-8")
     names["config"].write_text("[tool.envcheck]\nrequires = ['torch']\n", encoding="utf-8")
     names["log"].write_text("epoch 1\n", encoding="utf-8")
     done = run(tmp_path, *line.format(**names).split())
     assert done.returncode in (0, 1, 3), done.stderr
     assert GONE not in done.stderr
     assert names["made"].exists() == ("snapshot" in line)
+    assert ("torch 2.4.0" in done.stdout) == ("--dockerfile" in line)
 
 
 @pytest.mark.parametrize(
     "line",
     [
         "check",
-        "check --dockerfile {file}",
         "check --dockerfile Dockerfile",
         "diff a.json b.json",
         "doctor --env ./env",
@@ -73,9 +77,7 @@ def test_what_needs_no_folder_works(line: str, tmp_path: Path) -> None:
     ],
 )
 def test_what_needs_the_folder_says_so(line: str, tmp_path: Path) -> None:
-    (tmp_path / "Dockerfile").write_text("FROM python:3.11\nRUN pip install torch\n", encoding="utf-8")
-    names = {"file": tmp_path / "Dockerfile", "env": tmp_path / "env"}
-    done = run(tmp_path, *line.format(**names).split())
+    done = run(tmp_path, *line.format(env=tmp_path / "env").split())
     assert (done.returncode, done.stdout) == (2, "")
     assert done.stderr.startswith("envcheck: ")
     assert GONE in done.stderr
