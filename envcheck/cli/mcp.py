@@ -127,13 +127,17 @@ def _answer(result: api.Result, *, as_json: bool) -> dict[str, Any]:
 
 def _below(option: str, path: str, pattern: str = "") -> str:
     """Return a path in or below the current folder; raises UserError for any other, or with another name."""
+    if not path:
+        return ""
     try:
         real, folder = os.path.realpath(path), os.path.realpath(".")
+    except FileNotFoundError:
+        raise UserError(f"{option} {path[:80]!r}: the working folder no longer exists.") from None
     except (OSError, ValueError):
         raise UserError(f"{option} {path[:80]!r}: no file has such a name.") from None
-    if path and not real.startswith(folder.rstrip(os.sep) + os.sep):
+    if not real.startswith(folder.rstrip(os.sep) + os.sep):
         raise UserError(f"{option} {path[:80]!r} is not below the folder in which envcheck runs.")
-    if path and pattern and not re.fullmatch(pattern, os.path.basename(real), re.IGNORECASE):  # noqa: PTH119 - pathlib is slow
+    if pattern and not re.fullmatch(pattern, os.path.basename(real), re.IGNORECASE):  # noqa: PTH119 - pathlib is slow
         raise UserError(f"{option} {path[:80]!r}: a file of that name is not read.")
     return path
 

@@ -9,6 +9,8 @@ from pathlib import Path
 
 import pytest
 
+from envcheck.cli import mcp
+from envcheck.model import UserError
 from tests.cli.test_doctor import ROOT
 
 pytestmark = pytest.mark.needs("posix")
@@ -82,3 +84,13 @@ def test_what_needs_the_folder_says_so(line: str, tmp_path: Path) -> None:
     assert done.stderr.startswith("envcheck: ")
     assert GONE in done.stderr
     assert len(done.stderr.splitlines()) == 1
+
+
+def test_an_agent_is_answered(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    (tmp_path / "folder").mkdir()
+    monkeypatch.chdir(tmp_path / "folder")
+    (tmp_path / "folder").rmdir()
+    assert mcp.matrix(requirement="cuda==12.4")["verdict"] == "compatible"
+    assert mcp.plan(["torch"], python="3.11", platform="linux_x86_64", expect="cpu")["verdict"] == "compatible"
+    with pytest.raises(UserError, match=GONE):
+        mcp.check(file="Dockerfile")
