@@ -141,6 +141,8 @@ def start_process(
 
 def has_working_folder() -> bool:
     """Tell whether the working folder exists: where another process removed it, many programs refuse to start in it."""
+    if os.name == "nt":  # Windows keeps the folder that a program works in
+        return True
     try:
         os.getcwd()
     except FileNotFoundError:
