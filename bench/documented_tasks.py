@@ -98,7 +98,8 @@ def read_blocks(page: str) -> Iterator[Block]:
 def install_lines() -> Block:
     """Return the lines of README.md that install envcheck."""
     readme = (ROOT / "README.md").read_text(encoding="utf-8")
-    return next(block for block in read_blocks(readme.split("<!-- install -->")[1]))
+    first, second, *_ = read_blocks(readme.split("<!-- install -->")[1])
+    return Block(first.text + second.text)
 
 
 def build_root(root: Path, host: GpuHost | None) -> list[str]:

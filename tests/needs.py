@@ -157,6 +157,10 @@ _CHECKS: dict[str, Callable[[], bool]] = {
 }
 
 
+# Needs that an ordinary user never meets: the tests that have one are run by root alone.
+OF_ROOT = {"root", "mount-namespace", "capability-drop", "stand-in-host", "real-nvidia-smi", "sshd"}
+
+
 @functools.cache
 def is_met(need: str) -> bool:
     """Tell whether this machine has what `need` names."""

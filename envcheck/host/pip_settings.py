@@ -31,17 +31,29 @@ def find_default_index() -> str:
 
 def _read_pip_index() -> str:
     """Read the module of pip that names its index, of this Python's pip or of the wheel that ensurepip keeps."""
-    pip, ensurepip = find_spec("pip"), find_spec("ensurepip")
+    pip = find_spec("pip")
     try:
         if pip is not None and pip.origin:
             return Path(pip.origin).parents[1].joinpath(_PIP_INDEX).read_text(encoding="utf-8")
-        for folder in ensurepip.submodule_search_locations or () if ensurepip is not None else ():
-            for wheel in Path(folder, "_bundled").glob("pip-*.whl"):
-                with ZipFile(wheel) as members:
-                    return members.read(_PIP_INDEX).decode("utf-8")
+        for wheel in _list_bundled_pips():
+            with ZipFile(wheel) as members:
+                return members.read(_PIP_INDEX).decode("utf-8")
     except (OSError, BadZipFile, KeyError, UnicodeDecodeError):
         return ""
     return ""
+
+
+def _list_bundled_pips() -> Iterator[Path]:
+    """Yield the wheels of pip that ensurepip installs; distributions keep them in a folder of their own."""
+    import sysconfig  # 3 ms, and mostly pip is here
+
+    ensurepip = find_spec("ensurepip")
+    if ensurepip is None or not ensurepip.origin:
+        return
+    yield from Path(ensurepip.origin).with_name("_bundled").glob("pip-*.whl")
+    named = sysconfig.get_config_var("WHEEL_PKG_DIR")
+    if named:
+        yield from Path(named).glob("pip-*.whl")
 
 
 _SYSTEM = "windows" if sys.platform == "win32" else sys.platform

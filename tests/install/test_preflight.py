@@ -23,6 +23,7 @@ from envcheck.actions import (
     UnsetVariable,
     shell_line,
 )
+from envcheck.host import pip_settings
 from envcheck.host.connection import find_connection_error
 from envcheck.host.pip_settings import find_default_index, read_uv_bounds, read_uv_variables
 from envcheck.install import preflight
@@ -444,5 +445,5 @@ def test_without_pip_the_wheel_of_ensurepip_names_the_usual_index(monkeypatch: p
     usual = find_default_index()
     monkeypatch.setitem(sys.modules, "pip", None)
     assert find_default_index() == usual
-    monkeypatch.setitem(sys.modules, "ensurepip", None)
+    monkeypatch.setattr(pip_settings, "_list_bundled_pips", lambda: iter(()))
     assert find_default_index() == ""
