@@ -170,7 +170,7 @@ def list_failing_imports(context: Context, folder: Path) -> dict[str, str]:
     python = environment_python(str(folder), installer_of(folder), windows=context.os == "windows")
     failing = {}
     for name in list_framework_names(context):
-        argv = (python, "-c", _IMPORT.format(name))
+        argv = (python, "-B", "-c", _IMPORT.format(name))  # -B: a dry run writes nothing
         ended = run_program(argv, _IMPORT_SECONDS, step_variables(os.environ))
         if not isinstance(ended, Known):
             failing[name] = getattr(ended, "detail", "") or "its Python does not start"

@@ -95,10 +95,16 @@ def _begun(arguments: list[str], folder: Path) -> Iterator[subprocess.Popen[str]
         process.wait()
 
 
+_DYING = 0.5  # seconds that a killed process may take to be gone where the processors are busy
+
+
 def left_behind(folder: Path) -> list[str]:
     """Name the temporary files, and the processes of the interrupted commands that still run (Linux)."""
     files = [str(path) for name in ("tmp", "out") for path in (folder / name).rglob("*")]
-    return files + [name for name in _processes() if _belongs(name, folder)]
+    end = time.monotonic() + _DYING
+    while (running := [name for name in _processes() if _belongs(name, folder)]) and time.monotonic() < end:
+        time.sleep(0.01)
+    return files + running
 
 
 def _processes() -> list[str]:

@@ -218,7 +218,7 @@ def test_a_python_that_other_programs_use_is_left_alone(here: Path) -> None:
 def test_another_user_s_environment_is_left_alone(broken: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     facts = api.snapshot(env="env").facts
     assert api.find_changeable_environment(facts) == (str(broken), "")
-    monkeypatch.setattr("os.geteuid", lambda: 12345)
+    monkeypatch.setattr("os.geteuid", lambda: broken.stat().st_uid + 1)
     folder, reason = api.find_changeable_environment(facts)
     assert folder == ""
     assert reason.endswith("env cannot be replaced by this user: ask its owner, or name another one with --env")
