@@ -1,12 +1,13 @@
 """Type every command with each of its options in every installation, as root and as a user, and see how it ends.
 
     python bench/commands.py [--installation plain "plain, uv" html "all extras" "single file"] [--user root nobody]
-                             [--lines] [--jobs 2] [--markdown]
+                             [--jobs 2] [--verbose]
+    python bench/commands.py --lines
 
 The list is generated from the command line itself: a new option without a sample value ends the run. Each command runs
 in an empty folder and an empty HOME. Each ends with a result, or with one sentence that says why not; where that is a
 missing extra, the sentence holds the line that adds it. Prints a table; exits 1 for an internal error, a traceback, a
-command that hangs, or a refusal that nobody foresaw. `--lines` types the lines that add extras, too, in the README's
+command that hangs, or a refusal that nobody foresaw. `--lines` types the lines that add extras, in the README's
 environment, uv tool, pipx and the single file, and the command again after each.
 
 The index that pip is configured for has to answer: installations come from it, as does what `matrix verify` reads.
@@ -223,7 +224,7 @@ def place_option(path: str, name: str, value: tuple[str, ...], taken: tuple[str,
     return (name, *value, *rest)
 
 
-def make_files(folder: Path) -> None:
+def make_files(folder: Path, base: str) -> None:
     """Write the files that the commands read; all of them are composed."""
     folder.mkdir()
     run([sys.executable, "-m", "envcheck", "snapshot", "-o", str(folder / "machine.json")], cwd=ROOT)
@@ -242,7 +243,7 @@ def make_files(folder: Path) -> None:
     }
     for name, text in texts.items():
         (folder / name).write_text(text, encoding="utf-8")
-    run([sys.executable, "-m", "venv", "--without-pip", str(folder / "venv")])
+    run([base, "-m", "venv", "--without-pip", str(folder / "venv")])
     code = "import json, sys; from envcheck.matrix.load import load_document; json.dump(load_document(), sys.stdout)"
     (folder / "matrix.json").write_text(run([sys.executable, "-c", code], cwd=ROOT), encoding="utf-8")
 
@@ -256,7 +257,7 @@ def run(argv: Sequence[str], **options: Any) -> str:
 
 
 def find_base_python() -> str:
-    """Find a Python that every user can start and that makes environments."""
+    """Find a Python that every user here can start and that makes environments."""
     for candidate in (sys.executable, "/usr/bin/python3", "/usr/local/bin/python3"):
         real = os.path.realpath(candidate)
         test = [real, "-c", "import ensurepip, sys; sys.exit(sys.version_info < (3, 10))"]
@@ -272,7 +273,8 @@ def as_user(argv: Sequence[str], user: str) -> list[str]:
     """Return a command that runs as root or, where this is root, as the user nobody."""
     if user == "root" or os.geteuid() != 0:
         return list(argv)
-    return ["setpriv", f"--reuid={NOBODY}", f"--regid={NOBODY}", "--clear-groups", *argv]
+    # setpriv itself still has root's capabilities: a program between drops them, so that root's folders are closed.
+    return ["setpriv", f"--reuid={NOBODY}", f"--regid={NOBODY}", "--clear-groups", "env", *argv]
 
 
 def build(name: str, work: Path, base: str) -> Installation:
@@ -357,6 +359,12 @@ def judge(words: tuple[str, ...], code: int, out: str, err: str) -> Ending:
     return Ending(words, kind or f"exit {code}", code, message or err[-300:])
 
 
+def give_files(folder: Path, user: str) -> None:
+    """Make a user the owner of what the commands read: nobody changes an environment of somebody else."""
+    if os.geteuid() == 0:
+        run(["chown", "-R", str(0 if user == "root" else NOBODY), str(folder)])
+
+
 def type_all(
     cases: Sequence[tuple[str, ...]], installed: Installation, user: str, files: Path, jobs: int
 ) -> list[Ending]:
@@ -368,6 +376,78 @@ def type_all(
 GOOD = ("works", "extra", "refused", "interrupted")
 
 
+# Extra -> a command that cannot do without it.
+NEEDS_EXTRA: dict[str, tuple[str, ...]] = {  # in this order no line brings what a later extra needs
+    "files": ("check", "--dockerfile", "{files}/environment.yml"),
+    "html": ("doctor", "--format", "html"),
+    "plan": ("plan", "jax", "--verify"),
+    "mcp": ("mcp",),
+    "matrix": ("matrix", "verify", "--framework", "keras-hub", "--sample", "1"),
+    "fleet": ("fleet", "run", "-i", "{files}/inventory.ini"),
+    "conda": ("plan", "tensorflow", "--installer", "conda", "--python", "3.11", "--verify"),
+}
+
+
+def install_by_tools(work: Path, base: str) -> Iterator[tuple[Installation, dict[str, str]]]:
+    """Yield an installation of each kind, with the variables that its tool needs to find it again."""
+    wheel = str(next((work / "dist").glob("*.whl")))
+    tools, home = work / "tools", work / "tool-home"
+    run([base, "-m", "venv", str(tools)])
+    run([str(tools / "bin" / "python"), "-m", "pip", "install", "-q", "uv", "pipx"])
+    home.mkdir()
+    shown = work / "tool-path"
+    shown.mkdir()
+    for name in ("uv", "pipx"):
+        (shown / name).symlink_to(tools / "bin" / name)
+    path = f"{shown}:/usr/bin:/bin"
+    folders = {
+        name: str(home / name.lower()) for name in ("UV_TOOL_DIR", "UV_TOOL_BIN_DIR", "PIPX_HOME", "PIPX_BIN_DIR")
+    }
+    found = {**variables(home, path), **folders}
+    yield build("plain", work, base), variables(home, "/usr/bin:/bin")
+    run([str(shown / "uv"), "tool", "install", "-q", "--python", base, wheel], env=found)
+    # uv is on PATH here, so `plan --verify` needs no extra: its line is typed where uv is not.
+    yield Installation("uv tool", (f"{folders['UV_TOOL_BIN_DIR']}/envcheck",), path, base), found
+    run([str(shown / "pipx"), "install", "-q", "--python", base, wheel], env=found)
+    yield Installation("pipx", (f"{folders['PIPX_BIN_DIR']}/envcheck",), path, base), found
+    single = build("single file", work, base)
+    found = variables(home, "/usr/bin:/bin")
+    yield single, found
+
+
+def type_lines(work: Path, base: str) -> list[str]:
+    """Type each line that adds an extra, in each kind of installation; return what went wrong."""
+    bad = []
+    print("| installation | extra there before | line typed | the command works then |\n|---|---|---|---|")
+    for installed, found in install_by_tools(work, base):
+        counted: Counter[str] = Counter()
+        for extra, words in NEEDS_EXTRA.items():
+            argv = [*installed.start, *(word.format(files=work / "files") for word in words)]
+            first = type_words(argv, found, work)
+            line = re.search(rf"needs the extra {extra}\. .*type: (.+)$", first.stderr + first.stdout, re.MULTILINE)
+            if line is None and first.returncode in (0, 1, 3):
+                counted["there"] += 1  # uv on PATH, or a package of the system's Python
+                continue
+            counted["typed"] += 1
+            done = type_words(["bash", "-c", line[1] if line else "false"], found, work)
+            if installed.name == "single file":
+                argv[0] = f"{found['HOME']}/.envcheck/bin/python"
+            again = type_words(argv, found, work)
+            if done.returncode or again.returncode not in (0, 1, 3) or "needs the extra" in again.stderr + again.stdout:
+                bad.append(f"{installed.name}: {shlex.join(words)}: {first.stderr}{done.stderr}{again.stderr}"[:900])
+            else:
+                counted["works"] += 1
+        print(f"| {installed.name} | {counted['there']} | {counted['typed']} | {counted['works']} |", flush=True)
+    return bad
+
+
+def type_words(argv: Sequence[str], found: dict[str, str], folder: Path) -> subprocess.CompletedProcess[str]:
+    """Type a command as it stands, with nobody at the keyboard."""
+    return subprocess.run(
+        argv, env=found, cwd=folder, stdin=subprocess.DEVNULL, capture_output=True, text=True, check=False
+    )
+
+
 def main() -> None:
     """Build the installations, type every command, print the table."""
     parser = argparse.ArgumentParser()
@@ -375,21 +455,29 @@ def main() -> None:
     parser.add_argument("--installation", nargs="+", choices=names, default=names)
     parser.add_argument("--user", nargs="+", choices=["root", "nobody"], default=["root", "nobody"])
     parser.add_argument("--jobs", type=int, default=os.cpu_count() or 1)
+    parser.add_argument("--lines", action="store_true", help="type the lines that add extras, and nothing else")
     parser.add_argument("--verbose", action="store_true", help="print every command with how it ended")
     asked = parser.parse_args()
     cases = list_cases()
-    base = find_base_python() if "nobody" in asked.user else os.path.realpath(sys.executable)
-    print(f"| installation | user | {len(cases)} commands | work | name an extra | refused | interrupted | defects |")
-    print("|---|---|---|---|---|---|---|---|")
+    base = find_base_python()
+    users = asked.user if os.geteuid() == 0 else ["nobody"]  # the one who runs this
+    if not asked.lines:
+        print(
+            f"| installation | user | {len(cases)} commands | work | name an extra | refused | interrupted | defects |"
+        )
+        print("|---|---|---|---|---|---|---|---|")
     bad: list[str] = []
     with tempfile.TemporaryDirectory(prefix="envcheck-commands-") as folder:
         work = Path(folder)
         work.chmod(0o755)
-        make_files(work / "files")
+        make_files(work / "files", base)
         run([sys.executable, "-m", "pip", "wheel", "-q", "--no-deps", "-w", str(work / "dist"), str(ROOT)])
-        for name in asked.installation:
+        if asked.lines:
+            bad = type_lines(work, base)
+        for name in () if asked.lines else asked.installation:
             installed = build(name, work, base)
-            for user in asked.user:
+            for user in users:
+                give_files(work / "files", user)
                 ended = type_all(cases, installed, user, work / "files", asked.jobs)
                 counted = Counter(item.kind if item.kind in GOOD else "defect" for item in ended)
                 cells = [counted[kind] for kind in (*GOOD, "defect")]
