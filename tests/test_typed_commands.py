@@ -11,15 +11,14 @@ from bench.commands import iterate_commands, list_cases
 
 def test_every_option_of_every_command_is_typed() -> None:
     cases = list_cases()
-    missing = []
+    missing: list[str] = []
     for path, command in iterate_commands():
         words = tuple(path.split())
         own = [case[len(words) :] for case in cases if case[: len(words)] == words]
         assert () in own, f"envcheck {path} is not typed bare"
         assert ("--help",) in own
-        for option in command.params:
-            if isinstance(option, click.Option) and not any(option.opts[-1] in case for case in own):
-                missing.append(f"{path} {option.opts[-1]}")
+        names = [option.opts[-1] for option in command.params if isinstance(option, click.Option)]
+        missing += [f"{path} {name}" for name in names if not any(name in case for case in own)]
     assert missing == []
     assert len(cases) > 300
 
