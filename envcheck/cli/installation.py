@@ -60,7 +60,7 @@ from envcheck.model import (
 )
 from envcheck.plan.build import use_mirror
 from envcheck.plan.steps import install_purpose
-from envcheck.plan.verify import UnreachableError, UnresolvableError, find_uv, resolve
+from envcheck.plan.verify import UnreachableError, UnresolvableError, find_uv, is_listed, resolve
 from envcheck.render.plan import Result
 from envcheck.rules import Context
 from envcheck.rules.dependencies import broken_pins
@@ -295,6 +295,8 @@ def with_reachable_indexes(plan: Plan, mirror: str = "") -> Plan:
 def _is_served(made: Environment, wanted: RequirementSet) -> bool:
     """Tell whether the indexes and folders that the installers are configured for have exactly these builds."""
     variables = {**os.environ, **step_variables(os.environ), "PIP_NO_INDEX": "0"}  # uv's own keep it off the network
+    if not find_uv_program():
+        return is_listed(made, wanted, variables)
     try:
         return bool(resolve(made, wanted, variables))
     except (UnresolvableError, UnreachableError):

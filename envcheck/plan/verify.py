@@ -189,6 +189,26 @@ def resolve(environment: Environment, requirement_set: RequirementSet, environ: 
     return _pins(answer.value.stdout)
 
 
+_LIST_SECONDS = 60.0
+
+
+def is_listed(environment: Environment, requirement_set: RequirementSet, environ: Mapping[str, str]) -> bool:
+    """Return whether pip lists exactly the releases of a set for an environment; for where uv is not installed.
+
+    pip index versions torch  ->  Available versions: 2.14.0, 2.13.0+cpu, 2.13.0
+    """
+    options = ("--only-binary=:all:", "--python-version", environment.python)
+    exact = [text.split("==") for text in requirement_set.requirements if "==" in text]
+    for name, version in exact:
+        argv = (sys.executable, "-m", "pip", "index", "versions", name.partition("[")[0], *options)
+        answer = run_program(argv, _LIST_SECONDS, environ)
+        printed = answer.value.stdout if isinstance(answer, Known) else ""
+        listed = re.search(r"^Available versions: (.+)$", printed, re.MULTILINE)
+        if listed is None or version not in listed[1].split(", "):
+            return False
+    return bool(exact)
+
+
 def _index(requirement_set: RequirementSet, environ: Mapping[str, str]) -> Options:
     try:
         return index_options(requirement_set, environ)

@@ -407,6 +407,18 @@ def test_a_build_that_the_configured_folder_has_comes_from_there(here: Path) -> 
     assert found.plan.steps[1].purpose == "Install torch and its dependencies."
 
 
+@pytest.mark.parametrize("version", ["2.6.0+cpu", "2.5.1+cpu"])
+def test_without_uv_pip_says_what_the_configured_folder_has(
+    here: Path, version: str, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    make_wheel(here / "wheels", "torch", version)
+    monkeypatch.setattr("envcheck.cli.installation.find_uv_program", lambda: "")
+    monkeypatch.setattr(install_session, "describe_closed_index", lambda *_: "")
+    found = plan_for_here(replace(_TORCH, installer="pip", python=""), place_of("env"), system=False)
+    served = version == "2.6.0+cpu"
+    assert list_indexes(found) == ([""] if served else [_OFFICIAL, _OFFICIAL])
+
+
 def test_each_build_that_comes_from_elsewhere_keeps_its_label(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr("envcheck.cli.installation.resolve", lambda *_: ("a build",))
     actions = [ReinstallPackages((f"{name}==2.6.0",), "python", index=_OFFICIAL) for name in ("torch", "torchaudio")]
