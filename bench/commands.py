@@ -3,12 +3,14 @@
     python bench/commands.py [--installation plain "plain, uv" html "all extras" "single file"] [--user root nobody]
                              [--jobs 2] [--verbose]
     python bench/commands.py --lines
+    python bench/commands.py --install
 
 The list is generated from the command line itself: a new option without a sample value ends the run. Each command runs
 in an empty folder and an empty HOME. Each ends with a result, or with one sentence that says why not; where that is a
 missing extra, the sentence holds the line that adds it. Prints a table; exits 1 for an internal error, a traceback, a
 command that hangs, or a refusal that nobody foresaw. `--lines` types the lines that add extras, in the README's
-environment, uv tool, pipx and the single file, and the command again after each.
+environment, uv tool, pipx and the single file, and the command again after each. `--install` installs PyTorch and
+TensorFlow with the README's installation, with pip alone and with uv.
 
 The index that pip is configured for has to answer: installations come from it, as does what `matrix verify` reads.
 """
@@ -24,6 +26,7 @@ import signal
 import subprocess
 import sys
 import tempfile
+import time
 from collections import Counter
 from collections.abc import Iterator, Sequence
 from concurrent.futures import ThreadPoolExecutor
@@ -441,6 +444,40 @@ def type_lines(work: Path, base: str) -> list[str]:
     return bad
 
 
+FRAMEWORKS = {
+    "torch": (("install", "torch", "--yes"), "import torch; assert torch.ones(2).sum() == 2"),
+    "tensorflow": (("install", "tensorflow", "--yes", "--smoke"), "import tensorflow"),
+}
+
+
+def install_frameworks(work: Path, base: str, users: Sequence[str]) -> list[str]:
+    """Install frameworks with the README's installation in an empty HOME; return what went wrong."""
+    bad = []
+    print("| installation | user | command | exit code | seconds | imports |\n|---|---|---|---|---|---|")
+    for kind in ("plain", "plain, uv"):
+        installed = build(kind, work, base)
+        for user in users:
+            for name, (words, code) in FRAMEWORKS.items():
+                home = work / "install-home"
+                home.mkdir()
+                give_files(home, user)
+                begun = time.monotonic()
+                done = type_words(as_user((*installed.start, *words), user), variables(home, installed.path), home)
+                seconds = time.monotonic() - begun
+                proof = type_words(
+                    as_user((str(home / ".venv/bin/python"), "-c", code), user), {"HOME": str(home)}, home
+                )
+                imports = "yes" if proof.returncode == 0 else "no"
+                print(
+                    f"| {kind} | {user} | {shlex.join(words)} | {done.returncode} | {seconds:.0f} | {imports} |",
+                    flush=True,
+                )
+                if done.returncode or proof.returncode:
+                    bad.append(f"{kind}, {user}, {name}: {done.stderr[-500:]}{proof.stderr[-300:]}")
+                shutil.rmtree(home)
+    return bad
+
+
 def type_words(argv: Sequence[str], found: dict[str, str], folder: Path) -> subprocess.CompletedProcess[str]:
     """Type a command as it stands, with nobody at the keyboard."""
     return subprocess.run(
@@ -456,12 +493,13 @@ def main() -> None:
     parser.add_argument("--user", nargs="+", choices=["root", "nobody"], default=["root", "nobody"])
     parser.add_argument("--jobs", type=int, default=os.cpu_count() or 1)
     parser.add_argument("--lines", action="store_true", help="type the lines that add extras, and nothing else")
+    parser.add_argument("--install", action="store_true", help="install frameworks, and nothing else")
     parser.add_argument("--verbose", action="store_true", help="print every command with how it ended")
     asked = parser.parse_args()
     cases = list_cases()
     base = find_base_python()
     users = asked.user if os.geteuid() == 0 else ["nobody"]  # the one who runs this
-    if not asked.lines:
+    if not (asked.lines or asked.install):
         print(
             f"| installation | user | {len(cases)} commands | work | name an extra | refused | interrupted | defects |"
         )
@@ -474,7 +512,9 @@ def main() -> None:
         run([sys.executable, "-m", "pip", "wheel", "-q", "--no-deps", "-w", str(work / "dist"), str(ROOT)])
         if asked.lines:
             bad = type_lines(work, base)
-        for name in () if asked.lines else asked.installation:
+        if asked.install:
+            bad += install_frameworks(work, base, users)
+        for name in () if asked.lines or asked.install else asked.installation:
             installed = build(name, work, base)
             for user in users:
                 give_files(work / "files", user)

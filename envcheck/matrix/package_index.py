@@ -81,8 +81,11 @@ def _cuda_row(row: FrameworkRelease, index: PackageIndex, cuda: str) -> Framewor
     labelled: FrameworkRelease = replace(row, local=local, index=index_url(row.framework, local), variants={})
     if row.cuda_build and major_minor(row.cuda or "") == cuda:
         return labelled
-    citation = index.citation
-    documented = next((item for item in row.citations if item.url_or_artifact == citation.url_or_artifact), citation)
+    page = index.citation
+    of_page = [item for item in row.citations if item.url_or_artifact == page.url_or_artifact]
+    documented = (*of_page, *row.citations[1:], page)[
+        0
+    ]  # the first citation of a row is the wheel on the default index
     result: FrameworkRelease = replace(
         labelled,
         cuda_build=True,

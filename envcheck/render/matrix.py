@@ -169,7 +169,8 @@ def render_remarks(item: Answer, sources: Sources, *, verbose: bool, single: boo
 def _render_index_builds(builds: tuple[FrameworkRelease, ...], sources: Sources) -> str:
     """Name the builds of a release on PyTorch's own index, newest CUDA first."""
     names = ", ".join(f"{build.cuda} ({_render_index(build)})" for build in builds)
-    proof, cited = builds[0].proof["compute_capabilities"], sources.cite(builds[0].citations[:1])
+    stated = builds[-1]  # the newest may be the wheel of the default index, whose own proof says nothing of this index
+    proof, cited = stated.proof["compute_capabilities"], sources.cite(stated.citations[:1])
     return f"PyTorch's own index has it for CUDA {names}; {proof} {cited}"
 
 

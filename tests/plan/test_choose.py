@@ -197,8 +197,8 @@ def test_builds_for_arm_servers_are_not_planned_for_a_jetson() -> None:
 
 
 def test_code_that_nothing_tells_of_is_said() -> None:
-    windows = machine(gpu="7.0", driver="580.88", platform="win_amd64", python="3.12")
-    (note,) = chosen(planned("torch==2.15.0+cu126", on=windows)).warnings
+    windows = machine(gpu="8.0", driver="580.88", platform="win_amd64", python="3.12")
+    (note,) = chosen(planned("torch==2.15.0+cu130", on=windows)).warnings
     assert (note.id, note.severity) == ("release-unknown", "note")
 
 
@@ -280,8 +280,8 @@ def test_a_newer_driver_is_proposed_where_one_compiles_it() -> None:
 
 
 def test_the_driver_to_install_drives_the_gpu_and_not_only_the_build() -> None:
-    """CUDA 12.9 starts on 525, but a Blackwell GPU only on 570."""
-    plan = planned("torch==2.13.*", on=machine("3.12", "545.23.06", "12.0"))
+    """CUDA 12.8 starts on 525, but a Blackwell GPU only on 570."""
+    plan = planned("torch==2.11.*", on=machine("3.12", "545.23.06", "12.0"))
     step = plan.steps[0]
     assert step.resolves == ("driver-too-old",)
     assert "Install NVIDIA driver 620 (570 or newer is enough)" in step.action.purpose
@@ -293,7 +293,7 @@ def test_a_build_with_known_code_goes_before_one_of_which_nothing_states_it() ->
     release = chosen(planned("torch<2.16", on=windows))
     assert release.requirement == "torch==2.14.1+cu132"
     assert release.rejected[0].finding == "release-unknown"
-    assert chosen(planned("torch==2.15.0", on=windows)).requirement == "torch==2.15.0+cu134"
+    assert chosen(planned("torch==2.15.0", on=windows)).requirement == "torch==2.15.0+cu132"
 
 
 def test_tensorflow_on_blackwell_is_doubted_at_the_top_and_must_compute() -> None:

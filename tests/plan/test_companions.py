@@ -79,7 +79,7 @@ def test_a_release_for_a_newer_cuda_than_the_drivers_is_refused_with_the_way_out
 def test_it_comes_from_the_default_index_where_that_of_the_framework_lacks_it() -> None:
     (made,) = planned("bitsandbytes", on=V100).environments
     first, second = made.sets
-    assert (first.requirements, first.index[-6:]) == (("torch==2.15.0+cu126",), "/cu126")
+    assert (first.requirements, first.index[-6:]) == (("torch==2.14.1+cu126",), "/cu126")
     assert (second.requirements, second.index) == (("bitsandbytes==0.50.2",), "")
 
 
@@ -156,7 +156,7 @@ def test_without_a_wheel_for_the_platform_there_is_no_plan() -> None:
 
 def test_the_installation_from_the_default_index_keeps_the_framework() -> None:
     step = planned("bitsandbytes", on=V100).steps[2]
-    assert step.purpose == "Install bitsandbytes and its dependencies; torch==2.15.0 must stay."
+    assert step.purpose == "Install bitsandbytes and its dependencies; torch==2.14.1 must stay."
 
 
 def test_it_comes_from_the_index_of_its_framework() -> None:

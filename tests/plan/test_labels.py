@@ -12,11 +12,11 @@ RTX_3090 = machine("3.8", "535.104.05", "8.6")
 @pytest.mark.parametrize(
     ("text", "known"),
     [
-        ("torch==2.13.0+xpu", "+cu129"),
-        ("torch==2.13.0+rocm7.0", "+cu129"),
-        ("torch==2.13.0+foo", "+cu129"),
-        ("torch==2.13.0+cu118", "+cu129"),
-        ("torch==2.13.0+cu134", "+cu129"),
+        ("torch==2.13.0+xpu", "+cu132"),
+        ("torch==2.13.0+rocm7.0", "+cu132"),
+        ("torch==2.13.0+foo", "+cu132"),
+        ("torch==2.13.0+cu118", "+cu132"),
+        ("torch==2.13.0+cu134", "+cu132"),
         ("jax==0.6.0+rocm", "jax 0.6.0 itself"),
         ("tensorflow==2.20.0+cu12", "tensorflow 2.20.0 itself"),
     ],
@@ -35,7 +35,7 @@ def test_a_build_for_another_vendors_gpus_is_called_that() -> None:
 
 
 def test_a_known_build_is_planned() -> None:
-    assert chosen(planned("torch==2.13.0+cu129", on=A100)).requirement == "torch==2.13.0+cu129"
+    assert chosen(planned("torch==2.13.0+cu126", on=A100)).requirement == "torch==2.13.0+cu126"
 
 
 @pytest.mark.parametrize(

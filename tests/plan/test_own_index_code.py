@@ -32,8 +32,8 @@ def test_the_build_with_code_for_the_gpu_is_planned(text: str, on: Description, 
 
 def test_a_build_without_code_is_rejected_with_what_it_has() -> None:
     reasons = {item.requirement: item for item in chosen(planned("torch==2.13.*", on=V100)).rejected}
-    assert reasons["torch==2.13.0+cu129"].finding == "gpu-arch-too-old"
-    assert "(it has code for sm_75, sm_80, sm_86, sm_90, sm_100, sm_120)" in reasons["torch==2.13.0+cu129"].why
+    assert reasons["torch==2.13.0+cu132"].finding == "gpu-arch-too-old"
+    assert "(it has code for sm_75, sm_80, sm_86, sm_90, sm_100, sm_120)" in reasons["torch==2.13.0+cu132"].why
 
 
 def test_where_no_build_of_a_release_has_code_another_release_is_offered() -> None:
@@ -71,10 +71,23 @@ def test_no_bound_is_set_that_leaves_no_cudnn() -> None:
 
 
 def test_a_build_for_an_older_cuda_than_the_gpus_first_is_passed_over_for_that() -> None:
-    """Nothing tells of the code in the newest builds for Windows: their CUDA does."""
+    """Nothing tells of the code in the builds of 2.8.0 for Arm: their CUDA does."""
+    blackwell = machine("3.12", "570.26", "12.0", "linux_aarch64")
+    plan = planned("torch==2.8.0+cu126", on=blackwell)
+    (rejected,) = plan.rejected
+    assert rejected.why.endswith("(built with CUDA 12.6). CUDA 12.8 is the first that supports it.")
+
+
+def test_the_newest_release_with_a_build_for_an_old_driver_is_planned() -> None:
     blackwell = machine("3.12", "572.61", "12.0", "win_amd64")
     release = chosen(planned("torch<2.16", on=blackwell))
     assert release.requirement == "torch==2.11.0+cu128"
-    reasons = {item.requirement: item.why for item in release.rejected}
-    assert reasons["torch==2.15.0+cu126"].endswith("(built with CUDA 12.6). CUDA 12.8 is the first that supports it.")
-    assert not any("Could not read" in why for why in reasons.values())
+    assert not any("Could not read" in item.why for item in release.rejected)
+
+
+@pytest.mark.parametrize(("minor", "builds"), [("2.13", "132 130 126"), ("2.14", "132 130 126"), ("2.15", "132 130")])
+def test_only_builds_that_the_release_is_known_to_have_are_planned(minor: str, builds: str) -> None:
+    """The table in the wheel also names 12.6 of 2.15, 13.4 of 2.14 and 12.9 of 2.13, which were not published."""
+    (refused,) = planned(f"torch=={minor}.0+cu129", on=V100).rejected
+    known = ", ".join(f"+cu{build}" for build in builds.split())
+    assert f"{known}, +cpu" in refused.why
