@@ -9,7 +9,7 @@ from typing import Any, TypeVar
 from envcheck.frameworks import framework_names, identity
 from envcheck.matrix.companions import asked_of, companion_row, shares_cuda
 from envcheck.matrix.package_index import index_rows
-from envcheck.matrix.specifiers import matches, within
+from envcheck.matrix.specifiers import matches, within, without_zeros
 from envcheck.model import (
     Architecture,
     Citation,
@@ -63,6 +63,8 @@ class Matrix:
         # By identity: the row of cells that the document holds, and the builds of a row.
         self._built: dict[int, Any] = {}
         self._pins: dict[tuple[str, str], dict[str, str]] = {}
+        self._numbered: dict[str, dict[tuple[int, ...], list[str]]] = {}
+        self._problems: dict[tuple[str, str], list[tuple[str, KnownProblem]]] = {}
         self._shared: dict[str, Mapping[str, list[Cells]]] = {}
 
     @property
@@ -150,25 +152,36 @@ class Matrix:
         return tuple(reversed([*self._releases_of(framework)]))
 
     def releases(
-        self, framework: str, platform: str | None = None, admits: Callable[[str], bool] | None = None
+        self, framework: str, platform: str | None = None, admits: Callable[[str], bool] | None = None, pin: str = ""
     ) -> tuple[FrameworkRelease, ...]:
-        """List a framework's releases, newest first, of every distribution; `admits` filters by version."""
+        """List a framework's releases, newest first, of every distribution; `admits` filters by version.
+
+        With `pin`, only versions of that number are asked about: 2.15 and 2.15.0 for 2.15.
+        """
         versions = self._releases_of(framework)
         return tuple(
             self._row(FrameworkRelease, cells, framework=framework, version=version)
-            for version in self.versions(framework)
+            for version in (self._same_number(framework, pin) if pin else self.versions(framework))
             if admits is None or admits(version)
             for cells in versions[version]
             if platform is None or cells["platform"] in (platform, "any")
         )
 
     def builds(
-        self, framework: str, platform: str | None = None, admits: Callable[[str], bool] | None = None
+        self, framework: str, platform: str | None = None, admits: Callable[[str], bool] | None = None, pin: str = ""
     ) -> Iterator[FrameworkRelease]:
         """Yield releases like `releases`, each followed by its builds on the framework's own package index."""
-        for row in self.releases(framework, platform, admits):
+        for row in self.releases(framework, platform, admits, pin):
             yield row
             yield from self.index_builds(row)
+
+    def _same_number(self, framework: str, version: str) -> list[str]:
+        """List the versions whose number is that of a version, trailing zeros aside, newest first."""
+        if framework not in self._numbered:
+            numbered = self._numbered[framework] = {}
+            for item in self.versions(framework):
+                numbered.setdefault(without_zeros(item), []).append(item)
+        return self._numbered[framework].get(without_zeros(version), [])
 
     def build(
         self, framework: str, version: str, local: str, platform: str, distribution: str | None = None
@@ -264,13 +277,17 @@ class Matrix:
 
         `stage`: "run" for installed releases, "install" for requirements that do not resolve, "advice" for the rest.
         """
-        return tuple(
-            self._build(KnownProblem, _without_distributions(cells), distribution=distribution)
-            for cells in self._document["problems"]
-            if distribution in cells["distributions"]
-            and cells.get("stage", "run") == stage
-            and _matches(version, cells["specifier"])
-        )
+        if (distribution, stage) not in self._problems:
+            self._problems[distribution, stage] = [
+                (
+                    cells["specifier"],
+                    self._build(KnownProblem, _without_distributions(cells), distribution=distribution),
+                )
+                for cells in self._document["problems"]
+                if distribution in cells["distributions"] and cells.get("stage", "run") == stage
+            ]
+        rows = self._problems[distribution, stage]
+        return tuple(problem for specifier, problem in rows if _matches(version, specifier))
 
     # -- CUDA and the driver --
 

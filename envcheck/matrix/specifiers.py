@@ -86,7 +86,7 @@ def _is_plain(clause: re.Match[str]) -> bool:
 
 
 def _admits(clause: re.Match[str], final: re.Match[str]) -> bool:
-    operator, version, release = clause[1], _without_zeros(clause[2]), _without_zeros(final[1])
+    operator, version, release = clause[1], without_zeros(clause[2]), without_zeros(final[1])
     is_equal = release == version and not final[2]  # 2.15.0.post1 comes after 2.15.0, but > does not admit it
     if clause[3]:
         length = clause[2].count(".") + 1
@@ -102,7 +102,8 @@ def _padded(release: tuple[int, ...], length: int) -> tuple[int, ...]:
     return (*release, *(0,) * length)[:length]
 
 
-def _without_zeros(version: str) -> tuple[int, ...]:
+@lru_cache(maxsize=1 << 14)
+def without_zeros(version: str) -> tuple[int, ...]:
     """Return a release without its trailing zeros, which mean nothing: 2.15.0 -> (2, 15)."""
     release = numbers(version)
     while release and not release[-1]:

@@ -6,11 +6,13 @@ Specifiers such as ">=2.15,<3" are read in `matrix/specifiers.py`, which may ask
 from __future__ import annotations
 
 import re
+from functools import lru_cache
 from typing import Optional, Tuple
 
 _NUMBERS = re.compile(r"\s*(\d{1,18}(?:\.\d{1,18})*)")  # a longer number is no version, and slow to read
 
 
+@lru_cache(maxsize=1 << 14)
 def numbers(version: str) -> Tuple[int, ...]:
     """Read the leading numbers of a version: "12.4.1-1+x" -> (12, 4, 1), "390.x" -> (390,); () where there are none."""
     found = _NUMBERS.match(version)

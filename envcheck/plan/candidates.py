@@ -152,7 +152,7 @@ def _by_version(context: Context, request: Request) -> Iterator[list[FrameworkRe
     is_pin = any(item.operator in ("==", "===") and not item.version.endswith(".*") for item in version_clauses)
     for version in context.matrix.versions(request.framework):
         if within(version, public, prereleases=False):
-            rows = context.matrix.releases(request.framework, context.platform, admits=version.__eq__)
+            rows = context.matrix.releases(request.framework, context.platform, version.__eq__, pin=version)
             usable = [row for row in rows if (is_pin or not row.yanked) and _provides(context, row, request)]
             if usable:
                 yield usable

@@ -101,6 +101,7 @@ class Judge:
         self.context, self.installed = context, installed
         self._releases = ReleaseJudge(context)
         self._known: dict[tuple[str, CudaSource], CandidateJudgement] = {}
+        self._facts: dict[tuple[str, str], Facts] = {}
 
     def machine_findings(self) -> tuple[Finding, ...]:
         """List what is wrong with the machine whichever release is chosen."""
@@ -121,7 +122,10 @@ class Judge:
         return tuple(Rejected(requirement, item.id, item.message) for item in reasons)[:1]
 
     def _judge(self, candidate: Candidate, source: CudaSource) -> CandidateJudgement:
-        judgement = self._releases.judge(candidate.targets, _with_libraries(self.context.facts, source))
+        brought = source.cuda, source.cudnn
+        if brought not in self._facts:  # the same facts for the same libraries: the judge keeps what it knows of them
+            self._facts[brought] = _with_libraries(self.context.facts, source)
+        judgement = self._releases.judge(candidate.targets, self._facts[brought])
         return CandidateJudgement(
             candidate,
             source,

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import re
 from collections.abc import Callable, Iterable, Iterator, Mapping
+from functools import lru_cache
 from typing import TypeVar
 
 from packaging.version import InvalidVersion, Version
@@ -564,7 +565,9 @@ def _matching_rows(
     def admits(version: str) -> bool:
         return requirement.admits(f"{version}+{local}" if local else version, prereleases=False)
 
-    rows = (row for row in context.matrix.builds(framework, admits=admits) if row.local == local)
+    pins = (part.version.partition("+")[0] for part in requirement.clauses if part.operator == "==")
+    pin = next((item for item in pins if re.fullmatch(r"[\d.]+", item)), "")
+    rows = (row for row in context.matrix.builds(framework, admits=admits, pin=pin) if row.local == local)
     return tuple(row for row in rows if row.distribution == name and (is_pin or not row.yanked))
 
 
@@ -737,13 +740,15 @@ class ArchitectureTarget:
         return target <= capability
 
 
+@lru_cache(maxsize=256)
 def parse_target(text: str) -> ArchitectureTarget | None:
     """Read a target: "sm_86", "sm_90a", "compute_120", "sm_100f"; None for anything else."""
     match = re.fullmatch(r"(sm|compute)_(\d+)(\d)([af]?)", text)
     return ArchitectureTarget(match[1], int(match[2]), int(match[3]), match[4]) if match else None
 
 
-def build_targets(framework: str, texts: Iterable[str]) -> tuple[ArchitectureTarget, ...]:
+@lru_cache(maxsize=256)
+def build_targets(framework: str, texts: tuple[str, ...]) -> tuple[ArchitectureTarget, ...]:
     """Read the targets that a build names; leave out what is no target.
 
     In some frameworks "compute_80" stands for machine code and PTX of 8.0 alike: TensorFlow's configure script says so,

@@ -66,7 +66,7 @@ def nvcc_host_compiler(context: Context) -> Iterator[Finding]:
 
 def compiling_toolkit(context: Context) -> ToolkitInstall | None:
     """Find the toolkit CUDA code would be compiled with beside a framework; None where nothing asks for one."""
-    if not context.target.compiles and not any(cuda_builds(context)):
+    if not context.compiles and not any(cuda_builds(context)):
         return None
     facts, with_nvcc = context.facts.toolkits, toolkits_with_nvcc(context)
     for root in (facts.cuda_home_root, facts.root_on_path, facts.usr_local_cuda):
@@ -141,7 +141,7 @@ def _finding(context: Context, finding_id: str, install: ToolkitInstall, compile
         toolkit_evidence(install),
         row_evidence(f"CUDA Toolkit {cuda}", limit, row.citations if row else ()),
     )
-    severity = ERROR if context.target.compiles else WARNING
+    severity = ERROR if context.compiles else WARNING
     problem = _problem(compiler, row) if row else None
     return incompatible(message, evidence, finding_id=finding_id, severity=severity, problem=problem)
 
@@ -217,14 +217,14 @@ def nvcc_missing(context: Context) -> Iterator[Finding]:
         return
     for build in cuda_builds(context):
         cuda = get_value(build.cuda)
-        reason = "CUDA code is built here" if context.target.compiles else _compiled_when_used(context)
+        reason = "CUDA code is built here" if context.compiles else _compiled_when_used(context)
         if not build.traits.hosts_extensions or not reason or not cuda:
             continue
         message = f"{reason}, which needs nvcc of a CUDA {numbers(cuda)[0]} toolkit; this machine has none."
         advice = f"Install nvcc of CUDA {cuda} and set CUDA_HOME to its folder."
         problem = Problem(("nvcc",), build.framework, build.distribution, cuda=cuda, advice=advice)
         evidence = (context.seen("toolkits.installs"), *built_for_cuda(build))
-        severity = ERROR if context.target.compiles else NOTE  # much of such a package works without
+        severity = ERROR if context.compiles else NOTE  # much of such a package works without
         yield incompatible(message, evidence, severity=severity, problem=problem)
 
 
@@ -279,7 +279,7 @@ def _not_compiled(context: Context, finding_id: str, install: ToolkitInstall, it
 
 def is_compiling(context: Context) -> bool:
     """Tell whether CUDA code is built on this machine: by request, settings, or installed packages."""
-    is_requested = context.target.compiles or any(name in context.environment for name in _VARIABLES)
+    is_requested = context.compiles or any(name in context.environment for name in _VARIABLES)
     facts = (context.facts.python.extensions, context.facts.toolkits.cuda_home)
     return is_requested or any(isinstance(fact, Known) for fact in facts) or bool(_compiled_when_used(context))
 
@@ -300,6 +300,6 @@ def _compiled_when_used(context: Context) -> str:
 
 
 def _severity(context: Context, otherwise: str) -> str:
-    if context.target.compiles:
+    if context.compiles:
         return ERROR
     return WARNING if is_compiling(context) else otherwise

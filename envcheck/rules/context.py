@@ -5,7 +5,7 @@ from __future__ import annotations
 import re
 from collections.abc import Callable, Iterator
 from functools import cached_property, wraps
-from typing import Any, Concatenate, ParamSpec, TypeVar
+from typing import Any, Concatenate, ParamSpec, TypeAlias, TypeVar, cast
 
 from envcheck.host.plugins import are_allowed
 from envcheck.matrix.query import Matrix
@@ -32,6 +32,7 @@ from envcheck.model import (
 
 P = ParamSpec("P")
 T = TypeVar("T")
+Answers: TypeAlias = dict[tuple[Callable[..., Any], tuple[Any, ...]], Any]
 _NOTHING = ("", "void", "none")  # values of NVIDIA_VISIBLE_DEVICES that ask for no GPU
 _OPTIONAL = ("mps", "metal")  # every wheel for an Apple processor has them: they say nothing about what is meant
 
@@ -65,30 +66,47 @@ class Context:
 
     def __init__(self, facts: Facts, matrix: Matrix, target: Target = DEFAULT_TARGET) -> None:
         """Hold what is judged; a context never changes."""
-        self.facts, self.matrix, self.target = facts, matrix, target
-        self.answers: dict[tuple[Callable[..., Any], tuple[Any, ...]], Any] = {}  # see `once`
+        self.facts, self.matrix, self._target = facts, matrix, target
+        self.expect, self.compiles, self.names_releases = target.expect, target.compiles, bool(target.requirements)
+        # See `once`: what was answered without a look at the requirements, and the rest.
+        self.machine_answers: Answers = {}
+        self.answers: Answers = {}
+        self.has_read_target = False
+
+    @property
+    def target(self) -> Target:
+        """Return the whole target; whatever was answered with it holds for its requirements alone."""
+        self.has_read_target = True
+        return self._target
+
+    def with_requirements(self, requirements: tuple[str, ...]) -> Context:
+        """Return the context for other requirements; it shares every answer that did not read them."""
+        other = Context(self.facts, self.matrix, replace(self._target, requirements=requirements))
+        if other.names_releases == self.names_releases:  # else `goal` may differ
+            other.__dict__ = {**self.__dict__, **other.__dict__, "machine_answers": self.machine_answers}
+        return other
 
     @cached_property
     def goal(self) -> str:
         """Return whether the verdict is about "gpu" or "cpu" work; auto asks for a GPU wherever there may be one."""
         if self.asks_other_vendor:
             return "cpu"  # what can be judged; `gpu-not-nvidia` says what is not
-        if self.target.expect in ("gpu", "cpu"):
-            return self.target.expect
+        if self.expect in ("gpu", "cpu"):
+            return self.expect
         has_no_gpu = isinstance(self.facts.gpus, Absent) and not self.hides_host_gpus
         return "cpu" if has_no_gpu or self._is_left_without_gpu else "gpu"
 
     @cached_property
     def asks_other_vendor(self) -> bool:
         """Tell whether work is meant for a GPU that NVIDIA did not make: by an installed build, or by --expect gpu."""
-        if self.target.expect == "cpu" or self.target.requirements or not isinstance(self.facts.gpus, Absent):
+        if self.expect == "cpu" or self.names_releases or not isinstance(self.facts.gpus, Absent):
             return False
         frameworks = self.facts.python.frameworks
         builds = frameworks.value if isinstance(frameworks, Known) else ()
         if any(isinstance(item.accelerator, Known) and item.accelerator.value not in _OPTIONAL for item in builds):
             return True
         has_cuda = any(isinstance(item.cuda_build, Known) and item.cuda_build.value for item in builds)
-        return self.target.expect == "gpu" and bool(self.other_gpus) and not has_cuda
+        return self.expect == "gpu" and bool(self.other_gpus) and not has_cuda
 
     @cached_property
     def other_gpus(self) -> tuple[OtherGpu, ...]:
@@ -111,9 +129,7 @@ class Context:
         cpu_only = not isinstance(frameworks, Unknown) and all(
             isinstance(build.cuda_build, Known) and not build.cuda_build.value for build in builds
         )
-        requests_gpu = (
-            self.target.requirements or self.environment.get("NVIDIA_VISIBLE_DEVICES", "").strip() not in _NOTHING
-        )
+        requests_gpu = self.names_releases or self.environment.get("NVIDIA_VISIBLE_DEVICES", "").strip() not in _NOTHING
         return cpu_only and not requests_gpu and not (isinstance(installs, Known) and installs.value)
 
     @property
@@ -232,15 +248,23 @@ def source_of(fact: Fact[Any]) -> Source | None:
 
 
 def once(function: Callable[Concatenate[Context, P], T]) -> Callable[Concatenate[Context, P], T]:
-    """Answer a question once per context. As a context never changes, the arguments complete the key."""
+    """Answer a question once per context. As a context never changes, the arguments complete the key.
+
+    An answer for which nobody read `context.target` is kept for every context that `with_requirements` makes.
+    """
 
     @wraps(function)
     def answer(context: Context, /, *args: P.args, **kwargs: P.kwargs) -> T:
         key = (function, (*args, *kwargs.items()))
-        if key not in context.answers:
-            context.answers[key] = function(context, *args, **kwargs)
-        answer_value: T = context.answers[key]
-        return answer_value
+        if key in context.machine_answers:
+            return cast("T", context.machine_answers[key])
+        outer, context.has_read_target = context.has_read_target, key in context.answers
+        try:
+            found: T = context.answers[key] if context.has_read_target else function(context, *args, **kwargs)
+            (context.answers if context.has_read_target else context.machine_answers)[key] = found
+        finally:
+            context.has_read_target |= outer
+        return found
 
     return answer
 

@@ -34,7 +34,7 @@ from envcheck.model import (
     same_release,
 )
 from envcheck.rules.builds import JIT, Build, package_builds
-from envcheck.rules.context import Context, UndecidedError, incompatible, rule
+from envcheck.rules.context import Context, UndecidedError, incompatible, once, rule
 from envcheck.rules.gpu_architecture import (
     TOO_OLD,
     compiled_partly,
@@ -532,6 +532,7 @@ def _has_branch(context: Context) -> bool:
     return not is_windows_driver(context) and not isinstance(context.facts.host.jetson_release, Known)
 
 
+@once
 def _branch(context: Context) -> DriverBranch | None:
     release = context.facts.driver.release
     if not isinstance(release, Known) or isinstance(context.facts.host.jetson_release, Known):
@@ -584,10 +585,10 @@ _WSL_FOLDER = "/usr/lib/wsl/"
 def driver_wsl(context: Context) -> Iterator[Finding]:
     """Report what only WSL gets wrong: WSL 1, no Windows driver behind it, a Linux driver inside it."""
     version = context.facts.host.wsl_version
-    if not isinstance(version, Known) or context.target.expect == "cpu":
+    if not isinstance(version, Known) or context.expect == "cpu":
         return
     if version.value == 1:
-        severity = ERROR if context.target.expect == "gpu" else NOTE
+        severity = ERROR if context.expect == "gpu" else NOTE
         yield _wsl(
             context,
             severity,

@@ -154,7 +154,7 @@ def _is_stated(context: Context) -> bool:
 @rule("driver-not-in-container", goal="any")
 def driver_not_in_container(context: Context) -> Iterator[Finding]:
     """Report a container without GPU devices or without the driver's libraries, as bad as it is wanted."""
-    if context.target.expect == "cpu" or not isinstance(context.facts.host.container, Known):
+    if context.expect == "cpu" or not isinstance(context.facts.host.container, Known):
         return
     if cuda_starts(context) or isinstance(context.facts.host.jetson_release, Known) or hidden_by_runtime(context):
         return
@@ -206,9 +206,9 @@ def _driver_handed_in(context: Context) -> Evidence | None:
 
 def wants_gpu(context: Context) -> Evidence | None:
     """Return what in the container or the request asks for a GPU."""
-    if context.target.expect == "gpu":
+    if context.expect == "gpu":
         return Evidence("target expect", "gpu")
-    if context.target.requirements:
+    if context.names_releases:
         return Evidence("target requirements", ", ".join(context.target.requirements))
     devices = context.environment.get("NVIDIA_VISIBLE_DEVICES")
     if devices is not None and devices.strip() not in _NONE:
@@ -321,12 +321,12 @@ def _visible_devices_finding(context: Context, verdict: str, severity: str, mess
 @rule(_VISIBLE_DEVICES, goal="any")
 def nvidia_visible_devices(context: Context) -> Iterator[Finding]:
     """Report a container whose NVIDIA_VISIBLE_DEVICES tells its runtime to hand in no GPU."""
-    if not isinstance(context.facts.host.container, Known) or context.target.expect == "cpu":
+    if not isinstance(context.facts.host.container, Known) or context.expect == "cpu":
         return
     value = context.environment.get("NVIDIA_VISIBLE_DEVICES")
     if value is None or not hidden_by_runtime(context):
         return
-    if isinstance(context.facts.gpus, Absent) and context.target.expect != "gpu":
+    if isinstance(context.facts.gpus, Absent) and context.expect != "gpu":
         return
     # Other ways of handing GPUs in leave the variable at "void": only without any sign of them it counts.
     is_unknown = isinstance(context.facts.driver.device_nodes, Unknown)

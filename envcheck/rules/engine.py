@@ -39,20 +39,37 @@ from envcheck.rules import (  # noqa: F401 - importing these registers their rul
 )
 from envcheck.rules.builds import Build, target_builds, wanted_releases
 from envcheck.rules.catalogue import catalogue, rank_findings
-from envcheck.rules.context import RULES, Context, Rule, Target, UndecidedError, rule
+from envcheck.rules.context import RULES, Check, Context, Rule, Target, UndecidedError, once, rule
 from envcheck.rules.gpus import cuda_starts
 
 
 def evaluate(context: Context, only: frozenset[str] = frozenset()) -> Report:
     """Judge a machine; `only` limits the checks to some finding ids. Raises TargetError for a requirement."""
+    findings, checked = find(context, only)
+    return conclude(context, findings, sorted(checked, key=_rank))
+
+
+def find(context: Context, only: frozenset[str] = frozenset()) -> tuple[list[Finding], set[str]]:
+    """Return what a report is made of: the findings, not yet ranked, and the ids that were decided."""
     wanted_releases(context)  # one that cannot be judged is the caller's error, not a broken check
     run = _Run(context, only)
-    for item in sorted(_list_usable_rules(), key=lambda rule: _rank(rule.ids[0])):
-        if item.goal == "any" or context.goal == "gpu":
-            run.decide(item)
+    run.decide_all()
     undecided = run.undecided()
     findings = [*_without_repeats(run.findings, undecided), *undecided, *_list_left_out()]
-    return conclude(context, findings, sorted(run.checked, key=_rank))
+    return findings, run.checked
+
+
+@once
+def _list_asked_rules(context: Context) -> list[Rule]:
+    """List the rules that decide for a context's goal, in the order of the catalogue."""
+    usable = sorted(_list_usable_rules(), key=lambda rule: _rank(rule.ids[0]))
+    return [item for item in usable if item.goal == "any" or context.goal == "gpu"]
+
+
+@once
+def _rules_to_ask(_: Context) -> dict[frozenset[str], tuple[list[Rule], frozenset[str]]]:
+    """Hold, for each limit of finding ids, the rules to ask of every requirement, and the ids the others decided."""
+    return {}
 
 
 def _list_usable_rules() -> list[Rule]:
@@ -77,7 +94,26 @@ def _list_left_out() -> list[Finding]:
     ]
 
 
-def _ask(item: Rule, context: Context) -> list[Finding]:
+@once
+def _ask(context: Context, check: Check) -> tuple[list[Finding], Exception | None]:
+    """Return what a rule of envcheck finds, and what stopped it."""
+    findings: list[Finding] = []
+    try:
+        findings.extend(check(context))
+    except Exception as error:  # noqa: BLE001 - `decide` reports it
+        return findings, error.with_traceback(None)  # its frames would hold every object that the rule saw
+    return findings, None
+
+
+def _ask_plugin(context: Context, item: Rule) -> tuple[list[Finding], Exception | None]:
+    """Return what a plugin's rule finds, or what stopped it; such a rule is asked for every context anew."""
+    try:
+        return plugins.call(lambda: _check_findings(context, item)), None
+    except Exception as error:  # noqa: BLE001 - `decide` reports it
+        return [], error
+
+
+def _check_findings(context: Context, item: Rule) -> list[Finding]:
     """Ask a plugin's rule; raises PluginError for what no report can hold."""
     findings = list(item.check(context))
     for found in findings:
@@ -105,25 +141,39 @@ class _Run:
         self.checked: set[str] = set()
         self._blocked: dict[tuple[Unknown, str], list[tuple[str, str]]] = {}  # reason, severity: (fact, finding id)
 
-    def decide(self, item: Rule) -> None:
-        """Ask a rule about those of its ids that are wanted; a broken one must not take the report with it."""
+    def decide_all(self) -> None:
+        """Ask the rules; those that are silent on a machine whatever is asked for are asked once."""
+        asked = _rules_to_ask(self.context)
+        rules, decided = asked.get(self.only) or (_list_asked_rules(self.context), frozenset())
+        self.checked.update(decided)
+        is_open = [self.decide(item) for item in rules]
+        if self.only not in asked:
+            silent = {name for item, holds in zip(rules, is_open, strict=True) if not holds for name in item.ids}
+            wanted = silent & self.only if self.only else silent
+            asked[self.only] = [item for item, holds in zip(rules, is_open, strict=True) if holds], frozenset(wanted)
+
+    def decide(self, item: Rule) -> bool:
+        """Ask a rule about those of its ids that are wanted, and tell whether it may say more elsewhere.
+
+        A broken rule must not take the report with it.
+        """
         ids = [name for name in item.ids if not self.only or name in self.only]
         if not ids:
-            return
-        try:
-            answers = plugins.call(lambda: _ask(item, self.context)) if item.plugin else item.check(self.context)
-            self.findings.extend(finding for finding in answers if self._is_wanted(finding, item))
+            return False
+        self.context.has_read_target = False
+        findings, error = _ask_plugin(self.context, item) if item.plugin else _ask(self.context, item.check)
+        self.findings.extend(finding for finding in findings if self._is_wanted(finding, item))
+        if error is None:
             self.checked.update(ids)
-        except UndecidedError as undecided:
+        elif isinstance(error, UndecidedError):
             if item.severity != NOTE:  # a check that can only note something says nothing where it cannot tell
-                severity = NOTE if undecided.unknown == NOT_COLLECTED else ERROR
-                self._block(undecided.unknown, severity, undecided.name, ids)
-        except Exception as error:  # noqa: BLE001 - the guard
-            if item.plugin:
-                plugins.note_failure(f"{plugins.RULES}: {item.plugin}", error)
-                return
+                self._block(error.unknown, NOTE if error.unknown == NOT_COLLECTED else ERROR, error.name, ids)
+        elif item.plugin:
+            plugins.note_failure(f"{plugins.RULES}: {item.plugin}", error)
+        else:
             reason = Unknown("crashed", f"the check itself failed: {type(error).__name__}: {error}")
             self._block(reason, NOTE if item.severity == NOTE else ERROR, f"rule {item.ids[0]}", ids)
+        return bool(findings or error or item.plugin or self.context.has_read_target)
 
     def _is_wanted(self, finding: Finding, item: Rule) -> bool:
         return not self.only or finding.id in self.only or finding.id not in item.ids

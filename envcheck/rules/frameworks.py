@@ -62,7 +62,7 @@ from envcheck.rules.requirements import requirements_of
 @rule("framework-missing", goal="any")
 def framework_missing(context: Context) -> Iterator[Finding]:
     """Report that no framework is installed: an error only where a GPU is expected."""
-    if context.target.requirements:
+    if context.names_releases:
         return
     if not context.judges_environment:
         yield _nothing_to_judge(context)
@@ -76,7 +76,7 @@ def framework_missing(context: Context) -> Iterator[Finding]:
         return
     _refuse_damaged(context)
     names = context.matrix.frameworks()
-    expected = context.target.expect == "gpu" and context.goal == "gpu"
+    expected = context.expect == "gpu" and context.goal == "gpu"
     yield Finding(
         "framework-missing",
         INCOMPATIBLE if expected else COMPATIBLE,
@@ -387,7 +387,7 @@ def platform_no_gpu_wheel(context: Context) -> Iterator[Finding]:
 def _is_gpu_meant(context: Context) -> bool:
     """Tell whether anything says that a GPU is there or wanted."""
     facts = (context.facts.driver.release, context.facts.driver.cuda_driver_version, context.facts.toolkits.installs)
-    is_requested = context.target.expect == "gpu" or bool(context.target.requirements)
+    is_requested = context.expect == "gpu" or context.names_releases
     return is_requested or bool(context.gpus) or any(isinstance(fact, Known) and bool(fact.value) for fact in facts)
 
 
@@ -428,7 +428,7 @@ def framework_cpu_build(context: Context) -> Iterator[Finding]:
     """Find CPU-only builds beside a GPU, which they ignore silently."""
     if has_no_gpu(context):
         return
-    if not context.target.requirements:
+    if not context.names_releases:
         context.need(context.facts.python.frameworks, "python.frameworks")
     has_cuda = any(_has_cuda(framework) for framework in judged_frameworks(context))
     for framework in _cpu_frameworks(context):

@@ -208,7 +208,7 @@ def _gpu_rows(matrix: Matrix, framework: str, platform: str) -> tuple[FrameworkR
 
 def has_gpu_build(context: Context, build: Build) -> bool:
     """Tell whether this very release exists as a CUDA build for this platform, in any distribution or index."""
-    builds = context.matrix.builds(build.framework, context.platform, admits=build.version.__eq__)
+    builds = context.matrix.builds(build.framework, context.platform, admits=build.version.__eq__, pin=build.version)
     if any(row.cuda_build and not row.yanked for row in builds):
         return True
     twin = build.traits.gpu_twin
@@ -221,7 +221,7 @@ def has_gpu_build(context: Context, build: Build) -> bool:
 
 def _newest_has_gpu(context: Context, framework: str) -> bool:
     newest = next(iter(context.matrix.versions(framework)), "")
-    rows = context.matrix.builds(framework, context.platform, admits=newest.__eq__)
+    rows = context.matrix.builds(framework, context.platform, admits=newest.__eq__, pin=newest)
     return any(row.cuda_build and not row.yanked for row in rows)
 
 
@@ -302,7 +302,7 @@ def find_index_build(
     The newest release, or the one that is named. Of its builds the newest that the driver runs; where the driver is not
     known, the one for the oldest CUDA, which the most drivers run; with `newest` for the newest all the same.
     """
-    rows = context.matrix.builds(framework, context.platform, admits=release.__eq__ if release else None)
+    rows = context.matrix.builds(framework, context.platform, admits=release.__eq__ if release else None, pin=release)
     offered = (row for row in rows if _is_offered(context, row) and supports_python(context, row))
     matching = (row for row in offered if not cuda or row.cuda == cuda)
     found: FrameworkRelease | None = None

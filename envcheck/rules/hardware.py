@@ -47,7 +47,7 @@ def gpu_absent(context: Context, gpus: tuple[Gpu, ...] | None) -> Iterator[Findi
     others = context.facts.other_gpus
     unread = isinstance(others, Unknown) and others != NOT_STATED
     evidence = (context.seen("gpus"), *((context.seen("other_gpus"),) if unread else ()))
-    if context.target.expect == "gpu":
+    if context.expect == "gpu":
         yield incompatible(
             f"This machine has no NVIDIA GPU, but one is expected{_describe_others(context)}.",
             evidence,

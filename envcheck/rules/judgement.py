@@ -16,8 +16,9 @@ from envcheck.model import (
     Report,
     replace,
 )
+from envcheck.rules.catalogue import catalogue, rank_findings
 from envcheck.rules.context import Context
-from envcheck.rules.engine import evaluate
+from envcheck.rules.engine import conclude, find
 
 _NO_FRAMEWORK = "framework-missing"  # a machine without a framework has nothing wrong with it
 
@@ -25,13 +26,23 @@ _NO_FRAMEWORK = "framework-missing"  # a machine without a framework has nothing
 class Judgement:
     """Whether a release works on a machine; what is wrong with the machine itself stands in the report alone."""
 
-    def __init__(self, report: Report, judge: ReleaseJudge) -> None:
-        """Take the report on the machine with the release, and the judge that knows the machine without it."""
-        self.report, self._judge = report, judge
+    def __init__(self, context: Context, judge: ReleaseJudge, only: frozenset[str]) -> None:
+        """Judge the machine with the release; the judge knows the machine without it."""
+        self._context, self._judge = context, judge
+        self._found, self._checked = find(context, only)
+
+    @cached_property
+    def report(self) -> Report:
+        """Return the report on the machine with the release."""
+        return conclude(self._context, self._found, sorted(self._checked, key=lambda name: catalogue()[name].rank))
+
+    @cached_property
+    def _findings(self) -> tuple[Finding, ...]:
+        return rank_findings(self._found)
 
     @cached_property
     def _errors(self) -> tuple[Finding, ...]:
-        errors = [item for item in self.report.findings if item.severity == ERROR and not is_unstated(item)]
+        errors = [item for item in self._findings if item.severity == ERROR and not is_unstated(item)]
         machine_errors = {(item.id, item.message) for item in self._judge.machine_findings} if errors else set()
         return tuple(item for item in errors if (item.id, item.message) not in machine_errors)
 
@@ -48,7 +59,7 @@ class Judgement:
     @cached_property
     def warnings(self) -> tuple[Finding, ...]:
         """List the warnings, and the notes on what is undetermined."""
-        items = (item for item in self.report.findings if item.severity != ERROR and not is_unstated(item))
+        items = (item for item in self._findings if item.severity != ERROR and not is_unstated(item))
         return tuple(item for item in items if item.severity != NOTE or item.verdict == UNDETERMINED)
 
     @property
@@ -63,11 +74,12 @@ class ReleaseJudge:
     def __init__(self, context: Context, only: frozenset[str] = frozenset()) -> None:
         """Take the machine, and the finding ids to which the checks are limited; empty: all."""
         self._context, self._only = context, only
+        self._machines: dict[tuple[int, bool], Context] = {}  # by the identity of the facts
 
     @cached_property
     def machine_findings(self) -> tuple[Finding, ...]:
         """List what is wrong with the machine whichever release is chosen."""
-        findings = evaluate(self._asking(()), self._only).findings
+        findings = rank_findings(find(self._asking(()), self._only)[0])
         return tuple(item for item in findings if item.id != _NO_FRAMEWORK and not is_unstated(item))
 
     def judge(self, requirements: tuple[str, ...], facts: Facts | None = None) -> Judgement:
@@ -75,15 +87,19 @@ class ReleaseJudge:
 
         Raises TargetError for a requirement that cannot be judged.
         """
-        return Judgement(evaluate(self._asking(requirements, facts), self._only), self)
+        return Judgement(self._asking(requirements, facts), self, self._only)
 
     def judge_target(self) -> Judgement:
         """Judge the releases that the machine's own target asks for."""
-        return Judgement(evaluate(self._context, self._only), self)
+        return Judgement(self._context, self, self._only)
 
     def _asking(self, requirements: tuple[str, ...], facts: Facts | None = None) -> Context:
-        target = replace(self._context.target, expect=self._context.goal, requirements=requirements)
-        return Context(facts or self._context.facts, self._context.matrix, target)
+        facts = facts or self._context.facts
+        key = id(facts), bool(requirements)
+        if key not in self._machines:
+            target = replace(self._context.target, expect=self._context.goal, requirements=requirements)
+            self._machines[key] = Context(facts, self._context.matrix, target)
+        return self._machines[key].with_requirements(requirements)
 
 
 def judge_release(context: Context, only: frozenset[str] = frozenset()) -> Judgement:
