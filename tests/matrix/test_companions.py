@@ -7,12 +7,13 @@ from collections.abc import Iterator
 from typing import Any
 
 import pytest
+from packaging import tags
 
 from envcheck.host.data_files import load_data
 from envcheck.matrix import Matrix, companions, load_matrix
 from envcheck.matrix.companions import Companion, Companions, companion_row, load_companions, shares_cuda
 from envcheck.matrix.refresh import deep
-from envcheck.matrix.refresh.index import Group, Wheel, parse_wheel
+from envcheck.matrix.refresh.index import Wheel, group_wheels, parse_wheel
 from envcheck.matrix.refresh.refresh import Curated, build_row, list_framework, refresh
 from envcheck.matrix.refresh.rows import draft_release, sentences
 from envcheck.matrix.refresh.verify import verify
@@ -77,12 +78,14 @@ def test_one_more_package_is_a_row_of_data(index: LocalIndex, monkeypatch: pytes
 def draft(
     members: dict[str, str], metadata: str = METADATA, *, tag: str = "cp310-abi3-win_amd64", yanked: str = ""
 ) -> dict[str, Any]:
-    """Draft the row of a wheel of xformers: what its binaries name, and what its METADATA says."""
-    name = parse_wheel(f"xformers-1.2.0-{tag}.whl")
-    assert name is not None
-    wheel = Wheel(f"xformers-1.2.0-{tag}.whl", "", "0" * 64, "", None, bool(yanked), name, yanked)
-    group = Group("xformers", "1.2.0", name.platforms[0], (wheel,))
-    made, odd = draft_release("xformers", [group], {wheel.sha256: Contents(metadata, 9, members)}, {})
+    """Draft the row of the wheels of xformers: what their binaries name, and what their METADATA says."""
+    wheels = []
+    for each in tag.split():
+        name = parse_wheel(f"xformers-1.2.0-{each}.whl")
+        assert name is not None
+        wheels.append(Wheel(f"xformers-1.2.0-{each}.whl", "", "0" * 64, "", None, bool(yanked), name, yanked))
+    groups = group_wheels(wheels)
+    made, odd = draft_release("xformers", groups, {"0" * 64: Contents(metadata, 9, members)}, {})
     assert not odd
     return build_row(made[0], Curated())
 
@@ -104,10 +107,55 @@ def test_the_libraries_of_a_binary_tell_its_cuda(names: str, *, is_for_cuda: boo
     assert ("cuda_build" not in row["proof"]) == is_stated
 
 
-def test_a_wheel_without_a_python_in_its_metadata_is_for_those_of_its_name() -> None:
-    free = "Metadata-Version: 2.4\nName: xformers\nVersion: 1.2.0\n"
-    assert draft({}, free)["pythons"][0] == "3.10"
-    assert draft({}, free, tag="py3-none-any")["pythons"] == [*load_companions().pythons]
+FREE = "Metadata-Version: 2.4\nName: xformers\nVersion: 1.2.0\n"  # without Requires-Python
+
+
+def test_classifiers_are_no_limit() -> None:
+    """Pip installs a wheel on each Python that its tag and Requires-Python admit; classifiers are documentation."""
+    classified = f"{FREE}Requires-Python: >=3.9,<3.14\nClassifier: Programming Language :: Python :: 3.10\n"
+    row = draft({}, classified, tag="py3-none-win_amd64")
+    assert row["pythons"] == ["3.9", "3.10", "3.11", "3.12", "3.13"]
+    assert "Its name states no Python; those that its metadata admits are listed." in sentences(row["note"])
+    row = draft({}, classified)
+    assert row["pythons"] == ["3.10", "3.11", "3.12", "3.13"]
+    assert "Its name states only the oldest Python; those that its metadata admits are listed." in sentences(
+        row["note"]
+    )
+
+
+def test_the_pythons_are_those_of_all_wheels() -> None:
+    """Triton 3.9 has a wheel for Python 3.11 beside the one for 3.12 and newer."""
+    required = f"{FREE}Requires-Python: >=3.10,<3.15\n"
+    row = draft({}, required, tag="cp311-cp311-win_amd64 cp312-abi3-win_amd64 cp314-cp314t-win_amd64")
+    assert (row["pythons"], row["free_threaded"]) == (["3.11", "3.12", "3.13", "3.14"], ["3.14"])
+    assert "states only the oldest Python" in row["note"]
+
+
+@pytest.mark.parametrize(
+    "tag",
+    [
+        "py3-none-win_amd64",
+        "py2.py3-none-any",
+        "py39-none-win_amd64",
+        "cp39-abi3-win_amd64",
+        "cp311-cp311-win_amd64",
+        "cp310-none-win_amd64",
+        "cp313-cp313t-win_amd64",
+        "pp310-pypy310_pp73-win_amd64",
+    ],
+)
+def test_pip_takes_a_wheel_on_the_pythons_that_are_drawn(tag: str) -> None:
+    named = tags.parse_tag(tag)
+    versions = [(python, tuple(map(int, python.split(".")))) for python in load_companions().pythons]
+    taken = [python for python, version in versions if named & set(_supported_tags(version))]
+    made = draft({}, FREE, tag=tag)["pythons"] if taken else []
+    assert made == taken
+
+
+def _supported_tags(version: tuple[int, ...]) -> Iterator[tags.Tag]:
+    interpreter = "cp" + "".join(map(str, version))
+    yield from tags.cpython_tags(version, [interpreter], ["win_amd64"])
+    yield from tags.compatible_tags(version, interpreter, ["win_amd64"])
 
 
 def test_files_with_gpu_code_name_their_gpus() -> None:

@@ -167,9 +167,7 @@ def test_one_bad_wheel_does_not_lose_its_release(index: LocalIndex) -> None:
 
 def test_a_wheel_that_names_no_python_is_named(index: LocalIndex, monkeypatch: pytest.MonkeyPatch) -> None:
     from envcheck.matrix.refresh import index as wheels
-    from envcheck.matrix.refresh import rows as draft
 
-    monkeypatch.setattr(draft, "_admitted", lambda *_: [])
     monkeypatch.setattr(wheels.Group, "pythons", lambda self, free_threaded=False: [])
     found = renew(index, without("tensorflow", "2.21.0"), "tensorflow", since="2.21")
     assert f"{CP313} names no Python that it is for." in found.left_out

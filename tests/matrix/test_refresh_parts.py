@@ -30,7 +30,6 @@ from envcheck.matrix.refresh.index import (
 from envcheck.matrix.refresh.refresh import extract_curated, find_curated, load_curated
 from envcheck.matrix.refresh.rows import sentences
 from envcheck.matrix.refresh.wheel_contents import (
-    classified_pythons,
     columns,
     holds,
     lower_bound,
@@ -225,11 +224,6 @@ def test_ranges_that_change_with_the_python_are_noted() -> None:
     lines = "Requires-Dist: numpy>=1.23; python_version<='3.11'\nRequires-Dist: numpy>=1.26; python_version>='3.12'\n"
     found, notes = columns(parse_requirements(lines), "win_amd64", ["3.11", "3.12"])
     assert (found, notes) == ({"numpy": ">=1.23"}, ["numpy>=1.26 from Python 3.12 on."])
-
-
-def test_classified_pythons() -> None:
-    text = "Classifier: Programming Language :: Python :: 3.10\nClassifier: Programming Language :: Python :: 3.9\n"
-    assert classified_pythons(text + "Classifier: Programming Language :: Python :: 3\n") == ["3.9", "3.10"]
 
 
 def test_python_texts_are_parsed_not_run() -> None:

@@ -54,6 +54,12 @@ class WheelName:
         """Return the newest Python that the wheel is for: (3, 11)."""
         return max(map(_parse_python, self.interpreters))
 
+    @property
+    def oldest_pythons(self) -> tuple[tuple[int, int], ...]:
+        """Return the oldest Pythons of tags that admit newer ones: (3, 0) of py3, (3, 9) of cp39-abi3."""
+        tags = (tag for tag in self.interpreters if tag.startswith("py") or "abi3" in self.abis)
+        return tuple(map(_parse_python, tags))
+
 
 @dataclass(frozen=True)
 class Wheel:
@@ -105,17 +111,21 @@ class Group:
         return f"Yanked wheels: {self.yanked} of {len(self.wheels)}{why}." if self.yanked else ""
 
     def pythons(self, *, free_threaded: bool = False) -> list[str]:
-        """List the Python minors in the names of the wheels; py3 names none, and abi3 leaves them to the metadata."""
-        if not free_threaded and any("abi3" in wheel.name.abis for wheel in self.wheels):
-            return []
+        """List the Python minors in the names of the wheels, but for wheels that admit newer ones: py3, abi3."""
         found = {
             _parse_python(tag)
             for wheel in self.wheels
-            if any(abi.endswith("t") for abi in wheel.name.abis) == free_threaded
+            if any(abi.endswith("t") for abi in wheel.name.abis) == free_threaded and not wheel.name.oldest_pythons
             for tag in wheel.name.interpreters
             if re.fullmatch(r"cp\d\d+", tag)
         }
         return [f"{major}.{minor}" for major, minor in sorted(found)]
+
+    def admits(self, python: str) -> bool:
+        """Return whether a wheel whose name states only the oldest Python admits this minor."""
+        major, minor = map(int, python.split("."))
+        oldest = (item for wheel in self.wheels for item in wheel.name.oldest_pythons)
+        return any(item[0] == major and item[1] <= minor for item in oldest)
 
 
 def parse_wheel(filename: str) -> WheelName | None:

@@ -328,7 +328,7 @@ def _describe_loss(row: Mapping[str, Any] | None, group: Group) -> str:
     listed, free = group.pythons(), group.pythons(free_threaded=True)
     if row is None or not listed:
         return ""
-    lost = [python for python in row["pythons"] if python not in listed]
+    lost = [python for python in row["pythons"] if python not in listed and not group.admits(python)]
     lost += [f"{python}t" for python in row.get("free_threaded", ()) if python not in free]
     return "Python " + ", ".join(lost) if lost else ""
 

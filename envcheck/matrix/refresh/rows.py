@@ -19,7 +19,6 @@ from envcheck.matrix.refresh.wheel_contents import (
     CUT_OFF,
     Contents,
     bare,
-    classified_pythons,
     columns,
     extra_of,
     holds,
@@ -49,7 +48,7 @@ _REMARKS = (
     r"The compiler was not read\.",
     r"Which TensorFlow it goes with was not read\.",
     r"The wheel holds Python bindings only\.",
-    r"Its name states no Python; those that its (classifiers name|metadata admits) are listed\.",
+    r"Its name states (no|only the oldest) Python; those that its (classifiers name|metadata admits) are listed\.",
     r"Yanked wheels: \d+ of \d+( \(.*\))?\.",
     r"Left out, since no installer takes it: \S+\.",
 )
@@ -164,7 +163,7 @@ def start_draft(
     group: Group, contents: Contents, published: Mapping[str, Collection[str]], names: Sequence[str] = COLUMNS
 ) -> Draft | None:
     """Fill the cells that every row has, with what it requires of `names`; None for a release without any Python."""
-    pythons = group.pythons() or _admitted(group, contents.metadata)
+    pythons = _list_pythons(group, contents.metadata)
     if not pythons:
         return None
     read = ["METADATA (RECORD has another hash of it)" if contents.altered else "METADATA"]
@@ -185,17 +184,20 @@ def start_draft(
     return draft
 
 
-def _admitted(group: Group, metadata: str) -> list[str]:
-    """List the Pythons that a wheel for several admits: of those classified or of all, from the one in its name on."""
+def _list_pythons(group: Group, metadata: str) -> list[str]:
+    """List the Pythons that pip installs a release on: those that a name states, or that it and the metadata admit.
+
+    Classifiers are no limit: https://packaging.python.org/en/latest/specifications/core-metadata/#requires-python
+    """
     from packaging.specifiers import InvalidSpecifier, SpecifierSet
 
     try:
-        admitted = SpecifierSet(parse_field(metadata, "Requires-Python"))
+        required = SpecifierSet(parse_field(metadata, "Requires-Python"))
     except InvalidSpecifier:
-        admitted = SpecifierSet()
-    known = classified_pythons(metadata) or load_companions().pythons
-    oldest = min((wheel.name.newest_python for wheel in group.wheels if "abi3" in wheel.name.abis), default=())
-    return [python for python in known if numbers(python) >= oldest and admitted.contains(f"{python}.0")]
+        required = SpecifierSet()
+    known = (python for python in load_companions().pythons if group.admits(python))
+    admitted = (python for python in known if required.contains(f"{python}.0"))
+    return sorted({*group.pythons(), *admitted}, key=numbers)
 
 
 def sentences(note: str) -> list[str]:
@@ -235,9 +237,10 @@ def _names_beside() -> tuple[str, ...]:
 
 def fill_companion(draft: Draft) -> None:
     """Fill the row of a companion's release on one platform."""
-    if not draft.group.pythons():
-        kind = "its classifiers name" if classified_pythons(draft.contents.metadata) else "its metadata admits"
-        draft.say("pythons", f"Its name states no Python; those that {kind} are listed.")
+    oldest = [item for wheel in draft.group.wheels for item in wheel.name.oldest_pythons]
+    if oldest:
+        stated = "no Python" if max(oldest) <= (3, 0) else "only the oldest Python"
+        draft.say("pythons", f"Its name states {stated}; those that its metadata admits are listed.")
     for name in {*companion_row(draft.distribution).frameworks[:1]}.intersection(_CELLS):
         _add_framework(draft, name)
     _add_cuda(draft)

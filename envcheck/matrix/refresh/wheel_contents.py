@@ -30,7 +30,6 @@ from envcheck.matrix.refresh.index import (
     reject_downgrade,
     strip_url,
 )
-from envcheck.model import numbers
 
 if TYPE_CHECKING:
     import requests
@@ -451,15 +450,6 @@ def parse_field(metadata: str, name: str) -> str:
     """Return a one-line field of a METADATA header: Requires-Python: >=3.9; "" if there is none."""
     found = re.search(rf"^{name}: *(.+)$", metadata, re.MULTILINE)
     return found[1].strip() if found else ""
-
-
-def classified_pythons(metadata: str) -> list[str]:
-    """List the Python minors of the classifiers.
-
-    Classifier: Programming Language :: Python :: 3.9
-    """
-    minors = re.findall(r"^Classifier: Programming Language :: Python :: (\d\.\d+)\s*$", metadata, re.MULTILINE)
-    return sorted(set(minors), key=numbers)
 
 
 def extra_of(requirement: Requirement) -> str:
