@@ -10,7 +10,7 @@ from packaging.version import Version
 from envcheck.actions import SH, is_requirement
 from envcheck.frameworks import UnknownFrameworkError, framework_names
 from envcheck.frameworks import framework as known_framework
-from envcheck.matrix.companions import companion_row, source_package
+from envcheck.matrix.companions import companion_row, load_companions, source_package
 from envcheck.matrix.query import Matrix
 from envcheck.matrix.specifiers import can_be_met
 from envcheck.model import (
@@ -68,13 +68,10 @@ def read_requests(texts: tuple[str, ...], matrix: Matrix) -> tuple[Request, ...]
         if request.framework in requests:
             raise RequestError(_duplicate_message(requests[request.framework], request))
         requests[request.framework] = request
-    for text, frameworks in companions:
+    for text, frameworks in sorted(companions, key=lambda item: len(item[1])):  # keras-hub joins the torch of vllm
         owner = next((requests[name] for name in frameworks if name in requests), None)
-        if owner is None and len(frameworks) == 1:
-            owner = _parse_request(frameworks[0], matrix)
         if owner is None:
-            example = f"{frameworks[0]} {name_of(text)}"
-            raise RequestError(f"{text} needs a framework: request one too, such as {example}.")
+            owner = _parse_request(frameworks[0], matrix)
         name = required_name(text) or owner.preferred_name
         requests[owner.framework] = replace(owner, companions=(*owner.companions, text), preferred_name=name)
     return tuple(requests.values())
@@ -92,7 +89,7 @@ def _parse_request(text: str, matrix: Matrix) -> Request:
     try:
         check_requirements((text,), matrix)
     except TargetError as error:
-        raise RequestError(str(error)) from None
+        raise RequestError(f"{error}{_suggest_companion(text, str(error))}") from None
     name, extras, specifier = _split_requirement(text)
     framework = matrix.framework_of(name) or ""
     if framework:
@@ -110,6 +107,15 @@ def _parse_request(text: str, matrix: Matrix) -> Request:
     brings_cuda = any(f"[{extra}]" in gpu_requirement for extra in extras)
     held_name = name if brings_cuda and name == framework else ""  # tensorflow[and-cuda] is no tensorflow-cpu
     return Request(plain, name, framework, extras, specifier, held_name)
+
+
+def _suggest_companion(text: str, message: str) -> str:
+    """Suggest the package on top of a framework whose name is like an unknown one; "" if the message has a name."""
+    from difflib import get_close_matches  # for a mistake only
+
+    names = [name for row in load_companions().rows for name in row.distributions]
+    matches = get_close_matches(name_of(canonical_name(text)), names, n=1, cutoff=0.7)
+    return f" Did you mean {matches[0]}?" if matches and "Did you mean" not in message else ""
 
 
 def _companion(text: str, matrix: Matrix) -> tuple[str, tuple[str, ...]] | None:

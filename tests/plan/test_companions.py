@@ -222,7 +222,9 @@ def test_conda_brings_the_framework_by_pip_then() -> None:
 @pytest.mark.parametrize(
     ("texts", "said"),
     [
-        (("keras",), "such as tensorflow keras"),
+        (("vlm",), "Did you mean vllm?"),
+        (("torch", "XFormer>=0.0.30"), "Did you mean xformers?"),
+        (("tensorflw",), "Did you mean tensorflow?"),
         (("torch", "torchvision[x]"), "give torchvision without extras"),
         (("torch", "torchvision; python_version>'3'"), "is not a plain requirement"),
         (("torch", "torchvision @ https://example.org/x.whl"), "is not a plain requirement"),
@@ -236,6 +238,22 @@ def test_what_is_no_plan_is_a_sentence(texts: tuple[str, ...], said: str) -> Non
     assert said in str(error.value)
     with pytest.raises(UserError):
         run(["plan", *texts, "--platform", "linux_x86_64", "--python", "3.11"])
+
+
+@pytest.mark.parametrize(
+    ("texts", "expected"),
+    [
+        (("keras-hub",), {"tensorflow": ("keras-hub",)}),
+        (("keras>=3",), {"tensorflow": ("keras>=3",)}),
+        (("transformer-engine",), {"torch": ("transformer-engine",)}),
+        (("keras-hub", "jax"), {"jax": ("keras-hub",)}),
+        (("keras-hub", "vllm"), {"torch": ("vllm", "keras-hub")}),  # no second framework for it alone
+    ],
+)
+def test_a_package_for_several_frameworks_takes_the_usual_one(
+    texts: tuple[str, ...], expected: dict[str, tuple[str, ...]]
+) -> None:
+    assert {item.framework: item.companions for item in read_requests(texts, matrix())} == expected
 
 
 def test_an_environment_keeps_its_release_where_only_what_goes_beside_it_is_missing() -> None:

@@ -130,9 +130,3 @@ def test_clauses_that_no_version_can_meet_are_an_error_of_the_request(text: str)
 def test_gpus_that_name_none_or_several_are_refused(gpu: str) -> None:
     with pytest.raises(RequestError, match="compute capability"):
         planned("torch", on=machine(gpu=gpu, driver="550.54.14"))
-
-
-@pytest.mark.parametrize("text", ["keras", "keras>=3"])
-def test_what_comes_with_a_framework_leads_to_it(text: str) -> None:
-    with pytest.raises(RequestError, match="request one too"):
-        read_requests((text,), matrix())
