@@ -67,7 +67,7 @@ from envcheck.plan.steps import (
     with_remedies,
 )
 from envcheck.rules import Context, Target
-from envcheck.rules.builds import is_free_threaded, supports_python
+from envcheck.rules.builds import build_of, is_free_threaded, supports_python
 from envcheck.rules.described_machine import (
     LINUX,
     WHATIF,
@@ -81,7 +81,7 @@ from envcheck.rules.described_machine import (
     with_libc,
     with_python,
 )
-from envcheck.rules.gpu_architecture import is_reported_to_fail
+from envcheck.rules.gpu_architecture import is_reported_to_fail, serves_no_gpu
 from envcheck.rules.gpu_releases import driver_floor, driver_runs, full_driver, name_of, newest_branch
 from envcheck.rules.gpus import other_gpu_name
 from envcheck.rules.requirements import wheel_glibc
@@ -214,7 +214,9 @@ class AlternativeSearch:
 
     def _is_tried(self, context: Context, candidate: Candidate) -> bool:
         is_planned = self.context.goal == "cpu" and self.options.expect != "cpu"
-        return is_worth_judging(context, candidate) and (is_planned or computes_on_cpu(context, candidate))
+        if not is_worth_judging(context, candidate) or not (is_planned or computes_on_cpu(context, candidate)):
+            return False
+        return context.goal == "cpu" or not serves_no_gpu(context, build_of(candidate.cuda_row))
 
     def _change(self, summary: str, effort: int, choices: list[Choice], **changes: object) -> Change:
         requests = changes.pop("requests", self.requests)

@@ -195,6 +195,15 @@ def _old_ptxas(context: Context, table: PtxasTable, row: BundledPtxas, item: Jud
     return incompatible(message, evidence, problem=problem)
 
 
+def serves_no_gpu(context: Context, build: Build) -> bool:
+    """Tell whether `code_for_gpus` finds an error with a build here: it is known to serve none of the GPUs."""
+    try:
+        kinds = [verdict_on(context, build, item).kind for item in judged_gpus(context) if item.architecture]
+    except UndecidedError:
+        return False
+    return bool(kinds) and all(kind in (TOO_NEW, TOO_OLD) for kind in kinds)
+
+
 def _is_served(context: Context, item: JudgedGpu) -> bool:
     """Tell whether no framework is known to lack code for a GPU; what nothing states is no such thing."""
     frameworks = (build for build in possible_cuda_builds(context) if isinstance(build.compute_capabilities, Known))

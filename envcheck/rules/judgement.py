@@ -73,7 +73,7 @@ class ReleaseJudge:
 
     def __init__(self, context: Context, only: frozenset[str] = frozenset()) -> None:
         """Take the machine, and the finding ids to which the checks are limited; empty: all."""
-        self._context, self._only = context, only
+        self.context, self._only = context, only
         self._machines: dict[tuple[int, bool], Context] = {}  # by the identity of the facts
 
     @cached_property
@@ -91,14 +91,14 @@ class ReleaseJudge:
 
     def judge_target(self) -> Judgement:
         """Judge the releases that the machine's own target asks for."""
-        return Judgement(self._context, self, self._only)
+        return Judgement(self.context, self, self._only)
 
     def _asking(self, requirements: tuple[str, ...], facts: Facts | None = None) -> Context:
-        facts = facts or self._context.facts
+        facts = facts or self.context.facts
         key = id(facts), bool(requirements)
         if key not in self._machines:
-            target = replace(self._context.target, expect=self._context.goal, requirements=requirements)
-            self._machines[key] = Context(facts, self._context.matrix, target)
+            target = replace(self.context.target, expect=self.context.goal, requirements=requirements)
+            self._machines[key] = Context(facts, self.context.matrix, target)
         return self._machines[key].with_requirements(requirements)
 
 

@@ -35,7 +35,7 @@ from envcheck.model import (
     list_fields,
     replace,
 )
-from envcheck.rules.builds import check_requirements
+from envcheck.rules.builds import build_of, check_requirements, supports_python
 from envcheck.rules.context import Context, Target
 from envcheck.rules.described_machine import (
     Description,
@@ -44,6 +44,7 @@ from envcheck.rules.described_machine import (
     name_architectures,
     planned_facts,
 )
+from envcheck.rules.gpu_architecture import serves_no_gpu
 from envcheck.rules.judgement import ReleaseJudge
 
 _ANY = "linux_x86_64"  # stands for every platform
@@ -127,7 +128,18 @@ def _judge(machines: _Machines, row: FrameworkRelease) -> Answer:
     return Answer(row, UNDETERMINED if UNDETERMINED in verdicts else COMPATIBLE, doubts)
 
 
+def _is_rejected(context: Context, row: FrameworkRelease) -> bool:
+    """Tell, without asking all rules, whether they find an error: no wheel for the Python, or no code for a GPU."""
+    if not supports_python(context, row):
+        releases = context.matrix.releases(row.framework, context.platform, row.version.__eq__, pin=row.version)
+        same = (item for item in releases if item.distribution == row.distribution)
+        return not any(supports_python(context, item) for item in same)
+    return context.goal == "gpu" and bool(context.gpus) and serves_no_gpu(context, build_of(row))
+
+
 def _judge_on(judge: ReleaseJudge, row: FrameworkRelease, requirement: str) -> Answer:
+    if _is_rejected(judge.context, row):
+        return Answer(row, INCOMPATIBLE)
     machine_errors = [item for item in judge.machine_findings if item.severity == ERROR]
     judgement = judge.judge((requirement,))
     if judgement.verdict == INCOMPATIBLE or any(item.verdict == INCOMPATIBLE for item in machine_errors):

@@ -12,7 +12,8 @@ from envcheck.model import ERROR, Absent, Facts, Finding
 from envcheck.rules import Context, Target, engine
 from envcheck.rules.builds import wanted_releases
 from envcheck.rules.context import Rule, once
-from envcheck.rules.judgement import ReleaseJudge
+from envcheck.rules.judgement import Judgement, ReleaseJudge
+from envcheck.rules.matrix_question import Question, find_releases
 
 RELEASES = ("torch==2.6.0", "torch==2.7.1", "tensorflow==2.15.0")
 CPU = Context(Facts(gpus=Absent(("/sys/bus/pci/devices",))), load_matrix(), Target("cpu"))
@@ -56,3 +57,20 @@ def test_an_answer_that_reads_the_requirements_through_another_is_not_shared() -
         "asked for torch==2.6.0",
         "asked for torch==2.7.1",
     ]
+
+
+def test_a_question_asks_the_rules_only_about_builds_with_code_for_the_gpu(monkeypatch: pytest.MonkeyPatch) -> None:
+    judged: list[str] = []
+    judge = ReleaseJudge.judge
+
+    def count(self: ReleaseJudge, requirements: tuple[str, ...]) -> Judgement:
+        judged.extend(requirements)
+        return judge(self, requirements)
+
+    monkeypatch.setattr(ReleaseJudge, "judge", count)
+    question = Question(python="3.11", driver="570.86", capabilities=("12.0",), framework="torch")
+    found = {f"torch=={item.release.build_version}" for item in find_releases(load_matrix(), question)}
+    assert found
+    assert found <= set(judged)
+    assert "torch==2.6.0" not in judged  # its newest code is for 9.0
+    assert "torch==1.13.1+cu117" not in judged

@@ -1,0 +1,72 @@
+"""Measure `matrix query` and `plan` against a bare start of the same interpreter.
+
+    python bench/speed.py [--runs 15] [--before CHECKOUT]
+
+Runs each case of this checkout, and of another one that `--before` names, in turns with `python -c pass`. Prints the
+shortest of the runs as a multiple of the shortest bare start.
+"""
+
+from __future__ import annotations
+
+import argparse
+import shlex
+import subprocess
+import sys
+import time
+from pathlib import Path
+
+ROOT = Path(__file__).resolve().parent.parent
+BARE = "-c pass"
+CASES = {
+    "-m envcheck matrix query --driver 535.104": 15,
+    "-m envcheck matrix query --driver 535.104 --python 3.11": 15,
+    "-m envcheck matrix query --driver 535.104 --gpu 'RTX 4090'": 15,
+    "-m envcheck matrix query --gpu 'RTX 4090'": 15,
+    "-m envcheck matrix query --platform linux_x86_64": 15,
+    "-m envcheck plan torch --driver 550.54 --gpu 'RTX 4090' --python 3.11": 20,
+    "-m envcheck plan vllm --driver 570 --gpu 'RTX 4090' --python 3.12": 20,
+    "-m envcheck plan sglang --driver 610 --gpu B200 --python 3.12": 20,
+    "-m envcheck plan xformers --driver 450.80.02 --gpu 3.5 --python 3.11": 20,
+    "-m envcheck plan tensorflow --driver 470.57.02 --gpu 'RTX 5090' --python 3.11": 20,
+    "-m envcheck plan tensorflow --driver 525.60.13 --gpu 'RTX 5090' --python 3.11": 20,
+}
+
+
+def measure(command: str, checkout: Path) -> float:
+    """Run a command once in a checkout; return the seconds."""
+    start = time.perf_counter()
+    argv = [sys.executable, *shlex.split(command)]
+    done = subprocess.run(argv, cwd=checkout, capture_output=True, text=True, timeout=120, check=False)
+    if done.returncode not in (0, 1, 3):
+        sys.exit(f"{command}\n{done.stderr}")
+    return time.perf_counter() - start
+
+
+def main() -> int:
+    """Print the table; exit with 1 where this checkout takes longer than the case allows."""
+    parser = argparse.ArgumentParser(description=__doc__)
+    parser.add_argument("--runs", type=int, default=15)
+    parser.add_argument("--before", type=Path, metavar="CHECKOUT")
+    options = parser.parse_args()
+    checkouts = [item for item in (options.before, ROOT) if item]
+    bare: list[float] = []
+    times: dict[tuple[str, Path], list[float]] = {}
+    for _ in range(options.runs):
+        for command in CASES:
+            bare.append(measure(BARE, ROOT))
+            for checkout in checkouts:
+                times.setdefault((command, checkout), []).append(measure(command, checkout))
+    print(f"`python {BARE}`: {min(bare) * 1e3:.1f} ms\n")
+    print(f"| case | {'before | ' if options.before else ''}x bare start | allowed |")
+    print("|---|" + "---|" * (len(checkouts) + 1))
+    missed = 0
+    for command, allowed in CASES.items():
+        ratios = [min(times[command, checkout]) / min(bare) for checkout in checkouts]
+        missed += ratios[-1] > allowed
+        shown = " | ".join(f"{ratio:.1f}" for ratio in ratios)
+        print(f"| `{command.removeprefix('-m ')}` | {shown} | {allowed} |")
+    return 1 if missed else 0
+
+
+if __name__ == "__main__":
+    sys.exit(main())
