@@ -26,6 +26,7 @@ class Companion:
     placeholders: tuple[str, ...] = ()  # versions on the index that hold nothing
     install: str = ""  # what to type for it, where no plan is made
     binaries: str = "(?!)"  # names of the binaries whose libraries tell its CUDA
+    usual_extra: str = ""  # brings what it needs, in releases whose base does not require the framework
     on_index: bool = False  # its framework's own package index holds its builds, too
 
 

@@ -34,6 +34,7 @@ class FrameworkRelease:
     free_threaded: Tuple[str, ...] = ()  # "3.14": minors with a free-threaded wheel
     stub_for: Optional[str] = None  # an empty wheel that only requires this other distribution
     extras: Tuple[str, ...] = ()  # every extra that brings CUDA: ("cuda12", "cuda13")
+    usual_extra: str = ""  # brings what `requires` states: srt of sglang before 0.5.3; "" where the base does
     binaries: Mapping[str, Any] = field(default_factory=dict)  # properties read from the binaries of one wheel
     proof: Mapping[str, str] = field(default_factory=dict)  # cell -> tier1, tier2, documented
     compiler: Optional[str] = None  # "GCC 9.3.1", "clang 18.1.8", "MSVC 14.29"; None: not read, or no compiled code

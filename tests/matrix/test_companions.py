@@ -76,16 +76,21 @@ def test_one_more_package_is_a_row_of_data(index: LocalIndex, monkeypatch: pytes
 
 
 def draft(
-    members: dict[str, str], metadata: str = METADATA, *, tag: str = "cp310-abi3-win_amd64", yanked: str = ""
+    members: dict[str, str],
+    metadata: str = METADATA,
+    *,
+    tag: str = "cp310-abi3-win_amd64",
+    yanked: str = "",
+    name: str = "xformers",
 ) -> dict[str, Any]:
-    """Draft the row of the wheels of xformers: what their binaries name, and what their METADATA says."""
+    """Draft the row of the wheels of a release: what their binaries name, and what their METADATA says."""
     wheels = []
     for each in tag.split():
-        name = parse_wheel(f"xformers-1.2.0-{each}.whl")
-        assert name is not None
-        wheels.append(Wheel(f"xformers-1.2.0-{each}.whl", "", "0" * 64, "", None, bool(yanked), name, yanked))
+        parsed = parse_wheel(f"{name}-1.2.0-{each}.whl")
+        assert parsed is not None
+        wheels.append(Wheel(f"{name}-1.2.0-{each}.whl", "", "0" * 64, "", None, bool(yanked), parsed, yanked))
     groups = group_wheels(wheels)
-    made, odd = draft_release("xformers", groups, {"0" * 64: Contents(metadata, 9, members)}, {})
+    made, odd = draft_release(name, groups, {"0" * 64: Contents(metadata, 9, members)}, {})
     assert not odd
     return build_row(made[0], Curated())
 
@@ -212,3 +217,22 @@ def test_every_section_of_releases_is_named_by_a_row() -> None:
     named = {(row.releases, name) for row in load_companions().rows if row.releases for name in row.distributions}
     held = {(name, item["name"]) for name, body in document()["companions"].items() for item in body["distributions"]}
     assert named == held
+
+
+def test_the_extra_that_people_install_states_what_goes_with_it() -> None:
+    """SGLang before 0.5.3 requires torch by its extra srt, which requires more of its own extras."""
+    lines = ('torch==2.6.0; extra == "srt"', 'sglang[runtime_common]; extra == "srt"', 'torch; extra == "srt-hip"')
+    nested = 'torchao==0.9.0; extra == "runtime-common"'
+    stated = "".join(f"Requires-Dist: {line}\n" for line in (*lines, nested))
+    row = draft({}, FREE + stated, tag="py3-none-any", name="sglang")
+    assert (row["usual_extra"], row["requires"]) == ("srt", {"torch": "==2.6.0", "torchao": "==0.9.0"})
+    assert "What it requires is what its extra srt asks for." in sentences(row["note"])
+    row = draft({}, FREE + "Requires-Dist: torch==2.8.0\n" + stated, tag="py3-none-any", name="sglang")
+    assert row["requires"] == {"torch": "==2.8.0"}
+    assert "usual_extra" not in row
+
+
+def test_sglang_goes_with_the_torch_of_its_extra() -> None:
+    pins = MATRIX.companion_pins("torch", "sglang")
+    assert (pins["0.4.6"], pins["0.5.2"], pins["0.5.3"]) == ("==2.6.0", "==2.8.0", "==2.8.0")
+    assert {row.version for row in MATRIX.companion_releases("sglang")} == {*pins}

@@ -121,8 +121,8 @@ def test_compiled_code_that_states_no_framework_goes_with_that_of_what_requires_
 
 
 def test_compiled_code_of_which_nothing_states_the_framework_is_said() -> None:
-    plan = planned("sgl-kernel==0.1.0", on=H100)
-    assert any(note.startswith("Nothing states which torch releases sgl-kernel 0.1.0 goes with") for note in plan.notes)
+    plan = planned("sgl-kernel==0.1.2", on=H100)
+    assert any(note.startswith("Nothing states which torch releases sgl-kernel 0.1.2 goes with") for note in plan.notes)
 
 
 def test_several_are_one_set() -> None:
@@ -278,6 +278,14 @@ def test_a_wheel_that_refuses_another_cuda_comes_with_its_own() -> None:
     alone, beside = chosen(planned("torch==2.15.0", on=linux)), chosen(planned("torch<2.16", "torchaudio", on=linux))
     assert (alone.requirement, beside.requirement) == ("torch==2.15.0", "torch==2.15.0+cu130")
     assert beside.constraints == ("torchaudio==2.11.0",)
+
+
+def test_two_packages_come_for_the_same_torch() -> None:
+    """SGLang states its torch in an extra before 0.5.3: none of those goes with any torch."""
+    linux = machine("3.12", "580.95.05", "8.9")
+    release = chosen(planned("torch<2.16", "vllm<0.34", "sglang<0.5.24", on=linux))
+    assert (release.requirement, release.constraints) == ("torch==2.13.0", ("vllm==0.29.0", "sglang==0.5.21"))
+    assert chosen(planned("torch", "sglang==0.4.6", on=linux)).requirement == "torch==2.6.0"
 
 
 def test_what_is_held_back_by_what_goes_beside_it_is_said() -> None:

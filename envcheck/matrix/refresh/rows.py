@@ -23,6 +23,7 @@ from envcheck.matrix.refresh.wheel_contents import (
     extra_of,
     holds,
     lower_bound,
+    nested_extras,
     parse_constants,
     parse_field,
     parse_requirements,
@@ -48,6 +49,7 @@ _REMARKS = (
     r"The compiler was not read\.",
     r"Which TensorFlow it goes with was not read\.",
     r"The wheel holds Python bindings only\.",
+    r"What it requires is what its extra [\w-]+ asks for\.",
     r"Its name states (no|only the oldest) Python; those that its (classifiers name|metadata admits) are listed\.",
     r"Yanked wheels: \d+ of \d+( \(.*\))?\.",
     r"Left out, since no installer takes it: \S+\.",
@@ -169,8 +171,14 @@ def start_draft(
     read = ["METADATA (RECORD has another hash of it)" if contents.altered else "METADATA"]
     draft = Draft(group, contents, published, read)
     requirements = parse_requirements(contents.metadata)
-    requires, notes = columns(requirements, group.platform, pythons, names)
+    extra = _usual_extra(group.distribution, requirements)
+    extras = nested_extras(requirements, group.distribution, extra) if extra else ()
+    others = [name for name in names if name != group.distribution]  # sglang[srt] requires sglang[runtime-common]
+    requires, notes = columns(requirements, group.platform, pythons, others, extras)
     draft.cells = {"pythons": pythons, "tags": group.tags, "requires": requires, "cuda_build": False}
+    if extra:
+        draft.cells["usual_extra"] = extra
+        draft.say("requires", f"What it requires is what its extra {extra} asks for.")
     free_threaded = group.pythons(free_threaded=True)
     if free_threaded:
         draft.cells["free_threaded"] = free_threaded
@@ -182,6 +190,14 @@ def start_draft(
     for wheel in group.left_out:
         draft.say("pythons", f"Left out, since no installer takes it: {wheel.filename}.")
     return draft
+
+
+def _usual_extra(distribution: str, requirements: list[Requirement]) -> str:
+    """Return the extra that people install, where it requires the framework and the base does not; "" for none."""
+    row = companion_row(distribution)
+    needed = {name for framework in row.frameworks for name in identity(framework).distributions}
+    holders = {extra_of(item) for item in requirements if item.name in needed}
+    return row.usual_extra if row.usual_extra in holders and "" not in holders else ""
 
 
 def _list_pythons(group: Group, metadata: str) -> list[str]:

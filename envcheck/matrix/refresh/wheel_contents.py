@@ -12,7 +12,7 @@ import struct
 import time
 import zipfile
 import zlib
-from collections.abc import Iterable, Iterator, Mapping
+from collections.abc import Collection, Iterable, Iterator, Mapping
 from contextlib import contextmanager
 from dataclasses import dataclass, replace
 from typing import TYPE_CHECKING, Any
@@ -458,6 +458,18 @@ def extra_of(requirement: Requirement) -> str:
     return found[1] if found else ""
 
 
+def nested_extras(requirements: list[Requirement], distribution: str, extra: str) -> list[str]:
+    """List an extra and those that it brings: srt of sglang requires sglang[runtime_common]."""
+    from packaging.utils import canonicalize_name
+
+    found = [extra]
+    for name in found:
+        own = (item for item in requirements if extra_of(item) == name and canonicalize_name(item.name) == distribution)
+        brought = (str(canonicalize_name(each)) for item in own for each in sorted(item.extras))
+        found += [each for each in brought if each not in found]
+    return found
+
+
 def holds(requirement: Requirement, platform: str, python: str, extra: str = "") -> bool:
     """Tell whether the marker of a requirement applies on a platform and Python minor."""
     if requirement.marker is None:
@@ -481,14 +493,21 @@ def holds(requirement: Requirement, platform: str, python: str, extra: str = "")
 
 
 def columns(
-    requirements: list[Requirement], platform: str, pythons: list[str], names: Iterable[str] = COLUMNS
+    requirements: list[Requirement],
+    platform: str,
+    pythons: list[str],
+    names: Iterable[str] = COLUMNS,
+    extras: Collection[str] = (),
 ) -> tuple[dict[str, str], list[str]]:
-    """Return the specifiers of the columns on the oldest Python, and a note for each that changes on a newer one."""
+    """Return the specifiers of the columns on the oldest Python, and a note for each that changes on a newer one.
+
+    What `extras` require counts, too.
+    """
     from packaging.utils import canonicalize_name
 
     plain: dict[str, list[Requirement]] = {}
     for item in requirements:
-        if not extra_of(item):
+        if extra_of(item) in ("", *extras):
             plain.setdefault(canonicalize_name(item.name), []).append(item)
     found: dict[str, str] = {}
     notes = []
@@ -506,7 +525,7 @@ def columns(
 
 def _join_specifiers(requirements: Iterable[Requirement], platform: str, python: str) -> str | None:
     """Join the specifiers of the requirements that apply; None if none applies."""
-    fitting = [item for item in requirements if holds(item, platform, python)]
+    fitting = [item for item in requirements if holds(item, platform, python, extra_of(item))]
     return ",".join(format_specifier(item.specifier) for item in fitting) if fitting else None
 
 
