@@ -467,7 +467,8 @@ def match_companions(
         return _match_source(context, release, texts, chosen)
     for row in companion_options(context, release, texts[0]):
         if row is None or all(item.row is None or _go_together(row, item.row) for item in chosen):
-            requirement = f"{name}=={row.version}" if row else texts[0]
+            extras = [row.usual_extra] if row and row.usual_extra else []
+            requirement = _text(name, extras, row.version) if row else texts[0]
             is_there = context.matrix.is_on_index(row, release) if row else companion_row(name).on_index
             item = ChosenCompanion(name, requirement, row, on_index=is_there)
             found = match_companions(context, release, texts[1:], (*chosen, item))
