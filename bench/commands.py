@@ -1,7 +1,7 @@
 """Type every command with each of its options in every installation, as root and as a user, and see how it ends.
 
     python bench/commands.py [--installation plain "plain, uv" html "all extras" "single file"] [--user root nobody]
-                             [--jobs 2] [--verbose]
+                             [--only plan install] [--jobs 2] [--verbose]
     python bench/commands.py --lines
     python bench/commands.py --install
 
@@ -491,12 +491,13 @@ def main() -> None:
     names = ["plain", "plain, uv", *EXTRAS, "logs", "all extras", "single file"]
     parser.add_argument("--installation", nargs="+", choices=names, default=names)
     parser.add_argument("--user", nargs="+", choices=["root", "nobody"], default=["root", "nobody"])
+    parser.add_argument("--only", nargs="+", default=[], metavar="COMMAND", help="type these commands alone")
     parser.add_argument("--jobs", type=int, default=os.cpu_count() or 1)
     parser.add_argument("--lines", action="store_true", help="type the lines that add extras, and nothing else")
     parser.add_argument("--install", action="store_true", help="install frameworks, and nothing else")
     parser.add_argument("--verbose", action="store_true", help="print every command with how it ended")
     asked = parser.parse_args()
-    cases = list_cases()
+    cases = [case for case in list_cases() if not asked.only or case[:1] in {(name,) for name in asked.only}]
     base = find_base_python()
     users = asked.user if os.geteuid() == 0 else ["nobody"]  # the one who runs this
     if not (asked.lines or asked.install):
