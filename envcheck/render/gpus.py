@@ -5,7 +5,7 @@ from __future__ import annotations
 import re
 import sys
 from collections.abc import Callable, Iterator
-from contextlib import contextmanager
+from contextlib import contextmanager, suppress
 from typing import Any
 
 from envcheck.actions import shell_line
@@ -67,7 +67,9 @@ def live_gpus(*, color: bool, verbose: bool, quiet: bool) -> Iterator[Callable[[
     try:
         yield redraw
     finally:
-        sys.stdout.write("\x1b[?25h")
+        with suppress(OSError):  # the terminal is gone
+            sys.stdout.write("\x1b[?25h")
+            sys.stdout.flush()  # before what ended the list is said
 
 
 def _blocks(listing: Listing, *, verbose: bool, quiet: bool) -> list[Block]:
