@@ -108,7 +108,7 @@ def matrix_speed(ours: Path) -> float:
     """Return the milliseconds that loading the whole matrix takes for each MB of it; a command loads its part."""
     code = (
         "import time, statistics\n"
-        "from envcheck.matrix.load import load_document\nfrom envcheck.matrix.refresh.refresh import format_document\n"
+        "from envcheck.matrix.load import load_document\nfrom envcheck.matrix.refresh.files import format_document\n"
         "size = len(format_document(load_document())) / 1e6; taken = []\n"
         "for _ in range(21):\n"
         "    start = time.perf_counter(); load_document(); taken.append(time.perf_counter() - start)\n"

@@ -1,11 +1,14 @@
 """Measure how long the matrix takes to load, and to refresh from the index that pip is configured for.
 
     python bench/matrix.py --load
+    python bench/matrix.py --compare COMMIT
     python bench/matrix.py --count
     python bench/matrix.py [--framework tensorflow] [--since VERSION]
 
-With --load: read each file of the matrix in a new process, and print a table in Markdown. Exits 1 if the whole matrix
-takes more than 10 ms for each megabyte.
+With --load: decode data/compat_matrix.json beside its rows unfolded, by turns, and print a table in Markdown. Exits 1
+if it takes more than 0.8 of their time, or the file is larger than 800 kB.
+
+With --compare: compare every cell of the matrix with that of a commit, and print the rows that differ.
 
 With --count: for each package beside a framework, count the releases of the last 24 months on the index, those that
 the matrix holds, and their rows. Exits 1 if a release with a wheel is not held.
@@ -18,6 +21,7 @@ from, or a target is missed.
 from __future__ import annotations
 
 import argparse
+import json
 import os
 import subprocess
 import sys
@@ -35,33 +39,25 @@ from packaging.utils import InvalidSdistFilename, InvalidWheelFilename, parse_sd
 from packaging.version import InvalidVersion, Version
 from pypi_simple import PYPI_SIMPLE_ENDPOINT
 
+from envcheck.host.data_files import read_data
 from envcheck.host.pip_settings import read_pip_settings
 from envcheck.matrix.companions import companion_sections, load_companions
+from envcheck.matrix.folding import unfold
 from envcheck.matrix.load import load_document
+from envcheck.matrix.refresh.files import format_document
 from envcheck.matrix.refresh.index import CONNECTIONS
 from envcheck.matrix.refresh.reader import Cache, Reader
 from envcheck.matrix.refresh.refresh import (
     drop_unused_citations,
-    format_document,
+    format_change,
     iterate_releases,
+    list_changes,
     list_framework,
     refresh,
-    split_document,
 )
 
 _RUNS = 15
 _JSON = "application/vnd.pypi.simple.v1+json"
-_READ = """
-import time
-from envcheck.matrix.load import _open_built_in
-start = time.perf_counter()
-document = _open_built_in()
-for name in {names!r}:
-    table = document
-    for key in name.split("/"):
-        table = table[key]
-print(time.perf_counter() - start)
-"""
 
 
 def main() -> int:
@@ -69,9 +65,12 @@ def main() -> int:
     parser = argparse.ArgumentParser(description=__doc__)
     parser.add_argument("--load", action="store_true")
     parser.add_argument("--count", action="store_true")
+    parser.add_argument("--compare", metavar="COMMIT")
     parser.add_argument("--framework", default="tensorflow")
     parser.add_argument("--since", default="0")
     options = parser.parse_args()
+    if options.compare:
+        return compare(options.compare)
     if options.load or options.count:
         return measure_load() if options.load else count_releases()
     names = tuple(companion_sections()) if options.framework == "companions" else (options.framework,)
@@ -79,23 +78,41 @@ def main() -> int:
 
 
 def measure_load() -> int:
-    """Measure the minimum time to read each file, and all files, in a new process."""
-    sizes = {file: len(format_document(part)) for file, part in split_document(load_document())}
-    print(f"| file | kB | ms, minimum of {_RUNS} processes |\n|---|---|---|")
-    for file, size in sizes.items():
-        print(f"| {file}.json | {size / 1e3:.0f} | {read([file]):.2f} |", flush=True)
-    whole, megabytes = read([*sizes]), sum(sizes.values()) / 1e6
-    print(f"| all | {megabytes * 1e3:.0f} | {whole:.2f} |")
-    met = whole <= 10 * megabytes
-    print(f"\n- {'met' if met else 'MISSED'}: {whole / megabytes:.1f} ms per MB <= 10")
-    return 0 if met else 1
+    """Measure the minimum time to decode the matrix, beside its rows unfolded, by turns in this process."""
+    folded = json.loads(read_data("compat_matrix.json"))
+    rows = {name: [row for line in lines for _, row in unfold(line)] for name, lines in folded["releases"].items()}
+    texts = [json.dumps(item, separators=(",", ":")) for item in (folded, {**folded, "releases": rows})]
+    seconds = [1.0, 1.0]
+    for _ in range(_RUNS):
+        for at, text in enumerate(texts):
+            start = time.perf_counter()
+            json.loads(text)
+            seconds[at] = min(seconds[at], time.perf_counter() - start)
+    ratio, size = seconds[0] / seconds[1], len(read_data("compat_matrix.json"))
+    print(f"| rows | kB | ms, minimum of {_RUNS} |\n|---|---|---|")
+    for name, text, taken in zip(("folded", "unfolded"), texts, seconds):
+        print(f"| {name} | {len(text) / 1e3:.0f} | {taken * 1e3:.2f} |")
+    targets = {f"{ratio:.2f} of the time unfolded <= 0.8": ratio <= 0.8, f"{size} bytes <= 800000": size <= 800_000}
+    for target, met in targets.items():
+        print(f"- {'met' if met else 'MISSED'}: {target}")
+    return 0 if all(targets.values()) else 1
 
 
-def read(files: list[str]) -> float:
-    """Return the milliseconds to read files in a new process, the minimum of several."""
-    code = _READ.format(names=files)
-    runs = (subprocess.run([sys.executable, "-c", code], capture_output=True, check=True) for _ in range(_RUNS))
-    return min(float(done.stdout) for done in runs) * 1e3
+def compare(commit: str) -> int:
+    """Compare every cell of the matrix with that of a commit, and print the rows that differ."""
+    with tempfile.TemporaryDirectory() as folder:
+        archive = subprocess.run(["git", "archive", commit, "envcheck", "data"], capture_output=True, check=True)
+        subprocess.run(["tar", "-x", "-C", folder], input=archive.stdout, check=True)
+        code = "import json; from envcheck.matrix.load import load_document as load; print(json.dumps(load()))"
+        printed = subprocess.run([sys.executable, "-c", code], cwd=folder, capture_output=True, check=True)
+    old, new = json.loads(printed.stdout), load_document()
+    changes = list_changes(old, new)
+    for change in changes:
+        print(*format_change(change), sep="\n")
+    rows = [row for _, row in iterate_releases(new)]
+    same = [name for name in new if name not in ("releases", "frameworks", "companions") and old[name] == new[name]]
+    print(f"{len(rows)} rows with {sum(map(len, rows))} cells: {len(changes)} rows differ; the same: {', '.join(same)}")
+    return 1 if changes else 0
 
 
 def count_releases() -> int:

@@ -18,9 +18,10 @@ from pathlib import Path
 from envcheck.host.pip_settings import read_pip_settings
 from envcheck.matrix.load import load_document
 from envcheck.matrix.refresh.deep import apply_binaries
+from envcheck.matrix.refresh.files import save_document
 from envcheck.matrix.refresh.index import Wheel
 from envcheck.matrix.refresh.reader import Cache, Reader
-from envcheck.matrix.refresh.refresh import iterate_releases, list_framework, save_document
+from envcheck.matrix.refresh.refresh import iterate_releases, list_framework
 
 MEGABYTE = 1e6
 

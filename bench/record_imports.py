@@ -3,11 +3,11 @@
     python bench/record_imports.py jax /path/to/env/bin/python ... [--shadow] [--empty]
     python bench/record_imports.py torchvision /path/to/env/bin/python ... --shadow --empty
 
-Adds each release to data/imports/NAME.json: the files of each distribution, as far as modules or mapped libraries.
-With --shadow it also puts an empty file of each loaded module's name in front of the import, one by one, and writes to
-data/imported_modules.json which of them the import needs. With --empty it empties each small __init__.py in a copy of
-the environment, and leaves those out that the import does without. The environment should be fresh: what else is
-installed there may be imported, too.
+Adds each release to data/frameworks/imports/NAME-imports.json: the files of each distribution, as far as modules or
+mapped libraries. With --shadow it also puts an empty file of each loaded module's name in front of the import, one by
+one, and writes to data/frameworks/imported_modules.json which of them the import needs. With --empty it empties each
+small __init__.py in a copy of the environment, and leaves those out that the import does without. The environment
+should be fresh: what else is installed there may be imported, too.
 
 Of torchvision and the like only that is recorded which importing their framework does not load; with --empty each
 library and each package of the two is taken away instead, and left out where the import does without.
@@ -84,7 +84,7 @@ def main() -> int:
     parser.add_argument("--shadow", action="store_true")
     parser.add_argument("--empty", action="store_true")
     options = parser.parse_args()
-    path = DATA / "imports" / f"{options.framework}.json"
+    path = DATA / "frameworks" / "imports" / f"{options.framework}-imports.json"
     loaded = read_document(path)
     for python in options.pythons:
         answer = import_in(python, options.framework)
@@ -187,7 +187,7 @@ def name_distribution(owner: str, framework: str) -> tuple[str, str]:
 
 def record_shadows(python: str, framework: str, answer: Any) -> None:
     """Import once for each module with an empty file of its name in the working directory."""
-    path = DATA / "imported_modules.json"
+    path = DATA / "frameworks" / "imported_modules.json"
     document = json.loads(path.read_text(encoding="utf-8"))
     rows = {row["framework"]: row for row in document["frameworks"]}
     beside = {"beside": find_host(framework)} if find_host(framework) else {}

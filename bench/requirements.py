@@ -1,7 +1,7 @@
 r"""Move each requirement of installed frameworks and import them: which releases break a framework, and which work.
 
     python bench/requirements.py tensorflow-cpu==2.15.1:3.11 jax==0.6.0:3.12 \
-        --results results.jsonl --output data/requirements.json
+        --results results.jsonl --output data/frameworks/requirements.json
 
 For each framework release, in an environment of its own: each requirement is removed, and moved down and up to the
 oldest and newest release with a wheel; where one of these fails, the boundary is searched between them. The judge is
@@ -287,7 +287,7 @@ _OWN_NEED = "ModuleNotFoundError"  # what the moved release itself requires lack
 
 
 def _row(result: dict[str, Any]) -> dict[str, Any]:
-    """Make the row of data/requirements.json of what became of a framework release."""
+    """Make the row of data/frameworks/requirements.json of what became of a framework release."""
     needs, breaks, works = [], [], {}
     for name, row in sorted(result["rows"].items()):
         if row["removed"].startswith("import: "):

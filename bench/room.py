@@ -1,4 +1,4 @@
-"""Measure on the index what room installations take, and write data/install.json.
+"""Measure on the index what room installations take, and write data/program/install.json.
 
     python bench/room.py [--only tensorflow-gpu] [--write]
 
@@ -26,7 +26,7 @@ from envcheck.host.prerequisites import find_python
 from envcheck.model import Environment, RequirementSet
 from envcheck.plan.verify import resolve
 
-DATA = Path(__file__).resolve().parent.parent / "data" / "install.json"
+DATA = Path(__file__).resolve().parent.parent / "data" / "program" / "install.json"
 MIB = 1 << 20
 LINUX = [
     *(f"manylinux_2_{minor}_x86_64" for minor in range(35, 16, -1)),

@@ -241,7 +241,7 @@ def variables() -> str:
     """Return the page of the environment variables."""
     source = "".join(path.read_text(encoding="utf-8") for path in (ROOT / "envcheck").rglob("*.py"))
     _require_same(set(re.findall(r"\bENVCHECK_[A-Z_]+", source)) - OWN_VARIABLES, VARIABLES, "variables")
-    kept = _data("environment_variables")
+    kept = _data("program/environment_variables")
     prefixes = ", ".join(f"`{name}`" for name in kept["prefixes"])
     return f"""# Environment variables
 
@@ -328,7 +328,7 @@ def findings() -> str:
     ruled = {name for item in RULES for name in item.ids}
 
     text = FINDINGS
-    for layer, rows in itertools.groupby(_data("findings")["findings"], lambda row: row["layer"]):
+    for layer, rows in itertools.groupby(_data("advice/findings")["findings"], lambda row: row["layer"]):
         text += f"\n## Layer: {layer}\n"
         for row in rows:
             text += f"\n### `{row['id']}`\n\n{row['headline']}\n\nIn detail: {row['means']}."

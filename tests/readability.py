@@ -21,11 +21,11 @@ PRIVATE = [
 PAGES = [ROOT / "README.md", ROOT / "CONTRIBUTING.md", *sorted((ROOT / "docs").rglob("*.md"))]
 # The members of data files whose strings users read.
 MESSAGES = {
-    "findings": ("headline", "means"),
-    "remedies": ("summary", "purpose", "lasting", "unchecked", "message"),
-    "signatures": ("meaning", "interpretation"),
-    "cuda_results": ("means",),
-    "xid": ("means",),
+    "advice/findings": ("headline", "means"),
+    "advice/remedies": ("summary", "purpose", "lasting", "unchecked", "message"),
+    "advice/signatures": ("meaning", "interpretation"),
+    "nvidia/cuda_results": ("means",),
+    "nvidia/xid": ("means",),
 }
 MARKUP = [
     (r"\A---\n.*?\n---\n", ""),

@@ -297,7 +297,7 @@ def test_every_command_is_listed_and_has_help() -> None:
 
 
 def test_no_finding_explains_its_own_cause() -> None:
-    rows = json.loads((ROOT / "data" / "findings.json").read_text(encoding="utf-8"))["findings"]
+    rows = json.loads((ROOT / "data" / "advice" / "findings.json").read_text(encoding="utf-8"))["findings"]
     ids = {row["id"] for row in rows}
     explains = {row["id"]: row["explains"] for row in rows}
     assert all(set(consequences) <= ids for consequences in explains.values())

@@ -33,7 +33,7 @@ T = TypeVar("T")
 KEPT_BY_INSTALL = "pip keeps no record of what it replaces: `envcheck install` keeps the environment as it was"
 _CLAUSE = r"(?:===|==|>=|<=|!=|~=|<|>)[A-Za-z0-9][A-Za-z0-9.*+!-]*"
 _REQUIREMENT = rf"[a-z0-9][a-z0-9._-]*(?:\[[a-z0-9,_-]+\])?(?:{_CLAUSE}(?:,{_CLAUSE})*)?"
-_RELEASE_HOSTS = r"github\.com|data\.pyg\.org"  # of data/source_packages.json
+_RELEASE_HOSTS = r"github\.com|data\.pyg\.org"  # of the files that data/packages names
 _RELEASE_FILE = rf"[a-z0-9][a-z0-9._-]* @ https://(?:{_RELEASE_HOSTS})/[\w./+%-]+\.whl"
 _CONDA_SPEC = r"[a-z0-9][a-z0-9._-]*(?:[=<>!~]=?[A-Za-z0-9.*+_]+(?:=[A-Za-z0-9.*_]+)?)?"
 _ONLY_ON_LINUX = re.compile(r"gxx_linux|libstdcxx-ng")
@@ -593,4 +593,4 @@ def conda_hooks(prefix: str, shell: str) -> tuple[WriteFile, ...]:
 
 
 def _lines(name: str) -> tuple[str, ...]:
-    return tuple(read_data(f"activation/{name}").decode("utf-8").splitlines())
+    return tuple(read_data(f"program/activation/{name}").decode("utf-8").splitlines())

@@ -85,8 +85,8 @@ def with_requirements(command: F) -> F:
 
 def complete_names(_context: click.Context, _parameter: click.Parameter, incomplete: str) -> list[str]:
     """Complete the names of frameworks, and of packages on top of them, for a shell."""
-    frameworks = json.loads(read_data("frameworks.json"))["frameworks"].values()
-    rows = (*frameworks, *json.loads(read_data("companions.json"))["rows"])
+    frameworks = json.loads(read_data("frameworks/identity.json"))["frameworks"].values()
+    rows = (*frameworks, *json.loads(read_data("packages/index.json"))["rows"])
     return sorted({name for row in rows for name in row["distributions"] if name.startswith(incomplete)})
 
 

@@ -19,16 +19,10 @@ from envcheck.matrix.companions import matrix_sections, section_of
 from envcheck.matrix.load import load_document
 from envcheck.matrix.refresh import refresh as refreshing
 from envcheck.matrix.refresh import verify as verifying
+from envcheck.matrix.refresh.files import find_user_matrix, save_document
 from envcheck.matrix.refresh.index import ArtifactError, is_version
 from envcheck.matrix.refresh.reader import Cache, Reader, find_user_cache
-from envcheck.matrix.refresh.refresh import (
-    Change,
-    Document,
-    find_user_matrix,
-    format_change,
-    list_changes,
-    save_document,
-)
+from envcheck.matrix.refresh.refresh import Change, Document, format_change, list_changes
 from envcheck.model import COMPATIBLE, UNDETERMINED, dataclass, inert, replace
 from envcheck.render.documents import document_text, schema_keys, styled
 from envcheck.rules.matrix_question import check_framework

@@ -59,7 +59,7 @@ class Subject:
     fact: str  # dotted name: driver.release, python.distributions
     key: str  # the item: numpy, libcudart.so.12, tensorflow.cuda_version; "" for the whole fact
     label: str  # in words: "driver release"
-    area: str  # of data/diff.json, which ranks them
+    area: str  # of data/program/diff.json, which ranks them
     names: tuple[str, ...] = ()  # other names of the subject in the evidence of findings
     agree: bool = False  # the machines must agree on it: a framework's release, CUDA and cuDNN; no GPU may be lost
 
@@ -158,7 +158,7 @@ class ComparedFact:
 
 @dataclass(frozen=True)
 class Comparisons:
-    """The content of data/diff.json: how each fact is compared, and the areas in the order of their weight."""
+    """The content of data/program/diff.json: how each fact is compared, and the areas in the order of their weight."""
 
     areas: tuple[str, ...]
     facts: Mapping[str, ComparedFact]
@@ -166,7 +166,7 @@ class Comparisons:
 
 def load_comparisons() -> Comparisons:
     """Load how each fact is compared."""
-    return load_data("diff", Comparisons)
+    return load_data("program/diff", Comparisons)
 
 
 def compare_facts(a: Facts, b: Facts) -> list[Difference]:

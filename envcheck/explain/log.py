@@ -60,7 +60,7 @@ class Strength(IntEnum):
 
     @classmethod
     def named(cls, name: str) -> Strength:
-        """Return the kind that data/signatures.json names: named-cause."""
+        """Return the kind that data/advice/signatures.json names: named-cause."""
         return cls[name.upper().replace("-", "_")]
 
 

@@ -453,7 +453,7 @@ def _symbols_wheel(values: ClaimValues) -> str:
 
 def _library_wheel(values: ClaimValues) -> str:
     """Name the wheel that holds the missing library, for its CUDA."""
-    wheel = load_data("cuda_wheels", CudaWheels).wheel_of(values.find_capture("library"))
+    wheel = load_data("nvidia/cuda_wheels", CudaWheels).wheel_of(values.find_capture("library"))
     cuda = _wanted_major(values)
     return f"{wheel}-cu{cuda}" if wheel and cuda else ""
 

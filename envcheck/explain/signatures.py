@@ -12,7 +12,7 @@ from envcheck.model import dataclass
 
 @dataclass(frozen=True)
 class Signature:
-    """One machine-made message, as data/signatures.json describes it."""
+    """One machine-made message, as data/advice/signatures.json describes it."""
 
     name: str  # kebab-case, unique: "cannot-open-shared-object"
     fragments: tuple[str, ...]  # literals; a line without any of them cannot match (the prefilter's needles)
@@ -65,7 +65,7 @@ class Rivals:
 
 @dataclass(frozen=True)
 class SignatureTable:
-    """The content of data/signatures.json."""
+    """The content of data/advice/signatures.json."""
 
     signatures: tuple[Signature, ...]
     rivals: tuple[Rivals, ...]
@@ -112,4 +112,4 @@ def load_driver_errors() -> Mapping[str, str]:
 
 
 def _load_table() -> SignatureTable:
-    return load_data("signatures", SignatureTable)
+    return load_data("advice/signatures", SignatureTable)

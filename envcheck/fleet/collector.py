@@ -18,15 +18,15 @@ MIN_PYTHON = (3, 8)
 
 # The data files of the probes; the rules and the matrix stay here.
 _DATA = (
-    "cuda_libraries.json",
-    "cuda_wheels.json",
-    "environment_variables.json",
-    "frameworks.json",
-    "gpus.json",
-    "imported_modules.json",
-    "jetson.json",
-    "linking.json",
-    "other_gpus.json",
+    "frameworks/identity.json",
+    "frameworks/imported_modules.json",
+    "frameworks/linking.json",
+    "nvidia/cuda_libraries.json",
+    "nvidia/cuda_wheels.json",
+    "nvidia/gpus.json",
+    "nvidia/jetson.json",
+    "program/environment_variables.json",
+    "program/other_gpus.json",
 )
 
 # The shell exits before the archive behind this script; Python finds an archive by its end.
@@ -110,7 +110,7 @@ def _list_sources() -> Iterator[tuple[str, Path]]:
     for name in PACKAGES:
         yield from _list_modules(package / name, f"envcheck/{name}")
     data = package / "data" if (package / "data").is_dir() else package.parent / "data"
-    yield from ((f"envcheck/data/{path.name}", path) for path in sorted(data.glob("*.json")) if path.name in _DATA)
+    yield from ((f"envcheck/data/{name}", data / name) for name in _DATA)
     yield "pynvml.py", _find_nvml()
 
 

@@ -1,4 +1,4 @@
-"""The frameworks that envcheck knows: one module each, one row each in data/frameworks.json, one protocol in `base`.
+"""The frameworks that envcheck knows: a module each, a row each in data/frameworks/identity.json, a protocol in `base`.
 
 Names are read without loading a framework's module; `framework` loads the one that is asked for.
 """
@@ -38,7 +38,7 @@ class UnknownFrameworkError(UserError):
 
 @functools.lru_cache(maxsize=1)
 def _rows() -> Mapping[str, Mapping[str, Any]]:
-    rows: Dict[str, Mapping[str, Any]] = json.loads(read_data("frameworks.json"))["frameworks"]
+    rows: Dict[str, Mapping[str, Any]] = json.loads(read_data("frameworks/identity.json"))["frameworks"]
     taken = {item for row in rows.values() for item in row["distributions"]}
     return {
         **rows,
@@ -110,7 +110,7 @@ def framework_of(distribution: str) -> str:
 
 @functools.lru_cache(maxsize=1)
 def _imports() -> Mapping[str, Mapping[str, Any]]:
-    return {row["framework"]: row for row in json.loads(read_data("imported_modules.json"))["frameworks"]}
+    return {row["framework"]: row for row in json.loads(read_data("frameworks/imported_modules.json"))["frameworks"]}
 
 
 @functools.lru_cache(maxsize=None)

@@ -77,7 +77,7 @@ class RowDraft(Protocol):
 
 
 class Framework:
-    """One framework. The attributes are the cells of its row in data/frameworks.json, or set by its own class."""
+    """One framework. The attributes are the cells of its row in data/frameworks/identity.json, or of its own class."""
 
     # -- names --
     name: str  # of its module here, its section of the matrix and its import: torch
@@ -86,6 +86,7 @@ class Framework:
     main: str = ""  # the distribution whose version people mean, where the others are parts of it: jax
     library: str = ""  # the compiled half, where that is a distribution of its own: jaxlib
     plugins: Tuple[str, ...] = ()  # patterns of distributions that bring CUDA to it: jax-cuda*
+    plugin_modules: Mapping[str, str] = {}  # those that the matrix knows, each with the module that it owns
     plugin_of_extra: str = ""  # which of them an extra brings: jax-{extra}-plugin
     namespaces: Tuple[str, ...] = ()  # modules that several distributions share without a clash: jax_plugins
     conda_packages: Tuple[str, ...] = ()  # whose build string names CUDA

@@ -84,7 +84,7 @@ class OptimizerStates:
 
 @dataclass(frozen=True)
 class TrainingMemory:
-    """The content of data/training_memory.json, by name."""
+    """The content of data/program/training_memory.json, by name."""
 
     dtypes: Mapping[str, NumberSizes]
     optimizers: Mapping[str, OptimizerStates]
@@ -92,7 +92,7 @@ class TrainingMemory:
 
 def load_training_memory() -> TrainingMemory:
     """Load what training takes, by dtype and optimizer."""
-    return load_data("training_memory", TrainingMemory)
+    return load_data("program/training_memory", TrainingMemory)
 
 
 def parse_count(text: str) -> int:

@@ -105,14 +105,14 @@ class GpuService:
 
 @dataclass(frozen=True)
 class GpuServices:
-    """The content of data/gpu_services.json."""
+    """The content of data/program/gpu_services.json."""
 
     services: tuple[GpuService, ...]
 
 
 @lru_cache(maxsize=1)
 def _load_services() -> dict[str, GpuService]:
-    rows = load_data("gpu_services", GpuServices).services
+    rows = load_data("program/gpu_services", GpuServices).services
     return {row.name[:15]: row for row in rows}  # the kernel keeps 15 characters of a process name
 
 

@@ -58,14 +58,14 @@ class MeasuredSizes:
 
 @dataclass(frozen=True)
 class InstallData:
-    """The content of data/install.json."""
+    """The content of data/program/install.json."""
 
     room: MeasuredSizes
 
 
 def measured_sizes() -> MeasuredSizes:
     """Return the measured disk space of releases."""
-    return load_data("install", InstallData).room
+    return load_data("program/install", InstallData).room
 
 
 def disk_space_for(plan: Plan) -> int:

@@ -2,14 +2,15 @@
 
 from __future__ import annotations
 
+import json
 import re
 from collections.abc import Iterator, Mapping
 from functools import lru_cache
 
 from envcheck.frameworks import Framework, framework, framework_names, identity
-from envcheck.host.data_files import load_data
+from envcheck.host.data_files import load_data, read_data
 from envcheck.matrix.specifiers import within
-from envcheck.model import Action, Citation, FrameworkRelease, dataclass, field, major_minor, numbers
+from envcheck.model import Action, Citation, FrameworkRelease, dataclass, decode, field, major_minor, numbers
 
 
 @dataclass(frozen=True)
@@ -32,16 +33,17 @@ class Companion:
 
 @dataclass(frozen=True)
 class Companions:
-    """The content of data/companions.json."""
+    """The content of data/packages/index.json."""
 
     rows: tuple[Companion, ...]
     pythons: tuple[str, ...]  # minors that a wheel for all of them may be for
+    elsewhere: tuple[str, ...]  # distributions with builds that are not on the package index, or have no wheel there
     citation: Citation
 
 
 def load_companions() -> Companions:
-    """Return data/companions.json."""
-    return load_data("companions", Companions)
+    """Return data/packages/index.json."""
+    return load_data("packages/index", Companions)
 
 
 @lru_cache(maxsize=512)
@@ -156,19 +158,11 @@ class SourcePackage:
 
 @dataclass(frozen=True)
 class OldAbi:
-    """Builds of torch with the old C++ ABI: those before a release, but for some."""
+    """The content of data/frameworks/torch_abi.json: which builds of torch have the old C++ ABI."""
 
     before: Mapping[str, str]  # platform -> the first release whose builds all have the new one
     labels: Mapping[str, tuple[str, ...]]  # minor of torch -> labels whose builds had it earlier
     citation: Citation
-
-
-@dataclass(frozen=True)
-class SourcePackages:
-    """The content of data/source_packages.json."""
-
-    packages: Mapping[str, SourcePackage]
-    old_abi: OldAbi
 
 
 @dataclass(frozen=True)
@@ -185,7 +179,7 @@ class TorchBuild:
     def cxx11_abi(self) -> bool:
         """Tell whether this torch has the new C++ ABI, as its project's wheels have it."""
         public, _, label = self.version.partition("+")
-        old = _load_source_packages().old_abi
+        old = load_data("frameworks/torch_abi", OldAbi)
         has_label = label in old.labels.get(major_minor(public), ())
         return has_label or numbers(public) >= numbers(old.before.get(self.platform, "0"))
 
@@ -205,13 +199,13 @@ class SourceInstall:
     notes: tuple[str, ...] = ()
 
 
-def _load_source_packages() -> SourcePackages:
-    return load_data("source_packages", SourcePackages)
-
-
+@lru_cache(maxsize=64)
 def source_package(name: str) -> SourcePackage | None:
     """Return what is known of files outside the package index, and of the build; None for any other package."""
-    return _load_source_packages().packages.get(name)
+    if name not in load_companions().elsewhere:
+        return None
+    found: SourcePackage = decode(SourcePackage, json.loads(read_data(f"packages/{name}.json"))["elsewhere"])
+    return found
 
 
 def find_file(name: str, specifier: str, wanted: TorchBuild) -> SourceInstall | None:
@@ -275,7 +269,7 @@ class DatedSymbol:
 
 @dataclass(frozen=True)
 class DatedSymbols:
-    """The content of data/torch_symbols.json."""
+    """The content of data/frameworks/torch_symbols.json."""
 
     symbols: tuple[DatedSymbol, ...]
     citation: Citation
@@ -283,5 +277,5 @@ class DatedSymbols:
 
 def date_symbol(name: str) -> DatedSymbol | None:
     """Return which PyTorch releases a symbol is of, mangled as the loader names it."""
-    rows = load_data("torch_symbols", DatedSymbols).symbols
+    rows = load_data("frameworks/torch_symbols", DatedSymbols).symbols
     return next((item for item in rows if re.fullmatch(item.pattern, name)), None)

@@ -58,7 +58,7 @@ def _insert_blanks(text: str) -> str:
 
 
 def _load_table() -> GpuTable:
-    return load_data("gpus", GpuTable)
+    return load_data("nvidia/gpus", GpuTable)
 
 
 def _make_product(row: PciProduct) -> GpuProduct:

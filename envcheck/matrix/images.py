@@ -48,7 +48,7 @@ class ExternalManagement:
 
 @dataclass(frozen=True)
 class BaseImages:
-    """The content of data/base_images.json."""
+    """The content of data/program/base_images.json."""
 
     images: tuple[ImageConvention, ...]
     externally_managed: tuple[ExternalManagement, ...]
@@ -58,8 +58,8 @@ class BaseImages:
 
 
 def load_base_images() -> BaseImages:
-    """Return data/base_images.json: the naming conventions of public images."""
-    return load_data("base_images", BaseImages)
+    """Return data/program/base_images.json: the naming conventions of public images."""
+    return load_data("program/base_images", BaseImages)
 
 
 def parse_reference(reference: str) -> tuple[ImageConvention, dict[str, str]] | None:

@@ -3,39 +3,17 @@
 from __future__ import annotations
 
 import json
-from collections.abc import Callable, Iterable, Iterator, Mapping
-from functools import cache, cached_property
+from collections.abc import Callable, Iterator, Mapping, Sequence
+from functools import cache
 from typing import Any
 
 from envcheck.host.data_files import read_data
+from envcheck.matrix.built_in import EVIDENCE, SCHEMA_ID, TABLES, open_built_in, read_whole
+from envcheck.matrix.folding import group_lines, unfold_release
 from envcheck.matrix.query import Matrix
 from envcheck.model import UserError
 
-SCHEMA_ID = "envcheck/matrix/1"
-# Section of a document -> levels of tables above its rows.
-SECTIONS = {
-    "schema": 0,
-    "checked": 0,
-    "citations": 1,
-    "frameworks": 1,
-    "companions": 1,
-    "releases": 3,
-    "removed": 1,
-    "toolkits": 1,
-    "drivers": 1,
-    "cudnn": 2,
-    "tensorrt": 2,
-    "conda": 2,
-    "architectures": 1,
-    "problems": 1,
-}
-# File of data/matrix -> its sections. The releases of each framework have a file of their own, and each file holds
-# the citations of its rows.
-FILES = {
-    "frameworks": ("schema", "checked", "frameworks", "companions", "removed"),
-    **{name: (name,) for name in ("toolkits", "drivers", "cudnn", "tensorrt", "conda", "architectures", "problems")},
-}
-_FILE_OF = {section: file for file, sections in FILES.items() for section in sections}
+FOLDED_ID = "envcheck/matrix/2"  # of data/compat_matrix.json
 LIMIT = 64 << 20  # bytes of a user's matrix; the built-in one is below two megabytes
 
 
@@ -45,66 +23,59 @@ class MatrixError(UserError):
 
 def load_matrix(path: str | None = None) -> Matrix:
     """Load the built-in matrix, or check and load the file or pinned URL `path`."""
-    return Matrix(_open_built_in() if path is None else load_document(path))
+    return Matrix(open_built_in() if path is None else load_document(path))
 
 
 def load_document(path: str | None = None) -> dict[str, Any]:
     """Load the whole built-in document, or check and load the file or pinned URL `path`; raises MatrixError."""
     if path is None:
-        built_in = _open_built_in()
-        return {**built_in, "releases": dict(built_in["releases"])}
+        return read_whole()
     name, content = _fetch(path) if _is_url(path) else (path, _read(path))
     document = _parse(content, name)
+    if document.get("schema") == FOLDED_ID:
+        document = _unfold_document(document, name)
     check_document(document, name)
     return document
 
 
-def _open_built_in() -> Mapping[str, Any]:
-    """Open the built-in document: the file of a section is read when the section is first used.
+_OWN = "own-file"  # what rows of a user's file in the form of data/compat_matrix.json cite
 
-    Its citations are those of the files read so far, which are all that the rows of these files name.
+
+def _unfold_document(folded: Mapping[str, Any], path: str) -> dict[str, Any]:
+    """Make a whole document of a user's file in the form of data/compat_matrix.json.
+
+    A row that is a built-in one keeps the evidence of that, any other cites the file. The sections that such a file
+    does not have, and the packages on top, are the built-in ones.
     """
-    citations: dict[str, Any] = {}
-
-    @cache
-    def read_file(file: str) -> dict[str, Any]:
-        part: dict[str, Any] = json.loads(read_data(f"matrix/{file}.json"))
-        citations.update(part["citations"])
-        return part
-
-    def list_frameworks() -> list[str]:
-        return sorted([*read_file("frameworks")["frameworks"], *read_file("frameworks")["companions"]])
-
-    releases = _LazyTable(list_frameworks, lambda name: read_file(f"releases/{name}")["releases"][name])
-    tables = {"citations": citations, "releases": releases}
-    return _LazyTable(
-        lambda: SECTIONS, lambda name: tables[name] if name in tables else read_file(_FILE_OF[name])[name]
-    )
+    _validate(_read_schema("compat_matrix.schema.json"), folded, path)
+    whole = read_whole()
+    whole["citations"][_OWN] = {"url_or_artifact": path, "locator": "this row", "checked": folded["checked"]}
+    for framework, lines in folded["releases"].items():
+        known = whole["releases"].get(framework, {})
+        releases = {release: unfold_release(release, held) for release, held in group_lines(lines).items()}
+        whole["releases"][framework] = {
+            release: [_give_evidence(row, known.get(release, ())) for row in rows] for release, rows in releases.items()
+        }
+    for section in TABLES:
+        known = whole[section]
+        whole[section] = {key: _give_rows_evidence(rows, known.get(key)) for key, rows in folded[section].items()}
+    return {**whole, "checked": folded["checked"]}
 
 
-class _LazyTable(Mapping[str, Any]):
-    """A table whose values are read on first use."""
+def _give_rows_evidence(rows: Any, known: Any) -> Any:
+    """Give evidence to a row, or to the rows of a line, from what the built-in matrix holds at the same place."""
+    if isinstance(rows, list):
+        return [_give_evidence(row, known or ()) for row in rows]
+    return _give_evidence(rows, (known,) if known else ())
 
-    def __init__(self, list_names: Callable[[], Iterable[str]], reader: Callable[[str], Any]) -> None:
-        self._list_names, self._read = list_names, reader
-        self._values: dict[str, Any] = {}
 
-    @cached_property
-    def _names(self) -> dict[str, None]:
-        return dict.fromkeys(self._list_names())
-
-    def __getitem__(self, name: str) -> Any:
-        if name not in self._names:
-            raise KeyError(name)
-        if name not in self._values:
-            self._values[name] = self._read(name)
-        return self._values[name]
-
-    def __iter__(self) -> Iterator[str]:
-        return iter(self._names)
-
-    def __len__(self) -> int:
-        return len(self._names)
+def _give_evidence(row: Mapping[str, Any], known: Sequence[Mapping[str, Any]]) -> dict[str, Any]:
+    """Return the built-in row that has the same cells, else the row citing the file it stands in."""
+    for item in known:
+        if {name: value for name, value in item.items() if name not in EVIDENCE} == row:
+            return dict(item)
+    proof = {} if "replacement" in row else {"proof": {"*": "documented"}}  # removed distributions have none
+    return {**row, "citations": [_OWN], **proof}
 
 
 def check_document(document: dict[str, Any], path: str) -> None:
@@ -137,7 +108,7 @@ def _cell_checks() -> dict[str, Callable[[Any], Any]]:
     """Compile what the schema says of each cell of a release."""
     import fastjsonschema
 
-    schema = json.loads(read_data("matrix/matrix.schema.json"))
+    schema = _document_schema()
     known = {"definitions": schema["definitions"]}
     cells = schema["definitions"]["release"]["properties"]
     return {cell: fastjsonschema.compile({**known, **cells[cell]}) for cell in cells}
@@ -215,15 +186,38 @@ def _check_schema_id(document: dict[str, Any], path: str) -> None:
             f"The file {path} is not a compatibility matrix: its schema is {schema_id!r}, not {SCHEMA_ID!r}."
         )
     age = "older" if int(edition) < int(SCHEMA_ID.rpartition("/")[2]) else "newer"
-    raise MatrixError(f"The matrix file {path} has the {age} schema {schema_id!r}; this program reads {SCHEMA_ID!r}.")
+    known = f"{SCHEMA_ID!r} and {FOLDED_ID!r}"
+    raise MatrixError(f"The matrix file {path} has the {age} schema {schema_id!r}; this program reads {known}.")
 
 
 def _check_shape(document: dict[str, Any], path: str) -> None:
-    """Validate against the JSON schema that is shipped with the built-in matrix."""
+    """Validate against the JSON schema of a whole document."""
+    _validate(_document_schema(), document, path)
+
+
+def _validate(schema: dict[str, Any], document: Mapping[str, Any], path: str) -> None:
     import fastjsonschema  # compiles a schema; only user files need it
 
-    validate = fastjsonschema.compile(json.loads(read_data("matrix/matrix.schema.json")))
     try:
-        validate(document)
+        fastjsonschema.compile(schema)(document)
     except fastjsonschema.JsonSchemaValueException as error:
         raise MatrixError(f"The matrix file {path} does not fit its schema: {error.message}.") from error
+
+
+def _read_schema(name: str) -> dict[str, Any]:
+    schema: dict[str, Any] = json.loads(read_data(name))
+    return schema
+
+
+def _document_schema() -> dict[str, Any]:
+    """Return the JSON schema of a whole document: its rows have the cells of a line, and those of the evidence."""
+    document, folded = _read_schema("program/matrix_document.schema.json"), _read_schema("compat_matrix.schema.json")
+    definitions = {**folded["definitions"], **document["definitions"]}
+    for kind, added in document.pop("added").items():
+        body = definitions[kind]
+        cells = {**body["properties"], **added["properties"]}
+        required = [*body["required"], *added["required"]]
+        for name in ("releases", "platforms"):  # of a line
+            cells.pop(name, None)
+        definitions[kind] = {**body, "properties": cells, "required": [name for name in required if name in cells]}
+    return {**document, "definitions": definitions}

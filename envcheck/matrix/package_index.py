@@ -7,6 +7,7 @@ from collections.abc import Mapping
 
 from envcheck.frameworks import framework_names, identity
 from envcheck.host.data_files import load_data
+from envcheck.matrix.deferred import DeferredCitations, DeferredTable
 from envcheck.model import Citation, FrameworkRelease, dataclass, major_minor, numbers, replace
 
 CPU = "cpu"  # the label of builds without CUDA
@@ -14,7 +15,7 @@ CPU = "cpu"  # the label of builds without CUDA
 
 @dataclass(frozen=True)
 class PackageIndex:
-    """The content of the data file on one framework's index, such as data/pytorch_index.json."""
+    """The content of the data file on one framework's index, such as data/frameworks/pytorch_index.json."""
 
     url: str
     citation: Citation
@@ -77,15 +78,10 @@ def is_proposed_for_pin(row: FrameworkRelease) -> bool:
 
 def _cuda_row(row: FrameworkRelease, index: PackageIndex, cuda: str) -> FrameworkRelease:
     """Describe the build for one CUDA; it is the one on the default index where that was built with the same."""
-    local, proof = cuda_label(cuda), row.proof.get("variants", "documented")
+    local = cuda_label(cuda)
     labelled: FrameworkRelease = replace(row, local=local, index=index_url(row.framework, local), variants={})
     if row.cuda_build and major_minor(row.cuda or "") == cuda:
         return labelled
-    page = index.citation
-    of_page = [item for item in row.citations if item.url_or_artifact == page.url_or_artifact]
-    documented = (*of_page, *row.citations[1:], page)[
-        0
-    ]  # the first citation of a row is the wheel on the default index
     result: FrameworkRelease = replace(
         labelled,
         cuda_build=True,
@@ -93,11 +89,26 @@ def _cuda_row(row: FrameworkRelease, index: PackageIndex, cuda: str) -> Framewor
         cudnn=None,
         compute_capabilities=tuple(row.variants[cuda]),
         cuda_wheels=(),
-        citations=row.citations if proof == "tier1" else tuple(dict.fromkeys((documented, *row.citations))),
-        proof={**row.proof, "cuda": proof, "compute_capabilities": proof},
+        citations=DeferredCitations(lambda: _cite_variant(row, index)),
+        proof=DeferredTable(lambda: {**row.proof, **dict.fromkeys(("cuda", "compute_capabilities"), _tier(row))}),
         binaries={},
     )
     return result
+
+
+def _tier(row: FrameworkRelease) -> str:
+    """Return how a row's variants are known."""
+    return row.proof.get("variants", "documented")
+
+
+def _cite_variant(row: FrameworkRelease, index: PackageIndex) -> tuple[Citation, ...]:
+    """Cite the document that states a row's variants before the row's other citations."""
+    if _tier(row) == "tier1":
+        return row.citations
+    of_page = [item for item in row.citations if item.url_or_artifact == index.citation.url_or_artifact]
+    # The first citation of a row is the wheel on the default index.
+    documented = (*of_page, *row.citations[1:], index.citation)[0]
+    return tuple(dict.fromkeys((documented, *row.citations)))
 
 
 def _cpu_row(row: FrameworkRelease, index: PackageIndex) -> FrameworkRelease:

@@ -7,7 +7,9 @@ from functools import cached_property, lru_cache
 from typing import Any, TypeVar
 
 from envcheck.frameworks import framework_names, identity
+from envcheck.matrix.built_in import EVIDENCE
 from envcheck.matrix.companions import asked_of, companion_row, shares_cuda
+from envcheck.matrix.deferred import DeferredCitations, DeferredTable
 from envcheck.matrix.package_index import index_rows
 from envcheck.matrix.specifiers import matches, within, without_zeros
 from envcheck.model import (
@@ -21,6 +23,7 @@ from envcheck.model import (
     RemovedDistribution,
     TensorrtRelease,
     Toolkit,
+    list_fields,
     major,
     major_minor,
     numbers,
@@ -399,12 +402,20 @@ class Matrix:
 
     def _build(self, kind: type[R], cells: Cells, **key: Any) -> R:
         """Build a row from its cells and its key. Raises TypeError for an unknown cell."""
-        citations = self._document["citations"]
-        values = {name: tuple(value) if isinstance(value, list) else value for name, value in cells.items()}
-        values["citations"] = tuple(_build_citation(citations[name]) for name in cells["citations"])
-        if isinstance(cells.get("proof"), dict):
-            values["proof"] = _expand_proof(cells)
+        held = {name: value for name, value in cells.items() if name not in EVIDENCE}
+        values = {name: tuple(value) if isinstance(value, list) else value for name, value in held.items()}
+        values["citations"] = DeferredCitations(lambda: self._cite(cells["citations"]))
+        if isinstance(cells.get("proof"), str):
+            values["proof"] = cells["proof"]
+        elif "proof" in list_fields(kind):
+            values["proof"] = DeferredTable(lambda: _expand_proof(cells))
+        if "binaries" in list_fields(kind):
+            values["binaries"] = DeferredTable(lambda: _get_evidence(cells, "binaries"))
         return kind(**{**_OMITTED.get(kind, {}), **values, **key})
+
+    def _cite(self, names: Iterable[str]) -> tuple[Citation, ...]:
+        citations = self._document["citations"]
+        return tuple(_build_citation(citations[name]) for name in names)
 
 
 @lru_cache(maxsize=64)
@@ -455,9 +466,18 @@ def _list_spellings(version: str) -> Iterator[str]:
         yield version[: -len(".0")]
 
 
+def _get_evidence(cells: Cells, cell: str) -> Mapping[str, Any]:
+    """Return a cell of a row's evidence; empty where the row has none. A built-in row reads its evidence on asking."""
+    try:
+        found: Mapping[str, Any] = cells[cell]
+    except KeyError:
+        return {}
+    return found
+
+
 def _expand_proof(cells: Cells) -> dict[str, str]:
     """Return the proof of each cell: "*" stands for the cells that the row's proof does not name."""
-    proof = dict(cells["proof"])
+    proof = dict(_get_evidence(cells, "proof"))
     rest = proof.pop("*", None)
     if rest is None:
         return proof
@@ -479,7 +499,7 @@ def _join_builds(builds: list[CudnnRelease]) -> CudnnRelease:
     return replace(
         default,
         cuda=tuple(cuda for row in builds for cuda in row.cuda),
-        citations=tuple(dict.fromkeys(citation for row in builds for citation in row.citations)),
+        citations=DeferredCitations(lambda: dict.fromkeys(citation for row in builds for citation in row.citations)),
         note=" ".join(dict.fromkeys(row.note for row in builds if row.note)),
         cuda_major=None,
     )

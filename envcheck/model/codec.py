@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import sys
+from collections.abc import Sequence
 from functools import lru_cache
 from typing import Any, Callable, Collection, Dict, List, Mapping, NamedTuple, Optional, Tuple, Type, TypeVar, cast
 
@@ -37,7 +38,7 @@ def encode(value: Any) -> Any:  # noqa: PLR0911 - one return per kind of value
         return _encode_fields(value)
     if isinstance(value, Mapping):
         return {key: encode(item) for key, item in value.items()}
-    if isinstance(value, (tuple, list)):
+    if isinstance(value, Sequence) and not isinstance(value, str):
         return [encode(item) for item in value]
     return value
 

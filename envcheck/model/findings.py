@@ -72,7 +72,7 @@ class Problem:
     advice: str = ""  # one sentence to do beside or instead of the requirements
     exact: bool = False  # the driver or release must be this very one
     compiles: bool = False  # a build of CUDA code fails, not a program
-    values: Tuple[Tuple[str, str], ...] = ()  # further values by name, for the sentences of data/remedies.json
+    values: Tuple[Tuple[str, str], ...] = ()  # further values by name, for the sentences of data/advice/remedies.json
 
     def value(self, name: str) -> str:
         """Return a further value; "" where there is none."""

@@ -211,7 +211,7 @@ class NamedProduct:
 
 @dataclass(frozen=True)
 class GpuTable:
-    """The content of data/gpus.json."""
+    """The content of data/nvidia/gpus.json."""
 
     checked: str
     sources: Tuple[str, ...]
@@ -236,7 +236,7 @@ class OtherVendor:
 
 @dataclass(frozen=True)
 class OtherGpuVendors:
-    """The content of data/other_gpus.json."""
+    """The content of data/program/other_gpus.json."""
 
     vendors: Mapping[str, OtherVendor]
 
@@ -271,7 +271,7 @@ class WheelFloors:
 
 @dataclass(frozen=True)
 class CudaWheels:
-    """The content of data/cuda_wheels.json."""
+    """The content of data/nvidia/cuda_wheels.json."""
 
     libraries: Mapping[str, str]  # libcublasLt -> nvidia-cublas
     one_folder_for_all_majors: Tuple[str, ...]

@@ -111,7 +111,7 @@ class ImageTable:
 
 @dataclass(frozen=True)
 class PlanData:
-    """The content of data/plan.json."""
+    """The content of data/program/plan.json."""
 
     bundled_pip: BundledPip
     cuda_wheels: tuple[CudaWheelSet, ...]
@@ -126,8 +126,8 @@ class PlanData:
 
 
 def plan_data() -> PlanData:
-    """Return data/plan.json."""
-    return load_data("plan", PlanData)
+    """Return data/program/plan.json."""
+    return load_data("program/plan", PlanData)
 
 
 @dataclass(frozen=True)
@@ -151,7 +151,7 @@ class CondaRecipe:
 
 @dataclass(frozen=True)
 class CondaBuilds:
-    """The content of data/conda_builds.json."""
+    """The content of data/frameworks/conda_builds.json."""
 
     specs: Mapping[str, CondaSpecs]  # by framework
     rows: tuple[CondaRecipe, ...]
@@ -162,8 +162,8 @@ class CondaBuilds:
 
 
 def conda_builds_data() -> CondaBuilds:
-    """Return data/conda_builds.json."""
-    return load_data("conda_builds", CondaBuilds)
+    """Return data/frameworks/conda_builds.json."""
+    return load_data("frameworks/conda_builds", CondaBuilds)
 
 
 _OWN_FLOOR = (3, 10)  # requires-python of this program

@@ -149,7 +149,7 @@ def planned_release(context: Context, choice: Choice, environment: Environment) 
         rejected=choice.rejected,
         warnings=with_remedies(warnings, release_context),
         doubts=with_remedies(judgement.doubts, release_context),
-        citations=row.citations,
+        citations=tuple(row.citations),
     )
     if environment.sets or not environment.packages:
         return release

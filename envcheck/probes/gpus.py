@@ -32,8 +32,8 @@ def collect_gpus(host: Host) -> Fact[Tuple[Gpu, ...]]:
     """Read all GPUs in the order of NVML, then those that it does not list.
 
     Sources: PCI in sysfs (needs no driver), /proc/driver/nvidia/gpus, NVML, nvidia-smi where NVML does not answer, the
-    device tree of a Jetson; data/gpus.json has missing names and capabilities. Readings are matched by PCI address,
-    then by UUID; the numbering of CUDA is not used.
+    device tree of a Jetson; data/nvidia/gpus.json has missing names and capabilities. Readings are matched by PCI
+    address, then by UUID; the numbering of CUDA is not used.
     """
     if host.system not in ("linux", "windows"):
         return Absent((f"CUDA, which {host.system} does not run",))
@@ -261,14 +261,14 @@ def parse_information(text: str) -> Dict[str, str]:
 
 
 _PCI_IDS = ("/usr/share/misc/pci.ids", "/usr/share/hwdata/pci.ids")
-_TABLE = "data/gpus.json"
+_TABLE = "data/nvidia/gpus.json"
 
 
 def add_product_names(host: Host, gpus: Sequence[Gpu]) -> Tuple[Gpu, ...]:
     """Return the GPUs with the names and compute capabilities that no driver reported."""
     if all(isinstance(gpu.name, Known) and isinstance(gpu.compute_capability, Known) for gpu in gpus):
         return tuple(gpus)
-    rows = load_data("gpus", GpuTable).pci
+    rows = load_data("nvidia/gpus", GpuTable).pci
     return tuple(_add_product_name(host, gpu, _find_row(rows, gpu)) for gpu in gpus)
 
 
@@ -379,14 +379,14 @@ class JetsonModel:
 
 @dataclass(frozen=True)
 class JetsonTable:
-    """The content of data/jetson.json."""
+    """The content of data/nvidia/jetson.json."""
 
     chips: Mapping[str, JetsonChip]
     models: Tuple[JetsonModel, ...]
 
 
 def _find_chip(compatible: Fact[str], model: Fact[str]) -> Tuple[Optional[JetsonChip], Optional[Source]]:
-    table = load_data("jetson", JetsonTable)
+    table = load_data("nvidia/jetson", JetsonTable)
     for text, parse in ((compatible, parse_compatible), (model, parse_model)):
         chip = parse(text.value, table) if isinstance(text, Known) else None
         if chip is not None and isinstance(text, Known):
@@ -457,7 +457,7 @@ def read_registered_gpus(host: Host) -> Fact[Tuple[Gpu, ...]]:
     ids = parse_registry(done.value.stdout)
     if not ids:
         return Absent((_WINDOWS_DEVICES,))
-    rows = load_data("gpus", GpuTable).pci
+    rows = load_data("nvidia/gpus", GpuTable).pci
     gpus = tuple(_make_windows_gpu(device) for device in ids if device in rows)
     if not gpus:  # a sound or USB device of a GPU, or a GPU newer than the table
         return Unknown("failed", f"no known NVIDIA GPU has these PCI ids: {', '.join(ids)}", (_WINDOWS_DEVICES,))

@@ -55,7 +55,7 @@ def _make_system_fact(system: Mapping[str, Any], name: str) -> Fact[Any]:
 
 @dataclass(frozen=True)
 class KnownVariables:
-    """The content of data/environment_variables.json."""
+    """The content of data/program/environment_variables.json."""
 
     prefixes: Tuple[str, ...]  # of other variables with these prefixes, only the name is kept
     variables: Mapping[str, str]  # name -> what it does
@@ -63,7 +63,7 @@ class KnownVariables:
 
 def read_environment(host: Host) -> Fact[Mapping[str, str]]:
     """Return the known variables with their values, and others with a known prefix without."""
-    data = load_data("environment_variables", KnownVariables)
+    data = load_data("program/environment_variables", KnownVariables)
     kept: Dict[str, str] = {}
     for name, value in sorted(host.environment().items()):
         if name in data.variables:

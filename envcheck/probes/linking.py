@@ -78,7 +78,7 @@ class CompanionImport:
 
 @dataclass(frozen=True)
 class Linking:
-    """The content of data/linking.json."""
+    """The content of data/frameworks/linking.json."""
 
     frameworks: Mapping[str, FrameworkImport]
     companions: Tuple[CompanionImport, ...]
@@ -88,8 +88,8 @@ class Linking:
 
 
 def load_linking_data() -> Linking:
-    """Load data/linking.json."""
-    return load_data("linking", Linking)
+    """Load data/frameworks/linking.json."""
+    return load_data("frameworks/linking", Linking)
 
 
 class _NotCollectedError(Exception):
@@ -372,7 +372,7 @@ class _Process:
             soname,
             asked_by=self._owner(asking),
             found_in=self._owner(cells.get("found", "")),
-            wheel=load_data("cuda_wheels", CudaWheels).wheel_of(soname),
+            wheel=load_data("nvidia/cuda_wheels", CudaWheels).wheel_of(soname),
             needs_gpu=self._for_gpu or self._stops == GPU,
             stops=USE if self._stops == GPU else self._stops,
             **cells,

@@ -48,7 +48,7 @@ def collect_other_gpus(host: Host) -> Fact[Tuple[OtherGpu, ...]]:
 
 
 def _load_vendors() -> Mapping[str, OtherVendor]:
-    vendors: Mapping[str, OtherVendor] = load_data("other_gpus", OtherGpuVendors).vendors
+    vendors: Mapping[str, OtherVendor] = load_data("program/other_gpus", OtherGpuVendors).vendors
     return vendors
 
 

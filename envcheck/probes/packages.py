@@ -18,8 +18,8 @@ from envcheck.probes.paths import list_names
 
 @functools.lru_cache(maxsize=1)
 def load_cuda_data() -> Mapping[str, Any]:
-    """Load data/cuda_libraries.json."""
-    table: Mapping[str, Any] = json.loads(read_data("cuda_libraries.json"))
+    """Load data/nvidia/cuda_libraries.json."""
+    table: Mapping[str, Any] = json.loads(read_data("nvidia/cuda_libraries.json"))
     return table
 
 

@@ -1,7 +1,7 @@
 """The one place that says what to do: a remedy for each finding, from the facts of a machine and the finding's values.
 
-`remedy_for` tries, in this order: the rows of data/remedies.json for the very case, the function registered for the
-finding, and the row of data/remedies.json for the finding in general.
+`remedy_for` tries, in this order: the rows of data/advice/remedies.json for the very case, the function registered for
+the finding, and the row of data/advice/remedies.json for the finding in general.
 """
 
 from __future__ import annotations

@@ -270,7 +270,7 @@ class Xid:
 
 @dataclass(frozen=True)
 class XidTable:
-    """The content of data/xid.json."""
+    """The content of data/nvidia/xid.json."""
 
     citation: Citation
     actions: Mapping[str, str]  # action -> the sentence that says it
@@ -294,7 +294,7 @@ def follow_xid_of_program(situation: Situation, problem: Problem) -> Remedy | No
 
 def _follow_xid(situation: Situation, problem: Problem) -> Remedy | None:
     """Do what NVIDIA's catalogue says about the codes of a log; None where it has none of them."""
-    table, codes = load_data("xid", XidTable), problem.value("xids").split()
+    table, codes = load_data("nvidia/xid", XidTable), problem.value("xids").split()
     known = [row for row in table.xids if str(row.code) in codes]
     if not known:
         return None

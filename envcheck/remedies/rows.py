@@ -1,4 +1,4 @@
-"""The remedies of data/remedies.json: what to do about a case, filled with the values of the problem."""
+"""The remedies of data/advice/remedies.json: what to do about a case, filled with the values of the problem."""
 
 from __future__ import annotations
 
@@ -39,7 +39,7 @@ _LIST_PLACEHOLDER = "{pids}"  # stands for several words
 
 @dataclass(frozen=True)
 class FamilyPackages:
-    """What the package manager of the distribution installs; data/packages.json has the names."""
+    """What the package manager of the distribution installs; data/advice/system_packages.json has the names."""
 
     what: str
     purpose: str
@@ -109,7 +109,7 @@ class RemedyRow:
 
 @dataclass(frozen=True)
 class RemedyTable:
-    """The content of data/remedies.json."""
+    """The content of data/advice/remedies.json."""
 
     remedies: Mapping[str, tuple[Any, ...]]  # finding id -> its rows, each made typed by `rows_of`
     gcc_of_symbols: Mapping[str, str]  # symbol version of libstdc++ -> the first GCC that has it
@@ -118,8 +118,8 @@ class RemedyTable:
 
 
 def remedy_table() -> RemedyTable:
-    """Return the content of data/remedies.json."""
-    return load_data("remedies", RemedyTable)
+    """Return the content of data/advice/remedies.json."""
+    return load_data("advice/remedies", RemedyTable)
 
 
 def build_special_remedy(finding_id: str, problem: Problem, situation: Situation) -> Remedy | None:

@@ -156,7 +156,7 @@ class TensorrtPackages:
 
 @dataclass(frozen=True)
 class SystemPackages:
-    """The content of data/packages.json."""
+    """The content of data/advice/system_packages.json."""
 
     install: Mapping[str, str]  # family of distributions -> its package manager
     called: Mapping[str, str]  # family -> its name in a sentence
@@ -174,8 +174,8 @@ class SystemPackages:
 
 
 def system_packages() -> SystemPackages:
-    """Return the content of data/packages.json."""
-    return load_data("packages", SystemPackages)
+    """Return the content of data/advice/system_packages.json."""
+    return load_data("advice/system_packages", SystemPackages)
 
 
 def build_reboot(situation: Situation, purpose: str = "start with the new kernel module") -> Reboot:

@@ -147,7 +147,7 @@ def _first(*facts: Fact[T]) -> Fact[T]:
 def _row(release: FrameworkRelease | None, value: T | None) -> Fact[T]:
     if release is None or value is None:
         return NO_ROW
-    source = release.citations[0] if release.citations else Citation("data/matrix")
+    source = release.citations[0] if release.citations else Citation("data/compat_matrix.json")
     return Known(value, Source("matrix", f"{release.distribution} {release.version}", source.url_or_artifact))
 
 
@@ -225,15 +225,15 @@ class ExtraRow:
 
 @dataclass(frozen=True)
 class ExtraTable:
-    """The content of data/extras.json."""
+    """The content of data/frameworks/extras.json."""
 
     rows: tuple[ExtraRow, ...]
     citation: Citation
 
 
 def extra_table() -> ExtraTable:
-    """Return data/extras.json."""
-    return load_data("extras", ExtraTable)
+    """Return data/frameworks/extras.json."""
+    return load_data("frameworks/extras", ExtraTable)
 
 
 def list_extras(row: FrameworkRelease) -> tuple[str, ...] | None:

@@ -26,15 +26,15 @@ class Entry:
 
 @dataclass(frozen=True)
 class Catalogue:
-    """The content of data/findings.json: lower layers first."""
+    """The content of data/advice/findings.json: lower layers first."""
 
     findings: tuple[Entry, ...]
 
 
 @lru_cache(maxsize=1)
 def catalogue() -> dict[str, Entry]:
-    """Read data/findings.json."""
-    entries = load_data("findings", Catalogue).findings
+    """Read data/advice/findings.json."""
+    entries = load_data("advice/findings", Catalogue).findings
     entries += _list_plugin_entries({entry.id for entry in entries}, [*dict.fromkeys(entry.layer for entry in entries)])
     return {entry.id: replace(entry, rank=rank) for rank, entry in enumerate(entries)}
 

@@ -286,7 +286,7 @@ def is_compiling(context: Context) -> bool:
 
 @dataclass(frozen=True)
 class BuiltWhenUsed:
-    """The content of data/built_when_used.json."""
+    """The content of data/frameworks/built_when_used.json."""
 
     packages: tuple[str, ...]
     citation: Citation
@@ -294,7 +294,9 @@ class BuiltWhenUsed:
 
 def _compiled_when_used(context: Context) -> str:
     """Name an installed package that builds its CUDA code where it is used: "deepspeed 0.15.1 builds ..."."""
-    packages = (context.distributions.get(name) for name in load_data("built_when_used", BuiltWhenUsed).packages)
+    packages = (
+        context.distributions.get(name) for name in load_data("frameworks/built_when_used", BuiltWhenUsed).packages
+    )
     package = next((item for item in packages if item), None)
     return f"{package.name} {package.version} builds its CUDA code when it is first used" if package else ""
 

@@ -48,7 +48,7 @@ from envcheck.rules.toolkit import system_toolkits, weigh
 
 
 def _data() -> CudaWheels:
-    return load_data("cuda_wheels", CudaWheels)
+    return load_data("nvidia/cuda_wheels", CudaWheels)
 
 
 def wheels_in_one_folder() -> tuple[str, ...]:

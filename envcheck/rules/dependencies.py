@@ -405,7 +405,7 @@ class EqualReleases:
 
 @dataclass(frozen=True)
 class EqualReleaseTable:
-    """The content of data/equal_releases.json."""
+    """The content of data/frameworks/equal_releases.json."""
 
     rows: tuple[EqualReleases, ...]
     citation: Citation
@@ -416,7 +416,7 @@ def equal_releases(context: Context) -> Iterator[Finding]:
     """Find packages that refuse to be imported beside another release of their own parts."""
     if not any(map(context.matrix.companion_of, context.distributions)):
         return
-    table = load_data("equal_releases", EqualReleaseTable)
+    table = load_data("frameworks/equal_releases", EqualReleaseTable)
     for row in table.rows:
         installed = [context.distributions[name] for name in row.distributions if name in context.distributions]
         main = installed[0] if installed and not context.environment.get(row.unless) else None

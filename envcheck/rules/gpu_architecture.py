@@ -57,7 +57,7 @@ class PartialRelease:
 
 @dataclass(frozen=True)
 class PartialCode:
-    """The content of data/partial_code.json."""
+    """The content of data/frameworks/partial_code.json."""
 
     rows: tuple[PartialRelease, ...]
     citation: Citation
@@ -75,14 +75,14 @@ class BundledPtxas:
 
 @dataclass(frozen=True)
 class PtxasTable:
-    """The content of data/bundled_ptxas.json."""
+    """The content of data/nvidia/bundled_ptxas.json."""
 
     rows: tuple[BundledPtxas, ...]
     citation: Citation
 
 
 def _data() -> PartialCode:
-    return load_data("partial_code", PartialCode)
+    return load_data("frameworks/partial_code", PartialCode)
 
 
 def compiled_partly(context: Context, build: Build, capability: str) -> str:
@@ -154,7 +154,7 @@ def bundled_ptxas(context: Context) -> Iterator[Finding]:
     is_known = isinstance(context.facts.gpus, Known)
     if not is_known or not any(map(context.matrix.companion_of, context.distributions)):
         return
-    table = load_data("bundled_ptxas", PtxasTable)
+    table = load_data("nvidia/bundled_ptxas", PtxasTable)
     for row in table.rows:
         item = context.distributions.get(row.distribution)
         if item and _is_from_index(item) and major_minor(item.version) == row.release:

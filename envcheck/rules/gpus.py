@@ -251,7 +251,7 @@ def was_given_gpus(context: Context) -> bool:
 
 def other_vendors() -> Mapping[str, OtherVendor]:
     """Return the vendors of GPUs that are named and not judged."""
-    vendors: Mapping[str, OtherVendor] = load_data("other_gpus", OtherGpuVendors).vendors
+    vendors: Mapping[str, OtherVendor] = load_data("program/other_gpus", OtherGpuVendors).vendors
     return vendors
 
 

@@ -78,7 +78,7 @@ def expand_places(text: str) -> Iterator[int]:
 
 @dataclass(frozen=True)
 class Imports:
-    """The content of data/imports/NAME.json: what importing one framework loads, or a companion beyond that."""
+    """The content of a file of data/frameworks/imports: what importing a framework loads, a companion beyond that."""
 
     framework: str
     distributions: tuple[LoadedDistribution, ...]
@@ -96,7 +96,7 @@ class Imports:
 
 def load_imports(framework: str) -> Imports:
     """Load what importing a framework loads, or a companion."""
-    return load_data(f"imports/{framework}", Imports)
+    return load_data(f"frameworks/imports/{framework}-imports", Imports)
 
 
 def normalize_path(path: str) -> str:

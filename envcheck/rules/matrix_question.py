@@ -346,7 +346,7 @@ def _make_table_row(row: Row) -> TableRow:
     cells = {cell: getattr(row, cell) for cell in list_fields(row) if cell not in (*keys, *_NO_CELLS)}
     values = {cell: value for cell, value in cells.items() if value not in _EMPTY}
     title = name.format(**{key: getattr(row, key) for key in keys})
-    return TableRow(table, title, values, row.citations, row.note, proof)
+    return TableRow(table, title, values, tuple(row.citations), row.note, proof)
 
 
 @dataclass(frozen=True)

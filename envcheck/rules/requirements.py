@@ -193,7 +193,7 @@ class TriedRelease:
 
 @dataclass(frozen=True)
 class TriedRequirements:
-    """The content of data/requirements.json."""
+    """The content of data/frameworks/requirements.json."""
 
     releases: tuple[TriedRelease, ...]  # of a framework the oldest first
     citation: Citation
@@ -201,7 +201,7 @@ class TriedRequirements:
 
 def tried_citation() -> Citation:
     """Return how the releases were tried."""
-    return load_data("requirements", TriedRequirements).citation
+    return load_data("frameworks/requirements", TriedRequirements).citation
 
 
 @lru_cache(maxsize=64)
@@ -210,7 +210,9 @@ def tried_release(framework: str, version: str) -> TriedRelease | None:
 
     What is too old for an older release is too old for this one, and what is too new for a newer one is too new.
     """
-    rows = [row for row in load_data("requirements", TriedRequirements).releases if row.framework == framework]
+    rows = [
+        row for row in load_data("frameworks/requirements", TriedRequirements).releases if row.framework == framework
+    ]
     same_minor = [row for row in rows if major_minor(row.version) == major_minor(version)]
     own = min(same_minor, key=lambda row: row.version != version, default=None)
     older = [row for row in reversed(rows) if numbers(row.version) < numbers(version)]
@@ -253,7 +255,7 @@ class TagRow:
 
 @dataclass(frozen=True)
 class PipTags:
-    """The content of data/pip_tags.json."""
+    """The content of data/program/pip_tags.json."""
 
     tags: Mapping[str, TagRow]
     glibcxx: Mapping[str, str]  # glibc of a policy -> newest GLIBCXX that it admits
@@ -261,7 +263,7 @@ class PipTags:
 
 
 def _pip_tags() -> PipTags:
-    return load_data("pip_tags", PipTags)
+    return load_data("program/pip_tags", PipTags)
 
 
 def tag_need(tag: str) -> TagNeed | None:

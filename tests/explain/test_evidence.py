@@ -17,7 +17,7 @@ def test_kinds_stand_in_order_with_a_reason_each() -> None:
 
 
 def test_signatures_and_their_schema_name_kinds_of_the_table() -> None:
-    schema = json.loads(read_data("signatures.schema.json"))
+    schema = json.loads(read_data("advice/signatures.schema.json"))
     named = schema["definitions"]["signature"]["properties"]["strength"]["enum"]
     assert {item.strength for item in load_signatures()} - {""} <= set(named)
     assert [Strength.named(name) for name in named] == sorted(map(Strength.named, named), reverse=True)

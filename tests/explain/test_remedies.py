@@ -25,7 +25,9 @@ DANGEROUS = re.compile(
 
 
 def test_the_file_fits_its_schema() -> None:
-    fastjsonschema.compile(json.loads(read_data("remedies.schema.json")))(json.loads(read_data("remedies.json")))
+    fastjsonschema.compile(json.loads(read_data("advice/remedies.schema.json")))(
+        json.loads(read_data("advice/remedies.json"))
+    )
 
 
 def test_each_cause_has_a_remedy_for_any_log() -> None:
@@ -39,7 +41,7 @@ def test_rows_name_signatures_and_values_that_there_are() -> None:
     named = {name for rows in ROWS.values() for row in rows for name in row.cases}
     rules = [module.tree for module in modules().values() if module.layer in ("rules", "smoke")]
     stated = {node.value for tree in rules for node in ast.walk(tree) if isinstance(node, ast.Constant)}
-    vendors = set(load_data("other_gpus", OtherGpuVendors).vendors)
+    vendors = set(load_data("program/other_gpus", OtherGpuVendors).vendors)
     assert named - set(SIGNATURES) - stated - vendors == set()
     asked = {name for finding in ROWS for name in list_value_names(finding)}
     assert asked
@@ -48,7 +50,7 @@ def test_rows_name_signatures_and_values_that_there_are() -> None:
 
 
 def test_no_row_proposes_what_harms() -> None:
-    assert DANGEROUS.search(read_data("remedies.json").decode()) is None
+    assert DANGEROUS.search(read_data("advice/remedies.json").decode()) is None
 
 
 def test_every_row_names_one_kind_of_action_in_each_place() -> None:

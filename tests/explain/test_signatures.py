@@ -18,8 +18,8 @@ NO_LINEAR_TIME = re.compile(r"\(\?[=!<][=!]|\(\?<[=!]|\\[1-9]|\(\?P=|\(\?>|[*+?}
 
 
 def test_the_file_fits_its_schema() -> None:
-    validate = fastjsonschema.compile(json.loads(read_data("signatures.schema.json")))
-    validate(json.loads(read_data("signatures.json")))
+    validate = fastjsonschema.compile(json.loads(read_data("advice/signatures.schema.json")))
+    validate(json.loads(read_data("advice/signatures.json")))
 
 
 def test_names_are_unique() -> None:

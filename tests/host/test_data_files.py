@@ -15,7 +15,7 @@ from envcheck.gpus.fits import load_training_memory
 from envcheck.host import data_files
 from envcheck.host.data_files import DataError, load_data
 from envcheck.install.preflight import measured_sizes
-from envcheck.matrix.companions import Companions, DatedSymbols, SourcePackages, companion_row
+from envcheck.matrix.companions import Companions, DatedSymbols, OldAbi, companion_row, load_companions, source_package
 from envcheck.matrix.images import load_base_images
 from envcheck.matrix.package_index import PackageIndex
 from envcheck.model import Citation, CudaWheels, GpuTable, dataclass, list_fields
@@ -34,30 +34,30 @@ from envcheck.rules.requirements import PipTags, TriedRequirements
 
 DATA = Path(__file__).parents[2] / "data"
 TABLES: list[tuple[str, type]] = [
-    ("built_when_used", BuiltWhenUsed),
-    ("companions", Companions),
-    ("cuda_wheels", CudaWheels),
-    ("environment_variables", KnownVariables),
-    ("extras", ExtraTable),
-    ("gpus", GpuTable),
-    ("imports/jax", Imports),
-    ("imports/onnxruntime", Imports),
-    ("imports/tensorflow", Imports),
-    ("imports/tensorflow-text", Imports),
-    ("imports/torch", Imports),
-    ("imports/torchaudio", Imports),
-    ("imports/torchvision", Imports),
-    ("jetson", JetsonTable),
-    ("bundled_ptxas", PtxasTable),
-    ("equal_releases", EqualReleaseTable),
-    ("linking", Linking),
-    ("partial_code", PartialCode),
-    ("pip_tags", PipTags),
-    ("pytorch_index", PackageIndex),
-    ("requirements", TriedRequirements),
-    ("source_packages", SourcePackages),
-    ("torch_symbols", DatedSymbols),
-    ("xid", XidTable),
+    ("frameworks/built_when_used", BuiltWhenUsed),
+    ("packages/index", Companions),
+    ("nvidia/cuda_wheels", CudaWheels),
+    ("program/environment_variables", KnownVariables),
+    ("frameworks/extras", ExtraTable),
+    ("nvidia/gpus", GpuTable),
+    ("frameworks/imports/jax-imports", Imports),
+    ("frameworks/imports/onnxruntime-imports", Imports),
+    ("frameworks/imports/tensorflow-imports", Imports),
+    ("frameworks/imports/tensorflow-text-imports", Imports),
+    ("frameworks/imports/torch-imports", Imports),
+    ("frameworks/imports/torchaudio-imports", Imports),
+    ("frameworks/imports/torchvision-imports", Imports),
+    ("nvidia/jetson", JetsonTable),
+    ("nvidia/bundled_ptxas", PtxasTable),
+    ("frameworks/equal_releases", EqualReleaseTable),
+    ("frameworks/linking", Linking),
+    ("frameworks/partial_code", PartialCode),
+    ("program/pip_tags", PipTags),
+    ("frameworks/pytorch_index", PackageIndex),
+    ("frameworks/requirements", TriedRequirements),
+    ("frameworks/torch_abi", OldAbi),
+    ("frameworks/torch_symbols", DatedSymbols),
+    ("nvidia/xid", XidTable),
 ]
 LOADERS: list[Callable[[], object]] = [
     load_base_images,
@@ -107,6 +107,7 @@ def test_shipped_files_with_a_function_of_their_own_fit_their_types() -> None:
     assert load_training_memory().dtypes["int8"].trains is False
     assert companion_row("torchvision").frameworks == ("torch",)
     assert companion_row("numpy").frameworks == ()
+    assert all(source_package(name) for name in load_companions().elsewhere)
 
 
 def test_a_file_is_read_whole_into_rows(read: Any) -> None:
@@ -115,9 +116,9 @@ def test_a_file_is_read_whole_into_rows(read: Any) -> None:
 
 
 def test_a_file_is_read_once(monkeypatch: pytest.MonkeyPatch) -> None:
-    first = load_data("jetson", JetsonTable)
+    first = load_data("nvidia/jetson", JetsonTable)
     monkeypatch.setattr(data_files, "read_data", lambda name: pytest.fail(f"{name} is read again"))
-    assert load_data("jetson", JetsonTable) is first
+    assert load_data("nvidia/jetson", JetsonTable) is first
 
 
 @pytest.mark.parametrize(

@@ -182,7 +182,7 @@ class Watched(dict[str, str]):
     """An environment that knows which variables were asked for; values of unknown GPU variables are kept back."""
 
     def __init__(self, values: Mapping[str, str]) -> None:
-        data = json.loads(read_data("environment_variables.json"))
+        data = json.loads(read_data("program/environment_variables.json"))
         prefixes = tuple(data["prefixes"])
         known = {name: value for name, value in values.items() if name in data["variables"]}
         hidden = {name: HIDDEN for name in values if name.startswith(prefixes) and name not in known}

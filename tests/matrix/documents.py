@@ -8,7 +8,8 @@ from functools import lru_cache
 from typing import Any
 
 from envcheck.matrix.load import load_document
-from envcheck.matrix.refresh.refresh import format_change, format_document, list_changes
+from envcheck.matrix.refresh.files import format_document
+from envcheck.matrix.refresh.refresh import format_change, list_changes
 
 Document = dict[str, Any]
 

@@ -49,8 +49,8 @@ def index() -> Iterator[LocalIndex]:
 
 
 def test_one_more_package_is_a_row_of_data(index: LocalIndex, monkeypatch: pytest.MonkeyPatch) -> None:
-    """Its row in data/companions.json is all that a renewal needs; the second reading agrees with the first."""
-    known = load_data("companions", Companions)
+    """Its row in data/packages/index.json is all that a renewal needs; the second reading agrees with the first."""
+    known = load_data("packages/index", Companions)
     monkeypatch.setattr(companions, "load_companions", lambda: replace(known, rows=(*known.rows, NEW)))
     companion_row.cache_clear()
     opened = reader(index)

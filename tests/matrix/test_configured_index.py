@@ -10,8 +10,9 @@ import pytest
 from packaging.version import Version
 
 from envcheck.host.pip_settings import read_pip_settings
+from envcheck.matrix.refresh.files import format_document
 from envcheck.matrix.refresh.reader import Reader
-from envcheck.matrix.refresh.refresh import format_document, list_framework, refresh
+from envcheck.matrix.refresh.refresh import list_framework, refresh
 from envcheck.matrix.refresh.verify import verify
 from tests.matrix.documents import document
 from tests.matrix.index.renewal import without

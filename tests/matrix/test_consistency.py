@@ -267,7 +267,7 @@ def test_stubs_lead_to_a_known_distribution() -> None:
 
 
 def test_every_gpu_has_an_architecture_row() -> None:
-    table = json.loads(read_data("gpus.json"))
+    table = json.loads(read_data("nvidia/gpus.json"))
     capabilities = {row["cc"] for row in table["pci"].values()} | {
         capability for row in table["names"].values() for capability in row["cc"]
     }

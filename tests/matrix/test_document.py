@@ -12,15 +12,18 @@ from packaging.specifiers import SpecifierSet
 from pypi_simple import PYPI_SIMPLE_ENDPOINT
 
 from envcheck.host.data_files import read_data
-from envcheck.matrix.load import iterate_rows
-from envcheck.matrix.refresh.refresh import format_document
+from envcheck.matrix import load
+from envcheck.matrix.load import check_document, iterate_rows
+from envcheck.matrix.refresh.files import format_document
 from tests.matrix.documents import changed_copy, document, releases, text
 
 NO_CELLS = {"distribution", "platform", "citations", "note", "proof", "cuda_major", "soname", "tegra"}
 
 
 def test_fits_its_schema() -> None:
-    fastjsonschema.compile(json.loads(read_data("matrix/matrix.schema.json")))(document())
+    check_document(document(), "built-in")
+    matrix = json.loads(read_data("compat_matrix.json"))
+    fastjsonschema.compile(json.loads(read_data("compat_matrix.schema.json")))(matrix)
 
 
 def test_schema_closes_every_object_with_named_cells() -> None:
@@ -30,7 +33,7 @@ def test_schema_closes_every_object_with_named_cells() -> None:
         found = [path] if "properties" in node and node.get("additionalProperties") is not False else []
         return found + [item for key, value in node.items() for item in open_objects(value, f"{path}/{key}")]
 
-    schema = json.loads(read_data("matrix/matrix.schema.json"))
+    schema = load._document_schema()
     assert [path for path in open_objects(schema) if not path.endswith("/if")] == []
 
 
@@ -104,12 +107,12 @@ def test_binaries_of_toolkits_drivers_and_cudnn_have_a_hash_or_say_that_none_was
 def test_names_no_host_of_a_package_index() -> None:
     host = urlsplit(PYPI_SIMPLE_ENDPOINT).hostname
     assert host
-    assert host not in text() + read_data("gpus.json").decode()
+    assert host not in text() + read_data("nvidia/gpus.json").decode()
 
 
 @pytest.mark.parametrize("row", document()["problems"], ids=lambda row: row["id"])
 def test_problems_are_well_formed(row: dict[str, str]) -> None:
-    findings = {item["id"] for item in json.loads(read_data("findings.json"))["findings"]}
+    findings = {item["id"] for item in json.loads(read_data("advice/findings.json"))["findings"]}
     assert row["finding"] in findings
     for cell in ("specifier", "pythons", "compute_capabilities"):
         SpecifierSet(row.get(cell, ""))

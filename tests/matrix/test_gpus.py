@@ -46,7 +46,7 @@ def test_unknown_name() -> None:
 
 
 def test_table_is_small_and_its_rows_are_alike() -> None:
-    content = read_data("gpus.json")
+    content = read_data("nvidia/gpus.json")
     assert len(content) <= 120_000
     for device, row in json.loads(content)["pci"].items():
         assert len(device) == 4

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import inspect
 import json
 import os
 from collections.abc import Callable
@@ -11,9 +12,11 @@ from typing import Any
 import pytest
 
 from envcheck.host.data_files import read_data
-from envcheck.matrix import MatrixError, load, load_matrix
-from envcheck.matrix.load import FILES, SECTIONS, load_document
-from envcheck.matrix.refresh.refresh import format_document, split_document
+from envcheck.matrix import MatrixError, built_in, load_matrix
+from envcheck.matrix.built_in import EVIDENCE, SECTIONS
+from envcheck.matrix.folding import unfold
+from envcheck.matrix.load import load_document
+from envcheck.matrix.refresh.files import fold, split_document
 from tests.matrix.documents import Document, changed_copy, text
 
 
@@ -33,50 +36,107 @@ def written(folder: Path, document: object) -> Path:
     return path
 
 
-DATA = Path(__file__).parents[2] / "data" / "matrix"
+DATA = Path(__file__).parents[2] / "data"
 
 
-def test_the_files_are_the_parts_of_one_document_in_canonical_form() -> None:
-    written = {f"{file}.json": format_document(part) for file, part in split_document(load_document())}
-    held = {path.relative_to(DATA).as_posix(): path.read_text(encoding="utf-8") for path in DATA.rglob("*.json")}
-    del held["matrix.schema.json"]
-    assert held == written
+def test_the_files_hold_one_document_in_canonical_form() -> None:
+    for name, content in split_document(load_document()):
+        assert (DATA / f"{name}.json").read_text(encoding="utf-8") == content, name
 
 
-def test_every_section_is_in_one_file() -> None:
-    named = [section for sections in FILES.values() for section in sections]
-    assert sorted([*named, "citations", "releases"]) == sorted(SECTIONS)
+def test_no_two_data_files_have_one_name() -> None:
+    names = [path.name for path in DATA.rglob("*") if path.is_file()]
+    assert len(names) == len(set(names))
+
+
+def test_the_matrix_is_small_enough_to_be_opened() -> None:
+    assert (DATA / "compat_matrix.json").stat().st_size <= 800_000
+
+
+def test_lines_are_unfolded_into_the_rows_that_they_were_folded_from() -> None:
+    for versions in load_document()["releases"].values():
+        rows = [(version, row) for version, held in versions.items() for row in held]
+        bare = [(version, {name: row[name] for name in row if name not in EVIDENCE}) for version, row in rows]
+        unfolded = [item for line in fold(versions) for item in unfold(line)]
+        assert sorted(map(str_of, unfolded)) == sorted(map(str_of, bare))
+
+
+def str_of(item: tuple[str, dict[str, Any]]) -> str:
+    return json.dumps(item, sort_keys=True)
+
+
+def test_the_page_on_the_matrix_shows_the_function_that_unfolds_a_line() -> None:
+    source = inspect.getsource(unfold)
+    assert len(source.splitlines()) <= 30
+    assert source.split('"""')[2] in (DATA.parent / "docs" / "reference" / "matrix.md").read_text(encoding="utf-8")
 
 
 def test_citations_of_several_files_agree() -> None:
-    parts = [json.loads(path.read_text(encoding="utf-8")) for path in DATA.rglob("*.json")]
-    cited = [item for part in parts for item in part.get("citations", {}).items()]
+    parts = [json.loads(path.read_text(encoding="utf-8")) for path in (DATA / "evidence").glob("*.json")]
+    cited = [item for part in parts for item in part["citations"].items()]
     assert len({name for name, _ in cited}) == len({json.dumps(item) for item in cited})
 
 
-def test_a_section_is_read_when_it_is_asked_for(monkeypatch: pytest.MonkeyPatch) -> None:
+def test_a_file_is_read_when_it_is_asked_for(monkeypatch: pytest.MonkeyPatch) -> None:
     read: list[str] = []
 
     def noted(name: str) -> bytes:
         read.append(name)
         return read_data(name)
 
-    monkeypatch.setattr(load, "read_data", noted)
-    document: Any = load._open_built_in()
+    monkeypatch.setattr(built_in, "read_data", noted)
+    document: Any = built_in.open_built_in()
     assert (len(document), list(document), read) == (len(SECTIONS), list(SECTIONS), [])
     assert document["toolkits"]["12.6"] is document["toolkits"]["12.6"]
-    assert read == ["matrix/toolkits.json"]
     assert "2.6.0" in document["releases"]["torch"]
-    assert read[1:] == ["matrix/frameworks.json", "matrix/releases/torch.json"]
     assert document["removed"]
-    assert len(read) == 3
+    assert document["releases"]["torch"]["2.6.0"][0]["distribution"] == "torch"
+    assert read == ["compat_matrix.json"]
+    assert document["releases"]["torch"]["2.6.0"][0]["citations"]
+    assert document["releases"]["torch"]["2.6.0"][0]["proof"]
+    assert read[1:] == ["evidence/torch-wheels.json"]
+    assert "0.21.0" in document["releases"]["torchvision"]
+    assert read[2:] == ["packages/torchvision.json"]
     assert set(document["releases"]) == {*document["frameworks"], *document["companions"]}
     assert len(document["releases"]) == len(set(document["releases"]))
 
 
+def test_a_judgement_reads_no_evidence(monkeypatch: pytest.MonkeyPatch) -> None:
+    read: list[str] = []
+    monkeypatch.setattr(built_in, "read_data", lambda name: read.append(name) or read_data(name))  # type: ignore[func-returns-value]
+    matrix = load_matrix()
+    builds = [build for row in matrix.releases("torch") for build in matrix.index_builds(row)]
+    assert matrix.cudnn("9.1") is not None
+    assert builds
+    assert [name for name in read if name.startswith("evidence/")] == []
+    assert builds[0].citations[0].url_or_artifact
+    assert builds[0].proof["cuda"] in ("tier1", "documented")
+    assert [name for name in read if name.startswith("evidence/")] == ["evidence/torch-wheels.json"]
+
+
+def test_a_file_in_the_form_of_the_built_in_matrix_is_read(tmp_path: Path) -> None:
+    folded = json.loads((DATA / "compat_matrix.json").read_text(encoding="utf-8"))
+    own = tmp_path / "own.json"
+    own.write_text(json.dumps(folded), encoding="utf-8")
+    plain, built = load_document(str(own)), load_document()
+    assert plain["citations"].pop("own-file")["url_or_artifact"] == str(own)
+    assert plain == built
+    line = next(item for item in folded["releases"]["torch"] if "2.9.0" in item["releases"] and "cuda" in item)
+    line["cuda"] = "12.9"
+    own.write_text(json.dumps(folded), encoding="utf-8")
+    row = load_matrix(str(own)).release("torch", "2.9.0", "linux_x86_64")
+    assert row is not None
+    assert row.cuda == "12.9"
+    assert row.citations[0].url_or_artifact == str(own)
+    assert row.proof["cuda"] == "documented"
+    line["pythons"] = "3.8 to 3.12"
+    own.write_text(json.dumps(folded), encoding="utf-8")
+    assert "does not fit its schema" in refused(own)
+
+
 @pytest.mark.parametrize("path", [("nothing",), ("drivers", "551"), ("releases", "mxnet")])
 def test_what_is_not_there_is_a_missing_key(path: tuple[str, ...]) -> None:
-    table: Any = load._open_built_in()
+    table: Any = built_in.open_built_in()
     for key in path[:-1]:
         table = table[key]
     assert path[-1] not in table
@@ -150,7 +210,7 @@ def test_not_an_object(tmp_path: Path) -> None:
     ("schema", "words"),
     [
         ("envcheck/matrix/0", "has the older schema"),
-        ("envcheck/matrix/2", "has the newer schema"),
+        ("envcheck/matrix/3", "has the newer schema"),
         ("envcheck/snapshot/1", "is not a compatibility matrix"),
         ("envcheck/matrix/x", "is not a compatibility matrix"),
         (None, "is not a compatibility matrix"),

@@ -233,7 +233,7 @@ def test_every_matrix_command_refuses_a_url_without_hash(configured_index: Local
 def test_a_users_matrix_overrides_only_when_it_is_named(
     configured_index: LocalIndex, capsys: pytest.CaptureFixture[str]
 ) -> None:
-    from envcheck.matrix.refresh.refresh import find_user_matrix
+    from envcheck.matrix.refresh.files import find_user_matrix
 
     path = find_user_matrix()
     path.parent.mkdir(parents=True)

@@ -10,8 +10,8 @@ from typing import Any
 
 import pytest
 
+from envcheck.matrix.refresh.files import format_document
 from envcheck.matrix.refresh.index import ArtifactError
-from envcheck.matrix.refresh.refresh import format_document
 from tests.matrix.documents import describe_changes, document, text
 from tests.matrix.index.renewal import FRAMEWORKS, recorded_versions, renew, spoil_all, without
 from tests.matrix.index.server import LocalIndex, serve

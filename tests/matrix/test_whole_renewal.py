@@ -10,7 +10,8 @@ import pytest
 
 from envcheck.cli.group import run
 from envcheck.matrix.companions import companion_sections, matrix_sections, section_of
-from envcheck.matrix.refresh.refresh import find_user_matrix, first_releases
+from envcheck.matrix.refresh.files import find_user_matrix
+from envcheck.matrix.refresh.refresh import first_releases
 from envcheck.model import UserError
 from tests.matrix.documents import document
 from tests.matrix.index.renewal import FRAMEWORKS

@@ -13,7 +13,7 @@ ORIN = {
     "/proc/device-tree/compatible": "nvidia,p3737-0000+p3701-0000\0nvidia,p3701-0000\0nvidia,tegra234\0",
     "/proc/device-tree/model": "NVIDIA Jetson AGX Orin Developer Kit\0",
 }
-TABLE = load_data("jetson", JetsonTable)
+TABLE = load_data("nvidia/jetson", JetsonTable)
 
 
 @pytest.mark.parametrize(

@@ -71,7 +71,7 @@ def test_known_variables_keep_their_value_and_others_only_their_name() -> None:
 
 
 def test_the_list_of_variables() -> None:
-    data = json.loads(read_data("environment_variables.json"))
+    data = json.loads(read_data("program/environment_variables.json"))
     assert list(data["variables"]) == sorted(data["variables"])
     assert data["prefixes"] == sorted(data["prefixes"])
     for name, meaning in data["variables"].items():

@@ -57,7 +57,7 @@ def test_of_several_the_drivers_recommendation_counts() -> None:
 
 
 def test_every_action_has_a_sentence_and_an_order() -> None:
-    table = load_data("xid", XidTable)
+    table = load_data("nvidia/xid", XidTable)
     assert {row.action for row in table.xids} <= set(_XID_ORDER)
     assert {row.action for row in table.xids} | {row.follow_up for row in table.xids} - {""} <= set(table.actions)
     assert len({row.code for row in table.xids}) == len(table.xids) > 100

@@ -109,7 +109,9 @@ def test_values_that_are_no_numbers_enter_no_package_name() -> None:
 
 
 def test_the_packages_fit_their_schema() -> None:
-    fastjsonschema.compile(json.loads(read_data("packages.schema.json")))(json.loads(read_data("packages.json")))
+    fastjsonschema.compile(json.loads(read_data("advice/system_packages.schema.json")))(
+        json.loads(read_data("advice/system_packages.json"))
+    )
 
 
 @pytest.mark.parametrize(

@@ -7,7 +7,7 @@ import json
 from envcheck.host.data_files import read_data
 from envcheck.rules.catalogue import catalogue
 
-ROWS = json.loads(read_data("cuda_results.json"))["results"]
+ROWS = json.loads(read_data("nvidia/cuda_results.json"))["results"]
 
 
 def test_every_result_is_named_once_and_points_to_a_finding_of_the_catalogue() -> None:

@@ -1,23 +1,18 @@
-"""Add what the published wheels say to the matrix, list the changes and write the result."""
+"""Add what the published wheels say to the matrix, and list the changes."""
 
 from __future__ import annotations
 
-import json
 import re
 from collections.abc import Callable, Collection, Iterable, Iterator, Mapping, Sequence
 from copy import deepcopy
 from functools import cached_property, lru_cache
-from itertools import repeat
-from pathlib import Path
 from typing import Any
 
 from packaging.version import Version
 
 from envcheck.frameworks import all_frameworks
-from envcheck.host.data_files import load_data
-from envcheck.host.file_changes import write_output
 from envcheck.matrix.companions import companion_row, companion_sections, published_framework
-from envcheck.matrix.load import FILES, SECTIONS, check_document, iterate_rows
+from envcheck.matrix.load import iterate_rows, load_document
 from envcheck.matrix.refresh.deep import DeepReader, apply_binaries, load_known_binaries
 from envcheck.matrix.refresh.index import ArtifactError, Group, OddWheelError, Wheel, group_wheels, parse_wheel
 from envcheck.matrix.refresh.reader import Reader, Reading, drop_unusable, read_usable
@@ -29,34 +24,6 @@ Document = dict[str, Any]  # a matrix document as JSON: rows are compared and ch
 
 NO_CELLS = frozenset({"distribution", "platform", "citations", "note", "proof"})
 _BINARIES_SUFFIX = "-binaries"  # ends the citation of a wheel that is cited for its binaries alone
-
-
-@dataclass(frozen=True)
-class Statement:
-    """A curated statement about releases of a distribution on a platform."""
-
-    framework: str
-    distribution: str
-    platform: str  # "*" for all
-    versions: tuple[str, ...]
-    cells: Mapping[str, Any] = field(default_factory=dict)
-    proof: Mapping[str, str] = field(default_factory=dict)
-    sentences: tuple[str, ...] = ()
-    citations: tuple[str, ...] = ()
-    members: tuple[str, ...] = ()
-
-
-@dataclass(frozen=True)
-class CuratedReleases:
-    """The content of data/curated_releases.json."""
-
-    citations: Mapping[str, Mapping[str, str]]  # documents that the statements rest on
-    statements: tuple[Statement, ...]
-
-
-def load_curated() -> CuratedReleases:
-    """Return data/curated_releases.json."""
-    return load_data("curated_releases", CuratedReleases)
 
 
 def first_releases(name: str) -> dict[str, str]:
@@ -79,12 +46,16 @@ class Curated:
     wheel: Mapping[str, str] = field(default_factory=dict)  # citation of the wheel that has these members
 
 
+@lru_cache(maxsize=1)
+def _built_in() -> Document:
+    return load_document()
+
+
 def find_curated(framework: str, distribution: str, platform: str, version: str) -> Curated:
-    """Return what the curated file states about a row; an empty part if it states nothing."""
-    for item in load_curated().statements:
-        key = (item.framework, item.distribution)
-        if key == (framework, distribution) and item.platform in (platform, "*") and version in item.versions:
-            return Curated(item.cells, item.proof, item.sentences, item.citations, item.members)
+    """Return what the built-in matrix holds of a row beside what a refresh reads; an empty part if it lacks the row."""
+    for row in _built_in()["releases"].get(framework, {}).get(version, ()):
+        if (row["distribution"], row["platform"]) == (distribution, platform):
+            return extract_curated(row, _built_in()["citations"])
     return Curated()
 
 
@@ -188,7 +159,7 @@ def _build_citations(draft: Draft, curated: Curated, today: str) -> Document:
         "sha256": draft.wheel.sha256,
     }
     kept = {name: {**curated.wheel, "locator": ", ".join(curated.members)} for name in older}
-    documents = load_curated().citations
+    documents = _built_in()["citations"]
     return {
         **{name: dict(documents[name]) for name in curated.citations if name in documents},
         **kept,
@@ -523,114 +494,3 @@ def _compare_cells(old: Mapping[str, Any], new: Mapping[str, Any]) -> dict[str, 
         for cell in sorted({*old, *new} - _NO_CELLS)
         if old.get(cell) != new.get(cell)
     }
-
-
-def find_user_matrix() -> Path:
-    """Return the file for a refreshed matrix if the user names none."""
-    import platformdirs
-
-    return Path(platformdirs.user_data_dir("envcheck", appauthor=False)) / "compat_matrix.json"
-
-
-def save_document(document: dict[str, Any], path: Path) -> None:
-    """Check a document, then write it to a file, or as the files of data/matrix to a folder that exists.
-
-    Raises MatrixError for a document that cannot be loaded, ArtifactError for a path that cannot be written.
-    """
-    check_document(document, str(path))
-    parts = split_document(document) if path.is_dir() else ()
-    files = {path / f"{name}.json": part for name, part in parts} or {path: document}
-    try:
-        for file, part in files.items():
-            file.parent.mkdir(parents=True, exist_ok=True)
-            write_output(file, format_document(part))
-    except OSError as error:
-        raise ArtifactError(f"{path} cannot be written: {error.strerror}.") from error
-
-
-def split_document(document: Mapping[str, Any]) -> Iterator[tuple[str, dict[str, Any]]]:
-    """Split a document into the files of data/matrix, each with the citations of its rows."""
-    releases: dict[str, Any] = {name: {} for section in ("frameworks", "companions") for name in document[section]}
-    parts = [(file, {name: document[name] for name in sections}) for file, sections in FILES.items()]
-    parts += [
-        (f"releases/{framework}", {"releases": {framework: versions}})
-        for framework, versions in {**releases, **document["releases"]}.items()
-    ]
-    for file, part in parts:
-        cited = {name for row in iterate_rows(part) for name in row["citations"]}
-        yield file, {**part, "citations": {name: document["citations"][name] for name in cited}}
-
-
-def format_document(document: Mapping[str, Any]) -> str:
-    """Format a document, or a part of one, in canonical form: sections in order, one row a line, cells sorted."""
-    sections = (
-        f" {json.dumps(name)}: {_format_value(_SORT.get(name, _keep)(document[name]), depth, ' ')}"
-        for name, depth in SECTIONS.items()
-        if name in document
-    )
-    return "{\n" + ",\n".join(sections) + "\n}\n"
-
-
-def _format_value(value: Any, depth: int, indent: str) -> str:
-    """Format a value: tables down to `depth` with one item a line, deeper values on one line."""
-    if depth == 0 or not value:
-        return json.dumps(value, ensure_ascii=False, sort_keys=True, separators=(",", ":"))
-    opening, closing = "{}" if isinstance(value, dict) else "[]"
-    inner = indent + " "
-    body = ",\n".join(inner + key + _format_value(item, depth - 1, inner) for key, item in _pair_items(value))
-    return f"{opening}\n{body}\n{indent}{closing}"
-
-
-def _pair_items(table: Any) -> Iterator[tuple[str, Any]]:
-    """Pair each item with its formatted key; the items of a list have none."""
-    if isinstance(table, dict):
-        return ((json.dumps(key) + ": ", item) for key, item in table.items())
-    return zip(repeat(""), table)
-
-
-def _keep(section: Any) -> Any:
-    return section
-
-
-def _sort_by_name(table: dict[str, Any]) -> dict[str, Any]:
-    return dict(sorted(table.items()))
-
-
-def _sort_by_version(table: dict[str, Any]) -> dict[str, Any]:
-    return dict(sorted(table.items(), key=lambda item: Version(item[0])))
-
-
-def _sort_releases(releases: dict[str, Any]) -> dict[str, Any]:
-    return {
-        framework: {
-            version: sorted(rows, key=lambda row: (row["distribution"], row["platform"]))
-            for version, rows in _sort_by_version(versions).items()
-        }
-        for framework, versions in sorted(releases.items())
-    }
-
-
-def _sort_builds(lines: dict[str, Any]) -> dict[str, Any]:
-    builds = _sort_by_version(lines).items()
-    return {line: sorted(rows, key=lambda row: int(row["cuda_major"])) for line, rows in builds}
-
-
-def _sort_conda(packages: dict[str, Any]) -> dict[str, Any]:
-    return {
-        package: sorted(rows, key=lambda row: (row["channel"], row["versions"], row["build"] or ""))
-        for package, rows in sorted(packages.items())
-    }
-
-
-_SORT: dict[str, Callable[[Any], Any]] = {
-    "citations": _sort_by_name,
-    "releases": _sort_releases,
-    "removed": _sort_by_name,
-    "toolkits": _sort_by_version,
-    "drivers": _sort_by_version,
-    "cudnn": _sort_builds,
-    "tensorrt": _sort_builds,
-    "conda": _sort_conda,
-    "architectures": _sort_by_version,
-    "problems": lambda rows: sorted(rows, key=lambda row: str(row["id"])),
-}

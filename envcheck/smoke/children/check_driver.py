@@ -60,7 +60,7 @@ class Cuda:
 
     def __init__(self) -> None:
         self._library = load_library()
-        self._results = {row["code"]: row for row in read_table("cuda_results.json")["results"]}
+        self._results = {row["code"]: row for row in read_table("nvidia/cuda_results.json")["results"]}
         self.ended = ""  # the error after which nothing runs in this process any more
 
     def call(self, name: str, *arguments: Any, **more: Any) -> None:

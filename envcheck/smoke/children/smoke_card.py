@@ -87,7 +87,9 @@ def expected(told: Dict[str, int]) -> Dict[str, float]:
     found: Dict[str, float] = {}
     if told.get("memory_clock_khz") and told.get("bus_bits"):
         found["memory"] = 2.0 * told["memory_clock_khz"] * 1e3 * told["bus_bits"] / 8 / 1e9  # two words a clock
-    lanes = read_table("gpu_arithmetic.json")["float32_lanes"].get("%s.%s" % (told.get("major"), told.get("minor", 0)))
+    lanes = read_table("nvidia/gpu_arithmetic.json")["float32_lanes"].get(
+        "%s.%s" % (told.get("major"), told.get("minor", 0))
+    )
     if lanes and told.get("clock_khz") and told.get("processors"):
         found["float32"] = 2.0 * lanes * told["processors"] * told["clock_khz"] * 1e3 / 1e12
     return found

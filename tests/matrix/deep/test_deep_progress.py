@@ -16,7 +16,7 @@ import pytest
 
 from envcheck.cli.group import run
 from envcheck.cli.matrix_refresh import Progress
-from envcheck.matrix.refresh.refresh import format_document
+from envcheck.matrix.refresh.files import format_document
 from tests.matrix.deep.deep_index import (
     FILE,
     SAMPLE,

@@ -12,7 +12,8 @@ import fastjsonschema
 import pytest
 
 from envcheck.cli.group import run
-from envcheck.matrix.refresh.refresh import format_document, list_framework
+from envcheck.matrix.refresh.files import format_document
+from envcheck.matrix.refresh.refresh import list_framework
 from envcheck.matrix.refresh.verify import Verification, verify_binaries
 from tests.matrix.deep.deep_index import (
     FILE,
