@@ -58,6 +58,7 @@ ARGUMENTS: dict[str, tuple[str, ...]] = {
     "diff": ("{files}/machine.json", "{files}/machine.json"),
     "matrix query": ("--driver", "535.104", "--framework", "jax"),
     "matrix refresh": ("--framework", "keras-hub"),
+    "matrix update": ("{files}/matrix.json", "--sha256", "0" * 64),
     "matrix verify": ("--framework", "keras-hub", "--sample", "1"),
     "matrix show": ("jax==0.7.2",),
     "completion": ("bash",),
@@ -66,6 +67,7 @@ ARGUMENTS: dict[str, tuple[str, ...]] = {
 VALUES: dict[str, tuple[str, ...]] = {
     "--activations": ("1e9",),
     "--batch": ("8",),
+    "--bundle": ("{files}/bundle.jsonl",),
     "--checkpointing": ("4",),
     "--config": ("{files}/pyproject.toml",),
     "--csv": ("usage.csv",),
@@ -96,6 +98,7 @@ VALUES: dict[str, tuple[str, ...]] = {
     "--reserve": ("1",),
     "--rollback": ("", "20260101-000000-abcd"),
     "--sample": ("1",),
+    "--sha256": ("0" * 64,),
     "--since": ("99",),
     "--snapshot": ("{files}/machine.json",),
     "--timeout": ("5",),
@@ -116,6 +119,8 @@ ALONE = {
     *(f"install --{name}" for name in ("rollback", "resume", "remove-kept")),
     *(f"check --{name}" for name in ("python", "env", "snapshot")),
     "fix --python",
+    "matrix update --undo",
+    "matrix update --bundle",
     "matrix verify --all",
 }
 TOGETHER: dict[str, tuple[str, ...]] = {
@@ -150,6 +155,7 @@ REFUSALS = (
     r"(uv|conda, mamba and micromamba|Python 3\.\d+) (is|are) not installed",
     r"nobody can confirm",
     r"matrix cannot be fetched\. https://localhost:9/matrix\.json cannot be read",
+    r"no data file is named|nothing proves |has the SHA-256 \w+, not 0{64}; refused|no update is stored",
     r"package index localhost does not answer",
 )
 

@@ -225,9 +225,12 @@ checked, the code is never 0.
 
 
 VARIABLES = {
+    "ENVCHECK_BUILT_IN_MATRIX": "`1` uses the built-in data, whatever `matrix update` stored.",
     "ENVCHECK_COMPUTE_CAPABILITIES": "The compute capabilities of the GPUs (`8.0,8.6`), in place of what is read.",
     "ENVCHECK_CUDA_DRIVER_VERSION": "The CUDA version that the driver supports, in place of what is read.",
     "ENVCHECK_DRIVER_RELEASE": "The release of the driver, in place of what is read.",
+    "ENVCHECK_MATRIX_REPOSITORY": "The repository `OWNER/NAME` whose attestation proves what `matrix update` takes.",
+    "ENVCHECK_MATRIX_URL": "The address that [`matrix update`](matrix.md#update-the-data) fetches.",
     "ENVCHECK_PLUGINS": "`1` lets envcheck load [plugins](plugins.md), which other packages add by entry points.",
     "ENVCHECK_GLIBC": "The release of the C library, in place of what is read.",
     "ENVCHECK_TORCH_INDEX": "A mirror of `https://download.pytorch.org/whl`, like `--torch-index`.",

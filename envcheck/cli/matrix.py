@@ -144,3 +144,40 @@ def verify(
     rows, wheels = (0, 0) if everything else (sample or 20, sample or 3)
     request = matrix_refresh.VerifyRequest(matrix_file, frameworks, rows, wheels if deep else None)
     return matrix_refresh.verify(request, printing)
+
+
+@matrix.command(
+    short_help="Use a newer data file, checked and proven.",
+    epilog="Example: envcheck matrix update matrix-2026-12-01.json --sha256 HASH",
+)
+@click.argument("source", metavar="[FILE_OR_URL]", default="")
+@click.option("--sha256", metavar="HASH", default="", help="Accept the file with this SHA-256 alone.")
+@click.option("--bundle", metavar="FILE", default="", help="The attestation of the file, which gh then does not fetch.")
+@click.option("--undo", is_flag=True, help="Go back to the data before the last update.")
+@common.printing("text", "json", quiet="Print only which data is in use.", verbose="Print each row that changed, too.")
+def update(source: str, sha256: str, bundle: str, printing: common.Printing, *, undo: bool) -> int:
+    """Use the data of a file or address in place of the built-in data, for every command.
+
+    Nothing is fetched by itself, and no address is built in: ENVCHECK_MATRIX_URL names one. The file is proven by the
+    SHA-256 that you give, or by the attestation of the repository in ENVCHECK_MATRIX_REPOSITORY.
+    """
+    from envcheck.cli import matrix_update  # as in refresh
+
+    if undo and (source or sha256 or bundle):
+        raise UserError("--undo takes no file and no proof.")
+    return matrix_update.run_undo(printing) if undo else matrix_update.run_update(source, sha256, bundle, printing)
+
+
+@matrix.command(epilog="Example: envcheck matrix export -o matrix.json")
+@click.option("-o", "--output", metavar="FILE", help="Write to this file instead of standard output.")
+def export(output: str | None) -> int:
+    """Write the whole built-in matrix as one file, for `matrix update` and --matrix."""
+    from envcheck.matrix.load import load_document
+    from envcheck.matrix.refresh.files import format_document  # as in refresh
+
+    text = format_document(load_document())
+    if output is None:
+        click.echo(text, nl=False)
+    else:
+        common.write_file(output, text)
+    return 0

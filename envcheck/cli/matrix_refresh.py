@@ -71,9 +71,9 @@ def refresh(request: RefreshRequest, printing: common.Printing) -> int:
         return OF_VERDICT[UNDETERMINED]
     changes = list_changes(document, result.document)
     if printing.form == "json":
-        click.echo(_render_json(COMPATIBLE, _count(changes), names, str(target), result, changes))
+        click.echo(_render_json(COMPATIBLE, count_changes(changes), names, str(target), result, changes))
         return OF_VERDICT[COMPATIBLE]
-    _print_changes(changes, result, printing)
+    _print_result(changes, result, printing)
     use = "" if target.is_dir() else f" Use it: envcheck doctor --matrix {inert(str(target))}"
     click.echo(f"Saved to {inert(str(target))}.{use}", err=True)
     return OF_VERDICT[COMPATIBLE]
@@ -161,24 +161,30 @@ def _render_json(
     return document_text(document)
 
 
-def _print_changes(changes: list[Change], result: refreshing.RefreshResult, printing: common.Printing) -> None:
+def print_changes(changes: list[Change], printing: common.Printing) -> None:
+    """Print each change in words."""
     for change in () if printing.quiet else changes:
         for line in format_change(change):
             click.echo(_style(line, _COLORS[change.kind], printing), color=printing.color)
         if printing.verbose:
             click.echo(inert(f"    read from {change.artifact}"))
+
+
+def _print_result(changes: list[Change], result: refreshing.RefreshResult, printing: common.Printing) -> None:
+    print_changes(changes, printing)
     for line in result.left_out:
         click.echo(inert(f"left out: {line}"))
     for line in result.vanished:
         click.echo(inert(f"no longer on the index, kept: {line}"))
-    click.echo(_count(changes))
+    click.echo(count_changes(changes))
 
 
 def _style(text: str, color: str, printing: common.Printing) -> str:
     return styled(inert(text), color) if color and printing.color else inert(text)
 
 
-def _count(changes: list[Change]) -> str:
+def count_changes(changes: list[Change]) -> str:
+    """Say how many rows changed."""
     if not changes:
         return "No release, Python or requirement changed."
     counts = Counter(change.kind for change in changes)

@@ -3,14 +3,16 @@
 from __future__ import annotations
 
 import json
+import os
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from functools import cache
 from typing import Any
 
 from envcheck.host.data_files import read_data
-from envcheck.matrix.built_in import EVIDENCE, SCHEMA_ID, TABLES, open_built_in, read_whole
+from envcheck.matrix.built_in import EVIDENCE, SCHEMA_ID, SECTIONS, TABLES, open_built_in, read_whole
 from envcheck.matrix.folding import group_lines, unfold_release
 from envcheck.matrix.query import Matrix
+from envcheck.matrix.stored import ADDRESS, open_stored
 from envcheck.model import UserError
 
 FOLDED_ID = "envcheck/matrix/2"  # of data/compat_matrix.json
@@ -22,15 +24,27 @@ class MatrixError(UserError):
 
 
 def load_matrix(path: str | None = None) -> Matrix:
-    """Load the built-in matrix, or check and load the file or pinned URL `path`."""
-    return Matrix(open_built_in() if path is None else load_document(path))
+    """Load the matrix in use, or check and load the file or pinned URL `path`.
+
+    In use is the data that `matrix update` stored where it is newer than the built-in data, else that.
+    """
+    renewal = "update" if os.environ.get(ADDRESS) else "refresh"
+    if path is not None:
+        return Matrix(load_document(path), "of --matrix", renewal)
+    built_in = open_built_in()
+    stored = open_stored(SCHEMA_ID, SECTIONS, lambda: str(built_in["checked"]))
+    return Matrix(built_in if stored is None else stored, "built in" if stored is None else "by matrix update", renewal)
 
 
 def load_document(path: str | None = None) -> dict[str, Any]:
     """Load the whole built-in document, or check and load the file or pinned URL `path`; raises MatrixError."""
     if path is None:
         return read_whole()
-    name, content = _fetch(path) if _is_url(path) else (path, _read(path))
+    return parse_document(*(_fetch(path) if is_url(path) else (path, read_user_file(path))))
+
+
+def parse_document(name: str, content: bytes) -> dict[str, Any]:
+    """Decode and check the content of a matrix file; raises MatrixError, which names it."""
     document = _parse(content, name)
     if document.get("schema") == FOLDED_ID:
         document = _unfold_document(document, name)
@@ -38,7 +52,7 @@ def load_document(path: str | None = None) -> dict[str, Any]:
     return document
 
 
-_OWN = "own-file"  # what rows of a user's file in the form of data/compat_matrix.json cite
+OWN_FILE = "own-file"  # what rows of a user's file in the form of data/compat_matrix.json cite
 
 
 def _unfold_document(folded: Mapping[str, Any], path: str) -> dict[str, Any]:
@@ -49,7 +63,7 @@ def _unfold_document(folded: Mapping[str, Any], path: str) -> dict[str, Any]:
     """
     _validate(_read_schema("compat_matrix.schema.json"), folded, path)
     whole = read_whole()
-    whole["citations"][_OWN] = {"url_or_artifact": path, "locator": "this row", "checked": folded["checked"]}
+    whole["citations"][OWN_FILE] = {"url_or_artifact": path, "locator": "this row", "checked": folded["checked"]}
     for framework, lines in folded["releases"].items():
         known = whole["releases"].get(framework, {})
         releases = {release: unfold_release(release, held) for release, held in group_lines(lines).items()}
@@ -75,7 +89,7 @@ def _give_evidence(row: Mapping[str, Any], known: Sequence[Mapping[str, Any]]) -
         if {name: value for name, value in item.items() if name not in EVIDENCE} == row:
             return dict(item)
     proof = {} if "replacement" in row else {"proof": {"*": "documented"}}  # removed distributions have none
-    return {**row, "citations": [_OWN], **proof}
+    return {**row, "citations": [OWN_FILE], **proof}
 
 
 def check_document(document: dict[str, Any], path: str) -> None:
@@ -127,7 +141,8 @@ def iterate_rows(document: Mapping[str, Any]) -> Iterator[dict[str, Any]]:
     yield from document.get("problems", ())
 
 
-def _is_url(path: str) -> bool:
+def is_url(path: str) -> bool:
+    """Return whether a matrix is named by an address."""
     return path.lower().startswith(("http://", "https://"))
 
 
@@ -141,7 +156,7 @@ def _fetch(url: str) -> tuple[str, bytes]:
         raise MatrixError(f"The matrix cannot be fetched. {error}") from error
 
 
-def _read(path: str) -> bytes:
+def read_user_file(path: str) -> bytes:
     """Read a user's file; raises MatrixError for folders, devices and files that are larger than any matrix."""
     from pathlib import Path  # only a user's file needs it
 
@@ -201,7 +216,7 @@ def _validate(schema: dict[str, Any], document: Mapping[str, Any], path: str) ->
     try:
         fastjsonschema.compile(schema)(document)
     except fastjsonschema.JsonSchemaValueException as error:
-        raise MatrixError(f"The matrix file {path} does not fit its schema: {error.message}.") from error
+        raise MatrixError(f"The matrix file {path} does not fit its schema: {error.message[:300]}.") from error
 
 
 def _read_schema(name: str) -> dict[str, Any]:

@@ -59,9 +59,10 @@ _OMITTED: dict[type, dict[str, Any]] = {
 class Matrix:
     """A loaded matrix document."""
 
-    def __init__(self, document: Mapping[str, Any]) -> None:
-        """Wrap a decoded document of schema envcheck/matrix/1."""
+    def __init__(self, document: Mapping[str, Any], origin: str = "", renewal: str = "refresh") -> None:
+        """Wrap a decoded document of schema envcheck/matrix/1; `envcheck matrix RENEWAL` brings a newer one."""
         self._document = document
+        self.origin, self.renewal = origin, renewal
         self._has_own_indexes = True
         # By identity: the row of cells that the document holds, and the builds of a row.
         self._built: dict[int, Any] = {}
@@ -197,7 +198,7 @@ class Matrix:
 
     def without_own_indexes(self) -> Matrix:
         """Return the matrix without the builds of the frameworks' own indexes."""
-        changed = Matrix(self._document)
+        changed = Matrix(self._document, self.origin, self.renewal)
         changed._has_own_indexes = False
         return changed
 

@@ -119,6 +119,7 @@ class Report:
     steps: Tuple[Step, ...] = ()  # of the plan that fixes what was found
     judged: Judged = Judged()
     obtained_by: Optional[Action] = None  # what installs the releases of `asked`
+    matrix: str = ""  # by which data it was judged: "2026-11-23, built in"
     fix_command: Tuple[str, ...] = ()  # runs the environment's steps; () where the environment may not be changed
 
     def steps_for(self, finding: Finding) -> Tuple[str, ...]:

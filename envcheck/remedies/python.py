@@ -405,9 +405,10 @@ def keep_one_distribution(situation: Situation, problem: Problem) -> Remedy | No
 @remedy("release-unknown")
 def refresh_matrix(situation: Situation, problem: Problem) -> Remedy:
     """Renew the matrix, or envcheck itself."""
-    framework_option = ("--framework", problem.framework) if problem.framework else ()
-    refresh = RunEnvcheck(("matrix", "refresh", *framework_option), scope="user")
-    return Remedy(problem.advice or "Update envcheck, or refresh its matrix.", (refresh,))
+    renewal = situation.matrix.renewal
+    framework_option = ("--framework", problem.framework) if problem.framework and renewal == "refresh" else ()
+    renew = RunEnvcheck(("matrix", renewal, *framework_option), scope="user")
+    return Remedy(problem.advice or f"Update envcheck, or {renewal} its matrix.", (renew,))
 
 
 # The files of what is installed.

@@ -50,6 +50,7 @@ def report_document(
         "goal": report.goal,
         "headline": report.headline,
         "judged": _judged_document(report),
+        "matrix": report.matrix,
         "checked": list(report.checked),
         **encode_findings(report),
     }

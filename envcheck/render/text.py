@@ -176,6 +176,7 @@ def _lines(report: Report, snapshot: Snapshot, *, verbose: bool, quiet: bool) ->
     """Put a bad verdict first, and a good one below what it is about; the last line is what to type."""
     shown = [finding for finding in report.findings if _is_shown(finding, verbose=verbose, quiet=quiet)]
     overview = [] if quiet else _overview_lines(report, snapshot.facts)
+    overview += [("Matrix      ", f"data of {report.matrix}", "")] if verbose and overview and report.matrix else []
     counts = [] if quiet else [_count_line(report, len(report.findings) - len(shown))]
     verdict = [verdict_line(report)]
     if report.obtained_by is not None and not quiet:

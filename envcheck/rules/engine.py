@@ -202,6 +202,7 @@ def conclude(context: Context, findings: Sequence[Finding], checked: Sequence[st
         system=context.os,
         wanted=_target_options(context.target),
         judged=_judged(context),
+        matrix=f"{context.matrix.checked}, {context.matrix.origin}".rstrip(", "),
     )
 
 

@@ -26,6 +26,7 @@ from envcheck.model import (
     Problem,
     Unknown,
     canonical_name,
+    numbers,
     replace,
 )
 from envcheck.rules.builds import (
@@ -580,9 +581,24 @@ def _unlisted_dependency(context: Context, build: Build, owner: str) -> Finding:
     )
 
 
+_RENEWALS = {
+    "refresh": "Refresh the matrix from the published wheels",
+    "update": "Update the matrix from the address that is set",
+}
+
+
+def _is_newer(label: str, newest: str) -> bool:
+    """Return whether a label such as "torch 9.9" or "torch>=9" states a release above the newest one known."""
+    stated = re.search(r"[=<>~ ](\d+(?:\.\d+)*)", label)
+    return stated is not None and numbers(stated[1]) > numbers(newest)
+
+
 def _unknown_release(context: Context, label: str, framework: str, fact: str) -> Finding:
     newest = next(iter(context.matrix.releases(framework, context.platform)), None)
-    hint = f" The newest {framework} release in it for {context.platform} is {newest.version}." if newest else ""
+    hint = ""
+    if newest:
+        day = f" (data of {context.matrix.checked})" if _is_newer(label, newest.version) else ""
+        hint = f" The newest {framework} release in it for {context.platform} is {newest.version}{day}."
     evidence = context.seen(fact, shown=label)
     newest_evidence = (
         (Evidence(f"releases {framework}", newest.version, citation=newest.citations[0]),) if newest else ()
@@ -595,6 +611,6 @@ def _unknown_release(context: Context, label: str, framework: str, fact: str) ->
         (evidence, *newest_evidence),
         problem=Problem(
             framework=framework,
-            advice="Refresh the matrix from the published wheels, or ask about a release that it lists.",
+            advice=f"{_RENEWALS[context.matrix.renewal]}, or ask about a release that it lists.",
         ),
     )

@@ -385,7 +385,7 @@ def _find_tables(matrix: Matrix, text: str) -> TablesFound | None:
     if found is None:
         return None
     if not found:
-        message = f"The matrix has no row for {text}. Update it: envcheck matrix refresh"
+        message = f"The matrix has no row for {text}. {_renewal(matrix)}"
         return TablesFound(UNDETERMINED, message, matrix.checked, text, ())
     message = f"{_count_rows(len(found))} * documented, not read from an artifact."
     return TablesFound(COMPATIBLE, message, matrix.checked, text, found)
@@ -410,7 +410,11 @@ def _describe_missing(matrix: Matrix, requirement: str) -> tuple[str, str]:
     framework, near, newest = find_nearest(matrix, requirement)
     known = f" Nearest releases: {' and '.join(near)}." if near else ""
     known += f" Newest release of {framework} in the matrix: {newest}." if newest else ""
-    return UNDETERMINED, f"The matrix has no row for {requirement}.{known} Update it: envcheck matrix refresh"
+    return UNDETERMINED, f"The matrix has no row for {requirement}.{known} {_renewal(matrix)}"
+
+
+def _renewal(matrix: Matrix) -> str:
+    return f"Its data is of {matrix.checked}. Update it: envcheck matrix {matrix.renewal}"
 
 
 def _count_rows(number: int) -> str:

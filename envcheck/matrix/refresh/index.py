@@ -386,15 +386,20 @@ def fetch_pinned(url: str, limit: int) -> bytes:
     the extra.
     """
     pin = parse_pin(url)
-    require_extra("matrix", "A matrix from a URL")
-    settings = replace(read_connection_settings(os.environ), whole_timeout=_FETCH_SECONDS)
     address = url.partition("#")[0]
-    with open_session(settings) as session:
-        content = _fetch(session, settings, address, limit)
+    content = fetch(address, limit)
     found = hashlib.sha256(content).hexdigest()
     if found != pin:
         raise ArtifactError(f"{strip_url(address)} has the SHA-256 {found}, not {pin}; refused.")
     return content
+
+
+def fetch(address: str, limit: int) -> bytes:
+    """Fetch at most `limit` bytes; raises ArtifactError for a failed transfer, MissingExtraError without the extra."""
+    require_extra("matrix", "A matrix from a URL")
+    settings = replace(read_connection_settings(os.environ), whole_timeout=_FETCH_SECONDS)
+    with open_session(settings) as session:
+        return _fetch(session, settings, address, limit)
 
 
 def parse_pin(url: str) -> str:
