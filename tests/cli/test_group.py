@@ -122,7 +122,7 @@ def test_powershell_is_answered_with_a_kind_a_value_and_a_description() -> None:
 
 def test_powershell_has_no_empty_variables() -> None:
     asked = {"_ENVCHECK_COMPLETE": "powershell_complete", "COMP_WORDS": "envcheck matrix"}
-    assert type_words(str(PROGRAM), **asked).stdout.startswith("plain,query\t")
+    assert type_words(str(PROGRAM), **asked).stdout.startswith("plain,export\t")
 
 
 def test_no_command_is_imported_to_complete_the_names_of_commands() -> None:

@@ -17,6 +17,7 @@ import platformdirs
 import pytest
 
 from envcheck.cli.group import run
+from envcheck.host.data_files import read_data
 from envcheck.matrix import load_matrix
 from envcheck.matrix import update as update_module
 from envcheck.matrix.bounds import check_bounds
@@ -234,7 +235,7 @@ def test_another_hash(tmp_path: Path) -> None:
         (b"", "is not valid JSON"),
         (newer()[:-2000], "is not valid JSON"),
         (b"\0" + newer(), "is not valid JSON"),
-        (newer().replace(b"envcheck/matrix/1", b"envcheck/matrix/2", 1), "newer schema"),
+        (newer().replace(b"envcheck/matrix/1", b"envcheck/matrix/3", 1), "newer schema"),
         (newer().replace(b"envcheck/matrix/1", b"other", 1), "is not a compatibility matrix"),
         (b"[" * 1_000_000, "is not valid JSON"),
         (b'{"a":' * 100_000 + b"1" + b"}" * 100_000, "is not valid JSON"),
@@ -263,6 +264,11 @@ def test_another_hash(tmp_path: Path) -> None:
 )
 def test_content_that_is_no_matrix(tmp_path: Path, content: bytes, words: str) -> None:
     assert words in refused(*write(tmp_path, content))
+
+
+def test_a_matrix_without_evidence(tmp_path: Path) -> None:
+    matrix = read_data("compat_matrix.json")
+    assert "holds no evidence" in refused(*write(tmp_path, matrix))
 
 
 def test_a_huge_file(tmp_path: Path, configured_index: LocalIndex, monkeypatch: pytest.MonkeyPatch) -> None:
