@@ -193,7 +193,8 @@ def _render_details(label: str, row: FrameworkRelease) -> Iterator[str]:
 
 
 _FACTS = {
-    "architectures": "GPU code",
+    "gpu_code": "GPU code",
+    "architectures": "GPU code",  # of a matrix of an earlier edition
     "needed": "needs",
     "opens": "may open",
     "runpath": "searches",
@@ -215,6 +216,8 @@ def _render_binaries(label: str, binaries: Mapping[str, Any]) -> Iterator[str]:
 
 def _format_fact(fact: Any) -> str:
     if isinstance(fact, dict):
+        if all(isinstance(count, int) for count in fact.values()):
+            return ", ".join(f"{count}x {targets}" for targets, count in fact.items())
         return " ".join(f"{family}_{version}" for family, version in fact.items())
     return (", " if any(" " in item for item in fact) else " ").join(fact)
 

@@ -12,6 +12,7 @@ import tempfile
 import time
 import zipfile
 import zlib
+from collections import Counter
 from collections.abc import Callable, Iterable, Iterator, Mapping
 from contextlib import contextmanager, suppress
 from dataclasses import dataclass, field
@@ -25,6 +26,7 @@ from envcheck.host.file_changes import write_atomically
 from envcheck.host.pip_settings import IndexSettings
 from envcheck.matrix.companions import binary_names, published_framework
 from envcheck.matrix.load import iterate_rows, load_document
+from envcheck.matrix.refresh.gpu_code import list_code, list_supported, sort_targets
 from envcheck.matrix.refresh.index import ArtifactError, OddWheelError, Wheel
 from envcheck.matrix.refresh.rows import Row, sentences
 from envcheck.matrix.refresh.wheel_contents import (
@@ -69,15 +71,17 @@ _ARCHITECTURE_ONLY, _FAMILY_ONLY = 1 << 20, 1 << 21  # flags of sm_90a and sm_10
 Buffer = bytes | mmap.mmap
 
 
-def parse_fatbins(data: Buffer, offset: int, stop: int) -> set[str]:
-    """List the targets of the fat binaries in data[offset:stop]: sm_90a machine code, compute_90 PTX, lto_90 NVVM.
+def parse_fatbins(data: Buffer, offset: int, stop: int) -> Counter[str]:
+    """Count the fat binaries in data[offset:stop] by their targets: sm_90a machine code, compute_90 PTX, lto_90 NVVM.
+
+    nvcc writes one for each source file: {"sm_80 compute_80": 105, "sm_52 compute_52": 1}.
 
     A container (16 bytes) and the head of its first entry, machine code for sm_75 packed to 824 bytes:
 
     50ed55ba 0100 1000 601a000000000000
     0200 0101 40000000 3803000000000000 36030000 00000000 0800 0100 4b000000 ... 1180000000000000 ...
     """
-    targets: set[str] = set()
+    code: Counter[str] = Counter()
     while (offset := _skip_padding(data, offset, stop)) < stop:
         if offset + _CONTAINER.size > stop:
             raise BinaryError("its fat binary is incomplete")
@@ -85,9 +89,11 @@ def parse_fatbins(data: Buffer, offset: int, stop: int) -> set[str]:
         start, end = offset + header, offset + header + size
         if header < _CONTAINER.size or end > stop:
             raise BinaryError("its fat binary claims more bytes than its section has")
-        targets.update(_iterate_targets(data, start, end))
+        targets = set(_iterate_targets(data, start, end))
+        if targets:
+            code[" ".join(sort_targets(targets))] += 1
         offset = end
-    return targets
+    return code
 
 
 def _skip_padding(data: Buffer, offset: int, stop: int) -> int:
@@ -115,17 +121,6 @@ def _iterate_targets(data: Buffer, offset: int, end: int) -> Iterator[str]:
         offset += header + size
 
 
-def sort_targets(targets: set[str]) -> list[str]:
-    """Sort targets: machine code first, then PTX, then the rest, each by number."""
-
-    def place(target: str) -> tuple[int, str, int, str]:
-        kind, _, rest = target.partition("_")
-        number = int(rest.rstrip("af"))
-        return (["sm", "compute"].index(kind) if kind in {"sm", "compute"} else 2), kind, number, rest
-
-    return sorted(targets, key=place)
-
-
 @dataclass(frozen=True)
 class Binary:
     """Facts of an ELF or PE file; empty for what a format cannot state."""
@@ -135,7 +130,7 @@ class Binary:
     needed: tuple[str, ...]  # libraries that the loader must find, in order
     opens: tuple[str, ...] = ()  # names of libraries among its strings, which it may open at run time
     runpath: tuple[str, ...] = ()  # folders that the loader searches, as written
-    targets: frozenset[str] = frozenset()  # GPU code: sm_80, compute_90
+    gpu_code: Mapping[str, int] = field(default_factory=dict)  # targets -> the fat binaries that hold just these
     symbols: dict[str, str] = field(default_factory=dict)  # GLIBC -> 2.17: the newest version that it needs
     compilers: tuple[str, ...] = ()  # as they name themselves
 
@@ -147,7 +142,7 @@ class Binary:
             "needed": list(self.needed),
             "opens": list(self.opens),
             "runpath": list(self.runpath),
-            "architectures": sort_targets(set(self.targets)),
+            "gpu_code": dict(sorted(self.gpu_code.items(), key=lambda item: (-item[1], item[0]))),
             "symbols": self.symbols,
             "compilers": list(self.compilers),
         }
@@ -224,8 +219,9 @@ def _read_elf_facts(elf: Any, data: mmap.mmap) -> Binary:
         needed=tuple(needed),
         opens=tuple(sorted(opened - {*needed, *tags.get("DT_SONAME", [])})),
         runpath=tuple(dict.fromkeys(part for part in runpath.split(":") if part)),  # without repetitions
-        targets=frozenset().union(
-            *(parse_fatbins(data, *_get_span(sections[name], data)) for name in _GPU_SECTIONS if name in sections)
+        gpu_code=sum(
+            (parse_fatbins(data, *_get_span(sections[name], data)) for name in _GPU_SECTIONS if name in sections),
+            Counter[str](),
         ),
         symbols=find_newest_versions(_iterate_versions(sections.get(".gnu.version_r"))),
         compilers=_read_compilers(data, *_get_span(sections[".comment"], data)) if ".comment" in sections else (),
@@ -309,7 +305,7 @@ def _read_pe_facts(image: Any, data: mmap.mmap) -> Binary:
         machine=_PE_MACHINES.get(image.FILE_HEADER.Machine, hex(image.FILE_HEADER.Machine)),
         needed=tuple(imported),
         opens=tuple(sorted(name for name in opened if name.lower() not in known)),
-        targets=frozenset().union(*(parse_fatbins(data, *_get_pe_span(section, data)) for section in gpu)),
+        gpu_code=sum((parse_fatbins(data, *_get_pe_span(section, data)) for section in gpu), Counter[str]()),
         compilers=(f"linker {linker.MajorLinkerVersion}.{linker.MinorLinkerVersion:02}",),
     )
 
@@ -483,7 +479,7 @@ def name_cached(framework: str, wheel: Wheel) -> str:
 
 
 Binaries = dict[str, Any]  # the cell `binaries` of the matrix
-EDITION = "1"  # part of the folder's name: another edition reads other facts
+EDITION = "2"  # part of the folder's name: another edition reads other facts
 _TAIL = 64 << 10
 
 
@@ -582,6 +578,11 @@ class DeepReader:
         return found
 
 
+def lacks_counts(binaries: Binaries) -> bool:
+    """Tell whether binaries were read by an earlier edition, which kept the targets of a library without counts."""
+    return any("architectures" in facts for facts in binaries.get("read", {}).values())
+
+
 READ = r"\d+ of \d+ binaries"  # in the locator of a citation
 _REMARK_OF = {  # the remark on a cell until binaries fill it
     "compiler": "The compiler was not read.",
@@ -596,11 +597,10 @@ _REMARK_OF = {  # the remark on a cell until binaries fill it
 def derive_cells(framework: str, binaries: Binaries) -> Row:
     """Derive cells from the sampled binaries: GPU code, glibc, the compiler that all name, what the framework adds."""
     read = list(binaries["read"].values())
-    targets = {target for item in read for target in item.get("architectures", ())}
     floors = [item["symbols"]["GLIBC"] for item in read if "GLIBC" in item.get("symbols", {})]
     cells: Row = {
         "compiler": _find_compiler([set(item.get("compilers", ())) for item in read]),
-        "compute_capabilities": sort_targets({target for target in targets if target.startswith(("sm_", "compute_"))}),
+        "compute_capabilities": list_code(read) if published_framework(framework) else list_supported(read),
         "glibc": max(floors, key=numbers, default=None),
         **(known.binary_cells(binaries["read"]) if (known := published_framework(framework)) else {}),
     }

@@ -13,7 +13,7 @@ from packaging.version import Version
 from envcheck.frameworks import all_frameworks
 from envcheck.matrix.companions import companion_row, companion_sections, published_framework
 from envcheck.matrix.load import iterate_rows, load_document
-from envcheck.matrix.refresh.deep import DeepReader, apply_binaries, load_known_binaries
+from envcheck.matrix.refresh.deep import DeepReader, apply_binaries, lacks_counts, load_known_binaries
 from envcheck.matrix.refresh.index import ArtifactError, Group, OddWheelError, Wheel, group_wheels, parse_wheel
 from envcheck.matrix.refresh.reader import Reader, Reading, drop_unusable, read_usable
 from envcheck.matrix.refresh.rows import Draft, Row, draft_release, is_remark, sentences
@@ -390,7 +390,9 @@ def _iterate_unread_rows(document: Document, listing: Listing) -> Iterator[tuple
         wheel = wheels.get(_get_wheel_hash(row, document["citations"]))
         if wheel is None or key[0] != listing.framework or "stub_for" in row:
             continue
-        if key[3].startswith(("linux", "win")) and row.get("binaries", {}).get("sha256") != wheel.sha256:
+        read = row.get("binaries", {})
+        is_current = read.get("sha256") == wheel.sha256 and not lacks_counts(read)
+        if key[3].startswith(("linux", "win")) and not is_current:
             yield key, row, wheel
 
 

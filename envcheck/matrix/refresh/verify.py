@@ -10,6 +10,7 @@ from typing import Any
 from envcheck import __version__
 from envcheck.matrix.companions import published_framework
 from envcheck.matrix.refresh.deep import Binaries, DeepReader, derive_cells
+from envcheck.matrix.refresh.gpu_code import list_targets
 from envcheck.matrix.refresh.index import ArtifactError, Group
 from envcheck.matrix.refresh.reader import Reader, Reading, drop_unusable, read_usable
 from envcheck.matrix.refresh.refresh import (
@@ -220,6 +221,8 @@ def _compare_binaries(key: Key, row: Row, read: Binaries) -> Iterator[Disagreeme
             yield Disagreement(*key, f"binaries {fact}", known[fact], read[fact])
     for name in sorted({*known["read"], *read["read"]}):
         ours, theirs = known["read"].get(name, {}), read["read"].get(name, {})
+        if "architectures" in ours:  # read by an earlier edition, which kept no counts
+            theirs = {**theirs, "architectures": list_targets(theirs), "gpu_code": None}
         for fact in sorted({*ours, *theirs}):
             if ours.get(fact) != theirs.get(fact):
                 yield Disagreement(*key, f"binaries {name} {fact}", ours.get(fact), theirs.get(fact))

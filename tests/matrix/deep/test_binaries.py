@@ -16,7 +16,6 @@ from envcheck.matrix.refresh.deep import (
     find_newest_versions,
     parse_fatbins,
     read_binary,
-    sort_targets,
 )
 from tests.matrix.deep.portable import portable
 
@@ -45,7 +44,7 @@ def test_a_library_of_gcc_and_nvcc(tmp_path: Path) -> None:
         "needed": ["libm.so.6", "libc.so.6"],
         "opens": ["libcuda.so.1", "libnvrtc.so.12.4.127"],
         "runpath": ["$ORIGIN/../nvidia/cudnn/lib", "$ORIGIN"],
-        "architectures": TARGETS,
+        "gpu_code": {" ".join(TARGETS): 1},
         "symbols": {"GLIBC": "2.2.5"},
         "compilers": ["GCC: (Debian 12.2.0-14+deb12u1) 12.2.0"],
     }
@@ -61,26 +60,26 @@ def test_a_library_of_this_machines_gcc(tmp_path: Path) -> None:
     assert "libm.so.6" in found.needed or found.needed == ("libc.so.6",)
     assert found.runpath == ("/opt/x",)
     assert any(name.startswith("GCC: ") for name in found.compilers)
-    assert found.targets == frozenset()
+    assert found.gpu_code == {}
 
 
 # -- GPU code --
 
 
 def test_machine_code_and_ptx_are_told_apart() -> None:
-    assert sort_targets(parse_fatbins(FATBIN, 0, len(FATBIN))) == TARGETS
+    assert parse_fatbins(FATBIN, 0, len(FATBIN)) == {" ".join(TARGETS): 1}
 
 
 def test_containers_follow_each_other_with_zeros_between() -> None:
     data = FATBIN + bytes(24) + FATBIN + bytes(7)
-    assert sort_targets(parse_fatbins(b"\xff" * 16 + data, 16, 16 + len(data))) == TARGETS
-    assert parse_fatbins(b"", 0, 0) == set()
+    assert parse_fatbins(b"\xff" * 16 + data, 16, 16 + len(data)) == {" ".join(TARGETS): 2}
+    assert parse_fatbins(b"", 0, 0) == {}
 
 
 def test_an_unknown_kind_of_code_is_named() -> None:
     data = bytearray(FATBIN)
     struct.pack_into("<H", data, 16, 64)
-    assert sort_targets(parse_fatbins(bytes(data), 0, len(data))) == [*TARGETS[1:-1], "kind64_75", "lto_90"]
+    assert parse_fatbins(bytes(data), 0, len(data)) == {" ".join([*TARGETS[1:-1], "kind64_75", "lto_90"]): 1}
 
 
 @pytest.mark.parametrize(
@@ -161,7 +160,7 @@ def test_a_section_beyond_the_end(tmp_path: Path, name: bytes) -> None:
 
 def test_a_section_without_bytes_in_the_file(tmp_path: Path) -> None:
     data = changed(section(numbered(b".nv_fatbin")) + 4, "<I", 8)  # SHT_NOBITS, as in files of debug symbols
-    assert "architectures" not in read(tmp_path, data)
+    assert "gpu_code" not in read(tmp_path, data)
 
 
 def test_more_than_any_real_library_has(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
@@ -208,7 +207,7 @@ def test_a_windows_library(tmp_path: Path) -> None:
         "machine": "x86_64",
         "needed": ["KERNEL32.dll"],
         "opens": ["nvcuda.dll"],
-        "architectures": TARGETS,
+        "gpu_code": {" ".join(TARGETS): 1},
         "compilers": ["linker 14.29"],
     }
 

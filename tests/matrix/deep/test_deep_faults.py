@@ -145,7 +145,7 @@ def test_bad_deflate_stream(index: LocalIndex, matrix: dict[str, Any], tmp_path:
     whole[start + size // 2 : start + size] = b"\xff" * (size - size // 2)
     index.archives[WHEEL] = bytes(whole)
     assert f"{SOLVER} cannot be unpacked" in failure(index, matrix, tmp_path)
-    assert list((tmp_path / "binaries-1").iterdir()) == []  # bytes that fail are not kept
+    assert list((tmp_path / "binaries-2").iterdir()) == []  # bytes that fail are not kept
 
 
 def test_deflate_stream_without_an_end(index: LocalIndex, matrix: dict[str, Any]) -> None:
@@ -247,7 +247,7 @@ def test_hostile_binaries(index: LocalIndex, matrix: dict[str, Any], data: bytes
 
 
 def test_a_cached_part_that_is_too_long_is_deleted(index: LocalIndex, tmp_path: Path) -> None:
-    folder = tmp_path / "binaries-1"
+    folder = tmp_path / "binaries-2"
     folder.mkdir()
     part = folder / f"{SHA256}-{sha256(SOLVER.encode()).hexdigest()[:16]}.part"
     part.write_bytes(b"x" * len(index.archive(WHEEL)))

@@ -87,13 +87,13 @@ def test_cached_binaries_are_not_read_again(index: LocalIndex, tmp_path: Path) -
     again = deepened(index, unread(), tmp_path)
     assert index.read() == []
     assert row_of(again)["compiler"] == "GCC 12.2.0"
-    kept = sorted(path.name for path in (tmp_path / "binaries-1").iterdir())
+    kept = sorted(path.name for path in (tmp_path / "binaries-2").iterdir())
     assert kept == [f"{SHA256}.json"]
 
 
 @pytest.mark.parametrize("text", ["{", "[]", json.dumps({"sha256": "0" * 64, "read": {}})])
 def test_a_broken_cache_is_ignored(index: LocalIndex, tmp_path: Path, text: str) -> None:
-    folder = tmp_path / "binaries-1"
+    folder = tmp_path / "binaries-2"
     folder.mkdir()
     (folder / f"{SHA256}.json").write_text(text, encoding="utf-8")
     assert row_of(deepened(index, unread(), tmp_path))["compiler"] == "GCC 12.2.0"
@@ -129,7 +129,7 @@ def test_an_interrupted_download_continues_where_it_stopped(index: LocalIndex, t
     with pytest.raises(ArtifactError, match=r"_x86_64\.whl cannot be used: .*incomplete"):
         deepened(index, unread(), tmp_path)
     first, last = ranges[-1].removeprefix("bytes=").split("-")
-    (part,) = (tmp_path / "binaries-1").glob("*.part")
+    (part,) = (tmp_path / "binaries-2").glob("*.part")
     size = part.stat().st_size
     assert 512 <= size < int(last) - int(first)
     resumed: list[str] = []
@@ -137,7 +137,7 @@ def test_an_interrupted_download_continues_where_it_stopped(index: LocalIndex, t
     found = deepened(index, unread(), tmp_path)
     assert f"bytes={int(first) + size}-{last}" in resumed
     assert row_of(found)["compiler"] == "GCC 12.2.0"
-    assert list((tmp_path / "binaries-1").glob("*.part")) == []
+    assert list((tmp_path / "binaries-2").glob("*.part")) == []
 
 
 @pytest.mark.usefixtures("small_pieces")

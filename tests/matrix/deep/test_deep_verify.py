@@ -13,6 +13,7 @@ import pytest
 
 from envcheck.cli.group import run
 from envcheck.matrix.refresh.files import format_document
+from envcheck.matrix.refresh.gpu_code import list_targets
 from envcheck.matrix.refresh.refresh import list_framework
 from envcheck.matrix.refresh.verify import Verification, verify_binaries
 from tests.matrix.deep.deep_index import (
@@ -79,14 +80,14 @@ def test_each_wrong_fact_is_reported(index: LocalIndex, read: dict[str, Any]) ->
     row = row_of(read)
     row["binaries"]["binaries"] = 9
     facts = row["binaries"]["read"][SOLVER]
-    facts.update(needed=["libm.so.6"], architectures=["sm_75"])
+    facts.update(needed=["libm.so.6"], gpu_code={"sm_75": 1})
     del facts["runpath"]
     row["binaries"]["read"]["jax_cuda12_plugin/_gone.so"] = {"format": "elf", "machine": "x86_64", "needed": []}
     row.update(compiler="GCC 4.8.5", compute_capabilities=["sm_35"])
     told = {item.cell: (item.matrix, item.artifact) for item in held(index, read).disagreements}
     assert set(told) == {
         "binaries binaries",
-        *(f"binaries {SOLVER} {fact}" for fact in ("needed", "architectures", "runpath")),
+        *(f"binaries {SOLVER} {fact}" for fact in ("needed", "gpu_code", "runpath")),
         *(f"binaries jax_cuda12_plugin/_gone.so {fact}" for fact in ("format", "machine", "needed")),
         "compiler",
         "compute_capabilities",
@@ -94,6 +95,14 @@ def test_each_wrong_fact_is_reported(index: LocalIndex, read: dict[str, Any]) ->
     assert told["binaries binaries"] == (9, 2)
     assert told[f"binaries {SOLVER} runpath"] == (None, ["$ORIGIN/../nvidia/cudnn/lib", "$ORIGIN"])
     assert told["compiler"] == ("GCC 4.8.5", "GCC 12.2.0")
+
+
+def test_facts_of_an_earlier_edition_are_compared_without_counts(index: LocalIndex, read: dict[str, Any]) -> None:
+    facts = row_of(read)["binaries"]["read"][SOLVER]
+    facts["architectures"] = list_targets({"gpu_code": facts.pop("gpu_code")})
+    assert held(index, read).disagreements == []
+    facts["architectures"].pop()
+    assert [item.cell for item in held(index, read).disagreements] == [f"binaries {SOLVER} architectures"]
 
 
 def test_tier_1_cells_are_not_compared_with_binaries(index: LocalIndex, read: dict[str, Any]) -> None:
