@@ -9,6 +9,7 @@ from packaging.version import Version
 
 from envcheck.frameworks import framework
 from envcheck.matrix.companions import SourceInstall, asked_of, companion_row, load_companions, source_package
+from envcheck.matrix.documented_gpus import documented_gpus
 from envcheck.matrix.package_index import CPU, is_proposed, is_proposed_for_pin
 from envcheck.matrix.query import Matrix
 from envcheck.matrix.specifiers import can_be_met, clauses, within
@@ -488,7 +489,7 @@ def _match_source(
     """Choose the built file of a package's own project, or its sources, then what else is asked for."""
     name = name_of(texts[0])
     source = find_install(context, texts[0], release.build_version, release.cuda) if source_package(name) else None
-    if source is None:
+    if source is None or documented_above(context, name, source.version):
         return None
     item = ChosenCompanion(name, f"{name}=={source.version}", source=source)
     return match_companions(context, release, texts[1:], (*chosen, item))
@@ -548,6 +549,8 @@ def _may_be_unknown(context: Context, release: FrameworkRelease, text: str, held
         return True
     specifier = f"{text.removeprefix(name)},<{companion_row(name).first}".strip(",")
     is_for_cuda = all(row.cuda for row in held) and not (release.cuda_build and context.goal == "gpu")
+    if documented_above(context, name, companion_row(name).first):
+        return False  # nothing says that older ones were for older GPUs
     return bool(held) and companion_row(name).has_older and can_be_met(specifier) and not is_for_cuda
 
 
@@ -573,6 +576,9 @@ def companion_fault(context: Context, row: FrameworkRelease, release: FrameworkR
     libc, floor = context.facts.host.libc_version, wheel_glibc(row)
     if floor and isinstance(libc, Known) and Version(libc.value) < Version(floor):
         return f"needs glibc {floor}, and this machine has {libc.value}"
+    minimum = documented_above(context, row.distribution, row.version)
+    if minimum:
+        return f"is documented for compute capability {minimum} or newer"
     is_other_build = release is not None and context.matrix.is_on_index(row, release)
     compiles = row.platform == "any"  # on the machine, what it has no code for
     missing = [] if is_other_build or compiles else _unserved(context, row)
@@ -591,18 +597,31 @@ def _has_python(context: Context, row: FrameworkRelease) -> bool:
     return supports_python(context, row)
 
 
+def _gpu_capabilities(context: Context) -> list[str]:
+    """List the compute capabilities of the GPUs that are meant to work, as far as they are known."""
+    values = [get_value(gpu.compute_capability) for gpu in context.gpus] if context.goal == "gpu" else []
+    return [text for text in values if text]
+
+
+def documented_above(context: Context, name: str, version: str) -> str:
+    """Return the compute capability that a release is documented for, if all GPUs of a machine lie below it."""
+    document, capabilities = documented_gpus(name, version, context.platform), _gpu_capabilities(context)
+    if document is None or not capabilities:
+        return ""
+    return document.minimum if all(map(document.excludes, capabilities)) else ""
+
+
 def _unserved(context: Context, row: FrameworkRelease) -> list[str]:
     """List the GPUs of a machine that a companion has no code for, if it has none for any."""
-    capabilities = [get_value(gpu.compute_capability) for gpu in context.gpus] if context.goal == "gpu" else []
+    capabilities = _gpu_capabilities(context)
     targets = [target for target in map(parse_target, row.compute_capabilities) if target]
 
     def is_tegra(capability: str) -> bool:
         architecture = context.matrix.architecture(capability)
         return architecture is not None and architecture.tegra
 
-    known = [text for text in capabilities if text]
-    missing = [text for text in known if targets and coverage(targets, text, is_tegra) == NO_CODE]
-    return missing if len(missing) == len(known) else []
+    missing = [text for text in capabilities if targets and coverage(targets, text, is_tegra) == NO_CODE]
+    return missing if len(missing) == len(capabilities) else []
 
 
 def _has_dependency(context: Context, row: FrameworkRelease, name: str, release: FrameworkRelease) -> bool:

@@ -40,6 +40,7 @@ from envcheck.plan.candidates import (
     candidates,
     constraints,
     cuda_sources,
+    documented_above,
     is_built_file,
     is_unstated,
     needs_gpu,
@@ -566,7 +567,8 @@ def _note_newer_companion(context: Context, choice: Choice, item: ChosenCompanio
     if fault:
         yield f"{_describe(newest)} is newer, but {fault}."
     own = newest_of_own_index(item.name, choice.best.candidate.cuda or "", context.platform)
-    if own and Version(own) > Version(item.row.version) and within(own, text.removeprefix(item.name)):
+    is_served = own and not documented_above(context, item.name, own)
+    if is_served and Version(own) > Version(item.row.version) and within(own, text.removeprefix(item.name)):
         built = f"{item.name} {own} is on its project's own index for CUDA {major(choice.best.candidate.cuda or '')}"
         yield f"documented: {built}; that index was not read. {item.name}=={own} plans with it."
 

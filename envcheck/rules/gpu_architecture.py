@@ -7,6 +7,8 @@ from collections.abc import Iterator
 from packaging.version import Version
 
 from envcheck.host.data_files import load_data
+from envcheck.matrix.companions import companion_row
+from envcheck.matrix.documented_gpus import DocumentedGpus, documented_gpus
 from envcheck.matrix.specifiers import within
 from envcheck.model import (
     ERROR,
@@ -40,6 +42,7 @@ from envcheck.rules.builds import (
     judged_builds,
     package_builds,
     parse_target,
+    wanted_releases,
 )
 from envcheck.rules.context import Context, UndecidedError, incompatible, rule
 from envcheck.rules.gpu_releases import problem_findings, toolkit_of
@@ -122,6 +125,7 @@ class Verdict:
 
     kind: str
     why: str = ""
+    document: DocumentedGpus | None = None  # that excludes the GPU; `documents_of_packages` says so
 
 
 @rule(TOO_NEW, TOO_OLD)
@@ -146,6 +150,37 @@ def code_of_packages(context: Context) -> Iterator[Finding]:
         for build in builds:
             yield from _findings(context, build, gpus, TOO_NEW)
             yield from _findings(context, build, gpus, TOO_OLD)
+
+
+@rule(TOO_OLD)
+def documents_of_packages(context: Context) -> Iterator[Finding]:
+    """Find releases whose documents ask for a newer GPU than one that the framework itself serves."""
+    releases = [(item.name, item.version) for item in context.distributions.values()]
+    releases += [(item.package.distribution, item.package.version) for item in wanted_releases(context) if item.package]
+    releases += [(build.distribution, build.version) for build in possible_cuda_builds(context)]
+    for name, version in dict.fromkeys(releases):
+        document = documented_gpus(name, version, context.platform)
+        if document is None:
+            continue
+        gpus = [item for item in judged_gpus(context) if _is_served(context, item)]
+        excluded = [item for item in gpus if document.excludes(item.capability)]
+        if excluded:
+            yield _excluded(context, f"{name} {version}", document, excluded[0], ERROR if excluded == gpus else WARNING)
+
+
+def _excluded(context: Context, label: str, document: DocumentedGpus, item: JudgedGpu, severity: str) -> Finding:
+    message = (
+        f"{gpu_name(item.gpu)} has compute capability {item.capability}; the documents of {label} ask for "
+        f"{document.minimum} or newer."
+    )
+    evidence = (
+        context.seen("gpus", shown=f"{gpu_name(item.gpu)}, compute capability {item.capability}"),
+        Evidence(f"documents of {label}", document.statement, citation=document.citation),
+    )
+    name = label.partition(" ")[0]
+    framework = next(iter(companion_row(name).frameworks), name)
+    problem = Problem(framework=framework, distribution=name, capability=item.capability)
+    return incompatible(message, evidence, finding_id=TOO_OLD, severity=severity, problem=problem)
 
 
 @rule("ptxas-problem", severity=WARNING)
@@ -223,6 +258,9 @@ def possible_cuda_builds(context: Context) -> tuple[Build, ...]:
 
 def verdict_on(context: Context, build: Build, item: JudgedGpu) -> Verdict:
     """Decide how a build serves a GPU whose architecture is in the matrix; raises where nothing states it."""
+    document = documented_gpus(build.distribution, build.version, context.platform)
+    if document is not None and document.excludes(item.capability):
+        return Verdict(TOO_OLD, document=document)
     cuda = build.cuda.value if isinstance(build.cuda, Known) else None
     if not isinstance(build.compute_capabilities, Known):
         return _by_toolkit(context, build, item, cuda)
@@ -281,7 +319,7 @@ def _findings(context: Context, build: Build, gpus: tuple[JudgedGpu, ...], kind:
     """Yield one finding for the GPUs a build does not serve; a warning when it serves another one."""
     known_gpus = [item for item in gpus if item.architecture]
     verdicts = [(item, verdict_on(context, build, item)) for item in known_gpus]
-    failures = [(item, verdict) for item, verdict in verdicts if verdict.kind == kind]
+    failures = [(item, verdict) for item, verdict in verdicts if verdict.kind == kind and not verdict.document]
     if not failures:
         return
     item, verdict = failures[0]

@@ -10,6 +10,7 @@ from packaging.version import InvalidVersion, Version
 
 from envcheck.frameworks import framework as known_framework
 from envcheck.matrix.companions import companion_row, shares_cuda
+from envcheck.matrix.documented_gpus import documented_gpus
 from envcheck.matrix.package_index import is_proposed, is_served
 from envcheck.matrix.query import Matrix
 from envcheck.matrix.specifiers import matches
@@ -315,7 +316,10 @@ def find_index_build(
 
 
 def serves_capability(context: Context, row: FrameworkRelease, capability: str) -> bool:
-    """Tell whether a build has machine code for a GPU."""
+    """Tell whether a build has machine code for a GPU that its documents do not exclude."""
+    document = documented_gpus(row.distribution, row.version, row.platform)
+    if document is not None and document.excludes(capability):
+        return False
 
     def is_tegra(other: str) -> bool:
         architecture = context.matrix.architecture(other)

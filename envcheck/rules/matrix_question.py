@@ -11,6 +11,7 @@ from packaging.specifiers import SpecifierSet
 from packaging.version import InvalidVersion, Version
 
 from envcheck.matrix.companions import load_companions, shares_cuda
+from envcheck.matrix.documented_gpus import documented_gpus
 from envcheck.matrix.gpus import find_capabilities
 from envcheck.matrix.query import Matrix
 from envcheck.model import (
@@ -346,7 +347,21 @@ def _make_table_row(row: Row) -> TableRow:
     cells = {cell: getattr(row, cell) for cell in list_fields(row) if cell not in (*keys, *_NO_CELLS)}
     values = {cell: value for cell, value in cells.items() if value not in _EMPTY}
     title = name.format(**{key: getattr(row, key) for key in keys})
-    return TableRow(table, title, values, tuple(row.citations), row.note, proof)
+    found = TableRow(table, title, values, tuple(row.citations), row.note, proof)
+    return _with_document(found, row) if isinstance(row, FrameworkRelease) else found
+
+
+def _with_document(found: TableRow, row: FrameworkRelease) -> TableRow:
+    """Add the compute capability that the documents of a release ask for."""
+    document = documented_gpus(row.distribution, row.version, row.platform)
+    if document is None:
+        return found
+    return replace(
+        found,
+        cells={**found.cells, "documented_gpus": f"{document.minimum} or newer"},
+        citations=(*found.citations, document.citation),
+        proof={**found.proof, "documented_gpus": "documented"},
+    )
 
 
 @dataclass(frozen=True)

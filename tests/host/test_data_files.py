@@ -16,6 +16,7 @@ from envcheck.host import data_files
 from envcheck.host.data_files import DataError, load_data
 from envcheck.install.preflight import measured_sizes
 from envcheck.matrix.companions import Companions, DatedSymbols, OldAbi, companion_row, load_companions, source_package
+from envcheck.matrix.documented_gpus import DocumentedGpusTable
 from envcheck.matrix.images import load_base_images
 from envcheck.matrix.package_index import PackageIndex
 from envcheck.model import Citation, CudaWheels, GpuTable, dataclass, list_fields
@@ -36,6 +37,7 @@ DATA = Path(__file__).parents[2] / "data"
 TABLES: list[tuple[str, type]] = [
     ("frameworks/built_when_used", BuiltWhenUsed),
     ("packages/index", Companions),
+    ("packages/documented_gpus", DocumentedGpusTable),
     ("nvidia/cuda_wheels", CudaWheels),
     ("program/environment_variables", KnownVariables),
     ("frameworks/extras", ExtraTable),

@@ -1,0 +1,40 @@
+"""The oldest GPUs that projects document for their releases, beside the GPU code that their files hold."""
+
+from __future__ import annotations
+
+from functools import lru_cache
+
+from envcheck.host.data_files import load_data
+from envcheck.matrix.specifiers import matches
+from envcheck.model import Citation, dataclass, numbers
+
+
+@dataclass(frozen=True)
+class DocumentedGpus:
+    """The lowest compute capability that the documents of some releases name."""
+
+    distributions: tuple[str, ...]
+    versions: str  # specifier
+    minimum: str  # "7.5"
+    statement: str  # of the document, in its words
+    citation: Citation
+    platform: str = ""  # "" for all
+
+    def excludes(self, capability: str) -> bool:
+        """Tell whether a GPU is older than the document asks for."""
+        return numbers(capability) < numbers(self.minimum)
+
+
+@dataclass(frozen=True)
+class DocumentedGpusTable:
+    """The content of data/packages/documented_gpus.json."""
+
+    rows: tuple[DocumentedGpus, ...]
+
+
+@lru_cache(maxsize=4096)
+def documented_gpus(distribution: str, version: str, platform: str) -> DocumentedGpus | None:
+    """Return what is documented for a release; None where nothing is known to be. That of its platform comes first."""
+    rows = load_data("packages/documented_gpus", DocumentedGpusTable).rows
+    about = (row for row in rows if distribution in row.distributions and row.platform in ("", platform))
+    return next((row for row in about if matches(version, row.versions)), None)
