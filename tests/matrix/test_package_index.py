@@ -2,10 +2,13 @@
 
 from __future__ import annotations
 
+import re
+
 import pytest
 
 from envcheck.matrix import load_matrix
 from envcheck.matrix.package_index import index_url, is_index_label, is_proposed
+from envcheck.model import major_minor, numbers
 
 MATRIX = load_matrix()
 LINUX = "linux_x86_64"
@@ -20,7 +23,7 @@ def labels(version: str, platform: str, framework: str = "torch") -> list[str]:
     [
         ("2.6.0", LINUX, ["", "cu126", "cu124", "cu118", "cpu"]),
         ("2.6.0", "win_amd64", ["", "cu126", "cu124", "cu118"]),
-        ("2.8.0", "linux_aarch64", ["", "cu129", "cu128", "cu126"]),
+        ("2.8.0", "linux_aarch64", ["", "cu129"]),
         ("2.7.1", "linux_aarch64", [""]),
         ("2.6.0", "macosx_arm64", [""]),
         ("99.0", LINUX, []),
@@ -44,7 +47,16 @@ def test_a_build_has_cells_of_its_own() -> None:
     assert row.compute_capabilities == tuple(default.variants["11.8"])
     assert (row.pythons, row.requires) == (default.pythons, default.requires)
     assert row.proof["compute_capabilities"] == "documented"
-    assert row.citations[0].url_or_artifact == "https://pytorch.org/get-started/previous-versions"
+    assert "CURRENT_STABLE_VERSION 2.6.0: CUDA_ARCHES 11.8, 12.4, 12.6 " in row.citations[0].locator
+
+
+def test_the_builds_of_each_release_rest_on_a_document_of_that_release() -> None:
+    """From the oldest release that is proposed on; those before are pinned at most."""
+    rows = [row for row in MATRIX.releases("torch") if row.variants and numbers(row.version) >= (1, 13)]
+    assert len(rows) > 70
+    for row in rows:
+        if row.proof.get("variants") == "documented":
+            assert re.search(rf"\bv?{re.escape(major_minor(row.version))}\b", row.citations[1].locator)
 
 
 def test_the_build_for_the_cuda_of_the_default_index_is_that_one() -> None:

@@ -94,7 +94,8 @@ def test_show_one_release_of_torch_with_index_variants_pins_and_architectures(
         assert f"{cuda} (https://download.pytorch.org/whl/cu{cuda.replace('.', '')} with code for " in line
     number = re.search(r"; documented (\[\d+\])$", line)
     assert number
-    assert f"\n{number[1]} https://pytorch.org/get-started/previous-versions, " in printed
+    cited = rf"\n{re.escape(number[1])} https://github.com/pytorch/test-infra/\S+, release channel as of 2025-01-28"
+    assert re.search(cited, printed)
     found = {row["platform"]: row for row in rows(capsys, "show", "torch==2.6")["rows"]}
     assert [item["cuda"] for item in found["win_amd64"]["variants"]] == ["12.6", "12.4", "11.8"]
     assert {item["proof"] for item in found["win_amd64"]["variants"]} == {"documented"}

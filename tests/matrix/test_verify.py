@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import json
+import re
 from collections.abc import Iterator
 from pathlib import Path
 from typing import Any
@@ -194,6 +195,20 @@ def test_verify_prints_and_ends_by_its_verdict(tmp_path: Path, capsys: pytest.Ca
     own = saved(tmp_path / "own.json", matrix)
     assert run(["matrix", "verify", "--all", "--framework", "tensorflow", "--matrix", own]) == 1
     assert "tensorflow 2.21.0 on linux_x86_64: tags is ['win_amd64'] in the matrix" in capsys.readouterr().out
+
+
+@pytest.mark.usefixtures("configured_index")
+def test_cells_that_rest_on_documents_are_counted_apart(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
+    matrix = recorded_matrix()
+    row_of(matrix)["proof"] = {**row_of(matrix)["proof"], "cudnn": "documented"}
+    own = saved(tmp_path / "own.json", matrix)
+    run(["matrix", "verify", "--all", "--framework", "tensorflow", "--matrix", own])
+    line = next(line for line in capsys.readouterr().out.splitlines() if line.startswith("Not verified here: "))
+    assert re.fullmatch(r"Not verified here: \d+ cells that rest on documents: .*\d+ of tensorflow cudnn.*\.", line)
+    run(["matrix", "verify", "--all", "--framework", "tensorflow", "--matrix", own, "--json"])
+    found = json.loads(capsys.readouterr().out)
+    assert f"{sum(found['documented'].values())} cells" in line
+    assert found["documented"]["tensorflow cudnn"] >= 1
 
 
 def test_verify_as_json_when_the_index_is_down(

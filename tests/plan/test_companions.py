@@ -51,6 +51,11 @@ def test_it_comes_with_the_release_it_goes_with(texts: tuple[str, ...], requirem
         ("vllm", machine("3.12", "570.195.03", "8.9"), ("torch==2.10.0", "vllm==0.19.1")),  # of those for CUDA 12
         ("vllm==0.19.1", machine("3.12", "580.95.05", "8.9"), ("torch==2.10.0", "vllm==0.19.1")),
         ("torchvision==0.23.*", machine("3.12", "580.95.05", "8.9"), ("torch==2.8.0", "torchvision==0.23.0")),
+        (
+            "triton==3.9.0",
+            machine("3.11", "580.95.05", "8.9"),
+            ("torch==2.15.0", "triton==3.9.0"),
+        ),  # beside an abi3 wheel
         ("torchdata", DESK, ("torch==2.15.0+cpu", "torchdata")),
         ("tf-keras==2.19.*", DESK, ("tensorflow==2.19.1", "tf-keras==2.19.0", "setuptools<82")),
     ],

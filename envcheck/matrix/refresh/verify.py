@@ -9,6 +9,7 @@ from typing import Any
 
 from envcheck import __version__
 from envcheck.matrix.companions import published_framework
+from envcheck.matrix.documented_gpus import documented_gpus
 from envcheck.matrix.refresh.deep import Binaries, DeepReader, derive_cells
 from envcheck.matrix.refresh.gpu_code import list_targets
 from envcheck.matrix.refresh.index import ArtifactError, Group
@@ -56,6 +57,7 @@ class Verification:
     vanished: list[str] = field(default_factory=list)  # rows whose wheels the index no longer lists
     held: list[str] = field(default_factory=list)  # the rows that were compared
     binaries: int = 0  # rows whose binaries were read again and compared, on request
+    documented: dict[str, int] = field(default_factory=dict)  # "torch variants" -> cells of those rows; not compared
 
     @property
     def verdict(self) -> str:
@@ -149,7 +151,17 @@ def _verify_release(
             found.rows += 1
             found.held.append(_format_key(key))
             found.cells += sum(get_tier(row, cell) == "tier1" for cell in row if cell not in NO_CELLS)
+            for cell in _list_documented(key, row):
+                found.documented[f"{framework} {cell}"] = found.documented.get(f"{framework} {cell}", 0) + 1
             found.disagreements += _compare(key, row, draft, document["citations"])
+
+
+def _list_documented(key: Key, row: Row) -> Iterator[str]:
+    """List the cells of a row that rest on a document: no artifact is read for them here."""
+    _, version, distribution, platform = key
+    yield from (cell for cell in row if cell not in NO_CELLS and get_tier(row, cell) == "documented")
+    if documented_gpus(distribution, version, platform) is not None:
+        yield "documented_gpus"
 
 
 def _compare(key: Key, row: Row, draft: Draft, citations: Mapping[str, Any]) -> Iterator[Disagreement]:
