@@ -96,6 +96,7 @@ VALUES: dict[str, tuple[str, ...]] = {
     "--partition": ("gpu",),
     "--python": ("{python}",),
     "--reserve": ("1",),
+    "--verify-timeout": ("20",),
     "--rollback": ("", "20260101-000000-abcd"),
     "--sample": ("1",),
     "--sha256": ("0" * 64,),

@@ -18,7 +18,6 @@ from envcheck.diagnosis import diagnose
 from envcheck.diagnosis.repair import with_fix_command
 from envcheck.model import (
     COMPATIBLE,
-    INCOMPATIBLE,
     SCHEMA_VERSION,
     UNDETERMINED,
     CodecError,
@@ -196,7 +195,7 @@ class PlanResult(Result):
 
     plan: Plan
     verdict: str  # compatible, incompatible or undetermined
-    unverified: bool = False  # `verify` was asked for, and the plan does not resolve
+    unverified: bool = False  # `verify` was asked for, and nothing tells whether the plan resolves, or it does not
 
     @property
     def steps(self) -> tuple[Step, ...]:
@@ -403,7 +402,8 @@ def plan(
     installer: Literal["", "pip", "uv", "conda"] = "",
     env: Path = "",
     container: bool = False,
-    verify: bool = False,
+    verify: bool | Literal["wheels"] = False,
+    verify_timeout: float = 300,
     torch_index: str = "",
     matrix: Path | None = None,
 ) -> PlanResult:
@@ -414,7 +414,9 @@ def plan(
     with_requirements="torch==2.8.*").
     `python`, `driver`, `gpu`, `glibc` and `platform` describe another machine; `snapshot` names a saved one.
     `env` is the folder of the environment; `container` plans for an image. `verify` resolves the plan on the package
-    index and pins the result. `torch_index` is a mirror of PyTorch's own index. Nothing is installed.
+    index for at most `verify_timeout` seconds, and pins the result. "wheels" does the same but asks no channel of
+    conda, and an index that does not answer leaves the verdict as it is. Without it, no network is asked.
+    `torch_index` is a mirror of PyTorch's own index. Nothing is installed.
     """
     from envcheck.plan.build import make_options, plan_requirements, use_mirror, verdict_on
 
@@ -428,6 +430,15 @@ def plan(
     check_mirror(torch_index)
     if installer not in ("", "pip", "uv", "conda"):
         raise UserError(f"--installer {installer!r}: give pip, uv or conda.")
+
+    def finish(plan: Plan) -> Plan:
+        return use_mirror(plan, torch_index) if torch_index else plan
+
+    resolver = None
+    if verify:
+        from envcheck.plan.resolver import Resolver  # 3 ms
+
+        resolver = Resolver(os.environ, verify_timeout, channels=verify is True, finish=finish)
     try:
         made = plan_requirements(
             (*requirements, *_texts(with_requirements)),
@@ -435,14 +446,15 @@ def plan(
             load_matrix(matrix),
             saved or _read_for_plan,
             os.environ if here else None,
+            resolver=resolver,
         )
     except ValueError as error:
         if not matrix:
             raise
         raise UserError(f"{named['--matrix']} holds a value that no command may contain: {str(error)[:200]}") from None
-    made = use_mirror(made, torch_index) if torch_index else made
-    made, unverified = _verify(made) if verify and made.releases else (made, "")
-    return PlanResult(made, unverified or verdict_on(made), bool(unverified))
+    made, verdict = finish(made), verdict_on(made)
+    unverified = verify is True and bool(made.releases) and not made.is_resolved
+    return PlanResult(made, UNDETERMINED if unverified and verdict == COMPATIBLE else verdict, unverified)
 
 
 def matrix(
@@ -597,18 +609,6 @@ def check_mirror(address: str) -> str:
 
 def _read_for_plan(without: Collection[str]) -> Facts:
     return read_machine("", "", without, without_packages=True).facts
-
-
-def _verify(plan: Plan) -> tuple[Plan, str]:
-    """Resolve a plan's requirements on the index; return it with the verdict, "" if it resolves."""
-    from envcheck.plan.verify import UnreachableError, UnresolvableError, verify_plan  # for --verify only: 3 ms
-
-    try:
-        return verify_plan(plan, os.environ), ""
-    except UnresolvableError as error:
-        return replace(plan, verified=f"Not verified: {error}"), INCOMPATIBLE
-    except UnreachableError as error:
-        return replace(plan, verified=f"Not verified: {error}"), UNDETERMINED
 
 
 CONFIG = "pyproject.toml"

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import functools
 import json
+import os
 import signal
 from typing import Any
 
@@ -13,6 +14,7 @@ from tests.patience import wait_out_programs
 
 pytest_plugins = ("tests.listed_skips",)
 wait_out_programs()
+os.environ["ENVCHECK_VERIFY"] = "0"  # no index is asked but by the tests of that, which say so
 
 # A shell starts what runs in the background with Ctrl-C ignored, nohup with a hangup ignored, and programs inherit it:
 # the tests send both. What is handled here programs start with as it is for users.

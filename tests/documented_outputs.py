@@ -114,6 +114,7 @@ class Page:
             "SHELL": "/bin/bash",
             "LANG": "C.UTF-8",
             "PYTHONPATH": str(ROOT),
+            "ENVCHECK_VERIFY": "0",  # what an index answers changes by the day
         }
 
 

@@ -71,6 +71,25 @@ def torch_index(command: F) -> F:
     return option(command)
 
 
+SECONDS = 10.0  # until a plan is shown as it is
+_LONG = 300.0  # for who wants to know
+
+
+def verification(command: F) -> F:
+    """Add --verify, --no-verify and --verify-timeout; the command takes `verify` and `verify_timeout` as the API."""
+
+    @functools.wraps(command)
+    def choose(*, verify: bool | None, verify_timeout: float | None, **others: object) -> object:
+        seconds = verify_timeout or (_LONG if verify else SECONDS)
+        return command(verify="wheels" if verify is None else verify, verify_timeout=seconds, **others)
+
+    words = "Fail unless the plan resolves on the package index; do not ask it [ask, and say what it answers]."
+    switch = click.option("--verify/--no-verify", default=None, envvar="ENVCHECK_VERIFY", help=words)
+    limit = click.FloatRange(min=0, min_open=True, max=3600)
+    least = f"Seconds to wait for the index [{SECONDS:g}; with --verify {_LONG:g}]."
+    return switch(click.option("--verify-timeout", metavar="SECONDS", type=limit, help=least)(cast("F", choose)))
+
+
 def with_requirements(command: F) -> F:
     """Add --with to a command that takes REQ: further requirements of the same environment."""
 

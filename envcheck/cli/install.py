@@ -6,7 +6,9 @@ import contextlib
 import os
 import sys
 from collections.abc import Mapping
+from functools import partial
 from pathlib import Path
+from typing import Literal
 
 import click
 
@@ -73,6 +75,7 @@ from envcheck.model import (
     COMPATIBLE,
     CONDA,
     PIP,
+    UNDETERMINED,
     UV,
     Absent,
     Facts,
@@ -118,6 +121,8 @@ class InstallRequest:
     matrix_file: str | None = None
     torch_index: str = ""  # a mirror of PyTorch's own index
     default_index: bool = False  # no build of a framework's own index
+    verify: bool | Literal["wheels"] = False  # as for api.plan
+    verify_timeout: float = common.SECONDS
 
 
 @dataclass(frozen=True)
@@ -136,8 +141,10 @@ def plan_for_here(asked: InstallRequest, place: Place, *, system: bool) -> Insta
     installer = asked.installer or ("conda" if facts is not None and installer_of(place.folder) == CONDA else "")
     made = _build_plan(asked, facts, installer)
     if not installer and _can_use_uv(made.plan):
+        installer = UV
         made = _build_plan(asked, facts, UV)
-    plan = with_reachable_indexes(made.plan, asked.torch_index) if made.plan.releases else made.plan
+    made = replace(made, plan=_resolve(asked, made, installer))
+    plan = made.plan
     if not plan.releases or plan.blocked_by:
         return made
     without_index = _plan_without_index(asked, plan, place, system=system)
@@ -149,6 +156,22 @@ def plan_for_here(asked: InstallRequest, place: Place, *, system: bool) -> Insta
         )
     except AdaptError as error:
         raise UserError(str(error)) from None
+
+
+def _resolve(asked: InstallRequest, made: InstallPlan, installer: str) -> Plan:
+    """Name the indexes that are reachable in a plan, and resolve it; an older release may take the place of one.
+
+    What an environment keeps may come from elsewhere than an index: there, its plan stays as it is.
+    """
+    if not made.plan.releases:
+        return made.plan
+    finish = partial(with_reachable_indexes, mirror=asked.torch_index)
+    if not asked.verify:
+        return finish(made.plan)
+    from envcheck.plan.resolver import Resolver  # 3 ms
+
+    resolver = Resolver(os.environ, asked.verify_timeout, asked.verify is True, finish, keeps=made.facts is not None)
+    return resolver.resolve(lambda refused: _build_plan(asked, made.facts, installer, refused).plan)
 
 
 def _plan_without_index(asked: InstallRequest, plan: Plan, place: Place, *, system: bool) -> InstallPlan | None:
@@ -194,9 +217,11 @@ def _describe_missing_python(place: Place) -> str:
     return f"the Python of {place.folder} does not start: {where}; {advice}" if settings else ""
 
 
-def _build_plan(asked: InstallRequest, facts: Facts | None, installer: str) -> InstallPlan:
+def _build_plan(
+    asked: InstallRequest, facts: Facts | None, installer: str, refused: frozenset[str] = frozenset()
+) -> InstallPlan:
     said = Description(python="" if facts is not None else asked.python)
-    wish = PlanOptions(asked.expect, installer, asked.folder, description=said, shells=EVERY_SHELL)
+    wish = PlanOptions(asked.expect, installer, asked.folder, description=said, shells=EVERY_SHELL, refused=refused)
     try:
         check_description(said)
         check_folder(wish.folder)
@@ -339,6 +364,9 @@ def run_installation(asked: InstallRequest, output: OutputOptions) -> int:
     if not plan.releases or plan.blocked_by:
         print_result(Result("blocked", str(place.folder), why="there is no plan"), output, plan)
         return OF_VERDICT[verdict]
+    if asked.verify is True and not plan.is_resolved:
+        print_result(Result("blocked", str(place.folder), why=plan.verified), output, plan)
+        return OF_VERDICT[UNDETERMINED]
     check_preflight(planned.plan, place, planned.facts, output)
     if output.dry_run:
         print_result(Result("planned", str(place.folder)), output, plan)
@@ -591,6 +619,7 @@ EXAMPLE = "Example: envcheck install 'tensorflow>=2.15' --env .venv --smoke"
 @click.option("--remove-kept", "removes_kept", is_flag=True, help="Remove the copy that --rollback restores.")
 @click.option("--matrix", "matrix_file", metavar="FILE", help="Plan and judge by this compatibility matrix.")
 @common.torch_index
+@common.verification
 def install(
     requirements: tuple[str, ...],
     folder: str,
@@ -605,10 +634,22 @@ def install(
     removes_kept: bool,
     matrix_file: str | None,
     torch_index: str,
+    verify: bool | Literal["wheels"],
+    verify_timeout: float,
 ) -> int:
     """Install REQ into an environment and verify it; if anything fails, restore the old environment."""
     folder = expand_home(folder)
-    asked = InstallRequest(requirements, folder, python, installer or "", expect, matrix_file, torch_index)
+    asked = InstallRequest(
+        requirements,
+        folder,
+        python,
+        installer or "",
+        expect,
+        matrix_file,
+        torch_index,
+        verify=verify,
+        verify_timeout=verify_timeout,
+    )
     output = replace(output, smoke=smoke, system=system)
     if bool(requirements) + bool(rollback) + resume + removes_kept != 1:
         raise UserError(

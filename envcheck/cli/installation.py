@@ -43,7 +43,6 @@ from envcheck.install.run import (
     describe_error,
     execute,
     held_place,
-    step_variables,
     system_changes,
 )
 from envcheck.model import (
@@ -51,7 +50,6 @@ from envcheck.model import (
     NOT_STATED,
     PIP,
     UV,
-    Environment,
     Facts,
     Plan,
     RequirementSet,
@@ -60,7 +58,7 @@ from envcheck.model import (
 )
 from envcheck.plan.build import use_mirror
 from envcheck.plan.steps import install_purpose
-from envcheck.plan.verify import UnreachableError, UnresolvableError, find_uv, is_listed, resolve
+from envcheck.plan.verify import UnreachableError, find_uv, is_served
 from envcheck.render.plan import Result
 from envcheck.rules import Context
 from envcheck.rules.dependencies import broken_pins
@@ -284,23 +282,12 @@ def with_reachable_indexes(plan: Plan, mirror: str = "") -> Plan:
         if isinstance(action, ReinstallPackages):
             action = action.with_label()
         wanted = RequirementSet(getattr(action, "requirements", ()), kept=getattr(action, "kept", ()))
-        if index and _is_served(plan.environments[0], wanted):
+        if index and is_served(plan.environments[0], wanted, os.environ):
             if isinstance(action, InstallPackages):
                 action = replace(action, purpose=install_purpose(wanted))
             steps = (*plan.steps[:place], replace(step, action=action), *plan.steps[place + 1 :])
             plan = move_environment(replace(plan, steps=steps), index, "")
     return plan
-
-
-def _is_served(made: Environment, wanted: RequirementSet) -> bool:
-    """Tell whether the indexes and folders that the installers are configured for have exactly these builds."""
-    variables = {**os.environ, **step_variables(os.environ), "PIP_NO_INDEX": "0"}  # uv's own keep it off the network
-    if not find_uv_program():
-        return is_listed(made, wanted, variables)
-    try:
-        return bool(resolve(made, wanted, variables))
-    except (UnresolvableError, UnreachableError):
-        return False
 
 
 def check_preflight(

@@ -36,7 +36,7 @@ EXAMPLE = "Example: envcheck plan 'tensorflow>=2.15' --python 3.11 --driver 535.
 )
 @click.option("--env", "folder", metavar="DIR", default="", help="Folder of the environment.")
 @common.output_format(*FORMATS)
-@click.option("--verify", is_flag=True, help="Resolve the plan on the package index, and pin the result.")
+@common.verification
 @common.matrix("Plan by this compatibility matrix.")
 @common.torch_index
 @click.option("-v", "--verbose", is_flag=True, help="Show every rejected release, and how to undo each step.")
@@ -52,7 +52,8 @@ def plan(
     installer: Literal["pip", "uv", "conda"] | None,
     folder: str,
     form: str,
-    verify: bool,
+    verify: bool | Literal["wheels"],
+    verify_timeout: float,
     matrix_file: str | None,
     torch_index: str,
     verbose: bool,
@@ -76,6 +77,7 @@ def plan(
             env=folder,
             container=form == "dockerfile",
             verify=verify,
+            verify_timeout=verify_timeout,
             torch_index=torch_index,
             matrix=matrix_file,
         )

@@ -236,6 +236,43 @@ _UV_SWITCHES = {
 _UV_LISTS = ("index", "extra-index-url", "find-links", "allow-insecure-host")  # uv joins those of all files
 
 
+UV_MISLEADING = (  # variables that lead uv elsewhere than an environment and its indexes
+    "UV_CONFIG_FILE",
+    "UV_PROJECT",
+    "UV_PROJECT_ENVIRONMENT",
+    "UV_SYSTEM_PYTHON",
+    "UV_TORCH_BACKEND",
+    "UV_VENV_CLEAR",
+    "UV_WORKING_DIR",
+    "UV_WORKING_DIRECTORY",
+)
+
+
+def uv_variables(environment: Mapping[str, str], folder: Path) -> dict[str, str]:
+    """Return pip's settings and those of uv's files for a folder as variables of uv, which reads none of pip's.
+
+    uv's own go before. Raises SettingsError for a broken file.
+    """
+    options, settings = read_pip_options(environment), read_connection_settings(environment)
+    found = {
+        "UV_FIND_LINKS": ",".join(options.get("find-links", "").split()),
+        "UV_DEFAULT_INDEX": options.get("index-url", "").strip(),
+        **_extra_indexes(options.get("extra-index-url", "").split()),
+        "UV_CONSTRAINT": " ".join(options.get("constraint", "").split()),
+        "UV_INSECURE_HOST": " ".join(settings.trusted_hosts),
+        "SSL_CERT_FILE": settings.ca_file,
+        "SSL_CLIENT_CERT": settings.client_certificate,
+        "ALL_PROXY": settings.proxy,
+        **(no_index_variables() if is_true(options.get("no-index", "")) else {}),
+    }
+    return {**{name: value for name, value in found.items() if value}, **read_uv_variables(environment, folder)}
+
+
+def _extra_indexes(urls: list[str]) -> dict[str, str]:
+    """Hand over pip's further indexes, of which pip takes the best release wherever it lies."""
+    return {"UV_EXTRA_INDEX_URL": " ".join(urls), "UV_INDEX_STRATEGY": "unsafe-best-match"} if urls else {}
+
+
 def read_uv_variables(environment: Mapping[str, str], folder: Path) -> dict[str, str]:
     """Read uv's files, and return as variables which index they name and how to connect to it.
 

@@ -14,13 +14,10 @@ from envcheck.host.file_changes import lock_file
 from envcheck.host.guard import Guard
 from envcheck.host.interruption import allow_interrupts
 from envcheck.host.pip_settings import (
+    UV_MISLEADING,
     SettingsError,
-    is_true,
-    no_index_variables,
-    read_connection_settings,
-    read_pip_options,
     read_uv_bounds,
-    read_uv_variables,
+    uv_variables,
     without_options,
 )
 from envcheck.host.process import (
@@ -185,14 +182,7 @@ _MISLEADING_OPTIONS = (
 )
 _MISLEADING = (  # the last ones make another Python's packages seem to be there
     *(f"PIP_{name.upper().replace('-', '_')}" for name in _MISLEADING_OPTIONS),
-    "UV_CONFIG_FILE",
-    "UV_PROJECT",
-    "UV_PROJECT_ENVIRONMENT",
-    "UV_SYSTEM_PYTHON",
-    "UV_TORCH_BACKEND",
-    "UV_VENV_CLEAR",
-    "UV_WORKING_DIR",
-    "UV_WORKING_DIRECTORY",
+    *UV_MISLEADING,
     "PYTHONHOME",
     "PYTHONPATH",
     "PYTHONUSERBASE",
@@ -212,7 +202,7 @@ def step_variables(environment: Mapping[str, str]) -> dict[str, str]:
     """Return the variables for the steps; variables of uv that are set stay."""
     kept = {name: value for name, value in environment.items() if name not in _MISLEADING}
     try:
-        told = {**_uv_variables(environment), **read_uv_variables(environment, Path()), "UV_NO_CONFIG": "1"}
+        told = {**uv_variables(environment, Path()), "UV_NO_CONFIG": "1"}
     except SettingsError:  # a broken file, or files cannot be read here: the installer says so itself
         told = {}
     return {**_mamba_variables(environment), **told, **kept, **_QUIET}
@@ -221,8 +211,7 @@ def step_variables(environment: Mapping[str, str]) -> dict[str, str]:
 def can_replace_pip(environment: Mapping[str, str]) -> bool:
     """Tell whether the configuration of pip and of uv can be read and passed on to uv."""
     try:
-        read_pip_options(environment)
-        read_uv_variables(environment, Path())
+        uv_variables(environment, Path())
     except SettingsError:
         return False
     return True
@@ -259,28 +248,6 @@ def _mamba_variables(environment: Mapping[str, str]) -> dict[str, str]:
     """Hand over where channels lie, which mamba and micromamba read under a name of their own."""
     alias = environment.get("CONDA_CHANNEL_ALIAS", "")
     return {"MAMBA_CHANNEL_ALIAS": alias} if alias else {}
-
-
-def _uv_variables(environment: Mapping[str, str]) -> dict[str, str]:
-    """Hand pip's index settings to uv, which reads none of them. Raises SettingsError."""
-    options, settings = read_pip_options(environment), read_connection_settings(environment)
-    found = {
-        "UV_FIND_LINKS": ",".join(options.get("find-links", "").split()),
-        "UV_DEFAULT_INDEX": options.get("index-url", "").strip(),
-        **_extra_indexes(options.get("extra-index-url", "").split()),
-        "UV_CONSTRAINT": " ".join(options.get("constraint", "").split()),
-        "UV_INSECURE_HOST": " ".join(settings.trusted_hosts),
-        "SSL_CERT_FILE": settings.ca_file,
-        "SSL_CLIENT_CERT": settings.client_certificate,
-        "ALL_PROXY": settings.proxy,
-        **(no_index_variables() if is_true(options.get("no-index", "")) else {}),
-    }
-    return {name: value for name, value in found.items() if value}
-
-
-def _extra_indexes(urls: list[str]) -> dict[str, str]:
-    """Hand over pip's further indexes, of which pip takes the best release wherever it lies."""
-    return {"UV_EXTRA_INDEX_URL": " ".join(urls), "UV_INDEX_STRATEGY": "unsafe-best-match"} if urls else {}
 
 
 PATIENCE = 1.5  # seconds for a guard that is just putting things back

@@ -108,4 +108,9 @@ class Plan:
     notes: Tuple[str, ...] = ()
     system: str = ""  # whose shells its commands are typed in: linux, windows, darwin; "" not known
     machine: Mapping[str, str] = field(default_factory=dict)  # the driver and GPUs it is for: ENVCHECK_DRIVER_RELEASE
-    verified: str = ""  # what was held against which index; "" where nothing was
+    verified: str = ""  # "resolved: 34 packages from wheels", or "not resolved: " and why; "" where no index was asked
+
+    @property
+    def is_resolved(self) -> bool:
+        """Return whether an index was asked and resolved all of it."""
+        return self.verified.startswith("resolved")

@@ -7,6 +7,7 @@ import posixpath
 from collections.abc import Callable, Collection, Iterable, Iterator, Mapping
 from functools import partial
 from itertools import chain
+from typing import TYPE_CHECKING
 
 from packaging.version import Version
 
@@ -39,11 +40,13 @@ from envcheck.plan.candidates import (
     computes_on_cpu,
     list_apple_plugins,
     newest_with_apple_plugin,
+    python_minor,
 )
 from envcheck.plan.choose import Choice, Judge, choose, choose_together, groups_of, note_companions
 from envcheck.plan.environments import environment_of, planned_release
 from envcheck.plan.requests import (
     DEFAULT_OPTIONS,
+    EVERY,
     PlanOptions,
     Request,
     assumptions,
@@ -85,6 +88,9 @@ from envcheck.rules.gpu_architecture import is_reported_to_fail, serves_no_gpu
 from envcheck.rules.gpu_releases import driver_floor, driver_runs, full_driver, name_of, newest_branch
 from envcheck.rules.gpus import other_gpu_name
 from envcheck.rules.requirements import wheel_glibc
+
+if TYPE_CHECKING:
+    from envcheck.plan.resolver import Resolver  # what asks an index is loaded where one is asked
 
 # By effort: an environment, two compromises, a second system beside this one, a restart, another system.
 PYTHON, RELEASE, CPU, WSL, DRIVER, LIBC = 1, 2, 3, 4, 5, 6
@@ -213,6 +219,8 @@ class AlternativeSearch:
         return choices
 
     def _is_tried(self, context: Context, candidate: Candidate) -> bool:
+        if python_minor(context) == python_minor(self.context) and is_refused(self.options, candidate):
+            return False
         is_planned = self.context.goal == "cpu" and self.options.expect != "cpu"
         if not is_worth_judging(context, candidate) or not (is_planned or computes_on_cpu(context, candidate)):
             return False
@@ -350,11 +358,13 @@ def plan_requirements(
     matrix: Matrix,
     machine: Facts | Callable[[Collection[str]], Facts],
     environ: Mapping[str, str] | None,
+    *,
+    resolver: Resolver | None = None,
 ) -> Plan:
     """Plan for what was asked; raises RequestError for a request that cannot be planned.
 
     `machine` is a saved one, or reads this one without the probes that are named. `environ` are the variables of this
-    machine where the plan is for it.
+    machine where the plan is for it. `resolver` resolves the plan on the package index.
     """
     said = options.description
     check_description(said)
@@ -372,7 +382,11 @@ def plan_requirements(
     elif read and goal_of(facts, matrix, requests, options) == "gpu":
         cuda = read((*_NEVER_NEEDED, *_READ_BEFORE))
         facts = replace(facts, toolkits=cuda.toolkits, cudnn=cuda.cudnn, tensorrt=cuda.tensorrt, nccl=cuda.nccl)
-    made = build_plan(facts, matrix, requests, options)
+
+    def make(refused: frozenset[str] = frozenset()) -> Plan:
+        return build_plan(facts, matrix, requests, replace(options, refused=refused))
+
+    made = resolver.resolve(make) if resolver else make()
     return made if environ is None else _note_installer(use_free_folders(made, _exists), options.installer)
 
 
@@ -409,9 +423,18 @@ def build_plan(
 ) -> Plan:
     """Plan for a machine; `facts` are those of `described.planned_facts`."""
     judge = Judge(Context(facts, matrix, Target(goal_of(facts, matrix, requests, options))))
-    admits = partial(computes_on_cpu, judge.context) if options.expect == "cpu" else lambda _: True
+
+    def admits(candidate: Candidate) -> bool:
+        is_fit = options.expect != "cpu" or computes_on_cpu(judge.context, candidate)
+        return is_fit and not is_refused(options, candidate)
+
     choices, clashes = choose_all(judge, requests, options.installer, admits)
     return unmet_plan(judge, choices, options) or plan_of(judge, choices, clashes, options)
+
+
+def is_refused(options: PlanOptions, candidate: Candidate) -> bool:
+    """Return whether an index was asked for a release, and cannot resolve it."""
+    return bool({EVERY, candidate.label, *candidate.companions} & options.refused)
 
 
 def goal_of(facts: Facts, matrix: Matrix, requests: tuple[Request, ...], options: PlanOptions) -> str:

@@ -80,6 +80,11 @@ class Candidate:
         return tuple(item.requirement for item in self.chosen)
 
     @property
+    def label(self) -> str:
+        """Name it with what else was asked for: torch==2.9.1 vllm==0.20."""
+        return " ".join((self.requirement, *self.companions))
+
+    @property
     def is_gpu(self) -> bool:
         """Say whether it is a CUDA build."""
         return self.cuda_row.cuda_build

@@ -315,8 +315,7 @@ def _reject_for_cpu(context: Context, request: Request) -> tuple[Rejected, ...]:
 def _rejection(judgement: CandidateJudgement) -> Rejected:
     unread = (item for item in judgement.warnings if item.id == "release-unknown")
     reasons = (*judgement.errors, *judgement.doubts, *judgement.resolved, *judgement.unserved_gpus, *unread)
-    requirement = " ".join((judgement.candidate.requirement, *judgement.candidate.companions))
-    return Rejected(requirement, reasons[0].id, reasons[0].message)
+    return Rejected(judgement.candidate.label, reasons[0].id, reasons[0].message)
 
 
 _DEPTH = 24  # releases of each framework that are tried with each other

@@ -200,9 +200,13 @@ class PlanOptions:
     keep: tuple[str, ...] = ()  # what the environment holds already and keeps: tensorflow==2.15.1
     interpreter: str = ""  # of the Python that is named, where it was looked for on this machine
     shells: tuple[str, ...] = (SH,)  # whose activation of the environment is to set loader paths
+    refused: frozenset[str] = (
+        frozenset()
+    )  # what no index resolved for this Python: "torch==2.9.1 vllm==0.20", a companion
 
 
 DEFAULT_OPTIONS = PlanOptions()
+EVERY = "*"  # in PlanOptions.refused: each release
 
 
 def with_same_line(request: Request) -> Request:

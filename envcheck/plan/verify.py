@@ -7,6 +7,7 @@ import os
 import re
 import sys
 import tempfile
+import time
 from collections.abc import Iterator, Mapping
 from contextlib import contextmanager, suppress
 from pathlib import Path
@@ -16,32 +17,39 @@ from envcheck.actions.extras import MissingExtraError, needs_extra
 from envcheck.host.file_changes import remove_tree
 from envcheck.host.interruption import defer_interrupts
 from envcheck.host.process import run_program
-from envcheck.model import Environment, Known, Plan, RequirementSet, UserError, numbers, replace
+from envcheck.model import Environment, Known, Plan, RequirementSet, Unknown, UserError, numbers, replace
 from envcheck.plan.data import plan_data
 
 Options = tuple[tuple[str, ...], dict[str, str]]
 _SCHEMES = ("http", "https", "file")  # of an index that uv can read
 _PROXIES = ("ALL_PROXY", "HTTPS_PROXY", "HTTP_PROXY", "https_proxy", "http_proxy")  # uv asks the narrower ones first
+_OTHER_INDEXES = ("UV_INDEX", "UV_EXTRA_INDEX_URL", "UV_INDEX_STRATEGY")
 
 
 def index_options(requirement_set: RequirementSet, environ: Mapping[str, str]) -> Options:
-    """Return uv's options and variables for a set: its own index alone, else the one pip is configured for.
+    """Return uv's options and variables for a set: its own index alone, else those pip and uv are configured for.
 
-    Raises SettingsError for a configuration of pip that nothing can be read with.
+    Raises SettingsError for a configuration that nothing can be read with.
     """
-    from envcheck.host.pip_settings import read_pip_settings
+    from envcheck.host.pip_settings import UV_MISLEADING, is_true, read_pip_options, read_pip_settings, uv_variables
 
-    settings = read_pip_settings(environ, schemes=_SCHEMES)
-    index = requirement_set.index or settings.url
-    hosts = tuple(part for host in settings.trusted_hosts for part in ("--allow-insecure-host", host))
-    variables = {
-        "SSL_CERT_FILE": settings.ca_file,
-        "SSL_CLIENT_CERT": settings.client_certificate,
-        **dict.fromkeys(_PROXIES, settings.proxy),
-    }
-    return (*(("--default-index", index) if index else ()), *hosts), {
-        key: value for key, value in variables.items() if value
-    }
+    options = read_pip_options(environ)
+    has_folders = is_true(options.get("no-index", "")) and options.get("find-links")
+    proxy = "" if has_folders else read_pip_settings(environ, schemes=_SCHEMES).proxy
+    set_here = {name: value for name, value in environ.items() if value and name not in UV_MISLEADING}
+    variables = {**uv_variables(environ, Path()), **set_here}
+    variables.update(dict.fromkeys(_PROXIES, proxy) if proxy else {})
+    variables.setdefault("UV_HTTP_RETRIES", _RETRIES)
+    if requirement_set.index:
+        variables = {name: value for name, value in variables.items() if name not in _OTHER_INDEXES}
+    own = ("--default-index", requirement_set.index) if requirement_set.index else ()
+    return (*own, *_page_options(requirement_set)), variables
+
+
+def _page_options(requirement_set: RequirementSet) -> tuple[str, ...]:
+    """Return those of a set's options of pip that name another index or page."""
+    pairs = zip(requirement_set.options, requirement_set.options[1:], strict=False)
+    return tuple(part for pair in pairs if pair[0] in ("--extra-index-url", "--find-links") for part in pair)
 
 
 _SUBDIRS = {
@@ -77,9 +85,7 @@ def solve(environment: Environment, environ: Mapping[str, str]) -> tuple[str, ..
     try:
         records = asyncio.run(asyncio.wait_for(_records(rattler, environment, alias), SECONDS))
     except SolverError as error:
-        raise UnresolvableError(
-            f"{', '.join(environment.packages)} cannot be solved: {_single_line(error, 600)}"
-        ) from None
+        raise UnresolvableError(environment.packages, _single_line(error, 600)) from None
     except (InvalidChannelError, InvalidUrlError) as error:
         raise UnreachableError(
             f"{no_answer}: CONDA_CHANNEL_ALIAS is not a valid address ({_single_line(error, 100)})."
@@ -134,6 +140,7 @@ _DRAWN = " \u00d7\u2570\u2500\u25b6\n"  # what uv draws around its reasons
 _PIN = r"[a-z0-9][a-z0-9._-]*==[a-z0-9][a-z0-9.+!_-]*( --hash=sha256:[0-9a-f]+)*"
 _UVS_MACOS = 13.0
 _TIMEOUT = 300.0  # seconds for one resolution; a full one takes a few
+_RETRIES = "1"  # an index that cannot be connected to twice does not answer
 _CONCLUDED = r"^error: (No solution found when resolving dependencies:? )?(cause: )?"
 _CONCLUSIONS = ("No solution found", "Failed to build")  # of a dependency that exists as source only
 _DENIED = ("401 Unauthorized", "403 Forbidden", "407 Proxy Authentication")
@@ -144,46 +151,79 @@ _NETWORK = (
     "Connection refused",
     "timed out",
     "Request failed",
+    "network was disabled",  # UV_OFFLINE, and what its cache holds is not enough
 )
 
 
 class UnresolvableError(Exception):
-    """The index has no versions that meet a plan's requirements."""
+    """The index has no versions that meet a set's requirements."""
+
+    def __init__(self, requirements: tuple[str, ...], reason: str) -> None:
+        """Take the requirements of the set, and uv's reason."""
+        super().__init__(f"{', '.join(requirements)} does not resolve: {reason}")
+        self.requirements, self.reason = requirements, reason
 
 
 class UnreachableError(Exception):
     """The index or channel, or the program that asks it, could not be reached: nothing was proven."""
 
 
-def verify_plan(plan: Plan, environ: Mapping[str, str]) -> Plan:
-    """Resolve every set of a plan; raises UnresolvableError or UnreachableError."""
-    environments = tuple(_with_pins(environment, environ) for environment in plan.environments)
-    count = sum(len(environment.sets) for environment in environments)
-    solved_count = sum(not environment.sets or bool(environment.packages) for environment in environments)
-    parts = [f"{count} set{'s' if count > 1 else ''} of requirements resolved from wheels"] if count else []
-    parts += [f"{solved_count} conda environment{'s' if solved_count > 1 else ''} solved"] if solved_count else []
-    return replace(plan, environments=environments, verified=f"Verified: {', '.join(parts)}.")
+def verify_plan(plan: Plan, environ: Mapping[str, str], seconds: float, *, until: float, channels: bool) -> Plan:
+    """Resolve every set of a plan, and say in `verified` that it resolved, or why not.
+
+    `until` is when the `seconds` end, on the clock time.monotonic. With `channels`, conda's packages are solved, too.
+    Raises UnresolvableError.
+    """
+    environments = []
+    reasons: list[str] = []
+    for made in plan.environments:
+        sets = []
+        for item in made.sets:
+            try:
+                pins = resolve(made, item, environ, until - time.monotonic())
+            except UnreachableError as error:
+                pins = ()
+                reasons.append(str(error) if time.monotonic() < until else f"no answer in {seconds:g} s")
+            sets.append(replace(item, pins=pins))
+        solved: tuple[str, ...] = ()
+        try:
+            solved = solve(made, environ) if made.packages and channels else ()
+        except UnreachableError as error:
+            reasons.append(str(error))
+        reasons += ["conda's channel was not asked (--verify asks it)"] if made.packages and not channels else []
+        environments.append(replace(made, sets=tuple(sets), solved=solved))
+    verified = f"not resolved: {reasons[0].rstrip('.')}" if reasons else _describe_pins(environments)
+    return replace(plan, environments=tuple(environments), verified=verified)
 
 
-def _with_pins(environment: Environment, environ: Mapping[str, str]) -> Environment:
-    solved = solve(environment, environ) if environment.packages else ()
-    sets = tuple(replace(item, pins=resolve(environment, item, environ)) for item in environment.sets)
-    return replace(environment, sets=sets, solved=solved)
+def _describe_pins(environments: list[Environment]) -> str:
+    names = {pin.partition("==")[0] for made in environments for item in made.sets for pin in item.pins}
+    solved_count = sum(bool(made.packages) for made in environments)
+    parts = [f"{len(names)} package{'s' if len(names) > 1 else ''} from wheels"] if names else []
+    parts += [f"{solved_count} conda environment{'s' if solved_count > 1 else ''}"] if solved_count else []
+    return f"resolved: {' and '.join(parts)}"
 
 
-def resolve(environment: Environment, requirement_set: RequirementSet, environ: Mapping[str, str]) -> tuple[str, ...]:
-    """Resolve one set for an environment's platform and Python; the pins come out with their hashes."""
+def resolve(
+    environment: Environment, requirement_set: RequirementSet, environ: Mapping[str, str], seconds: float = _TIMEOUT
+) -> tuple[str, ...]:
+    """Resolve one set for an environment's platform and Python; the pins come out with their hashes.
+
+    Nothing is built: what is published as source alone is not resolved.
+    """
     if environment.python.endswith("t"):
-        raise UnreachableError(
-            f"uv cannot resolve for free-threaded Python ({environment.python}), so nothing is verified."
-        )
-    options, settings = _index(requirement_set, environ)
+        raise UnreachableError(f"uv cannot resolve for free-threaded Python ({environment.python})")
+    if requirement_set.source_only:
+        raise UnreachableError(f"{', '.join(requirement_set.source_only)} needs a build")
+    options, variables = _index(requirement_set, environ)
     uv = find_uv(environ)
     with _requirements_file(requirement_set) as source:
-        argv = (uv, *compile_options(environment, requirement_set), *options, source)
-        answer = run_program(argv, _TIMEOUT, {**environ, **settings, **_system(environment)})
+        argv = (uv, *compile_options(environment), *options, source)
+        answer = run_program(argv, max(seconds, 0.0), {**variables, **_system(environment)})
+    if isinstance(answer, Unknown) and answer.why == "timeout":
+        raise UnreachableError(f"no answer in {seconds:.0f} s")
     if not isinstance(answer, Known):
-        raise UnreachableError(f"uv gave no result: {getattr(answer, 'detail', 'it is not installed')}.")
+        raise UnreachableError(f"uv gave no result: {getattr(answer, 'detail', 'it is not installed')}")
     if answer.value.returncode:
         raise _failure(requirement_set, answer.value.stderr, answer.value.returncode)
     return _pins(answer.value.stdout)
@@ -192,8 +232,25 @@ def resolve(environment: Environment, requirement_set: RequirementSet, environ: 
 _LIST_SECONDS = 60.0
 
 
-def is_listed(environment: Environment, requirement_set: RequirementSet, environ: Mapping[str, str]) -> bool:
-    """Return whether pip lists exactly the releases of a set for an environment; for where uv is not installed.
+def is_served(environment: Environment, requirement_set: RequirementSet, environ: Mapping[str, str]) -> bool:
+    """Return whether the indexes and folders that the installers are configured for have exactly a set's releases."""
+    try:
+        return bool(resolve(environment, requirement_set, environ))
+    except UnresolvableError:
+        return False
+    except UnreachableError:
+        return not _has_uv(environ) and _is_listed(environment, requirement_set, environ)
+
+
+def _has_uv(environ: Mapping[str, str]) -> bool:
+    try:
+        return bool(find_uv(environ))
+    except UnreachableError:
+        return False
+
+
+def _is_listed(environment: Environment, requirement_set: RequirementSet, environ: Mapping[str, str]) -> bool:
+    """Return whether pip lists exactly the releases of a set; for where uv is not installed.
 
     pip index versions torch  ->  Available versions: 2.14.0, 2.13.0+cpu, 2.13.0
     """
@@ -232,9 +289,8 @@ def _requirements_file(requirement_set: RequirementSet) -> Iterator[str]:
             remove_tree(folder)
 
 
-def compile_options(environment: Environment, requirement_set: RequirementSet) -> tuple[str, ...]:
-    """Write what uv is asked: one platform, one Python, wheels only but for what has none, hashes."""
-    exceptions = tuple(part for name in requirement_set.source_only for part in ("--no-binary", name))
+def compile_options(environment: Environment) -> tuple[str, ...]:
+    """Write what uv is asked: one platform, one Python, wheels only, hashes."""
     return (
         "pip",
         "compile",
@@ -252,7 +308,6 @@ def compile_options(environment: Environment, requirement_set: RequirementSet) -
         environment.python,
         "--only-binary",
         ":all:",
-        *exceptions,
     )
 
 
@@ -289,7 +344,7 @@ def find_uv(environ: Mapping[str, str]) -> str:
         if folder and path.is_absolute() and os.access(path, os.X_OK) and path.is_file():
             return str(path)
     try:
-        with needs_extra("plan", "--verify without uv on PATH"):
+        with needs_extra("plan", "resolving without uv on PATH"):
             from uv import find_uv_bin
 
         return str(find_uv_bin())
@@ -301,14 +356,14 @@ def _failure(requirement_set: RequirementSet, stderr: str, status: int) -> Excep
     """Tell what the index cannot meet, which uv concludes, from all that kept it from a conclusion."""
     lines = [line.strip(_DRAWN) for line in stderr.splitlines() if line.strip()]
     message = re.sub(_CONCLUDED, "", " ".join(lines))[:600] or f"uv exited with status {status} and no output"
-    names, index = ", ".join(requirement_set.requirements), requirement_set.index or "that pip is configured for"
+    index = requirement_set.index or next(iter(_page_options(requirement_set)[1:]), "that is configured")
     if any(sign in stderr for sign in _DENIED):
-        return UnreachableError(f"{names}: the index {index} denied access: {message}")
+        return UnreachableError(f"the index {index} denied access: {message}")
     if any(sign in stderr for sign in _NETWORK):
-        return UnreachableError(f"{names}: the index {index} did not respond: {message}")
+        return UnreachableError(f"the index {index} did not answer ({message.rpartition('cause: ')[2]})")
     if not any(sign in stderr for sign in _CONCLUSIONS):
-        return UnreachableError(f"{names}: uv could not finish: {message}")
-    return UnresolvableError(f"{names} does not resolve: {message}")
+        return UnreachableError(f"uv could not finish: {message}")
+    return UnresolvableError(requirement_set.requirements, message)
 
 
 def _pins(text: str) -> tuple[str, ...]:

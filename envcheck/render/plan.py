@@ -107,8 +107,6 @@ def plan_lines(plan: Plan, *, verbose: bool = False, run_for_you: bool = False) 
     lines += _notes(plan)
     for step in plan.steps:
         lines += ["", *_step(plan, step, verbose=verbose, typed=verbose or not run_for_you)]
-    if plan.verified:
-        lines += ["", inert(plan.verified)]
     if not run_for_you:
         lines += [line for made in plan.environments for line in _use(plan, made)]
     return [*map(_line, lines)]
@@ -154,6 +152,7 @@ def _heading(plan: Plan) -> list[str | Line]:
     chosen = ", ".join(text for item in plan.releases for text in (item.requirement, *item.companions))
     where = "without a GPU" if any(item.needs_gpu for item in plan.releases) else f"on the {plan.goal.upper()}"
     lines: list[str | Line] = [("PLAN  ", f"{wanted} {where}: {chosen}", COMPATIBLE)]
+    lines += [f"  {inert(plan.verified)}"] if plan.verified else []
     for item in (item for release in plan.releases for item in release.warnings if is_reported_to_fail(item)):
         lines += [("WARNING  ", inert(item.message), WARNING), *([f"  {inert(item.fix.summary)}"] if item.fix else [])]
     return lines

@@ -420,7 +420,7 @@ def test_without_uv_pip_says_what_the_configured_folder_has(
 
 
 def test_each_build_that_comes_from_elsewhere_keeps_its_label(monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr("envcheck.cli.installation.resolve", lambda *_: ("a build",))
+    monkeypatch.setattr("envcheck.cli.installation.is_served", lambda *_: True)
     actions = [ReinstallPackages((f"{name}==2.6.0",), "python", index=_OFFICIAL) for name in ("torch", "torchaudio")]
     made = Environment("env", "pip", "3.11", "linux_x86_64")
     plan = Plan("cpu", (), tuple(Step(item.requirements[0], item) for item in actions), environments=(made,))

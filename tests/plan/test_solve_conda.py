@@ -94,11 +94,11 @@ def test_verify_says_by_its_exit_code_whether_the_channel_answered(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
 ) -> None:
     code, document = verified(monkeypatch, capsys, write_channel(tmp_path))
-    assert (code, document["verified"]) == (0, "Verified: 1 conda environment solved.")
+    assert (code, document["verified"]) == (0, "resolved: 1 conda environment")
     assert document["environments"][0]["solved"] == ["python=3.12.7=0_cpython", "pytorch=2.5.1=cuda126_py312_0"]
     code, document = verified(monkeypatch, capsys, (tmp_path / "nothing").as_uri())
     assert (code, document["verdict"]) == (3, "undetermined")
-    assert document["verified"].startswith("Not verified: conda-forge: the channel did not respond")
+    assert document["verified"].startswith("not resolved: conda-forge: the channel did not respond")
 
 
 def test_without_rattler_nothing_is_proven(monkeypatch: pytest.MonkeyPatch) -> None:

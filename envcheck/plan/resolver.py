@@ -1,0 +1,133 @@
+"""Resolve plans on the package index; where the newest release cannot be installed, plan the next older ones."""
+
+from __future__ import annotations
+
+import re
+import time
+from collections.abc import Callable, Mapping
+
+from envcheck.actions import InstallPackages
+from envcheck.model import Plan, PlannedRelease, Rejected, RequirementSet, Step, dataclass, replace
+from envcheck.plan.requests import EVERY
+from envcheck.plan.verify import UnresolvableError, verify_plan
+from envcheck.rules.gpu_releases import name_of
+
+Make = Callable[[frozenset[str]], Plan]  # plans without the releases that are refused
+
+_OLDER = 5  # releases that are tried after one that does not resolve
+
+
+@dataclass(frozen=True)
+class Resolver:
+    """Asks the indexes that pip and uv are configured for, and those that a plan names."""
+
+    environ: Mapping[str, str]
+    seconds: float  # for everything that is asked; a plan is then printed as it is
+    channels: bool = False  # conda's channels are asked, too
+    finish: Callable[[Plan], Plan] = lambda plan: plan  # what becomes of each plan before it is resolved
+    keeps: bool = False  # the environment is there, and what it keeps need not be on an index
+
+    def resolve(self, make: Make) -> Plan:
+        """Return the newest plan that resolves, or the newest of which nothing says that it does not.
+
+        Its `verified` says which. Without releases, it holds the reason why each one that was tried does not resolve.
+        """
+        until = time.monotonic() + self.seconds
+        refused: dict[str, Rejected] = {}
+        while len(refused) <= _OLDER:
+            plan = self.finish(make(frozenset(refused)))
+            if not plan.releases:
+                break
+            try:
+                plan = verify_plan(plan, self.environ, self.seconds, until=until, channels=self.channels)
+            except UnresolvableError as error:
+                if self.keeps:
+                    return replace(plan, verified=f"not resolved: {error}")
+                release = _unresolved_release(plan, error)
+                cause = _cause(release, error.reason)
+                if cause in refused:
+                    break  # a conda build, which no name of a candidate leaves out
+                refused[cause] = Rejected(_label(release), _CONFLICT, f"does not resolve: {error.reason}")
+                continue
+            if refused and time.monotonic() >= until:
+                break  # nothing is known of an older one
+            return _with_refused(with_exact_companions(plan), refused)
+        if not refused:
+            return plan
+        return replace(make(frozenset((*refused, EVERY))), rejected=tuple(refused.values()))
+
+
+_CONFLICT = "dependency-conflict"
+
+
+def _label(release: PlannedRelease) -> str:
+    return " ".join((release.requirement, *release.companions))
+
+
+def _cause(release: PlannedRelease, reason: str) -> str:
+    """Return what is refused: a companion whichever release it comes with, where the reason names it alone."""
+    names = {*re.findall(r"[a-z0-9._-]+", reason)}
+    named = [text for text in release.companions if name_of(text) in names]
+    return named[0] if named and release.distribution not in names else _label(release)
+
+
+def _unresolved_release(plan: Plan, error: UnresolvableError) -> PlannedRelease:
+    """Return the release of a set that does not resolve; of several the one that was asked for last."""
+    named = [item for item in plan.releases if {item.requirement, *item.companions} & {*error.requirements}]
+    return (named or plan.releases)[-1]
+
+
+def _with_refused(plan: Plan, refused: Mapping[str, Rejected]) -> Plan:
+    """Say of the releases that newer ones of the same name did not resolve."""
+
+    def complete(release: PlannedRelease) -> PlannedRelease:
+        starts = (f"{release.distribution}=", f"{release.distribution}[")
+        own = [item for item in refused.values() if item.requirement.startswith(starts)]
+        return replace(release, rejected=(*own, *release.rejected)) if own else release
+
+    return replace(plan, releases=tuple(map(complete, plan.releases))) if refused else plan
+
+
+def is_open(requirement: str) -> bool:
+    """Return whether a requirement leaves its release to the installer: flax, lightning>=2."""
+    return "==" not in requirement and " @ " not in requirement
+
+
+def with_exact_companions(plan: Plan) -> Plan:
+    """Name the release that was resolved for what the matrix holds no release of."""
+    pins = [pin.partition(" ")[0] for made in plan.environments for one in made.sets for pin in one.pins]
+    versions = dict(pin.split("==") for pin in pins)
+    names = [text for item in plan.releases for text in item.companions if is_open(text)]
+    exact = {text: _exact(text, versions) for text in names}
+    return _replace_requirements(plan, exact) if exact else plan
+
+
+def _exact(text: str, versions: Mapping[str, str]) -> str:
+    """Pin a requirement to the version that was resolved: transformers[torch]>=5 -> transformers[torch]==5.1.0."""
+    name = re.split("[<>=!~ ]", text)[0]
+    version = versions.get(name_of(name))
+    return f"{name}=={version}" if version else text
+
+
+def _replace_requirements(plan: Plan, exact: Mapping[str, str]) -> Plan:
+    def written(texts: tuple[str, ...]) -> tuple[str, ...]:
+        return tuple(exact.get(text, text) for text in texts)
+
+    def exact_set(item: RequirementSet) -> RequirementSet:
+        return replace(item, requirements=written(item.requirements))
+
+    def exact_step(step: Step) -> Step:
+        action = step.action
+        if isinstance(action, InstallPackages):
+            step = replace(step, action=replace(action, requirements=written(action.requirements)))
+        return step
+
+    return replace(
+        plan,
+        releases=tuple(
+            replace(item, companions=written(item.companions), constraints=written(item.constraints))
+            for item in plan.releases
+        ),
+        environments=tuple(replace(made, sets=tuple(map(exact_set, made.sets))) for made in plan.environments),
+        steps=tuple(map(exact_step, plan.steps)),
+    )
