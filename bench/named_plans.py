@@ -26,7 +26,7 @@ from envcheck.model import Plan, UserError
 from envcheck.plan.verify import find_uv
 
 sys.path.insert(0, str(Path(__file__).parent))
-from plan import DEPENDENCIES, PIPS_PART, resolved  # type: ignore[import-not-found]
+from plan import PIPS_PART, resolved  # type: ignore[import-not-found]
 
 NAMES = (
     *("tensorflow", "torch", "jax", "onnxruntime-gpu", "cupy-cuda12x", "torchvision", "torchaudio", "torchcodec"),
@@ -61,6 +61,7 @@ PYTHONS = ("3.9", "3.10", "3.11", "3.12", "3.13", "3.14")
 PLATFORMS = {"linux_x86_64": 6, "linux_aarch64": 2, "win_amd64": 2}
 GLIBCS = ("2.28", "2.31", "2.35", "2.39")
 RESOLVES, BUILD, UNSATISFIABLE, OTHER = "resolves", "needs a build", "unsatisfiable", "other"
+PAGE = "its project's own page or index unreached"
 
 
 @dataclass(frozen=True)
@@ -132,9 +133,10 @@ def judge(plan: Plan, verdict: str) -> tuple[str, str]:
     if "needs a build" in worst:
         return BUILD, worst
     if worst.startswith("MISSED"):
-        is_own_file = any(" @ " in text for made in plan.environments for one in made.sets for text in one.requirements)
-        if is_own_file and "did not respond" in worst:
-            return DEPENDENCIES, worst
+        sets = [one for made in plan.environments for one in made.sets]
+        is_elsewhere = any(one.options or " @ " in "".join(one.requirements) for one in sets)
+        if is_elsewhere and "did not answer" in worst:
+            return PAGE, worst
         return UNSATISFIABLE if "does not resolve" in worst else OTHER, worst
     return worst, plan.verified
 

@@ -9,6 +9,7 @@ from __future__ import annotations
 import json
 import os
 import re
+import time
 from collections.abc import Collection, Iterable, Sequence
 from typing import TYPE_CHECKING, Any, Literal, TypeAlias
 
@@ -438,7 +439,8 @@ def plan(
     if verify:
         from envcheck.plan.resolver import Resolver  # 3 ms
 
-        resolver = Resolver(os.environ, verify_timeout, channels=verify is True, finish=finish)
+        until = time.monotonic() + verify_timeout
+        resolver = Resolver(os.environ, verify_timeout, until, channels=verify is True, finish=finish)
     try:
         made = plan_requirements(
             (*requirements, *_texts(with_requirements)),

@@ -5,6 +5,7 @@ from __future__ import annotations
 import contextlib
 import os
 import sys
+import time
 from collections.abc import Mapping
 from functools import partial
 from pathlib import Path
@@ -86,9 +87,19 @@ from envcheck.model import (
     major_minor,
     replace,
 )
-from envcheck.plan.build import build_plan, verdict_on
+from envcheck.plan.build import build_plan, plan_alone, verdict_on
 from envcheck.plan.existing_environment import InstalledFramework, OccupiedError, plan_update
-from envcheck.plan.requests import PlanOptions, check_description, check_folder, read_requests
+from envcheck.plan.own_index import is_on_own_index
+from envcheck.plan.passengers import is_passenger
+from envcheck.plan.requests import (
+    NO_PASSENGERS,
+    Passenger,
+    PlanOptions,
+    check_description,
+    check_folder,
+    read_requests,
+)
+from envcheck.plan.resolver import Resolver
 from envcheck.probes.collection import collect
 from envcheck.probes.environment_choice import PythonSelection, find_project_environment
 from envcheck.render.plan import Result, plan_document, render_install_json
@@ -123,6 +134,7 @@ class InstallRequest:
     default_index: bool = False  # no build of a framework's own index
     verify: bool | Literal["wheels"] = False  # as for api.plan
     verify_timeout: float = common.SECONDS
+    passengers: Mapping[str, Passenger] = NO_PASSENGERS  # what the index states of packages that the matrix lacks
 
 
 @dataclass(frozen=True)
@@ -139,6 +151,10 @@ def plan_for_here(asked: InstallRequest, place: Place, *, system: bool) -> Insta
     """Plan, and fit the plan to this machine; raises UserError if that fails, returns a blocked plan."""
     facts = _read_environment(asked, place)
     installer = asked.installer or ("conda" if facts is not None and installer_of(place.folder) == CONDA else "")
+    boarded = _board(asked, facts)
+    if isinstance(boarded, Plan):
+        return InstallPlan(boarded, facts)
+    asked = boarded
     made = _build_plan(asked, facts, installer)
     if not installer and _can_use_uv(made.plan):
         installer = UV
@@ -158,6 +174,30 @@ def plan_for_here(asked: InstallRequest, place: Place, *, system: bool) -> Insta
         raise UserError(str(error)) from None
 
 
+def _resolver(asked: InstallRequest, *, keeps: bool) -> Resolver:
+    until = time.monotonic() + asked.verify_timeout
+    finish = partial(with_reachable_indexes, mirror=asked.torch_index)
+    return Resolver(os.environ, asked.verify_timeout, until, asked.verify is True, finish, keeps)
+
+
+def _board(asked: InstallRequest, facts: Facts | None) -> InstallRequest | Plan:
+    """Read on the index what packages require that the matrix lacks; where nothing tells, a plan says so."""
+    matrix = api.load_matrix(asked.matrix_file)
+    if not asked.verify or not any(is_passenger(text, matrix) for text in asked.requirements):
+        return asked
+    read = facts or common.live_snapshot("", "").facts
+    expected = planned_facts(read, Description(python=asked.python), matrix, expects_gpu=asked.expect == "gpu")
+    try:
+        context = Context(expected, matrix, Target(asked.expect))
+        boarded = _resolver(asked, keeps=False).board(asked.requirements, context)
+    except RequestError as error:
+        raise UserError(str(error)) from None
+    if isinstance(boarded, Plan):
+        return boarded
+    changed: InstallRequest = replace(asked, requirements=boarded.texts, passengers=boarded.passengers)
+    return changed
+
+
 def _resolve(asked: InstallRequest, made: InstallPlan, installer: str) -> Plan:
     """Name the indexes that are reachable in a plan, and resolve it; an older release may take the place of one.
 
@@ -165,12 +205,9 @@ def _resolve(asked: InstallRequest, made: InstallPlan, installer: str) -> Plan:
     """
     if not made.plan.releases:
         return made.plan
-    finish = partial(with_reachable_indexes, mirror=asked.torch_index)
     if not asked.verify:
-        return finish(made.plan)
-    from envcheck.plan.resolver import Resolver  # 3 ms
-
-    resolver = Resolver(os.environ, asked.verify_timeout, asked.verify is True, finish, keeps=made.facts is not None)
+        return with_reachable_indexes(made.plan, asked.torch_index)
+    resolver = _resolver(asked, keeps=made.facts is not None)
     return resolver.resolve(lambda refused: _build_plan(asked, made.facts, installer, refused).plan)
 
 
@@ -227,11 +264,14 @@ def _build_plan(
         check_folder(wish.folder)
         matrix = api.load_matrix(asked.matrix_file)
         matrix = matrix.without_own_indexes() if asked.default_index else matrix
-        requests = read_requests(asked.requirements, matrix)
+        is_alone = facts is None and is_on_own_index(asked.requirements)
+        requests = () if is_alone else read_requests(asked.requirements, matrix, asked.passengers)
         read = facts or common.live_snapshot("", "").facts
         expected = planned_facts(read, said, matrix, expects_gpu=asked.expect == "gpu")
         if not isinstance(expected.python.version, Known):
             raise UserError("the Python to install for is unknown: name one, such as --python 3.12.")
+        if is_alone:
+            return InstallPlan(plan_alone(expected, matrix, asked.requirements, wish), None)
         if facts is None:
             return InstallPlan(build_plan(expected, matrix, requests, wish), None)
         into = plan_update(facts, matrix, requests, wish)

@@ -154,6 +154,8 @@ class SourcePackage:
     file: str = ""  # address of a built file, with {fields}
     options: tuple[str, ...] = ()  # of pip, with {fields}, where a page or an index of its own lists the files
     build: SourceBuild | None = None  # None: it compiles nothing when it is installed
+    is_alone: bool = False  # it needs no framework
+    parts: tuple[str, ...] = ()  # distributions of the matrix, one for each CUDA major, that state its releases
 
 
 @dataclass(frozen=True)

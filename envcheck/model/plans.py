@@ -39,6 +39,11 @@ class PlannedRelease:
     doubts: Tuple[Finding, ...] = ()  # what could not be told
     citations: Tuple[Citation, ...] = ()
 
+    @property
+    def open_companions(self) -> Tuple[str, ...]:
+        """List the companions whose release is left to the installer: flax, lightning>=2."""
+        return tuple(text for text in self.companions if "==" not in text and " @ " not in text)
+
 
 @dataclass(frozen=True)
 class RequirementSet:

@@ -232,6 +232,7 @@ class OtherVendor:
     names: str = "(?!)"  # pattern in the names of its GPUs
     integrated_names: str = "(?!)"  # pattern of those of graphics inside a processor
     windows_driver: str = "(?!)"  # pattern of the folder of its display driver, as WSL shows it
+    wheels: Mapping[str, str] = field(default_factory=dict)  # framework -> where its builds are documented to be
 
 
 @dataclass(frozen=True)

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import os
 import posixpath
+import re
 from collections.abc import Callable, Collection, Iterable, Iterator, Mapping
 from functools import partial
 from itertools import chain
@@ -14,6 +15,7 @@ from packaging.version import Version
 from envcheck.actions import move_environment, shells_of
 from envcheck.frameworks import framework, framework_names
 from envcheck.host.prerequisites import find_python
+from envcheck.matrix.companions import companion_row
 from envcheck.matrix.package_index import package_index
 from envcheck.matrix.query import Matrix
 from envcheck.model import (
@@ -44,11 +46,15 @@ from envcheck.plan.candidates import (
 )
 from envcheck.plan.choose import Choice, Judge, choose, choose_together, groups_of, note_companions
 from envcheck.plan.environments import environment_of, planned_release
+from envcheck.plan.other_vendors import builds_for, vendor_plan
+from envcheck.plan.own_index import is_on_own_index, plan_from_own_index
+from envcheck.plan.passengers import is_passenger
 from envcheck.plan.requests import (
     DEFAULT_OPTIONS,
     EVERY,
     PlanOptions,
     Request,
+    UnknownPackageError,
     assumptions,
     check_description,
     check_folder,
@@ -75,6 +81,7 @@ from envcheck.rules.described_machine import (
     LINUX,
     WHATIF,
     Description,
+    OtherVendorError,
     RequestError,
     capabilities,
     in_an_image,
@@ -316,10 +323,7 @@ def _requirement(choice: Choice) -> str:
     return " ".join((candidate.requirement, *candidate.companions)) if candidate else choice.request.text
 
 
-_NOT_PLANNED = (
-    "The GPU of this machine is {gpus}. envcheck plans builds for NVIDIA GPUs and for the CPU only; the pages of the "
-    "framework or of the vendor name the build for this GPU."
-)
+_NOT_PLANNED = "The GPU of this machine is {gpus}. envcheck plans builds for NVIDIA GPUs and for the CPU only."
 _NATIVE = (
     "conda's own builds use the CUDA version that conda resolves. Run with --verify to check that the channel still "
     "has builds for this release."
@@ -369,25 +373,51 @@ def plan_requirements(
     said = options.description
     check_description(said)
     check_folder(options.folder)
-    requests = read_requests(requirements, matrix)
+    is_alone = is_on_own_index(requirements)
+    requests = () if is_alone else _read_known(requirements, matrix, is_asked=resolver is not None)
     found = find_python(said.python, environ) if environ and said.python and options.installer != CONDA else ""
     options = replace(options, interpreter=found, shells=shells_of(environ or {}))
     read = None if isinstance(machine, Facts) or said.platform else machine
     base = machine if isinstance(machine, Facts) else read((*_NEVER_NEEDED, *_FOR_CUDA)) if read else None
-    facts = planned_facts(base, said, matrix, expects_gpu=options.expect == "gpu")
+    try:
+        facts = planned_facts(base, said, matrix, expects_gpu=options.expect == "gpu")
+    except OtherVendorError as error:
+        return vendor_plan(requirements, requests, error.vendor, error.gpu)
     if not isinstance(facts.python.version, Known):
         raise RequestError("the Python to plan for is unknown: name one, such as --python 3.12.")
-    if options.in_container:
-        facts = in_an_image(facts)
-    elif read and goal_of(facts, matrix, requests, options) == "gpu":
+    if resolver and not is_alone and any(is_passenger(text, matrix) for text in requirements):
+        boarded = resolver.board(requirements, Context(facts, matrix, Target(options.expect)))
+        if isinstance(boarded, Plan):
+            return boarded
+        requests = read_requests(boarded.texts, matrix, boarded.passengers)
+    facts = in_an_image(facts) if options.in_container else facts
+    if not options.in_container and read and goal_of(facts, matrix, requests, options) == "gpu":
         cuda = read((*_NEVER_NEEDED, *_READ_BEFORE))
         facts = replace(facts, toolkits=cuda.toolkits, cudnn=cuda.cudnn, tensorrt=cuda.tensorrt, nccl=cuda.nccl)
 
     def make(refused: frozenset[str] = frozenset()) -> Plan:
+        if is_alone:
+            return plan_alone(facts, matrix, requirements, options)
         return build_plan(facts, matrix, requests, replace(options, refused=refused))
 
     made = resolver.resolve(make) if resolver else make()
     return made if environ is None else _note_installer(use_free_folders(made, _exists), options.installer)
+
+
+def _read_known(requirements: tuple[str, ...], matrix: Matrix, *, is_asked: bool) -> tuple[Request, ...]:
+    """Read what is asked for; () where an index has to be asked about a package first."""
+    try:
+        return read_requests(requirements, matrix)
+    except UnknownPackageError:
+        if not is_asked:
+            raise
+        return ()
+
+
+def plan_alone(facts: Facts, matrix: Matrix, requirements: tuple[str, ...], options: PlanOptions) -> Plan:
+    """Plan a package that needs no framework, from an index of its own."""
+    context = Context(facts, matrix, Target(options.expect))
+    return plan_from_own_index(context, requirements[0], options, _base_python(context, options))
 
 
 def _exists(folder: str) -> bool:
@@ -404,11 +434,12 @@ def _note_installer(plan: Plan, installer: str) -> Plan:
 
 
 def verdict_on(plan: Plan) -> str:
-    """Judge a plan: incompatible without releases; undetermined with doubts, or if no release is known."""
+    """Judge a plan: incompatible without releases; undetermined with doubts, or if a release is not known."""
     if not plan.releases or plan.blocked_by:
         unknown = not plan.blocked_by and {item.finding for item in plan.rejected} == {"release-unknown"}
         return UNDETERMINED if unknown else INCOMPATIBLE
-    return UNDETERMINED if any(release.doubts for release in plan.releases) else COMPATIBLE
+    is_open = any(release.doubts or release.open_companions for release in plan.releases)
+    return UNDETERMINED if is_open else COMPATIBLE
 
 
 def use_mirror(plan: Plan, mirror: str) -> Plan:
@@ -469,8 +500,22 @@ def unmet_plan(judge: Judge, choices: list[Choice], options: PlanOptions) -> Pla
         system=judge.context.os,
         changes=possible_changes(judge.context, requests, options),
         rejected=tuple(item for choice in choices if choice.best is None for item in choice.rejected),
-        notes=list_other_sources(judge.context),
+        notes=(*list_other_sources(judge.context), *_horizons(judge.context.matrix, choices)),
     )
+
+
+def _horizons(matrix: Matrix, choices: list[Choice]) -> Iterator[str]:
+    """Say how far back the matrix reads what was asked for in any release, where nothing was found."""
+    for request in (choice.request for choice in choices if choice.best is None):
+        for text in request.companions or (request.text,):
+            name = name_of(text)
+            held = matrix.companion_releases(name) or matrix.releases(request.framework, pin="")
+            versions = {row.version for row in held if not row.yanked and not Version(row.version).is_prerelease}
+            has_older = companion_row(name).has_older or name in framework_names()
+            if versions and has_older and not re.search("[<>=!~]", text):
+                first = min(versions, key=Version)
+                count = f"{len(versions)} release{'s' if len(versions) > 1 else ''}"
+                yield f"None of the {count} of {name} known since {first} works here; older ones were not read."
 
 
 def plan_of(judge: Judge, choices: list[Choice], clashes: list[Clash], options: PlanOptions) -> Plan:
@@ -541,7 +586,10 @@ def _note_companions(context: Context, choices: list[Choice]) -> list[str]:
 def _notes(context: Context, environment: Environment, releases: list[PlannedRelease]) -> list[str]:
     native = [_NATIVE] if environment.packages and not environment.sets else []
     others = ", ".join(map(other_gpu_name, context.other_gpus))
-    native += [_NOT_PLANNED.format(gpus=others)] if others and isinstance(context.facts.gpus, Absent) else []
+    if others and isinstance(context.facts.gpus, Absent):
+        native.append(_NOT_PLANNED.format(gpus=others))
+        vendors, names = {gpu.vendor for gpu in context.other_gpus}, {item.framework for item in releases}
+        native += [note for vendor in sorted(vendors) for name in sorted(names) for note in builds_for(vendor, name)]
     plugins = list_apple_plugins(context, releases)
     native += [f"{row.distribution} {row.version}: {row.note}" for row in plugins if row.note]
     if environment.platform == "macosx_arm64":

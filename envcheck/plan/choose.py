@@ -520,7 +520,7 @@ def note_companions(context: Context, choice: Choice) -> Iterator[str]:
         if item.source is not None:
             yield from item.source.notes
         elif item.row is None:
-            yield _UNKNOWN.format(name=item.name, framework=_describe(candidate.row))
+            yield _UNKNOWN.format(name=item.label, framework=_describe(candidate.row))
         else:
             if is_unstated(context.matrix, item.row, candidate.row):
                 yield _UNSTATED.format(item=item.label, framework=candidate.row.framework)
@@ -530,10 +530,7 @@ def note_companions(context: Context, choice: Choice) -> Iterator[str]:
     yield from _note_newer_framework(context, choice, candidate)
 
 
-_UNKNOWN = (
-    "envcheck does not know which {name} release works with {framework}. pip installs the newest one whose "
-    "requirements allow it."
-)
+_UNKNOWN = "The matrix does not hold {name}: that it works with {framework} rests on its own requirements alone."
 _UNSTATED = "Nothing states which {framework} releases {item} goes with: this is the newest pair for one CUDA."
 _NEEDS_GPU = (
     "No build of {item} for the CPU is known. The environment can be made without a GPU; {item} computes only on a "

@@ -8,12 +8,15 @@ from collections.abc import Iterator, Mapping, Sequence
 from packaging.version import Version
 
 from envcheck.frameworks import framework
-from envcheck.matrix.companions import SourceInstall
+from envcheck.matrix.companions import SourceInstall, companion_row
 from envcheck.matrix.specifiers import within
 from envcheck.model import (
     CONDA,
     PIP,
+    UNDETERMINED,
+    WARNING,
     Environment,
+    Finding,
     FrameworkRelease,
     Known,
     PlannedRelease,
@@ -26,6 +29,7 @@ from envcheck.plan.candidates import (
     OWN,
     PACKAGES,
     WHEELS,
+    Candidate,
     constraints,
     is_resolved,
     needs_gpu,
@@ -148,12 +152,22 @@ def planned_release(context: Context, choice: Choice, environment: Environment) 
         needs_gpu=tuple(item.name for item in needs_gpu(context, candidate)),
         rejected=choice.rejected,
         warnings=with_remedies(warnings, release_context),
-        doubts=with_remedies(judgement.doubts, release_context),
+        doubts=(*with_remedies(judgement.doubts, release_context), *_unheld_companions(context, candidate)),
         citations=tuple(row.citations),
     )
     if environment.sets or not environment.packages:
         return release
     return describe_conda_release(context, choice, release)
+
+
+def _unheld_companions(context: Context, candidate: Candidate) -> Iterator[Finding]:
+    """Yield a doubt for each companion whose release the matrix does not hold, although it holds others: vllm==0.5."""
+    for item in candidate.chosen:
+        if item.row is None and item.source is None and context.matrix.companion_releases(item.name):
+            first = companion_row(item.name).first
+            begins = f"{item.label} is not in the matrix, which begins at {item.name} {first}"
+            message = f"{begins}: its CUDA and its GPU code are unknown."
+            yield Finding("release-unknown", UNDETERMINED, WARNING, message)
 
 
 def environment_of(context: Context, group: Sequence[Choice], options: PlanOptions) -> Environment:

@@ -3,7 +3,8 @@
 from __future__ import annotations
 
 import re
-from collections.abc import Iterable, Iterator, Sequence
+from collections.abc import Iterable, Iterator, Mapping, Sequence
+from types import MappingProxyType
 
 from packaging.version import Version
 
@@ -20,7 +21,7 @@ from envcheck.model import (
     dataclass,
     replace,
 )
-from envcheck.rules.builds import TargetError, check_requirements
+from envcheck.rules.builds import TargetError, UnknownNameError, check_requirements
 from envcheck.rules.context import Context
 from envcheck.rules.described_machine import PLATFORMS, Description, RequestError, capabilities
 from envcheck.rules.gpu_releases import driver_floor, name_of, toolkit_of
@@ -50,17 +51,36 @@ class Request:
         return (self.text, *self.companions)
 
 
+class UnknownPackageError(RequestError):
+    """Neither the matrix nor the tables beside it know a package: what it requires stands on the index alone."""
+
+
+@dataclass(frozen=True)
+class Passenger:
+    """What the index states of a package that the matrix does not hold."""
+
+    frameworks: tuple[str, ...]  # that it requires, itself or by an extra
+
+
+NO_PASSENGERS: Mapping[str, Passenger] = MappingProxyType({})
+
+
 def join_words(names: Sequence[str]) -> str:
     """Write names as in a sentence: "torch, vllm and xformers"."""
     return " and ".join(filter(None, (", ".join(names[:-1]), *names[-1:])))
 
 
-def read_requests(texts: tuple[str, ...], matrix: Matrix) -> tuple[Request, ...]:
-    """Read requirements such as tensorflow==2.15.*; raises RequestError for all else."""
+def read_requests(
+    texts: tuple[str, ...], matrix: Matrix, passengers: Mapping[str, Passenger] = NO_PASSENGERS
+) -> tuple[Request, ...]:
+    """Read requirements such as tensorflow==2.15.*; raises RequestError for all else.
+
+    `passengers` are what was read of packages that nothing is known of, by name.
+    """
     requests: dict[str, Request] = {}
     companions: list[tuple[str, tuple[str, ...]]] = []
     for text in dict.fromkeys(texts):
-        companion = _companion(text, matrix)
+        companion = _companion(text, matrix, passengers)
         if companion:
             companions.append(companion)
             continue
@@ -69,7 +89,8 @@ def read_requests(texts: tuple[str, ...], matrix: Matrix) -> tuple[Request, ...]
             raise RequestError(_duplicate_message(requests[request.framework], request))
         requests[request.framework] = request
     for text, frameworks in sorted(companions, key=lambda item: len(item[1])):  # keras-hub joins the torch of vllm
-        owner = next((requests[name] for name in frameworks if name in requests), None)
+        near = frameworks or tuple(requests)[:1]  # what needs no framework comes beside the first
+        owner = next((requests[name] for name in near if name in requests), None)
         if owner is None:
             owner = _parse_request(frameworks[0], matrix)
         name = required_name(text) or owner.preferred_name
@@ -88,16 +109,18 @@ def _parse_request(text: str, matrix: Matrix) -> Request:
     _check_plain(text)
     try:
         check_requirements((text,), matrix)
+    except UnknownNameError as error:
+        raise UnknownPackageError(f"{error}{_suggest_companion(text, str(error))}") from None
     except TargetError as error:
-        raise RequestError(f"{error}{_suggest_companion(text, str(error))}") from None
-    name, extras, specifier = _split_requirement(text)
+        raise RequestError(str(error)) from None
+    name, extras, specifier = split_requirement(text)
     framework = matrix.framework_of(name) or ""
     if framework:
         try:
             extras = known_framework(framework).read_extras(extras)
         except (ValueError, UnknownFrameworkError) as error:  # a user's matrix may hold a framework of its own
             raise RequestError(str(error)) from None
-    plain = name + (f"[{','.join(extras)}]" if extras else "") + specifier
+    plain = name + format_extras(extras) + specifier
     removed = matrix.removed_distribution(name)
     framework = framework or (removed.framework if removed else "")
     if not framework:  # judged, but the matrix does not hold what a plan of it would choose by: tensorrt
@@ -118,7 +141,7 @@ def _suggest_companion(text: str, message: str) -> str:
     return f" Did you mean {matches[0]}?" if matches and "Did you mean" not in message else ""
 
 
-def _companion(text: str, matrix: Matrix) -> tuple[str, tuple[str, ...]] | None:
+def _companion(text: str, matrix: Matrix, passengers: Mapping[str, Passenger]) -> tuple[str, tuple[str, ...]] | None:
     """Read what comes beside a framework, with the frameworks it does; None for anything else."""
     match = re.match(r"[A-Za-z0-9._-]+", text)
     name = canonical_name(match.group()) if match else ""
@@ -126,11 +149,15 @@ def _companion(text: str, matrix: Matrix) -> tuple[str, tuple[str, ...]] | None:
         return None
 
     frameworks = frameworks_beside(name)
+    if name in passengers:
+        _check_plain(text)
+        _, extras, specifier = split_requirement(text)
+        return f"{name}{format_extras(extras)}{specifier}", passengers[name].frameworks
     if not frameworks:
         _refuse_source_package(name)
         return None
     _check_plain(text)
-    _, extras, specifier = _split_requirement(text)
+    _, extras, specifier = split_requirement(text)
     if extras:
         raise RequestError(f"{text[:60]!r}: give {name} without extras.")
     return name + specifier, frameworks
@@ -159,7 +186,12 @@ def _check_plain(text: str) -> None:
         )
 
 
-def _split_requirement(text: str) -> tuple[str, tuple[str, ...], str]:
+def format_extras(extras: Sequence[str]) -> str:
+    """Write extras as a requirement does: [and-cuda]; "" for none."""
+    return f"[{','.join(extras)}]" if extras else ""
+
+
+def split_requirement(text: str) -> tuple[str, tuple[str, ...], str]:
     """Part a requirement into its name, its extras and its version clauses."""
     try:
         requirement = read_requirement(text)
@@ -233,7 +265,7 @@ def without_cuda(request: Request) -> Request:
 
 
 def _with_specifier(request: Request, specifier: str, extras: tuple[str, ...]) -> Request:
-    requirement = request.distribution + (f"[{','.join(extras)}]" if extras else "")
+    requirement = request.distribution + format_extras(extras)
     result: Request = replace(request, text=requirement + specifier, specifier=specifier, extras=extras)
     return result
 

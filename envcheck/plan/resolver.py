@@ -4,12 +4,27 @@ from __future__ import annotations
 
 import re
 import time
-from collections.abc import Callable, Mapping
+from collections.abc import Callable, Iterable, Mapping
 
 from envcheck.actions import InstallPackages
-from envcheck.model import Plan, PlannedRelease, Rejected, RequirementSet, Step, dataclass, replace
+from envcheck.model import (
+    PIP,
+    Environment,
+    Plan,
+    PlannedRelease,
+    Rejected,
+    RequirementSet,
+    Step,
+    dataclass,
+    get_value,
+    replace,
+)
+from envcheck.plan.candidates import python_minor
+from envcheck.plan.passengers import Boarding, board, is_passenger
 from envcheck.plan.requests import EVERY
-from envcheck.plan.verify import UnresolvableError, verify_plan
+from envcheck.plan.verify import UnreachableError, UnresolvableError, resolve, verify_plan
+from envcheck.rules.context import Context
+from envcheck.rules.described_machine import RequestError
 from envcheck.rules.gpu_releases import name_of
 
 Make = Callable[[frozenset[str]], Plan]  # plans without the releases that are refused
@@ -23,23 +38,44 @@ class Resolver:
 
     environ: Mapping[str, str]
     seconds: float  # for everything that is asked; a plan is then printed as it is
+    until: float  # when they end, on the clock time.monotonic
     channels: bool = False  # conda's channels are asked, too
     finish: Callable[[Plan], Plan] = lambda plan: plan  # what becomes of each plan before it is resolved
     keeps: bool = False  # the environment is there, and what it keeps need not be on an index
+
+    def board(self, texts: tuple[str, ...], context: Context) -> Boarding | Plan:
+        """Read which framework unknown packages require; where nothing tells, return the plan that says so."""
+        glibc = get_value(context.facts.host.libc_version) or ""
+        made = Environment("", PIP, python_minor(context), context.platform, machine_glibc=glibc)
+
+        def ask(text: str) -> Mapping[str, str]:
+            return _versions(resolve(made, RequirementSet((text,)), self.environ, self.until - time.monotonic()))
+
+        try:
+            return board(texts, context, ask)
+        except UnresolvableError as error:
+            (text,) = error.requirements
+            if "not found in the package registry" in error.reason:
+                raise RequestError(f"the package index has no package named {text[:60]!r}.") from None
+            why, finding = f"does not resolve: {error.reason}", _CONFLICT
+        except UnreachableError as error:
+            text = next(text for text in texts if is_passenger(text, context.matrix))
+            why, finding = f"which framework it needs stands on the package index alone: {error}", "release-unknown"
+        rejected = (Rejected(text, finding, f"{why}."),)
+        return Plan(context.goal, (), (), requirements=texts, system=context.os, rejected=rejected)
 
     def resolve(self, make: Make) -> Plan:
         """Return the newest plan that resolves, or the newest of which nothing says that it does not.
 
         Its `verified` says which. Without releases, it holds the reason why each one that was tried does not resolve.
         """
-        until = time.monotonic() + self.seconds
         refused: dict[str, Rejected] = {}
         while len(refused) <= _OLDER:
             plan = self.finish(make(frozenset(refused)))
             if not plan.releases:
                 break
             try:
-                plan = verify_plan(plan, self.environ, self.seconds, until=until, channels=self.channels)
+                plan = verify_plan(plan, self.environ, self.seconds, until=self.until, channels=self.channels)
             except UnresolvableError as error:
                 if self.keeps:
                     return replace(plan, verified=f"not resolved: {error}")
@@ -49,7 +85,7 @@ class Resolver:
                     break  # a conda build, which no name of a candidate leaves out
                 refused[cause] = Rejected(_label(release), _CONFLICT, f"does not resolve: {error.reason}")
                 continue
-            if refused and time.monotonic() >= until:
+            if refused and time.monotonic() >= self.until:
                 break  # nothing is known of an older one
             return _with_refused(with_exact_companions(plan), refused)
         if not refused:
@@ -88,18 +124,16 @@ def _with_refused(plan: Plan, refused: Mapping[str, Rejected]) -> Plan:
     return replace(plan, releases=tuple(map(complete, plan.releases))) if refused else plan
 
 
-def is_open(requirement: str) -> bool:
-    """Return whether a requirement leaves its release to the installer: flax, lightning>=2."""
-    return "==" not in requirement and " @ " not in requirement
-
-
 def with_exact_companions(plan: Plan) -> Plan:
     """Name the release that was resolved for what the matrix holds no release of."""
-    pins = [pin.partition(" ")[0] for made in plan.environments for one in made.sets for pin in one.pins]
-    versions = dict(pin.split("==") for pin in pins)
-    names = [text for item in plan.releases for text in item.companions if is_open(text)]
-    exact = {text: _exact(text, versions) for text in names}
+    versions = _versions(pin for made in plan.environments for one in made.sets for pin in one.pins)
+    exact = {text: _exact(text, versions) for item in plan.releases for text in item.open_companions}
     return _replace_requirements(plan, exact) if exact else plan
+
+
+def _versions(pins: Iterable[str]) -> dict[str, str]:
+    """Map the names of pins to their versions: numpy==2.1.0 --hash=... -> 2.1.0."""
+    return dict(pin.partition(" ")[0].split("==") for pin in pins)
 
 
 def _exact(text: str, versions: Mapping[str, str]) -> str:

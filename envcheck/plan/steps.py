@@ -190,7 +190,7 @@ def verification_step(
     Those that are `doubted` must compute there, too; `companions` are imported, or must be installed if they cannot be.
     """
     lines = [_import_line(name, goal, computes=name in doubted) for name in frameworks]
-    modules = {name: companion_row(name).distributions[name] for name in companions}
+    modules = {name: companion_row(name).distributions.get(name, "") for name in companions}
     imported = [name for name, is_imported in companions.items() if is_imported and modules[name].isidentifier()]
     installed = [name for name in companions if name not in imported]
     lines += [f"import {modules[name]}" for name in imported]

@@ -225,7 +225,10 @@ def resolve(
     if not isinstance(answer, Known):
         raise UnreachableError(f"uv gave no result: {getattr(answer, 'detail', 'it is not installed')}")
     if answer.value.returncode:
-        raise _failure(requirement_set, answer.value.stderr, answer.value.returncode)
+        error = _failure(requirement_set, answer.value.stderr, answer.value.returncode)
+        if isinstance(error, UnresolvableError) and "UV_OFFLINE" in variables:
+            raise UnreachableError("uv is offline, and neither its cache nor a folder holds all of it")
+        raise error
     return _pins(answer.value.stdout)
 
 
@@ -356,11 +359,14 @@ def _failure(requirement_set: RequirementSet, stderr: str, status: int) -> Excep
     """Tell what the index cannot meet, which uv concludes, from all that kept it from a conclusion."""
     lines = [line.strip(_DRAWN) for line in stderr.splitlines() if line.strip()]
     message = re.sub(_CONCLUDED, "", " ".join(lines))[:600] or f"uv exited with status {status} and no output"
-    index = requirement_set.index or next(iter(_page_options(requirement_set)[1:]), "that is configured")
+    pages = [text.partition(" @ ")[2] for text in requirement_set.requirements if " @ " in text]
+    named = (requirement_set.index, *_page_options(requirement_set)[1:2], *pages, "that is configured")
+    index = next(filter(None, named))
     if any(sign in stderr for sign in _DENIED):
         return UnreachableError(f"the index {index} denied access: {message}")
     if any(sign in stderr for sign in _NETWORK):
-        return UnreachableError(f"the index {index} did not answer ({message.rpartition('cause: ')[2]})")
+        reason = message.rpartition("cause: ")[2].removesuffix("cause:").strip()
+        return UnreachableError(f"the index {index} did not answer" + (f" ({reason})" if index not in reason else ""))
     if not any(sign in stderr for sign in _CONCLUSIONS):
         return UnreachableError(f"uv could not finish: {message}")
     return UnresolvableError(requirement_set.requirements, message)

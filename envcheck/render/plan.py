@@ -163,11 +163,15 @@ def _none(plan: Plan, wanted: str) -> str:
     where = f"on the {plan.goal.upper()}"
     if plan.blocked_by:
         return f"{wanted} {where}: the machine itself is in the way."
-    if {item.finding for item in plan.rejected} == {"release-unknown"}:
+    if _is_unknown(plan):
         return f"No release of {wanted} is known here."
     if len(plan.requirements) > 1:
         return f"{wanted} {where}: not each has a release that works here."
-    return f"No release of {wanted} works here {where}."
+    return f"No known release of {wanted} works here {where}."
+
+
+def _is_unknown(plan: Plan) -> bool:
+    return {item.finding for item in plan.rejected} == {"release-unknown"}
 
 
 def _release(plan: Plan, release: PlannedRelease, *, verbose: bool) -> list[str | Line]:
@@ -218,7 +222,7 @@ def _blocked(plan: Plan, *, verbose: bool) -> list[str | Line]:
     for change in plan.changes:
         command: Line = ("    $ ", shell_line(change.argv, plan.system), "bold")
         lines += [f"  {change.what}: {change.requirement}", command]
-    if not plan.changes:
+    if not plan.changes and not _is_unknown(plan):
         lines += ["", "No single change of Python, driver, C library or build would make it possible."]
     return lines
 

@@ -271,6 +271,10 @@ class TargetError(UserError):
     """A requirement that cannot be judged: malformed, with a URL, or of no framework in the matrix."""
 
 
+class UnknownNameError(TargetError):
+    """A distribution that the matrix does not judge."""
+
+
 @dataclass(frozen=True)
 class WantedRelease:
     """One requirement with the release it means; `obstacle` says why there is none."""
@@ -478,7 +482,7 @@ def _parse(text: str, matrix: Matrix, *, is_judged: bool = True) -> tuple[Requir
     if framework is None and is_judged and matrix.companion_of(name):
         return requirement, ""  # a package on top of a framework
     if framework is None:
-        raise TargetError(_unknown_name(requirement.name, matrix))
+        raise UnknownNameError(_unknown_name(requirement.name, matrix))
     if is_judged and framework not in framework_names():  # a user's matrix may hold a framework of its own
         known = ", ".join(framework_names())
         raise TargetError(f"{framework!r} is a framework of this matrix alone; envcheck judges {known}.")

@@ -180,6 +180,9 @@ def _gpu(name: str, matrix: Matrix) -> Gpu:
     if matrix.architecture(name):
         return Gpu(compute_capability=_said("--gpu", name))
     capabilities = find_capabilities(name)
+    vendor = vendor_of_name(name)
+    if not capabilities and vendor:
+        raise OtherVendorError(f"--gpu {name[:40]!r}: {describe_unknown_gpu(name)}.", vendor, name)
     if not capabilities:
         raise RequestError(f"--gpu {name[:40]!r}: {describe_unknown_gpu(name)}.")
     if len(capabilities) > 1:
@@ -188,11 +191,27 @@ def _gpu(name: str, matrix: Matrix) -> Gpu:
     return Gpu(name=_said("--gpu", name), compute_capability=_said("--gpu", capabilities[0]))
 
 
+class OtherVendorError(RequestError):
+    """A described GPU is one of a vendor whose GPUs are not judged."""
+
+    def __init__(self, message: str, vendor: str, gpu: str) -> None:
+        """Take the key of the vendor in data/other_gpus.json, and the name of the GPU."""
+        super().__init__(message)
+        self.vendor, self.gpu = vendor, gpu
+
+
+def vendor_of_name(name: str) -> str:
+    """Return the key of the vendor that is known for GPUs of a name: amd; "" for none."""
+    items = other_vendors().items()
+    return next((key for key, item in items if re.search(item.names, name, re.IGNORECASE)), "")
+
+
 def describe_unknown_gpu(name: str) -> str:
     """Say of a name that no NVIDIA GPU has whose it is, or what to give instead."""
-    vendor = next((item for item in other_vendors().values() if re.search(item.names, name, re.IGNORECASE)), None)
-    if vendor is not None:
-        return f"a GPU by {vendor.title}; envcheck judges and plans for NVIDIA GPUs and CPUs (--gpu none) only"
+    vendor = vendor_of_name(name)
+    if vendor:
+        title = other_vendors()[vendor].title
+        return f"a GPU by {title}; envcheck judges and plans for NVIDIA GPUs and CPUs (--gpu none) only"
     return "no such GPU is known; give its compute capability"
 
 

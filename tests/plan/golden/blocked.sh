@@ -1,4 +1,4 @@
-# NO PLAN  No release of tensorflow==2.15.* works here on the CPU.
+# NO PLAN  No known release of tensorflow==2.15.* works here on the CPU.
 #
 #   not tensorflow-cpu==2.15.1: has no wheel for Python 3.13 here; 2.15.1 has wheels for 3.9, 3.10, 3.11.
 #   not tensorflow-cpu==2.15.0.post1: has no wheel for Python 3.13 here; 2.15.0.post1 has wheels for 3.9, 3.10, 3.11.

@@ -1,0 +1,119 @@
+"""Plan packages that the matrix knows nothing of, with the framework that their metadata on the index requires."""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Callable, Iterator, Mapping
+
+from envcheck.frameworks import framework_names
+from envcheck.matrix.companions import companion_row, load_companions, source_package
+from envcheck.matrix.query import Matrix
+from envcheck.matrix.specifiers import within
+from envcheck.model import canonical_name, dataclass
+from envcheck.plan.requests import Passenger, UnknownPackageError
+from envcheck.rules.context import Context
+from envcheck.rules.described_machine import RequestError
+from envcheck.rules.requirements import read_requirement
+
+Ask = Callable[[str], Mapping[str, str]]  # resolves a requirement: its packages with their versions
+_FIRST = ("torch", "tensorflow", "jax")  # what a package is on top of, where it requires several; extras of these names
+_LAST = "onnxruntime"  # most who require it mean its build for the CPU
+_TYPO = 0.85  # likeness to a known name from which another one is taken for a mistake
+
+
+@dataclass(frozen=True)
+class Boarding:
+    """The requirements to plan in place of those that were asked for, and which of them are passengers."""
+
+    texts: tuple[str, ...]
+    passengers: Mapping[str, Passenger]
+
+
+def is_passenger(text: str, matrix: Matrix) -> bool:
+    """Return whether nothing here knows a package, or the matrix not this release of it: vllm==0.5."""
+    name = _name(text)
+    if matrix.framework_of(name) or matrix.removed_distribution(name):
+        return False
+    held = matrix.companion_releases(name)
+    if held:
+        specifier = read_requirement(text).specifier
+        return bool(companion_row(name).frameworks) and not any(within(row.version, specifier) for row in held)
+    return not source_package(name) and not matrix.companion_of(name) and not companion_row(name).frameworks
+
+
+def board(texts: tuple[str, ...], context: Context, ask: Ask) -> Boarding:
+    """Read on the index which framework each unknown package requires, itself or by an extra of that framework's name.
+
+    Raises RequestError for a package that requires none, and for a name that is like a known one.
+    """
+    passengers: dict[str, Passenger] = {}
+    planned: dict[str, str] = {}  # name -> text
+    for text in texts:
+        if not is_passenger(text, context.matrix):
+            planned[_name(text)] = text
+            continue
+        if not context.matrix.companion_releases(_name(text)):
+            _refuse_typo(text, context.matrix)
+        written, versions = _with_framework(text, context.matrix, ask)
+        owner = _owner(versions, context.matrix)
+        if not owner and len(texts) == 1:
+            version = versions.get(_name(text), "")
+            raise RequestError(
+                f"{text} needs no framework that envcheck plans: neither it nor an extra of it named "
+                f"{', '.join(_FIRST)} requires one. Any environment takes it: pip install {_name(text)}=={version}"
+            )
+        planned[_name(text)] = written
+        passengers[_name(text)] = Passenger((owner,) if owner else ())
+        for beside in _beside(owner, versions, context) if owner else ():
+            planned.setdefault(_name(beside), beside)
+    return Boarding(tuple(planned.values()), passengers)
+
+
+def _name(text: str) -> str:
+    match = re.match(r"[A-Za-z0-9._-]+", text)
+    return canonical_name(match.group()) if match else ""
+
+
+def _refuse_typo(text: str, matrix: Matrix) -> None:
+    """Raise UnknownPackageError for a name that is one letter off a known one: somebody else may own it."""
+    from difflib import get_close_matches  # for an unknown package only
+
+    names = [name for row in load_companions().rows for name in row.distributions]
+    names += [item for known in matrix.judged() for item in matrix.distributions(known)]
+    near = get_close_matches(_name(text), names, n=1, cutoff=_TYPO)
+    if near:
+        raise UnknownPackageError(f"{_name(text)!r} is no package that envcheck knows. Did you mean {near[0]}?")
+
+
+def _with_framework(text: str, matrix: Matrix, ask: Ask) -> tuple[str, Mapping[str, str]]:
+    """Return a requirement with the extra that brings its framework, where it needs one, and what it comes to."""
+    plain = ask(text)
+    if _owner(plain, matrix) or "[" in text:
+        return text, plain
+    name = re.split("[<>=!~ ]", text)[0]
+    for extra in _FIRST:
+        written = f"{name}[{extra}]{text[len(name) :]}"
+        versions = ask(written)
+        if _owner(versions, matrix):
+            return written, versions
+    return text, plain
+
+
+def _owner(versions: Mapping[str, str], matrix: Matrix) -> str:
+    """Return the framework of a resolution that the others are on top of; "" for none."""
+    found = {matrix.framework_of(name) for name in versions}
+    order = (*_FIRST, *(name for name in framework_names() if name not in (*_FIRST, _LAST)), _LAST)
+    return next((name for name in order if name in found), "")
+
+
+def _beside(owner: str, versions: Mapping[str, str], context: Context) -> Iterator[str]:
+    """Yield the framework, no newer than what the passenger takes, and what the matrix chooses together with it."""
+    matrix = context.matrix
+    release, newest = versions.get(owner, ""), next(iter(matrix.versions(owner)), "")
+    rows = matrix.releases(owner, context.platform, release.__eq__) if release else ()
+    own = {name for row in rows for name in row.requires}
+    yield f"{owner}<={release}" if release and release != newest else owner
+    for name in versions:
+        row = companion_row(name)
+        if owner in row.frameworks and row.releases and name not in own:
+            yield name

@@ -1,0 +1,81 @@
+"""Packages that the matrix does not hold are planned with the framework that the index states; a stand-in answers."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+
+import pytest
+
+from envcheck.plan.build import build_plan, verdict_on
+from envcheck.plan.passengers import Boarding, board, is_passenger
+from envcheck.plan.requests import PlanOptions, UnknownPackageError, read_requests
+from envcheck.rules import Context, Target
+from envcheck.rules.described_machine import RequestError, planned_facts
+from tests.plan.machines import machine, matrix
+
+ADA = machine("3.12", "580.95.05", "8.9")
+INDEX = {  # what resolving each requirement brings; composed
+    "peft": {"peft": "0.19.0", "torch": "2.15.0", "accelerate": "1.14.0"},
+    "transformers": {"transformers": "5.23.0", "numpy": "2.4.6"},
+    "transformers[torch]>=5": {"transformers": "5.23.0", "torch": "2.15.0"},
+    "transformers>=5": {"transformers": "5.23.0", "numpy": "2.4.6"},
+    "timm": {"timm": "1.0.31", "torch": "2.15.0", "torchvision": "0.29.2", "triton": "3.9.0"},
+    "oldie": {"oldie": "0.1", "torch": "2.6.0"},
+    "vllm==0.5.0": {"vllm": "0.5.0", "torch": "2.3.0"},
+    "faster-whisper": {"faster-whisper": "1.2.1", "onnxruntime": "1.31.0", "ctranslate2": "4.8.5"},
+    "attrs": {"attrs": "26.1.0"},
+}
+
+
+def ask(text: str) -> Mapping[str, str]:
+    """Answer as the index does; an extra that a package does not have brings nothing."""
+    return INDEX.get(text) or INDEX[text.partition("[")[0]]
+
+
+def boarded(*texts: str) -> Boarding:
+    facts = planned_facts(None, ADA, matrix(), expects_gpu=True)
+    return board(texts, Context(facts, matrix(), Target("gpu")), ask)
+
+
+@pytest.mark.parametrize(
+    ("text", "expected"),
+    [
+        ("peft", ("peft", "torch")),
+        ("transformers>=5", ("transformers[torch]>=5", "torch")),  # its extra is named as the framework
+        ("timm", ("timm", "torch", "torchvision")),  # not triton, which torch requires itself
+        ("oldie", ("oldie", "torch<=2.6.0")),  # it takes no newer one
+        ("vllm==0.5.0", ("vllm==0.5.0", "torch<=2.3.0")),  # the matrix begins later
+        ("faster-whisper", ("faster-whisper", "ctranslate2")),  # the onnxruntime that it requires is for the CPU
+    ],
+)
+def test_the_framework_is_the_one_that_the_index_states(text: str, expected: tuple[str, ...]) -> None:
+    assert boarded(text).texts == expected
+
+
+def test_a_passenger_is_planned_beside_its_framework_and_undetermined_until_it_resolves() -> None:
+    found = boarded("transformers>=5")
+    facts = planned_facts(None, ADA, matrix(), expects_gpu=True)
+    requests = read_requests(found.texts, matrix(), found.passengers)
+    plan = build_plan(facts, matrix(), requests, PlanOptions(description=ADA))
+    assert plan.environments[0].sets[0].requirements == ("torch==2.15.0", "transformers[torch]>=5")
+    assert plan.releases[0].open_companions == ("transformers[torch]>=5",)
+    assert verdict_on(plan) == "undetermined"
+    assert "m.version(" in str(plan.steps[-1].action)
+
+
+def test_what_needs_no_framework_is_called_that_and_comes_beside_one_that_is_named() -> None:
+    with pytest.raises(RequestError, match=r"attrs needs no framework that envcheck plans.*attrs==26\.1\.0"):
+        boarded("attrs")
+    found = boarded("torch", "attrs")
+    (request,) = read_requests(found.texts, matrix(), found.passengers)
+    assert request.companions == ("attrs",)
+
+
+def test_a_name_one_letter_off_a_known_one_is_not_asked_about() -> None:
+    with pytest.raises(UnknownPackageError, match="Did you mean vllm"):
+        boarded("vlm")
+
+
+@pytest.mark.parametrize("text", ["torch", "torch==99", "vllm", "flax", "flash-attn", "tensorrt", "keras-hub>=0.18"])
+def test_what_is_known_is_no_passenger(text: str) -> None:
+    assert not is_passenger(text, matrix())
