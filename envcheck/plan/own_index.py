@@ -119,7 +119,13 @@ def _offers(context: Context, name: str, package: SourcePackage) -> Iterator[_Of
         distribution = re.sub("-bindings$", "", part)
         found += [
             _Offer(
-                row.version, row.cuda or "", row.pythons, (row.platform,), row.glibc or "", distribution, tuple(row.citations)
+                row.version,
+                row.cuda or "",
+                row.pythons,
+                (row.platform,),
+                row.glibc or "",
+                distribution,
+                tuple(row.citations),
             )
             for row in rows
         ]
