@@ -353,7 +353,7 @@ RELEASES = f"""{NOT_SEARCHED}# Releases
 The releases that the matrix knows, one row for each distribution and platform. Filter by any words, such as
 `torch linux_x86_64 12.8`. Click a column to sort. `*` marks what a document states and no artifact shows.
 
-`envcheck matrix show 'torch==2.9.*'` prints the same rows with their sources. [The matrix](matrix.md) tells more.
+`envcheck matrix show 'torch==2.9.*' --sources` prints the same rows with their sources: [the matrix](matrix.md).
 """
 
 
@@ -390,7 +390,7 @@ MATRIX_TABLES = f"""{NOT_SEARCHED}# Tables of the matrix
 
 Filter a table by any words. Click a column to sort. `*` marks what a document states and no artifact shows.
 
-`envcheck matrix show cudnn==9.10` prints the same rows with their sources. [The matrix](matrix.md) tells more.
+`envcheck matrix show cudnn==9.10 --sources` prints the same rows with their sources: [the matrix](matrix.md).
 """
 LONG_CELLS = ("sonames", "cuda_wheels", "tags", "forward_compatibility")  # `envcheck matrix show` prints them
 

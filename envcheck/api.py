@@ -48,7 +48,8 @@ if TYPE_CHECKING:
     from envcheck.explain.judge import LogJudge, Reading
     from envcheck.explain.signatures import Event
     from envcheck.matrix import Matrix
-    from envcheck.rules.matrix_question import Answer, RowsFound, TableRow, TablesFound
+    from envcheck.rules.matrix_question import Answer, ReleasesFound, RowsFound, TableRow, TablesFound
+    from envcheck.rules.newest_release import NewestRelease
 
 Path: TypeAlias = "str | os.PathLike[str]"
 Requirements: TypeAlias = "str | Sequence[str]"  # PEP 508, without URL: "torch>=2.4"
@@ -219,7 +220,7 @@ class PlanResult(Result):
 class MatrixResult(Result):
     """The answer of `matrix`: rows of releases, or of a table, each with its citations."""
 
-    found: RowsFound | TablesFound
+    found: RowsFound | ReleasesFound | TablesFound
 
     @property
     def verdict(self) -> str:
@@ -235,6 +236,11 @@ class MatrixResult(Result):
     def rows(self) -> tuple[Answer, ...] | tuple[TableRow, ...]:
         """The rows, newest first."""
         return self.found.rows
+
+    @property
+    def newest(self) -> tuple[NewestRelease, ...]:
+        """The newest release of each framework that meets the conditions; () for a requirement."""
+        return getattr(self.found, "newest", ())
 
     def _render(self, form: str) -> str:
         from envcheck.render.matrix import render_found, render_found_json
@@ -475,15 +481,13 @@ def matrix(
     conda. Otherwise the newest releases for a `python` ("3.11"), `driver` release, `gpu` (a product or a compute
     capability), `platform` ("linux_x86_64") and `framework` are listed.
     """
-    from envcheck.rules.matrix_question import answer_conditions, answer_requirement
+    from envcheck.rules.matrix_question import ReleasesFound, answer_requirement
 
     conditions = {"python": python, "driver": driver, "gpu": gpu, "platform": platform, "framework": framework}
     if requirement and any(conditions.values()):
         raise UserError("a requirement and conditions exclude each other: ask two questions.")
     loaded = load_matrix(matrix)
-    return MatrixResult(
-        answer_requirement(loaded, requirement) if requirement else answer_conditions(loaded, conditions)
-    )
+    return MatrixResult(answer_requirement(loaded, requirement) if requirement else ReleasesFound(loaded, conditions))
 
 
 def diff(

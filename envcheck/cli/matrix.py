@@ -11,8 +11,8 @@ import click
 from envcheck import api
 from envcheck.cli import common
 from envcheck.cli.common import OF_VERDICT, UserError
-from envcheck.render.matrix import print_found, render_found_json
-from envcheck.rules.matrix_question import MATRIX_PLATFORMS, RowsFound, TablesFound
+from envcheck.render.matrix import Shown, print_found, render_found_json
+from envcheck.rules.matrix_question import MATRIX_PLATFORMS
 
 EXAMPLE = "Example: envcheck matrix query --python 3.11 --driver 535.104 --gpu 'RTX 4090'"
 F = TypeVar("F", bound=Callable[..., Any])
@@ -35,30 +35,34 @@ def _add_options(quiet: str, verbose: str, which: str) -> Callable[[F], F]:
     return add
 
 
-_add_row_options = _add_options(
-    "Print rows and their sources only.",
-    "Show requirements, notes and how each cell is known.",
-    "Query this matrix instead of the built-in one.",
-)
+def _add_row_options(command: F) -> F:
+    add = _add_options(
+        "Print rows only.",
+        "Show requirements, notes, sources and how each cell is known.",
+        "Query this matrix instead of the built-in one.",
+    )
+    sources = click.option("--sources", is_flag=True, help="Name the artifact or document that each row rests on.")
+    return sources(add(command))
 
 
 @matrix.command(epilog="Example: envcheck matrix show tensorflow==2.15.*")
 @click.argument("requirement", metavar="REQ", shell_complete=common.complete_names)
 @_add_row_options
-def show(requirement: str, matrix_file: str | None, printing: common.Printing) -> int:
+def show(requirement: str, matrix_file: str | None, printing: common.Printing, *, sources: bool) -> int:
     """Show the rows of the releases that match REQ.
 
     REQ also names a table: cuda, driver, architecture, cudnn==9.10, tensorrt or conda==tensorflow.
     """
-    return _print(api.matrix(requirement, matrix=matrix_file).found, printing)
+    options = Shown(printing.verbose, printing.quiet, sources=sources or printing.verbose)
+    return _print(api.matrix(requirement, matrix=matrix_file), printing, options)
 
 
-def _print(found: RowsFound | TablesFound, printing: common.Printing) -> int:
+def _print(answer: api.MatrixResult, printing: common.Printing, options: Shown) -> int:
     if printing.form == "json":
-        click.echo(render_found_json(found))
+        click.echo(render_found_json(answer.found))
     else:
-        print_found(found, color=printing.color, verbose=printing.verbose, quiet=printing.quiet)
-    return OF_VERDICT[found.verdict]
+        print_found(answer.found, color=printing.color, options=options)
+    return OF_VERDICT[answer.verdict]
 
 
 @matrix.command(epilog=EXAMPLE)
@@ -69,11 +73,21 @@ def _print(found: RowsFound | TablesFound, printing: common.Printing) -> int:
 @click.option("--gpu", metavar="NAME", default="", help="GPU builds with code for this product or compute capability.")
 @click.option("--platform", type=click.Choice(MATRIX_PLATFORMS), default=None, help="Releases for this platform.")
 @click.option("--framework", metavar="NAME", default="", help="Releases of this framework only.")
+@click.option(
+    "--all", "everything", is_flag=True, help="List all releases that meet the conditions, equal ones on one line."
+)
 @_add_row_options
-def query(matrix_file: str | None, printing: common.Printing, **values: str | None) -> int:
-    """List the releases that meet all conditions, newest first."""
+def query(
+    matrix_file: str | None, printing: common.Printing, *, everything: bool, sources: bool, **values: str | None
+) -> int:
+    """Name the newest release of each framework that meets all conditions, and why no newer one does.
+
+    Without --platform it is for Linux on x86-64.
+    """
     conditions = {name: value or "" for name, value in values.items()}
-    return _print(api.matrix(**conditions, matrix=matrix_file).found, printing)
+    is_long = sources or printing.verbose
+    options = Shown(printing.verbose, printing.quiet, all_rows=everything or is_long, sources=is_long)
+    return _print(api.matrix(**conditions, matrix=matrix_file), printing, options)
 
 
 @matrix.command(

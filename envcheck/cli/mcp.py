@@ -21,6 +21,7 @@ _TEXT_LIMIT = 1 << 20  # characters of a log
 _WORD_LIMIT = 1000  # characters of any other text
 _LIST_LIMIT = 20  # texts of a list
 _REPORT_LIMIT = 60_000  # characters of a report; a longer one is cut at the end of a line
+_MATRIX_LIMIT = 3_000  # of an answer of the matrix: with the line that says what was cut below 800 tokens
 _DOCUMENT_LIMIT = 1_000_000  # characters of a JSON document; there is no part of a longer one
 _SECONDS = 60.0  # for one answer
 _AT_ONCE = 4  # answers
@@ -110,8 +111,11 @@ def _plain(text: str) -> str:
     return text.encode("utf-8", "replace").decode("utf-8")
 
 
-def _answer(result: api.Result, *, as_json: bool) -> dict[str, Any]:
-    """Return the verdict with the report, as text or as the JSON document of the command."""
+def _answer(result: api.Result, *, as_json: bool, limit: int = _REPORT_LIMIT, narrower: str = "") -> dict[str, Any]:
+    """Return the verdict with the report, as text or as the JSON document of the command.
+
+    A text is cut to `limit` characters; `narrower` says what to ask for in place of the rest.
+    """
     if as_json:
         document = {name: value for name, value in result.to_dict().items() if name != "snapshot"}
         text = _plain(json.dumps(document, ensure_ascii=False))
@@ -119,9 +123,9 @@ def _answer(result: api.Result, *, as_json: bool) -> dict[str, Any]:
             raise UserError(f"the document has {len(text):,} characters, too many: ask for the text.")
         return {"verdict": result.verdict, "document": json.loads(text)}
     report = _plain(str(result))
-    if len(report) > _REPORT_LIMIT:
-        whole, _, _ = report[:_REPORT_LIMIT].rpartition("\n")
-        report = f"{whole}\n({report.count(chr(10)) - whole.count(chr(10))} more lines)\n"
+    if len(report) > limit:
+        whole, _, _ = report[:limit].rpartition("\n")
+        report = f"{whole}\n({report.count(chr(10)) - whole.count(chr(10))} more lines{narrower})\n"
     return {"verdict": result.verdict, "report": report}
 
 
@@ -234,13 +238,14 @@ def matrix(
     framework: str = "",
     as_json: bool = False,
 ) -> dict[str, Any]:
-    """Query the matrix of releases that work together, each row with its source.
+    """Query the matrix of releases that work together: the newest release of each framework that works, or rows.
 
-    requirement: a release such as tensorflow==2.15.*, or a table: cuda==12.4, driver, architecture, cudnn, tensorrt,
-    conda. Or any of: python 3.11, driver 535.104, gpu "RTX 4090", platform linux_x86_64, framework torch.
+    Any of: python 3.11, driver 535.104, gpu "RTX 4090", platform linux_x86_64, framework torch. Or requirement: a
+    release such as tensorflow==2.15.*, or a table: cuda==12.4, driver==550, architecture==8.9, cudnn==9.10, tensorrt,
+    conda. as_json: the whole JSON document, with every row and its sources.
     """
     found = api.matrix(requirement, python=python, driver=driver, gpu=gpu, platform=platform, framework=framework)
-    return _answer(found, as_json=as_json)
+    return _answer(found, as_json=as_json, limit=_MATRIX_LIMIT, narrower="; ask for one release, such as torch==2.9.0")
 
 
 def check(

@@ -35,6 +35,7 @@ from envcheck.rules.builds import (
     coverage,
     has_extra_wheels,
     has_extras,
+    library_of,
     parse_target,
     plugin_of,
     resolve_extras,
@@ -205,7 +206,7 @@ def _by_plugin(context: Context, request: Request, rows: list[FrameworkRelease])
     row = next((row for row in rows if row.distribution == identity.main), None)
     if row is None:
         return
-    library = next((item for item in rows if item.distribution == identity.library), None) or _library(context, row)
+    library = library_of(context, row)
     cuda_extras = [extra for extra in request.extras if extra.startswith("cuda")]
     if not set(resolve_extras(row, cuda_extras)) <= set(row.extras):
         return  # pip would go on without what an extra that is not there was to bring
@@ -217,14 +218,6 @@ def _by_plugin(context: Context, request: Request, rows: list[FrameworkRelease])
         plugin = plugin_of(context, row, resolve_extras(row, (extra,))[0]) if extra else None
         library_pin = f"{identity.library}=={(library or row).version}"
         yield Candidate(row, text, (text, library_pin), plugin=plugin, library=library)
-
-
-def _library(context: Context, row: FrameworkRelease) -> FrameworkRelease | None:
-    """Return the newest jaxlib that a release of jax without one of its own takes."""
-    name = framework(row.framework).library
-    bounds = row.requires.get(name, f"=={row.version}")
-    rows = context.matrix.releases(row.framework, context.platform, admits=lambda version: within(version, bounds))
-    return next((item for item in rows if item.distribution == name), None)
 
 
 def _by_label(context: Context, request: Request, rows: list[FrameworkRelease]) -> Iterator[Candidate]:

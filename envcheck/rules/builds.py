@@ -184,16 +184,32 @@ def rows_by_extra(row: FrameworkRelease, extras: Iterable[str] = ()) -> tuple[Fr
 
 
 def plugin_of(context: Context, row: FrameworkRelease, extra: str) -> FrameworkRelease | None:
+    """Return the plugin that an extra of a release installs here."""
+    return find_plugin(context.matrix, context.platform, row, extra)
+
+
+def find_plugin(matrix: Matrix, platform: str, row: FrameworkRelease, extra: str) -> FrameworkRelease | None:
     """Return the plugin that an extra of a release installs: its own, or for jax 0.5.2 the newest that it accepts."""
     pattern = known_framework(row.framework).plugin_of_extra
     if not pattern:
         return None
     name = pattern.format(extra=extra)
-    release = context.matrix.release(row.framework, row.version, context.platform, name)
+    release = matrix.release(row.framework, row.version, platform, name)
     requirements = (item for item in map(read_requirement, row.cuda_wheels) if canonical_name(item.name) == name)
     bounds = "" if release is not None else next((item.specifier for item in requirements), "")
     if not bounds:
         return release
+    rows = matrix.releases(row.framework, platform, admits=lambda version: within(version, bounds))
+    return next((item for item in rows if item.distribution == name), None)
+
+
+def library_of(context: Context, row: FrameworkRelease) -> FrameworkRelease | None:
+    """Return the compiled half of a release: the jaxlib of its version, else the newest one that it takes."""
+    name = known_framework(row.framework).library
+    release = context.matrix.release(row.framework, row.version, context.platform, name) if name else None
+    if release is not None or not name:
+        return release
+    bounds = row.requires.get(name, f"=={row.version}")
     rows = context.matrix.releases(row.framework, context.platform, admits=lambda version: within(version, bounds))
     return next((item for item in rows if item.distribution == name), None)
 
@@ -252,16 +268,17 @@ def has_extras(row: FrameworkRelease, extras: Iterable[str]) -> bool:
 
 def has_extra_wheels(platform: str, row: FrameworkRelease, extras: Iterable[str]) -> bool:
     """Tell whether what extras of a release bring has wheels for a platform."""
-    return all(not item.platforms or platform in item.platforms for item in _extra_rows(row, extras))
+    return all(not item.platforms or platform in item.platforms for item in extra_rows(row, extras))
 
 
 def resolve_extras(row: FrameworkRelease, extras: Iterable[str]) -> tuple[str, ...]:
     """Write extras by the names that the matrix has for them: cuda -> cuda12."""
-    same = {extra: item.same_as for item in _extra_rows(row, extras) if item.same_as for extra in item.extras}
+    same = {extra: item.same_as for item in extra_rows(row, extras) if item.same_as for extra in item.extras}
     return tuple(sorted({same.get(extra, extra) for extra in extras}))
 
 
-def _extra_rows(row: FrameworkRelease, extras: Iterable[str]) -> list[ExtraRow]:
+def extra_rows(row: FrameworkRelease, extras: Iterable[str]) -> list[ExtraRow]:
+    """List what is stated of extras of a release."""
     wanted = set(extras)
     rows = (item for item in extra_table().rows if wanted & {*item.extras} and row.distribution in item.distributions)
     return [item for item in rows if within(row.version, item.specifier)]

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import re
-from collections.abc import Callable, Iterator
+from collections.abc import Callable, Hashable, Iterator
 from functools import cached_property, wraps
 from typing import Any, Concatenate, ParamSpec, TypeAlias, TypeVar, cast
 
@@ -32,7 +32,7 @@ from envcheck.model import (
 
 P = ParamSpec("P")
 T = TypeVar("T")
-Answers: TypeAlias = dict[tuple[Callable[..., Any], tuple[Any, ...]], Any]
+Answers: TypeAlias = dict[Hashable, Any]
 _NOTHING = ("", "void", "none")  # values of NVIDIA_VISIBLE_DEVICES that ask for no GPU
 _OPTIONAL = ("mps", "metal")  # every wheel for an Apple processor has them: they say nothing about what is meant
 
@@ -255,7 +255,7 @@ def once(function: Callable[Concatenate[Context, P], T]) -> Callable[Concatenate
 
     @wraps(function)
     def answer(context: Context, /, *args: P.args, **kwargs: P.kwargs) -> T:
-        key = (function, (*args, *kwargs.items()))
+        key = (function, *args, *kwargs.items()) if args or kwargs else function
         if key in context.machine_answers:
             return cast("T", context.machine_answers[key])
         outer, context.has_read_target = context.has_read_target, key in context.answers

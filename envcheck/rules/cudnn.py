@@ -29,7 +29,7 @@ from envcheck.model import (
     replace,
 )
 from envcheck.rules.builds import Build, brings_cuda, built_with, cuda_builds, judged_builds
-from envcheck.rules.context import Context, UndecidedError, describe, incompatible, rule, source_of
+from envcheck.rules.context import Context, UndecidedError, describe, incompatible, once, rule, source_of
 from envcheck.rules.gpus import JudgedGpu, gpu_name, judged_gpus
 from envcheck.rules.toolkit import (
     cudnn_lookup,
@@ -381,6 +381,7 @@ def list_cudnn_caps(context: Context, wheels: Iterable[str]) -> tuple[tuple[str,
     return tuple((name, cap) for name, cap in caps if cap)
 
 
+@once
 def cudnn_cap(context: Context, cuda_major: str, specifier: str) -> str:
     """Return "<9.11" where a GPU was dropped by cuDNN 9.11 and the specifier would admit it; "" where none was."""
     try:

@@ -397,6 +397,16 @@ def driver_too_old(context: Context) -> Iterator[Finding]:
     yield from _packages_above_driver(context)
 
 
+@once
+def is_below_floor(context: Context, cuda: str) -> bool:
+    """Tell whether `driver_too_old` finds every build for a CUDA version too new for the driver."""
+    toolkit = toolkit_of(context, cuda)
+    try:
+        return toolkit is not None and _shortfall(context, "", toolkit) is not None
+    except UndecidedError:
+        return False
+
+
 def _packages_above_driver(context: Context) -> Iterator[Finding]:
     """Compare the driver with the CUDA majors that packages alone bring: what a framework needs is said of it."""
     majors = {major(get_value(build.cuda) or "") for build in possible_cuda_builds(context)}
@@ -410,19 +420,24 @@ def _packages_above_driver(context: Context) -> Iterator[Finding]:
 
 
 def _below_floor(context: Context, build: Build, toolkit: Toolkit) -> Finding | None:
+    shortfall = _shortfall(context, build.label, toolkit)
+    return _too_old(context, build, toolkit, shortfall) if shortfall else None
+
+
+def _shortfall(context: Context, label: str, toolkit: Toolkit) -> Shortfall | None:
+    """Say what the driver lacks to run builds for a toolkit; None where it runs them."""
     floor = driver_floor(context, toolkit)
     release = context.facts.driver.release
     # A Jetson numbers its driver in its own way; what it says of CUDA counts there.
     if not isinstance(release, Known) or floor is None or isinstance(context.facts.host.jetson_release, Known):
-        return _by_cuda_version(context, build, toolkit, floor)
+        return _by_cuda_version(context, toolkit, floor)
     is_reached = at_least(release.value, floor)
     if is_reached is None:
-        detail = f"the driver is only known as {release.value}; {build.label} needs {floor}"
+        detail = f"the driver is only known as {release.value}; {label} needs {floor}"
         raise UndecidedError("driver.release", Unknown("unparsable", detail))
     if is_reached or _runs_ahead(context, toolkit):
         return None
-    needs = f"needs driver >= {floor}; this machine runs {release.value}"
-    return _too_old(context, build, toolkit, Shortfall(needs, "driver.release", floor))
+    return Shortfall(f"needs driver >= {floor}; this machine runs {release.value}", "driver.release", floor)
 
 
 def _runs_ahead(context: Context, toolkit: Toolkit) -> bool:
@@ -431,7 +446,7 @@ def _runs_ahead(context: Context, toolkit: Toolkit) -> bool:
     return cuda_starts(context) and isinstance(version, Known) and at_least_minor(version.value, toolkit.version)
 
 
-def _by_cuda_version(context: Context, build: Build, toolkit: Toolkit, floor: str | None) -> Finding | None:
+def _by_cuda_version(context: Context, toolkit: Toolkit, floor: str | None) -> Shortfall | None:
     """Decide by what the driver says of CUDA, where its release is not known or the matrix names no release."""
     version = context.facts.driver.cuda_driver_version
     if not isinstance(version, Known):
@@ -443,7 +458,7 @@ def _by_cuda_version(context: Context, build: Build, toolkit: Toolkit, floor: st
     if at_least_minor(version.value, required):
         return None
     needs = f"needs a driver for CUDA {required}; this one goes up to CUDA {version.value}"
-    return _too_old(context, build, toolkit, Shortfall(needs, "driver.cuda_driver_version", floor))
+    return Shortfall(needs, "driver.cuda_driver_version", floor)
 
 
 def _ptx_too_new(context: Context, build: Build, toolkit: Toolkit) -> Finding | None:

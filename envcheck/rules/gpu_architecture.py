@@ -91,7 +91,7 @@ def _data() -> PartialCode:
 def compiled_partly(context: Context, build: Build, capability: str) -> str:
     """Return the CUDA whose PTX the driver must compile for a GPU of this capability; "" where it need not."""
     texts = build.compute_capabilities.value if isinstance(build.compute_capabilities, Known) else ()
-    cuda = _cuda_of_its_ptx(build) if any(text.startswith("compute_") for text in texts) else ""
+    cuda = cuda_of_ptx(build.framework, build.version) if any(text.startswith("compute_") for text in texts) else ""
     if not cuda:
         return ""
     targets = [target for target in map(parse_target, texts) if target]
@@ -108,9 +108,10 @@ def partial_code_citation() -> Citation:
     return _data().citation
 
 
-def _cuda_of_its_ptx(build: Build) -> str:
-    rows = (row for row in _data().rows if row.framework == build.framework)
-    return next((row.cuda for row in rows if within(build.version, row.specifier)), "")
+def cuda_of_ptx(framework: str, version: str) -> str:
+    """Return the CUDA of the PTX that some kernels of a release hold alone; "" where none do."""
+    rows = (row for row in _data().rows if row.framework == framework)
+    return next((row.cuda for row in rows if within(version, row.specifier)), "")
 
 
 TOO_NEW = "gpu-arch-too-new"

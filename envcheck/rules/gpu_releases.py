@@ -61,7 +61,7 @@ def empty_wheels(context: Context) -> Iterator[Finding]:
             continue
         tables = (context.matrix.problems(name, item.version, stage) for stage in ("run", "advice"))
         for problem in (row for rows in tables for row in rows if row.finding == "framework-missing"):
-            if _fits_machine(context, problem) and problem.absent not in context.distributions:
+            if fits_machine(context, problem) and problem.absent not in context.distributions:
                 problem_evidence = Evidence(f"problems {problem.id}", problem.what, citation=problem.citations[0])
                 requirements = tuple(problem.fix.split()) or (f"{name}=={item.version}",)
                 yield Finding(
@@ -83,7 +83,7 @@ def constraints_on(context: Context, distribution: str, version: str, names: Ite
     matches = (
         problem
         for problem in problems
-        if name_of(problem.condition) in required_names and _fits_machine(context, problem)
+        if name_of(problem.condition) in required_names and fits_machine(context, problem)
     )
     texts = (text for problem in matches for text in problem.fix.split() if name_of(text) in required_names)
     return tuple(dict.fromkeys(texts))
@@ -94,7 +94,7 @@ def blocks_gpu(context: Context, row: FrameworkRelease) -> bool:
     problems = context.matrix.problems(row.distribution, row.version, "run")
     problems += context.matrix.problems(row.distribution, row.version, "install")
     return any(
-        problem.severity == ERROR and not problem.condition and _fits_machine(context, problem) for problem in problems
+        problem.severity == ERROR and not problem.condition and fits_machine(context, problem) for problem in problems
     )
 
 
@@ -113,7 +113,7 @@ def _listed_problems(
 
 
 def _applies(context: Context, problem: KnownProblem, build: Build, extras: tuple[str, ...]) -> bool:
-    if not _fits_machine(context, problem) or (build.installed and is_conda_build(context, build)):
+    if not fits_machine(context, problem) or (build.installed and is_conda_build(context, build)):
         return False
     if not build.installed:
         # What pip would install is not there yet: only what the metadata admits is known.
@@ -126,7 +126,8 @@ def _applies(context: Context, problem: KnownProblem, build: Build, extras: tupl
     )
 
 
-def _fits_machine(context: Context, problem: KnownProblem) -> bool:
+def fits_machine(context: Context, problem: KnownProblem) -> bool:
+    """Tell whether platform, Python and GPUs are those of a problem."""
     python, gpus = context.facts.python.version, context.gpus
     if problem.platforms and context.platform not in problem.platforms:
         return False
@@ -355,6 +356,7 @@ def is_windows_driver(context: Context) -> bool:
     return context.os == "windows" or isinstance(context.facts.host.wsl_version, Known)
 
 
+@once
 def toolkit_of(context: Context, cuda: str) -> Toolkit | None:
     """Find the row of a CUDA version; a bare major ("12", as JAX names its builds) means the oldest of that major."""
     return context.matrix.resolve_toolkit(cuda)
@@ -362,7 +364,12 @@ def toolkit_of(context: Context, cuda: str) -> Toolkit | None:
 
 def driver_floor(context: Context, toolkit: Toolkit) -> str | None:
     """Return the lowest driver that runs builds of a toolkit: under minor-version compatibility where that exists."""
-    if is_windows_driver(context):
+    return floor_of(toolkit, windows=is_windows_driver(context))
+
+
+def floor_of(toolkit: Toolkit, *, windows: bool) -> str | None:
+    """Return the lowest driver that runs builds of a toolkit on a system."""
+    if windows:
         return toolkit.minor_floor_windows or toolkit.min_driver_windows
     return toolkit.minor_floor_linux or toolkit.min_driver_linux
 

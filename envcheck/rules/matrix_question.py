@@ -3,20 +3,20 @@
 from __future__ import annotations
 
 import re
-from collections.abc import Callable, Iterable, Iterator, Mapping
+from collections.abc import Callable, Hashable, Iterable, Iterator, Mapping
+from functools import cached_property
 from typing import Any, TypeAlias
 
-from packaging.requirements import InvalidRequirement, Requirement
-from packaging.specifiers import SpecifierSet
 from packaging.version import InvalidVersion, Version
 
+from envcheck.frameworks import framework_names, identity
 from envcheck.matrix.companions import load_companions, shares_cuda
 from envcheck.matrix.documented_gpus import documented_gpus
 from envcheck.matrix.gpus import find_capabilities
 from envcheck.matrix.query import Matrix
+from envcheck.matrix.specifiers import matches
 from envcheck.model import (
     COMPATIBLE,
-    ERROR,
     INCOMPATIBLE,
     UNDETERMINED,
     Architecture,
@@ -24,8 +24,6 @@ from envcheck.model import (
     CondaBuild,
     CudnnRelease,
     DriverBranch,
-    Facts,
-    Finding,
     FrameworkRelease,
     KnownProblem,
     RemovedDistribution,
@@ -34,37 +32,13 @@ from envcheck.model import (
     canonical_name,
     dataclass,
     list_fields,
-    replace,
 )
-from envcheck.rules.builds import build_of, check_requirements, supports_python
-from envcheck.rules.context import Context, Target
-from envcheck.rules.described_machine import (
-    Description,
-    RequestError,
-    describe_unknown_gpu,
-    name_architectures,
-    planned_facts,
-)
-from envcheck.rules.gpu_architecture import serves_no_gpu
-from envcheck.rules.judgement import ReleaseJudge
-
-_ANY = "linux_x86_64"  # stands for every platform
-
-
-@dataclass(frozen=True)
-class Question:
-    """What the user asks for; "" or empty: not asked."""
-
-    python: str = ""  # 3.11, or 3.13t for the free-threaded build
-    driver: str = ""  # driver release version
-    capabilities: tuple[str, ...] = ()  # compute capabilities the GPU may have
-    platform: str = ""  # linux_x86_64 ...
-    framework: str = ""
-
-    @property
-    def is_about_gpus(self) -> bool:
-        """Tell whether only builds that use a GPU can answer."""
-        return bool(self.driver or self.capabilities)
+from envcheck.rules.builds import check_requirements, find_plugin, rows_by_extra
+from envcheck.rules.described_machine import LINUX, RequestError, describe_unknown_gpu, name_architectures
+from envcheck.rules.gpu_releases import floor_of
+from envcheck.rules.newest_release import NewestRelease, list_newest
+from envcheck.rules.requirements import read_requirement
+from envcheck.rules.row_judge import Candidate, Question, RowJudge
 
 
 @dataclass(frozen=True)
@@ -77,86 +51,46 @@ class Answer:
     problems: tuple[KnownProblem, ...] = ()
     index_builds: tuple[FrameworkRelease, ...] = ()  # its CUDA builds on its framework's own index
     companions: tuple[str, ...] = ()  # requirements of what goes with it: "tf-keras==2.15.1"
+    place: int = 0  # among the releases of its distribution for its platform, newest first
+    driver: str = ""  # the lowest that runs it; "" for a CPU build, or where that is not known
+    requirement: str = ""  # brings it, where that is an extra of another distribution: jax[cuda12]==0.10.0
+    extra_builds: tuple[Answer, ...] = ()  # what the extras of a release bring, as it is planned
+
+    @property
+    def label(self) -> str:
+        """Return what brings the release: torch==2.7.1+cu126."""
+        return self.requirement or f"{self.release.distribution}=={self.release.build_version}"
 
 
-def find_releases(
-    matrix: Matrix, question: Question, admits: Callable[[FrameworkRelease], bool] = lambda _: True
-) -> tuple[Answer, ...]:
+def find_releases(judge: RowJudge, admits: Callable[[FrameworkRelease], bool] = lambda _: True) -> tuple[Answer, ...]:
     """List the admitted builds that fit or may fit, newest first, without stubs and yanked releases."""
-    machines = _Machines(matrix, question)
+    question, matrix = judge.question, judge.matrix
     frameworks = (question.framework,) if question.framework else matrix.judged()
     rows = (row for name in frameworks for row in matrix.builds(name, question.platform or None))
-    usable = (row for row in rows if not row.yanked and not row.stub_for and admits(row))
-    answers = (_judge(machines, row) for row in usable if row.cuda_build or not question.is_about_gpus)
-    return tuple(item for item in answers if item.fit != INCOMPATIBLE)
+    places: dict[Hashable, int] = {}
+    found = []
+    for candidate in (item for row in rows if not (row.yanked or row.stub_for) for item in _list_builds(row, question)):
+        row = candidate.row
+        place = _next_place(places, row)
+        if admits(row):
+            fit = judge.judge(candidate, row.platform if row.platform != "any" else question.platform or LINUX)
+            if fit.verdict != INCOMPATIBLE:
+                found.append(Answer(row, fit.verdict, fit.why, place=place, driver=_lowest_driver(matrix, row)))
+    return tuple(found)
 
 
-class _Machines:
-    """The machines that a question describes: one for each platform, and for each GPU of the name that it asks for."""
-
-    def __init__(self, matrix: Matrix, question: Question) -> None:
-        self._matrix, self._question = matrix, question
-        self._judges: dict[str, tuple[ReleaseJudge, ...]] = {}
-
-    def judges(self, platform: str) -> tuple[ReleaseJudge, ...]:
-        """Return the judges for a platform; any will do for a build that is for every one."""
-        name = platform if platform != "any" else self._question.platform or _ANY
-        if name not in self._judges:
-            gpus = self._question.capabilities or ("",)
-            self._judges[name] = tuple(ReleaseJudge(self._describe(name, gpu)) for gpu in gpus)
-        return self._judges[name]
-
-    def _describe(self, platform: str, gpu: str) -> Context:
-        question = self._question
-        description = Description(question.python, question.driver, (gpu,) if gpu else (), platform=platform)
-        machine = planned_facts(None, description, self._matrix, expects_gpu=question.is_about_gpus)
-        empty = Facts()  # nobody said what lies on its disk
-        facts = replace(machine, toolkits=empty.toolkits, cudnn=empty.cudnn, tensorrt=empty.tensorrt)
-        return Context(facts, self._matrix, Target("gpu" if question.is_about_gpus else "cpu"))
+def _list_builds(row: FrameworkRelease, question: Question) -> list[Candidate]:
+    """List the builds of a row that can answer: those that use a GPU, where one is asked for."""
+    if row.cuda_build or not question.is_about_gpus:
+        return [Candidate(row)]
+    return [Candidate(part, (part.gpu_extra or "",)) for part in rows_by_extra(row) if part.cuda_build]
 
 
-def _judge(machines: _Machines, row: FrameworkRelease) -> Answer:
-    """Judge a build on every machine that is described: what works on some of them alone is undetermined."""
-    requirement = f"{row.distribution}=={row.build_version}"
-    answers = [_judge_on(judge, row, requirement) for judge in machines.judges(row.platform)]
-    matches = [item for item in answers if item.fit != INCOMPATIBLE]
-    if not matches:
-        return answers[0]
-    doubts = tuple(dict.fromkeys(doubt for item in matches for doubt in item.why))
-    if len(matches) < len(answers):
-        return Answer(row, UNDETERMINED, (*doubts, "not every GPU of that name"))
-    verdicts = {item.fit for item in answers}
-    return Answer(row, UNDETERMINED if UNDETERMINED in verdicts else COMPATIBLE, doubts)
-
-
-def _is_rejected(context: Context, row: FrameworkRelease) -> bool:
-    """Tell, without asking all rules, whether they find an error: no wheel for the Python, or no code for a GPU."""
-    if not supports_python(context, row):
-        releases = context.matrix.releases(row.framework, context.platform, row.version.__eq__, pin=row.version)
-        same = (item for item in releases if item.distribution == row.distribution)
-        return not any(supports_python(context, item) for item in same)
-    return context.goal == "gpu" and bool(context.gpus) and serves_no_gpu(context, build_of(row))
-
-
-def _judge_on(judge: ReleaseJudge, row: FrameworkRelease, requirement: str) -> Answer:
-    if _is_rejected(judge.context, row):
-        return Answer(row, INCOMPATIBLE)
-    machine_errors = [item for item in judge.machine_findings if item.severity == ERROR]
-    judgement = judge.judge((requirement,))
-    if judgement.verdict == INCOMPATIBLE or any(item.verdict == INCOMPATIBLE for item in machine_errors):
-        return Answer(row, INCOMPATIBLE)
-    unknown = [
-        item for item in (*machine_errors, *judgement.doubts, *judgement.warnings) if item.verdict == UNDETERMINED
-    ]
-    verdict = UNDETERMINED if machine_errors else judgement.verdict
-    return Answer(row, verdict, tuple(dict.fromkeys(map(_describe_doubt, unknown))))
-
-
-def _describe_doubt(finding: Finding) -> str:
-    """Say what is not known: the reason of a check that could not decide, or the finding itself."""
-    if finding.id == "probe-failed" and finding.evidence:
-        return finding.evidence[0].shown.partition(": ")[2]
-    return finding.message.rstrip(".")
+def _next_place(places: dict[Hashable, int], row: FrameworkRelease) -> int:
+    """Count the releases of a distribution for a platform, newest first: neighbours have numbers in sequence."""
+    name = (row.distribution, row.platform, row.local)
+    places[name] = places.get(name, -1) + 1
+    return places[name]
 
 
 def find_rows(matrix: Matrix, text: str) -> tuple[Answer, ...]:
@@ -165,8 +99,10 @@ def find_rows(matrix: Matrix, text: str) -> tuple[Answer, ...]:
     A build of PyTorch's own index, torch==2.6.0+cu118, is found with the release that it is a build of.
     """
     check_requirements((text,), matrix, is_judged=False)
-    public, _, local = str(Requirement(text).specifier).partition("+")
-    specifier = SpecifierSet(public if re.fullmatch(r"cu\d{2,3}", local) else str(Requirement(text).specifier))
+    specifier = read_requirement(text).specifier
+    public, _, local = specifier.partition("+")
+    admitted = public if re.fullmatch(r"cu\d{2,3}", local) else specifier
+    places: dict[Hashable, int] = {}
     return tuple(
         Answer(
             row,
@@ -174,10 +110,45 @@ def find_rows(matrix: Matrix, text: str) -> tuple[Answer, ...]:
             problems=_list_problems(matrix, row),
             index_builds=_list_cuda_builds(matrix, row),
             companions=_list_companions(matrix, row),
+            place=place,
+            driver=_lowest_driver(matrix, row),
+            extra_builds=_list_extra_builds(matrix, row, place),
         )
-        for row in _list_releases(matrix, text)
-        if specifier.contains(row.version, prereleases=True)
+        for row, place in ((row, _next_place(places, row)) for row in _list_releases(matrix, text))
+        if matches(row.version, admitted)
         and (not local or any(build.local == local for build in _list_cuda_builds(matrix, row)))
+    )
+
+
+def _lowest_driver(matrix: Matrix, row: FrameworkRelease) -> str:
+    """Return the lowest driver that runs a build; "" where the matrix does not state it."""
+    toolkit = matrix.resolve_toolkit(row.cuda) if row.cuda_build and row.cuda else None
+    return (floor_of(toolkit, windows=row.platform.startswith("win")) if toolkit else None) or ""
+
+
+def _list_extra_builds(matrix: Matrix, row: FrameworkRelease, place: int) -> tuple[Answer, ...]:
+    """List what each extra brings CUDA with, as it is planned: the plugins of jax[cuda13] and jax[cuda12]."""
+    if row.cuda_build or not row.extras or row.framework not in framework_names():
+        return ()
+    known = identity(row.framework)
+    if not known.plugins:
+        builds = [item for item in rows_by_extra(row) if item.cuda_build]
+        extras = [item.gpu_extra for item in builds]
+    elif row.distribution == known.main:
+        pairs = [(name, extra) for extra in sorted(row.extras, reverse=True) for name in MATRIX_PLATFORMS]
+        plugins = [(find_plugin(matrix, name, row, extra), extra) for name, extra in pairs]
+        builds, extras = [item for item, _ in plugins if item], [extra for item, extra in plugins if item]
+    else:
+        return ()
+    return tuple(
+        Answer(
+            build,
+            COMPATIBLE,
+            place=place,
+            driver=_lowest_driver(matrix, build),
+            requirement=f"{row.distribution}[{extra}]=={row.version}",
+        )
+        for build, extra in zip(builds, extras, strict=True)
     )
 
 
@@ -221,7 +192,7 @@ def find_nearest(matrix: Matrix, text: str) -> tuple[str, tuple[str, ...], str]:
 
 def _parse_pin(text: str) -> Version | None:
     """Return the release that a requirement such as torch==2.6.9 pins."""
-    pins = [item.version for item in Requirement(text).specifier if item.operator in {"==", "~=", "==="}]
+    pins = [item.version for item in read_requirement(text).clauses if item.operator in {"==", "~=", "==="}]
     try:
         return Version(pins[0].removesuffix(".*")) if len(pins) == 1 else None
     except InvalidVersion:
@@ -237,7 +208,7 @@ def _list_releases(matrix: Matrix, text: str) -> Iterator[FrameworkRelease]:
 
 
 def _parse_name(text: str) -> str:
-    return canonical_name(Requirement(text).name)
+    return canonical_name(read_requirement(text).name)
 
 
 def _list_problems(matrix: Matrix, row: FrameworkRelease) -> tuple[KnownProblem, ...]:
@@ -327,8 +298,8 @@ TABLES = tuple(_TABLES)
 def _list_companion_releases(matrix: Matrix, text: str) -> Iterator[FrameworkRelease] | None:
     """List the releases of a companion that a requirement admits; None if it names no companion."""
     try:
-        requirement = Requirement(text)
-    except InvalidRequirement:
+        requirement = read_requirement(text)
+    except ValueError:
         return None
     name = canonical_name(requirement.name)
     companion = matrix.companion_of(name)
@@ -337,7 +308,7 @@ def _list_companion_releases(matrix: Matrix, text: str) -> Iterator[FrameworkRel
     return (
         row
         for row in matrix.releases(companion)
-        if row.distribution == name and requirement.specifier.contains(row.version, prereleases=True)
+        if row.distribution == name and matches(row.version, requirement.specifier)
     )
 
 
@@ -384,9 +355,6 @@ class TablesFound:
     checked: str  # day the matrix was checked
     requirement: str
     rows: tuple[TableRow, ...]
-
-
-MATRIX_PLATFORMS = ("linux_x86_64", "linux_aarch64", "win_amd64", "macosx_x86_64", "macosx_arm64")
 
 
 def answer_requirement(matrix: Matrix, text: str) -> RowsFound | TablesFound:
@@ -436,19 +404,51 @@ def _count_rows(number: int) -> str:
     return f"{number} row{'' if number == 1 else 's'}."
 
 
-def answer_conditions(matrix: Matrix, conditions: dict[str, str]) -> RowsFound:
-    """Find the rows that meet all conditions; `conditions` maps each option to its value, "" if it is not given."""
-    question = _make_question(matrix, conditions)
-    found = find_releases(matrix, question)
-    given = {name: value for name, value in conditions.items() if value}
-    fits = any(item.fit == COMPATIBLE for item in found)
-    verdict = COMPATIBLE if fits else UNDETERMINED if found else INCOMPATIBLE
-    message = _count_rows(len(found)) if found else "No release in the matrix meets all of these conditions."
-    if found and not fits:
-        message += " The matrix does not show whether they meet all conditions."
-    if len(question.capabilities) > 1:
-        message += _describe_ambiguity(matrix, conditions["gpu"], question.capabilities)
-    return RowsFound(verdict, message, matrix.checked, given, found)
+MATRIX_PLATFORMS = ("linux_x86_64", "linux_aarch64", "win_amd64", "macosx_x86_64", "macosx_arm64")
+
+
+class ReleasesFound:
+    """The releases that meet conditions: the newest of each framework, and every row for who asks for them."""
+
+    def __init__(self, matrix: Matrix, conditions: Mapping[str, str]) -> None:
+        """Take the conditions by the names of their options, "" where one is not given; raises RequestError."""
+        self._judge = RowJudge(matrix, _make_question(matrix, conditions))
+        self.checked = matrix.checked
+        self.question = {name: value for name, value in conditions.items() if value}
+        self.platform = conditions["platform"] or LINUX  # of the newest releases
+
+    @cached_property
+    def newest(self) -> tuple[NewestRelease, ...]:
+        """List the newest release of each framework."""
+        return list_newest(self._judge)
+
+    @cached_property
+    def rows(self) -> tuple[Answer, ...]:
+        """List every build that fits or may fit."""
+        return find_releases(self._judge)
+
+    @cached_property
+    def verdict(self) -> str:
+        """Return compatible where a release works, undetermined where one may."""
+        if any(item.requirement for item in self.newest) or any(item.fit == COMPATIBLE for item in self.rows):
+            return COMPATIBLE
+        return UNDETERMINED if self.rows else INCOMPATIBLE
+
+    @property
+    def message(self) -> str:
+        """Count the rows, and say what else is to be known of them."""
+        if not self.rows:
+            return f"No release in the matrix meets all of these conditions.{self.ambiguity}"
+        is_open = " The matrix does not show whether they meet all conditions."
+        return f"{_count_rows(len(self.rows))}{is_open if self.verdict == UNDETERMINED else ''}{self.ambiguity}"
+
+    @property
+    def ambiguity(self) -> str:
+        """Say which architectures the name of the GPU stands for; "" where it names one."""
+        capabilities = self._judge.question.capabilities
+        if len(capabilities) < 2:
+            return ""
+        return _describe_ambiguity(self._judge.matrix, self.question["gpu"], capabilities)
 
 
 def _describe_ambiguity(matrix: Matrix, name: str, capabilities: tuple[str, ...]) -> str:
@@ -457,7 +457,7 @@ def _describe_ambiguity(matrix: Matrix, name: str, capabilities: tuple[str, ...]
     return f" --gpu {name[:40]!r} stands for {meant}. Give the one that you mean, such as --gpu {capabilities[-1]}."
 
 
-def _make_question(matrix: Matrix, conditions: dict[str, str]) -> Question:
+def _make_question(matrix: Matrix, conditions: Mapping[str, str]) -> Question:
     if not any(conditions.values()):
         raise RequestError(f"name at least one condition, such as --framework {matrix.frameworks()[0]}.")
     if conditions["python"] and not re.fullmatch(r"\d+\.\d+t?", conditions["python"]):
@@ -470,7 +470,12 @@ def _make_question(matrix: Matrix, conditions: dict[str, str]) -> Question:
         check_framework(conditions["framework"], matrix.judged())
     capabilities = _find_capabilities(matrix, conditions["gpu"])
     return Question(
-        conditions["python"], conditions["driver"], capabilities, conditions["platform"], conditions["framework"]
+        conditions["python"],
+        conditions["driver"],
+        capabilities,
+        conditions["platform"],
+        conditions["framework"],
+        conditions["gpu"],
     )
 
 

@@ -97,6 +97,9 @@ def started(folder: Path) -> StdioServerParameters:
     return StdioServerParameters(command=sys.executable, args=["-m", "envcheck", "mcp"], cwd=folder, env={**os.environ})
 
 
+CHARACTERS_OF_A_TOKEN = 4
+
+
 def test_an_agent_gets_answers_and_sentences(folder: Path) -> None:
     cases = [*ANSWERED, *REFUSED, ANSWERED[2]]
     answers = ask(started(folder), [case[:2] for case in cases])
@@ -114,6 +117,31 @@ def test_an_agent_gets_answers_and_sentences(folder: Path) -> None:
             assert answer.structured_content["verdict"] in ("compatible", "incompatible", "undetermined")
     document = json.loads(answers[1].content[0].text)
     assert "snapshot" not in document
+
+
+@pytest.mark.parametrize(
+    "question",
+    [
+        {"driver": "535.104"},
+        {"driver": "525.60"},
+        {"driver": "470.57.02", "gpu": "RTX 5090"},
+        {"python": "3.13", "gpu": "GTX 1080", "driver": "580.65.06"},
+        {"driver": "550.54", "gpu": "GTX 750 Ti"},
+        {"platform": "win_amd64", "driver": "560.70"},
+        {"framework": "torch", "gpu": "A100"},
+        {"requirement": "torch"},
+        {"requirement": "tensorflow==2.15.*"},
+        {"requirement": "jax"},
+        {"requirement": "jax==0.7.2"},
+        {"requirement": "driver"},
+        {"requirement": "cudnn"},
+        {"requirement": "cuda==12.4"},
+    ],
+)
+def test_an_answer_of_the_matrix_takes_at_most_800_tokens(question: dict[str, str]) -> None:
+    report = mcp.matrix(**question)["report"]  # type: ignore[arg-type]  # as_json keeps its default
+    assert report.endswith("\n")
+    assert 100 < len(report) <= 800 * CHARACTERS_OF_A_TOKEN
 
 
 def test_every_tool_is_read_only_and_says_what_it_does() -> None:

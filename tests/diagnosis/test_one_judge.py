@@ -39,7 +39,8 @@ from envcheck.plan.requests import read_requests
 from envcheck.rules import Context, Target, catalogue
 from envcheck.rules.described_machine import Description, capabilities, planned_facts
 from envcheck.rules.judgement import is_unstated
-from envcheck.rules.matrix_question import Question, find_releases
+from envcheck.rules.matrix_question import find_releases
+from envcheck.rules.row_judge import Question, RowJudge
 from tests.hosts.test_hosts import NAMES, snapshot_of
 
 TODAY = date(2026, 11, 22)
@@ -133,7 +134,7 @@ def test_the_four_agree_on_a_described_machine(number: int) -> None:
     disk = Facts()  # the question says nothing of it
     unstated = replace(facts, toolkits=ToolkitFacts(), cudnn=disk.cudnn, tensorrt=disk.tensorrt)
     question = Question(machine.python, machine.driver, machine.gpus, machine.platform)
-    listed = {named(item.release): item.fit for item in find_releases(matrix(), question)}
+    listed = {named(item.release): item.fit for item in find_releases(RowJudge(matrix(), question))}
     disagreements = []
     for row in builds(machine.platform, "gpu", number):
         verdict, said = ask_doctor(unstated, "gpu", named(row))
@@ -155,7 +156,7 @@ def test_the_four_agree_on_a_recorded_machine(name: str) -> None:
         capabilities(facts)[:1] if is_gpu else (),
         context.platform,
     )
-    listed = {named(item.release) for item in find_releases(matrix(), question)}
+    listed = {named(item.release) for item in find_releases(RowJudge(matrix(), question))}
     disagreements = []
     for row in builds(context.platform, context.goal, NAMES.index(name)):
         verdict, said = ask_doctor(facts, context.goal, named(row))
@@ -213,7 +214,7 @@ def compare_all(machine: Description, row: FrameworkRelease) -> list[str]:
     unstated = replace(facts, toolkits=ToolkitFacts(), cudnn=disk.cudnn, tensorrt=disk.tensorrt)
     unstated = replace(unstated, host=replace(unstated.host, libc_version=Facts().host.libc_version))
     question = Question(machine.python, machine.driver, capabilities(facts)[:1], machine.platform, row.framework)
-    listed = {named(item.release): item.fit for item in find_releases(matrix(), question, row.__eq__)}
+    listed = {named(item.release): item.fit for item in find_releases(RowJudge(matrix(), question), row.__eq__)}
     verdict, said = ask_doctor(unstated, "gpu", named(row))
     if listed.get(named(row), INCOMPATIBLE) != verdict:
         disagreements.append(f"{named(row)}: query {listed.get(named(row))}, doctor {verdict} {sorted(said)}")

@@ -4,13 +4,16 @@ from __future__ import annotations
 
 import json
 import re
+import shlex
 from pathlib import Path
 from typing import Any
 
 import fastjsonschema
 import pytest
 
+from envcheck.api import plan
 from envcheck.cli.group import run
+from envcheck.matrix import load_matrix
 from envcheck.matrix.gpus import find_capabilities
 from envcheck.model import UserError
 from tests.matrix.documents import changed_copy
@@ -32,10 +35,10 @@ def named(document: Any) -> set[str]:
 
 
 def test_show_names_the_release_and_its_artifact(capsys: pytest.CaptureFixture[str]) -> None:
-    assert run(["matrix", "show", "tensorflow==2.15.0"]) == 0
+    assert run(["matrix", "show", "tensorflow==2.15.0", "--sources"]) == 0
     printed = capsys.readouterr().out
     line = next(line for line in printed.splitlines() if "linux_x86_64" in line)
-    assert line.split()[:6] == ["tensorflow==2.15.0", "linux_x86_64", "3.9-3.11", "12.2", "8.9", "5.0"]
+    assert line.split()[:7] == ["tensorflow==2.15.0", "linux_x86_64", "3.9-3.11", "12.2", "525.60.13", "8.9", "5.0"]
     assert "8.0+PTX" in line
     assert "stub for tensorflow-intel" in printed
     assert "tensorflow-2.15.0-cp311-cp311-manylinux_2_17_x86_64.manylinux2014_x86_64.whl" in printed
@@ -68,13 +71,15 @@ def test_show_on_a_narrow_terminal_writes_rows_below_each_other(
     monkeypatch.setenv("COLUMNS", "60")
     run(["matrix", "show", "torch==2.8.0", "--color", "always", "-q"])
     rows = capsys.readouterr().out.partition("* documented")[0]
-    assert "torch==2.8.0 on linux_x86_64 [" in rows
+    assert "torch==2.8.0 on linux_x86_64\x1b" in rows
     assert "  cuDNN     9.10.2.21\n" in rows
     assert max(map(len, rows.replace("\x1b[1m", "").replace("\x1b[0m", "").splitlines())) <= 60
 
 
 def test_show_quiet_leaves_out_remarks_and_keeps_sources(capsys: pytest.CaptureFixture[str]) -> None:
     run(["matrix", "show", "tensorflow==2.15.0", "-q"])
+    assert "[1]" not in capsys.readouterr().out
+    run(["matrix", "show", "tensorflow==2.15.0", "-q", "--sources"])
     printed = capsys.readouterr().out
     assert "Fix:" not in printed
     assert not printed.endswith("rows.\n")
@@ -84,7 +89,7 @@ def test_show_quiet_leaves_out_remarks_and_keeps_sources(capsys: pytest.CaptureF
 def test_show_one_release_of_torch_with_index_variants_pins_and_architectures(
     capsys: pytest.CaptureFixture[str],
 ) -> None:
-    run(["matrix", "show", "torch==2.6"])
+    run(["matrix", "show", "torch==2.6", "--sources"])
     printed = capsys.readouterr().out
     assert "9.0*" in printed  # architectures are documented: no artifact was read for them
     assert "* documented, not read from an artifact." in printed
@@ -278,6 +283,8 @@ def test_query_marks_what_is_undetermined(capsys: pytest.CaptureFixture[str]) ->
     document = rows(capsys, *asked, code=3)
     assert {row["fit"] for row in document["rows"]} == {"undetermined"}
     assert run(["matrix", *asked]) == 3
+    assert "jax  none  0.10.2 may work: the driver is only known as 525.60\n" in capsys.readouterr().out
+    assert run(["matrix", *asked, "--all"]) == 3
     printed = capsys.readouterr().out
     assert " ?" in printed
     assert "the driver is only known as 525.60; jax-cuda12-plugin" in printed
@@ -301,11 +308,89 @@ def test_an_index_build_whose_code_was_not_read_says_so(capsys: pytest.CaptureFi
     assert "CUDA 13.0 (https://download.pytorch.org/whl/cu130, GPU code not known)" in capsys.readouterr().out
 
 
+def test_query_says_first_what_works_one_line_a_framework(capsys: pytest.CaptureFixture[str]) -> None:
+    asked = ["query", "--driver", "535.104", "--gpu", "RTX 4090", "--framework"]
+    document = rows(capsys, *asked, "torch")
+    (newest,) = document["newest"]
+    assert run(["matrix", *asked, "torch"]) == 0
+    first, line, empty, command, *_, more = capsys.readouterr().out.splitlines()
+    assert first == "Works with driver 535.104 and GPU RTX 4090 on linux_x86_64:"
+    assert line == f"{newest['requirement']}  since {newest['oldest']}  {newest['refused']} {newest['why']}"
+    assert re.fullmatch(r"torch==2\.\d+\.\d\+cu1\d\d  since \S+  2\.\d+\.0 needs driver 580\.65\.06", line)
+    assert empty == ""
+    assert shlex.split(command) == ["$", *newest["command"]]
+    assert shlex.split(more) == ["$", "envcheck", "matrix", *asked, "torch", "--all"]
+    works = [row["version"] for row in document["rows"] if row["platform"] == "linux_x86_64"]
+    assert (newest["newest"], newest["oldest"]) == (works[0], works[-1])
+
+
+def test_query_names_what_lies_between_and_does_not_work(capsys: pytest.CaptureFixture[str]) -> None:
+    asked = ["query", "--driver", "535.104", "--framework", "tensorflow"]
+    (newest,) = rows(capsys, *asked)["newest"]
+    assert newest["exceptions"] == ["2.16.1", "2.15.0"]  # known problems of their extra
+    assert run(["matrix", *asked]) == 0
+    assert f"since {newest['oldest']}, but 2 not  " in capsys.readouterr().out
+
+
+def test_query_where_nothing_works_says_why(capsys: pytest.CaptureFixture[str]) -> None:
+    assert run(["matrix", "query", "--driver", "470.57.02", "--gpu", "RTX 5090", "--framework", "jax"]) == 1
+    assert re.fullmatch(r"Nothing works .*:\njax  none  \S+ needs driver 570\n.*\n", capsys.readouterr().out)
+
+
+def test_query_fits_80_columns_but_for_commands(
+    capsys: pytest.CaptureFixture[str], monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setenv("COLUMNS", "80")
+    run(["matrix", "query", "--driver", "535.104", "--gpu", "RTX 4090", "--color", "always"])
+    printed = re.sub(r"\x1b\[[\d;]*m", "", capsys.readouterr().out)
+    assert max(len(line) for line in printed.splitlines() if not line.startswith("$ ")) <= 80
+
+
+def test_all_rows_that_agree_stand_on_one_line(capsys: pytest.CaptureFixture[str]) -> None:
+    asked = ["query", "--driver", "535.104", "--framework", "torch", "--platform", "linux_x86_64"]
+    assert run(["matrix", *asked, "--all"]) == 0
+    lines = capsys.readouterr().out.splitlines()
+    assert any(re.match(r"torch==\S+ to \S+  +linux_x86_64 ", line) for line in lines)
+    assert not any("[1]" in line for line in lines)
+    count = len(rows(capsys, *asked)["rows"])
+    assert lines[-1] == f"{count} rows."
+    assert len(lines) < count / 2
+    assert run(["matrix", *asked, "--sources"]) == 0
+    assert "\n[1] " in capsys.readouterr().out
+
+
+def test_a_release_that_does_not_fit_parts_those_around_it(capsys: pytest.CaptureFixture[str]) -> None:
+    asked = ["query", "--driver", "535.104", "--gpu", "9.0", "--framework", "tensorflow", "--platform", "linux_x86_64"]
+    document = rows(capsys, *asked)
+    held = {row["version"] for row in document["rows"]}
+    assert run(["matrix", *asked, "--all"]) == 0
+    spans = re.findall(r"^tensorflow==(\S+) to (\S+) ", capsys.readouterr().out, re.MULTILINE)
+    matrix = load_matrix()
+    order = [row.version for row in matrix.releases("tensorflow", "linux_x86_64") if row.distribution == "tensorflow"]
+    assert spans
+    for oldest, newest in spans:
+        assert set(order[order.index(newest) : order.index(oldest) + 1]) <= held
+
+
+def test_show_gives_each_extra_of_jax_a_line_as_it_is_planned(capsys: pytest.CaptureFixture[str]) -> None:
+    assert run(["matrix", "show", "jax==0.7.2"]) == 0
+    lines = {tuple(line.split()[:2]): line.split() for line in capsys.readouterr().out.splitlines() if line}
+    for extra, cuda, driver in (("cuda13", "13", "580.65.06"), ("cuda12", "12", "525.60.13")):
+        assert {cuda, driver, "9.0"} <= set(lines[f"jax[{extra}]==0.7.2", "linux_x86_64"])
+        planned = plan(f"jax[{extra}]==0.7.2", driver=driver, gpu="9.0", platform="linux_x86_64", python="3.12")
+        assert planned.plan.releases[0].cuda == cuda
+    (row,) = rows(capsys, "show", "jax==0.7.2")["rows"]
+    builds = [item["requirement"] for item in row["extra_builds"] if item["platform"] == "linux_x86_64"]
+    assert builds == ["jax[cuda13]==0.7.2", "jax[cuda12]==0.7.2"]
+
+
 def test_query_says_which_gpus_a_name_stands_for(capsys: pytest.CaptureFixture[str]) -> None:
     asked = ["query", "--framework", "tensorflow", "--driver", "550", "--gpu"]
     meant = "--gpu 'GTX 750 Ti' stands for compute capability 3.0 (Kepler) or 5.0 (Maxwell)."
-    assert run(["matrix", *asked, "GTX 750 Ti"]) == 3
+    assert run(["matrix", *asked, "GTX 750 Ti", "--all"]) == 3
     assert capsys.readouterr().out.endswith(f"{meant} Give the one that you mean, such as --gpu 5.0.\n")
+    assert run(["matrix", *asked, "GTX 750 Ti"]) == 3
+    assert f"{meant} Give the one that you mean, such as --gpu 5.0.\n" in capsys.readouterr().out
     assert run(["matrix", *asked, "5.0"]) == 0
     assert "stands for" not in capsys.readouterr().out
 

@@ -13,7 +13,8 @@ from envcheck.rules import Context, Target, engine
 from envcheck.rules.builds import wanted_releases
 from envcheck.rules.context import Rule, once
 from envcheck.rules.judgement import Judgement, ReleaseJudge
-from envcheck.rules.matrix_question import Question, find_releases
+from envcheck.rules.matrix_question import find_releases
+from envcheck.rules.row_judge import Question, RowJudge
 
 RELEASES = ("torch==2.6.0", "torch==2.7.1", "tensorflow==2.15.0")
 CPU = Context(Facts(gpus=Absent(("/sys/bus/pci/devices",))), load_matrix(), Target("cpu"))
@@ -69,8 +70,9 @@ def test_a_question_asks_the_rules_only_about_builds_with_code_for_the_gpu(monke
 
     monkeypatch.setattr(ReleaseJudge, "judge", count)
     question = Question(python="3.11", driver="570.86", capabilities=("12.0",), framework="torch")
-    found = {f"torch=={item.release.build_version}" for item in find_releases(load_matrix(), question)}
+    found = {f"torch=={item.release.build_version}" for item in find_releases(RowJudge(load_matrix(), question))}
     assert found
-    assert found <= set(judged)
+    assert found & set(judged)
+    assert len(judged) < len(found)  # releases that are equal but for their names are judged once
     assert "torch==2.6.0" not in judged  # its newest code is for 9.0
     assert "torch==1.13.1+cu117" not in judged

@@ -1,0 +1,219 @@
+"""Judge releases of the matrix on a described machine: cheap bounds first, releases that differ in name alone once."""
+
+from __future__ import annotations
+
+from collections.abc import Hashable
+
+from envcheck.matrix.query import Matrix
+from envcheck.model import (
+    ERROR,
+    INCOMPATIBLE,
+    UNDETERMINED,
+    Facts,
+    Finding,
+    FrameworkRelease,
+    dataclass,
+    replace,
+)
+from envcheck.rules.builds import build_of, extra_rows, has_extras, supports_python
+from envcheck.rules.context import RULES, Context, Target
+from envcheck.rules.described_machine import Description, planned_facts
+from envcheck.rules.driver import is_below_floor
+from envcheck.rules.gpu_architecture import cuda_of_ptx, serves_no_gpu
+from envcheck.rules.gpu_releases import fits_machine
+from envcheck.rules.judgement import ReleaseJudge
+
+
+@dataclass(frozen=True)
+class Question:
+    """What the user asks for; "" or empty: not asked."""
+
+    python: str = ""  # 3.11, or 3.13t for the free-threaded build
+    driver: str = ""  # driver release version
+    capabilities: tuple[str, ...] = ()  # compute capabilities the GPU may have
+    platform: str = ""  # linux_x86_64 ...
+    framework: str = ""
+    gpu: str = ""  # as it was typed
+
+    @property
+    def is_about_gpus(self) -> bool:
+        """Tell whether only builds that use a GPU can answer."""
+        return bool(self.driver or self.capabilities)
+
+
+@dataclass(frozen=True)
+class Candidate:
+    """What a user would install: a release, the extras that are typed with it, and the parts that come with it."""
+
+    row: FrameworkRelease
+    extras: tuple[str, ...] = ()
+    parts: tuple[FrameworkRelease, ...] = ()  # jaxlib and the plugin of jax
+
+    @property
+    def requirement(self) -> str:
+        """Return what pip takes: torch==2.7.1+cu126, jax[cuda12]==0.6.0."""
+        extras = f"[{','.join(self.extras)}]" if self.extras else ""
+        return f"{self.row.distribution}{extras}=={self.row.build_version}"
+
+    @property
+    def rows(self) -> tuple[FrameworkRelease, ...]:
+        """List the rows of everything it consists of."""
+        return (self.row, *self.parts)
+
+
+@dataclass(frozen=True)
+class Fit:
+    """How a candidate fits: compatible, incompatible or undetermined; `why` names what the matrix does not tell."""
+
+    verdict: str
+    why: tuple[str, ...] = ()
+    errors: tuple[Finding, ...] = ()  # why it does not work; () where a cheap bound refused it
+
+
+_REFUSED = Fit(INCOMPATIBLE)
+
+
+class RowJudge:
+    """Judges candidates on the machines that a question describes: one for each platform, and each GPU of a name."""
+
+    def __init__(self, matrix: Matrix, question: Question) -> None:
+        self.matrix, self.question = matrix, question
+        self._judges: dict[str, tuple[ReleaseJudge, ...]] = {}
+        self._known: dict[Hashable, tuple[Candidate, Fit]] = {}
+
+    def context(self, platform: str) -> Context:
+        """Return a machine of a platform."""
+        return self._machines(platform)[0].context
+
+    def judge(self, candidate: Candidate, platform: str) -> Fit:
+        """Judge a candidate, or exchange the names in what was found of one whose decisive cells are the same."""
+        context = self.context(platform)
+        key = (platform, candidate.extras, *(decisive_cells(context, row, candidate.extras) for row in candidate.rows))
+        if key not in self._known:
+            self._known[key] = candidate, self._judge(candidate, platform)
+        judged, fit = self._known[key]
+        if judged is candidate or not (fit.why or fit.errors):
+            return fit
+        return Fit(fit.verdict, tuple(_rename(text, judged, candidate) for text in fit.why))
+
+    def judge_fully(self, candidate: Candidate, platform: str) -> Fit:
+        """Judge a candidate by all rules, without bounds and without what was found of others."""
+        return _join([_judge_on(judge, candidate) for judge in self._machines(platform)])
+
+    def _judge(self, candidate: Candidate, platform: str) -> Fit:
+        judges = self._machines(platform)
+        return _join([_REFUSED if _is_refused(one.context, candidate) else _judge_on(one, candidate) for one in judges])
+
+    def _machines(self, platform: str) -> tuple[ReleaseJudge, ...]:
+        if platform not in self._judges:
+            gpus = self.question.capabilities or ("",)
+            self._judges[platform] = tuple(ReleaseJudge(self._describe(platform, gpu)) for gpu in gpus)
+        return self._judges[platform]
+
+    def _describe(self, platform: str, gpu: str) -> Context:
+        question = self.question
+        description = Description(question.python, question.driver, (gpu,) if gpu else (), platform=platform)
+        machine = planned_facts(None, description, self.matrix, expects_gpu=question.is_about_gpus)
+        empty = Facts()  # nobody said what lies on its disk
+        facts = replace(machine, toolkits=empty.toolkits, cudnn=empty.cudnn, tensorrt=empty.tensorrt)
+        return Context(facts, self.matrix, Target("gpu" if question.is_about_gpus else "cpu"))
+
+
+def _join(fits: list[Fit]) -> Fit:
+    """Join what several machines say: what works on some of them alone is undetermined."""
+    matches = [item for item in fits if item.verdict != INCOMPATIBLE]
+    if not matches or len(fits) == 1:
+        return fits[0]
+    doubts = tuple(dict.fromkeys(doubt for item in matches for doubt in item.why))
+    if len(matches) < len(fits):
+        return Fit(UNDETERMINED, (*doubts, "not every GPU of that name"))
+    is_open = any(item.verdict == UNDETERMINED for item in fits)
+    return Fit(UNDETERMINED if is_open else fits[0].verdict, doubts)
+
+
+def _is_refused(context: Context, candidate: Candidate) -> bool:
+    """Tell, without asking all rules, whether they find an error: in the Python, the driver or the GPU's code."""
+    if not all(_has_wheel(context, row) for row in candidate.rows if row.platform in (context.platform, "any")):
+        return True
+    if context.goal != "gpu":
+        return False
+    builds = [row for row in candidate.rows if row.cuda_build]
+    if any(row.cuda and is_below_floor(context, row.cuda) for row in builds):
+        return True
+    return bool(context.gpus) and any(serves_no_gpu(context, build_of(row)) for row in builds)
+
+
+def _has_wheel(context: Context, row: FrameworkRelease) -> bool:
+    """Tell whether a release, or another row of the same distribution and version, has a wheel for the Python."""
+    if supports_python(context, row):
+        return True
+    releases = context.matrix.releases(row.framework, context.platform, row.version.__eq__, pin=row.version)
+    return any(supports_python(context, item) for item in releases if item.distribution == row.distribution)
+
+
+def _judge_on(judge: ReleaseJudge, candidate: Candidate) -> Fit:
+    pins = (f"{row.distribution}=={row.version}" for row in candidate.parts if not row.cuda_build)
+    judgement = judge.judge((candidate.requirement, *pins))
+    machine_errors = [item for item in judge.machine_findings if item.severity == ERROR]
+    errors = tuple(item for item in (*machine_errors, *judgement.errors) if item.verdict == INCOMPATIBLE)
+    if errors:
+        return Fit(INCOMPATIBLE, errors=errors)
+    unknown = [
+        item for item in (*machine_errors, *judgement.doubts, *judgement.warnings) if item.verdict == UNDETERMINED
+    ]
+    verdict = UNDETERMINED if machine_errors else judgement.verdict
+    return Fit(verdict, tuple(dict.fromkeys(map(_describe_doubt, unknown))))
+
+
+def _describe_doubt(finding: Finding) -> str:
+    """Say what is not known: the reason of a check that could not decide, or the finding itself."""
+    if finding.id == "probe-failed" and finding.evidence:
+        return finding.evidence[0].shown.partition(": ")[2]
+    return finding.message.rstrip(".")
+
+
+def _rename(text: str, judged: Candidate, candidate: Candidate) -> str:
+    """Exchange the releases that a text names: "torch 2.5.0" or "torch==2.5.0"."""
+    for old, new in zip(judged.rows, candidate.rows, strict=True):
+        for sign in (" ", "=="):
+            text = text.replace(
+                f"{old.distribution}{sign}{old.build_version}", f"{new.distribution}{sign}{new.build_version}"
+            )
+    return text
+
+
+# The cells that decide, as they stand. What a question never describes (the disk, the C library, pip) makes others
+# indifferent: cuDNN, glibc, platform tags, and the versions of the CUDA wheels. Tests note each cell that the rules
+# read, and judge a sample of machines without this table: a rule that reads another cell is seen.
+JUDGED_CELLS = (
+    "framework",
+    "distribution",
+    "platform",
+    "local",
+    "cuda_build",
+    "cuda",
+    "compute_capabilities",
+    "cpu_features",
+    "finds_cuda_wheels",
+    "gpu_extra",
+    "extras",
+)
+
+
+def decisive_cells(context: Context, row: FrameworkRelease, extras: tuple[str, ...]) -> Hashable:
+    """Return what the rules ask of a release on a machine: releases for which it is equal get equal findings."""
+    cells = tuple(getattr(row, name) for name in JUDGED_CELLS)
+    has_cuda = row.cuda_build or bool(context.matrix.cudas(row.framework, row.version, row.platform))
+    return (*cells, bool(row.cuda_wheels), supports_python(context, row), has_cuda, _of_version(context, row, extras))
+
+
+def _of_version(context: Context, row: FrameworkRelease, extras: tuple[str, ...]) -> Hashable:
+    """Return what tables say of a version here; the version itself where a rule of a plugin may ask for it."""
+    matrix = context.matrix
+    if any(item.plugin for item in RULES) or matrix.removed_distribution(row.distribution):
+        return row.version
+    stages = ("install", "run", "advice")
+    problems = (item for stage in stages for item in matrix.problems(row.distribution, row.version, stage))
+    known = tuple(item.id for item in problems if fits_machine(context, item))
+    stated = (*extra_rows(row, extras), has_extras(row, extras)) if extras else ()
+    return known, stated, cuda_of_ptx(row.framework, row.version)
