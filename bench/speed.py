@@ -1,6 +1,6 @@
 """Measure `matrix query` and `plan` against a bare start of the same interpreter.
 
-    python bench/speed.py [--runs 15] [--before CHECKOUT]
+    python bench/speed.py [--runs 7] [--before CHECKOUT]
 
 Runs each case of this checkout, and of another one that `--before` names, in turns with `python -c pass`. Prints the
 shortest of the runs as a multiple of the shortest bare start.
@@ -45,7 +45,7 @@ def measure(command: str, checkout: Path) -> float:
 def main() -> int:
     """Print the table; exit with 1 where this checkout takes longer than the case allows."""
     parser = argparse.ArgumentParser(description=__doc__)
-    parser.add_argument("--runs", type=int, default=15)
+    parser.add_argument("--runs", type=int, default=7)
     parser.add_argument("--before", type=Path, metavar="CHECKOUT")
     options = parser.parse_args()
     checkouts = [item for item in (options.before, ROOT) if item]

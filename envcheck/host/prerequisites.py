@@ -50,6 +50,10 @@ def _run(argv: Sequence[str], environment: Mapping[str, str]) -> str:
 
 
 def _list_candidate_pythons(minor: str, environment: Mapping[str, str]) -> Iterator[str]:
-    yield from filter(None, (find_program(name, environment) for name in (f"python{minor}", "python3", "python")))
     root = environment.get("PYENV_ROOT") or os.path.join(os.path.expanduser("~"), ".pyenv")
+    shims = os.path.join(
+        root, "shims", ""
+    )  # shell scripts that start what lies below: each takes as long as six Pythons
+    on_path = (find_program(name, environment) for name in (f"python{minor}", "python3", "python"))
+    yield from (path for path in on_path if path and not path.startswith(shims))
     yield from sorted(glob.glob(os.path.join(root, "versions", f"{minor}.*", "bin", "python")), reverse=True)

@@ -68,7 +68,10 @@ class Matrix:
         self._built: dict[int, Any] = {}
         self._pins: dict[tuple[str, str], dict[str, str]] = {}
         self._numbered: dict[str, dict[tuple[int, ...], list[str]]] = {}
-        self._problems: dict[tuple[str, str], list[tuple[str, KnownProblem]]] = {}
+        self._problems: dict[tuple[str, str], list[KnownProblem]] = {}
+        self._listed: dict[tuple[str, str | None], tuple[FrameworkRelease, ...]] = {}
+        self._of_companion: dict[str, tuple[FrameworkRelease, ...]] = {}
+        self._all_problems: dict[str, tuple[KnownProblem, ...]] = {}
         self._shared: dict[str, Mapping[str, list[Cells]]] = {}
 
     @property
@@ -162,6 +165,8 @@ class Matrix:
 
         With `pin`, only versions of that number are asked about: 2.15 and 2.15.0 for 2.15.
         """
+        if admits is None and not pin:
+            return self._all_releases(framework, platform)
         versions = self._releases_of(framework)
         return tuple(
             self._row(FrameworkRelease, cells, framework=framework, version=version)
@@ -170,6 +175,12 @@ class Matrix:
             for cells in versions[version]
             if platform is None or cells["platform"] in (platform, "any")
         )
+
+    def _all_releases(self, framework: str, platform: str | None) -> tuple[FrameworkRelease, ...]:
+        """List a framework's releases once for each platform: a plan of several packages asks a thousand times."""
+        if (framework, platform) not in self._listed:
+            self._listed[framework, platform] = self.releases(framework, platform, admits=lambda _: True)
+        return self._listed[framework, platform]
 
     def builds(
         self, framework: str, platform: str | None = None, admits: Callable[[str], bool] | None = None, pin: str = ""
@@ -269,8 +280,11 @@ class Matrix:
 
     def companion_releases(self, distribution: str) -> tuple[FrameworkRelease, ...]:
         """List the releases of a companion for every platform, newest first."""
-        name = self.companion_of(distribution)
-        return tuple(row for row in self.releases(name) if row.distribution == distribution) if name else ()
+        if distribution not in self._of_companion:
+            name = self.companion_of(distribution)
+            rows = self.releases(name) if name else ()
+            self._of_companion[distribution] = tuple(row for row in rows if row.distribution == distribution)
+        return self._of_companion[distribution]
 
     def removed_distribution(self, name: str) -> RemovedDistribution | None:
         """Return why a distribution no longer installs its framework; None if it does."""
@@ -283,15 +297,19 @@ class Matrix:
         """
         if (distribution, stage) not in self._problems:
             self._problems[distribution, stage] = [
-                (
-                    cells["specifier"],
-                    self._build(KnownProblem, _without_distributions(cells), distribution=distribution),
-                )
-                for cells in self._document["problems"]
-                if distribution in cells["distributions"] and cells.get("stage", "run") == stage
+                item for item in self.problems_of(distribution) if item.stage == stage
             ]
-        rows = self._problems[distribution, stage]
-        return tuple(problem for specifier, problem in rows if _matches(version, specifier))
+        return tuple(item for item in self._problems[distribution, stage] if _matches(version, item.specifier))
+
+    def problems_of(self, distribution: str) -> tuple[KnownProblem, ...]:
+        """List the known problems of all releases of a distribution."""
+        if distribution not in self._all_problems:
+            self._all_problems[distribution] = tuple(
+                self._build(KnownProblem, _without_distributions(cells), distribution=distribution)
+                for cells in self._document["problems"]
+                if distribution in cells["distributions"]
+            )
+        return self._all_problems[distribution]
 
     # -- CUDA and the driver --
 

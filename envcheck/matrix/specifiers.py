@@ -13,7 +13,7 @@ _CLAUSE = re.compile(r"\s*(~=|===?|!=|<=|>=|<|>)\s*([A-Za-z0-9.*+!_-]+?)\s*")
 _LABEL = r"(?:\+([a-z][a-z0-9]*))?"  # of a build: +cu118
 _FINAL = re.compile(rf"(\d+(?:\.\d+)*)(?:(\.post\d+)|{_LABEL})")
 _PRERELEASE = re.compile(r"\d+(?:\.\d+)*(?:a|b|rc|\.dev)\d+")
-_PLAIN = re.compile(rf"\s*(==|!=|<=|>=|<|>)\s*(\d+(?:\.\d+)*)(?:(\.\*)|{_LABEL})\s*")
+_PLAIN = re.compile(rf"\s*(==|!=|<=|>=|<|>|~=)\s*(\d+(?:\.\d+)*)(?:(\.\*)|{_LABEL})\s*")
 _EXACT = ("==", "!=")  # operators that may stand before 2.15.* and 2.7.1+cu118
 
 
@@ -29,11 +29,23 @@ def within(version: str, specifier: str, *, prereleases: bool = True) -> bool:
     """Tell whether a version lies in a specifier, "" admits all; raises packaging's errors for malformed input."""
     if not prereleases and _PRERELEASE.fullmatch(version):
         return False
-    final = _FINAL.fullmatch(version)
-    plain = [_PLAIN.fullmatch(text) for text in specifier.split(",") if text.strip()] if final else []
-    if final is None or not all(clause and _is_plain(clause) for clause in plain):
+    final, plain = _read_final(version), _read_plain(specifier)
+    if final is None or plain is None:
         return _by_packaging(version, specifier, prereleases=prereleases)
-    return all(_admits(clause, final) for clause in plain if clause)
+    return all(_admits(clause, final) for clause in plain)
+
+
+@lru_cache(maxsize=1 << 13)
+def _read_final(version: str) -> re.Match[str] | None:
+    return _FINAL.fullmatch(version)
+
+
+@lru_cache(maxsize=1 << 13)
+def _read_plain(specifier: str) -> tuple[re.Match[str], ...] | None:
+    """Read the clauses of a specifier; None where packaging must read it."""
+    found = [_PLAIN.fullmatch(text) for text in specifier.split(",") if text.strip()]
+    plain = tuple(clause for clause in found if clause and _is_plain(clause))
+    return plain if len(plain) == len(found) else None
 
 
 def matches(version: str, specifier: str) -> bool:
@@ -82,6 +94,8 @@ def _neighbours(version: str) -> Iterator[str]:
 
 
 def _is_plain(clause: re.Match[str]) -> bool:
+    if clause[1] == "~=" and "." not in clause[2]:
+        return False  # packaging says that it needs two numbers
     return clause[1] in _EXACT or not (clause[3] or clause[4])
 
 
@@ -93,6 +107,9 @@ def _admits(clause: re.Match[str], final: re.Match[str]) -> bool:
         return (_padded(release, length) == _padded(version, length)) is (operator == "==")
     if operator in _EXACT:  # a clause without a label admits every label
         return (is_equal and clause[4] in (None, final[3])) is (operator == "==")
+    if operator == "~=":  # 2.15.1 stands for >=2.15.1,==2.15.*
+        line = numbers(clause[2])[:-1]
+        return release >= version and _padded(release, len(line)) == line
     if operator in ("<", "<="):
         return release < version or (is_equal and operator == "<=")
     return release >= version if operator == ">=" else release > version

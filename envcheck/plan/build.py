@@ -6,7 +6,7 @@ import os
 import posixpath
 import re
 from collections.abc import Callable, Collection, Iterable, Iterator, Mapping
-from functools import partial
+from functools import cache, partial
 from itertools import chain
 from typing import TYPE_CHECKING
 
@@ -219,7 +219,8 @@ class AlternativeSearch:
             return []
         choices = []
         for request in requests or self.requests:
-            choice = choose(judge, request, self.options.installer, admits=partial(self._is_tried, judge.context))
+            is_tried = partial(self._is_tried, judge.context)
+            choice = choose(judge, request, self.options.installer, admits=is_tried, explains=False)
             if choice.best is None:
                 return []
             choices.append(choice)
@@ -375,10 +376,12 @@ def plan_requirements(
     check_folder(options.folder)
     is_alone = is_on_own_index(requirements)
     requests = () if is_alone else _read_known(requirements, matrix, is_asked=resolver is not None)
-    found = find_python(said.python, environ) if environ and said.python and options.installer != CONDA else ""
-    options = replace(options, interpreter=found, shells=shells_of(environ or {}))
+    if environ and said.python and options.installer != CONDA:
+        options = replace(options, find_interpreter=cache(partial(find_python, said.python, environ)))
+    options = replace(options, shells=shells_of(environ or {}))
     read = None if isinstance(machine, Facts) or said.platform else machine
-    base = machine if isinstance(machine, Facts) else read((*_NEVER_NEEDED, *_FOR_CUDA)) if read else None
+    needless = (*_NEVER_NEEDED, *_described_sections(said))
+    base = machine if isinstance(machine, Facts) else read((*needless, *_FOR_CUDA)) if read else None
     try:
         facts = planned_facts(base, said, matrix, expects_gpu=options.expect == "gpu")
     except OtherVendorError as error:
@@ -418,6 +421,14 @@ def plan_alone(facts: Facts, matrix: Matrix, requirements: tuple[str, ...], opti
     """Plan a package that needs no framework, from an index of its own."""
     context = Context(facts, matrix, Target(options.expect))
     return plan_from_own_index(context, requirements[0], options, _base_python(context, options))
+
+
+def _described_sections(said: Description) -> list[str]:
+    """List the probes whose answers are described by hand, so that nothing of them is read."""
+    sections = ["python"] if said.python else []
+    sections += ["driver"] if said.driver else []
+    is_gpu = bool(said.gpus) and said.gpus[0].strip().lower() != "none"
+    return [*sections, *(("gpus", "other_gpus") if is_gpu else ())]
 
 
 def _exists(folder: str) -> bool:
@@ -611,7 +622,7 @@ def _base_python(context: Context, options: PlanOptions) -> str:
     is_current = (
         isinstance(context.facts.python.executable, Known) and not description.python and not description.platform
     )
-    return context.python_program if is_current else options.interpreter
+    return context.python_program if is_current else options.find_interpreter()
 
 
 def _folder_for(folder: str, framework: str) -> str:

@@ -629,7 +629,7 @@ def _has_dependency(context: Context, row: FrameworkRelease, name: str, release:
     if release.framework not in companion_row(name).frameworks:
         return True
     held = context.matrix.companion_releases(name)
-    admitted = [item for item in held if within(item.version, row.requires[name])]
+    admitted = _admitted_releases(context.matrix, name, row.requires[name])
     pins = context.matrix.companion_pins(release.framework, name)
     is_portable = row.platform == "any" and context.os != "linux"  # it may require another release here, or none
     here = [item for item in (held if is_portable else admitted) if item.platform in (context.platform, "any")]
@@ -641,6 +641,12 @@ def _has_dependency(context: Context, row: FrameworkRelease, name: str, release:
         and context.matrix.is_of_one_cuda(item, release)
         for item in here
     )
+
+
+@lru_cache(maxsize=512)
+def _admitted_releases(matrix: Matrix, name: str, specifier: str) -> tuple[FrameworkRelease, ...]:
+    """List the releases of a companion within a specifier."""
+    return tuple(item for item in matrix.companion_releases(name) if within(item.version, specifier))
 
 
 def _go_together(first: FrameworkRelease, second: FrameworkRelease) -> bool:

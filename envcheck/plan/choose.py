@@ -4,9 +4,8 @@ from __future__ import annotations
 
 from collections.abc import Callable, Iterator
 from itertools import combinations
+from typing import TYPE_CHECKING
 
-from packaging.requirements import Requirement
-from packaging.specifiers import SpecifierSet
 from packaging.version import Version
 
 from envcheck.frameworks import framework
@@ -50,11 +49,17 @@ from envcheck.plan.data import plan_data
 from envcheck.plan.requests import Request, join_words
 from envcheck.remedies import find_obstacle
 from envcheck.rules import catalogue
-from envcheck.rules.builds import supports_python
+from envcheck.rules.builds import build_of, supports_python
 from envcheck.rules.context import Context
 from envcheck.rules.cuda_wheels import split_cuda_suffix, wheels_in_one_folder
+from envcheck.rules.driver import is_below_floor
+from envcheck.rules.gpu_architecture import serves_no_gpu
 from envcheck.rules.gpu_releases import driver_floor, name_of, toolkit_of
 from envcheck.rules.judgement import ReleaseJudge
+
+if TYPE_CHECKING:  # several frameworks in one environment alone ask them: 13 ms
+    from packaging.requirements import Requirement
+    from packaging.specifiers import SpecifierSet
 
 _CUDA_NOT_FOUND = "cuda-wheel-not-found"  # what loader paths set by the environment's activation resolve
 _OF_SOME_GPUS = ("gpu-arch-too-old", "gpu-arch-too-new")
@@ -183,12 +188,14 @@ def choose(
     *,
     exclude: frozenset[str] = frozenset(),
     admits: Callable[[Candidate], bool] = lambda _: True,
+    explains: bool = True,
 ) -> Choice:
     """Go down the releases of a request until one is compatible; `exclude` and `admits` leave some out unjudged.
 
     Of a release's builds, one that serves all GPUs goes before a better one that does not. If nothing states which GPUs
     a build has code for, a build of this release or the one before that is known to serve them goes first. If none is
     compatible, a release follows whose error a step of the plan resolves, then one that could not be judged fully.
+    Without `explains` nothing says why there is none.
     """
     rejected: list[CandidateJudgement] = []
     partly: CandidateJudgement | None = None
@@ -217,6 +224,8 @@ def choose(
         best = next((item for item in rejected if is_acceptable(item)), None)
         if best is not None:
             return _make_choice(request, best, rejected[: rejected.index(best)])
+    if not explains:
+        return Choice(request, None, ())
     reasons = (
         tuple(_rejection(item) for item in rejected)
         or _reject_companions(judge.context, request)
@@ -241,13 +250,24 @@ def judgements(
 def judge_candidate(judge: Judge, candidate: Candidate, installer: str) -> CandidateJudgement:
     """Judge a candidate with its first CUDA source that has nothing against it."""
     fallback: CandidateJudgement | None = None
+    is_refused = _is_refused(judge.context, candidate)  # whatever brings its CUDA libraries
     for source in cuda_sources(judge.context, candidate, installer):
         judgement = judge.judge(candidate, source)
-        if judgement.is_compatible or source.kind == SYSTEM:
+        if judgement.is_compatible or source.kind == SYSTEM or is_refused:
             return judgement if fallback is None or judgement.is_compatible else fallback
         fallback = fallback or judgement
     assert fallback is not None  # noqa: S101 - there is always one source
     return fallback
+
+
+def _is_refused(context: Context, candidate: Candidate) -> bool:
+    """Tell whether the rules find an error in the Python, the driver or the GPU's code of a candidate."""
+    if not supports_python(context, candidate.row):
+        return True
+    if context.goal != "gpu" or not candidate.is_gpu:
+        return False
+    row = candidate.cuda_row
+    return bool(row.cuda and is_below_floor(context, row.cuda)) or serves_no_gpu(context, build_of(row))
 
 
 def _make_choice(request: Request, judgement: CandidateJudgement, rejected: list[CandidateJudgement]) -> Choice:
@@ -440,6 +460,8 @@ def _framework_part(item: Rejected) -> str:
 
 def _clashes(judge: Judge, choices: list[Choice]) -> Iterator[Clash]:
     """Yield pairs of pins on one distribution that no version meets, and wheels of two CUDA majors in one folder."""
+    from packaging.requirements import Requirement
+
     pins: dict[str, list[tuple[str, Requirement]]] = {}
     owned_pins = [*judge.installed]
     for item in (choice.best for choice in choices if choice.best):

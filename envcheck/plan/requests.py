@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import re
-from collections.abc import Iterable, Iterator, Mapping, Sequence
+from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from types import MappingProxyType
 
 from packaging.version import Version
@@ -230,7 +230,7 @@ class PlanOptions:
     description: Description = Description()  # what was stated by hand: commands that plan anew repeat it
     repeat_options: tuple[str, ...] = ()  # the other options given, for those commands: --snapshot machine.json
     keep: tuple[str, ...] = ()  # what the environment holds already and keeps: tensorflow==2.15.1
-    interpreter: str = ""  # of the Python that is named, where it was looked for on this machine
+    find_interpreter: Callable[[], str] = str  # names the Python that is asked for, where it is looked for here
     shells: tuple[str, ...] = (SH,)  # whose activation of the environment is to set loader paths
     refused: frozenset[str] = (
         frozenset()

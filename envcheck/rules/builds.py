@@ -174,6 +174,8 @@ def _local_build(local: str) -> Fact[bool]:
 
 def rows_by_extra(row: FrameworkRelease, extras: Iterable[str] = ()) -> tuple[FrameworkRelease, ...]:
     """Part a release by the extras, or those asked for, that each bring one CUDA, newest first: numba-cuda[cu13]."""
+    if not row.extras:
+        return (row,)
     named = sorted((item for item in row.extras if re.fullmatch(r"cu\d\d", item)), reverse=True)
     parts = []
     for extra in [item for item in named if item in extras] or named:
@@ -580,16 +582,22 @@ def _after(version: str) -> str:
 def _matching_rows(
     context: Context, framework: str, name: str, requirement: Requirement, local: str = ""
 ) -> tuple[FrameworkRelease, ...]:
-    """List the releases of a distribution within a specifier, on all platforms; yanked ones only if pinned exactly."""
+    """List a distribution's releases within a specifier; yanked ones only if pinned exactly.
+
+    Those of other platforms are listed only where this one has none, or where no wheel can be installed at all.
+    """
     is_pin = any(part.operator in ("==", "===") and not part.version.endswith(".*") for part in requirement.clauses)
 
     def admits(version: str) -> bool:
         return requirement.admits(f"{version}+{local}" if local else version, prereleases=False)
 
+    def list_rows(platform: str | None) -> tuple[FrameworkRelease, ...]:
+        rows = (row for row in context.matrix.builds(framework, platform, admits, pin) if row.local == local)
+        return tuple(row for row in rows if row.distribution == name and (is_pin or not row.yanked))
+
     pins = (part.version.partition("+")[0] for part in requirement.clauses if part.operator == "==")
     pin = next((item for item in pins if re.fullmatch(r"[\d.]+", item)), "")
-    rows = (row for row in context.matrix.builds(framework, admits=admits, pin=pin) if row.local == local)
-    return tuple(row for row in rows if row.distribution == name and (is_pin or not row.yanked))
+    return (() if _is_32bit(context) else list_rows(context.platform)) or list_rows(None)
 
 
 def _filter_installable(
@@ -598,9 +606,9 @@ def _filter_installable(
     """Drop what cannot be installed here, check by check; return the obstacle that left nothing and what it dropped."""
     if not rows:
         return UNLISTED, ()
-    python, libc = context.facts.python, context.facts.host.libc_kind
+    libc = context.facts.host.libc_kind
     checks: tuple[tuple[str, Callable[[FrameworkRelease], bool]], ...] = (
-        (BITS, lambda _: not (isinstance(python.bits, Known) and python.bits.value == 32)),
+        (BITS, lambda _: not _is_32bit(context)),
         (PLATFORM, lambda row: row.platform in (context.platform, "any")),
         (PYTHON, lambda row: supports_python(context, row)),
         (LIBC, lambda row: not (_is(libc, "musl") and row.platform.startswith("linux"))),
@@ -614,6 +622,11 @@ def _filter_installable(
             return obstacle, rows
         rows = remaining
     return "", rows
+
+
+def _is_32bit(context: Context) -> bool:
+    bits = context.facts.python.bits
+    return isinstance(bits, Known) and bits.value == 32
 
 
 def _is(fact: Fact[str], value: str) -> bool:

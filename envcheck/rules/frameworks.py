@@ -53,7 +53,7 @@ from envcheck.rules.builds import (
     supports_python,
     wanted_releases,
 )
-from envcheck.rules.context import Context, UndecidedError, incompatible, rule
+from envcheck.rules.context import Context, UndecidedError, incompatible, once, rule
 from envcheck.rules.dependencies import breaks_framework, fails_with_requirements
 from envcheck.rules.gpu_releases import driver_runs, empty_wheels, gpu_rows, has_gpu_build, problem_findings
 from envcheck.rules.gpus import vendor_of_build
@@ -251,7 +251,8 @@ def _no_wheel_for_python(context: Context, wanted: WantedRelease, newest: Framew
     evidence = Evidence(
         f"{wanted.distribution} {newest.version}", f"Python {', '.join(pythons)}", citation=newest.citations[0]
     )
-    values = (("pythons", " ".join(pythons)), ("other_release", _other_release(context, wanted)))
+    other = _other_release(context, wanted.framework, wanted.distribution)
+    values = (("pythons", " ".join(pythons)), ("other_release", other))
     return incompatible(
         f"{wanted.text} has no wheel for Python {_python(context)} here; {newest.version} has wheels for "
         f"{_available_pythons(context, newest)}.",
@@ -281,13 +282,12 @@ def _python(context: Context) -> str:
     return version_text + (" (free-threaded)" if is_free_threaded(context) else "")
 
 
-def _other_release(context: Context, wanted: WantedRelease) -> str:
+@once
+def _other_release(context: Context, framework: str, distribution: str) -> str:
     """Name the newest release of the same distribution that this Python can install; "" when there is none."""
-    rows = context.matrix.releases(wanted.framework, context.platform)
+    rows = context.matrix.releases(framework, context.platform)
     matches = (
-        row
-        for row in rows
-        if row.distribution == wanted.distribution and not row.yanked and supports_python(context, row)
+        row for row in rows if row.distribution == distribution and not row.yanked and supports_python(context, row)
     )
     alternative = next(matches, None)
     return f"{alternative.distribution}=={alternative.version}" if alternative else ""

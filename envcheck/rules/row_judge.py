@@ -5,6 +5,7 @@ from __future__ import annotations
 from collections.abc import Hashable
 
 from envcheck.matrix.query import Matrix
+from envcheck.matrix.specifiers import matches
 from envcheck.model import (
     ERROR,
     INCOMPATIBLE,
@@ -12,15 +13,17 @@ from envcheck.model import (
     Facts,
     Finding,
     FrameworkRelease,
+    KnownProblem,
     dataclass,
+    numbers,
     replace,
 )
 from envcheck.rules.builds import build_of, extra_rows, has_extras, supports_python
-from envcheck.rules.context import RULES, Context, Target
+from envcheck.rules.context import RULES, Context, Target, once
 from envcheck.rules.described_machine import Description, planned_facts
 from envcheck.rules.driver import is_below_floor
 from envcheck.rules.gpu_architecture import cuda_of_ptx, serves_no_gpu
-from envcheck.rules.gpu_releases import fits_machine
+from envcheck.rules.gpu_releases import fits_machine, toolkit_of
 from envcheck.rules.judgement import ReleaseJudge
 
 
@@ -182,38 +185,46 @@ def _rename(text: str, judged: Candidate, candidate: Candidate) -> str:
     return text
 
 
-# The cells that decide, as they stand. What a question never describes (the disk, the C library, pip) makes others
-# indifferent: cuDNN, glibc, platform tags, and the versions of the CUDA wheels. Tests note each cell that the rules
-# read, and judge a sample of machines without this table: a rule that reads another cell is seen.
+# The cells that decide. What a question never describes (the disk, the C library, pip) makes others indifferent:
+# cuDNN, glibc, platform tags, the versions of the CUDA wheels. Tests note each cell that the rules read, and judge a
+# sample of machines without this table: a rule that reads another cell is seen.
 JUDGED_CELLS = (
     "framework",
     "distribution",
     "platform",
-    "local",
     "cuda_build",
-    "cuda",
-    "compute_capabilities",
     "cpu_features",
     "finds_cuda_wheels",
     "gpu_extra",
     "extras",
 )
+CELLS_OF_GPUS = ("cuda", "compute_capabilities")
 
 
 def decisive_cells(context: Context, row: FrameworkRelease, extras: tuple[str, ...]) -> Hashable:
     """Return what the rules ask of a release on a machine: releases for which it is equal get equal findings."""
-    cells = tuple(getattr(row, name) for name in JUDGED_CELLS)
+    cells = [getattr(row, name) for name in JUDGED_CELLS]
+    if context.gpus:
+        cells += [getattr(row, name) for name in CELLS_OF_GPUS]
+    elif row.cuda and context.goal == "gpu":
+        cells += [is_below_floor(context, row.cuda), toolkit_of(context, row.cuda) is None]
     has_cuda = row.cuda_build or bool(context.matrix.cudas(row.framework, row.version, row.platform))
-    return (*cells, bool(row.cuda_wheels), supports_python(context, row), has_cuda, _of_version(context, row, extras))
+    cells += [bool(row.local), bool(row.cuda), bool(row.cuda_wheels), has_cuda, supports_python(context, row)]
+    return (*cells, _of_version(context, row, extras))
 
 
 def _of_version(context: Context, row: FrameworkRelease, extras: tuple[str, ...]) -> Hashable:
     """Return what tables say of a version here; the version itself where a rule of a plugin may ask for it."""
-    matrix = context.matrix
-    if any(item.plugin for item in RULES) or matrix.removed_distribution(row.distribution):
-        return row.version
-    stages = ("install", "run", "advice")
-    problems = (item for stage in stages for item in matrix.problems(row.distribution, row.version, stage))
-    known = tuple(item.id for item in problems if fits_machine(context, item))
+    problems = (item.id for item in _problems_here(context, row.distribution) if matches(row.version, item.specifier))
     stated = (*extra_rows(row, extras), has_extras(row, extras)) if extras else ()
-    return known, stated, cuda_of_ptx(row.framework, row.version)
+    removed = context.matrix.removed_distribution(row.distribution)
+    last = removed.last_versions.get(context.platform, "") if removed else ""
+    is_withdrawn = removed is not None and numbers(row.version) > numbers(last)
+    version = row.version if any(item.plugin for item in RULES) else ""
+    return tuple(problems), stated, is_withdrawn, version, cuda_of_ptx(row.framework, row.version)
+
+
+@once
+def _problems_here(context: Context, distribution: str) -> tuple[KnownProblem, ...]:
+    """List the known problems of a distribution that may show on a machine."""
+    return tuple(item for item in context.matrix.problems_of(distribution) if fits_machine(context, item))

@@ -239,6 +239,10 @@ def test_a_python_is_found_by_its_minor_version(tmp_path: Path) -> None:
     environment = {"PATH": f"{tmp_path / 'bin'}:/usr/bin:/bin", "PYENV_ROOT": str(tmp_path)}
     assert prerequisites.find_python("3.99", environment) == str(kept / "python")
     assert prerequisites.find_python("3.98", environment) == ""
+    (tmp_path / "shims").mkdir()
+    write_script(tmp_path / "shims" / "python3.98", "echo 3.98")
+    shimmed = {**environment, "PATH": f"{tmp_path / 'shims'}:/usr/bin:/bin"}
+    assert prerequisites.find_python("3.98", shimmed) == ""  # a shim is not asked: what it starts lies below versions
     assert prerequisites.has_output(("echo", "yes"), environment)
     assert not prerequisites.has_output(("true",), environment)
 

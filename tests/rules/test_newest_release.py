@@ -12,7 +12,7 @@ from envcheck.model import COMPATIBLE, INCOMPATIBLE, FrameworkRelease, list_fiel
 from envcheck.rules.described_machine import LINUX
 from envcheck.rules.matrix_question import MATRIX_PLATFORMS, ReleasesFound, find_releases
 from envcheck.rules.newest_release import distributions_of, list_candidates, list_newest
-from envcheck.rules.row_judge import JUDGED_CELLS, Candidate, Fit, Question, RowJudge
+from envcheck.rules.row_judge import CELLS_OF_GPUS, JUDGED_CELLS, Candidate, Fit, Question, RowJudge
 
 DRIVERS = ("", "390.157", "418.40.04", "450.80.02", "470.57.02", "525.60.13", "535", "535.104.05", "570.26", "610.10")
 ONE_GPU = ("3.5", "3.7", "5.2", "6.1", "7.0", "7.5", "8.6", "8.7", "8.9", "9.0", "10.0", "12.0")
@@ -79,10 +79,10 @@ def test_rules_read_no_cell_of_a_release_that_the_table_of_decisive_cells_lacks(
         judge.judge(candidate, judge.question.platform)
     monkeypatch.undo()
     # What makes the name and the key of a release; what holds for releases that are withdrawn.
-    named = {"version", "pythons", "free_threaded", "cuda_wheels", "stub_for", "yanked"}
+    named = {"version", "local", "pythons", "free_threaded", "cuda_wheels", "stub_for", "yanked"}
     # Evidence, and what a question never describes: see JUDGED_CELLS.
     without_effect = {"citations", "note", "proof", "cudnn", "glibc", "tags", "requires", "variants", "binaries"}
-    assert read - {*JUDGED_CELLS} - named - without_effect == set()
+    assert read - {*JUDGED_CELLS, *CELLS_OF_GPUS} - named - without_effect == set()
 
 
 def list_all(judge: RowJudge) -> list[Candidate]:
