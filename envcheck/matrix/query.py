@@ -286,6 +286,14 @@ class Matrix:
             self._of_companion[distribution] = tuple(row for row in rows if row.distribution == distribution)
         return self._of_companion[distribution]
 
+    def companions_requiring(self, distribution: str, required: str) -> Iterator[FrameworkRelease]:
+        """Yield the releases of a companion, newest first, that require another distribution; build no other row."""
+        name = self.companion_of(distribution)
+        for version in self.versions(name) if name else ():
+            for cells in self._releases_of(name or "")[version]:
+                if cells["distribution"] == distribution and required in cells.get("requires", ()):
+                    yield self._row(FrameworkRelease, cells, framework=name, version=version)
+
     def removed_distribution(self, name: str) -> RemovedDistribution | None:
         """Return why a distribution no longer installs its framework; None if it does."""
         return self._one(RemovedDistribution, "removed", name=name)

@@ -13,7 +13,7 @@ _CLAUSE = re.compile(r"\s*(~=|===?|!=|<=|>=|<|>)\s*([A-Za-z0-9.*+!_-]+?)\s*")
 _LABEL = r"(?:\+([a-z][a-z0-9]*))?"  # of a build: +cu118
 _FINAL = re.compile(rf"(\d+(?:\.\d+)*)(?:(\.post\d+)|{_LABEL})")
 _PRERELEASE = re.compile(r"\d+(?:\.\d+)*(?:a|b|rc|\.dev)\d+")
-_PLAIN = re.compile(rf"\s*(==|!=|<=|>=|<|>|~=)\s*(\d+(?:\.\d+)*)(?:(\.\*)|{_LABEL})\s*")
+_PLAIN = re.compile(rf"\s*(==|!=|<=|>=|<|>|~=)\s*(\d+(?:\.\d+)*)(?:(\.\*)|{_LABEL}|(\.post\d+))\s*")
 _EXACT = ("==", "!=")  # operators that may stand before 2.15.* and 2.7.1+cu118
 
 
@@ -96,7 +96,7 @@ def _neighbours(version: str) -> Iterator[str]:
 def _is_plain(clause: re.Match[str]) -> bool:
     if clause[1] == "~=" and "." not in clause[2]:
         return False  # packaging says that it needs two numbers
-    return clause[1] in _EXACT or not (clause[3] or clause[4])
+    return clause[1] in _EXACT or not (clause[3] or clause[4] or clause[5])
 
 
 def _admits(clause: re.Match[str], final: re.Match[str]) -> bool:
@@ -106,7 +106,8 @@ def _admits(clause: re.Match[str], final: re.Match[str]) -> bool:
         length = clause[2].count(".") + 1
         return (_padded(release, length) == _padded(version, length)) is (operator == "==")
     if operator in _EXACT:  # a clause without a label admits every label
-        return (is_equal and clause[4] in (None, final[3])) is (operator == "==")
+        is_same = release == version and numbers((final[2] or "")[5:]) == numbers((clause[5] or "")[5:])
+        return (is_same and clause[4] in (None, final[3])) is (operator == "==")
     if operator == "~=":  # 2.15.1 stands for >=2.15.1,==2.15.*
         line = numbers(clause[2])[:-1]
         return release >= version and _padded(release, len(line)) == line

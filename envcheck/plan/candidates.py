@@ -533,7 +533,7 @@ def _pins_of_dependents(matrix: Matrix, framework: str, name: str) -> Mapping[st
     """Map releases of compiled code that state no framework to the pin of what requires them, as sglang its kernels."""
     pins: dict[str, str] = {}
     names = (item for row in load_companions().rows if framework in row.frameworks for item in row.distributions)
-    for row in (row for item in names for row in matrix.companion_releases(item) if name in row.requires):
+    for row in (row for item in names for row in matrix.companions_requiring(item, name)):
         pin = asked_of(row, framework)
         if pin and row.requires[name].startswith("=="):
             pins.setdefault(row.requires[name][2:], pin)

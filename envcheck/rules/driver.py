@@ -407,6 +407,12 @@ def is_below_floor(context: Context, cuda: str) -> bool:
         return False
 
 
+def is_ptx_too_new(context: Context, build: Build) -> bool:
+    """Tell whether `driver_too_old` finds that the driver cannot compile the PTX of a build for a GPU here."""
+    toolkit = toolkit_of(context, build.cuda.value) if isinstance(build.cuda, Known) else None
+    return toolkit is not None and _ptx_too_new(context, build, toolkit) is not None
+
+
 def _packages_above_driver(context: Context) -> Iterator[Finding]:
     """Compare the driver with the CUDA majors that packages alone bring: what a framework needs is said of it."""
     majors = {major(get_value(build.cuda) or "") for build in possible_cuda_builds(context)}

@@ -238,6 +238,7 @@ def best_gpu_row(context: Context, framework: str, preferred: str) -> FrameworkR
     return next((row for row in matches if not blocks_gpu(context, row)), None)
 
 
+@once
 def driver_runs(context: Context, cuda: str | None) -> bool:
     """Tell whether the driver reaches the floor of a CUDA version, or offers its major; an unknown one always does."""
     release = context.facts.driver.release

@@ -266,6 +266,7 @@ def _pip_tags() -> PipTags:
     return load_data("program/pip_tags", PipTags)
 
 
+@lru_cache(maxsize=128)
 def tag_need(tag: str) -> TagNeed | None:
     """Read a platform tag such as manylinux2014_x86_64 or manylinux_2_27_x86_64; None when it is no manylinux tag."""
     match = re.match(r"manylinux(\d+|_(\d+)_(\d+))_", tag)

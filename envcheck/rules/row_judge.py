@@ -19,11 +19,12 @@ from envcheck.model import (
     replace,
 )
 from envcheck.rules.builds import build_of, extra_rows, has_extras, supports_python
-from envcheck.rules.context import RULES, Context, Target, once
+from envcheck.rules.context import RULES, Context, Target, UndecidedError, once
 from envcheck.rules.described_machine import Description, planned_facts
-from envcheck.rules.driver import is_below_floor
-from envcheck.rules.gpu_architecture import cuda_of_ptx, serves_no_gpu
+from envcheck.rules.driver import is_below_floor, is_ptx_too_new
+from envcheck.rules.gpu_architecture import cuda_of_ptx, serves_no_gpu, verdict_on
 from envcheck.rules.gpu_releases import fits_machine, toolkit_of
+from envcheck.rules.gpus import judged_gpus
 from envcheck.rules.judgement import ReleaseJudge
 
 
@@ -90,8 +91,9 @@ class RowJudge:
 
     def judge(self, candidate: Candidate, platform: str) -> Fit:
         """Judge a candidate, or exchange the names in what was found of one whose decisive cells are the same."""
-        context = self.context(platform)
-        key = (platform, candidate.extras, *(decisive_cells(context, row, candidate.extras) for row in candidate.rows))
+        contexts, extras = [judge.context for judge in self._machines(platform)], candidate.extras
+        cells = [decisive_cells(context, row, extras) for context in contexts for row in candidate.rows]
+        key = (platform, extras, *cells)
         if key not in self._known:
             self._known[key] = candidate, self._judge(candidate, platform)
         judged, fit = self._known[key]
@@ -198,19 +200,40 @@ JUDGED_CELLS = (
     "gpu_extra",
     "extras",
 )
-CELLS_OF_GPUS = ("cuda", "compute_capabilities")
+CELLS_OF_GPUS = ("cuda", "compute_capabilities")  # decide by how they serve the GPUs
 
 
 def decisive_cells(context: Context, row: FrameworkRelease, extras: tuple[str, ...]) -> Hashable:
     """Return what the rules ask of a release on a machine: releases for which it is equal get equal findings."""
     cells = [getattr(row, name) for name in JUDGED_CELLS]
-    if context.gpus:
-        cells += [getattr(row, name) for name in CELLS_OF_GPUS]
-    elif row.cuda and context.goal == "gpu":
+    if row.cuda and context.goal == "gpu":
         cells += [is_below_floor(context, row.cuda), toolkit_of(context, row.cuda) is None]
+    if context.gpus:
+        cells.append(_service(context, row))
     has_cuda = row.cuda_build or bool(context.matrix.cudas(row.framework, row.version, row.platform))
     cells += [bool(row.local), bool(row.cuda), bool(row.cuda_wheels), has_cuda, supports_python(context, row)]
     return (*cells, _of_version(context, row, extras))
+
+
+def _service(context: Context, row: FrameworkRelease) -> Hashable:
+    """Return how a release serves the GPUs: the kind of its code for each, and whether the driver compiles its PTX."""
+    ptx = cuda_of_ptx(row.framework, row.version)
+    cells = (row.framework, bool(row.local), ptx, *(getattr(row, name) for name in CELLS_OF_GPUS))
+    known = _services(context)
+    if cells not in known:
+        build = build_of(row)
+        try:
+            kinds = tuple(verdict_on(context, build, item).kind for item in judged_gpus(context) if item.architecture)
+            known[cells] = kinds, is_ptx_too_new(context, build)
+        except UndecidedError:
+            known[cells] = cells
+    return known[cells]
+
+
+@once
+def _services(_: Context) -> dict[Hashable, Hashable]:
+    """Hold what `_service` returned for the cells of releases."""
+    return {}
 
 
 def _of_version(context: Context, row: FrameworkRelease, extras: tuple[str, ...]) -> Hashable:
@@ -221,10 +244,11 @@ def _of_version(context: Context, row: FrameworkRelease, extras: tuple[str, ...]
     last = removed.last_versions.get(context.platform, "") if removed else ""
     is_withdrawn = removed is not None and numbers(row.version) > numbers(last)
     version = row.version if any(item.plugin for item in RULES) else ""
-    return tuple(problems), stated, is_withdrawn, version, cuda_of_ptx(row.framework, row.version)
+    return tuple(problems), stated, is_withdrawn, version
 
 
 @once
 def _problems_here(context: Context, distribution: str) -> tuple[KnownProblem, ...]:
-    """List the known problems of a distribution that may show on a machine."""
-    return tuple(item for item in context.matrix.problems_of(distribution) if fits_machine(context, item))
+    """List the known problems that keep releases of a distribution from working here: warnings and advice do not."""
+    problems = (item for item in context.matrix.problems_of(distribution) if fits_machine(context, item))
+    return tuple(item for item in problems if item.severity == ERROR and item.stage != "advice")
