@@ -219,8 +219,14 @@ class AlternativeSearch:
             return []
         choices = []
         for request in requests or self.requests:
-            is_tried = partial(self._is_tried, judge.context)
-            choice = choose(judge, request, self.options.installer, admits=is_tried, explains=False)
+            choice = choose(
+                judge,
+                request,
+                self.options.installer,
+                admits=partial(self._is_tried, judge.context),
+                is_possible=partial(_is_possible, judge.context),
+                explains=False,
+            )
             if choice.best is None:
                 return []
             choices.append(choice)
@@ -230,9 +236,7 @@ class AlternativeSearch:
         if python_minor(context) == python_minor(self.context) and is_refused(self.options, candidate):
             return False
         is_planned = self.context.goal == "cpu" and self.options.expect != "cpu"
-        if not is_worth_judging(context, candidate) or not (is_planned or computes_on_cpu(context, candidate)):
-            return False
-        return context.goal == "cpu" or not serves_no_gpu(context, build_of(candidate.cuda_row))
+        return _is_possible(context, candidate) and (is_planned or computes_on_cpu(context, candidate))
 
     def _change(self, summary: str, effort: int, choices: list[Choice], **changes: object) -> Change:
         requests = changes.pop("requests", self.requests)
@@ -306,6 +310,13 @@ def _python_named(context: Context, minor: str) -> str:
     if isinstance(python.implementation, Known) and python.implementation.value.lower() != "cpython":
         return f"CPython {minor}"
     return f"the usual build of Python {minor}" if is_free_threaded(context) else f"Python {minor}"
+
+
+def _is_possible(context: Context, candidate: Candidate) -> bool:
+    """Tell whether a candidate is worth judging, and known to have code for a GPU here where one is planned for."""
+    if not is_worth_judging(context, candidate):
+        return False
+    return context.goal == "cpu" or not serves_no_gpu(context, build_of(candidate.cuda_row))
 
 
 def is_worth_judging(context: Context, candidate: Candidate) -> bool:

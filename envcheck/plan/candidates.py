@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Iterator, Mapping, Sequence
+from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from functools import lru_cache
 
 from packaging.version import Version
@@ -112,8 +112,13 @@ class Candidate:
         return self.plugin or self.row
 
 
-def candidates(context: Context, request: Request) -> Iterator[Candidate]:
-    """Yield the releases a request admits on this platform, newest first, the better build of each first."""
+def candidates(
+    context: Context, request: Request, is_possible: Callable[[Candidate], bool] = lambda _: True
+) -> Iterator[Candidate]:
+    """Yield the releases a request admits on this platform, newest first, the better build of each first.
+
+    What comes beside a release is matched only where the release `is_possible` by itself.
+    """
     identity = framework(request.framework)
     if _label(request) and not identity.index:
         return  # no build of it is known by a label
@@ -124,22 +129,30 @@ def candidates(context: Context, request: Request) -> Iterator[Candidate]:
         item for rows in _by_version(context, request) for item in builds(context, request, rows)
     )
     if request.companions:
-        found = sorted(_with_companions(context, request, found), key=_companion_versions, reverse=True)
+        beside = _with_companions(context, request, found, is_possible)
+        found = sorted(beside, key=_companion_versions, reverse=True)
     yield from found
 
 
-def _with_companions(context: Context, request: Request, found: Iterable[Candidate]) -> Iterator[Candidate]:
+def _with_companions(
+    context: Context, request: Request, found: Iterable[Candidate], is_possible: Callable[[Candidate], bool]
+) -> Iterator[Candidate]:
     """Add what comes beside each candidate; leave out those beside which something has no release."""
-    default: Candidate | None = None
+    default: Candidate | None = None  # of the default index
     for candidate in found:
-        chosen = match_companions(context, candidate.row, request.companions)
-        if chosen is None:
+        default = candidate if not candidate.row.local else default
+        if not is_possible(candidate):
             continue
-        if not candidate.row.local:
-            default = candidate
-        elif default and (default.row.version, default.cuda) == (candidate.row.version, candidate.cuda):
+        twin = default if candidate.row.local and default and _is_same_build(default, candidate) else None
+        if twin and match_companions(context, twin.row, request.companions) is not None:
             continue  # the same build once more, for what only the framework's own index has
-        yield replace(candidate, chosen=chosen)
+        chosen = match_companions(context, candidate.row, request.companions)
+        if chosen is not None:
+            yield replace(candidate, chosen=chosen)
+
+
+def _is_same_build(default: Candidate, candidate: Candidate) -> bool:
+    return (default.row.version, default.cuda) == (candidate.row.version, candidate.cuda)
 
 
 def _companion_versions(candidate: Candidate) -> list[Version]:

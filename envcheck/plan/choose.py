@@ -49,13 +49,12 @@ from envcheck.plan.data import plan_data
 from envcheck.plan.requests import Request, join_words
 from envcheck.remedies import find_obstacle
 from envcheck.rules import catalogue
-from envcheck.rules.builds import build_of, supports_python
+from envcheck.rules.builds import supports_python
 from envcheck.rules.context import Context
 from envcheck.rules.cuda_wheels import split_cuda_suffix, wheels_in_one_folder
-from envcheck.rules.driver import is_below_floor
-from envcheck.rules.gpu_architecture import serves_no_gpu
 from envcheck.rules.gpu_releases import driver_floor, name_of, toolkit_of
 from envcheck.rules.judgement import ReleaseJudge
+from envcheck.rules.row_judge import is_refused_for_gpu
 
 if TYPE_CHECKING:  # several frameworks in one environment alone ask them: 13 ms
     from packaging.requirements import Requirement
@@ -186,11 +185,13 @@ def choose(
     request: Request,
     installer: str,
     *,
-    exclude: frozenset[str] = frozenset(),
     admits: Callable[[Candidate], bool] = lambda _: True,
+    is_possible: Callable[[Candidate], bool] = lambda _: True,
     explains: bool = True,
 ) -> Choice:
-    """Go down the releases of a request until one is compatible; `exclude` and `admits` leave some out unjudged.
+    """Go down the releases of a request until one is compatible; `admits` leaves some out unjudged.
+
+    `is_possible` does so before anything is matched that comes beside a release.
 
     Of a release's builds, one that serves all GPUs goes before a better one that does not. If nothing states which GPUs
     a build has code for, a build of this release or the one before that is known to serve them goes first. If none is
@@ -200,9 +201,7 @@ def choose(
     rejected: list[CandidateJudgement] = []
     partly: CandidateJudgement | None = None
     unread: list[CandidateJudgement] = []
-    for judgement in judgements(
-        judge, request, installer, lambda item: item.requirement not in exclude and admits(item)
-    ):
+    for judgement in judgements(judge, request, installer, admits, is_possible):
         if partly and judgement.candidate.row.version != partly.candidate.row.version:
             break
         if unread and len({item.candidate.row.version for item in (*unread, judgement)}) > _UNREAD:
@@ -236,11 +235,15 @@ def choose(
 
 
 def judgements(
-    judge: Judge, request: Request, installer: str, admits: Callable[[Candidate], bool]
+    judge: Judge,
+    request: Request,
+    installer: str,
+    admits: Callable[[Candidate], bool],
+    is_possible: Callable[[Candidate], bool] = lambda _: True,
 ) -> Iterator[CandidateJudgement]:
     """Judge the candidates of a request one by one; of a release without a wheel for this Python one speaks for all."""
     unsupported = ""
-    for candidate in candidates(judge.context, request):
+    for candidate in candidates(judge.context, request, is_possible):
         if candidate.row.version != unsupported and admits(candidate):
             judgement = judge_candidate(judge, candidate, installer)
             unsupported = candidate.row.version if not supports_python(judge.context, candidate.row) else ""
@@ -264,10 +267,7 @@ def _is_refused(context: Context, candidate: Candidate) -> bool:
     """Tell whether the rules find an error in the Python, the driver or the GPU's code of a candidate."""
     if not supports_python(context, candidate.row):
         return True
-    if context.goal != "gpu" or not candidate.is_gpu:
-        return False
-    row = candidate.cuda_row
-    return bool(row.cuda and is_below_floor(context, row.cuda)) or serves_no_gpu(context, build_of(row))
+    return candidate.is_gpu and is_refused_for_gpu(context, candidate.cuda_row)
 
 
 def _make_choice(request: Request, judgement: CandidateJudgement, rejected: list[CandidateJudgement]) -> Choice:
@@ -416,11 +416,15 @@ def _search_compatible(judge: Judge, iterators: list[CandidateIterator], choices
 def _iterate_older(judge: Judge, newest: Choice, installer: str, depth: int) -> Iterator[Choice]:
     """Go on below the newest release, through those alone whose pins are known."""
     choice, exclude = newest, set()
+
+    def is_left(candidate: Candidate) -> bool:
+        return candidate.requirement not in exclude and _has_known_pins(candidate)
+
     for _ in range(depth):
         if choice.best is None:
             return
         exclude.add(choice.best.candidate.requirement)
-        choice = choose(judge, newest.request, installer, exclude=frozenset(exclude), admits=_has_known_pins)
+        choice = choose(judge, newest.request, installer, admits=is_left)
         if choice.best is not None:
             yield choice
 

@@ -95,8 +95,8 @@ class _Search:
         """Yield the releases that were published for the platform, newest first, with what can be installed of each."""
         matrix, names = self.judge.matrix, distributions_of(self.context, self.framework)
         for version in matrix.versions(self.framework):
-            rows = matrix.releases(self.framework, self.platform, version.__eq__, pin=version)
-            usable = [row for row in rows if not row.yanked and row.distribution in names]
+            rows = (matrix.release(self.framework, version, self.platform, name) for name in names)
+            usable = [row for row in rows if row is not None and not row.yanked]
             if usable:
                 yield version, list_candidates(self.context, usable)
 

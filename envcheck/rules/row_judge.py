@@ -140,12 +140,20 @@ def _is_refused(context: Context, candidate: Candidate) -> bool:
     """Tell, without asking all rules, whether they find an error: in the Python, the driver or the GPU's code."""
     if not all(_has_wheel(context, row) for row in candidate.rows if row.platform in (context.platform, "any")):
         return True
+    return any(is_refused_for_gpu(context, row) for row in candidate.rows if row.cuda_build)
+
+
+def is_refused_for_gpu(context: Context, row: FrameworkRelease) -> bool:
+    """Tell whether the rules find an error with a CUDA build: the driver is too old, or it has no code for a GPU."""
     if context.goal != "gpu":
         return False
-    builds = [row for row in candidate.rows if row.cuda_build]
-    if any(row.cuda and is_below_floor(context, row.cuda) for row in builds):
+    if row.cuda and is_below_floor(context, row.cuda):
         return True
-    return bool(context.gpus) and any(serves_no_gpu(context, build_of(row)) for row in builds)
+    build = build_of(row)
+    try:
+        return bool(context.gpus) and (serves_no_gpu(context, build) or is_ptx_too_new(context, build))
+    except UndecidedError:
+        return False
 
 
 def _has_wheel(context: Context, row: FrameworkRelease) -> bool:
