@@ -229,7 +229,7 @@ def _print_verification(found: verifying.Verification, printing: common.Printing
         f"{len(found.disagreements)} differences, {len(found.vanished)} no longer on the index, "
         f"{len(found.unread)} artifacts not read."
     )
-    if found.documented:
+    if found.documented and not printing.quiet:
         counts = ", ".join(f"{count} of {name.replace('_', ' ')}" for name, count in sorted(found.documented.items()))
         click.echo(f"Not verified here: {sum(found.documented.values())} cells that rest on documents: {counts}.")
 

@@ -32,6 +32,7 @@ from envcheck.model import (
     canonical_name,
     dataclass,
     list_fields,
+    replace,
 )
 from envcheck.rules.builds import check_requirements, find_plugin, rows_by_extra
 from envcheck.rules.described_machine import LINUX, RequestError, describe_unknown_gpu, name_architectures

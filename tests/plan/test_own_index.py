@@ -2,12 +2,14 @@
 
 from __future__ import annotations
 
+from typing import Any
+
 import pytest
 
 from envcheck import api
 from envcheck.cli.group import run
 
-LINUX = {"platform": "linux_x86_64", "python": "3.12", "glibc": "2.39", "gpu": "L4"}
+LINUX: Any = {"platform": "linux_x86_64", "python": "3.12", "glibc": "2.39", "gpu": "L4"}
 
 
 @pytest.mark.parametrize(

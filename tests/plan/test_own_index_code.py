@@ -71,9 +71,9 @@ def test_no_bound_is_set_that_leaves_no_cudnn() -> None:
 
 
 def test_a_build_for_an_older_cuda_than_the_gpus_first_is_passed_over_for_that() -> None:
-    """Nothing tells of the code in the builds of 2.8.0 for Arm: their CUDA does."""
+    """Nothing tells of the code in the builds of 2.9.0 for Arm: their CUDA does."""
     blackwell = machine("3.12", "570.26", "12.0", "linux_aarch64")
-    plan = planned("torch==2.8.0+cu126", on=blackwell)
+    plan = planned("torch==2.9.0+cu126", on=blackwell)
     (rejected,) = plan.rejected
     assert rejected.why.endswith("(built with CUDA 12.6). CUDA 12.8 is the first that supports it.")
 
