@@ -241,10 +241,10 @@ def serves_no_gpu(context: Context, build: Build) -> bool:
 
 
 def _is_served(context: Context, item: JudgedGpu) -> bool:
-    """Tell whether no framework is known to lack code for a GPU; what nothing states is no such thing."""
+    """Tell whether no framework is known to lack code for a GPU; what is not stated, or documented alone, is not."""
     frameworks = (build for build in possible_cuda_builds(context) if isinstance(build.compute_capabilities, Known))
-    kinds = (verdict_on(context, build, item).kind for build in frameworks if item.architecture)
-    return not any(kind in (TOO_NEW, TOO_OLD) for kind in kinds)
+    verdicts = (verdict_on(context, build, item) for build in frameworks if item.architecture)
+    return not any(verdict.kind in (TOO_NEW, TOO_OLD) and not verdict.document for verdict in verdicts)
 
 
 def possible_cuda_builds(context: Context) -> tuple[Build, ...]:

@@ -5,6 +5,7 @@ from __future__ import annotations
 from collections.abc import Iterator
 
 from envcheck.frameworks import framework, identity
+from envcheck.matrix.documented_gpus import documented_gpus
 from envcheck.model import (
     COMPATIBLE,
     UNDETERMINED,
@@ -180,6 +181,9 @@ def describe_obstacle(context: Context, candidate: Candidate, finding: Finding) 
     if finding.id == "driver-too-old" and problem and problem.driver:
         return f"needs driver {problem.driver}"
     if finding.id in (TOO_NEW, TOO_OLD) and problem and problem.capability:
+        document = documented_gpus(candidate.row.distribution, candidate.row.version, context.platform)
+        if document is not None and document.excludes(problem.capability):
+            return f"asks for GPUs from {document.minimum} on"
         return f"has no code for {problem.capability} GPUs"
     python = get_value(context.facts.python.version)
     if finding.id == "python-unsupported" and python:

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Hashable
 
+from envcheck.matrix.documented_gpus import documented_gpus
 from envcheck.matrix.query import Matrix
 from envcheck.matrix.specifiers import matches
 from envcheck.model import (
@@ -226,13 +227,15 @@ def decisive_cells(context: Context, row: FrameworkRelease, extras: tuple[str, .
 def _service(context: Context, row: FrameworkRelease) -> Hashable:
     """Return how a release serves the GPUs: the kind of its code for each, and whether the driver compiles its PTX."""
     ptx = cuda_of_ptx(row.framework, row.version)
-    cells = (row.framework, bool(row.local), ptx, *(getattr(row, name) for name in CELLS_OF_GPUS))
+    document = documented_gpus(row.distribution, row.version, context.platform)
+    minimum = document.minimum if document else ""
+    cells = (row.framework, bool(row.local), ptx, minimum, *(getattr(row, name) for name in CELLS_OF_GPUS))
     known = _services(context)
     if cells not in known:
         build = build_of(row)
         try:
             kinds = tuple(verdict_on(context, build, item).kind for item in judged_gpus(context) if item.architecture)
-            known[cells] = kinds, is_ptx_too_new(context, build)
+            known[cells] = kinds, minimum, is_ptx_too_new(context, build)
         except UndecidedError:
             known[cells] = cells
     return known[cells]

@@ -36,7 +36,7 @@ ANSWERED: list[tuple[str, dict[str, Any], str]] = [
     ("explain", {"text": UNDEFINED}, "built for torch 2.3 to 2.7"),
     ("check", {"file": "Dockerfile", "driver": "300", "gpu": ["L4"]}, "driver-too-old"),
     ("matrix", {"requirement": "cuda==12.4"}, "CUDA Toolkit 12.4"),
-    ("matrix", {"framework": "jax", "python": "3.11"}, "more lines)"),
+    ("matrix", {"requirement": "torch"}, "more lines; ask for one release"),
     ("check", {"file": "Dockerfile"}, "Dockerfile"),
     ("diff", {"a": "machine.json", "b": "machine.json"}, "do not differ"),
 ]

@@ -13,6 +13,7 @@ from envcheck.host.data_files import load_data
 from envcheck.matrix.companions import load_companions, source_package
 from envcheck.matrix.documented_gpus import DocumentedGpusTable, documented_gpus
 from envcheck.model import ERROR, WARNING, Distribution, numbers
+from envcheck.rules.context import Context, Target
 from envcheck.rules.gpu_releases import serves_capability
 from tests.plan.machines import machine, matrix, planned
 from tests.rules.factory_machine import build, context, gpu, known, run
@@ -129,6 +130,15 @@ def test_no_plan_goes_below_the_documented_minimum(name: str, capability: str) -
         assert numbers(capability) >= expected(name, version)
 
 
+def test_a_package_that_is_judged_like_a_framework_is_refused_too() -> None:
+    """What only the documents exclude counts as served by the framework: cuDF is both."""
+    row = next(row for row in matrix().releases("cudf", "linux_x86_64") if row.distribution == "cudf-cu12")
+    bare = context(gpu("GeForce GTX 1080", "6.1"))
+    judged = Context(bare.facts, bare.matrix, Target("gpu", (f"{row.distribution}=={row.version}",)))
+    (found,) = [item for item in run(OLD, judged) if item.severity == ERROR]
+    assert f"the documents of {row.distribution} {row.version} ask for 7.0 or newer" in found.message
+
+
 def test_another_gpu_that_is_new_enough_makes_it_a_warning() -> None:
     cards = gpu("Tesla V100-SXM2-16GB", "7.0"), gpu("Tesla T4", "7.5")
     (found,) = run(OLD, with_package("sglang", "0.5.23", *cards))
@@ -157,7 +167,7 @@ def test_every_row_is_of_a_known_package() -> None:
 
 
 def test_matrix_show_prints_it_with_its_document(capsys: pytest.CaptureFixture[str]) -> None:
-    assert cli(["matrix", "show", "vllm==0.33.0"]) == 0
+    assert cli(["matrix", "show", "vllm==0.33.0", "--sources"]) == 0
     printed = capsys.readouterr().out
     assert re.search(r"documented gpus +7\.5 or newer \*\n", printed)
     assert "source distributions of vllm 0.20.0 to 0.33.0" in printed
