@@ -58,7 +58,7 @@ def test_the_distribution_is_the_one_for_the_driver_and_the_gpu(text: str, on: D
     ("text", "on", "reason"),
     [
         ("cupy-cuda13x", machine("3.12", OLD, "8.9"), "needs driver >= 580.65.06"),
-        ("cudf-cu12", machine("3.12", NEW, "6.0"), "has code for sm_70"),  # read from libcudf-cu12
+        ("cudf-cu12", machine("3.12", NEW, "6.0"), "the documents of cudf-cu12 26.10.2 ask for 7.0 or newer"),
         ("numba-cuda[cu13]", machine("3.12", OLD, "8.9"), "needs driver >= 580.65.06"),
         ("cupy", machine("3.12"), "CuPy computes on NVIDIA GPUs only."),
         ("cupy", machine("3.8", NEW, "8.9"), "Python"),
