@@ -2,8 +2,8 @@
 
     python bench/speed.py [--runs 7] [--before CHECKOUT]
 
-Runs each case of this checkout, and of another one that `--before` names, in turns with `python -c pass`. Prints the
-shortest of the runs as a multiple of the shortest bare start.
+Runs each case of this checkout, and of another one that `--before` names, in turns with `python -c pass`. Plans are
+not resolved on an index. Prints the shortest of the runs as a multiple of the shortest bare start.
 """
 
 from __future__ import annotations
@@ -23,12 +23,12 @@ CASES = {
     "-m envcheck matrix query --driver 535.104 --gpu 'RTX 4090'": 15,
     "-m envcheck matrix query --gpu 'RTX 4090'": 15,
     "-m envcheck matrix query --platform linux_x86_64": 15,
-    "-m envcheck plan torch --driver 550.54 --gpu 'RTX 4090' --python 3.11": 20,
-    "-m envcheck plan vllm --driver 570 --gpu 'RTX 4090' --python 3.12": 20,
-    "-m envcheck plan sglang --driver 610 --gpu B200 --python 3.12": 20,
-    "-m envcheck plan xformers --driver 450.80.02 --gpu 3.5 --python 3.11": 20,
-    "-m envcheck plan tensorflow --driver 470.57.02 --gpu 'RTX 5090' --python 3.11": 20,
-    "-m envcheck plan tensorflow --driver 525.60.13 --gpu 'RTX 5090' --python 3.11": 20,
+    "-m envcheck plan torch --driver 550.54 --gpu 'RTX 4090' --python 3.11 --no-verify": 20,
+    "-m envcheck plan vllm --driver 570 --gpu 'RTX 4090' --python 3.12 --no-verify": 20,
+    "-m envcheck plan sglang --driver 610 --gpu B200 --python 3.12 --no-verify": 20,
+    "-m envcheck plan xformers --driver 450.80.02 --gpu 3.5 --python 3.11 --no-verify": 20,
+    "-m envcheck plan tensorflow --driver 470.57.02 --gpu 'RTX 5090' --python 3.11 --no-verify": 20,
+    "-m envcheck plan tensorflow --driver 525.60.13 --gpu 'RTX 5090' --python 3.11 --no-verify": 20,
 }
 
 
