@@ -116,7 +116,10 @@ def _name_distributions(modules: Mapping[str, str]) -> dict[str, Any]:
 
 def _open_releases(section: str, read_file: Callable[[str], dict[str, Any]]) -> LazyTable:
     """Open a section's releases: the lines of a release are unfolded when it is first asked for."""
-    held = read_file(releases_file(section))["releases"]
+    try:
+        held = read_file(releases_file(section))["releases"]
+    except FileNotFoundError:  # a package whose first refresh is still to come
+        held = []
     lines = group_lines(held[section] if isinstance(held, dict) else held)
 
     def find_evidence(release: str, row: Mapping[str, Any]) -> Mapping[str, Any]:
