@@ -147,8 +147,7 @@ def _first(*facts: Fact[T]) -> Fact[T]:
 def _row(release: FrameworkRelease | None, value: T | None) -> Fact[T]:
     if release is None or value is None:
         return NO_ROW
-    source = release.citations[0] if release.citations else Citation("data/compat_matrix.json")
-    return Known(value, Source("matrix", f"{release.distribution} {release.version}", source.url_or_artifact))
+    return Known(value, Source("matrix", f"{release.distribution} {release.version}", "data/compat_matrix.json"))
 
 
 def label_cuda(local: str) -> str:

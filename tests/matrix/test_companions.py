@@ -50,13 +50,13 @@ def index() -> Iterator[LocalIndex]:
 
 def test_one_more_package_is_a_row_of_data(index: LocalIndex, monkeypatch: pytest.MonkeyPatch) -> None:
     """Its row in data/packages/index.json is all that a renewal needs; the second reading agrees with the first."""
-    known = load_data("packages/index", Companions)
+    known, before = load_data("packages/index", Companions), changed_copy()
     monkeypatch.setattr(companions, "load_companions", lambda: replace(known, rows=(*known.rows, NEW)))
     companion_row.cache_clear()
     opened = reader(index)
     try:
         listings = [list_framework(opened, "fused-norm")]
-        found = refresh(changed_copy(), listings, opened, "2026-11-23", lambda *_: None).document
+        found = refresh(before, listings, opened, "2026-11-23", lambda *_: None).document
         agreed = verify(found, listings, opened, 0, lambda *_: None)
     finally:
         opened.close()
