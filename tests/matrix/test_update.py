@@ -191,7 +191,7 @@ def test_damaged_data_gives_way_to_the_built_in_data(tmp_path: Path, damage: Cal
     assert load_matrix().origin == "by matrix update"
 
 
-@pytest.mark.skipif(not hasattr(os, "geteuid") or os.geteuid() != 0, reason="only root can give a file away")
+@pytest.mark.needs("root")
 def test_data_of_another_user_is_not_used(tmp_path: Path) -> None:
     assert update(*write(tmp_path, newer())) == 0
     os.chown(Path(find_folder()) / "used.json", 12345, -1)
