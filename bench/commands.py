@@ -494,6 +494,9 @@ def type_words(argv: Sequence[str], found: dict[str, str], folder: Path) -> subp
 
 def main() -> None:
     """Build the installations, type every command, print the table."""
+    signal.signal(
+        signal.SIGINT, signal.default_int_handler
+    )  # a job in the background ignores it, and so would what it starts
     parser = argparse.ArgumentParser()
     names = ["plain", "plain, uv", *EXTRAS, "logs", "all extras", "single file"]
     parser.add_argument("--installation", nargs="+", choices=names, default=names)
