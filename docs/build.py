@@ -23,6 +23,7 @@ PUBLISHED = {
     "CONTRIBUTING.md": "contributing.md",
     "bench/README.md": "explanation/measurements.md",
     "envcheck/schemas/": "reference/schemas/",
+    "data/README.md": "reference/where-facts-stand.md",
     "data/": "reference/data/",
 }
 
