@@ -18,7 +18,7 @@ from bench.broken_environments import (
     list_cases,
 )
 
-SEED, COUNT = 15, 12
+SEED, COUNT = 15, 8
 
 
 @pytest.mark.needs("linux", "package-index")

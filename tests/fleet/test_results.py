@@ -131,14 +131,14 @@ def test_an_irregular_file_is_a_broken_host_without_blocking(tmp_path: Path) -> 
 
 def test_hostile_snapshots_are_rows_in_every_format(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
     accepted = 0
-    for seed in range(60):
+    for seed in range(40):
         changed = mutated(seed)
         accepted += isinstance(parse_answer(changed), Snapshot)
         (tmp_path / f"h{seed}.json").write_text(json.dumps(changed), encoding="utf-8")
-    assert accepted > 50, "the mutations should mostly keep the types, or they test the decoder alone"
+    assert accepted > 33, "the mutations should mostly keep the types, or they test the decoder alone"
     rows = judge_folder(tmp_path, load_matrix(), Target(), golden="h0")
-    assert len(rows) == 60
-    assert len(json.loads(render_fleet_json(rows, "h0"))["hosts"]) == 60
+    assert len(rows) == 40
+    assert len(json.loads(render_fleet_json(rows, "h0"))["hosts"]) == 40
     page, table = render_fleet_html(rows, "h0"), render_fleet_csv(rows)
     page.encode("utf-8")
     print_fleet(rows, color=False, verbose=True, quiet=False)

@@ -10,6 +10,7 @@ import subprocess
 import sys
 from collections.abc import Callable
 from datetime import date, timedelta
+from functools import cache
 from pathlib import Path
 
 import fastjsonschema
@@ -354,6 +355,17 @@ def cite(address: str) -> Callable[[Document], None]:
     return lambda content: next(iter(content["citations"].values())).update(url_or_artifact=address)
 
 
+@cache
+def small_document() -> str:
+    """Return the built-in data with one release of each framework: quick to check."""
+    content = changed_copy()
+    content["releases"] = {
+        name: {"2.15.0": versions["2.15.0"]} if name == "torch" else {}
+        for name, versions in content["releases"].items()
+    }
+    return json.dumps(content)
+
+
 @pytest.mark.parametrize(
     ("change", "words"),
     [
@@ -395,11 +407,23 @@ def cite(address: str) -> Callable[[Document], None]:
         (cite("file:///etc/passwd"), "address"),
     ],
 )
-def test_what_data_may_not_name(tmp_path: Path, change: Callable[[Document], None], words: str) -> None:
-    content = changed_copy()
-    content["checked"] = TOMORROW
+def test_what_data_may_not_name(change: Callable[[Document], None], words: str) -> None:
+    content = json.loads(small_document())
     change(content)
-    message = refused(*write(tmp_path, json.dumps(content).encode()))
+    with pytest.raises(UserError) as caught:
+        check_bounds(content, "new.json", json.loads(small_document()))
+    message = str(caught.value)
+    assert words in message
+    assert message.endswith("; refused.")
+    assert "\n" not in message
+    assert len(message) < 600
+
+
+@pytest.mark.parametrize(
+    ("change", "words"), [(rename, "the package 'torch-fast'"), (problem(what="It \0fails."), "control")]
+)
+def test_data_out_of_bounds_is_not_stored(tmp_path: Path, change: Callable[[Document], None], words: str) -> None:
+    message = refused(*write(tmp_path, newer(change)))
     assert words in message
     assert message.endswith("; refused.")
 

@@ -19,7 +19,7 @@ ONE_GPU = ("3.5", "3.7", "5.2", "6.1", "7.0", "7.5", "8.6", "8.7", "8.9", "9.0",
 CAPABILITIES = ((), (), ("3.0", "5.0"), *((text,) for text in ONE_GPU))
 PYTHONS = ("", "3.7", "3.9", "3.10", "3.11", "3.12", "3.13", "3.14", "3.13t")
 PLATFORMS = (LINUX, LINUX, LINUX, *MATRIX_PLATFORMS)
-MACHINES = 60
+MACHINES = 25
 
 
 def sample(count: int, seed: int) -> list[Question]:
