@@ -34,7 +34,6 @@ from envcheck.model import (
     UserError,
     dataclass,
     decode,
-    get_value,
     mark_uncollected,
     replace,
 )
@@ -578,10 +577,10 @@ _OWN_KINDS = ("venv", "conda")  # of a Python that no other program uses
 def find_changeable_environment(facts: Facts) -> tuple[str, str]:
     """Return the folder of the environment that this user may change, or "" and the reason why there is none."""
     python = facts.python
-    prefix, kind = get_value(python.prefix) or "", get_value(python.kind)
+    prefix, kind = python.prefix.value or "", python.kind.value
     if not prefix:
         return "", "no Python environment was found: name one with --env"
-    managed = get_value(python.externally_managed) is True
+    managed = python.externally_managed.value is True
     if managed or kind not in _OWN_KINDS:
         reason = "it is managed from outside (PEP 668)" if managed else "it is not a virtual environment"
         return "", f"{prefix} holds a Python that other programs use: {reason}. Name an environment with --env"

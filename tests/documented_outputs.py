@@ -144,13 +144,12 @@ def run_as_shown() -> None:
     """Run envcheck on the machine that a block names, in place of this one."""
     from envcheck import api
     from envcheck.cli import main
-    from envcheck.model import get_value
     from envcheck.probes import collection
 
     snapshot = api.load_snapshot(f"{os.environ['HOME']}/.machine.json")
     collection.collect = lambda *_, **__: snapshot
     python = snapshot.facts.python  # of the user who types the command there, who may change it
-    owned = get_value(python.prefix) if get_value(python.kind) in {"venv", "conda"} else ""
+    owned = python.prefix.value if python.kind.value in {"venv", "conda"} else ""
     api.find_changeable_environment = lambda facts: (owned or "", "")
     os.geteuid = lambda: 1000
     main()

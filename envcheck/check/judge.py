@@ -27,7 +27,6 @@ from envcheck.model import (
     Evidence,
     Facts,
     Finding,
-    Known,
     Problem,
     Remedy,
     Report,
@@ -137,7 +136,7 @@ def _driver(context: Context, config: Config, location: str) -> Iterator[Finding
     if not config.min_driver:
         return
     if release is None:
-        if isinstance(context.facts.driver.cuda_driver_version, Known):  # Jetson's comes with the system, unnumbered
+        if context.facts.driver.cuda_driver_version.value is not None:  # Jetson's comes with the system, unnumbered
             raise UndecidedError("driver.release", Unknown("failed", "this machine's driver has no release number"))
         return  # no driver at all is another finding
     is_reached = at_least(release, config.min_driver)

@@ -45,7 +45,6 @@ from envcheck.model import (
     ToolkitFacts,
     ToolkitInstall,
     Unknown,
-    get_value,
     major,
     major_minor,
 )
@@ -422,7 +421,7 @@ def _without_extra(finding: Finding, context: Context, blueprint: Blueprint) -> 
 
 def _lacking(build: Build, image: Image) -> Iterator[str]:
     """Name the libraries by the major version that their file names bear."""
-    cuda, cudnn = (major(get_value(fact) or "") for fact in (build.cuda, build.cudnn))
+    cuda, cudnn = (major(fact.value or "") for fact in (build.cuda, build.cudnn))
     if cuda and (image.flavor not in {"runtime", "devel"} or major(image.cuda) != cuda):
         yield f"CUDA {cuda}"
     if cudnn and image.cudnn not in {"any", cudnn}:
@@ -432,7 +431,7 @@ def _lacking(build: Build, image: Image) -> Iterator[str]:
 def _another_image(context: Context, image: Image) -> Problem | None:
     """Name the image that the build takes its CUDA from: packages laid over another one do not make it."""
     for build in target_builds(context):
-        cuda, cudnn = get_value(build.cuda), get_value(build.cudnn)
+        cuda, cudnn = build.cuda.value, build.cudnn.value
         if cuda:
             holds = f"CUDA {cuda}" + (f" and cuDNN {major(cudnn)}" if cudnn else "")
             alternative = (
@@ -585,7 +584,7 @@ def _judge_environment(
         line_context = Context(facts, matrix, Target(goal, (line.text,)))
         _judge_line(Judged(line, (line.text,)), line_context, decidable - _OF_INSTALLATION, blueprint, collector)
     context = Context(facts, matrix, Target(goal, tuple(line.text for line in frameworks)))
-    is_open = goal == "gpu" and not isinstance(facts.driver.release, Known)
+    is_open = goal == "gpu" and facts.driver.release.value is None
     collector.add((*environment.findings, *(environment.note_driver() if is_open else ())), ())
     unjudged = list_unjudged(blueprint.requirements, environment)
     collector.add(map(_gap_finding, (*environment.list_open(), *unjudged)), ())
@@ -602,11 +601,11 @@ def _judge_environment(
 def _decidable(blueprint: Blueprint, facts: Facts) -> frozenset[str]:
     """List the findings that a file decides, with what is stated of the machine that runs it."""
     decidable = DECIDABLE - {_CUDA_NOT_FOUND} if blueprint.loader_path else DECIDABLE
-    if isinstance(facts.python.pip_version, Known):  # most files say nothing of it, and nobody waits for it
+    if facts.python.pip_version.value is not None:  # most files say nothing of it, and nobody waits for it
         decidable |= {"pip-too-old"}
-    if isinstance(facts.driver.release, Known):
+    if facts.driver.release.value is not None:
         decidable |= {"driver-too-old"}
-    return decidable | {"gpu-arch-too-old", "gpu-arch-too-new"} if isinstance(facts.gpus, Known) else decidable
+    return decidable | {"gpu-arch-too-old", "gpu-arch-too-new"} if facts.gpus.value is not None else decidable
 
 
 def _judge_line(

@@ -27,7 +27,6 @@ from envcheck.model import (
     Remedy,
     Source,
     dataclass,
-    get_value,
     major_minor,
     numbers,
     replace,
@@ -189,9 +188,9 @@ class Environment:
 
     def _torch_build(self, held: Held) -> TorchBuild:
         facts, row = self.context.facts, held.row
-        python = major_minor(get_value(facts.python.version) or "")
+        python = major_minor(facts.python.version.value or "")
         return TorchBuild(
-            row.build_version, row.cuda or "", python, self.context.platform, get_value(facts.host.libc_version) or ""
+            row.build_version, row.cuda or "", python, self.context.platform, facts.host.libc_version.value or ""
         )
 
     def name_built_file(self, line: Line) -> str:

@@ -52,7 +52,6 @@ from envcheck.model import (
     Report,
     Snapshot,
     dataclass,
-    get_value,
     inert,
     major_minor,
     replace,
@@ -130,7 +129,7 @@ def plan_fix(diagnosis: Diagnosis, folder: str, asked: FixRequest) -> Fix | None
     starter, by_uv = _find_starter(created) if created else ("", "")
     target = FixTarget(
         str(place.folder),
-        created.folder if created else get_value(python.prefix) or folder,
+        created.folder if created else python.prefix.value or folder,
         "" if created else diagnosis.context.python_program,
         diagnosis.context.platform,
         installer,
@@ -144,7 +143,7 @@ def plan_fix(diagnosis: Diagnosis, folder: str, asked: FixRequest) -> Fix | None
     steps = fit_steps(diagnosis.report, target)
     if not steps:
         return None
-    minor = created.python if created else major_minor(get_value(python.version) or "")
+    minor = created.python if created else major_minor(python.version.value or "")
     resolves = tuple(dict.fromkeys(name for step in diagnosis.report.steps for name in step.resolves))
     environment = describe_environment(target, minor)
     plan = Plan(diagnosis.report.goal, (), steps, resolves, environments=(environment,), system=diagnosis.report.system)
@@ -162,7 +161,7 @@ def _find_starter(created: CreateEnvironment) -> tuple[str, str]:
 
 def list_framework_names(context: Context) -> list[str]:
     """List the installed frameworks, each once."""
-    return list(dict.fromkeys(build.framework for build in get_value(context.facts.python.frameworks) or ()))
+    return list(dict.fromkeys(build.framework for build in context.facts.python.frameworks.value or ()))
 
 
 def list_failing_imports(context: Context, folder: Path) -> dict[str, str]:

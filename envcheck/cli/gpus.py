@@ -21,7 +21,7 @@ from envcheck.gpus.holders import GpuView, build_views, list_blind_spots, list_r
 from envcheck.gpus.listing import COLUMNS, Listing, Row, RowBuilder, choose_free, judge
 from envcheck.host.local import LocalHost
 from envcheck.host.system import read_available_memory, read_processes
-from envcheck.model import COMPATIBLE, ActivityReading, Fact, Known, Source, Unknown, dataclass, get_value
+from envcheck.model import COMPATIBLE, ActivityReading, Fact, Known, Source, Unknown, dataclass
 from envcheck.probes.activity import find_nvml, read_activity
 from envcheck.render.gpus import live_gpus, print_gpus, render_gpus_json
 
@@ -65,8 +65,8 @@ def _list_visible(views: tuple[GpuView, ...], visible: str | None) -> tuple[GpuV
         return views
     from envcheck.rules.gpus import select_devices  # few ask for free GPUs: 20 ms
 
-    uuids = tuple(get_value(view.activity.gpu.uuid) or "" for view in views)
-    instances = tuple(tuple(item.uuid for item in get_value(view.activity.instances) or ()) for view in views)
+    uuids = tuple(view.activity.gpu.uuid.value or "" for view in views)
+    instances = tuple(tuple(item.uuid for item in view.activity.instances.value or ()) for view in views)
     selection = select_devices(visible, uuids, instances)
     return tuple(views[at] for at in selection.visible) if selection.decided else ()
 

@@ -80,7 +80,6 @@ from envcheck.model import (
     UV,
     Absent,
     Facts,
-    Known,
     Plan,
     PlannedRelease,
     dataclass,
@@ -233,10 +232,10 @@ def _read_environment(asked: InstallRequest, place: Place) -> Facts | None:
     except UserError as error:
         raise UserError(_describe_missing_python(place) or str(error)) from None
     version = facts.python.version
-    if not isinstance(version, Known):
+    if version.value is None:
         raise UserError(f"the Python of {place.folder} does not answer: name a new folder with --env.")
     abi = facts.python.abi_tag
-    threads = "t" if isinstance(abi, Known) and abi.value.endswith("t") else ""  # 3.14t: the free-threaded build
+    threads = "t" if abi.value and abi.value.endswith("t") else ""  # 3.14t: the free-threaded build
     minor = major_minor(version.value) + threads
     if asked.python and asked.python != minor:
         raise UserError(f"{place.folder} has Python {minor}, not {asked.python}: name a new folder with --env.")
@@ -268,7 +267,7 @@ def _build_plan(
         requests = () if is_alone else read_requests(asked.requirements, matrix, asked.passengers)
         read = facts or common.live_snapshot("", "").facts
         expected = planned_facts(read, said, matrix, expects_gpu=asked.expect == "gpu")
-        if not isinstance(expected.python.version, Known):
+        if expected.python.version.value is None:
             raise UserError("the Python to install for is unknown: name one, such as --python 3.12.")
         if is_alone:
             return InstallPlan(plan_alone(expected, matrix, asked.requirements, wish), None)
@@ -329,7 +328,7 @@ def judge_environment(wanted: EnvironmentCheck) -> str:
 def _list_missing(wanted: EnvironmentCheck, facts: Facts) -> list[str]:
     """List the planned and the kept releases that are not installed, whatever the installer reported."""
     found = facts.python.distributions
-    installed = found.value if isinstance(found, Known) else ()
+    installed = found.value or ()
     there = {(item.name, version) for item in installed for version in (item.version, _public(item.version))}
     planned = [item for item in wanted.plan.releases if not any(_is_planned(*held, item) for held in there)]
     lost = [item for item in wanted.kept if (item.distribution, item.version) not in there]

@@ -15,7 +15,7 @@ from envcheck.explain.scan import Ending, Scan, Scanner, Stream
 from envcheck.explain.signatures import load_signatures
 from envcheck.host.interruption import clear_interrupt
 from envcheck.host.passthrough import CommandNotStartedError, CommandResult, run_command
-from envcheck.model import Snapshot, get_value, replace
+from envcheck.model import Snapshot, replace
 
 EXAMPLE = "Example: envcheck run -- python train.py"
 
@@ -100,9 +100,9 @@ def _python_of(program: str) -> str:
 
     host = LocalHost()
     name = PurePath(program).name
-    path = get_value(host.find_program(program)) or "" if name == program else program
+    path = host.find_program(program).value or "" if name == program else program
     if re.fullmatch(r"python[\d.]*t?(?:\.exe)?", name):
         return path
-    first = (get_value(host.read_text(path, 256)) or "").partition("\n")[0] if path else ""
+    first = (host.read_text(path, 256).value or "").partition("\n")[0] if path else ""
     named = re.match(r"#!\s*(/\S*/python[\d.]*t?)\b", first)
     return named.group(1) if named else ""

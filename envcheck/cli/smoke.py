@@ -28,7 +28,6 @@ from envcheck.model import (
     Distribution,
     Fact,
     Gpu,
-    Known,
     Unknown,
     dataclass,
     numbers,
@@ -162,7 +161,7 @@ def run(
     context: Context | None,
 ) -> Session:
     """Run every job and redact the results; what failed is explained by `context`, which is read where it is None."""
-    choice = _choose_devices(gpus.value if isinstance(gpus, Known) else (), wanted)
+    choice = _choose_devices(gpus.value or (), wanted)
     frameworks = _choose_frameworks(installed_frameworks(inspected.distributions), choice, wanted)
     unread = gpus.detail if isinstance(gpus, Unknown) else ""
     titles = tuple(item.title if item.framework else f"the {item.title}" for item in frameworks)
@@ -289,9 +288,9 @@ class _PythonAnswer:
 
 def _inspect(host: Host, chosen: PythonChoice, *, named: bool) -> Inspected:
     """Return the Python to test; where no framework can be tested in it, our own, which serves for the driver."""
-    answer = dict(chosen.answer.value) if isinstance(chosen.answer, Known) else {}
+    answer = dict(chosen.answer.value or {})
     version = str(answer.get("version", ""))
-    if not isinstance(chosen.executable, Known) or not version:
+    if chosen.executable.value is None or not version:
         return Inspected(sys.executable, (), host.system, _describe_missing_python(chosen, named=named))
     if "distributions" not in answer or numbers(version) < (3, 6):
         reason = f"Python {version} is too old: the smoke test runs on Python 3.6 and newer."

@@ -15,7 +15,6 @@ from envcheck.model import (
     OtherGpu,
     ToolkitInstall,
     Unknown,
-    get_value,
 )
 from envcheck.rules.gpus import other_gpu_name, vendor_of_build
 
@@ -52,7 +51,7 @@ def summarize_machine(facts: Facts) -> list[tuple[str, str]]:
 
 def _format_kernels(facts: Facts) -> list[tuple[str, str]]:
     kernels = facts.python.kernels
-    if not isinstance(kernels, Known) or not kernels.value:
+    if not kernels.value:
         return []
     return [("Jupyter", ", ".join(f"kernel {kernel.name} runs {kernel.python}" for kernel in kernels.value))]
 
@@ -66,12 +65,12 @@ def format_fact(fact: Fact[str], absent: str = "none") -> str:
 
 def _format_machine(facts: Facts) -> str:
     host = facts.host
-    name = " ".join(part for part in (get_value(host.distribution_id), get_value(host.distribution_version)) if part)
-    libc = " ".join(part for part in (get_value(host.libc_kind), get_value(host.libc_version)) if part)
+    name = " ".join(part for part in (host.distribution_id.value, host.distribution_version.value) if part)
+    libc = " ".join(part for part in (host.libc_kind.value, host.libc_version.value) if part)
     parts = [name or format_fact(host.os), format_fact(host.architecture), libc]
-    if isinstance(host.container, Known):
+    if host.container.value:
         parts.append(f"in {host.container.value}")
-    if isinstance(host.wsl_version, Known):
+    if host.wsl_version.value:
         parts.append(f"WSL {host.wsl_version.value}")
     return ", ".join(part for part in parts if part)
 
@@ -79,7 +78,7 @@ def _format_machine(facts: Facts) -> str:
 def _format_gpus(facts: Facts) -> str:
     fact = facts.gpus
     if not isinstance(fact, Known):
-        others = ", ".join(map(_format_other_gpu, get_value(facts.other_gpus) or ()))
+        others = ", ".join(map(_format_other_gpu, facts.other_gpus.value or ()))
         unread = facts.other_gpus
         if isinstance(unread, Unknown) and unread != NOT_STATED:
             others = f"others unknown ({unread.detail})"
@@ -91,13 +90,13 @@ def _format_gpus(facts: Facts) -> str:
 
 
 def _format_other_gpu(gpu: OtherGpu) -> str:
-    driver = get_value(gpu.kernel_driver)
+    driver = gpu.kernel_driver.value
     return f"{other_gpu_name(gpu)} ({driver})" if driver else other_gpu_name(gpu)
 
 
 def _format_gpu(gpu: Gpu) -> str:
-    name = get_value(gpu.name) or f"PCI device {format_fact(gpu.pci_id, 'of unknown id')}"
-    capability = get_value(gpu.compute_capability)
+    name = gpu.name.value or f"PCI device {format_fact(gpu.pci_id, 'of unknown id')}"
+    capability = gpu.compute_capability.value
     return f"{name} (compute capability {capability})" if capability else name
 
 
@@ -106,9 +105,9 @@ def _format_driver(facts: Facts) -> str:
     if isinstance(driver.release, Absent):
         return "none"
     text = format_fact(driver.release)
-    if isinstance(driver.kernel_module_kind, Known):
+    if driver.kernel_module_kind.value is not None:
         text += f" ({driver.kernel_module_kind.value} kernel module)"
-    if isinstance(driver.cuda_driver_version, Known):
+    if driver.cuda_driver_version.value is not None:
         text += f", runs CUDA up to {driver.cuda_driver_version.value}"
     return text
 
@@ -117,7 +116,7 @@ def _format_toolkits(facts: Facts) -> str:
     installs = facts.toolkits.installs
     if not isinstance(installs, Known):
         return format_fact(installs, "no toolkit") if isinstance(installs, Unknown) else "no toolkit"
-    on_path = get_value(facts.toolkits.root_on_path)
+    on_path = facts.toolkits.root_on_path.value
     return ", ".join(_format_toolkit(item, on_path) for item in installs.value) or "no toolkit"
 
 
@@ -134,7 +133,7 @@ def _format_libraries(fact: Fact[tuple[LibraryInstall, ...]]) -> str:
 
 def _find_library_version(item: LibraryInstall) -> str:
     readings = (item.library_version, item.package_version, item.header_version)
-    return next((fact.value for fact in readings if isinstance(fact, Known)), "unversioned")
+    return next((fact.value for fact in readings if fact.value is not None), "unversioned")
 
 
 def _format_compilers(facts: Facts) -> str:
@@ -151,7 +150,7 @@ def _format_python(facts: Facts) -> str:
         return _NO_ENVIRONMENT + broken
     if not isinstance(python.executable, Known):
         return format_fact(python.executable)
-    kind = f" ({python.kind.value})" if isinstance(python.kind, Known) else ""
+    kind = f" ({python.kind.value})" if python.kind.value is not None else ""
     reason = f", {_REASONS[python.chosen_by]}" if python.chosen_by in _REASONS else ""
     return f"{format_fact(python.version)} at {python.executable.value}{kind}{reason}{broken}"
 
@@ -168,9 +167,9 @@ def _format_frameworks(fact: Fact[tuple[FrameworkBuild, ...]]) -> str:
 
 
 def _format_framework(item: FrameworkBuild) -> str:
-    cuda = get_value(item.cuda_version)
-    if get_value(item.cuda_build) is False:
-        vendor = vendor_of_build(get_value(item.accelerator) or "")
+    cuda = item.cuda_version.value
+    if item.cuda_build.value is False:
+        vendor = vendor_of_build(item.accelerator.value or "")
         kind = vendor.platform if vendor else "CPU"
         return f"{item.distribution} {item.version} ({kind} build)"
     return f"{item.distribution} {item.version}" + (f" (CUDA {cuda})" if cuda else "")

@@ -20,7 +20,6 @@ from envcheck.model import (
     Remedy,
     Report,
     dataclass,
-    get_value,
     replace,
 )
 from envcheck.plan.build import another_python, choose_all, is_worth_judging, plan_of
@@ -112,7 +111,7 @@ def describe_host(driver: str, gpus: tuple[str, ...]) -> Description:
 def name_working_releases(context: Context, texts: tuple[str, ...]) -> str:
     """Write what to ask for in place of requirements: the newest releases that the rules accept; "" for none."""
     facts, usual = context.facts, system_packages().python.usual
-    facts = facts if isinstance(facts.python.version, Known) else with_python(facts, usual)
+    facts = facts if facts.python.version.value is not None else with_python(facts, usual)
     gpus = facts.gpus if isinstance(facts.gpus, Known) else NOT_STATED
     judge = Judge(Context(replace(facts, gpus=gpus), context.matrix, Target(context.goal)))
     requests = read_requests(texts, context.matrix)
@@ -215,7 +214,7 @@ def _plan_remedy(context: Context, judge: Judge, failing: list[FailingFramework]
 
     The frameworks that are well stay at their release, as long as that can be met.
     """
-    if blockers(judge.machine_findings(), judge.context) or not isinstance(context.facts.python.version, Known):
+    if blockers(judge.machine_findings(), judge.context) or context.facts.python.version.value is None:
         return None
     for working in dict.fromkeys((_list_working(context, failing), ())):
         for number in range(max(len(item.requests) for item in failing)):
@@ -300,7 +299,7 @@ def _is_certain(judge: Judge, choice: Choice, unwanted: frozenset[str]) -> bool:
     best, facts = choice.best, judge.context.facts
     if best is None or not best.is_compatible or any(item.id in unwanted for item in best.warnings):
         return False
-    is_known = isinstance(facts.toolkits.installs, Known) and isinstance(facts.cudnn, Known)
+    is_known = facts.toolkits.installs.value is not None and facts.cudnn.value is not None
     return best.source.kind != SYSTEM_TOOLKIT or (is_known and not best.resolved)
 
 
@@ -313,11 +312,9 @@ def _is_from_conda(context: Context, failing: list[FailingFramework]) -> bool:
 def _find_environment_folder(context: Context, *, is_condas: bool) -> str:
     """Return where the inspected environment lies, or any name where nobody asks; "" where it must not be changed."""
     python = context.facts.python
-    if not context.judges_environment or (
-        isinstance(python.externally_managed, Known) and python.externally_managed.value
-    ):
+    if not context.judges_environment or (python.externally_managed.value):
         return ""
-    prefix = get_value(python.prefix) or ""
+    prefix = python.prefix.value or ""
     if is_typeable(prefix):
         return prefix
     return "" if is_condas else "environment"
@@ -325,8 +322,8 @@ def _find_environment_folder(context: Context, *, is_condas: bool) -> str:
 
 def _has_activation(context: Context, folder: str) -> bool:
     kind, prefix = context.facts.python.kind, context.facts.python.prefix
-    is_inspected = isinstance(prefix, Known) and prefix.value == folder
-    return is_inspected and isinstance(kind, Known) and kind.value in ("venv", "conda")
+    is_inspected = prefix.value == folder
+    return is_inspected and kind.value in ("venv", "conda")
 
 
 def _make_remedy(

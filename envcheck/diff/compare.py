@@ -18,7 +18,6 @@ from envcheck.model import (
     Evidence,
     Facts,
     Finding,
-    Known,
     Report,
     Snapshot,
     dataclass,
@@ -76,7 +75,7 @@ def compare(a: Snapshot, b: Snapshot, matrix: Matrix, target: Target) -> Compari
 
 def _choose_targets(facts: Sequence[Facts], matrix: Matrix, target: Target) -> list[Target]:
     """Expect a GPU of a machine with frameworks and without GPUs where the other one has some to work with."""
-    contexts = [Context(item, matrix, target) for item in facts if isinstance(item.gpus, Known)]
+    contexts = [Context(item, matrix, target) for item in facts if item.gpus.value is not None]
     is_gpu_meant = target.expect == "auto" and any(context.goal == "gpu" for context in contexts)
     for_gpu = replace(target, expect="gpu") if is_gpu_meant else target
     return [for_gpu if _lacks_gpus_for_frameworks(item) else target for item in facts]
@@ -84,7 +83,7 @@ def _choose_targets(facts: Sequence[Facts], matrix: Matrix, target: Target) -> l
 
 def _lacks_gpus_for_frameworks(facts: Facts) -> bool:
     frameworks = facts.python.frameworks
-    return isinstance(facts.gpus, Absent) and isinstance(frameworks, Known) and bool(frameworks.value)
+    return isinstance(facts.gpus, Absent) and bool(frameworks.value)
 
 
 def _build_report(context: Context) -> Report:

@@ -32,7 +32,6 @@ from envcheck.model import (
     Unknown,
     canonical_name,
     dataclass,
-    get_value,
     replace,
 )
 from envcheck.rules.gpus import other_gpu_name
@@ -200,9 +199,9 @@ def _get_fact(facts: Facts, name: str) -> Fact[Any]:
 
 def _compare_sets(subject: Subject, pair: Pair) -> list[Difference]:
     """Compare unordered items; each side shows only the items that the other lacks."""
-    if not all(isinstance(fact, Known) for fact in pair):
+    if not all(fact.value is not None for fact in pair):
         return compare_sides(subject, *map(describe, pair))
-    a, b = (frozenset(get_value(fact) or ()) for fact in pair)
+    a, b = (frozenset(fact.value or ()) for fact in pair)
     return compare_sides(subject, Side(_format_extra(a - b)), Side(_format_extra(b - a))) if a != b else []
 
 
@@ -218,7 +217,7 @@ def _compare_items(
     """Compare the items of a fact by their keys; `needed` keys belong to the area of needed distributions."""
     if any(isinstance(fact, Unknown) for fact in pair):
         return compare_sides(subject, *map(describe_reading, pair))
-    a, b = (index(fact.value) if isinstance(fact, Known) else {} for fact in pair)
+    a, b = (index(fact.value) if fact.value is not None else {} for fact in pair)
     return _compare_indexed(subject, a, b, needed)
 
 
@@ -274,7 +273,7 @@ def _compare_gpus(subject: Subject, pair: Pair) -> list[Difference]:
     """Compare how many GPUs there are, then the properties of those that both machines have."""
     if any(isinstance(fact, Unknown) for fact in pair):
         return compare_sides(subject, *map(describe_reading, pair))
-    a, b = (get_value(fact) or () for fact in pair)
+    a, b = (fact.value or () for fact in pair)
     same = [_with_spelling(one, other) for one, other in zip(b, a, strict=False)]
     properties = _compare_indexed(subject, _index_gpus(a[: len(same)]), _index_gpus(same))
     if len(a) == len(b):
@@ -290,7 +289,7 @@ def _with_spelling(gpu: Gpu, other: Gpu) -> Gpu:
 
 def _count_gpus(gpus: Sequence[Gpu]) -> Side:
     """Describe GPUs as one counts them: 8 x NVIDIA H100 80GB HBM3."""
-    counts = Counter(get_value(gpu.name) or "GPU of unknown name" for gpu in gpus)
+    counts = Counter(gpu.name.value or "GPU of unknown name" for gpu in gpus)
     return Side(", ".join(f"{count} x {name}" for name, count in counts.items()) or NONE)
 
 
@@ -306,7 +305,7 @@ def _index_gpus(gpus: Iterable[Gpu]) -> dict[str, str]:
 
 
 def _index_other_gpus(gpus: tuple[OtherGpu, ...]) -> dict[str, str]:
-    return {get_value(gpu.pci_address) or gpu.vendor: other_gpu_name(gpu) for gpu in gpus}
+    return {gpu.pci_address.value or gpu.vendor: other_gpu_name(gpu) for gpu in gpus}
 
 
 def _index_extensions(extensions: tuple[Extension, ...]) -> dict[str, str]:
@@ -359,8 +358,8 @@ def _describe_copies(fact: Fact[tuple[LibraryInstall, ...]]) -> Side:
 
 def _format_version(item: LibraryInstall) -> str:
     readings = (item.library_version, item.package_version, item.header_version)
-    version = next((fact.value for fact in readings if isinstance(fact, Known)), "unknown version")
-    return version + (f" for CUDA {item.cuda_major.value}" if isinstance(item.cuda_major, Known) else "")
+    version = next((fact.value for fact in readings if fact.value is not None), "unknown version")
+    return version + (f" for CUDA {item.cuda_major.value}" if item.cuda_major.value is not None else "")
 
 
 _DESCRIBE: dict[str, Callable[[Fact[Any]], Side]] = {
@@ -374,8 +373,8 @@ def resolve_roots(facts: Facts, fact: Fact[Any]) -> Fact[str]:
     """Replace the roots of CUDA Toolkits by their versions: places differ from machine to machine."""
     if not isinstance(fact, Known):
         return fact
-    installs = get_value(facts.toolkits.installs) or ()
-    versions = {item.root: item.version.value for item in installs if isinstance(item.version, Known)}
+    installs = facts.toolkits.installs.value or ()
+    versions = {item.root: item.version.value for item in installs if item.version.value is not None}
     roots = (fact.value,) if isinstance(fact.value, str) else fact.value
     text = " ".join(versions.get(root, "unknown version") for root in roots)
     return Known(text or NONE, Source("file", "toolkit roots"))
@@ -400,7 +399,7 @@ def compare_frameworks(pair: Pair, *, libraries: bool) -> list[Difference]:
     """List the differences between builds of one distribution; `libraries`: also where the loader finds theirs."""
     if any(isinstance(fact, Unknown) for fact in pair):
         return compare_sides(Subject(_FRAMEWORKS, "", "frameworks", _AREA), *map(describe_reading, pair))
-    mine, other = _match_builds(*(get_value(fact) or () for fact in pair))
+    mine, other = _match_builds(*(fact.value or () for fact in pair))
     differences: list[Difference] = []
     for name in sorted({*mine, *other}):
         a, b = mine.get(name), other.get(name)
@@ -438,7 +437,7 @@ def _compare_build_fields(
 
 def _compare_libraries(name: str, a: FrameworkBuild, b: FrameworkBuild) -> Iterator[Difference]:
     """Compare the lookups of libraries that both builds need; the others follow from the release."""
-    mine, other = ({item.soname: item for item in get_value(build.libraries) or ()} for build in (a, b))
+    mine, other = ({item.soname: item for item in build.libraries.value or ()} for build in (a, b))
     for soname in sorted({*mine} & {*other}):
         names = (soname, f"{soname} for cuDNN", f"library {soname}")
         subject = Subject(_FRAMEWORKS, f"{name}.{soname}", f"{soname} for {name}", "loader", names)
@@ -450,14 +449,14 @@ def _describe_lookup(lookup: LibraryLookup) -> Side:
         return describe(lookup.found)
     if isinstance(lookup.found, Absent):
         return Side("not found" + (" (a copy exists off the loader's path)" if lookup.elsewhere else ""))
-    version = f" {lookup.version.value}" if isinstance(lookup.version, Known) else ""
+    version = f" {lookup.version.value}" if lookup.version.value is not None else ""
     return Side(f"found{version}" + (f" by {lookup.via}" if lookup.via else ""))
 
 
 def list_needed_names(facts: Facts) -> frozenset[str]:
     """Return the distributions that the frameworks of a machine need, also through others."""
-    installed = _keep_first(get_value(facts.python.distributions) or ())
-    waiting = [build.distribution for build in get_value(facts.python.frameworks) or ()]
+    installed = _keep_first(facts.python.distributions.value or ())
+    waiting = [build.distribution for build in facts.python.frameworks.value or ()]
     needed: set[str] = set()
     while waiting:
         name = waiting.pop()

@@ -32,7 +32,6 @@ from envcheck.model import (
     Evidence,
     Facts,
     Finding,
-    Known,
     Remedy,
     Report,
     Source,
@@ -432,7 +431,7 @@ def _expects_gpu(log: Log, claims: Sequence[Claim], target: Target | None, endin
     """Tell whether a GPU is meant: it was asked for, there is one, the log asks for it, or fails without it."""
     if target is not None and target.expect != "auto":
         return target.expect == "gpu"
-    if isinstance(log.facts.gpus, Known) or "cuda" in log.library_path.lower():
+    if log.facts.gpus.value is not None or "cuda" in log.library_path.lower():
         return True
     if any(event.signature not in _INVENTORY for event, _ in log.find_captures(*_GPU_SOUGHT)):
         return True

@@ -13,7 +13,7 @@ from envcheck.frameworks import Framework, framework_names, identities
 from envcheck.matrix.gpus import find_capabilities
 from envcheck.matrix.images import parse_framework
 from envcheck.matrix.query import Matrix
-from envcheck.model import ERROR, Absent, Facts, Known, canonical_name, dataclass, get_value, major_minor, numbers
+from envcheck.model import ERROR, Absent, Facts, canonical_name, dataclass, major_minor, numbers
 from envcheck.rules.catalogue import catalogue
 
 
@@ -169,7 +169,7 @@ class Log:
     @cached_property
     def os(self) -> str:
         """Name the operating system: linux, windows, darwin; "" unknown."""
-        stated = get_value(self.facts.host.os)
+        stated = self.facts.host.os.value
         if stated:
             return stated
         named = self.first_value("os").lower()  # as PyTorch's collect_env names it
@@ -186,20 +186,20 @@ class Log:
     @cached_property
     def architecture(self) -> str:
         """Name the processor's architecture as the facts or the log tell it: x86_64, aarch64, arm64; "" unknown."""
-        version = get_value(self.facts.host.architecture) or self.first_value("arch")
+        version = self.facts.host.architecture.value or self.first_value("arch")
         return version or ("aarch64" if self.values("jetson") else "")
 
     @cached_property
     def in_wsl(self) -> bool:
         """Tell whether this is Windows' Linux."""
-        return isinstance(self.facts.host.wsl_version, Known) or bool(self.values("wsl"))
+        return bool(self.facts.host.wsl_version.value or bool(self.values("wsl")))
 
     @cached_property
     def in_container(self) -> bool:
         """Tell whether the log comes from a container: docker names a host by twelve hexadecimal digits."""
         hosts = self.values("host", "container_host")
         is_docker_host = any(len(host) == 12 and set(host) <= set("0123456789abcdef") for host in hosts)
-        return isinstance(self.facts.host.container, Known) or is_docker_host
+        return bool(self.facts.host.container.value or is_docker_host)
 
     @cached_property
     def has_no_gpu(self) -> bool:
@@ -209,7 +209,7 @@ class Log:
     @cached_property
     def environment(self) -> dict[str, str]:
         """Return the recorded environment variables."""
-        return dict(get_value(self.facts.host.environment) or {})
+        return dict(self.facts.host.environment.value or {})
 
     @cached_property
     def library_path(self) -> str:
@@ -219,12 +219,12 @@ class Log:
     @cached_property
     def driver(self) -> str:
         """Return the driver release that runs, which proves a working driver; "" unknown."""
-        return get_value(self.facts.driver.release) or self.first_value("driver")
+        return self.facts.driver.release.value or self.first_value("driver")
 
     @cached_property
     def python(self) -> str:
         """Return the Python minor: 3.11; "" unknown."""
-        version = get_value(self.facts.python.version) or self.first_value("python")
+        version = self.facts.python.version.value or self.first_value("python")
         digits = self.first_value("python_digits")
         if not version and digits:
             version = f"{digits[0]}.{digits[1:]}"
@@ -233,8 +233,8 @@ class Log:
     @cached_property
     def cudas(self) -> tuple[str, ...]:
         """List the CUDA Toolkit lines that are installed as far as told: 11.2."""
-        installs = get_value(self.facts.toolkits.installs) or ()
-        installed = [get_value(item.version) or get_value(item.nvcc_release) or "" for item in installs]
+        installs = self.facts.toolkits.installs.value or ()
+        installed = [item.version.value or item.nvcc_release.value or "" for item in installs]
         versions = [*installed, *self.values("nvcc", "cuda_path")]
         return tuple(dict.fromkeys(major_minor(item) for item in versions if item))
 
@@ -242,9 +242,9 @@ class Log:
     def packages(self) -> dict[str, str]:
         """Map distribution names to versions, by the facts and by the lists in the log."""
         found: dict[str, str] = {}
-        for item in get_value(self.facts.python.distributions) or ():
+        for item in self.facts.python.distributions.value or ():
             found.setdefault(item.name, item.version)
-        for build in get_value(self.facts.python.frameworks) or ():
+        for build in self.facts.python.frameworks.value or ():
             found.setdefault(build.distribution, build.version)
         for event in self.events:
             row = event.values
@@ -283,8 +283,8 @@ class Log:
     @cached_property
     def capabilities(self) -> tuple[str, ...]:
         """List the compute capabilities of the GPUs named by the facts or the log, "8.6"."""
-        known: list[Any] = [get_value(gpu.compute_capability) for gpu in get_value(self.facts.gpus) or ()]
-        names = [get_value(gpu.name) or "" for gpu in get_value(self.facts.gpus) or ()] + list(self.values("gpu"))
+        known: list[Any] = [gpu.compute_capability.value for gpu in self.facts.gpus.value or ()]
+        names = [gpu.name.value or "" for gpu in self.facts.gpus.value or ()] + list(self.values("gpu"))
         found = [item for item in known if item]
         found += [normalize_capability(value) for value in self.values("cc")]
         for name in names:

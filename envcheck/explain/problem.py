@@ -44,7 +44,6 @@ from envcheck.model import (
     Source,
     Unknown,
     canonical_name,
-    get_value,
     major,
     numbers,
     replace,
@@ -541,7 +540,7 @@ def _gpus(values: ClaimValues) -> tuple[str, ...]:
 
 def _driver_branch(values: ClaimValues) -> str:
     """Tell a driver's branch by the newest CUDA that it offers: 11.4 is branch 470."""
-    cuda = get_value(values.context.facts.driver.cuda_driver_version)
+    cuda = values.context.facts.driver.cuda_driver_version.value
     rows = values.log.matrix.driver_branches() if cuda else ()
     return next((row.branch for row in rows if row.cuda == cuda), "")
 

@@ -19,7 +19,7 @@ from envcheck.frameworks import Framework, identities
 from envcheck.matrix.companions import date_symbol
 from envcheck.matrix.query import Matrix
 from envcheck.matrix.specifiers import matches
-from envcheck.model import Known, canonical_name, dataclass, get_value, major, major_minor
+from envcheck.model import canonical_name, dataclass, major, major_minor
 
 DRIVER, NVML, CUDNN, TENSORRT, TOOLKIT, PROFILER, FRAMEWORK, OTHER = (
     "driver", "nvml", "cudnn", "tensorrt", "toolkit", "profiler", "framework", "other",
@@ -130,7 +130,7 @@ def _judge_driver_library(log: Log, event: Event, library: Library) -> Claim:
         return Claim(
             "libcuda-not-on-path", Strength.NAMED_PART, message, (event,), rivals=("driver-wsl",) if log.in_wsl else ()
         )
-    is_visible = bool(log.values("libcuda_path")) or isinstance(log.facts.driver.libcuda_path, Known)
+    is_visible = bool(log.values("libcuda_path")) or log.facts.driver.libcuda_path.value
     if log.in_container and not is_visible and not log.in_wsl:  # the driver may run: its libraries come from the host
         message = f"The container has no {library.name} of the host's driver."
         return Claim("driver-not-in-container", Strength.NOT_FOUND if log.driver else Strength.USUAL, message, (event,))
@@ -147,8 +147,8 @@ def _judge_cudnn(log: Log, event: Event, library: Library, *, is_only_cudnn: boo
     opened = [parse_library(name) for name in log.values("opened")]
     majors = {major(item.version) for item in opened if item.family == CUDNN}
     majors |= _list_cudnn_majors(log)
-    for copy in get_value(log.facts.cudnn) or ():
-        version = get_value(copy.library_version) or get_value(copy.header_version) or get_value(copy.package_version)
+    for copy in log.facts.cudnn.value or ():
+        version = copy.library_version.value or copy.header_version.value or copy.package_version.value
         majors |= {major(version)} if version else set()
     wanted = major(library.version)
     if wanted and majors and wanted not in majors:
@@ -617,7 +617,7 @@ def _judge_missing_code(log: Log, event: Event, targets: list[str]) -> Claim:
 
 def _find_toolkit_beyond_driver(log: Log) -> tuple[str, str] | None:
     """Return the CUDA of the only toolkit and that of the driver, where it is newer and no build brings CUDA."""
-    driver_cuda = get_value(log.facts.driver.cuda_driver_version) or log.first_value("driver_cuda")
+    driver_cuda = log.facts.driver.cuda_driver_version.value or log.first_value("driver_cuda")
     if not driver_cuda or len(log.cudas) != 1 or _torch_cuda(log):
         return None
     return (log.cudas[0], driver_cuda) if parse_number(log.cudas[0]) > parse_number(driver_cuda)[:2] else None

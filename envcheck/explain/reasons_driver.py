@@ -7,7 +7,7 @@ from collections.abc import Iterator
 
 from envcheck.explain.log import Claim, Log, Strength, find_framework_of_message, parse_number
 from envcheck.explain.signatures import Event, load_driver_errors
-from envcheck.model import FrameworkRelease, Known, get_value
+from envcheck.model import FrameworkRelease
 
 _NO_DEVICE = ("cuda-no-device", "torch-no-gpus", "devicequery-100", "nccl-process-group-no-gpu", "yolo-invalid-device")
 _NO_DRIVER = ("cuinit-unknown-303", "tf-kernel-driver-not-running", "torch-no-driver", "lspci-none")
@@ -66,7 +66,7 @@ def _judge_missing_driver(log: Log) -> Iterator[Claim]:
             message = "The log comes from a container without access to the host's driver."
             yield Claim("driver-not-in-container", Strength.DECIDED, message, (event,), rivals=("driver-missing",))
         elif log.in_wsl:
-            strength = Strength.DERIVED if get_value(log.facts.host.wsl_version) == 1 else Strength.PROBABLE
+            strength = Strength.DERIVED if log.facts.host.wsl_version.value == 1 else Strength.PROBABLE
             yield Claim("driver-wsl", strength, "WSL has no driver.", (event,), rivals=("libcuda-not-on-path",))
 
 
@@ -211,7 +211,7 @@ def _judge_unnamed_library(log: Log, event: Event) -> Iterator[Claim]:
         yield Claim("cuda-wheel-not-found", Strength.FAILED_CALL, message, (event,), rivals=rivals)
         return
     row = _find_nearest_release(log, event, exact=True)
-    if row and row.cuda and row.cuda in log.cudas and not isinstance(log.facts.cudnn, Known):
+    if row and row.cuda and row.cuda in log.cudas and log.facts.cudnn.value is None:
         message = f"CUDA {row.cuda}, which this TensorFlow loads, is installed; the log shows no cuDNN."
         yield Claim("cudnn-missing", Strength.FAILED_PART, message, (event,), rivals=("toolkit-path-conflict",))
 
@@ -295,7 +295,7 @@ def _judge_printed_variable(log: Log) -> Iterator[Claim]:
 
 def _judge_mig(log: Log) -> Iterator[Claim]:
     failures = log.select(*_NO_DEVICE, "torch-invalid-ordinal")
-    is_enabled = any(get_value(gpu.mig_enabled) for gpu in get_value(log.facts.gpus) or ())
+    is_enabled = any(gpu.mig_enabled.value for gpu in log.facts.gpus.value or ())
     if failures and (is_enabled or log.has("mig-on", "mig-uuid")):
         message = "The GPU is in MIG mode, and CUDA finds no instance of it: select one by its UUID."
         yield Claim("mig-config", Strength.NOT_FOUND, message, (*failures, *log.select("mig-on", "mig-uuid")))

@@ -15,7 +15,7 @@ from envcheck.explain.log import (
     parse_number,
 )
 from envcheck.explain.signatures import Event
-from envcheck.model import FrameworkRelease, canonical_name, get_value, major_minor, numbers
+from envcheck.model import FrameworkRelease, canonical_name, major_minor, numbers
 from envcheck.remedies.situation import find_last_gpu_release
 from envcheck.remedies.system import system_packages
 from envcheck.rules.requirements import easiest_for_pip, lowest_glibc, wheel_glibc
@@ -100,7 +100,7 @@ def _judge_withdrawn_name(log: Log, text: str, events: tuple[Event, ...]) -> Cla
             events,
             rivals=(REMOVED, PYTHON),
         )
-    if get_value(log.facts.python.bits) == 32 or log.has("python-32bit", "pip-debug-win32"):
+    if log.facts.python.bits.value == 32 or log.has("python-32bit", "pip-debug-win32"):
         return Claim(BITS, Strength.REFUSED_PART, f"{text} has no wheel for a 32-bit Python.", events)
     message = f"pip finds no release of {text} for this Python and system; the name was also withdrawn."
     return Claim(PYTHON, Strength.LIKELY, message, events, rivals=(REMOVED, BITS, PLATFORM))
@@ -108,7 +108,7 @@ def _judge_withdrawn_name(log: Log, text: str, events: tuple[Event, ...]) -> Cla
 
 def _judge_obstacle(log: Log, text: str, rows: list[FrameworkRelease], events: tuple[Event, ...]) -> Claim:
     """Look for what keeps every row from fitting: bits, Python, platform, pip; then judge by what pip listed."""
-    if get_value(log.facts.python.bits) == 32 or log.has("python-32bit", "pip-debug-win32"):
+    if log.facts.python.bits.value == 32 or log.has("python-32bit", "pip-debug-win32"):
         return Claim(BITS, Strength.REFUSED_PART, f"{text} has no wheel for a 32-bit Python.", events)
     if log.python and rows and not any(log.python in row.pythons for row in rows):
         return Claim(PYTHON, Strength.NAMED_PART, f"{text} has no wheel for Python {log.python}.", events)
@@ -122,7 +122,7 @@ def _judge_obstacle(log: Log, text: str, rows: list[FrameworkRelease], events: t
             PLATFORM, Strength.DERIVED, f"{text} has no wheel for this platform.", events, rivals=("python-wrong-arch",)
         )
     required_pip = _find_required_pip(platform_rows or rows)
-    pip = get_value(log.facts.python.pip_version) or log.first_value("pip")
+    pip = log.facts.python.pip_version.value or log.first_value("pip")
     listed = _parse_listed_releases(events)
     if required_pip and pip and _is_older(pip, required_pip):
         return Claim(
@@ -225,7 +225,7 @@ def _find_required_pip(rows: Iterable[FrameworkRelease]) -> str:
 
 def _has_glibc(log: Log, rows: Iterable[FrameworkRelease]) -> bool:
     """Tell whether the C library is known and new enough for one of the rows."""
-    glibc = get_value(log.facts.host.libc_version) or log.first_value("glibc")
+    glibc = log.facts.host.libc_version.value or log.first_value("glibc")
     return bool(glibc) and any(not _is_older(glibc, wheel_glibc(row)) for row in rows)
 
 
@@ -246,7 +246,7 @@ def _judge_wheel(log: Log, event: Event) -> Claim:
     if other_machines:
         message = f"{wheel} is for {other_machines[0]}, this machine is {machine}."
         return Claim("python-wrong-arch", Strength.NAMED_PART, message, (event,))
-    glibc = get_value(log.facts.host.libc_version) or log.first_value("glibc")
+    glibc = log.facts.host.libc_version.value or log.first_value("glibc")
     floor = lowest_glibc(match.group(4).split("."))
     if glibc and floor and _is_older(glibc, floor):
         message = f"{wheel} is for glibc {floor} or newer; this system has {glibc}."

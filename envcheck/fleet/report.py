@@ -39,7 +39,6 @@ from envcheck.model import (
     Snapshot,
     Unknown,
     dataclass,
-    get_value,
     replace,
 )
 from envcheck.remedies import with_remedy
@@ -172,7 +171,7 @@ def _list_planner_inputs(context: Context) -> tuple[object, ...]:
     driver = (facts.driver.release, facts.driver.cuda_driver_version)
     installed = [
         (item.name, item.version, item.location, item.scope, item.installer, item.build)
-        for item in get_value(facts.python.distributions) or ()
+        for item in facts.python.distributions.value or ()
     ]
     python = replace(facts.python, distributions=NOT_STATED)
     return facts.host, driver, gpus, facts.toolkits, facts.cudnn, facts.compilers, python, installed
@@ -184,7 +183,7 @@ def _judge_host(result: HostResult, judge: _Judge) -> HostRow:
         return HostRow(result.host, UNDETERMINED, answer.kind, answer.reason)
     report = judge(answer)
     facts, cause = answer.facts, _find_cause(report)
-    gpus = None if isinstance(facts.gpus, Unknown) else tuple(sorted(map(get_gpu_model, get_value(facts.gpus) or ())))
+    gpus = None if isinstance(facts.gpus, Unknown) else tuple(sorted(map(get_gpu_model, facts.gpus.value or ())))
     return HostRow(
         host=result.host,
         verdict=report.verdict,
@@ -194,7 +193,7 @@ def _judge_host(result: HostResult, judge: _Judge) -> HostRow:
         fix=cause.fix if cause else None,
         system=report.system,
         gpus=gpus,
-        processor=get_value(facts.host.cpu_model) or "",
+        processor=facts.host.cpu_model.value or "",
     )
 
 

@@ -24,7 +24,7 @@ from envcheck.fleet.results import (
     get_saved_name,
 )
 from envcheck.host.process import kill_running_programs, run_lines, run_program, start_thread
-from envcheck.model import Known, dataclass
+from envcheck.model import dataclass
 
 # States of nodes that accept no job (https://slurm.schedmd.com/sinfo.html#lbAG); a suffix may follow, as in "down*".
 _AWAY = ("down", "drain", "drained", "draining", "fail", "failing", "maint", "powered_down", "powering_down", "unknown")
@@ -116,7 +116,7 @@ def _list_nodes(request: FleetRequest) -> list[Node]:
     partition = ["--partition", request.partition] if request.partition else []
     argv = ["sinfo", "--noheader", "--Node", "--format", "%N %T", *partition]
     done = run_program(argv, 30.0, request.environment or {})
-    if not isinstance(done, Known):
+    if done.value is None:
         raise EngineError("sinfo does not answer: run this command on a machine that submits jobs to Slurm")
     nodes = parse_nodes(done.value.stdout)
     if not nodes:

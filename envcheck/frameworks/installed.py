@@ -21,7 +21,6 @@ from envcheck.model import (
     Source,
     Unknown,
     dataclass,
-    get_value,
 )
 from envcheck.probes.loader import FoundLibrary, Loader
 from envcheck.probes.packages import Installation, find_activated_folders, find_shadowing, load_cuda_data
@@ -99,9 +98,9 @@ class LibrarySearch:
             yield Known(FoundLibrary(path, "activation"), Source("file", path))
 
     def _dependants(self, found: Fact[FoundLibrary], caller: Caller, *, mandatory: bool) -> Iterator[Caller]:
-        if isinstance(found, Known):
+        if found.value is not None:
             opened = self.open(found.value, caller, mandatory=mandatory)
-            if isinstance(opened, Known):
+            if opened.value is not None:
                 yield opened.value
 
     def open(self, found: FoundLibrary, caller: Caller, *, mandatory: bool = True) -> Fact[Caller]:
@@ -163,7 +162,7 @@ class LibrarySearch:
     def _read_program_rpath(self) -> Tuple[str, ...]:
         if not self._installed.is_conda:
             return ()  # only conda's interpreters carry an RPATH to the libraries beside them
-        elf = get_value(self._host.elf(self._installed.executable))
+        elf = self._host.elf(self._installed.executable).value
         return elf.runpath if elf is not None and elf.is_rpath else ()
 
 
@@ -201,7 +200,7 @@ def parse_library_version(path: str, source: Source) -> Fact[str]:
 
 def linked_version(prefix: str, libraries: Fact[Tuple[LibraryLookup, ...]]) -> Fact[str]:
     """Read a version off the soname that a build links: libcudart.so.10.0 -> 10.0."""
-    names: Tuple[LibraryLookup, ...] = libraries.value if isinstance(libraries, Known) else ()
+    names: Tuple[LibraryLookup, ...] = libraries.value or ()
     for each in names:
         if each.soname.startswith(prefix):
             return Known(each.soname[len(prefix) :], Source("file", each.needed_by, f"needs {each.soname}"))
@@ -265,13 +264,13 @@ class Inspection:
     def _find(self, path: str) -> Tuple[str, ...]:
         """Find a file; of a name with *, which stands for the Python that the file is for, the first that is there."""
         folder, name = posixpath.split(posixpath.normpath(path))
-        names = get_value(self.host.list_folder(folder)) or () if "*" in name else ()
+        names = self.host.list_folder(folder).value or () if "*" in name else ()
         found = [name] if "*" not in name else fnmatch.filter(names, name)[:1]
         return tuple(f"{folder}/{each}" for each in found if isinstance(self.host.status(f"{folder}/{each}"), Known))
 
     def _linked_major(self, path: str) -> str:
         """Return the CUDA major of the cuBLAS that a file needs; "" where it needs none."""
-        elf = get_value(self.host.elf(path))
+        elf = self.host.elf(path).value
         found = (re.match(r"libcublas\.so\.(\d+)", name) for name in (elf.needed if elf else ()))
         return next((match.group(1) for match in found if match), "")
 
@@ -378,7 +377,7 @@ def _open_parts(caller: Fact[Caller]) -> Fact[Caller]:
 def _part_version(libraries: Fact[Tuple[LibraryLookup, ...]]) -> Optional[Fact[str]]:
     """Read the major of cuDNN off the part that a build opens."""
     parts = set(load_cuda_data()["cudnn_parts"].values())
-    found = (item for item in get_value(libraries) or () if item.soname in parts)
+    found = (item for item in libraries.value or () if item.soname in parts)
     return next((linked_version(item.soname.rstrip("0123456789"), libraries) for item in found), None)
 
 

@@ -17,7 +17,7 @@ from envcheck.frameworks.installed import (
     unreadable_build,
     with_names,
 )
-from envcheck.model import Distribution, Fact, FrameworkBuild, Known, Source, Unknown, get_value
+from envcheck.model import Distribution, Fact, FrameworkBuild, Known, Source, Unknown
 
 _PLUGIN = r"jax-cuda(\d+)-(?:plugin|pjrt)$"
 
@@ -73,7 +73,7 @@ class Jax(Framework):
         cudnn = least_cudnn(plugin.requires)
         runtimes = inspection.installed.named((f"jax-cuda{major}-pjrt",))
         folder = f"{(*runtimes, plugin)[0].location}/jax_plugins/xla_cuda{major}"
-        script = get_value(inspection.host.read_text(f"{folder}/__init__.py")) or ""
+        script = inspection.host.read_text(f"{folder}/__init__.py").value or ""
         preload = "first" if "_load_nvidia_libraries" in script else ""
         path = f"{folder}/xla_cuda_plugin.so"
         return self._cuda_build(inspection, plugin, (major, cudnn, preload, path), source)

@@ -16,7 +16,7 @@ from envcheck.frameworks.installed import (
     lookups,
     unreadable_build,
 )
-from envcheck.model import Absent, Distribution, Fact, FrameworkBuild, Known, LibraryLookup, Source, Unknown, get_value
+from envcheck.model import Absent, Distribution, Fact, FrameworkBuild, Known, LibraryLookup, Source, Unknown
 
 _INFO = ("capi/build_and_package_info.py", "capi/version_info.py")  # from 1.21 on; on Windows the second, too
 _PROVIDERS = r"(.*/)?onnxruntime/capi/(lib)?onnxruntime_providers_(cuda|tensorrt)\.(so|dll)"
@@ -129,7 +129,7 @@ def _read_info(inspection: Inspection, distribution: Distribution) -> Dict[str, 
     """Read what its own texts say: package_name, cuda_version ("12.8", on Windows "12.8.93"), cudnn_version ("9")."""
     found: Dict[str, Any] = {}
     for name in _INFO:
-        text = get_value(inspection.host.read_text(f"{distribution.location}/onnxruntime/{name}")) or ""
+        text = inspection.host.read_text(f"{distribution.location}/onnxruntime/{name}").value or ""
         try:
             found.update(literals(text))
         except (SyntaxError, ValueError):

@@ -27,7 +27,6 @@ from envcheck.model import (
     Source,
     Unknown,
     canonical_name,
-    get_value,
     major,
 )
 
@@ -106,7 +105,7 @@ class TensorFlow(Framework):
             reason = Unknown("failed", f"{distribution.name} is installed but {folder} is missing", absent.tried)
             return unreadable_build(self.name, distribution, reason)
         source = source if stated else Source("file", folder)
-        files = [get_value(inspection.search.caller(f"{folder}/{name}")) for name in self.linking_files]
+        files = [inspection.search.caller(f"{folder}/{name}").value for name in self.linking_files]
         if not stated and any(files) and not any(file.wanted for file in files if file):
             return cpu_build(self.name, distribution, source)
         return self._cuda_build(inspection, distribution, folder, {"cuda_version": stated.get("cuda", "")}, source)

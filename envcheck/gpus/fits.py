@@ -9,7 +9,7 @@ from fractions import Fraction
 
 from envcheck.gpus.holders import GpuView
 from envcheck.host.data_files import load_data
-from envcheck.model import Absent, Fact, Known, dataclass, get_value
+from envcheck.model import Absent, Fact, Known, dataclass
 
 _LARGEST = 10**18  # a larger count is a typing error
 _FACTORS = {"": 1, "K": 10**3, "M": 10**6, "B": 10**9, "G": 10**9, "T": 10**12}
@@ -185,7 +185,7 @@ def judge_fits(job: Job, gpus: tuple[GpuView, ...], machine: Fact[int]) -> tuple
 
 def _list_places(view: GpuView, machine: Fact[int]) -> list[tuple[str, Fact[int]]]:
     activity, gpu = view.activity, view.activity.gpu
-    if get_value(gpu.mig_enabled) and isinstance(activity.instances, Known):
+    if gpu.mig_enabled.value and activity.instances.value is not None:
         return [
             (f"{mig.name} {mig.uuid}", _count_free(mig.memory_bytes, mig.memory_used_bytes, mig.memory_reserved_bytes))
             for mig in activity.instances.value
@@ -198,15 +198,15 @@ def _list_places(view: GpuView, machine: Fact[int]) -> list[tuple[str, Fact[int]
 def name_gpu(view: GpuView) -> str:
     """Return index and product name of a GPU."""
     gpu = view.activity.gpu
-    index = str(gpu.nvml_index.value) if isinstance(gpu.nvml_index, Known) else "?"
-    return f"GPU {index} ({gpu.name.value})" if isinstance(gpu.name, Known) else f"GPU {index}"
+    index = str(gpu.nvml_index.value) if gpu.nvml_index.value is not None else "?"
+    return f"GPU {index} ({gpu.name.value})" if gpu.name.value is not None else f"GPU {index}"
 
 
 def _count_free(total: Fact[int], used: Fact[int], reserved: Fact[int]) -> Fact[int]:
     if not isinstance(total, Known) or not isinstance(used, Known):
         return used if isinstance(total, Known) else total
     # Where the reserved memory is unknown, the driver counts it as used.
-    return Known(max(0, total.value - used.value - (get_value(reserved) or 0)), used.source)
+    return Known(max(0, total.value - used.value - (reserved.value or 0)), used.source)
 
 
 def _judge_fit(place: str, free: Fact[int], need: Need) -> Fit:

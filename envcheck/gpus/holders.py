@@ -15,7 +15,6 @@ from envcheck.model import (
     ProcessScan,
     Unknown,
     dataclass,
-    get_value,
 )
 
 RUNNING, ORPHANED, ZOMBIE, STUCK, OUTSIDE, DEAD, SERVICE = (
@@ -159,17 +158,17 @@ def build_views(gpus: tuple[GpuActivity, ...], scan: ProcessScan, system: str) -
 
 def _get_reported(activity: GpuActivity) -> tuple[GpuProcess, ...]:
     processes = activity.gpu.processes
-    return processes.value if isinstance(processes, Known) else ()
+    return processes.value or ()
 
 
 def _build_view(activity: GpuActivity, scan: ProcessScan, system: str, reported: frozenset[int]) -> GpuView:
     listed = {process.pid: process for process in _get_reported(activity)}
     # In a PID namespace the driver's number may be that of another process: one that does not have the GPU open.
     seen = {process.pid: process for process in scan.processes if process.devices or not scan.isolated}
-    nodes = {_WSL_DEVICE, *([f"/dev/nvidia{activity.minor.value}"] if isinstance(activity.minor, Known) else [])}
+    nodes = {_WSL_DEVICE, *([f"/dev/nvidia{activity.minor.value}"] if activity.minor.value is not None else [])}
     # CUDA opens every GPU to count them: a process that NVML lists on another GPU has no memory on this one.
     hidden = [pid for pid, process in seen.items() if nodes & set(process.devices) and pid not in reported]
-    index = activity.gpu.nvml_index.value if isinstance(activity.gpu.nvml_index, Known) else 0
+    index = activity.gpu.nvml_index.value or 0
     holders = tuple(
         _make_holder(pid, listed.get(pid), seen.get(pid), choose_ending(pid, seen.get(pid), scan, system, index))
         for pid in sorted({*listed, *hidden})
@@ -208,8 +207,8 @@ def _count_unaccounted(activity: GpuActivity) -> Fact[int]:
 def has_unexplained_memory(view: GpuView) -> bool:
     """Tell whether more memory is in use than the driver and all listed processes take."""
     left = view.unaccounted_bytes
-    limit = _TOLERANCE if isinstance(view.activity.memory_reserved_bytes, Known) else _RESERVED
-    return isinstance(left, Known) and left.value > limit
+    limit = _TOLERANCE if view.activity.memory_reserved_bytes.value is not None else _RESERVED
+    return left.value is not None and left.value > limit
 
 
 def list_free(views: tuple[GpuView, ...]) -> tuple[str, ...]:
@@ -219,28 +218,28 @@ def list_free(views: tuple[GpuView, ...]) -> tuple[str, ...]:
     """
     found = [(_count_free_bytes(view), view) for view in views if _is_free(view)]
     found.sort(key=lambda each: -each[0])
-    return tuple(get_value(view.activity.gpu.uuid) or str(get_value(view.activity.gpu.nvml_index)) for _, view in found)
+    return tuple(view.activity.gpu.uuid.value or str(view.activity.gpu.nvml_index.value) for _, view in found)
 
 
 def list_free_instances(views: tuple[GpuView, ...]) -> tuple[str, ...]:
     """List the UUIDs of the MIG instances whose memory nothing uses, the largest first."""
-    instances = [item for view in views for item in get_value(view.activity.instances) or ()]
-    used = ((get_value(item.memory_used_bytes), item) for item in instances)
+    instances = [item for view in views for item in view.activity.instances.value or ()]
+    used = ((item.memory_used_bytes.value, item) for item in instances)
     free = [item for taken, item in used if taken is not None and taken <= _TOLERANCE]
-    return tuple(item.uuid for item in sorted(free, key=lambda item: -(get_value(item.memory_bytes) or 0)))
+    return tuple(item.uuid for item in sorted(free, key=lambda item: -(item.memory_bytes.value or 0)))
 
 
 def _is_free(view: GpuView) -> bool:
     gpu = view.activity.gpu
-    usable = get_value(gpu.mig_enabled) is not True and get_value(gpu.compute_mode) != "Prohibited"
-    known = isinstance(gpu.processes, Known) and isinstance(view.unaccounted_bytes, Known)
+    usable = gpu.mig_enabled.value is not True and gpu.compute_mode.value != "Prohibited"
+    known = gpu.processes.value is not None and view.unaccounted_bytes.value is not None
     unused = all(holder.ending.state == SERVICE for holder in view.holders)
     return usable and known and unused and not has_unexplained_memory(view)
 
 
 def _count_free_bytes(view: GpuView) -> int:
     gpu = view.activity.gpu
-    return (get_value(gpu.memory_bytes) or 0) - (get_value(gpu.memory_used_bytes) or 0)
+    return (gpu.memory_bytes.value or 0) - (gpu.memory_used_bytes.value or 0)
 
 
 def list_blind_spots(gpus: tuple[GpuActivity, ...], scan: ProcessScan, system: str) -> tuple[str, ...]:

@@ -13,10 +13,8 @@ from envcheck.model import (
     Absent,
     Fact,
     GpuActivity,
-    Known,
     Unknown,
     dataclass,
-    get_value,
 )
 
 COLUMNS = ("timestamp", "name", "index", "utilization.gpu", "memory.total", "memory.used", "power.draw")
@@ -37,7 +35,7 @@ class RowBuilder:
 
         `timestamp` is like nvidia-smi's: 2026/11/21 14:03:59.123; memory is in MiB, power in W, utilization in percent.
         """
-        indexed = {get_value(activity.gpu.nvml_index): activity for activity in get_value(gpus) or ()}
+        indexed = {activity.gpu.nvml_index.value: activity for activity in gpus.value or ()}
         current = {index: activity for index, activity in indexed.items() if index is not None}
         missing = LOST if current else UNKNOWN  # NVML answers for other GPUs: this one is gone
         for index, activity in current.items():
@@ -49,8 +47,8 @@ class RowBuilder:
 
     def _remember(self, index: int, activity: GpuActivity) -> None:
         gpu = activity.gpu
-        if isinstance(gpu.name, Known) or index not in self._names:
-            self._names[index] = get_value(gpu.name) or UNKNOWN
+        if gpu.name.value is not None or index not in self._names:
+            self._names[index] = gpu.name.value or UNKNOWN
             self._totals[index] = _format_cell(gpu.memory_bytes, _format_mebibytes)
 
     def _build_cells(self, index: int, activity: GpuActivity | None, missing: str) -> Row:
@@ -65,7 +63,7 @@ class RowBuilder:
 def is_lost(activity: GpuActivity) -> bool:
     """Tell whether NVML counts a GPU that it cannot open, because it is no longer on the bus."""
     gpu = activity.gpu
-    return not any(isinstance(fact, Known) for fact in (gpu.memory_bytes, activity.utilization_percent, gpu.processes))
+    return not any(fact.value is not None for fact in (gpu.memory_bytes, activity.utilization_percent, gpu.processes))
 
 
 def _format_mebibytes(value: float) -> str:
@@ -73,7 +71,7 @@ def _format_mebibytes(value: float) -> str:
 
 
 def _format_cell(fact: Fact[int] | Fact[float], show: Callable[[float], str] = str) -> str:
-    if isinstance(fact, Known):
+    if fact.value is not None:
         return show(fact.value)
     return NOT_AVAILABLE if isinstance(fact, Absent) else UNKNOWN
 
@@ -94,7 +92,7 @@ class Listing:
     @property
     def views(self) -> tuple[GpuView, ...]:
         """Return the GPUs, () where they could not be read."""
-        return self.gpus.value if isinstance(self.gpus, Known) else ()
+        return self.gpus.value or ()
 
 
 def judge(listing: Listing) -> tuple[str, str]:
@@ -121,9 +119,7 @@ def _judge_free(listing: Listing) -> tuple[str, str]:
     found, wanted = len(listing.free), listing.wanted
     if found >= wanted:
         return COMPATIBLE, f"{found} GPU{'s are' if found > 1 else ' is'} free."
-    unread = [
-        view for view in listing.views if _is_unread(view.activity) or not isinstance(view.unaccounted_bytes, Known)
-    ]
+    unread = [view for view in listing.views if _is_unread(view.activity) or view.unaccounted_bytes.value is None]
     asked = f"{wanted} GPU{'s are' if wanted > 1 else ' is'} asked for and {found} {'are' if found > 1 else 'is'} free"
     if unread:
         return UNDETERMINED, f"{asked}; {len(unread)} could not be read."
@@ -138,8 +134,8 @@ def choose_free(views: tuple[GpuView, ...], wanted: int) -> tuple[str, ...]:
 
 def _is_unread(activity: GpuActivity) -> bool:
     # With MIG only root may read the memory of the whole GPU; everybody may read that of the instances.
-    instances = get_value(activity.instances) or ()
-    is_instance_known = any(isinstance(instance.memory_bytes, Known) for instance in instances)
+    instances = activity.instances.value or ()
+    is_instance_known = any(instance.memory_bytes.value is not None for instance in instances)
     return isinstance(activity.gpu.memory_bytes, Unknown) and not is_instance_known
 
 

@@ -102,10 +102,10 @@ def find_trust_problem(host: Host, path: str) -> Optional[str]:
     if host.system == "windows" or not host.system_facts().get("is_root"):
         return None
     real = host.real_path(path)
-    place = real.value if isinstance(real, Known) else path
+    place = real.value or path
     while True:
         status = host.status(place)
-        problem = _find_change_right(place, status.value) if isinstance(status, Known) else None
+        problem = _find_change_right(place, status.value) if status.value is not None else None
         if problem or place == os.path.dirname(place):
             return problem
         place = os.path.dirname(place)

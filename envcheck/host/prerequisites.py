@@ -9,7 +9,6 @@ import sys
 from typing import Iterator, Mapping, Optional, Sequence
 
 from envcheck.host.process import run_program
-from envcheck.model import Known
 
 
 def find_installed_program(name: str) -> Optional[str]:
@@ -46,7 +45,7 @@ def has_output(argv: Sequence[str], environment: Mapping[str, str]) -> bool:
 def _run(argv: Sequence[str], environment: Mapping[str, str]) -> str:
     """Return the output of a program, "" unless it exits with status 0."""
     answer = run_program(argv, _TIMEOUT, environment)
-    return answer.value.stdout.strip() if isinstance(answer, Known) and answer.value.returncode == 0 else ""
+    return answer.value.stdout.strip() if answer.value and answer.value.returncode == 0 else ""
 
 
 def _list_candidate_pythons(minor: str, environment: Mapping[str, str]) -> Iterator[str]:

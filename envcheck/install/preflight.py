@@ -25,7 +25,6 @@ from envcheck.model import (
     Citation,
     Environment,
     Facts,
-    Known,
     Plan,
     PlannedRelease,
     RequirementSet,
@@ -203,7 +202,7 @@ def _belongs_to_other_user(folder: Path) -> bool:
 
 def _check_environment(place: Place, facts: Facts) -> Iterator[str]:
     python = facts.python
-    is_managed = isinstance(python.externally_managed, Known) and python.externally_managed.value
+    is_managed = python.externally_managed.value is not None and python.externally_managed.value
     is_environment = any((place.folder / name).exists() for name in ("pyvenv.cfg", "conda-meta"))
     if is_managed or not is_environment:
         reason = "it is managed from outside (PEP 668)" if is_managed else "it is not a virtual environment"

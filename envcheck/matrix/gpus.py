@@ -6,7 +6,7 @@ import re
 from functools import lru_cache
 
 from envcheck.host.data_files import load_data
-from envcheck.model import Gpu, GpuProduct, GpuTable, PciProduct, get_value
+from envcheck.model import Gpu, GpuProduct, GpuTable, PciProduct
 
 
 def find_gpu_by_pci_id(device_id: str) -> GpuProduct | None:
@@ -77,7 +77,7 @@ def unify_gpu_spelling(name: str) -> str:
 
 def get_gpu_model(gpu: Gpu) -> str:
     """Return a GPU's name in one spelling; "" where it is unknown."""
-    return unify_gpu_spelling(get_value(gpu.name) or "")
+    return unify_gpu_spelling(gpu.name.value or "")
 
 
 def _separate_words(name: str) -> str:

@@ -34,7 +34,6 @@ from envcheck.model.facts import (
     Unknown,
     choose_reading,
     collect_tried,
-    get_value,
     parse_fact,
 )
 from envcheck.model.findings import (

@@ -24,7 +24,7 @@ class Source:
 
 @dataclass(frozen=True)
 class Known(Generic[T_co]):
-    """A value and its source."""
+    """A value and its source. The value is never None."""
 
     value: T_co
     source: Source
@@ -35,6 +35,7 @@ class Absent:
     """A thing that is in none of the places `tried`."""
 
     tried: Tuple[str, ...] = ()
+    value = None  # no field: see `Fact`
 
 
 @dataclass(frozen=True)
@@ -44,17 +45,14 @@ class Unknown:
     why: str
     detail: str
     tried: Tuple[str, ...] = ()
+    value = None
 
 
+# `fact.value` is the plain value, or None where the thing is absent or could not be read. 0, False and "" are values.
 Fact = Union[Known[T], Absent, Unknown]
 
 NOT_STATED = Unknown("failed", "not stated in this snapshot")
 NOT_COLLECTED = Unknown("failed", "not collected: an older envcheck recorded this machine")
-
-
-def get_value(fact: Fact[T]) -> Optional[T]:
-    """Return the value of a known fact, else None."""
-    return fact.value if isinstance(fact, Known) else None
 
 
 def choose_reading(*readings: Fact[T]) -> Fact[T]:

@@ -140,7 +140,7 @@ class AlternativeSearch:
     def _preference(self, item: tuple[str, list[Choice]]) -> tuple[list[Version], int]:
         """Prefer the newest releases, then the Python nearest to the one that is there."""
         current = self.context.facts.python.version
-        minors = [numbers(text)[1] for text in (item[0], current.value if isinstance(current, Known) else item[0])]
+        minors = [numbers(text)[1] for text in (item[0], current.value if current.value is not None else item[0])]
         return [_version(choice) for choice in item[1]], -abs(minors[0] - minors[1])
 
     def releases(self, goal: str = "") -> Iterator[Change]:
@@ -174,7 +174,7 @@ class AlternativeSearch:
             choices = self._find_choices(replace(facts_in_wsl, host=replace(linux.host, wsl_version=Known(2, WHATIF))))
             if choices:
                 release, gpus = facts.driver.release, self.options.description.gpus or capabilities(facts)
-                driver = release.value if isinstance(release, Known) else ""
+                driver = release.value or ""
                 summary = "WSL 2, where the wheels for Linux run"
                 yield self._change(summary, WSL, choices, platform=LINUX, driver=driver, gpus=gpus)
 
@@ -189,7 +189,7 @@ class AlternativeSearch:
         """Try the C libraries that admitted releases need, from the oldest on; in place of musl, from the newest."""
         kind = self.context.facts.host.libc_kind
         versions = self._libcs()
-        for version in versions[::-1] if isinstance(kind, Known) and kind.value == "musl" else versions:
+        for version in versions[::-1] if kind.value == "musl" else versions:
             choices = self._find_choices(with_libc(self.context.facts, version))
             if choices:
                 yield self._change(f"a system with glibc {version} or newer", LIBC, choices, glibc=version)
@@ -265,7 +265,7 @@ class AlternativeSearch:
             return "", ""
         branch = newest_branch(context)
         newest = (context.matrix.newest_driver(branch) or branch) if branch else self._highest_floor()
-        current = Version(release.value) if isinstance(release, Known) else Version("0")
+        current = Version(release.value) if release.value is not None else Version("0")
         if newest and Version(newest) > current:
             return newest, f"NVIDIA driver {newest}" if branch else f"NVIDIA driver {newest} or newer"
         if newest and branch and current.major > int(branch):
@@ -279,7 +279,7 @@ class AlternativeSearch:
 
     def _libcs(self) -> list[str]:
         current = self.context.facts.host.libc_version
-        if not isinstance(current, Known):
+        if current.value is None:
             return []
         matrix = self.context.matrix
         companions = (matrix.companion_releases(name_of(text)) for item in self.requests for text in item.companions)
@@ -299,15 +299,15 @@ def replan(requirements: tuple[str, ...], description: Description, expect: str)
 def _python_named(context: Context, minor: str) -> str:
     """Name another Python, with what else it is other than the one that is there."""
     python, machine = context.facts.python, context.facts.host.architecture
-    if isinstance(python.bits, Known) and python.bits.value != 64:
+    if python.bits.value is not None and python.bits.value != 64:
         return f"a 64-bit Python {minor}"
     if (
-        isinstance(python.architecture, Known)
-        and isinstance(machine, Known)
+        python.architecture.value is not None
+        and machine.value is not None
         and python.architecture.value != machine.value
     ):
         return f"Python {minor} built for {machine.value}"
-    if isinstance(python.implementation, Known) and python.implementation.value.lower() != "cpython":
+    if python.implementation.value and python.implementation.value.lower() != "cpython":
         return f"CPython {minor}"
     return f"the usual build of Python {minor}" if is_free_threaded(context) else f"Python {minor}"
 
@@ -397,7 +397,7 @@ def plan_requirements(
         facts = planned_facts(base, said, matrix, expects_gpu=options.expect == "gpu")
     except OtherVendorError as error:
         return vendor_plan(requirements, requests, error.vendor, error.gpu)
-    if not isinstance(facts.python.version, Known):
+    if facts.python.version.value is None:
         raise RequestError("the Python to plan for is unknown: name one, such as --python 3.12.")
     if resolver and not is_alone and any(is_passenger(text, matrix) for text in requirements):
         boarded = resolver.board(requirements, Context(facts, matrix, Target(options.expect)))
@@ -631,7 +631,7 @@ def _base_python(context: Context, options: PlanOptions) -> str:
     """Return the interpreter that an environment is made with; "" where another one, or machine, is planned for."""
     description = options.description
     is_current = (
-        isinstance(context.facts.python.executable, Known) and not description.python and not description.platform
+        context.facts.python.executable.value is not None and not description.python and not description.platform
     )
     return context.python_program if is_current else options.find_interpreter()
 

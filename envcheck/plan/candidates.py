@@ -17,11 +17,9 @@ from envcheck.model import (
     CONDA,
     Finding,
     FrameworkRelease,
-    Known,
     KnownProblem,
     PlannedRelease,
     dataclass,
-    get_value,
     major,
     major_minor,
     numbers,
@@ -386,7 +384,7 @@ def _source_rows(context: Context, candidate: Candidate) -> Iterator[SourceOnly]
 def python_minor(context: Context) -> str:
     """Return the planned Python's minor version: 3.11."""
     version = context.facts.python.version
-    return major_minor(version.value) if isinstance(version, Known) else ""
+    return major_minor(version.value) if version.value is not None else ""
 
 
 def is_resolved(context: Context, candidate: Candidate, finding: Finding) -> bool:
@@ -585,7 +583,7 @@ def companion_fault(context: Context, row: FrameworkRelease, release: FrameworkR
     if not _has_python(context, row):
         return f"does not state support for Python {python_minor(context)}"
     libc, floor = context.facts.host.libc_version, wheel_glibc(row)
-    if floor and isinstance(libc, Known) and Version(libc.value) < Version(floor):
+    if floor and libc.value is not None and Version(libc.value) < Version(floor):
         return f"needs glibc {floor}, and this machine has {libc.value}"
     minimum = documented_above(context, row.distribution, row.version)
     if minimum:
@@ -610,7 +608,7 @@ def _has_python(context: Context, row: FrameworkRelease) -> bool:
 
 def _gpu_capabilities(context: Context) -> list[str]:
     """List the compute capabilities of the GPUs that are meant to work, as far as they are known."""
-    values = [get_value(gpu.compute_capability) for gpu in context.gpus] if context.goal == "gpu" else []
+    values = [gpu.compute_capability.value for gpu in context.gpus] if context.goal == "gpu" else []
     return [text for text in values if text]
 
 

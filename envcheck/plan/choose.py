@@ -154,7 +154,7 @@ def _with_libraries(facts: Facts, source: CudaSource) -> Facts:
         return facts
     cuda, folder = Known(source.cuda, _PLAN_SOURCE), "the planned environment/lib"
     toolkit = ToolkitInstall("the planned environment", "conda", cuda, cudart_path=Known(folder, _PLAN_SOURCE))
-    installs = facts.toolkits.installs.value if isinstance(facts.toolkits.installs, Known) else ()
+    installs = facts.toolkits.installs.value or ()
     with_toolkit = replace(facts, toolkits=replace(facts.toolkits, installs=Known((toolkit, *installs), _PLAN_SOURCE)))
     if not source.cudnn:
         return with_toolkit
@@ -167,7 +167,7 @@ def _with_libraries(facts: Facts, source: CudaSource) -> Facts:
         library_path=Known(f"{folder}/libcudnn.so", _PLAN_SOURCE),
         cuda_major=Known(major(source.cuda), _PLAN_SOURCE),
     )
-    copies = facts.cudnn.value if isinstance(facts.cudnn, Known) else ()
+    copies = facts.cudnn.value or ()
     return replace(with_toolkit, cudnn=Known((copy, *copies), _PLAN_SOURCE))
 
 

@@ -18,7 +18,6 @@ from envcheck.model import (
     Environment,
     Finding,
     FrameworkRelease,
-    Known,
     PlannedRelease,
     RequirementSet,
     dataclass,
@@ -221,10 +220,10 @@ def _variables(context: Context, installer: str, judgements: tuple[CandidateJudg
     if installer != CONDA or not any(item.candidate.is_gpu for item in judgements):
         return {}
     version = context.facts.driver.cuda_driver_version
-    if isinstance(version, Known):
+    if version.value is not None:
         return {"CONDA_OVERRIDE_CUDA": version.value}
     release = context.facts.driver.release
-    branch = context.matrix.driver_branch(release.value) if isinstance(release, Known) else None
+    branch = context.matrix.driver_branch(release.value) if release.value is not None else None
     return {"CONDA_OVERRIDE_CUDA": branch.cuda} if branch else {}
 
 
@@ -325,7 +324,7 @@ def _judgements(group: Sequence[Choice]) -> tuple[CandidateJudgement, ...]:
 
 def _machine_glibc(context: Context) -> str:
     libc = context.facts.host.libc_version
-    return libc.value if context.os == "linux" and isinstance(libc, Known) else ""
+    return libc.value if context.os == "linux" and libc.value is not None else ""
 
 
 def _macos(rows: list[FrameworkRelease]) -> str:

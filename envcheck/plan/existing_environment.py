@@ -242,7 +242,7 @@ def conflicts(context: Context, release: PlannedRelease) -> tuple[str, ...]:
 def _own_distributions(context: Context) -> dict[str, Distribution]:
     """Return what lies in the environment itself: what a venv borrows from its base, it cannot remove."""
     kind = context.facts.python.kind
-    outside = ("conda", "system") if isinstance(kind, Known) and kind.value == "venv" else ("conda",)
+    outside = ("conda", "system") if kind.value == "venv" else ("conda",)
     return {key: item for key, item in context.distributions.items() if item.scope not in outside}
 
 
@@ -307,7 +307,7 @@ def _conda_distributions(context: Context) -> frozenset[str]:
     distributions = context.facts.python.distributions
     return (
         frozenset(item.name for item in distributions.value if item.installer == "conda")
-        if isinstance(distributions, Known)
+        if distributions.value is not None
         else frozenset()
     )
 

@@ -16,7 +16,6 @@ from envcheck.model import (
     Citation,
     Environment,
     Finding,
-    Known,
     Plan,
     PlannedRelease,
     Rejected,
@@ -154,4 +153,4 @@ def _fault(context: Context, offer: _Offer) -> tuple[str, str]:
 
 def _glibc(context: Context) -> str:
     libc = context.facts.host.libc_version
-    return libc.value if context.os == "linux" and isinstance(libc, Known) else ""
+    return libc.value if context.os == "linux" and libc.value is not None else ""

@@ -15,7 +15,6 @@ from envcheck.matrix.companions import companion_row, load_companions, source_pa
 from envcheck.matrix.query import Matrix
 from envcheck.matrix.specifiers import can_be_met
 from envcheck.model import (
-    Known,
     PlannedRelease,
     canonical_name,
     dataclass,
@@ -280,20 +279,16 @@ def stated_machine(context: Context) -> dict[str, str]:
     if context.goal != "gpu":
         return {}
     driver = context.facts.driver
-    variables = {DRIVER_RELEASE: _known_text(driver.release), CUDA_DRIVER_VERSION: _cuda(context)}
+    variables = {DRIVER_RELEASE: driver.release.value or "", CUDA_DRIVER_VERSION: _cuda(context)}
     variables[COMPUTE_CAPABILITIES] = ",".join(
-        filter(None, (_known_text(gpu.compute_capability) for gpu in context.gpus))
+        filter(None, (gpu.compute_capability.value or "" for gpu in context.gpus))
     )
     return {name: value for name, value in variables.items() if value}
 
 
-def _known_text(fact: object) -> str:
-    return str(fact.value) if isinstance(fact, Known) else ""
-
-
 def _cuda(context: Context) -> str:
     """Return what the driver can start: as it said, or as its release is known to."""
-    release, reported = _known_text(context.facts.driver.release), _known_text(context.facts.driver.cuda_driver_version)
+    release, reported = context.facts.driver.release.value or "", context.facts.driver.cuda_driver_version.value or ""
     branch = context.matrix.driver_branch(release) if release and not reported else None
     return branch.cuda if branch else reported
 
@@ -311,9 +306,9 @@ def assumptions(context: Context, releases: Iterable[PlannedRelease], options: P
     if context.goal == "cpu" and options.expect == "auto" and not options.description.gpus:
         yield "No GPU is described, so this plan is for the CPU. Add one with --gpu, such as --gpu 'RTX 4090'."
     release, stated = context.facts.driver.release, options.description.driver
-    if stated and isinstance(release, Known) and release.value != stated:
+    if stated and release.value is not None and release.value != stated:
         yield f"--driver {stated} stands for {release.value}, the newest release of that branch that is known."
-    if context.goal == "gpu" and not isinstance(release, Known):
+    if context.goal == "gpu" and release.value is None:
         rows = [toolkit_of(context, item.cuda) for item in releases if item.cuda]
         floors = [floor for floor in (driver_floor(context, row) for row in rows if row) if floor]
         if floors:

@@ -16,7 +16,6 @@ from envcheck.model import (
     RequirementSet,
     Step,
     dataclass,
-    get_value,
     replace,
 )
 from envcheck.plan.candidates import python_minor
@@ -45,7 +44,7 @@ class Resolver:
 
     def board(self, texts: tuple[str, ...], context: Context) -> Boarding | Plan:
         """Read which framework unknown packages require; where nothing tells, return the plan that says so."""
-        glibc = get_value(context.facts.host.libc_version) or ""
+        glibc = context.facts.host.libc_version.value or ""
         made = Environment("", PIP, python_minor(context), context.platform, machine_glibc=glibc)
 
         def ask(text: str) -> Mapping[str, str]:

@@ -262,7 +262,7 @@ def _is_listed(environment: Environment, requirement_set: RequirementSet, enviro
     for name, version in exact:
         argv = (sys.executable, "-m", "pip", "index", "versions", name.partition("[")[0], *options)
         answer = run_program(argv, _LIST_SECONDS, environ)
-        printed = answer.value.stdout if isinstance(answer, Known) else ""
+        printed = answer.value.stdout if answer.value is not None else ""
         listed = re.search(r"^Available versions: (.+)$", printed, re.MULTILINE)
         if listed is None or version not in listed[1].split(", "):
             return False

@@ -37,7 +37,7 @@ def read_activity(host: Host, library: Fact[str], seconds: float) -> ActivityRea
     if not isinstance(answer, Known):
         return ActivityReading(answer, _list_gpus_on_pci(host, answer))
     reading = parse_activity(answer.value, library.value)
-    if isinstance(reading.gpus, Known) and reading.gpus.value:
+    if reading.gpus.value:
         return reading
     return ActivityReading(reading.driver, _list_gpus_on_pci(host, reading.gpus))
 
@@ -54,7 +54,7 @@ def _list_gpus_on_pci(host: Host, reason: Fact[Any]) -> Fact[Tuple[GpuActivity, 
 
 def _read_minor(host: Host, gpu: Gpu) -> Fact[int]:
     # The driver's own file needs no NVML; with the number, processes that use the device are still assigned to it.
-    if not isinstance(gpu.pci_address, Known):
+    if gpu.pci_address.value is None:
         return Unknown("failed", "the device number is unknown without a PCI address", ())
     path = f"/proc/driver/nvidia/gpus/{gpu.pci_address.value}/information"
     text = host.read_text(path)

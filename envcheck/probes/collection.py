@@ -201,7 +201,7 @@ def _override_capabilities(gpus: Fact[Tuple[Gpu, ...]], value: str) -> Fact[Tupl
         detail = f"{COMPUTE_CAPABILITIES}={value[:40]!r} is not a list of compute capabilities"
         return Unknown("unparsable", detail, (COMPUTE_CAPABILITIES,))
     source = Source("override", COMPUTE_CAPABILITIES, value)
-    known: List[Gpu] = list(gpus.value) if isinstance(gpus, Known) else []
+    known: List[Gpu] = list(gpus.value or [])
     known.extend(Gpu() for _ in range(len(capabilities) - len(known)))
     changed = [replace(gpu, compute_capability=Known(each, source)) for gpu, each in zip(known, capabilities)]
     return Known((*changed, *known[len(capabilities) :]), source)

@@ -7,7 +7,7 @@ from typing import Dict, List, Mapping, Optional, Tuple
 
 from envcheck.host.process import run_concurrently
 from envcheck.host.protocol import Completed, Host
-from envcheck.model import Absent, CompilerFacts, Fact, Known, Source, Unknown, get_value
+from envcheck.model import Absent, CompilerFacts, Fact, Known, Source, Unknown
 from envcheck.probes.paths import get_base_name, join_path
 
 _OTHER_FOLDERS = ("/usr/bin", "/usr/local/bin")
@@ -95,9 +95,9 @@ def _read_versions(host: Host, paths: Mapping[str, Fact[str]]) -> Dict[str, Fact
 
 def _is_clang(host: Host, path: Fact[str]) -> bool:
     """Tell whether a gcc is clang: always on macOS, elsewhere if its link ends at clang."""
-    if not isinstance(path, Known):
+    if path.value is None:
         return False
-    real = get_value(host.real_path(path.value))
+    real = host.real_path(path.value).value
     return host.system == "darwin" or (real is not None and get_base_name(real).startswith("clang"))
 
 
@@ -109,7 +109,7 @@ def _list_others(host: Host) -> Fact[Mapping[str, str]]:
         names = host.list_folder(folder)
         if isinstance(names, Unknown):
             unread.append(names)
-        for name in get_value(names) or ():
+        for name in names.value or ():
             match = re.search(r"^(?:gcc|g\+\+|clang|clang\+\+)-(\d+(?:\.\d+)?)$", name)
             if match:
                 others[join_path(host, folder, name)] = match.group(1)

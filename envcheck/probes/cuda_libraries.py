@@ -6,7 +6,7 @@ import re
 from typing import Dict, Iterator, List, Mapping, Optional, Set, Tuple
 
 from envcheck.host.protocol import Host
-from envcheck.model import Absent, Fact, Known, LibraryInstall, Source, Unknown, dataclass, get_value, major
+from envcheck.model import Absent, Fact, Known, LibraryInstall, Source, Unknown, dataclass, major
 from envcheck.probes.package_managers import DPKG_STATUS, read_dpkg_packages
 from envcheck.probes.paths import (
     get_base_name,
@@ -136,7 +136,7 @@ class Survey:
         return name.startswith(self._stems) or (name.endswith(".dll") and re.search(self._dlls, name) is not None)
 
     def _find_in_loader_cache(self) -> Tuple[str, ...]:
-        cache = get_value(self.host.loader_cache()) or {}
+        cache = self.host.loader_cache().value or {}
         paths = [path for soname in cache if self._is_ours(soname) for path in cache[soname]]
         return tuple(dict.fromkeys(resolve_existing(self.host, list(dict.fromkeys(map(get_parent, paths))))))
 
@@ -150,7 +150,7 @@ def find_library_places(survey: Survey, kind: LibraryKind) -> Tuple[LibraryPlace
         new = dict.fromkeys(resolve_existing(survey.host, [each for each in place.libraries if survey.names(each)]))
         libraries = tuple(folder for folder in new if folder not in folders)
         folders.update(libraries)
-        root = get_value(survey.host.real_path(place.root))
+        root = survey.host.real_path(place.root).value
         headers = () if root is None or root in roots else place.headers
         roots.add(root or place.root)
         if headers or libraries:
@@ -220,7 +220,7 @@ def _make_install(
 ) -> LibraryInstall:
     version, library_path = library
     header_path, header_version = header
-    release = major(version or get_value(header_version) or "")
+    release = major(version or header_version.value or "")
     package_version, cuda_major = _find_package(host, kind, place, release)
     library_version = library_path
     if isinstance(library_path, Known):
@@ -333,7 +333,7 @@ def _read_wheel_names(host: Host, kind: LibraryKind, place: LibraryPlace) -> Tup
     below_site = next(name for name in kind.wheel_folders if place.root.replace("\\", "/").endswith("/" + name))
     site = place.root[: -len(below_site) - 1]
     names = host.list_folder(site)
-    matches = [match for match in (re.search(kind.wheel, name) for name in get_value(names) or ()) if match]
+    matches = [match for match in (re.search(kind.wheel, name) for name in names.value or ()) if match]
     if not matches:
         reason = names if isinstance(names, Unknown) else Absent((f"{kind.wheel} in {site}",))
         return reason, reason
@@ -350,7 +350,7 @@ def _read_conda_records(host: Host, kind: LibraryKind, place: LibraryPlace) -> T
     prefix = get_parent(place.root) if place.root.endswith("\\Library") else place.root
     records = join_path(host, prefix, "conda-meta")
     names = host.list_folder(records)
-    for name in get_value(names) or ():
+    for name in names.value or ():
         match = re.search(rf"^{kind.conda}-(\d[\d.]*)-([^-]+)\.json$", name)
         if match:
             path = join_path(host, records, name)
@@ -364,7 +364,7 @@ def _read_conda_cuda(host: Host, path: str, build: str) -> Fact[str]:
     match = re.search(r"cuda(\d\d)", build)
     if match:
         return Known(match.group(1), Source("file", path, build))
-    record = get_value(host.read_text(path)) or ""
+    record = host.read_text(path).value or ""
     match = re.search(r"\"(?:cuda-version|cudatoolkit) [^\"\d]*(\d+)", record)
     return Known(match.group(1), Source("file", path, match.group(0).strip('"'))) if match else Absent((path,))
 

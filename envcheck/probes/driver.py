@@ -17,7 +17,6 @@ from envcheck.model import (
     Unknown,
     choose_reading,
     collect_tried,
-    get_value,
     parse_fact,
 )
 from envcheck.probes.driver_libraries import (
@@ -92,7 +91,7 @@ def _read_installation(
     bus: Fact[Tuple[PciDevice, ...]] = scan_pci(host) if host.system == "linux" else _NO_TRACE
     nodes, dkms = read_device_nodes(host), read_dkms(host)
     traces = (kernel.version, smi.path, nodes, dkms, host.status(WSL_DEVICE))
-    has_trace = libraries.is_any_found or bool(get_value(bus)) or any(isinstance(fact, Known) for fact in traces)
+    has_trace = libraries.is_any_found or bool(bus.value) or any(fact.value is not None for fact in traces)
     packages: Fact[Mapping[str, str]] = read_packages(host) if has_trace else _NO_TRACE
     module_file: Fact[str] = find_module_file(host) if has_trace and host.system == "linux" else _NO_TRACE
     nvswitch = detect_nvswitch(host, bus)
@@ -145,7 +144,7 @@ def read_kernel(host: Host) -> KernelReading:
 
 def _confirm_absence(host: Host, reading: Fact[str], modules: Fact[str]) -> Fact[str]:
     # In a sandbox without sysfs and /proc/modules a missing file means nothing.
-    if not isinstance(reading, Absent) or isinstance(modules, Known) or isinstance(host.status("/sys/module"), Known):
+    if not isinstance(reading, Absent) or modules.value is not None or isinstance(host.status("/sys/module"), Known):
         return reading
     return _explain_hidden_modules((*reading.tried, "/sys/module", "/proc/modules"))
 
@@ -249,7 +248,7 @@ def read_signature(host: Host, module: Fact[str], *, is_loaded: bool) -> Fact[bo
     if is_loaded:
         return Unknown("failed", "not read because the module is loaded, so the kernel accepts it", (path,))
     status = host.status(path)
-    if path.endswith(".ko") and isinstance(status, Known) and status.value.size <= _MAX_MODULE_BYTES:
+    if path.endswith(".ko") and status.value and status.value.size <= _MAX_MODULE_BYTES:
         data = host.read_bytes(path, _MAX_MODULE_BYTES)
         if not isinstance(data, Known):
             return data
@@ -289,7 +288,7 @@ def read_dkms(host: Host) -> Fact[Tuple[DkmsModule, ...]]:
 def _read_dkms_releases(host: Host, folder: str) -> List[DkmsModule]:
     names = list_names(host, folder)
     # kernel-6.8.0-45-generic-x86_64 is a link to 550.163.01/6.8.0-45-generic/x86_64.
-    links = [get_value(host.real_path(f"{folder}/{name}")) or "" for name in names if name.startswith("kernel-")]
+    links = [host.real_path(f"{folder}/{name}").value or "" for name in names if name.startswith("kernel-")]
     matches = [match for match in (re.search(r"/(\d[^/]*)/([^/]+)/[^/]+$", link) for link in links) if match]
     installed = {match.group(2): match.group(1) for match in matches}
     versions = [name for name in names if re.match(r"\d", name)]
@@ -301,7 +300,7 @@ def _read_dkms_builds(host: Host, folder: str, version: str, installed: Mapping[
     kernels = [name for name in names if name not in ("source", "build")]
     builds = [DkmsModule(version, name, "installed" if installed.get(name) == version else "built") for name in kernels]
     log = host.read_text(f"{folder}/{version}/build/make.log", 4096) if "build" in names else Absent()
-    failed = parse_make_log(log.value) if isinstance(log, Known) else None
+    failed = parse_make_log(log.value) if log.value is not None else None
     if failed and failed not in kernels:
         builds.append(DkmsModule(version, failed, "failed"))
     return builds or [DkmsModule(version, "", "added")]
@@ -391,7 +390,7 @@ def _read_fabric_version(host: Host, packages: Fact[Mapping[str, str]]) -> Fact[
     if isinstance(done, Known):
         text = done.value.stdout + done.value.stderr
         return parse_fact(Known(text, done.source), parse_fabric_version, "fabric manager version")
-    for name, version in (get_value(packages) or {}).items():
+    for name, version in (packages.value or {}).items():
         match = re.match(r"(?:\d+:)?(\d+(?:\.\d+)+)", version)
         if name.startswith("nvidia-fabricmanager") and "dev" not in name and match:
             return Known(match.group(1), Source("file", DPKG_STATUS, f"{name} {version}"))
@@ -406,7 +405,7 @@ def parse_fabric_version(text: str) -> Optional[str]:
 
 def _is_fabric_manager_running(host: Host) -> Fact[bool]:
     # Its pid file, then the names of all processes.
-    pid = (get_value(host.read_text(_PID_FILE, 64)) or "").strip()
+    pid = (host.read_text(_PID_FILE, 64).value or "").strip()
     if _is_fabric_manager(host, pid):
         return Known(True, Source("file", _PID_FILE, pid))
     names = host.list_folder("/proc")
@@ -422,4 +421,4 @@ def _is_fabric_manager_running(host: Host) -> Fact[bool]:
 
 
 def _is_fabric_manager(host: Host, pid: str) -> bool:
-    return pid.isdigit() and (get_value(host.read_text(f"/proc/{pid}/comm", 64)) or "").strip() == _COMM
+    return pid.isdigit() and (host.read_text(f"/proc/{pid}/comm", 64).value or "").strip() == _COMM

@@ -9,7 +9,7 @@ from typing import Any, Iterator, List, Mapping, NamedTuple, Optional, Tuple
 from envcheck.host.files import find_trust_problem
 from envcheck.host.process import call_concurrently
 from envcheck.host.protocol import Host
-from envcheck.model import Absent, Fact, Known, Source, Unknown, get_value
+from envcheck.model import Absent, Fact, Known, Source, Unknown
 from envcheck.probes.loader import parse_library_path
 from envcheck.probes.paths import list_names
 
@@ -49,7 +49,7 @@ class DriverLibraries(NamedTuple):
     @property
     def is_any_found(self) -> bool:
         """Tell whether any part of a driver's user space exists."""
-        return any(isinstance(fact, Known) for fact in (self.libcuda, self.nvml, self.nvml_to_query))
+        return any(fact.value is not None for fact in (self.libcuda, self.nvml, self.nvml_to_query))
 
 
 def find_driver_libraries(host: Host) -> DriverLibraries:
@@ -88,14 +88,14 @@ class _LibrarySearch:
     def list_candidates(self, name: str) -> Iterator[str]:
         """Yield the paths that the loader tries for `name`, in its order."""
         yield from (f"{folder.rstrip('/')}/{name}" for folder in self._library_path)
-        yield from (get_value(self._cache) or {}).get(name, ())
+        yield from (self._cache.value or {}).get(name, ())
         yield from (f"{folder}/{name}" for folder in self._default)
 
     def find(self, name: str) -> Fact[str]:
         """Return the real file that the loader opens for `name`."""
         for path in self.list_candidates(name):
             real = self._host.real_path(path)
-            if isinstance(real, Known) and _is_loadable(self._host, real.value):
+            if real.value is not None and _is_loadable(self._host, real.value):
                 return Known(real.value, Source("file", path, f"-> {real.value}" if real.value != path else ""))
         tried = tuple(f"{name} in {place}" for place in ("LD_LIBRARY_PATH", "/etc/ld.so.cache", "the default folders"))
         if isinstance(self._cache, Unknown):
@@ -106,15 +106,15 @@ class _LibrarySearch:
 def _is_loadable(host: Host, path: str) -> bool:
     # The loader skips libraries of the other word size but stops at a broken one.
     status = host.status(path)
-    if not isinstance(status, Known) or status.value.kind != "file":
+    if status.value is None or status.value.kind != "file":
         return False
-    return get_value(host.read_bytes(path, 5)) != _ELF_32_BIT
+    return host.read_bytes(path, 5).value != _ELF_32_BIT
 
 
 def _find_other_copies(host: Host, search: _LibrarySearch, chosen: Fact[str]) -> Fact[Tuple[str, ...]]:
     candidates = [*search.list_candidates("libcuda.so.1"), *_list_unsearched_paths(host)]
-    real = dict.fromkeys(get_value(host.real_path(path)) for path in candidates)
-    others = tuple(path for path in real if path and path != get_value(chosen) and _is_loadable(host, path))
+    real = dict.fromkeys(host.real_path(path).value for path in candidates)
+    others = tuple(path for path in real if path and path != chosen.value and _is_loadable(host, path))
     if not others:
         return Absent((*_OTHER_FOLDERS, "/usr/local/cuda*"))
     return Known(others, Source("file", others[0]))

@@ -13,7 +13,7 @@ from typing import Any, Dict, Iterator, List, Mapping, Set, Tuple
 
 from envcheck.frameworks import framework_of
 from envcheck.host.protocol import Host
-from envcheck.model import NO_ENVIRONMENT, Absent, Fact, Known, Source, dataclass, get_value, replace
+from envcheck.model import NO_ENVIRONMENT, Absent, Fact, Known, Source, dataclass, replace
 from envcheck.probes.paths import list_names
 
 _PROGRAM = "envcheck-gpu"  # the distribution of this program
@@ -144,7 +144,7 @@ def _list_project_folders(host: Host) -> Iterator[str]:
 
 
 def _is_open_to_all(host: Host, folder: str) -> bool:
-    status = get_value(host.status(folder))
+    status = host.status(folder).value
     return status is not None and status.mode[8:9] == "w"
 
 
@@ -200,7 +200,7 @@ def _holds_only_this_program(host: Host, distributions: Mapping[str, str]) -> bo
 
 
 def _read_requirements(host: Host, folder: str) -> List[str]:
-    header = (get_value(host.read_text(f"{folder}/METADATA")) or "").replace("\r", "").partition("\n\n")[0]
+    header = (host.read_text(f"{folder}/METADATA").value or "").replace("\r", "").partition("\n\n")[0]
     return [_normalize(name) for name in re.findall(r"^Requires-Dist:\s*([\w.-]+)", header, re.MULTILINE)]
 
 
@@ -238,7 +238,7 @@ def _read_settings(host: Host, folder: str) -> Dict[str, str]:
 
     Sample: 'home = /usr/bin\nuv = 0.13.9\nextends-environment = /home/u/project/.venv\n'
     """
-    lines = (get_value(host.read_text(f"{folder}/pyvenv.cfg")) or "").splitlines()
+    lines = (host.read_text(f"{folder}/pyvenv.cfg").value or "").splitlines()
     pairs = [line.partition("=") for line in lines]
     return {key.strip().lower(): value.strip() for key, _, value in pairs}
 
@@ -303,7 +303,7 @@ def _list_conda_folders(host: Host, name: str) -> Iterator[str]:
         yield posixpath.join(posixpath.dirname(prefix), name) if "/envs/" in prefix else f"{prefix}/envs/{name}"
     for root in filter(None, roots):
         yield root if name == "base" else f"{root}/envs/{name}"
-    listed = get_value(host.read_text(posixpath.join(environment.get("HOME", "/"), ".conda/environments.txt"))) or ""
+    listed = host.read_text(posixpath.join(environment.get("HOME", "/"), ".conda/environments.txt")).value or ""
     yield from (line.strip() for line in listed.splitlines() if posixpath.basename(line.strip()) == name)
 
 
@@ -318,7 +318,7 @@ def _find_python_on_path(host: Host, own: str) -> Fact[str]:
     for folder in host.environment().get("PATH", "").split(separator):
         for name in names:
             path = posixpath.join(folder, name + (".exe" if host.system == "windows" else ""))
-            status = get_value(host.status(path)) if posixpath.isabs(path) or ":" in path else None
+            status = host.status(path).value if posixpath.isabs(path) or ":" in path else None
             if status is not None and "x" in status.mode and not _is_ours(host, path, own):
                 return Known(path, Source("file", path))
     return Absent(tuple(f"{name} on PATH" for name in names))
@@ -327,5 +327,5 @@ def _find_python_on_path(host: Host, own: str) -> Fact[str]:
 def _is_ours(host: Host, python: str, own: str) -> bool:
     """Tell whether a Python on PATH lies in the prefix `own` or in another environment of a tool."""
     prefix = posixpath.dirname(posixpath.dirname(python.replace("\\", "/")))
-    is_own = bool(own) and get_value(host.real_path(prefix)) == (get_value(host.real_path(own)) or own)
+    is_own = bool(own) and host.real_path(prefix).value == (host.real_path(own).value or own)
     return is_own or is_tool_environment(host, prefix)

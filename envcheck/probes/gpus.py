@@ -18,7 +18,6 @@ from envcheck.model import (
     Unknown,
     collect_tried,
     dataclass,
-    get_value,
     list_fields,
     replace,
 )
@@ -42,10 +41,10 @@ def collect_gpus(host: Host) -> Fact[Tuple[Gpu, ...]]:
     nvml = read_nvml(host, find_driver_libraries(host).nvml_to_query)
     smi = read_smi(host, needed=not nvml.is_complete)
     reported = smi.gpus if isinstance(smi.gpus, Known) and not isinstance(nvml.gpus, Known) else nvml.gpus
-    on_bus = [_read_bus_gpu(host, device, reported) for device in get_value(bus) or () if device.is_gpu]
-    gpus = _combine(on_bus, list(get_value(reported) or ()), get_value(jetson))
+    on_bus = [_read_bus_gpu(host, device, reported) for device in bus.value or () if device.is_gpu]
+    gpus = _combine(on_bus, list(reported.value or ()), jetson.value)
     if gpus:
-        sources = (fact.source for fact in (bus, reported, jetson) if isinstance(fact, Known) and fact.value)
+        sources = (fact.source for fact in (bus, reported, jetson) if fact.value)
         return Known(add_product_names(host, gpus), next(sources))
     none = _explain_no_gpu(host, (bus, jetson, nvml.gpus), smi.gpus)
     return none if isinstance(none, Absent) else _find_without_driver(host, none)
@@ -74,8 +73,8 @@ def _find_without_driver(host: Host, otherwise: Fact[Tuple[Gpu, ...]]) -> Fact[T
 
 
 def _combine(on_bus: List[Gpu], reported: List[Gpu], integrated: Optional[Gpu]) -> List[Gpu]:
-    by_address = {get_value(gpu.pci_address): position for position, gpu in enumerate(on_bus)}
-    by_uuid = {gpu.uuid.value: position for position, gpu in enumerate(on_bus) if isinstance(gpu.uuid, Known)}
+    by_address = {gpu.pci_address.value: position for position, gpu in enumerate(on_bus)}
+    by_uuid = {gpu.uuid.value: position for position, gpu in enumerate(on_bus) if gpu.uuid.value is not None}
     combined: Dict[int, Gpu] = dict(enumerate(on_bus))
     # NVML counts GPUs that it cannot open, without anything to match them by.
     lost = [gpu for gpu in reported if isinstance(gpu.pci_address, Unknown) and isinstance(gpu.uuid, Unknown)]
@@ -97,9 +96,9 @@ def _combine(on_bus: List[Gpu], reported: List[Gpu], integrated: Optional[Gpu]) 
 
 
 def _find_position(gpu: Gpu, by_address: Dict[Optional[str], int], by_uuid: Dict[str, int]) -> Optional[int]:
-    if isinstance(gpu.pci_address, Known) and gpu.pci_address.value in by_address:
+    if gpu.pci_address.value in by_address:
         return by_address[gpu.pci_address.value]
-    return by_uuid.get(gpu.uuid.value) if isinstance(gpu.uuid, Known) else None
+    return by_uuid.get(gpu.uuid.value) if gpu.uuid.value is not None else None
 
 
 def _name_lost_gpu(reported: Gpu, device: Gpu) -> Gpu:
@@ -120,14 +119,14 @@ def _merge(reported: Gpu, base: Gpu) -> Gpu:
 def _add_integrated(gpus: List[Gpu], integrated: Gpu) -> List[Gpu]:
     # NVML on newer images lists the integrated GPU, which is not on the PCI bus.
     for position, gpu in enumerate(gpus):
-        if isinstance(gpu.kernel_driver, Unknown) and isinstance(gpu.nvml_index, Known):
+        if isinstance(gpu.kernel_driver, Unknown) and gpu.nvml_index.value is not None:
             return [*gpus[:position], _merge(gpu, integrated), *gpus[position + 1 :]]
     return [*gpus, integrated]
 
 
 def _get_sort_key(gpu: Gpu) -> Tuple[bool, int, str]:
-    index = get_value(gpu.nvml_index)
-    return index is None, index or 0, get_value(gpu.pci_address) or ""
+    index = gpu.nvml_index.value
+    return index is None, index or 0, gpu.pci_address.value or ""
 
 
 _PCI = "/sys/bus/pci/devices"
@@ -191,17 +190,17 @@ def _read_pci_device(host: Host, address: str, vendor: str) -> PciDevice:
 
 def _parse_hex(text: Fact[str]) -> str:
     """Return the digits of "0x20B0" in lower case, "" where there are none."""
-    digits = (get_value(text) or "").strip().lower()
+    digits = (text.value or "").strip().lower()
     return digits[2:] if digits.startswith("0x") else ""
 
 
 def detect_nvswitch(host: Host, devices: Fact[Tuple[PciDevice, ...]]) -> Fact[bool]:
     """Tell whether the machine has an NVSwitch: its bridge on PCI, else an entry of the driver."""
-    switch = next((device for device in get_value(devices) or () if device.is_nvswitch), None)
+    switch = next((device for device in devices.value or () if device.is_nvswitch), None)
     if switch:
         return Known(True, Source("file", f"{_PCI}/{switch.address}/class", switch.device_class))
     # /dev/nvidia-nvswitchctl proves nothing (the driver creates it everywhere); an entry per switch does.
-    entries = get_value(host.list_folder(_NVSWITCHES))
+    entries = host.list_folder(_NVSWITCHES).value
     if entries:
         return Known(True, Source("file", _NVSWITCHES, entries[0]))
     return Known(False, devices.source) if isinstance(devices, Known) else devices
@@ -266,24 +265,24 @@ _TABLE = "data/nvidia/gpus.json"
 
 def add_product_names(host: Host, gpus: Sequence[Gpu]) -> Tuple[Gpu, ...]:
     """Return the GPUs with the names and compute capabilities that no driver reported."""
-    if all(isinstance(gpu.name, Known) and isinstance(gpu.compute_capability, Known) for gpu in gpus):
+    if all(gpu.name.value is not None and gpu.compute_capability.value is not None for gpu in gpus):
         return tuple(gpus)
     rows = load_data("nvidia/gpus", GpuTable).pci
     return tuple(_add_product_name(host, gpu, _find_row(rows, gpu)) for gpu in gpus)
 
 
 def _add_product_name(host: Host, gpu: Gpu, row: Optional[PciProduct]) -> Gpu:
-    if not isinstance(gpu.name, Known):
+    if gpu.name.value is None:
         gpu = replace(gpu, name=_find_name(host, gpu, row))
-    if not isinstance(gpu.compute_capability, Known):
+    if gpu.compute_capability.value is None:
         gpu = replace(gpu, compute_capability=_find_capability(gpu, row))
     return gpu
 
 
 def _find_row(rows: Mapping[str, PciProduct], gpu: Gpu) -> Optional[PciProduct]:
-    if isinstance(gpu.pci_id, Known):
+    if gpu.pci_id.value is not None:
         return rows.get(gpu.pci_id.value)
-    if not isinstance(gpu.name, Known):
+    if gpu.name.value is None:
         return None
     # Several chips may share a product name; only a name of one capability counts.
     same_name = [row for row in rows.values() if row.name.lower() == gpu.name.value.lower()]
@@ -294,7 +293,7 @@ def _find_name(host: Host, gpu: Gpu, row: Optional[PciProduct]) -> Fact[str]:
     # The program's own table, then the system's pci.ids, which may be newer but has no capabilities.
     if row is not None:
         return Known(row.name, Source("file", _TABLE, _describe(gpu)))
-    if not isinstance(gpu.pci_id, Known):
+    if gpu.pci_id.value is None:
         return gpu.name
     name = find_pci_name(host, _NVIDIA, gpu.pci_id.value)
     if isinstance(name, Known):
@@ -306,7 +305,7 @@ def find_pci_name(host: Host, vendor: str, device_id: str) -> Fact[str]:
     """Find the product name of a device in the system's pci.ids."""
     for path in _PCI_IDS:
         text = host.read_text(path, 8 << 20)
-        name = parse_pci_ids(text.value, device_id, vendor) if isinstance(text, Known) else None
+        name = parse_pci_ids(text.value, device_id, vendor) if text.value is not None else None
         if name is not None:
             return Known(name, Source("file", path, f"{vendor}:{device_id}"))
     return Unknown("failed", f"no table contains PCI id {vendor}:{device_id}", _PCI_IDS)
@@ -319,9 +318,9 @@ def _find_capability(gpu: Gpu, row: Optional[PciProduct]) -> Fact[str]:
 
 
 def _describe(gpu: Gpu) -> str:
-    if isinstance(gpu.pci_id, Known):
+    if gpu.pci_id.value is not None:
         return f"10de:{gpu.pci_id.value}"
-    return get_value(gpu.name) or "a GPU without PCI id or name"
+    return gpu.name.value or "a GPU without PCI id or name"
 
 
 def parse_pci_ids(text: str, device_id: str, vendor: str = _NVIDIA) -> Optional[str]:
@@ -412,7 +411,7 @@ def parse_model(text: str, table: JetsonTable) -> Optional[str]:
 
 
 def _make_jetson_gpu(chip: Optional[JetsonChip], source: Source, model: Fact[str]) -> Gpu:
-    board = model.value.strip("\0\n ") if isinstance(model, Known) else "Jetson"
+    board = model.value.strip("\0\n ") if model.value is not None else "Jetson"
     capability: Fact[str] = Unknown("failed", f"the chip of {board} is unknown", (_COMPATIBLE, _MODEL))
     if chip is not None:
         capability = Known(chip.compute_capability, source)
@@ -438,7 +437,7 @@ _DISPLAY_DRIVER = r"nv(?!dimm|raid|stor|me)\w*\.inf_"  # not Windows' drivers fo
 def check_wsl_drivers(host: Host) -> Optional[Absent]:
     """Return absent where WSL shows Windows' drivers and none is NVIDIA's: /dev/dxg serves GPUs of any maker."""
     libraries, drivers = host.list_folder(_WSL_LIBRARIES), host.list_folder(WSL_DRIVERS)
-    if not isinstance(libraries, Known) or not isinstance(drivers, Known) or not drivers.value:
+    if libraries.value is None or not drivers.value:
         return None
     if any(re.match(r"libcuda|libnvidia|nvidia-smi", name) for name in libraries.value):
         return None

@@ -7,7 +7,7 @@ from typing import Any, Callable, Dict, Iterator, List, Mapping, Optional, Tuple
 
 from envcheck.host.data_files import load_data
 from envcheck.host.protocol import Host
-from envcheck.model import Absent, Fact, HostFacts, Known, Source, Unknown, dataclass, get_value
+from envcheck.model import Absent, Fact, HostFacts, Known, Source, Unknown, dataclass
 from envcheck.probes.loader import parse_libstdcxx_name
 from envcheck.probes.package_managers import read_conda_configuration, read_pip_configuration
 from envcheck.probes.paths import get_multiarch_triple, list_names
@@ -262,11 +262,11 @@ def read_glibcxx_version(host: Host) -> Fact[str]:
     candidates: Tuple[str, ...] = ()
     if host.system == "linux":
         folders = (f"/usr/lib/{get_multiarch_triple(host)}", "/usr/lib64", "/usr/lib")
-        cached = (get_value(host.loader_cache()) or {}).get(_LIBSTDCXX, ())
+        cached = (host.loader_cache().value or {}).get(_LIBSTDCXX, ())
         candidates = (*cached, *(f"{folder}/{_LIBSTDCXX}" for folder in folders))
     for path in candidates:
         real = host.real_path(path)
-        if isinstance(real, Known):
+        if real.value is not None:
             version = parse_libstdcxx_name(real.value)
             if version is None:
                 return Unknown("unparsable", f"the file name {real.value} has no version", (path,))
@@ -364,7 +364,7 @@ def read_jetson_release(host: Host, machine: str) -> Fact[str]:
     release = parse_tegra_release(text.value) if isinstance(text, Known) else None
     if release is not None:
         return Known(release, Source("file", _TEGRA, release))
-    model = get_value(host.read_text(_MODEL)) or ""
+    model = host.read_text(_MODEL).value or ""
     if re.search(r"Jetson|NVIDIA (Orin|Thor)", model):
         return Unknown("failed", f"{model.strip(chr(0))} without a readable {_TEGRA}", (_TEGRA, _MODEL))
     return text if isinstance(text, Unknown) else Absent((_TEGRA, _MODEL))

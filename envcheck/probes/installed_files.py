@@ -16,7 +16,7 @@ from envcheck.frameworks import (
     needed_distributions,
 )
 from envcheck.host.protocol import Host
-from envcheck.model import NOT_STATED, Absent, Fact, FileFault, InstallLeftover, Known, Source, Unknown, get_value
+from envcheck.model import NOT_STATED, Absent, Fact, FileFault, InstallLeftover, Known, Source, Unknown
 from envcheck.probes.paths import list_names
 
 _RECORD_LIMIT = 32 << 20  # bytes; TensorFlow's has 3 million
@@ -46,7 +46,7 @@ def collect_file_faults(host: Host, answer: Mapping[str, Any]) -> Fact[Tuple[Fil
 
 def _list_renamed(host: Host, answer: Mapping[str, Any]) -> Iterator[Mapping[str, Any]]:
     """List the distributions that pip renamed, whose RECORD tells which of their files are back."""
-    for item in get_value(collect_leftovers(host, answer)) or ():
+    for item in collect_leftovers(host, answer).value or ():
         if item.kind == "compared":
             location, metadata = posixpath.split(item.path)
             yield {
@@ -89,7 +89,7 @@ class _Folders:
             fact = self._host.list_sizes(path)
             if isinstance(fact, Unknown):
                 self.unreadable = self.unreadable or fact
-            self._sizes[path] = None if isinstance(fact, Unknown) else get_value(fact) or {}
+            self._sizes[path] = None if isinstance(fact, Unknown) else fact.value or {}
         return self._sizes[path]
 
     def find_missing(self, location: str, folder: str) -> str:
@@ -107,7 +107,7 @@ class _Folders:
 def _find_faults(host: Host, folders: _Folders, entry: Mapping[str, Any], python: str) -> List[FileFault]:
     location = entry["location"]
     record = host.read_text(posixpath.join(location, entry["metadata"], "RECORD"), _RECORD_LIMIT)
-    if not isinstance(record, Known):
+    if record.value is None:
         return []
     found: Dict[str, str] = {}
     smaller: List[str] = []
@@ -138,10 +138,10 @@ def _find_cut_off(host: Host, location: str, smaller: Sequence[str], python: str
     The others may have been edited.
     """
     paths = {posixpath.join(location, path): path for path in smaller}
-    answer = get_value(host.ask("syntax_errors", *paths, python=python)) if paths else None
+    answer = host.ask("syntax_errors", *paths, python=python).value if paths else None
     broken = set((answer or {}).get("paths", ()))
     for path, name in paths.items():
-        text = get_value(host.read_text(path)) if path not in broken else None
+        text = host.read_text(path).value if path not in broken else None
         if path in broken or (text and not text.endswith("\n")):
             yield name, "truncated" if path in broken else "shortened"
 
@@ -177,7 +177,7 @@ def _judge(host: Host, folder: str, name: str, size: int, sizes: Sizes) -> str:
     if there == size or size < 0 or not re.search(r"\.so(\.\d+)*$", name):
         return ""
     head = host.read_bytes(posixpath.join(folder, name), 4096)
-    return judge_elf(head.value, there) if isinstance(head, Known) else ""
+    return judge_elf(head.value, there) if head.value is not None else ""
 
 
 def judge_elf(head: bytes, size: int) -> str:
@@ -208,7 +208,7 @@ def collect_leftovers(host: Host, answer: Mapping[str, Any]) -> Fact[Tuple[Insta
     marker = posixpath.join(answer["prefix"], _MARKER)
     text = host.read_text(marker)
     found: List[InstallLeftover] = []
-    if isinstance(text, Known):
+    if text.value is not None:
         found.append(InstallLeftover(marker, "marker", command="\n".join(text.value.splitlines()[1:2])))
     entries = answer["distributions"]
     if any("metadata" not in entry for entry in entries):
@@ -249,7 +249,7 @@ def _find_without_record(host: Host, entry: Mapping[str, Any]) -> Iterator[Insta
         return
     if entry["installer"] not in ("", "pip", "uv"):
         return
-    sizes = get_value(host.list_sizes(path)) or {}
+    sizes = host.list_sizes(path).value or {}
     lost = [name for name in ("RECORD", "METADATA") if not sizes.get(name)]
     if "WHEEL" in sizes and lost:
         yield InstallLeftover(path, f"no-{lost[0].lower()}", entry["name"], entry["version"])
@@ -273,8 +273,8 @@ def _find_unowned(host: Host, answer: Mapping[str, Any]) -> Iterator[InstallLeft
             if name in owned or name not in names or name[1:] in {each.partition("_")[0] for each in renamed}:
                 continue
             module = posixpath.join(path, name)
-            is_own = get_value(host.real_path(module)) == posixpath.join(get_value(host.real_path(path)) or "", name)
+            is_own = host.real_path(module).value == posixpath.join(host.real_path(path).value or "", name)
             if is_own and any(each.endswith(".py") for each in list_names(host, module)):
-                text = get_value(host.read_text(posixpath.join(module, "version.py"))) or ""
+                text = host.read_text(posixpath.join(module, "version.py")).value or ""
                 stated = re.search(r"^_*version_*\s*=\s*['\"](\d[\w.+]*)['\"]", text, re.MULTILINE)
                 yield InstallLeftover(module, "unowned", name, stated.group(1) if stated else "")

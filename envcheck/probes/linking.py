@@ -32,7 +32,6 @@ from envcheck.model import (
     Source,
     Unknown,
     dataclass,
-    get_value,
     numbers,
     replace,
 )
@@ -227,7 +226,7 @@ class _Process:
         """Return the file of a module and its text; nothing where it is no Python file."""
         stem = posixpath.join(location, *module.split("."))
         for path in (f"{stem}/__init__.py", f"{stem}.py"):
-            text = get_value(self._host.read_text(path))
+            text = self._host.read_text(path).value
             if text is not None:
                 return path, text
         return "", ""
@@ -255,14 +254,14 @@ class _Process:
     def _read_cuda(self, location: str) -> Tuple[str, str]:
         """Return where the framework states its CUDA, and which: cuda = '13.2'."""
         path = posixpath.join(location, self._framework.name, "version.py")
-        text = get_value(self._host.read_text(path)) or ""
+        text = self._host.read_text(path).value or ""
         stated = re.search(r"^cuda\b[^=]*=\s*['\"](\d+\.\d+)", text, re.MULTILINE)
         return path, stated.group(1) if stated else ""
 
     def _compare_cuda(self, companion: Distribution, parts: int) -> None:
         """Compare the CUDA of two builds, which version.py states: '2.11.0+cu130', cuda = '13.2'."""
         path = posixpath.join(companion.location, companion.name.replace("-", "_"), "version.py")
-        label = re.search(r"\+cu(\d+)(\d)['\"]", get_value(self._host.read_text(path)) or "")
+        label = re.search(r"\+cu(\d+)(\d)['\"]", self._host.read_text(path).value or "")
         found, stated = self._read_cuda(companion.location)
         if label and stated and label.groups()[:parts] != tuple(stated.split("."))[:parts]:
             self.faults.append(
@@ -279,7 +278,7 @@ class _Process:
             for path in self._list_files(each.location, self._list_patterns(each)):
                 files.setdefault(path, each.name)
         for path, name in files.items():
-            elf = get_value(self._host.elf(path))
+            elf = self._host.elf(path).value
             if elf is not None and any(soname.startswith(self.row.libraries) for soname in elf.needed):
                 self._subject = name or self._owner(path) or posixpath.basename(path).partition(".")[0]
                 self._import((path,), families)
@@ -400,7 +399,7 @@ class _Process:
         for caller in () if len(self.faults) > before else callers:
             needs = self._host.symbol_needs(caller.path, tuple(families), libraries)
             grouped: Dict[Tuple[str, ...], List[SymbolNeed]] = {}
-            for need in get_value(needs) or ():
+            for need in needs.value or ():
                 grouped.setdefault(_libraries_of(need, families), []).append(need)
             for names, wanted in grouped.items():
                 self._check_group(caller, [file for name in names for file in self._named(name)], tuple(wanted))
@@ -439,7 +438,7 @@ class _Process:
         for file in (*files, *others):
             if lacking:
                 result = self._host.lacking_symbols(file.path, lacking)
-                lacking = result.value if isinstance(result, Known) else ()  # without a table that can be read
+                lacking = result.value or ()  # without a table that can be read
         if lacking:
             self.faults.append(self._symbol_fault(caller, files[0], lacking))
 

@@ -11,7 +11,7 @@ import re
 from typing import Dict, FrozenSet, Iterator, Optional, Sequence, Tuple
 
 from envcheck.host.protocol import Host
-from envcheck.model import Absent, Fact, Known, Source, Unknown, dataclass, get_value
+from envcheck.model import Absent, Fact, Known, Source, Unknown, dataclass
 from envcheck.probes.paths import get_multiarch_triple
 
 _MAX_TRIED = 30  # folders named when a library is not found
@@ -42,7 +42,7 @@ class Loader:
         """Find `soname` for a file that has `runpath`, or inherits `rpath`."""
         for path, via in self._list_candidates(soname, rpath, runpath):
             real = self._host.real_path(path)
-            if isinstance(real, Known):
+            if real.value is not None:
                 return Known(FoundLibrary(real.value, via), Source("file", path))
         tried = (*rpath, *self._library_path, *runpath, "/etc/ld.so.cache", *self._default)[:_MAX_TRIED]
         cache = self._host.loader_cache()
@@ -54,14 +54,14 @@ class Loader:
         """Yield the real files named `soname` in `folders`, whether the loader searches there or not."""
         for path in self._list_in_folders(soname, folders):
             real = self._host.real_path(path)
-            if isinstance(real, Known):
+            if real.value is not None:
                 yield real.value
 
     def names(self, folder: str) -> Optional[FrozenSet[str]]:
         """List a folder; None where it exists but cannot be listed."""
         if folder not in self._listed:
             names = self._host.list_folder(folder)
-            self._listed[folder] = None if isinstance(names, Unknown) else frozenset(get_value(names) or ())
+            self._listed[folder] = None if isinstance(names, Unknown) else frozenset(names.value or ())
         return self._listed[folder]
 
     def _list_candidates(self, soname: str, rpath: Sequence[str], runpath: Sequence[str]) -> Iterator[Tuple[str, str]]:
@@ -70,7 +70,7 @@ class Loader:
                 yield path, "preload"
         for folders, via in ((rpath, "rpath"), (self._library_path, "LD_LIBRARY_PATH"), (runpath, "runpath")):
             yield from ((path, via) for path in self._list_in_folders(soname, folders))
-        cache = get_value(self._host.loader_cache()) or {}
+        cache = self._host.loader_cache().value or {}
         yield from ((path, "ld.so cache") for path in cache.get(soname, ()))
         yield from ((path, "default") for path in self._list_in_folders(soname, self._default))
 

@@ -37,7 +37,7 @@ class NvmlReading(NamedTuple):
     @property
     def is_complete(self) -> bool:
         """Tell whether nvidia-smi could add nothing."""
-        return isinstance(self.driver_version, Known) and isinstance(self.gpus, Known)
+        return self.driver_version.value is not None and self.gpus.value is not None
 
 
 def read_nvml(host: Host, library: Fact[str]) -> NvmlReading:
@@ -231,7 +231,7 @@ def find_smi(host: Host) -> Fact[str]:
     paths = _SMI_PATHS.get(host.system, ())
     for path in paths:
         status = host.status(path)
-        if isinstance(status, Known) and status.value.kind == "file":
+        if status.value and status.value.kind == "file":
             return Known(path, Source("file", path))
     return on_path if isinstance(on_path, Unknown) else Absent(collect_tried(on_path) + paths)
 

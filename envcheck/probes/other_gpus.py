@@ -17,7 +17,6 @@ from envcheck.model import (
     OtherVendor,
     Source,
     Unknown,
-    get_value,
 )
 from envcheck.probes.gpus import REG, WSL_DEVICE, WSL_DRIVERS, PciDevice, find_pci_name, scan_pci
 from envcheck.probes.host import read_cpu
@@ -54,7 +53,7 @@ def _load_vendors() -> Mapping[str, OtherVendor]:
 
 def _list_wsl_drivers(host: Host) -> str:
     """Name the vendors whose display drivers Windows shows to WSL."""
-    folders = get_value(host.list_folder(WSL_DRIVERS)) or ()
+    folders = host.list_folder(WSL_DRIVERS).value or ()
     titles = (
         vendor.title
         for vendor in _load_vendors().values()
@@ -107,7 +106,7 @@ def _read_gpu(host: Host, device: PciDevice, vendors: Mapping[str, str]) -> Othe
 
 def _find_name(host: Host, device: PciDevice, path: str) -> Fact[str]:
     """Return the name that the driver amdgpu reads of the board, else the one in the system's table of PCI devices."""
-    text = (get_value(host.read_text(path, 256)) or "").strip()
+    text = (host.read_text(path, 256).value or "").strip()
     return Known(text, Source("file", path, text)) if text else find_pci_name(host, device.vendor, device.device_id)
 
 

@@ -12,7 +12,7 @@ from typing import Any, Dict, Iterator, List, Mapping, Optional, Sequence, Tuple
 from envcheck.frameworks import companions, imported_modules
 from envcheck.host.data_files import read_data
 from envcheck.host.protocol import Host
-from envcheck.model import Absent, Distribution, Fact, Known, Source, dataclass, get_value, replace
+from envcheck.model import Absent, Distribution, Fact, Known, Source, dataclass, replace
 from envcheck.probes.paths import list_names
 
 
@@ -179,7 +179,7 @@ _LAUNCHER = "bin/envcheck-cuda"  # envcheck/actions/environments.py writes it
 def find_activated_folders(host: Host, prefix: str, known: Sequence[str]) -> Tuple[str, ...]:
     """List the folders that an environment's activation adds; its patterns match the `known` ones."""
     folders: List[str] = []
-    for pattern in parse_launcher(get_value(host.read_text(posixpath.join(prefix, _LAUNCHER))) or ""):
+    for pattern in parse_launcher(host.read_text(posixpath.join(prefix, _LAUNCHER)).value or ""):
         path = pattern.replace('"$prefix"', prefix)
         folders += [folder for folder in known if fnmatch.fnmatch(folder, path)] if "*" in pattern else [path]
     return tuple(dict.fromkeys(folders))

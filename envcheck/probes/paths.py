@@ -5,7 +5,6 @@ from __future__ import annotations
 from typing import List, Sequence, Tuple
 
 from envcheck.host.protocol import Host
-from envcheck.model import Known, get_value
 
 
 def join_path(host: Host, *parts: str) -> str:
@@ -27,12 +26,12 @@ def get_base_name(path: str) -> str:
 
 def list_names(host: Host, folder: str) -> Tuple[str, ...]:
     """List a folder; () where it does not exist or cannot be read."""
-    return get_value(host.list_folder(folder)) or ()
+    return host.list_folder(folder).value or ()
 
 
 def resolve_existing(host: Host, paths: Sequence[str]) -> List[str]:
     """Return the real paths of those that exist."""
-    return [real.value for real in map(host.real_path, paths) if isinstance(real, Known)]
+    return [real.value for real in map(host.real_path, paths) if real.value is not None]
 
 
 def list_folders_in(host: Host, variable: str) -> Tuple[str, ...]:

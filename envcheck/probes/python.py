@@ -23,7 +23,6 @@ from envcheck.model import (
     PythonFacts,
     Source,
     Unknown,
-    get_value,
     numbers,
     replace,
 )
@@ -141,7 +140,7 @@ def collect_kernels(host: Host, prefix: str) -> Fact[Tuple[JupyterKernel, ...]]:
     kernels: Dict[str, JupyterKernel] = {}
     for folder in folders:
         for name in list_names(host, folder):
-            python = parse_kernel(get_value(host.read_text(posixpath.join(folder, name, "kernel.json"))) or "")
+            python = parse_kernel(host.read_text(posixpath.join(folder, name, "kernel.json")).value or "")
             if python:
                 kernels.setdefault(name, JupyterKernel(name, python))
     return Known(tuple(kernels.values()), Source("file", folders[0])) if kernels else Absent(tuple(folders))
@@ -195,7 +194,7 @@ def _read_extensions(host: Host, distribution: Distribution, pattern: str) -> It
         if fnmatch.fnmatchcase(name, name_pattern) and ".so" in name:
             path = posixpath.join(folder, name)
             elf = host.elf(path)
-            if isinstance(elf, Known):
+            if elf.value is not None:
                 needed = tuple(soname for soname in elf.value.needed if soname.startswith(prefixes))
                 yield Extension(distribution.name, path, needed)
 

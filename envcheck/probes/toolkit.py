@@ -17,7 +17,6 @@ from envcheck.model import (
     ToolkitInstall,
     Unknown,
     dataclass,
-    get_value,
     major_minor,
     replace,
 )
@@ -57,7 +56,7 @@ def find_places(host: Host) -> Tuple[Place, ...]:
     places: Dict[str, Place] = {}
     debian = find_debian_place(host)
     for root, origin in _list_candidates(host):
-        real = get_value(host.real_path(root))
+        real = host.real_path(root).value
         if real is not None and real not in places and not (debian and _is_debian(real)):
             places[real] = _make_place(host, real, origin)
     return (*places.values(), *([debian] if debian else []), *_find_wheel_places(host))
@@ -228,7 +227,7 @@ def _find_newest(host: Host, folders: Tuple[str, ...], pattern: str) -> Fact[str
         names = host.list_folder(folder)
         if isinstance(names, Unknown):
             unread = names
-        matching = [name for name in get_value(names) or () if re.search(pattern, name)]
+        matching = [name for name in names.value or () if re.search(pattern, name)]
         for name in sorted(matching, key=lambda name: [int(part) for part in re.findall(r"\d+", name)], reverse=True):
             real = host.real_path(join_path(host, folder, name))
             if isinstance(real, Known):
@@ -387,7 +386,7 @@ def _resolve_nvcc(host: Host, path: str) -> Fact[str]:
         if not isinstance(real, Known):
             return real
         head = host.read_bytes(real.value, _WRAPPER_BYTES)
-        script = head.value.decode("utf-8", "replace") if isinstance(head, Known) else ""
+        script = head.value.decode("utf-8", "replace") if head.value is not None else ""
         target = parse_nvcc_wrapper(script, host.environment()) if script.startswith("#!") else None
         if target is None:
             return Known(real.value, Source("file", path, f"-> {real.value}" if real.value != path else ""))
@@ -513,7 +512,7 @@ def _find_named_compiler(host: Host, chosen: str, variable: str) -> Fact[str]:
 
 def _find_profile_compiler(host: Host, folder: str) -> Optional[Fact[str]]:
     profile = join_path(host, folder, "nvcc.profile")
-    bindir = parse_profile_bindir(get_value(host.read_text(profile)) or "")
+    bindir = parse_profile_bindir(host.read_text(profile).value or "")
     if bindir is None:
         return None
     bindir = bindir.replace("$(_HERE_)", folder).replace("$(TOP)", get_parent(folder))
@@ -523,7 +522,7 @@ def _find_profile_compiler(host: Host, folder: str) -> Optional[Fact[str]]:
 def _find_compiler_in(host: Host, folder: str) -> Optional[Fact[str]]:
     path = join_path(host, folder, "gcc")
     status = host.status(path)
-    if isinstance(status, Known) and status.value.kind == "file":
+    if status.value and status.value.kind == "file":
         return Known(path, Source("file", path, "beside nvcc"))
     return None
 
@@ -532,7 +531,7 @@ def collect_toolkits(host: Host) -> ToolkitFacts:
     """Read every toolkit from its files; run nvcc only where the files have no version, and the one on PATH."""
     on_path = _find_nvcc_on_path(host)
     installs = [install for install in (_read_place(host, place) for place in _list_places(host, on_path)) if install]
-    nvccs = [get_value(fact) for fact in (on_path.real, *(install.nvcc_path for install in installs))]
+    nvccs = [fact.value for fact in (on_path.real, *(install.nvcc_path for install in installs))]
     nvcc = next(filter(None, nvccs), None)
     compiler: Fact[str] = find_host_compiler(host, nvcc) if nvcc else Absent(("nvcc",))
     installs, compiler_version = _run_programs(host, on_path, installs, compiler)
@@ -554,10 +553,10 @@ def collect_toolkits(host: Host) -> ToolkitFacts:
 def _list_places(host: Host, on_path: NvccOnPath) -> List[Place]:
     """Return every place, the one on PATH first."""
     places = list(find_places(host))
-    root = get_value(on_path.root)
+    root = on_path.root.value
     if root is None:
         return places
-    folder = get_parent(get_value(on_path.real) or "")
+    folder = get_parent(on_path.real.value or "")
     first = next((place for place in places if folder in place.programs), None)
     first = first or (find_debian_place(host) if _is_debian(root) else None) or _make_place(host, root, "path")
     return [first, *(place for place in places if place.root != first.root)]
@@ -578,7 +577,7 @@ def _read_place(host: Host, place: Place) -> Optional[ToolkitInstall]:
         libdevice_path=_find_newest(host, place.libdevice, _LIBDEVICE),
     )
     parts = (install.nvcc_path, install.version_file, install.header_version, install.cudart_path, install.ptxas_path)
-    return install if any(isinstance(part, Known) for part in parts) else None
+    return install if any(part.value is not None for part in parts) else None
 
 
 def _run_programs(
@@ -610,10 +609,10 @@ def _find_nvcc_to_run(install: ToolkitInstall, on_path: NvccOnPath) -> Optional[
     The one on PATH always, as the user starts it, because it compiles. Of the others only those whose files have no
     version: a start costs as much as reading all files, and on a network mount far more.
     """
-    if get_value(on_path.root) is not None and get_value(install.nvcc_path) == get_value(on_path.real):
-        return get_value(on_path.found)
+    if on_path.root.value is not None and install.nvcc_path.value == on_path.real.value:
+        return on_path.found.value
     versions = (install.version_file, install.header_version)
-    return None if any(isinstance(version, Known) for version in versions) else get_value(install.nvcc_path)
+    return None if any(version.value is not None for version in versions) else install.nvcc_path.value
 
 
 def _read_nvcc_from_files(install: ToolkitInstall) -> Tuple[Fact[str], Fact[str]]:

@@ -26,11 +26,9 @@ from envcheck.model import (
     SYSTEM,
     WINDOWS,
     Alternative,
-    Known,
     Problem,
     Remedy,
     Unknown,
-    get_value,
     major,
     numbers,
     replace,
@@ -73,7 +71,7 @@ def _keep_driver(situation: Situation, problem: Problem) -> tuple[Alternative, .
     ):  # else the driver lacks something other than its release
         return (Alternative(f"Keep the driver and install {replacement}."),)
     driver = situation.facts.driver
-    is_known = any(isinstance(item, Known) for item in (driver.release, driver.cuda_driver_version))
+    is_known = any(item.value is not None for item in (driver.release, driver.cuda_driver_version))
     steps = situation.install_gpu_build(problem.framework) if situation.from_log and is_known else ()
     return (Alternative("Use a build for the installed driver.", steps),) if steps else ()
 
@@ -81,7 +79,7 @@ def _keep_driver(situation: Situation, problem: Problem) -> tuple[Alternative, .
 @remedy("driver-missing")
 def repair_driver(situation: Situation, problem: Problem) -> Remedy:
     """Install, load, build or replace the driver's kernel module, by what is left of one."""
-    kernel = get_value(situation.facts.host.kernel_release) or ""
+    kernel = situation.facts.host.kernel_release.value or ""
     if "not-loaded" in problem.cases:
         load = LoadModule("nvidia", situation.sudo, "load the driver; if that fails, the error shows the reason")
         return Remedy("Load the driver's kernel module; if that fails, the last lines of dmesg show why.", (load,))
@@ -96,7 +94,7 @@ def repair_driver(situation: Situation, problem: Problem) -> Remedy:
             (ShowKernelLog(purpose="lines with NVRM"),),
         )
     driver = install_driver(situation)
-    has_gpu = isinstance(situation.facts.gpus, Known)
+    has_gpu = situation.facts.gpus.value is not None
     skips_check = has_gpu or situation.os in ("windows", "darwin") or situation.family == WSL
     changed: Remedy = driver if skips_check else replace(driver, actions=(_LIST_DEVICES, *driver.actions))
     return changed
@@ -271,7 +269,7 @@ def find_libcuda(situation: Situation, problem: Problem) -> Remedy | None:
 
 
 def _install_libcuda(situation: Situation) -> Remedy:
-    release = get_value(situation.facts.driver.release) or ""
+    release = situation.facts.driver.release.value or ""
     branch = major(release)
     package = {UBUNTU: f"libnvidia-compute-{branch}", DEBIAN: "libcuda1"}.get(situation.family, "")
     steps = (
@@ -339,7 +337,7 @@ def _restore_devices(situation: Situation) -> Remedy:
 @remedy("fabric-manager")
 def start_fabric_manager(situation: Situation, problem: Problem) -> Remedy:
     """Install and start the fabric manager in the driver's release."""
-    release = get_value(situation.facts.driver.release) or problem.driver
+    release = situation.facts.driver.release.value or problem.driver
     branch = major(release) if DRIVER_RELEASE.fullmatch(release) else ""
     family, steps = situation.distribution, list[Action]()
     if family in (DEBIAN, UBUNTU) and branch:
@@ -405,7 +403,7 @@ def expose_gpu_to_container(situation: Situation, problem: Problem) -> Remedy:
 
 def start_container_with_gpus(situation: Situation, summary: str = "") -> Remedy:
     """Start a container with the GPUs, by what runs it."""
-    kind = get_value(situation.facts.host.container) or ""
+    kind = situation.facts.host.container.value or ""
     steps = _CONTAINERS.get(kind, _DOCKER)
     return Remedy(summary or (_POD if kind == "kubernetes" else _START), steps)
 

@@ -17,12 +17,10 @@ from envcheck.model import (
     Alternative,
     Citation,
     FrameworkRelease,
-    Known,
     Problem,
     Remedy,
     at_least_minor,
     dataclass,
-    get_value,
     major,
 )
 from envcheck.remedies import remedy
@@ -70,7 +68,7 @@ def install_newer_build(situation: Situation, problem: Problem) -> Remedy | None
     if problem.compiles and first:
         return _compile_for(situation, problem, first, "the first")
     build = situation.build(problem.framework, problem.distribution)
-    if build is not None and problem.capability and isinstance(situation.facts.python.version, Known):
+    if build is not None and problem.capability and situation.facts.python.version.value is not None:
         return _name_newer_release(situation, build, problem.capability)
     capability = problem.capability
     steps = situation.install_gpu_build(problem.framework, capability=capability, newest=not capability)
@@ -99,7 +97,7 @@ def install_older_build(situation: Situation, problem: Problem) -> Remedy | None
     if problem.compiles and last:
         return _compile_for(situation, problem, last, "the last")
     build = situation.build(problem.framework, problem.distribution)
-    if build is not None and problem.capability and isinstance(situation.facts.python.version, Known):
+    if build is not None and problem.capability and situation.facts.python.version.value is not None:
         return _name_older_release(situation, build, problem.capability)
     steps = situation.install_gpu_build(problem.framework, capability=problem.capability)
     if row is None or not problem.framework:
@@ -126,7 +124,7 @@ def _compile_for(situation: Situation, problem: Problem, cuda: str, which: str) 
     if which == "the first":
         reason = f"CUDA {cuda} is the first that supports compute capability {problem.capability}"
         return Remedy(f"Compile with a newer CUDA Toolkit: {reason}.", steps, elsewhere)
-    if any(get_value(gpu.compute_capability) == problem.capability for gpu in situation.context.gpus):
+    if any(gpu.compute_capability.value == problem.capability for gpu in situation.context.gpus):
         reason = f"CUDA {cuda} is the last that supports compute capability {problem.capability}"
         return Remedy(f"Compile with an older CUDA Toolkit: {reason}.", steps, elsewhere)
     summary = f"Remove {problem.capability} from the compute capabilities to build for"
@@ -181,7 +179,7 @@ def _name_newer_release(situation: Situation, build: Build, capability: str) -> 
 
 
 def _build_from_source(situation: Situation, build: Build, capability: str) -> Remedy:
-    names = {get_value(gpu.name) for gpu in situation.context.gpus if get_value(gpu.compute_capability) == capability}
+    names = {gpu.name.value for gpu in situation.context.gpus if gpu.compute_capability.value == capability}
     gpu = next(iter(sorted(filter(None, names))), "this GPU")
     return Remedy(
         f"No {build.framework} wheel in the matrix for this Python has machine code for {gpu}. "
@@ -351,7 +349,7 @@ def use_processor_with_avx(situation: Situation, problem: Problem) -> Remedy | N
         requirement = f"{row.distribution}=={row.version}"
         plan = RunEnvcheck(("plan", requirement, "--python", row.pythons[-1], "--expect", "cpu"), "shows the plan")
         alternatives = (Alternative(f"Use {requirement}, the newest release built without it.", (plan,)),)
-    check = () if isinstance(situation.facts.host.cpu_flags, Known) else (_AVX,)
+    check = () if situation.facts.host.cpu_flags.value is not None else (_AVX,)
     summary = _IF_WITHOUT_AVX if check and not is_stated else _WITHOUT_AVX
     return Remedy(summary, check, alternatives)
 
@@ -359,7 +357,7 @@ def use_processor_with_avx(situation: Situation, problem: Problem) -> Remedy | N
 def _needs_no_avx(situation: Situation) -> bool:
     """Tell whether the processor is known to have AVX, or is one whose programs use none."""
     host = situation.facts.host
-    return "avx" in (get_value(host.cpu_flags) or ()) or get_value(host.architecture) in ("aarch64", "arm64")
+    return "avx" in (host.cpu_flags.value or ()) or host.architecture.value in ("aarch64", "arm64")
 
 
 def _find_last_without(situation: Situation, framework: str, flags: set[str]) -> FrameworkRelease | None:

@@ -37,10 +37,8 @@ from envcheck.model import (
     Alternative,
     Distribution,
     FrameworkRelease,
-    Known,
     Problem,
     Remedy,
-    get_value,
     major,
     major_minor,
     replace,
@@ -88,7 +86,7 @@ def use_other_python(situation: Situation, problem: Problem) -> Remedy | None:
     )
     new = situation.new_environment(chosen)
     install = _install_into_new(situation, new, requirement)
-    check = () if isinstance(situation.facts.python.version, Known) else (_ask_bits(situation),)
+    check = () if situation.facts.python.version.value is not None else (_ask_bits(situation),)
     other_release = problem.value("other_release")
     alternatives = (
         (Alternative(f"Request {other_release}, which has a wheel for this Python."),) if other_release else ()
@@ -118,7 +116,7 @@ def install_64_bit_python(situation: Situation, problem: Problem) -> Remedy | No
 @remedy("python-wrong-arch")
 def install_native_python(situation: Situation, problem: Problem) -> Remedy | None:
     """Install a Python for the machine's own architecture."""
-    return _install_python(situation, problem, f"a Python for {get_value(situation.facts.host.architecture)}")
+    return _install_python(situation, problem, f"a Python for {situation.facts.host.architecture.value}")
 
 
 _BUILDS = {"darwin": "-macos-aarch64-none", "linux": "-linux-{cpu}-gnu"}  # 64-bit builds, as uv names them
@@ -131,7 +129,7 @@ def _install_python(situation: Situation, problem: Problem, what: str) -> Remedy
     minor = system_packages().python.usual
     winget = InstallSystemPackages(WINGET, (f"Python.Python.{minor}",), scope=USER)
     install = (winget,) if situation.os == "windows" else ()
-    is_arm = get_value(situation.facts.host.architecture) in ("aarch64", "arm64")
+    is_arm = situation.facts.host.architecture.value in ("aarch64", "arm64")
     build = _BUILDS.get(situation.os, "").format(cpu="aarch64" if is_arm else "x86_64")
     starter = () if install else (f"cpython-{minor}{build}",)
     create = CreateEnvironment(f".venv-{minor}", PIP if install else UV, minor, starter)
@@ -159,7 +157,7 @@ def use_newer_glibc(situation: Situation, problem: Problem) -> Remedy | None:
         return None
     oldest = f" (the oldest: {system_names})" if system_names else ""
     summary = f"Use a system or image with glibc {version} or newer{oldest}, or a release for an older one"
-    check = () if isinstance(situation.facts.host.libc_version, Known) else (_LDD,)
+    check = () if situation.facts.host.libc_version.value is not None else (_LDD,)
     return Remedy(f"{summary}. Never replace the system's glibc.", check)
 
 
@@ -234,7 +232,7 @@ def _install_any(situation: Situation) -> tuple[Action, ...]:
     platform = situation.context.platform
     names = (system_packages().python.usual_framework, *framework_names())
     name = next((each for each in names if any(situation.matrix.releases(each, platform))), "")
-    is_own = get_value(situation.facts.python.kind) == "venv" and situation.prefix
+    is_own = situation.facts.python.kind.value == "venv" and situation.prefix
     folder = ("--env", situation.prefix) if is_own else ()
     purpose = f"Install the {identity(name).title} that fits this machine, or name another framework." if name else ""
     return (RunEnvcheck(("install", name, *folder), purpose, USER),) if name else ()
@@ -261,7 +259,7 @@ def use_other_platform(situation: Situation, problem: Problem) -> Remedy | None:
     """Use a platform that has GPU wheels, or the last release that has one here."""
     if not problem.framework or not situation.os:
         return None
-    is_musl = get_value(situation.facts.host.libc_kind) == "musl"
+    is_musl = situation.facts.host.libc_kind.value == "musl"
     last = None if is_musl else next(iter(gpu_rows(situation.context, problem.framework)), None)
     if situation.os == "windows":
         advice = "Use WSL 2, where the Linux wheels support the GPU"
@@ -304,7 +302,7 @@ def install_cuda_build(situation: Situation, problem: Problem) -> Remedy | None:
     if problem.advice:
         return Remedy(problem.advice)
     facts = situation.facts
-    is_described = isinstance(facts.python.version, Known) or isinstance(facts.driver.release, Known)
+    is_described = facts.python.version.value is not None or facts.driver.release.value is not None
     if framework is not None and (is_described or not situation.from_log):
         return _install_gpu_build(
             situation, framework.main, tuple(item.distribution for item in framework.builds if item.installed)
@@ -584,7 +582,7 @@ def _keep_dependant(situation: Situation, framework: str, label: str, installed:
     """Install the framework's newest release that an installed companion was made for; None where none is known."""
     matrix, platform = situation.matrix, situation.context.platform
     pin = matrix.companion_pins(framework, installed.name).get(installed.version.partition("+")[0])
-    minor = major_minor(get_value(situation.facts.python.version) or "")
+    minor = major_minor(situation.facts.python.version.value or "")
     rows = matrix.releases(framework, platform, lambda version: matches(version, pin)) if pin else ()
     row = next((item for item in rows if item.distribution == framework and (not minor or minor in item.pythons)), None)
     if row is None:
@@ -597,7 +595,7 @@ def _keep_dependant(situation: Situation, framework: str, label: str, installed:
 def _list_dependants(situation: Situation, framework: str, version: str, name: str) -> list[FrameworkRelease]:
     """List the releases of a companion, or of one with the same module, that go with a framework's, newest first."""
     matrix, row, platform = situation.matrix, companion_row(name), situation.context.platform
-    minor = major_minor(get_value(situation.facts.python.version) or "")
+    minor = major_minor(situation.facts.python.version.value or "")
     found = [*matrix.companions_of(framework, version, platform, name)]
     owners = matrix.companions_of(framework, version, platform, row.pinned_by) if row.pinned_by else ()
     for item in row.distributions if owners else ():

@@ -29,7 +29,7 @@ from envcheck.actions import (
     UnsetVariable,
 )
 from envcheck.host.data_files import load_data
-from envcheck.model import Alternative, Problem, Remedy, dataclass, decode, field, get_value, list_fields, replace
+from envcheck.model import Alternative, Problem, Remedy, dataclass, decode, field, list_fields, replace
 from envcheck.remedies.situation import Situation
 from envcheck.remedies.system import install_anywhere
 
@@ -173,7 +173,7 @@ def _matches(row: RemedyRow, problem: Problem, situation: Situation) -> bool:
 def _list_tags(problem: Problem, situation: Situation) -> set[str]:
     """Name what a row may ask for: the system, the framework, conda, WSL, a build of CUDA code."""
     tags = {situation.os, problem.framework, "conda" if situation.has_conda else ""}
-    tags |= {"wsl" if get_value(situation.facts.host.wsl_version) else "", "compiling" if problem.compiles else ""}
+    tags |= {"wsl" if situation.facts.host.wsl_version.value else "", "compiling" if problem.compiles else ""}
     return tags - {""}
 
 

@@ -27,7 +27,7 @@ from envcheck.actions import (
 from envcheck.frameworks import framework_names, framework_of, identity
 from envcheck.matrix.package_index import index_url
 from envcheck.matrix.query import Matrix
-from envcheck.model import CONDA, PIP, UV, Absent, FrameworkRelease, Known, get_value, numbers
+from envcheck.model import CONDA, PIP, UV, Absent, FrameworkRelease, numbers
 from envcheck.rules.builds import Build, JudgedFramework, judged_builds, judged_frameworks
 from envcheck.rules.context import Context
 from envcheck.rules.gpu_releases import best_gpu_row, find_index_build, gpu_requirement, serves_capability
@@ -82,43 +82,43 @@ class Situation:
         host = self.facts.host
         if self.os in ("windows", "darwin"):
             return WINDOWS if self.os == "windows" else MACOS
-        if isinstance(host.container, Known):
+        if host.container.value:
             return CONTAINER
-        if isinstance(host.wsl_version, Known):
+        if host.wsl_version.value:
             return WSL
-        return JETSON if isinstance(host.jetson_release, Known) else self.distribution
+        return JETSON if host.jetson_release.value else self.distribution
 
     @cached_property
     def distribution(self) -> str:
         """Name the family of the Linux distribution itself, by its ID, then by what it says it is like."""
         host = self.facts.host
-        names = [get_value(host.distribution_id) or "", *(get_value(host.distribution_like) or "").split()]
+        names = [host.distribution_id.value or "", *(host.distribution_like.value or "").split()]
         return next((_FAMILIES[name] for name in names if name in _FAMILIES), OTHER)
 
     @property
     def is_distribution_known(self) -> bool:
         """Tell whether the Linux distribution was read or stated, whichever it is."""
-        return isinstance(self.facts.host.distribution_id, Known)
+        return bool(self.facts.host.distribution_id.value)
 
     @property
     def distribution_version(self) -> str:
         """Return the version of the distribution: 22.04; "" unknown."""
-        return get_value(self.facts.host.distribution_version) or ""
+        return self.facts.host.distribution_version.value or ""
 
     @property
     def sudo(self) -> bool:
         """Tell whether a command that needs root needs sudo."""
-        return get_value(self.facts.host.is_root) is not True
+        return self.facts.host.is_root.value is not True
 
     @property
     def in_container(self) -> bool:
         """Tell whether this is a container."""
-        return isinstance(self.facts.host.container, Known)
+        return bool(self.facts.host.container.value)
 
     @property
     def has_conda(self) -> bool:
         """Tell whether the environment is conda's."""
-        return get_value(self.facts.python.kind) == "conda"
+        return self.facts.python.kind.value == "conda"
 
     @property
     def python(self) -> str:
@@ -128,7 +128,7 @@ class Situation:
     @cached_property
     def prefix(self) -> str:
         """Return the folder of the environment where it can stand in a command; "" else."""
-        prefix_path = get_value(self.facts.python.prefix) or ""
+        prefix_path = self.facts.python.prefix.value or ""
         return prefix_path if re.fullmatch(_PLAIN_PATH, prefix_path) else ""
 
     @property
@@ -162,7 +162,7 @@ class Situation:
         if not requirements or not all(map(is_requirement, requirements)):
             return ()
         options = (("--force-reinstall",) if force else ()) + (("--upgrade",) if upgrade else ())
-        if get_value(self.facts.python.externally_managed) is True:
+        if self.facts.python.externally_managed.value is True:
             create = CreateEnvironment(
                 ".venv", starter=(self.python,), purpose="The system's Python takes no packages (PEP 668)."
             )
@@ -184,7 +184,7 @@ class Situation:
             return ()
         has_pip = not isinstance(self.facts.python.pip_version, Absent)
         by_uv = not has_pip and all(self._installer(pin.partition("==")[0]) == UV for pin in pins)
-        managed = get_value(self.facts.python.externally_managed) is True
+        managed = self.facts.python.externally_managed.value is True
         steps = [
             ReinstallPackages(
                 tuple(listed),
@@ -227,7 +227,7 @@ class Situation:
             return ()
         if self.has_conda:
             return (SetCondaVariable("LD_LIBRARY_PATH", ":".join(plain_folders)),)
-        if get_value(self.facts.python.kind) == "system":
+        if self.facts.python.kind.value == "system":
             return ()  # nothing activates it
         return venv_hooks(self.prefix, plain_folders, list_activated_folders(self.context))
 
@@ -264,12 +264,12 @@ class Situation:
             row = find_index_build(context, framework, release=public, cuda=cuda, capability=capability, newest=newest)
             if row is None:
                 return ()
-            is_pinned = bool(public) or isinstance(self.facts.python.version, Known)
+            is_pinned = bool(public) or self.facts.python.version.value is not None
             requirement = f"{framework}=={row.version}+{row.local}" if is_pinned else framework
             return self.install(requirement, index=row.index or "", upgrade=not is_pinned)
         if self.os in ("windows", "darwin"):
             return ()
-        is_known = bool(public) or isinstance(self.facts.python.version, Known)
+        is_known = bool(public) or self.facts.python.version.value is not None
         row = best_gpu_row(context, framework, public) if is_known else None
         if row is not None and not (capability and not serves_capability(context, row, capability)):
             return self.install(gpu_requirement(context, row))
@@ -319,6 +319,6 @@ def install_conda_packages(*specs: str, channel: str = "conda-forge") -> Install
 
 def list_activated_folders(context: Context) -> tuple[str, ...]:
     """List the folders that the environment's activation puts on the loader's path already."""
-    builds = get_value(context.facts.python.frameworks) or ()
-    lookups = (item for build in builds for item in get_value(build.libraries) or () if item.via == "activation")
-    return tuple(item.found.value.rpartition("/")[0] for item in lookups if isinstance(item.found, Known))
+    builds = context.facts.python.frameworks.value or ()
+    lookups = (item for build in builds for item in build.libraries.value or () if item.via == "activation")
+    return tuple(item.found.value.rpartition("/")[0] for item in lookups if item.found.value is not None)

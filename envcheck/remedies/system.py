@@ -19,7 +19,7 @@ from envcheck.actions import (
     SetVariables,
 )
 from envcheck.host.data_files import load_data
-from envcheck.model import CONDA, SYSTEM, WINDOWS, Alternative, Citation, Remedy, dataclass, get_value, numbers, replace
+from envcheck.model import CONDA, SYSTEM, WINDOWS, Alternative, Citation, Remedy, dataclass, numbers, replace
 from envcheck.remedies.situation import (
     CONTAINER,
     DEBIAN,
@@ -448,7 +448,7 @@ def _install_compiler_with_conda(situation: Situation, major: int) -> Alternativ
 
 def _find_conda_compiler(situation: Situation) -> tuple[str, str]:
     """Return conda's package of g++ for this architecture, and its program."""
-    machine = "aarch64" if get_value(situation.facts.host.architecture) in ("aarch64", "arm64") else "x86_64"
+    machine = "aarch64" if situation.facts.host.architecture.value in ("aarch64", "arm64") else "x86_64"
     return f"gxx_linux-{'64' if machine == 'x86_64' else machine}", f"{machine}-conda-linux-gnu-g++"
 
 

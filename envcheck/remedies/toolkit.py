@@ -39,12 +39,10 @@ from envcheck.model import (
     Alternative,
     CondaBuild,
     FrameworkRelease,
-    Known,
     Problem,
     Remedy,
     ToolkitInstall,
     Unknown,
-    get_value,
     major_minor,
     numbers,
     replace,
@@ -359,7 +357,7 @@ def install_matching_cudnn(situation: Situation, problem: Problem) -> Remedy | N
     if "dropped-gpu" in problem.cases and build is not None:
         return _install_older_cudnn(situation, build, problem.cudnn, problem.capability)
     version = problem.cudnn or (built_with(build) if build else None) or ""
-    cuda = problem.cuda or (get_value(build.cuda) if build else None) or ""
+    cuda = problem.cuda or (build.cuda.value if build else None) or ""
     if not numbers(version):
         return _install_named_libraries(situation, problem, build)
     cuda_major = numbers(cuda)[:1]
@@ -594,7 +592,7 @@ def use_matching_compiler(situation: Situation, problem: Problem) -> Remedy | No
     if path:
         return Remedy(f"Point nvcc at {path}, which CUDA {problem.cuda} accepts.", (set_host_compiler(path),))
     newest = (numbers(highest) or numbers(lowest))[0]
-    present = problem.value("version") or get_value(situation.facts.compilers.gcc_version) or ""
+    present = problem.value("version") or situation.facts.compilers.gcc_version.value or ""
     if highest and numbers(present)[:1] == (newest,):
         newest -= 1  # nvcc fails with the one that is there, though it takes that major
     remedy_found = install_compiler(situation, (numbers(lowest) or (0,))[0], newest)
@@ -609,8 +607,8 @@ def use_matching_compiler(situation: Situation, problem: Problem) -> Remedy | No
 def _find_installed_compiler(situation: Situation, highest: str, lowest: str, kind: str) -> str:
     """Return the newest GCC within bounds that is installed; "" where there is none."""
     compilers = situation.facts.compilers
-    gcc = {get_value(compilers.gcc_path) or "": get_value(compilers.gcc_version) or ""} if kind == "clang" else {}
-    installed = {**(get_value(compilers.others) or {}), **gcc}
+    gcc = {compilers.gcc_path.value or "": compilers.gcc_version.value or ""} if kind == "clang" else {}
+    installed = {**(compilers.others.value or {}), **gcc}
     for path, version in sorted(installed.items(), key=lambda item: numbers(item[1]), reverse=True):
         limit = numbers(highest or version)  # nvcc's headers compare as many numbers as the limit names
         fits = numbers(version)[: len(limit)] <= limit and numbers(version) >= numbers(lowest or "0")
@@ -651,10 +649,10 @@ def install_matching_tensorrt(situation: Situation, problem: Problem) -> Remedy 
 
 def torch_build(context: Context, version: str, cuda: str | None) -> TorchBuild | None:
     """Describe what a file must be built for to load beside a torch here; None where that is not known."""
-    python, libc = get_value(context.facts.python.version), context.facts.host.libc_version
-    if not python or not cuda or is_free_threaded(context) or get_value(context.facts.host.libc_kind) == "musl":
+    python, libc = context.facts.python.version.value, context.facts.host.libc_version
+    if not python or not cuda or is_free_threaded(context) or context.facts.host.libc_kind.value == "musl":
         return None
-    glibc = libc.value if context.os == "linux" and isinstance(libc, Known) else ""
+    glibc = libc.value if context.os == "linux" and libc.value is not None else ""
     return TorchBuild(version, cuda, major_minor(python), context.platform, glibc)
 
 
@@ -703,7 +701,7 @@ def _use_sources(
     steps = () if toolkit else _install_nvcc(situation, cuda)
     root = toolkit.root if toolkit else "" if situation.has_conda else f"/usr/local/cuda-{major_minor(cuda)}"
     home = {"CUDA_HOME": root} if is_plain_path(root) else {}
-    compiler = _bring_compiler(situation, (get_value(toolkit.version) if toolkit else "") or cuda)
+    compiler = _bring_compiler(situation, (toolkit.version.value if toolkit else "") or cuda)
     chosen = dict(pair for action in compiler if isinstance(action, SetVariables) for pair in action.values)
     limits = {**_limit_jobs(context, build), **_limit_architectures(context, build)}
     settings = {**home, **chosen, **build.settings, **limits}
@@ -766,10 +764,10 @@ def _find_nvcc(context: Context, build: SourceBuild, cuda: str) -> ToolkitInstal
     fitting = [
         item
         for item in toolkits_with_nvcc(context)
-        if numbers(get_value(item.version) or "0") >= numbers(build.cuda or "0")
-        and numbers(get_value(item.version) or "0")[:1] == numbers(cuda)[:1]
+        if numbers(item.version.value or "0") >= numbers(build.cuda or "0")
+        and numbers(item.version.value or "0")[:1] == numbers(cuda)[:1]
     ]
-    return min(fitting, key=lambda item: get_value(item.version) != major_minor(cuda), default=None)
+    return min(fitting, key=lambda item: item.version.value != major_minor(cuda), default=None)
 
 
 def _install_nvcc(situation: Situation, cuda: str) -> tuple[Action, ...]:
@@ -785,7 +783,7 @@ def _bring_compiler(situation: Situation, cuda: str) -> tuple[Action, ...]:
     gcc, row = situation.facts.compilers.gcc_version, situation.matrix.toolkit(cuda)
     if isinstance(gcc, Absent):
         return install_anywhere(situation, "compiler-for-python", "Install a C++ compiler.")[0]
-    if row is None or not isinstance(gcc, Known):
+    if row is None or gcc.value is None:
         return ()
     highest, lowest = row.gcc_max or "", row.gcc_min or ""
     limit = numbers(highest or gcc.value)  # nvcc's headers compare as many numbers as the limit names
@@ -797,7 +795,7 @@ def _bring_compiler(situation: Situation, cuda: str) -> tuple[Action, ...]:
 
 
 def _limit_jobs(context: Context, build: SourceBuild) -> dict[str, str]:
-    memory = get_value(context.facts.host.memory_bytes)
+    memory = context.facts.host.memory_bytes.value
     if not memory or not build.job_gigabytes:
         return {}
     return {"MAX_JOBS": str(max(1, int(memory / 1e9 / build.job_gigabytes)))}
@@ -866,7 +864,7 @@ def _install_from_project(situation: Situation, name: str) -> Remedy | None:
     build = next((item for item in situation.builds if item.traits.hosts_extensions), None)
     if build is None or is_conda_build(context, build):
         return None
-    version, cuda = build.label.partition(" ")[2], get_value(build.cuda)
+    version, cuda = build.label.partition(" ")[2], build.cuda.value
     present = context.distributions.get(name)
     pin = f"{name}=={present.version.partition('+')[0]}" if present else name
     found = find_install(context, pin, version, cuda, compiles=False) or find_install(context, name, version, cuda)

@@ -12,7 +12,7 @@ from envcheck.actions import shell_line
 from envcheck.gpus.fits import Fit, Job, estimate_need, format_formula, name_formula, name_gpu
 from envcheck.gpus.holders import GpuView, Holder, has_unexplained_memory
 from envcheck.gpus.listing import Listing, judge
-from envcheck.model import Absent, Fact, GpuActivity, Known, encode, get_value, hide_secrets, inert
+from envcheck.model import Absent, Fact, GpuActivity, Known, encode, hide_secrets, inert
 from envcheck.render.documents import (
     Line,
     Row,
@@ -91,7 +91,7 @@ def _blocks(listing: Listing, *, verbose: bool, quiet: bool) -> list[Block]:
 def _gpu_row(activity: GpuActivity) -> Row:
     gpu = activity.gpu
     used, total = (_shown(fact, _gibibytes) for fact in (gpu.memory_used_bytes, gpu.memory_bytes))
-    limit = f" / {activity.power_limit_watts.value:.0f}" if isinstance(activity.power_limit_watts, Known) else ""
+    limit = f" / {activity.power_limit_watts.value:.0f}" if activity.power_limit_watts.value is not None else ""
     return (
         _shown(gpu.nvml_index),
         _shown(gpu.name),
@@ -111,7 +111,7 @@ def _gpu_row(activity: GpuActivity) -> Row:
 
 def _instance_rows(activity: GpuActivity) -> Iterator[Row]:
     """Show each MIG instance below its GPU, with the UUID that CUDA_VISIBLE_DEVICES takes."""
-    for at, item in enumerate(get_value(activity.instances) or ()):
+    for at, item in enumerate(activity.instances.value or ()):
         used, total = (_shown(fact, _gibibytes) for fact in (item.memory_used_bytes, item.memory_bytes))
         name = inert(f"  {item.name} {item.uuid}")
         memory = f"{used} / {total} GiB"
@@ -122,7 +122,7 @@ def _mig(activity: GpuActivity) -> str:
     enabled = activity.gpu.mig_enabled
     if not isinstance(enabled, Known):
         return _shown(enabled)
-    count = len(activity.instances.value) if isinstance(activity.instances, Known) else 0
+    count = len(activity.instances.value) if activity.instances.value is not None else 0
     return f"{count} instance{'s' if count != 1 else ''}" if enabled.value else "off"
 
 
@@ -152,11 +152,9 @@ def _remarks(view: GpuView, *, verbose: bool) -> Iterator[str]:
         if holder.ending.remark:
             yield f"{holder.pid} {inert(holder.name)}: {holder.ending.remark}"
     left = view.unaccounted_bytes
-    if isinstance(left, Known) and has_unexplained_memory(view):
+    if left.value is not None and has_unexplained_memory(view):
         # On Grace the system itself manages the GPU's memory, and keeps there what it has read.
-        system = (
-            ", or the system's own cache" if re.search(r"\bG[HB]\d{3}", str(get_value(view.activity.gpu.name))) else ""
-        )
+        system = ", or the system's own cache" if re.search(r"\bG[HB]\d{3}", str(view.activity.gpu.name.value)) else ""
         hidden = ", ".join(f"{holder.pid} ({inert(holder.name)})" for holder in view.holders if not holder.listed)
         used = f"{name_gpu(view)}: {_gibibytes(left.value)} GiB are in use by no process that the driver lists"
         elsewhere = f"by one in another container or under another name here, or one that died{system}"
@@ -187,7 +185,7 @@ def _need_lines(job: Job) -> list[str]:
 
 
 def _shown(fact: Fact[object], show: Callable[..., str] = str) -> str:
-    if isinstance(fact, Known):
+    if fact.value is not None:
         return inert(show(fact.value))
     return "-" if isinstance(fact, Absent) else "?"
 

@@ -17,11 +17,9 @@ from envcheck.model import (
     Facts,
     Finding,
     FrameworkBuild,
-    Known,
     Remedy,
     Report,
     dataclass,
-    get_value,
     inert,
     replace,
 )
@@ -132,20 +130,20 @@ def _finding_state(finding: Finding) -> str:
 
 
 def _framework_builds(facts: Facts) -> tuple[FrameworkBuild, ...]:
-    return facts.python.frameworks.value if isinstance(facts.python.frameworks, Known) else ()
+    return facts.python.frameworks.value or ()
 
 
 def _describe_requirements(facts: Facts) -> tuple[str, ...]:
     wanted = []
     for build in _framework_builds(facts):
-        parts = [("CUDA", get_value(build.cuda_version)), ("cuDNN", get_value(build.cudnn_version))]
+        parts = [("CUDA", build.cuda_version.value), ("cuDNN", build.cudnn_version.value)]
         shown = " and ".join(f"{name} {version}" for name, version in parts if version)
         wanted += [f"{build.distribution} was built for {shown}"] if shown else []
     return tuple(wanted)
 
 
 def _describe_driver_limit(facts: Facts) -> tuple[str, ...]:
-    ceiling = get_value(facts.driver.cuda_driver_version)
+    ceiling = facts.driver.cuda_driver_version.value
     return (f"the driver runs CUDA up to {ceiling}",) if ceiling else ()
 
 
@@ -153,7 +151,7 @@ def _describe_gpu_code(facts: Facts) -> tuple[str, ...]:
     """Describe for which GPUs the frameworks hold code."""
     said = []
     for build in _framework_builds(facts):
-        named = get_value(build.compute_capabilities) or ()
+        named = build.compute_capabilities.value or ()
         found = [match for match in (re.search(r"(\d+)(\d)[a-z]?$", one) for one in named) if match]
         numbers = sorted({(int(match[1]), int(match[2])) for match in found})
         if numbers:

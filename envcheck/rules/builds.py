@@ -30,7 +30,6 @@ from envcheck.model import (
     UserError,
     canonical_name,
     dataclass,
-    get_value,
     major_minor,
     numbers,
     replace,
@@ -73,7 +72,7 @@ class Build:
     @property
     def accelerator(self) -> str:
         """Name what it computes on beside CPU and CUDA: rocm, xpu, mps; "" for nothing, or where that is unknown."""
-        return (get_value(self.facts.accelerator) if self.facts else None) or ""
+        return (self.facts.accelerator.value if self.facts else None) or ""
 
     @property
     def citations(self) -> tuple[Citation, ...]:
@@ -84,7 +83,7 @@ class Build:
 def installed_builds(context: Context) -> tuple[Build, ...]:
     """List the framework builds installed in the inspected environment."""
     frameworks = context.facts.python.frameworks
-    builds = frameworks.value if isinstance(frameworks, Known) else ()
+    builds = frameworks.value or ()
     return tuple(_installed(context, item) for item in builds)
 
 
@@ -412,7 +411,7 @@ def _resolve_package(context: Context, requirement: Requirement) -> WantedReleas
 
 def _is_for_newer_pythons(context: Context, row: FrameworkRelease) -> bool:
     """Tell whether a wheel without binaries installs on this Python, newer than those that its metadata names."""
-    minor = major_minor(get_value(context.facts.python.version) or "")
+    minor = major_minor(context.facts.python.version.value or "")
     return row.platform == "any" and bool(row.pythons) and numbers(minor) >= min(map(numbers, row.pythons))
 
 
@@ -610,7 +609,7 @@ def _filter_installable(
         (BITS, lambda _: not _is_32bit(context)),
         (PLATFORM, lambda row: row.platform in (context.platform, "any")),
         (PYTHON, lambda row: supports_python(context, row)),
-        (LIBC, lambda row: not (_is(libc, "musl") and row.platform.startswith("linux"))),
+        (LIBC, lambda row: not (libc.value == "musl" and row.platform.startswith("linux"))),
         (GLIBC, lambda row: _has_glibc(context, row)),
         (EXTRA, lambda row: has_extras(row, extras)),
         (EXTRA_PLATFORM, lambda row: has_extra_wheels(context.platform, row, extras)),
@@ -625,20 +624,16 @@ def _filter_installable(
 
 def _is_32bit(context: Context) -> bool:
     bits = context.facts.python.bits
-    return isinstance(bits, Known) and bits.value == 32
-
-
-def _is(fact: Fact[str], value: str) -> bool:
-    return isinstance(fact, Known) and fact.value == value
+    return bits.value == 32
 
 
 def supports_python(context: Context, row: FrameworkRelease) -> bool:
     """Tell whether a release has a wheel for the inspected Python; an unknown Python counts as supported."""
     version = context.facts.python.version
-    if not isinstance(version, Known):
+    if version.value is None:
         return True
     implementation = context.facts.python.implementation
-    if isinstance(implementation, Known) and implementation.value.lower() != "cpython":
+    if implementation.value and implementation.value.lower() != "cpython":
         return False  # every framework wheel is made for CPython
     minor = major_minor(version.value)
     return minor in (row.free_threaded_pythons if is_free_threaded(context) else row.pythons)
@@ -647,12 +642,12 @@ def supports_python(context: Context, row: FrameworkRelease) -> bool:
 def is_free_threaded(context: Context) -> bool:
     """Tell whether the inspected Python is known to be a build without the global interpreter lock."""
     abi = context.facts.python.abi_tag
-    return isinstance(abi, Known) and abi.value.startswith("cp") and abi.value.endswith("t")
+    return bool(abi.value and abi.value.startswith("cp") and abi.value.endswith("t"))
 
 
 def _has_glibc(context: Context, row: FrameworkRelease) -> bool:
     floor, libc = wheel_glibc(row), context.facts.host.libc_version
-    if not floor or not isinstance(libc, Known):
+    if not floor or libc.value is None:
         return True
     try:
         return Version(libc.value) >= Version(floor)
@@ -712,13 +707,13 @@ def has_no_gpu(context: Context) -> bool:
 
 def unfound_libraries(build: Build) -> list[LibraryLookup]:
     """List the needed libraries that the loader does not find."""
-    lookups = build.libraries.value if isinstance(build.libraries, Known) else ()
+    lookups = build.libraries.value or ()
     return [item for item in lookups if item.mandatory and isinstance(item.found, Absent)]
 
 
 def built_with(build: Build) -> str | None:
     """Return the cuDNN that a build was made with; its files often name only the major, its matrix row the minor."""
-    cudnn, row = get_value(build.cudnn), build.row.cudnn if build.row else None
+    cudnn, row = build.cudnn.value, build.row.cudnn if build.row else None
     if row and (cudnn is None or (len(numbers(cudnn)) == 1 and numbers(row)[:1] == numbers(cudnn))):
         return row
     return cudnn
@@ -727,7 +722,7 @@ def built_with(build: Build) -> str | None:
 def cuda_builds(context: Context) -> Iterator[Build]:
     """Yield the judged builds that are meant to use CUDA."""
     for build in judged_builds(context):
-        if get_value(build.cuda_build) is True:
+        if build.cuda_build.value is True:
             yield build
 
 

@@ -21,7 +21,6 @@ from envcheck.model import (
     ToolkitInstall,
     Unknown,
     dataclass,
-    get_value,
     is_older,
     numbers,
 )
@@ -49,7 +48,7 @@ class HostCompiler:
 def nvcc_host_compiler(context: Context) -> Iterator[Finding]:
     """Find an nvcc whose host compiler is newer than its headers accept, or older than it supports."""
     install, compiler = compiling_toolkit(context), host_compiler(context)
-    version = get_value(install.version) if install else None
+    version = install.version.value if install else None
     if install is None or compiler is None or version is None:
         return
     row = context.matrix.toolkit(version)
@@ -71,14 +70,14 @@ def compiling_toolkit(context: Context) -> ToolkitInstall | None:
     facts, with_nvcc = context.facts.toolkits, toolkits_with_nvcc(context)
     for root in (facts.cuda_home_root, facts.root_on_path, facts.usr_local_cuda):
         for item in with_nvcc:
-            if item.root == get_value(root):
+            if item.root == root.value:
                 return item
     return with_nvcc[0] if len(with_nvcc) == 1 else None
 
 
 def toolkits_with_nvcc(context: Context) -> list[ToolkitInstall]:
     """List the toolkits that may hold an nvcc; wheels hold parts of one."""
-    installs = get_value(context.facts.toolkits.installs) or ()
+    installs = context.facts.toolkits.installs.value or ()
     return [item for item in installs if not isinstance(item.nvcc_path, Absent) and item.origin != "wheels"]
 
 
@@ -86,13 +85,13 @@ def host_compiler(context: Context) -> HostCompiler | None:
     """Find the compiler nvcc uses; where that is unknown, the gcc on PATH."""
     facts = context.facts.toolkits
     if isinstance(facts.nvcc_host_compiler_version, Known):
-        path = get_value(facts.nvcc_host_compiler) or ""
+        path = facts.nvcc_host_compiler.value or ""
         version = facts.nvcc_host_compiler_version
         return HostCompiler(_kind(path), version.value, path, version)
     gcc = context.facts.compilers.gcc_version
     if isinstance(facts.nvcc_host_compiler, Absent) or not isinstance(gcc, Known):
         return None
-    return HostCompiler("gcc", gcc.value, get_value(context.facts.compilers.gcc_path) or "gcc", gcc)
+    return HostCompiler("gcc", gcc.value, context.facts.compilers.gcc_path.value or "gcc", gcc)
 
 
 def _kind(path: str) -> str:
@@ -177,14 +176,14 @@ _VARIABLES = (
 def nvcc_of_another_major(context: Context) -> Iterator[Finding]:
     """Find an nvcc whose CUDA major PyTorch refuses to build extensions with, alone or beside a right one."""
     install = compiling_toolkit(context)
-    version = get_value(install.version) if install else None
+    version = install.version.value if install else None
     if install is None or version is None or context.matrix.toolkit(version) is None:
         return
     for build in cuda_builds(context):
-        cuda = get_value(build.cuda)
+        cuda = build.cuda.value
         if build.traits.hosts_extensions and cuda and not _same_major(cuda, version):
             installs = toolkits_with_nvcc(context)
-            right = next((item for item in installs if _same_major(cuda, get_value(item.version) or "")), None)
+            right = next((item for item in installs if _same_major(cuda, item.version.value or "")), None)
             yield _other_major(context, build, install, right)
 
 
@@ -193,8 +192,8 @@ def _same_major(first: str, second: str) -> bool:
 
 
 def _other_major(context: Context, build: Build, install: ToolkitInstall, right: ToolkitInstall | None) -> Finding:
-    cuda, version = str(get_value(build.cuda)), get_value(install.version)
-    hint = f" CUDA {get_value(right.version)} in {right.root} would do, but is not the one found." if right else ""
+    cuda, version = str(build.cuda.value), install.version.value
+    hint = f" CUDA {right.version.value} in {right.root} would do, but is not the one found." if right else ""
     message = (
         f"{build.label} is built for CUDA {cuda} and refuses to build extensions with nvcc of CUDA {version} "
         f"({install.root}); running it needs no nvcc.{hint}"
@@ -216,7 +215,7 @@ def nvcc_missing(context: Context) -> Iterator[Finding]:
     if isinstance(context.facts.toolkits.installs, Unknown) or toolkits_with_nvcc(context):
         return
     for build in cuda_builds(context):
-        cuda = get_value(build.cuda)
+        cuda = build.cuda.value
         reason = "CUDA code is built here" if context.compiles else _compiled_when_used(context)
         if not build.traits.hosts_extensions or not reason or not cuda:
             continue
@@ -253,17 +252,17 @@ def _unknown_to(version: str, item: JudgedGpu) -> tuple[str, str]:
 
 
 def _compiled_for(context: Context) -> Iterator[tuple[ToolkitInstall, str, JudgedGpu]]:
-    if not is_compiling(context) or not isinstance(context.facts.gpus, Known):
+    if not is_compiling(context) or context.facts.gpus.value is None:
         return
     install = compiling_toolkit(context)
-    version = get_value(install.version) if install else None
+    version = install.version.value if install else None
     for item in judged_gpus(context) if install and version else ():
         if install and version:
             yield install, version, item
 
 
 def _not_compiled(context: Context, finding_id: str, install: ToolkitInstall, item: JudgedGpu, support: str) -> Finding:
-    version = get_value(install.version)
+    version = install.version.value
     message = (
         f"nvcc of CUDA {version} ({install.root}), which builds CUDA code here, cannot build for "
         f"{gpu_name(item.gpu)}: compute capability {item.capability} is supported {support}."
@@ -281,7 +280,7 @@ def is_compiling(context: Context) -> bool:
     """Tell whether CUDA code is built on this machine: by request, settings, or installed packages."""
     is_requested = context.compiles or any(name in context.environment for name in _VARIABLES)
     facts = (context.facts.python.extensions, context.facts.toolkits.cuda_home)
-    return is_requested or any(isinstance(fact, Known) for fact in facts) or bool(_compiled_when_used(context))
+    return is_requested or any(fact.value is not None for fact in facts) or bool(_compiled_when_used(context))
 
 
 @dataclass(frozen=True)

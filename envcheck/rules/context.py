@@ -26,7 +26,6 @@ from envcheck.model import (
     Source,
     Unknown,
     dataclass,
-    get_value,
     replace,
 )
 
@@ -102,35 +101,33 @@ class Context:
         if self.expect == "cpu" or self.names_releases or not isinstance(self.facts.gpus, Absent):
             return False
         frameworks = self.facts.python.frameworks
-        builds = frameworks.value if isinstance(frameworks, Known) else ()
-        if any(isinstance(item.accelerator, Known) and item.accelerator.value not in _OPTIONAL for item in builds):
+        builds = frameworks.value or ()
+        if any(item.accelerator.value is not None and item.accelerator.value not in _OPTIONAL for item in builds):
             return True
-        has_cuda = any(isinstance(item.cuda_build, Known) and item.cuda_build.value for item in builds)
+        has_cuda = any(item.cuda_build.value for item in builds)
         return self.expect == "gpu" and bool(self.other_gpus) and not has_cuda
 
     @cached_property
     def other_gpus(self) -> tuple[OtherGpu, ...]:
         """List the GPUs of other vendors that one computes on: not the graphics inside a processor of Intel's."""
         fact = self.facts.other_gpus
-        gpus = fact.value if isinstance(fact, Known) else ()
-        return tuple(item for item in gpus if get_value(item.integrated) is not True)
+        gpus = fact.value or ()
+        return tuple(item for item in gpus if item.integrated.value is not True)
 
     @property
     def _is_left_without_gpu(self) -> bool:
         """Tell whether this container has no GPU of its host and nothing in it needs one."""
         host, driver, installs = self.facts.host, self.facts.driver, self.facts.toolkits.installs
-        nodes = [node.path for node in driver.device_nodes.value] if isinstance(driver.device_nodes, Known) else []
-        has_gpu = isinstance(driver.libcuda_path, Known) or any(path[len("/dev/nvidia") :].isdigit() for path in nodes)
+        nodes = [node.path for node in driver.device_nodes.value] if driver.device_nodes.value is not None else []
+        has_gpu = driver.libcuda_path.value or any(path[len("/dev/nvidia") :].isdigit() for path in nodes)
         is_unknown = isinstance(driver.device_nodes, Unknown) or isinstance(driver.libcuda_path, Unknown)
-        if not isinstance(host.container, Known) or isinstance(host.jetson_release, Known) or has_gpu or is_unknown:
+        if not host.container.value or host.jetson_release.value or has_gpu or is_unknown:
             return False
         frameworks = self.facts.python.frameworks
-        builds = frameworks.value if isinstance(frameworks, Known) else ()
-        cpu_only = not isinstance(frameworks, Unknown) and all(
-            isinstance(build.cuda_build, Known) and not build.cuda_build.value for build in builds
-        )
+        builds = frameworks.value or ()
+        cpu_only = not isinstance(frameworks, Unknown) and all(build.cuda_build.value is False for build in builds)
         requests_gpu = self.names_releases or self.environment.get("NVIDIA_VISIBLE_DEVICES", "").strip() not in _NOTHING
-        return cpu_only and not requests_gpu and not (isinstance(installs, Known) and installs.value)
+        return cpu_only and not requests_gpu and not (installs.value)
 
     @property
     def hides_host_gpus(self) -> bool:
@@ -139,8 +136,8 @@ class Context:
         A container shows the PCI devices of its host, given or not; in WSL there are none to see.
         """
         host, devices = self.facts.host, self.environment.get("NVIDIA_VISIBLE_DEVICES", "").strip()
-        in_wsl = isinstance(host.container, Known) and isinstance(host.wsl_version, Known)
-        return in_wsl and devices not in _NOTHING
+        in_wsl = host.container.value and host.wsl_version.value
+        return bool(in_wsl and devices not in _NOTHING)
 
     @property
     def judges_environment(self) -> bool:
@@ -152,9 +149,7 @@ class Context:
         python = self.facts.python
         if python.chosen_by != "PATH":
             return python.chosen_by != NO_ENVIRONMENT
-        return not (isinstance(python.kind, Known) and python.kind.value == "system") or not isinstance(
-            python.frameworks, Absent
-        )
+        return python.kind.value != "system" or not isinstance(python.frameworks, Absent)
 
     def fact(self, name: str) -> Fact[Any]:
         """Find a fact by its dotted name: "driver.release", "gpus"."""
@@ -167,12 +162,12 @@ class Context:
         """Return a known fact's value, None when it is absent; an unknown one ends the rule as undetermined."""
         if isinstance(fact, Unknown):
             raise UndecidedError(name, fact)
-        return fact.value if isinstance(fact, Known) else None
+        return fact.value
 
     @cached_property
     def gpus(self) -> tuple[Gpu, ...]:
         """List the GPUs; empty when there is none or that is unknown (see `goal` and `need`)."""
-        return self.facts.gpus.value if isinstance(self.facts.gpus, Known) else ()
+        return self.facts.gpus.value or ()
 
     @cached_property
     def distributions(self) -> dict[str, Distribution]:
@@ -184,13 +179,13 @@ class Context:
 
     def _installed(self) -> tuple[Distribution, ...]:
         fact = self.facts.python.distributions
-        return fact.value if isinstance(fact, Known) else ()
+        return fact.value or ()
 
     @cached_property
     def environment(self) -> dict[str, str]:
         """Return the recorded environment variables."""
         fact = self.facts.host.environment
-        return dict(fact.value) if isinstance(fact, Known) else {}
+        return dict(fact.value or {})
 
     @cached_property
     def os(self) -> str:
@@ -218,7 +213,11 @@ class Context:
 
     @staticmethod
     def _text(fact: Fact[str]) -> str:
-        return fact.value if isinstance(fact, Known) else ""
+        return fact.value or ""
+
+    def known(self, *names: str) -> tuple[Evidence, ...]:
+        """Make evidence of those of some facts that are known."""
+        return tuple(self.seen(name) for name in names if self.fact(name).value is not None)
 
     def seen(self, name: str, fact: Fact[Any] | None = None, shown: str = "") -> Evidence:
         """Make evidence of a fact, by default the one called `name`."""

@@ -22,7 +22,6 @@ from envcheck.model import (
     Problem,
     Source,
     Unknown,
-    get_value,
     major,
     numbers,
 )
@@ -110,7 +109,7 @@ def _without_libraries(context: Context, framework: JudgedFramework, build: Buil
     if not build.installed:
         yield from _target_without_extra(context, framework, build)
         return
-    if not (isinstance(build.cuda_build, Known) and build.cuda_build.value):
+    if not (build.cuda_build.value):
         return
     if isinstance(build.libraries, Unknown) and _has_no_wheels(context, build):
         reason = "there is no CUDA Toolkit, and the nvidia-* wheels"
@@ -130,7 +129,7 @@ def _without_libraries(context: Context, framework: JudgedFramework, build: Buil
 def _has_no_wheels(context: Context, build: Build) -> bool:
     """Tell whether a build that takes its CUDA from an extra has neither its wheels nor a toolkit, as far as listed."""
     facts, extra = context.facts, build.row.gpu_extra if build.row else None
-    is_known = isinstance(facts.python.distributions, Known) and not isinstance(facts.toolkits.installs, Unknown)
+    is_known = facts.python.distributions.value is not None and not isinstance(facts.toolkits.installs, Unknown)
     return bool(is_known and extra and not has_cuda_wheels(context, build) and not system_toolkits(context))
 
 
@@ -200,7 +199,7 @@ def cuda_wheel_not_found(context: Context) -> Iterator[Finding]:
 
 
 def _needing_activation(build: Build) -> list[LibraryLookup]:
-    lookups = build.libraries.value if isinstance(build.libraries, Known) else ()
+    lookups = build.libraries.value or ()
     return [item for item in lookups if item.mandatory and item.via == "activation"]
 
 
@@ -257,8 +256,8 @@ def _name_links(build: Build, copies: list[str]) -> tuple[tuple[str, str], ...]:
 
     The folder is as deep as theirs, because libraries look for others relative to their own folder.
     """
-    lookups = (item for item in get_value(build.libraries) or () if item.via == "runpath")
-    found = (get_value(item.found) or "" for item in lookups)
+    lookups = (item for item in build.libraries.value or () if item.via == "runpath")
+    found = (item.found.value or "" for item in lookups)
     depths = {path.count("/") for path in copies}
     reached = next((path for path in found if re.search(_IN_WHEEL, path) and {path.count("/")} == depths), "")
     return (("links", " ".join(copies)), ("reached", posixpath.dirname(reached))) if reached else ()
@@ -365,7 +364,7 @@ def _required_by_frameworks(context: Context, rivals: list[Distribution]) -> lis
 
 def _owners(context: Context, rivals: list[Distribution]) -> tuple[Evidence, ...]:
     fact, names = context.facts.python.duplicate_owners, {item.name for item in rivals}
-    all_owners = fact.value if isinstance(fact, Known) else {}
+    all_owners = fact.value or {}
     shared = next((path for path, owners in all_owners.items() if names & set(owners)), None)
     if shared is None or not isinstance(fact, Known):
         return ()
@@ -376,7 +375,7 @@ def _owners(context: Context, rivals: list[Distribution]) -> tuple[Evidence, ...
 def cuda_wheels_need_glibc(context: Context) -> Iterator[Finding]:
     """Find requested builds whose CUDA wheels exist for a newer C library only."""
     libc = context.facts.host.libc_version
-    version = re.match(r"\d+\.\d+", libc.value) if isinstance(libc, Known) and context.os == "linux" else None
+    version = re.match(r"\d+\.\d+", libc.value) if libc.value is not None and context.os == "linux" else None
     for framework in judged_frameworks(context) if version else ():
         for build in framework.builds:
             row = build.release

@@ -23,7 +23,6 @@ from envcheck.model import (
     Source,
     Unknown,
     dataclass,
-    get_value,
     is_older,
     numbers,
     replace,
@@ -74,7 +73,7 @@ def loaded_copy(context: Context, lookup: LibraryLookup) -> Copy | None:
     readings += [installed_version(install)] if install else []
     readings += [wheel.version] if wheel else []
     version = next((fact for fact in readings if _tells_minor(fact)), lookup.version)
-    cuda_major = (get_value(install.cuda_major) if install else None) or (wheel.cuda_major if wheel else "")
+    cuda_major = (install.cuda_major.value if install else None) or (wheel.cuda_major if wheel else "")
     return Copy(path, version, cuda_major, lookup.via)
 
 
@@ -82,7 +81,7 @@ def system_copies(context: Context) -> tuple[Copy, ...]:
     """List the copies outside Python packages whose library is there."""
     installs = context.need(context.facts.cudnn, "cudnn") or ()
     return tuple(
-        Copy(get_value(item.library_path) or item.root, installed_version(item), get_value(item.cuda_major) or "")
+        Copy(item.library_path.value or item.root, installed_version(item), item.cuda_major.value or "")
         for item in installs
         if item.origin != "wheels" and not isinstance(installed_version(item), Absent)
     )
@@ -109,7 +108,7 @@ def wheel_copy(context: Context) -> Copy | None:
 
 def fault_of(context: Context, build: Build, copy: Copy) -> str:
     """Name what is wrong with a copy for a build by finding id; "" when nothing is."""
-    cuda, version = get_value(build.cuda), get_value(copy.version)
+    cuda, version = build.cuda.value, copy.version.value
     expected = built_with(build)
     if expected and version and numbers(version)[:1] != numbers(expected)[:1]:
         return OTHER_MAJOR
@@ -123,7 +122,7 @@ def fault_of(context: Context, build: Build, copy: Copy) -> str:
 def dropped_gpus(context: Context, version: str) -> tuple[JudgedGpu, ...]:
     """List the GPUs older than a cuDNN release serves; none where the release or the GPUs are not known."""
     row = context.matrix.cudnn(version)
-    if row is None or row.compute_capability_min is None or not isinstance(context.facts.gpus, Known):
+    if row is None or row.compute_capability_min is None or context.facts.gpus.value is None:
         return ()
     lowest = numbers(row.compute_capability_min)
     return tuple(item for item in judged_gpus(context) if numbers(item.capability) < lowest)
@@ -131,7 +130,7 @@ def dropped_gpus(context: Context, version: str) -> tuple[JudgedGpu, ...]:
 
 def foreign_needs(build: Build) -> tuple[LibraryLookup, ...]:
     """List what the loaded cuDNN itself needs of CUDA and the loader finds nowhere."""
-    lookups = build.libraries.value if isinstance(build.libraries, Known) else ()
+    lookups = build.libraries.value or ()
     lookups_needed = (item for item in lookups if needed_by_cudnn(item) and library_name(item.soname) != "cudnn")
     return tuple(item for item in lookups_needed if isinstance(item.found, Absent) and not item.elsewhere)
 
@@ -143,14 +142,14 @@ def needed_by_cudnn(item: LibraryLookup) -> bool:
 
 def _install_at(context: Context, path: str) -> LibraryInstall | None:
     folder = path.rsplit("/", 1)[0]
-    for item in get_value(context.facts.cudnn) or ():
-        if (get_value(item.library_path) or "").rsplit("/", 1)[0] == folder:
+    for item in context.facts.cudnn.value or ():
+        if (item.library_path.value or "").rsplit("/", 1)[0] == folder:
             return item
     return None
 
 
 def _tells_minor(fact: Fact[str]) -> bool:
-    return isinstance(fact, Known) and len(numbers(fact.value)) > 1
+    return fact.value is not None and len(numbers(fact.value)) > 1
 
 
 MISSING = "cudnn-missing"
@@ -202,7 +201,7 @@ def _may_be_loaded(copy: Copy, expected: str | None) -> bool:
 
 
 def _known_copies(context: Context) -> tuple[Copy, ...]:
-    return system_copies(context) if isinstance(context.facts.cudnn, Known) else ()
+    return system_copies(context) if context.facts.cudnn.value is not None else ()
 
 
 def _judge_copy(context: Context, build: Build, copy: Copy) -> Iterator[Finding]:
@@ -225,14 +224,14 @@ def _right_copy(context: Context, build: Build, loaded_file: Copy) -> str:
     alternatives = (*((wheel,) if wheel else ()), *_known_copies(context))
     for copy in alternatives:
         is_other = copy.path != loaded_file.path and not (wheel is copy and in_environment(loaded_file.path))
-        if is_other and isinstance(copy.version, Known) and not fault_of(context, build, copy):
+        if is_other and copy.version.value is not None and not fault_of(context, build, copy):
             return f"{copy.version.value} in {copy.path}"
     return ""
 
 
 def _unlisted(context: Context, build: Build, copy: Copy) -> Iterator[Finding]:
     """Doubt a cuDNN newer than the one built with that the matrix does not list."""
-    version, expected = get_value(copy.version), built_with(build)
+    version, expected = copy.version.value, built_with(build)
     if version and expected and is_older(expected, version) and context.matrix.cudnn(version) is None:
         subject = f"cuDNN {version}, which {build.label} loads,"
         yield unknown_release(subject, "whether it still supports these GPUs", copy.evidence)
@@ -240,7 +239,7 @@ def _unlisted(context: Context, build: Build, copy: Copy) -> Iterator[Finding]:
 
 def _none_fits(context: Context, build: Build, copies: tuple[Copy, ...], soname: str) -> Finding:
     expected, problem = built_with(build), _problem(build)
-    alternatives = [copy for copy in copies if get_value(copy.version)]
+    alternatives = [copy for copy in copies if copy.version.value]
     if alternatives:
         versions = " and ".join(dict.fromkeys(describe(copy.version) for copy in alternatives))
         message = f"{build.label} loads {soname} (built with cuDNN {expected}); this machine has cuDNN {versions}."
@@ -258,7 +257,7 @@ def _problem(build: Build) -> Problem:
 def _fault(context: Context, build: Build, copy: Copy, fault: str) -> Finding:
     expected, version = built_with(build), describe(copy.version)
     if fault == DROPPED:
-        return _dropped(context, build, copy, str(get_value(copy.version)))
+        return _dropped(context, build, copy, str(copy.version.value))
     if fault == OTHER_CUDA:
         message, evidence = _other_cuda(build, copy, version)
     else:
@@ -273,7 +272,7 @@ def _other_cuda(build: Build, copy: Copy, version: str) -> tuple[str, tuple[Evid
     missing = foreign_needs(build)
     origin = f"cuDNN {version} in {copy.path} was built for CUDA {copy.cuda_major or 'of another major version'}"
     need = f" and needs {missing[0].soname}, which is not on this machine" if missing else ""
-    cuda = get_value(build.cuda)
+    cuda = build.cuda.value
     message = f"{origin}{need}; {build.label} uses {f'CUDA {cuda}' if cuda else 'another CUDA'}."
     return message, tuple(Evidence(f"{item.soname} for cuDNN", "not found") for item in missing)
 
@@ -316,7 +315,7 @@ def _on_library_path(context: Context, copy: Copy) -> bool:
 
 
 def _major(copy: Copy) -> tuple[int, ...]:
-    return numbers(get_value(copy.version) or "")[:1]
+    return numbers(copy.version.value or "")[:1]
 
 
 def _row(build: Build) -> tuple[Evidence, ...]:
@@ -332,7 +331,7 @@ def cudnn_header_of_another(context: Context) -> Iterator[Finding]:
     """Find a header that belongs to another cuDNN than the library beside it: one overwrote the other."""
     if not any(relies_on_system(build) for build in cuda_builds(context)):
         return
-    for copy in get_value(context.facts.cudnn) or ():
+    for copy in context.facts.cudnn.value or ():
         header, library = copy.header_version, copy.library_version
         if copy.origin == "wheels" or not isinstance(header, Known) or not isinstance(library, Known):
             continue

@@ -17,10 +17,8 @@ from envcheck.model import (
     Distribution,
     Evidence,
     Finding,
-    Known,
     Problem,
     dataclass,
-    get_value,
     major,
     major_minor,
 )
@@ -373,10 +371,7 @@ def _finds_libraries(context: Context, owner: Distribution) -> bool:
     """Tell whether the builds of a distribution were seen to find all they load; none listed proves nothing."""
     builds = (build for framework in judged_frameworks(context) for build in framework.builds)
     own_builds = [build for build in builds if build.distribution == owner.name]
-    return all(
-        isinstance(build.libraries, Known) and build.libraries.value and not unfound_libraries(build)
-        for build in own_builds
-    )
+    return all(build.libraries.value and not unfound_libraries(build) for build in own_builds)
 
 
 # Which package each finding is about: what the matrix knows of it stands for its unmet requirements.
@@ -446,8 +441,8 @@ def _goes_with(context: Context, row: EqualReleases, main: Distribution, item: D
     """Tell whether a part is of the release that is needed, or its library is there outside Python packages."""
     if not row.library:
         return _public(item.version) == _public(main.version)
-    copies = (each for each in get_value(getattr(context.facts, row.library)) or () if each.origin != "wheels")
-    majors = {major(version) for version in map(get_value, map(installed_version, copies)) if version}
+    copies = (each for each in getattr(context.facts, row.library).value or () if each.origin != "wheels")
+    majors = {major(version) for each in copies if (version := installed_version(each).value)}
     return major(main.version) in {major(item.version), *majors}
 
 
@@ -503,7 +498,7 @@ def env_mixed(context: Context) -> Iterator[Finding]:
     yield from (_foreign_python(context, entry, release) for entry, release in entries.items())
     fact = context.facts.python.distributions
     copies: dict[str, list[Distribution]] = {}
-    for item in fact.value if isinstance(fact, Known) else ():
+    for item in fact.value or ():
         if item.name in _PARTS or context.matrix.framework_of(item.name):
             copies.setdefault(item.name, []).append(item)
     outer: dict[str, list[list[Distribution]]] = {}
@@ -572,13 +567,13 @@ def _hides_framework(context: Context, folder: str) -> bool:
     """Tell whether a folder holds what is imported as a framework, or as a module that its import needs."""
     top = folder.rstrip("/") + "/"
     builds = [build.facts for framework in judged_frameworks(context) for build in framework.builds if build.facts]
-    paths = [get_value(build.shadowed_by) or "" for build in builds] + [build.location for build in builds[:1]]
+    paths = [build.shadowed_by.value or "" for build in builds] + [build.location for build in builds[:1]]
     return any(f"{path}/".startswith(top) for path in paths)
 
 
 def _foreign_entries(context: Context) -> dict[str, str]:
     """Map each PYTHONPATH entry that belongs to another Python than the inspected one to that Python's release."""
-    minor = major_minor(get_value(context.facts.python.version) or "")
+    minor = major_minor(context.facts.python.version.value or "")
     entries = context.environment.get("PYTHONPATH", "").split(";" if context.os == "windows" else ":")
     found = {}
     for entry in entries if minor else ():
@@ -589,7 +584,7 @@ def _foreign_entries(context: Context) -> dict[str, str]:
 
 
 def _foreign_python(context: Context, entry: str, release: str) -> Finding:
-    minor = major_minor(get_value(context.facts.python.version) or "")
+    minor = major_minor(context.facts.python.version.value or "")
     return incompatible(
         f"PYTHONPATH puts {entry}, which holds packages of Python {release}, before the "
         f"packages of this Python {minor}.",

@@ -108,7 +108,7 @@ def planned_facts(base: Facts | None, description: Description, matrix: Matrix, 
 def with_hardware(facts: Facts, description: Description, matrix: Matrix) -> Facts:
     """Return the facts with the driver and the GPUs that are described."""
     if description.driver:
-        windows = isinstance(facts.host.os, Known) and facts.host.os.value == "windows"
+        windows = facts.host.os.value == "windows"
         facts = replace(facts, driver=DriverFacts(release=_driver(description.driver, matrix, windows=windows)))
     if description.gpus:
         facts = replace(facts, gpus=_gpus(description.gpus, matrix))
@@ -231,15 +231,15 @@ WHATIF = Source("override", "what if")
 def in_wsl(facts: Facts) -> Description:
     """Describe the Linux that WSL 2 runs beside a Windows, for the same Python."""
     version = facts.python.version
-    python = major_minor(version.value) if isinstance(version, Known) else ""
+    python = major_minor(version.value) if version.value is not None else ""
     return Description(python=python, platform=LINUX)
 
 
 def capabilities(facts: Facts) -> tuple[str, ...]:
     """List the compute capabilities that were read: 8.9."""
-    gpus = facts.gpus.value if isinstance(facts.gpus, Known) else ()
+    gpus = facts.gpus.value or ()
     values = (gpu.compute_capability for gpu in gpus)
-    return tuple(dict.fromkeys(item.value for item in values if isinstance(item, Known)))
+    return tuple(dict.fromkeys(item.value for item in values if item.value is not None))
 
 
 def with_python(facts: Facts, minor: str) -> Facts:

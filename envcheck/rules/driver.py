@@ -27,7 +27,6 @@ from envcheck.model import (
     Unknown,
     at_least,
     at_least_minor,
-    get_value,
     major,
     numbers,
     replace,
@@ -76,12 +75,7 @@ def driver_nouveau(context: Context, gpus: tuple[Gpu, ...] | None) -> Iterator[F
             )
             return
     nouveau = context.facts.driver.nouveau_loaded
-    if (
-        gpus
-        and isinstance(nouveau, Known)
-        and nouveau.value
-        and all(not isinstance(gpu.kernel_driver, Known) for gpu in gpus)
-    ):
+    if gpus and nouveau.value and all(not isinstance(gpu.kernel_driver, Known) for gpu in gpus):
         yield incompatible(
             "The open-source display driver nouveau is loaded, which has no CUDA, and NVIDIA's driver is not.",
             (context.seen("driver.nouveau_loaded"),),
@@ -92,16 +86,14 @@ def driver_nouveau(context: Context, gpus: tuple[Gpu, ...] | None) -> Iterator[F
 def _driver_absent(context: Context) -> bool:
     driver = context.facts.driver
     return (
-        not cuda_starts(context)
-        and isinstance(driver.kernel_module_version, Absent)
-        and not isinstance(driver.release, Known)
+        not cuda_starts(context) and isinstance(driver.kernel_module_version, Absent) and driver.release.value is None
     )
 
 
 def _is_foreign(context: Context) -> bool:
     nouveau = context.facts.driver.nouveau_loaded
-    owners = [gpu.kernel_driver.value for gpu in context.gpus if isinstance(gpu.kernel_driver, Known)]
-    return any(owner in _FOREIGN for owner in owners) or (not owners and isinstance(nouveau, Known) and nouveau.value)
+    owners = [gpu.kernel_driver.value for gpu in context.gpus if gpu.kernel_driver.value is not None]
+    return any(owner in _FOREIGN for owner in owners) or (not owners and nouveau.value is not None and nouveau.value)
 
 
 @rule("driver-secure-boot", needs=("gpus",))
@@ -126,11 +118,9 @@ def _is_unsigned(context: Context) -> bool:
         bool(context.gpus)
         and is_plain_linux(context)
         and _driver_absent(context)
-        and isinstance(secure, Known)
-        and secure.value
-        and isinstance(driver.module_file, Known)
-        and isinstance(signed, Known)
-        and not signed.value
+        and secure.value is True
+        and driver.module_file.value is not None
+        and signed.value is False
     )
 
 
@@ -152,10 +142,10 @@ def driver_missing(context: Context, gpus: tuple[Gpu, ...] | None) -> Iterator[F
 def _by_remains(context: Context) -> Finding:
     driver = context.facts.driver
     kernel = context.facts.host.kernel_release
-    running = kernel.value if isinstance(kernel, Known) else ""
-    modules = driver.dkms.value if isinstance(driver.dkms, Known) else ()
+    running = kernel.value or ""
+    modules = driver.dkms.value or ()
     failed = [item for item in modules if item.state in ("failed", "broken") and item.kernel_release in (running, "")]
-    if isinstance(driver.module_file, Known):
+    if driver.module_file.value is not None:
         return _missing(
             context,
             "The NVIDIA driver is installed for this kernel, but its module is not loaded.",
@@ -185,7 +175,7 @@ def _missing(context: Context, message: str, problem: Problem, fact: str) -> Fin
 def _is_driven(context: Context, row: Architecture) -> bool:
     """Say whether the running branch drives an architecture at all; where it does not, that is the cause."""
     release = context.facts.driver.release
-    branch = numbers(release.value)[0] if isinstance(release, Known) else 0
+    branch = numbers(release.value)[0] if release.value is not None else 0
     first_branch, last_branch = row.first_driver_branch, row.last_driver_branch
     return not (first_branch and branch < int(first_branch)) and not (last_branch and branch > int(last_branch))
 
@@ -194,7 +184,7 @@ def _is_driven(context: Context, row: Architecture) -> bool:
 def driver_kind(context: Context) -> Iterator[Finding]:
     """Report a loaded module of the kind (open or proprietary) that cannot drive this GPU."""
     kind = context.facts.driver.kernel_module_kind
-    if not isinstance(kind, Known) or not context.gpus or cuda_starts(context) or not is_plain_linux(context):
+    if kind.value is None or not context.gpus or cuda_starts(context) or not is_plain_linux(context):
         return
     for item in judged_gpus(context):
         row = item.architecture
@@ -228,26 +218,20 @@ def is_compat(path: str) -> bool:
 def forward_compat_misused(context: Context) -> Iterator[Finding]:
     """Report a cuda-compat library ahead of the driver's own where hardware or driver do not allow it."""
     driver = context.facts.driver
-    code = driver.cuda_init_result.value if isinstance(driver.cuda_init_result, Known) else None
-    path = driver.libcuda_path.value if isinstance(driver.libcuda_path, Known) else ""
+    code = driver.cuda_init_result.value
+    path = driver.libcuda_path.value or ""
     if code == 0 or not (code == _NO_COMPAT_HERE or is_compat(path)):
         return
     reason = _why_misused(context, code)
     if reason:
         folder = posixpath.dirname(path)
-        evidence = [
-            context.seen(name)
-            for name in ("driver.libcuda_path", "driver.cuda_init_result")
-            if isinstance(context.fact(name), Known)
-        ]
+        evidence = context.known("driver.libcuda_path", "driver.cuda_init_result")
         subject = (
             f"The loader finds the forward-compatibility libcuda in {folder} before the driver's own"
             if is_compat(path)
             else "A forward-compatibility libcuda is loaded before the driver's own"
         )
-        yield incompatible(
-            f"{subject}, and {reason}.", tuple(evidence), problem=Problem(folders=(folder,) if folder else ())
-        )
+        yield incompatible(f"{subject}, and {reason}.", evidence, problem=Problem(folders=(folder,) if folder else ()))
 
 
 def _why_misused(context: Context, code: int | None) -> str:
@@ -257,7 +241,7 @@ def _why_misused(context: Context, code: int | None) -> str:
     if code == _MISMATCH:
         return "it does not fit the kernel module (cuInit returned 803)"
     libcuda, kernel = driver.libcuda_version, driver.kernel_module_version
-    if isinstance(libcuda, Known) and isinstance(kernel, Known):
+    if libcuda.value is not None and kernel.value is not None:
         if same_release(libcuda.value, kernel.value):
             return ""
         if at_least(kernel.value, libcuda.value):
@@ -270,9 +254,9 @@ def _why_misused(context: Context, code: int | None) -> str:
 def driver_library_mismatch(context: Context) -> Iterator[Finding]:
     """Report a kernel module and user-space libraries of different releases."""
     driver, host = context.facts.driver, context.facts.host
-    if context.os == "windows" or isinstance(host.wsl_version, Known):
+    if context.os == "windows" or host.wsl_version.value:
         return
-    path = driver.libcuda_path.value if isinstance(driver.libcuda_path, Known) else ""
+    path = driver.libcuda_path.value or ""
     if is_compat(path):
         return  # forward-compat-misused says it
     signal = _mismatch_signal(context)
@@ -283,17 +267,17 @@ def driver_library_mismatch(context: Context) -> Iterator[Finding]:
     differs = [
         fact
         for fact in (cuda, nvml)
-        if isinstance(kernel, Known) and isinstance(fact, Known) and not same_release(kernel.value, fact.value)
+        if kernel.value is not None and isinstance(fact, Known) and not same_release(kernel.value, fact.value)
     ]
     if not signal and not differs:
         return
     names = ("driver.kernel_module_version", "driver.libcuda_version", "driver.libnvidia_ml_version")
-    evidence = tuple(context.seen(name) for name in names if isinstance(context.fact(name), Known)) + signal
-    if isinstance(kernel, Known) and isinstance(cuda, Known) and differs == [cuda] and isinstance(nvml, Known):
+    evidence = context.known(*names) + signal
+    if kernel.value is not None and isinstance(cuda, Known) and differs == [cuda] and isinstance(nvml, Known):
         yield _stray(context, kernel.value, cuda.value, path, evidence)
         return
     clash = "The loaded kernel module and the driver's libraries are of different releases"
-    if isinstance(kernel, Known) and differs:
+    if kernel.value is not None and differs:
         clash = f"The loaded kernel module is {kernel.value}, the driver's libraries are {differs[0].value}"
     message = f"{clash}: the driver was updated and the old module still runs."
     yield incompatible(message, evidence, problem=Problem())
@@ -301,7 +285,7 @@ def driver_library_mismatch(context: Context) -> Iterator[Finding]:
 
 def _cuda_fits(context: Context) -> bool:
     kernel, cuda = context.facts.driver.kernel_module_version, context.facts.driver.libcuda_version
-    return isinstance(kernel, Known) and isinstance(cuda, Known) and same_release(kernel.value, cuda.value)
+    return kernel.value is not None and cuda.value is not None and same_release(kernel.value, cuda.value)
 
 
 def _nvml_alone(context: Context, signal: tuple[Evidence, ...]) -> Iterator[Finding]:
@@ -323,7 +307,7 @@ def _mismatch_signal(context: Context) -> tuple[Evidence, ...]:
         ("driver.cuda_init_result", _MISMATCH),
     )
     facts = ((name, context.fact(name), code) for name, code in codes)
-    return tuple(context.seen(name) for name, fact, code in facts if isinstance(fact, Known) and fact.value == code)
+    return tuple(context.seen(name) for name, fact, code in facts if fact.value == code)
 
 
 def _stray(context: Context, kernel: str, cuda: str, path: str, evidence: tuple[Evidence, ...]) -> Finding:
@@ -343,17 +327,11 @@ def libcuda_not_on_path(context: Context) -> Iterator[Finding]:
     driver, host = context.facts.driver, context.facts.host
     if cuda_starts(context) or not _is_driver_present(context) or isinstance(driver.libcuda_path, Known):
         return
-    if isinstance(host.container, Known) and not (
-        was_given_gpus(context) and isinstance(driver.libcuda_elsewhere, Known)
-    ):
+    if host.container.value and not (was_given_gpus(context) and driver.libcuda_elsewhere.value is not None):
         return  # driver-not-in-container says it
     context.need(driver.libcuda_path, "driver.libcuda_path")
-    paths = [
-        path
-        for path in (driver.libcuda_elsewhere.value if isinstance(driver.libcuda_elsewhere, Known) else ())
-        if "/stubs/" not in path and not is_compat(path)
-    ]
-    if not paths and isinstance(host.wsl_version, Known):
+    paths = [path for path in (driver.libcuda_elsewhere.value or ()) if "/stubs/" not in path and not is_compat(path)]
+    if not paths and host.wsl_version.value:
         return  # driver-wsl says it
     evidence = [context.seen("driver.libcuda_path")]
     if not paths:
@@ -372,9 +350,7 @@ def _no_libcuda(message: str, evidence: list[Evidence], problem: Problem) -> Fin
 
 def _is_driver_present(context: Context) -> bool:
     driver = context.facts.driver
-    return bool(context.gpus) and (
-        isinstance(driver.release, Known) or isinstance(context.facts.host.wsl_version, Known)
-    )
+    return bool(bool(context.gpus) and (driver.release.value is not None or context.facts.host.wsl_version.value))
 
 
 _ID = "driver-too-old"
@@ -409,15 +385,15 @@ def is_below_floor(context: Context, cuda: str) -> bool:
 
 def is_ptx_too_new(context: Context, build: Build) -> bool:
     """Tell whether `driver_too_old` finds that the driver cannot compile the PTX of a build for a GPU here."""
-    toolkit = toolkit_of(context, build.cuda.value) if isinstance(build.cuda, Known) else None
+    toolkit = toolkit_of(context, build.cuda.value) if build.cuda.value is not None else None
     return toolkit is not None and _ptx_too_new(context, build, toolkit) is not None
 
 
 def _packages_above_driver(context: Context) -> Iterator[Finding]:
     """Compare the driver with the CUDA majors that packages alone bring: what a framework needs is said of it."""
-    majors = {major(get_value(build.cuda) or "") for build in possible_cuda_builds(context)}
+    majors = {major(build.cuda.value or "") for build in possible_cuda_builds(context)}
     for build in package_builds(context):
-        cuda = get_value(build.cuda) or ""
+        cuda = build.cuda.value or ""
         toolkit = toolkit_of(context, cuda) if cuda and major(cuda) not in majors else None
         finding = _below_floor(context, build, toolkit) if toolkit else None
         majors.add(major(cuda))
@@ -435,7 +411,7 @@ def _shortfall(context: Context, label: str, toolkit: Toolkit) -> Shortfall | No
     floor = driver_floor(context, toolkit)
     release = context.facts.driver.release
     # A Jetson numbers its driver in its own way; what it says of CUDA counts there.
-    if not isinstance(release, Known) or floor is None or isinstance(context.facts.host.jetson_release, Known):
+    if release.value is None or floor is None or context.facts.host.jetson_release.value:
         return _by_cuda_version(context, toolkit, floor)
     is_reached = at_least(release.value, floor)
     if is_reached is None:
@@ -449,7 +425,7 @@ def _shortfall(context: Context, label: str, toolkit: Toolkit) -> Shortfall | No
 def _runs_ahead(context: Context, toolkit: Toolkit) -> bool:
     # Forward compatibility: a newer user-space driver (cuda-compat) was seen to start on this kernel module.
     version = context.facts.driver.cuda_driver_version
-    return cuda_starts(context) and isinstance(version, Known) and at_least_minor(version.value, toolkit.version)
+    return cuda_starts(context) and version.value is not None and at_least_minor(version.value, toolkit.version)
 
 
 def _by_cuda_version(context: Context, toolkit: Toolkit, floor: str | None) -> Shortfall | None:
@@ -482,7 +458,7 @@ def _ptx_too_new(context: Context, build: Build, toolkit: Toolkit) -> Finding | 
             f"has only PTX of CUDA {ptx.version} for {gpu_name(item.gpu)}{'' if is_jit else ' in most kernels'}. "
             f"This driver compiles PTX up to CUDA {ceiling}; the build needs driver >= {full or 'one of that CUDA'}"
         )
-        fact = "driver.release" if isinstance(context.facts.driver.release, Known) else "driver.cuda_driver_version"
+        fact = "driver.release" if context.facts.driver.release.value is not None else "driver.cuda_driver_version"
         finding = _too_old(context, build, toolkit, Shortfall(needs, fact, full))
         return finding if is_jit else replace(finding, evidence=(*finding.evidence, _partly(build, ptx)))
     return None
@@ -490,7 +466,7 @@ def _ptx_too_new(context: Context, build: Build, toolkit: Toolkit) -> Finding | 
 
 def _ptx_of(context: Context, build: Build, toolkit: Toolkit, item: JudgedGpu) -> Toolkit | None:
     """Return the toolkit of the PTX that the driver must compile for a GPU; None where it need not."""
-    if item.architecture is None or not isinstance(build.compute_capabilities, Known):
+    if item.architecture is None or build.compute_capabilities.value is None:
         return None
     if verdict_on(context, build, item).kind == JIT:
         return toolkit
@@ -503,7 +479,7 @@ def _partly(build: Build, ptx: Toolkit) -> Evidence:
 
 def _cuda_ceiling(context: Context) -> str | None:
     version, branch = context.facts.driver.cuda_driver_version, _branch(context)
-    return version.value if isinstance(version, Known) else (branch.cuda if branch else None)
+    return version.value if version.value is not None else (branch.cuda if branch else None)
 
 
 class Shortfall(NamedTuple):
@@ -534,7 +510,7 @@ def _too_old(context: Context, build: Build, toolkit: Toolkit, shortfall: Shortf
 def driver_branch(context: Context) -> Iterator[Finding]:
     """Find driver branches that do not drive a GPU yet, or no longer, and those that the matrix lacks."""
     release = context.facts.driver.release
-    if isinstance(release, Known) and context.gpus and _has_branch(context) and _branch(context) is None:
+    if release.value is not None and context.gpus and _has_branch(context) and _branch(context) is None:
         yield _unknown_row(f"Driver branch {release.value.split('.')[0]}", (), context.seen("driver.release"))
     for branch, item in _branch_and_gpus(context):
         first_branch = item.architecture.first_driver_branch if item.architecture else None
@@ -550,13 +526,13 @@ def driver_branch(context: Context) -> Iterator[Finding]:
 
 def _has_branch(context: Context) -> bool:
     """Say whether the driver is one of the Linux branches; Windows and a board's system image number their own."""
-    return not is_windows_driver(context) and not isinstance(context.facts.host.jetson_release, Known)
+    return not is_windows_driver(context) and not context.facts.host.jetson_release.value
 
 
 @once
 def _branch(context: Context) -> DriverBranch | None:
     release = context.facts.driver.release
-    if not isinstance(release, Known) or isinstance(context.facts.host.jetson_release, Known):
+    if release.value is None or context.facts.host.jetson_release.value:
         return None
     if not is_windows_driver(context):
         return context.matrix.driver_branch(release.value)
@@ -606,7 +582,7 @@ _WSL_FOLDER = "/usr/lib/wsl/"
 def driver_wsl(context: Context) -> Iterator[Finding]:
     """Report what only WSL gets wrong: WSL 1, no Windows driver behind it, a Linux driver inside it."""
     version = context.facts.host.wsl_version
-    if not isinstance(version, Known) or context.expect == "cpu":
+    if version.value is None or context.expect == "cpu":
         return
     if version.value == 1:
         severity = ERROR if context.expect == "gpu" else NOTE
@@ -618,19 +594,15 @@ def driver_wsl(context: Context) -> Iterator[Finding]:
             Problem(("wsl-1",)),
         )
         return
-    if (
-        isinstance(context.facts.gpus, Absent)
-        or cuda_starts(context)
-        or isinstance(context.facts.host.container, Known)
-    ):
+    if isinstance(context.facts.gpus, Absent) or cuda_starts(context) or context.facts.host.container.value:
         return
     driver = context.facts.driver
     path = driver.libcuda_path
-    packages = driver.packages.value if isinstance(driver.packages, Known) else {}
+    packages = driver.packages.value or {}
     installed = sorted(
         name for name in packages if re.match(r"(libnvidia-compute|nvidia-driver|libcuda1|nvidia-kernel)", name)
     )
-    if isinstance(path, Known) and not path.value.startswith(_WSL_FOLDER) and not is_compat(path.value):
+    if path.value is not None and not path.value.startswith(_WSL_FOLDER) and not is_compat(path.value):
         detail = f" (packages {', '.join(installed[:3])})" if installed else ""
         yield _wsl(
             context,

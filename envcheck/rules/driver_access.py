@@ -76,17 +76,17 @@ def _missing(context: Context, paths: tuple[str, ...]) -> str:
 
 def _is_barred(context: Context) -> bool:
     nvml = context.facts.driver.nvml_result
-    return isinstance(nvml, Known) and nvml.value == _UNKNOWN_ERROR
+    return nvml.value == _UNKNOWN_ERROR
 
 
 def _applies(context: Context) -> bool:
     host = context.facts.host
-    if not context.gpus or not isinstance(context.facts.driver.kernel_module_version, Known) or cuda_starts(context):
+    if not context.gpus or not context.facts.driver.kernel_module_version.value or cuda_starts(context):
         return False
-    if isinstance(host.wsl_version, Known) or isinstance(host.jetson_release, Known):
+    if host.wsl_version.value or host.jetson_release.value:
         return False
     # A container without any GPU's node is the finding of driver-not-in-container.
-    return not isinstance(host.container, Known) or was_given_gpus(context)
+    return not host.container.value or was_given_gpus(context)
 
 
 def _matters(node: DeviceNode) -> bool:
@@ -95,7 +95,7 @@ def _matters(node: DeviceNode) -> bool:
 
 
 def _is_closed(node: DeviceNode) -> bool:
-    return isinstance(node.accessible, Known) and not node.accessible.value
+    return node.accessible.value is False
 
 
 def _closed(context: Context, node: DeviceNode) -> Finding:
@@ -107,10 +107,10 @@ def _blocked_access(context: Context, paths: tuple[str, ...]) -> Finding:
     names = ("driver.nvml_result", "driver.cuda_init_result", "host.container")
     evidence = (
         context.seen("driver.device_nodes", shown=" ".join(paths)),
-        *(context.seen(name) for name in names if isinstance(context.fact(name), Known)),
+        *context.known(*names),
     )
     reason = "but neither NVML (Unknown Error) nor CUDA (no device) reaches a GPU: the kernel blocks access"
-    if isinstance(context.facts.host.container, Known):
+    if context.facts.host.container.value:
         message = f"The device nodes exist, {reason}. A container loses its devices when systemd reloads on the host."
     else:
         message = f"The device nodes exist, {reason}. Job systems do this to a job without a GPU."
@@ -127,7 +127,7 @@ def _failing(context: Context, missing: str, paths: tuple[str, ...], result: int
         context.seen("driver.cuda_init_result"),
         context.seen("driver.uvm_loaded"),
     )
-    in_container = isinstance(context.facts.host.container, Known)
+    in_container = context.facts.host.container.value
     return _finding(message, evidence, "missing" if missing or in_container else "bad-state", missing or _UVM)
 
 
@@ -154,18 +154,16 @@ def _is_stated(context: Context) -> bool:
 @rule("driver-not-in-container", goal="any")
 def driver_not_in_container(context: Context) -> Iterator[Finding]:
     """Report a container without GPU devices or without the driver's libraries, as bad as it is wanted."""
-    if context.expect == "cpu" or not isinstance(context.facts.host.container, Known):
+    if context.expect == "cpu" or not context.facts.host.container.value:
         return
-    if cuda_starts(context) or isinstance(context.facts.host.jetson_release, Known) or hidden_by_runtime(context):
+    if cuda_starts(context) or context.facts.host.jetson_release.value or hidden_by_runtime(context):
         return
     wants = wants_gpu(context) or _driver_handed_in(context)
     if isinstance(context.facts.gpus, Absent) and not context.hides_host_gpus:
         return  # the host itself has none: gpu-absent says it
     if _is_stated(context):
         return  # it is another machine that is judged: this one may be where an image is built
-    if isinstance(context.facts.driver.libcuda_path, Known) and context.facts.driver.libcuda_path.value.startswith(
-        _WSL_LIBRARIES
-    ):
+    if context.facts.driver.libcuda_path.value and context.facts.driver.libcuda_path.value.startswith(_WSL_LIBRARIES):
         return  # WSL hands in its driver without device nodes
     nodes = context.need(context.facts.driver.device_nodes, "driver.device_nodes")
     if not was_given_gpus(context):
@@ -175,7 +173,7 @@ def driver_not_in_container(context: Context) -> Iterator[Finding]:
 
 
 def _not_given(context: Context, wants: Evidence | None) -> Finding:
-    kind = context.facts.host.container.value if isinstance(context.facts.host.container, Known) else "container"
+    kind = context.facts.host.container.value or "container"
     evidence = [context.seen("driver.device_nodes"), context.seen("host.container")] + ([wants] if wants else [])
     message = f"No GPU is passed through to this {kind} container: it has no /dev/nvidia0."
     if wants is not None:
@@ -199,7 +197,7 @@ def _no_library(context: Context) -> Finding:
 def _driver_handed_in(context: Context) -> Evidence | None:
     """Return the driver's own libcuda: only the container runtime puts it into a container."""
     library = context.facts.driver.libcuda_path
-    if isinstance(library, Known) and not any(part in library.value for part in ("/compat/", "/stubs/")):
+    if library.value is not None and not any(part in library.value for part in ("/compat/", "/stubs/")):
         return context.seen("driver.libcuda_path")
     return None
 
@@ -213,13 +211,11 @@ def wants_gpu(context: Context) -> Evidence | None:
     devices = context.environment.get("NVIDIA_VISIBLE_DEVICES")
     if devices is not None and devices.strip() not in _NONE:
         return context.seen("host.environment NVIDIA_VISIBLE_DEVICES", context.facts.host.environment, devices)
-    build = next(
-        (item for item in judged_builds(context) if isinstance(item.cuda_build, Known) and item.cuda_build.value), None
-    )
+    build = next((item for item in judged_builds(context) if item.cuda_build.value), None)
     if build is not None:
         return context.seen("python.frameworks", shown=f"{build.label} is a CUDA build")
     installs = context.facts.toolkits.installs
-    if isinstance(installs, Known) and installs.value:
+    if installs.value:
         return context.seen("toolkits.installs", shown=f"CUDA Toolkit in {installs.value[0].root}")
     return None
 
@@ -233,8 +229,8 @@ def fabric_manager(context: Context) -> Iterator[Finding]:
     driver = context.facts.driver
     if not context.gpus or cuda_starts(context) or all(is_data_center(gpu) is False for gpu in context.gpus):
         return
-    not_ready = isinstance(driver.cuda_init_result, Known) and driver.cuda_init_result.value == _SYSTEM_NOT_READY
-    if not_ready and not (isinstance(driver.nvswitch_present, Known) and driver.nvswitch_present.value):
+    not_ready = driver.cuda_init_result.value == _SYSTEM_NOT_READY
+    if not_ready and not (driver.nvswitch_present.value):
         message = (
             "CUDA reports that the system is not yet initialized (802). NVSwitch connects these GPUs, and its fabric "
             "manager does not run or does not match the driver."
@@ -245,7 +241,7 @@ def fabric_manager(context: Context) -> Iterator[Finding]:
         driver.kernel_module_version, Absent
     ):
         return
-    if isinstance(context.facts.host.container, Known):
+    if context.facts.host.container.value:
         if not_ready:
             yield _fabric(
                 context,
@@ -260,7 +256,7 @@ def fabric_manager(context: Context) -> Iterator[Finding]:
             "NVSwitch connects the GPUs of this machine, but its fabric manager, which CUDA waits for, is not running.",
             "driver.fabric_manager_running",
         )
-    elif isinstance(release, Known) and isinstance(manager, Known) and not same_release(release.value, manager.value):
+    elif release.value is not None and manager.value is not None and not same_release(release.value, manager.value):
         yield _fabric(
             context,
             f"The fabric manager is {manager.value} and the driver {release.value}; they must be the same release.",
@@ -321,7 +317,7 @@ def _visible_devices_finding(context: Context, verdict: str, severity: str, mess
 @rule(_VISIBLE_DEVICES, goal="any")
 def nvidia_visible_devices(context: Context) -> Iterator[Finding]:
     """Report a container whose NVIDIA_VISIBLE_DEVICES tells its runtime to hand in no GPU."""
-    if not isinstance(context.facts.host.container, Known) or context.expect == "cpu":
+    if not context.facts.host.container.value or context.expect == "cpu":
         return
     value = context.environment.get("NVIDIA_VISIBLE_DEVICES")
     if value is None or not hidden_by_runtime(context):
@@ -371,7 +367,7 @@ _EXPLANATIONS = (
 def stub_library(context: Context) -> Iterator[Finding]:
     """Report the toolkit's stub libcuda, made for linking, in place of the driver's."""
     driver = context.facts.driver
-    path = driver.libcuda_path.value if isinstance(driver.libcuda_path, Known) else ""
+    path = driver.libcuda_path.value or ""
     if _result(context) == _STUB or (path and "/stubs/" in path):
         folder = path.rpartition("/")[0]
         named, unwanted = (folder, folder) if folder else ("the toolkit's lib64/stubs", "lib64/stubs")
@@ -423,7 +419,7 @@ def cuda_does_not_start(context: Context) -> Iterator[Finding]:
 
 def _result(context: Context) -> int | None:
     result = context.facts.driver.cuda_init_result
-    return result.value if isinstance(result, Known) else None
+    return result.value
 
 
 def _errors(findings: Iterator[Finding]) -> Iterator[Finding]:

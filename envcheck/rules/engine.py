@@ -17,10 +17,8 @@ from envcheck.model import (
     Fact,
     Finding,
     Judged,
-    Known,
     Report,
     Unknown,
-    get_value,
 )
 from envcheck.rules import (  # noqa: F401 - importing these registers their rules
     compilers,
@@ -217,7 +215,7 @@ def _target_options(target: Target) -> tuple[str, ...]:
 
 
 def _describe_requested(build: Build) -> str:
-    cuda = get_value(build.cuda)
+    cuda = build.cuda.value
     return f"{build.label} (CUDA {cuda})" if cuda else build.label
 
 
@@ -277,7 +275,7 @@ def _only_packages(context: Context, findings: tuple[Finding, ...]) -> str:
 
 def _judged(context: Context) -> Judged:
     facts = context.facts.python
-    prefix = (get_value(facts.prefix) or "") if context.judges_environment else None
+    prefix = (facts.prefix.value or "") if context.judges_environment else None
     return Judged(environment=prefix, chosen_by=facts.chosen_by)
 
 
@@ -319,7 +317,7 @@ def _hangs_beside_cuda(context: Context, reason: Unknown, names: list[str]) -> b
 def nvml_refuses_while_cuda_starts(context: Context) -> Iterator[Finding]:
     """Report an NVML that starts with an error other than a mismatch on a machine whose CUDA works."""
     nvml = context.facts.driver.nvml_result
-    if isinstance(nvml, Known) and nvml.value not in (0, _MISMATCH) and cuda_starts(context):
+    if nvml.value is not None and nvml.value not in (0, _MISMATCH) and cuda_starts(context):
         message = (
             f"The driver's management library (NVML) does not start (result {nvml.value}), although CUDA does. The "
             "memory and the processes of each GPU, which only NVML reports, could not be read."
@@ -330,5 +328,5 @@ def nvml_refuses_while_cuda_starts(context: Context) -> Iterator[Finding]:
 
 def _nvcc_answers(context: Context) -> Iterator[tuple[str, Fact[str]]]:
     installs = context.facts.toolkits.installs
-    for item in installs.value if isinstance(installs, Known) else ():
+    for item in installs.value or ():
         yield f"nvcc of {item.root}", item.nvcc_release

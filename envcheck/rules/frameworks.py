@@ -147,7 +147,7 @@ def _is_goal_met(context: Context, rivals: list[Distribution]) -> bool:
     """Tell whether the one that was installed last serves the goal: a CPU build over a GPU build does not on a GPU."""
     name = context.matrix.framework_of(rivals[0].name)
     kinds = [item.cuda_build for item in judged_frameworks(context) if item.name == name]
-    return context.goal == "cpu" or not any(isinstance(kind, Known) and not kind.value for kind in kinds)
+    return context.goal == "cpu" or not any(kind.value is False for kind in kinds)
 
 
 def _module_owners(context: Context) -> dict[tuple[str, str], list[Distribution]]:
@@ -275,9 +275,9 @@ def _available_pythons(context: Context, row: FrameworkRelease) -> str:
 
 def _python(context: Context) -> str:
     version = context.facts.python.version
-    version_text = version.value if isinstance(version, Known) else "?"
+    version_text = version.value or "?"
     implementation = context.facts.python.implementation
-    if isinstance(implementation, Known) and implementation.value.lower() != "cpython":
+    if implementation.value and implementation.value.lower() != "cpython":
         return f"{version_text} ({implementation.value}; the wheels are for CPython)"
     return version_text + (" (free-threaded)" if is_free_threaded(context) else "")
 
@@ -389,7 +389,7 @@ def _is_gpu_meant(context: Context) -> bool:
     """Tell whether anything says that a GPU is there or wanted."""
     facts = (context.facts.driver.release, context.facts.driver.cuda_driver_version, context.facts.toolkits.installs)
     is_requested = context.expect == "gpu" or context.names_releases
-    return is_requested or bool(context.gpus) or any(isinstance(fact, Known) and bool(fact.value) for fact in facts)
+    return is_requested or bool(context.gpus) or any(bool(fact.value) for fact in facts)
 
 
 def _has_no_gpu_wheel(context: Context, framework: JudgedFramework) -> bool:
@@ -454,7 +454,7 @@ def _kind(build: Build) -> str:
 
 
 def _has_cuda(framework: JudgedFramework) -> bool:
-    return isinstance(framework.cuda_build, Known) and framework.cuda_build.value
+    return framework.cuda_build.value is not None and framework.cuda_build.value
 
 
 def _cpu_frameworks(context: Context) -> Iterator[JudgedFramework]:
@@ -538,7 +538,7 @@ def is_variant(context: Context, build: Build) -> bool:
     base = Version(".".join(map(str, version.release[:3])))
     return (
         build.installed
-        and isinstance(build.cuda_build, Known)
+        and build.cuda_build.value is not None
         and made_elsewhere
         and any(Version(row.version) == base for row in rows)
     )

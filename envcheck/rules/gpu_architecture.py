@@ -25,7 +25,6 @@ from envcheck.model import (
     Unknown,
     at_least_minor,
     dataclass,
-    get_value,
     is_older,
     major_minor,
     numbers,
@@ -90,7 +89,7 @@ def _data() -> PartialCode:
 
 def compiled_partly(context: Context, build: Build, capability: str) -> str:
     """Return the CUDA whose PTX the driver must compile for a GPU of this capability; "" where it need not."""
-    texts = build.compute_capabilities.value if isinstance(build.compute_capabilities, Known) else ()
+    texts = build.compute_capabilities.value or ()
     cuda = cuda_of_ptx(build.framework, build.version) if any(text.startswith("compute_") for text in texts) else ""
     if not cuda:
         return ""
@@ -145,7 +144,7 @@ def code_for_gpus(context: Context) -> Iterator[Finding]:
 @rule(TOO_NEW, TOO_OLD)
 def code_of_packages(context: Context) -> Iterator[Finding]:
     """Find packages on top of a framework without code for a GPU that the framework itself serves."""
-    builds = [build for build in package_builds(context) if isinstance(build.compute_capabilities, Known)]
+    builds = [build for build in package_builds(context) if build.compute_capabilities.value is not None]
     if builds:
         gpus = tuple(item for item in judged_gpus(context) if _is_served(context, item))
         for build in builds:
@@ -187,7 +186,7 @@ def _excluded(context: Context, label: str, document: DocumentedGpus, item: Judg
 @rule("ptxas-problem", severity=WARNING)
 def bundled_ptxas(context: Context) -> Iterator[Finding]:
     """Find a package whose own ptxas does not know a GPU that the framework itself serves."""
-    is_known = isinstance(context.facts.gpus, Known)
+    is_known = context.facts.gpus.value is not None
     if not is_known or not any(map(context.matrix.companion_of, context.distributions)):
         return
     table = load_data("nvidia/bundled_ptxas", PtxasTable)
@@ -214,9 +213,9 @@ def _old_ptxas(context: Context, table: PtxasTable, row: BundledPtxas, item: Jud
     copy = context.distributions[row.distribution]
     serving = (each for each in table.rows if each.distribution == copy.name and not is_older(each.cuda, first))
     newer = next((f"{each.distribution} {each.release}" for each in serving), "")
-    installs = get_value(context.facts.toolkits.installs) or ()
-    usable = (each for each in installs if not is_older(get_value(each.version) or "0", first))
-    path = next(filter(None, (get_value(each.ptxas_path) for each in usable)), "")
+    installs = context.facts.toolkits.installs.value or ()
+    usable = (each for each in installs if not is_older(each.version.value or "0", first))
+    path = next(filter(None, (each.ptxas_path.value for each in usable)), "")
     message = (
         f"{copy.name} {copy.version} calls its own ptxas, of CUDA {row.cuda}; {gpu_name(item.gpu)} (compute capability "
         f"{item.capability}) needs one of CUDA {first} or newer. Kernels that it compiles, such as those of "
@@ -242,7 +241,7 @@ def serves_no_gpu(context: Context, build: Build) -> bool:
 
 def _is_served(context: Context, item: JudgedGpu) -> bool:
     """Tell whether no framework is known to lack code for a GPU; what is not stated, or documented alone, is not."""
-    frameworks = (build for build in possible_cuda_builds(context) if isinstance(build.compute_capabilities, Known))
+    frameworks = (build for build in possible_cuda_builds(context) if build.compute_capabilities.value is not None)
     verdicts = (verdict_on(context, build, item) for build in frameworks if item.architecture)
     return not any(verdict.kind in (TOO_NEW, TOO_OLD) and not verdict.document for verdict in verdicts)
 
@@ -251,8 +250,8 @@ def possible_cuda_builds(context: Context) -> tuple[Build, ...]:
     """List the judged builds that are, or may be, CUDA builds; JAX's plugins of one CUDA count once."""
     builds: dict[tuple[str, str, object], Build] = {}
     for build in judged_builds(context):
-        if not (isinstance(build.cuda_build, Known) and not build.cuda_build.value):
-            cuda = build.cuda.value if isinstance(build.cuda, Known) else None
+        if build.cuda_build.value is not False:
+            cuda = build.cuda.value
             builds.setdefault((build.framework, build.version, cuda), build)
     return tuple(builds.values())
 
@@ -262,8 +261,8 @@ def verdict_on(context: Context, build: Build, item: JudgedGpu) -> Verdict:
     document = documented_gpus(build.distribution, build.version, context.platform)
     if document is not None and document.excludes(item.capability):
         return Verdict(TOO_OLD, document=document)
-    cuda = build.cuda.value if isinstance(build.cuda, Known) else None
-    if not isinstance(build.compute_capabilities, Known):
+    cuda = build.cuda.value
+    if build.compute_capabilities.value is None:
         return _by_toolkit(context, build, item, cuda)
     targets = build_targets(build.framework, build.compute_capabilities.value)
     served = coverage(targets, item.capability, lambda cc: _is_tegra(context, cc))
@@ -326,7 +325,7 @@ def _findings(context: Context, build: Build, gpus: tuple[JudgedGpu, ...], kind:
     item, verdict = failures[0]
     served = any(verdict.kind in (NATIVE, JIT, UNREAD) for _, verdict in verdicts)
     relation = "newer than" if kind == TOO_NEW else "no longer supported by"
-    targets = build_targets(build.framework, get_value(build.compute_capabilities) or ())
+    targets = build_targets(build.framework, build.compute_capabilities.value or ())
     if kind == TOO_NEW and any((target.major, target.minor) > numbers(item.capability) for target in targets):
         relation = "not served by"  # code for embedded parts and for cards never serves the other kind
     why = verdict.why or _embedded(item)
@@ -353,9 +352,9 @@ def _problem(build: Build, item: JudgedGpu) -> Problem:
 
 
 def _targets_in_words(build: Build) -> str:
-    if isinstance(build.compute_capabilities, Known) and build.compute_capabilities.value:
+    if build.compute_capabilities.value:
         return f" (it has code for {', '.join(build.compute_capabilities.value)})"
-    return f" (built with CUDA {build.cuda.value})" if isinstance(build.cuda, Known) else ""
+    return f" (built with CUDA {build.cuda.value})" if build.cuda.value is not None else ""
 
 
 def _evidence(context: Context, build: Build, item: JudgedGpu) -> tuple[Evidence, ...]:

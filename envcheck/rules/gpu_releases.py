@@ -22,7 +22,6 @@ from envcheck.model import (
     Evidence,
     Finding,
     FrameworkRelease,
-    Known,
     KnownProblem,
     Problem,
     Toolkit,
@@ -131,9 +130,9 @@ def fits_machine(context: Context, problem: KnownProblem) -> bool:
     python, gpus = context.facts.python.version, context.gpus
     if problem.platforms and context.platform not in problem.platforms:
         return False
-    if problem.pythons and not (isinstance(python, Known) and matches(python.value, problem.pythons)):
+    if problem.pythons and not (python.value is not None and matches(python.value, problem.pythons)):
         return False
-    capabilities = [gpu.compute_capability.value for gpu in gpus if isinstance(gpu.compute_capability, Known)]
+    capabilities = [gpu.compute_capability.value for gpu in gpus if gpu.compute_capability.value is not None]
     return not problem.compute_capabilities or any(matches(item, problem.compute_capabilities) for item in capabilities)
 
 
@@ -242,9 +241,9 @@ def best_gpu_row(context: Context, framework: str, preferred: str) -> FrameworkR
 def driver_runs(context: Context, cuda: str | None) -> bool:
     """Tell whether the driver reaches the floor of a CUDA version, or offers its major; an unknown one always does."""
     release = context.facts.driver.release
-    if cuda is None or not isinstance(release, Known):
+    if cuda is None or release.value is None:
         offered = context.facts.driver.cuda_driver_version
-        return cuda is None or not isinstance(offered, Known) or numbers(cuda)[:1] <= numbers(offered.value)[:1]
+        return cuda is None or offered.value is None or numbers(cuda)[:1] <= numbers(offered.value)[:1]
     toolkit = context.matrix.toolkit(cuda if "." in cuda else f"{cuda}.0")
     windows = context.os == "windows"
     if toolkit is None:
@@ -259,7 +258,7 @@ def driver_runs(context: Context, cuda: str | None) -> bool:
 
 def release_for_driver(context: Context, build: Build) -> str:
     """Name what of the same framework runs on the driver that is there; "" when nothing does."""
-    if not isinstance(context.facts.driver.release, Known):
+    if context.facts.driver.release.value is None:
         return ""
     if build.traits.index:
         version, variant = choose_variant(context, build.framework, build.version)
@@ -310,7 +309,7 @@ def find_index_build(
     matching = (row for row in offered if not cuda or row.cuda == cuda)
     found: FrameworkRelease | None = None
     for row in (row for row in matching if not capability or serves_capability(context, row, capability)):
-        takes_first = newest or isinstance(context.facts.driver.release, Known)
+        takes_first = newest or context.facts.driver.release.value is not None
         if found is not None and (row.version != found.version or takes_first):
             break
         found = row
@@ -354,7 +353,7 @@ def _goes_with(context: Context, row: FrameworkRelease, build: Build) -> bool:
 
 def is_windows_driver(context: Context) -> bool:
     """Tell whether the driver is the Windows one: on Windows, and in WSL."""
-    return context.os == "windows" or isinstance(context.facts.host.wsl_version, Known)
+    return bool(context.os == "windows" or context.facts.host.wsl_version.value)
 
 
 @once
@@ -383,10 +382,10 @@ def full_driver(context: Context, toolkit: Toolkit) -> str | None:
 @once
 def newest_branch(context: Context) -> str:
     """Return the newest driver branch that drives every GPU here: 580 for a V100; "" where branches say nothing."""
-    if is_windows_driver(context) or isinstance(context.facts.host.jetson_release, Known):
+    if is_windows_driver(context) or context.facts.host.jetson_release.value:
         return ""
     values = (gpu.compute_capability for gpu in context.gpus)
-    rows = [context.matrix.architecture(item.value) for item in values if isinstance(item, Known)]
+    rows = [context.matrix.architecture(item.value) for item in values if item.value is not None]
     if any(row is None or row.tegra for row in rows):
         return ""
     lasts = [int(row.last_driver_branch) for row in rows if row and row.last_driver_branch]
@@ -400,10 +399,10 @@ def newest_branch(context: Context) -> str:
 def lowest_driver(context: Context, floor: str) -> str:
     """Return the lowest driver that reaches a floor, drives every GPU and runs every judged build."""
     values = (gpu.compute_capability for gpu in context.gpus)
-    rows = (context.matrix.architecture(item.value) for item in values if isinstance(item, Known))
+    rows = (context.matrix.architecture(item.value) for item in values if item.value is not None)
     firsts = [row.first_driver_branch for row in rows if row and row.first_driver_branch]
     floors = [floor, *([] if is_windows_driver(context) else firsts)]
     for build in judged_builds(context):
-        toolkit = toolkit_of(context, build.cuda.value) if isinstance(build.cuda, Known) else None
+        toolkit = toolkit_of(context, build.cuda.value) if build.cuda.value is not None else None
         floors.append((driver_floor(context, toolkit) if toolkit else None) or "")
     return max(filter(None, floors), key=numbers, default="")

@@ -14,13 +14,11 @@ from envcheck.model import (
     DeviceNode,
     Gpu,
     GpuProduct,
-    Known,
     OtherGpu,
     OtherGpuVendors,
     OtherVendor,
     Unknown,
     dataclass,
-    get_value,
     numbers,
 )
 from envcheck.rules.context import Context
@@ -112,15 +110,15 @@ def _by_mig(entry: str, mig_uuids: tuple[tuple[str, ...], ...]) -> Selection:
 
 def numbered_gpus(context: Context) -> tuple[Gpu, ...]:
     """List the GPUs that CUDA can number: those that NVML lists, or all where it lists none."""
-    numbered = tuple(gpu for gpu in context.gpus if isinstance(gpu.nvml_index, Known))
+    numbered = tuple(gpu for gpu in context.gpus if gpu.nvml_index.value is not None)
     return numbered or context.gpus
 
 
 def visible_selection(value: str, gpus: tuple[Gpu, ...]) -> Selection:
     """Apply a value of CUDA_VISIBLE_DEVICES to these GPUs."""
-    uuids = tuple(gpu.uuid.value if isinstance(gpu.uuid, Known) else "" for gpu in gpus)
+    uuids = tuple((gpu.uuid.value or "") for gpu in gpus)
     instances = tuple(
-        tuple(device.uuid for device in gpu.mig_devices.value) if isinstance(gpu.mig_devices, Known) else ()
+        tuple(device.uuid for device in gpu.mig_devices.value) if gpu.mig_devices.value is not None else ()
         for gpu in gpus
     )
     return select_devices(value, uuids, instances)
@@ -141,7 +139,7 @@ def usable_gpus(context: Context) -> tuple[Gpu, ...]:
 
 
 def _is_elsewhere(gpu: Gpu) -> bool:
-    return isinstance(gpu.kernel_driver, Known) and gpu.kernel_driver.value != "nvidia"
+    return gpu.kernel_driver.value is not None and gpu.kernel_driver.value != "nvidia"
 
 
 def _by_name(value: str) -> bool:
@@ -156,7 +154,7 @@ def _is_order_sure(context: Context, gpus: tuple[Gpu, ...]) -> bool:
 
 
 def _same_or_slower(first: Gpu, second: Gpu) -> bool:
-    if isinstance(first.name, Known) and isinstance(second.name, Known) and first.name.value == second.name.value:
+    if first.name.value is not None and second.name.value is not None and first.name.value == second.name.value:
         return True
     first_capability, second_capability = _capability(first), _capability(second)
     return bool(second_capability) and first_capability > second_capability
@@ -164,7 +162,7 @@ def _same_or_slower(first: Gpu, second: Gpu) -> bool:
 
 def _capability(gpu: Gpu) -> tuple[int, ...]:
     fact = gpu.compute_capability
-    return numbers(fact.value) if isinstance(fact, Known) else ()
+    return numbers(fact.value) if fact.value is not None else ()
 
 
 class JudgedGpu(NamedTuple):
@@ -177,16 +175,16 @@ class JudgedGpu(NamedTuple):
 
 def gpu_name(gpu: Gpu) -> str:
     """Name a GPU for a message."""
-    return gpu.name.value if isinstance(gpu.name, Known) else "the GPU"
+    return gpu.name.value or "the GPU"
 
 
 def product_of(gpu: Gpu) -> GpuProduct | None:
     """Look the product up by PCI id, then by name; reports often leave the brand out ("RTX 3090")."""
-    if isinstance(gpu.pci_id, Known):
+    if gpu.pci_id.value is not None:
         product = find_gpu_by_pci_id(gpu.pci_id.value)
         if product is not None:
             return product
-    if not isinstance(gpu.name, Known):
+    if gpu.name.value is None:
         return None
     return find_gpu_by_name(gpu.name.value) or find_gpu_by_name(f"GeForce {gpu.name.value}")
 
@@ -220,7 +218,7 @@ def is_data_center(gpu: Gpu) -> bool | None:
 def cuda_starts(context: Context) -> bool:
     """Tell whether CUDA starts: then the driver works, whatever its files look like."""
     result = context.facts.driver.cuda_init_result
-    return isinstance(result, Known) and result.value == 0
+    return result.value == 0
 
 
 _DRIVER_RESULTS = (0, 802, 803, 804)  # results of cuInit that need an open device
@@ -230,22 +228,22 @@ def is_plain_linux(context: Context) -> bool:
     """Tell whether this machine has its own kernel driver: Linux, no container, no WSL, no Jetson."""
     host = context.facts.host
     facts = (host.container, host.wsl_version, host.jetson_release)
-    return context.os in ("linux", "") and not any(isinstance(fact, Known) for fact in facts)
+    return context.os in ("linux", "") and not any(fact.value is not None for fact in facts)
 
 
 def gpu_nodes(context: Context) -> tuple[DeviceNode, ...]:
     """List the nodes of the GPUs themselves, /dev/nvidia0 and on; nvidiactl alone proves nothing."""
     nodes = context.facts.driver.device_nodes
-    all_nodes = nodes.value if isinstance(nodes, Known) else ()
+    all_nodes = nodes.value or ()
     return tuple(node for node in all_nodes if node.path[len("/dev/nvidia") :].isdigit())
 
 
 def was_given_gpus(context: Context) -> bool:
     """Tell whether this container reaches GPUs, by their nodes, NVML's list, or an answer that only a driver gives."""
     nvml, result = context.facts.driver.nvml_result, context.facts.driver.cuda_init_result
-    has_nvml_gpu = any(isinstance(gpu.nvml_index, Known) for gpu in context.gpus)
-    has_nvml_gpu = has_nvml_gpu and isinstance(nvml, Known) and nvml.value == 0
-    reaches_driver = isinstance(result, Known) and result.value in _DRIVER_RESULTS
+    has_nvml_gpu = any(gpu.nvml_index.value is not None for gpu in context.gpus)
+    has_nvml_gpu = has_nvml_gpu and nvml.value == 0
+    reaches_driver = result.value in _DRIVER_RESULTS
     return bool(gpu_nodes(context)) or has_nvml_gpu or reaches_driver
 
 
@@ -263,5 +261,5 @@ def vendor_of_build(*names: str) -> OtherVendor | None:
 def other_gpu_name(gpu: OtherGpu) -> str:
     """Name a GPU as its vendor does: "AMD Instinct MI300X"."""
     title = other_vendors()[gpu.vendor].title
-    name = get_value(gpu.name) or f"GPU {get_value(gpu.pci_id) or 'of unknown model'}"
+    name = gpu.name.value or f"GPU {gpu.pci_id.value or 'of unknown model'}"
     return name if name.startswith(title) else f"{title} {name}"

@@ -17,7 +17,6 @@ from envcheck.model import (
     Fact,
     Finding,
     Gpu,
-    Known,
     Problem,
     Unknown,
 )
@@ -120,7 +119,7 @@ def _not_judged(context: Context, build: Build | None) -> Finding:
 
 def _other_evidence(context: Context) -> tuple[Evidence, ...]:
     names = ", ".join(map(other_gpu_name, context.other_gpus))
-    drivers = [gpu.kernel_driver.value for gpu in context.other_gpus if isinstance(gpu.kernel_driver, Known)]
+    drivers = [gpu.kernel_driver.value for gpu in context.other_gpus if gpu.kernel_driver.value is not None]
     shown = f"{names} (driver {', '.join(dict.fromkeys(drivers))})" if drivers else names
     return (context.seen("gpus"), context.seen("other_gpus", shown=shown or "none found"))
 
@@ -143,7 +142,7 @@ def _which(failed: list[Gpu]) -> str:
     if not failed:
         return "A GPU"
     index = failed[0].nvml_index
-    return f"GPU {index.value}" if isinstance(index, Known) else gpu_name(failed[0])
+    return f"GPU {index.value}" if index.value is not None else gpu_name(failed[0])
 
 
 def _driver_fault(context: Context) -> tuple[Evidence, str] | None:
@@ -154,7 +153,7 @@ def _driver_fault(context: Context) -> tuple[Evidence, str] | None:
     )
     for name, faults in codes:
         fact = context.fact(name)
-        if isinstance(fact, Known) and fact.value in faults:
+        if fact.value in faults:
             return context.seen(name), faults[fact.value]
     return None
 
@@ -176,7 +175,7 @@ def _gpu_fault(gpu: Gpu) -> tuple[Evidence, str]:
 def cpu_missing_avx(context: Context) -> Iterator[Finding]:
     """Report builds that need processor instructions this CPU does not have."""
     architecture = context.facts.host.architecture
-    if not isinstance(architecture, Known) or architecture.value not in _X86:
+    if architecture.value is None or architecture.value not in _X86:
         return
     for build in judged_builds(context):
         features = build.release.cpu_features if build.release else ()
@@ -220,7 +219,7 @@ def gpu_memory_held(context: Context) -> Iterator[Finding]:
         )
         yield incompatible(message, (_gpu_evidence(context, gpu, "memory_used_bytes"),), problem=_memory_problem(gpu))
     for gpu in closed:
-        mode = gpu.compute_mode.value if isinstance(gpu.compute_mode, Known) else ""
+        mode = gpu.compute_mode.value or ""
         prohibited = mode == "prohibited"
         cause = (
             "is set to compute mode 'prohibited': no CUDA program may use it"
@@ -228,7 +227,7 @@ def gpu_memory_held(context: Context) -> Iterator[Finding]:
             else f"is set to compute mode '{mode}' and taken by {_holders(gpu)}"
         )
         severity = ERROR if len(closed) == len(context.gpus) and prohibited else WARNING
-        index = str(gpu.nvml_index.value) if isinstance(gpu.nvml_index, Known) else "0"
+        index = str(gpu.nvml_index.value) if gpu.nvml_index.value is not None else "0"
         yield incompatible(
             f"{_describe_gpu(gpu)} {cause}.",
             (_gpu_evidence(context, gpu, "compute_mode"),),
@@ -244,24 +243,24 @@ def _is_full(gpu: Gpu) -> bool:
 
 def _bytes(gpu: Gpu) -> tuple[int, int]:
     used, total = gpu.memory_used_bytes, gpu.memory_bytes
-    return (used.value, total.value) if isinstance(used, Known) and isinstance(total, Known) else (0, 0)
+    return (used.value, total.value) if used.value is not None and total.value is not None else (0, 0)
 
 
 def _is_closed(gpu: Gpu) -> bool:
     mode = gpu.compute_mode
-    if not isinstance(mode, Known):
+    if mode.value is None:
         return False
-    has_processes = isinstance(gpu.processes, Known) and bool(gpu.processes.value)
+    has_processes = bool(gpu.processes.value)
     return mode.value == "prohibited" or (mode.value.startswith("exclusive") and has_processes)
 
 
 def _describe_gpu(gpu: Gpu) -> str:
     index = gpu.nvml_index
-    return f"GPU {index.value} ({gpu_name(gpu)})" if isinstance(index, Known) else gpu_name(gpu)
+    return f"GPU {index.value} ({gpu_name(gpu)})" if index.value is not None else gpu_name(gpu)
 
 
 def _holders(gpu: Gpu) -> str:
-    processes = gpu.processes.value if isinstance(gpu.processes, Known) else ()
+    processes = gpu.processes.value or ()
     if not processes:
         return "no process that the driver lists (one in another container, or one that died)"
     text = "process " + ", ".join(f"{item.pid} {item.name}".strip() for item in processes[:3])
@@ -270,13 +269,13 @@ def _holders(gpu: Gpu) -> str:
 
 def _most_is_hidden(gpu: Gpu) -> bool:
     """Tell whether the processes listed hold less than half of what is in use."""
-    processes = gpu.processes.value if isinstance(gpu.processes, Known) else ()
-    shares = [item.memory_bytes.value for item in processes if isinstance(item.memory_bytes, Known)]
+    processes = gpu.processes.value or ()
+    shares = [item.memory_bytes.value for item in processes if item.memory_bytes.value is not None]
     return len(shares) == len(processes) and sum(shares) < _bytes(gpu)[0] / 2
 
 
 def _memory_problem(gpu: Gpu) -> Problem:
-    processes = gpu.processes.value if isinstance(gpu.processes, Known) else ()
+    processes = gpu.processes.value or ()
     if processes and not _most_is_hidden(gpu):
         return Problem(("listed",), names=(str(processes[0].pid),))
     return Problem(("hidden",))
@@ -289,7 +288,7 @@ def _gpu_evidence(context: Context, gpu: Gpu, name: str) -> Evidence:
 @rule("mig-config", severity=WARNING)
 def mig_config(context: Context) -> Iterator[Finding]:
     """Report GPUs split by MIG with no instance to use, and those of which CUDA will use one instance only."""
-    split = [gpu for gpu in context.gpus if isinstance(gpu.mig_enabled, Known) and gpu.mig_enabled.value]
+    split = [gpu for gpu in context.gpus if gpu.mig_enabled.value]
     if not split:
         return
     counts = {id(gpu): _instances(context, gpu) for gpu in split}
@@ -307,7 +306,7 @@ def _instances(context: Context, gpu: Gpu) -> int:
 
 
 def _without_instance(context: Context, gpu: Gpu, *, only: bool) -> Finding:
-    index = str(gpu.nvml_index.value) if isinstance(gpu.nvml_index, Known) else "0"
+    index = str(gpu.nvml_index.value) if gpu.nvml_index.value is not None else "0"
     message = (
         f"{_describe_gpu(gpu)} is in MIG mode (split into instances) and has no instance: CUDA sees no device on it."
     )
@@ -317,7 +316,7 @@ def _without_instance(context: Context, gpu: Gpu, *, only: bool) -> Finding:
 
 
 def _one_of_many(context: Context, split: list[Gpu], total: int) -> Finding:
-    mig_device = next(device for gpu in split if isinstance(gpu.mig_devices, Known) for device in gpu.mig_devices.value)
+    mig_device = next(device for gpu in split if gpu.mig_devices.value is not None for device in gpu.mig_devices.value)
     message = (
         f"There are {total} MIG instances and CUDA_VISIBLE_DEVICES is not set. A CUDA program uses one instance "
         "only; programs that expect more GPUs fail."
@@ -330,9 +329,9 @@ def _one_of_many(context: Context, split: list[Gpu], total: int) -> Finding:
 def small_shared_memory(context: Context) -> Iterator[Finding]:
     """Report a container whose /dev/shm is too small for several GPUs."""
     shm, container = context.facts.host.shm_bytes, context.facts.host.container
-    if len(context.gpus) < 2 or not isinstance(container, Known) or not judged_builds(context):
+    if len(context.gpus) < 2 or not container.value or not judged_builds(context):
         return
-    if isinstance(shm, Known) and shm.value < _SMALL_SHM:
+    if shm.value is not None and shm.value < _SMALL_SHM:
         message = (
             f"The shared memory of this container (/dev/shm) holds {shm.value >> 20} MiB: NCCL between "
             f"{len(context.gpus)} GPUs and data loaders share memory there and fail when it is full."

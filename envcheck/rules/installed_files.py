@@ -18,7 +18,6 @@ from envcheck.model import (
     FileFault,
     Finding,
     InstallLeftover,
-    Known,
     Problem,
     dataclass,
     numbers,
@@ -158,7 +157,7 @@ def install_interrupted(context: Context) -> Iterator[Finding]:
 def _lacks_needed(context: Context, distribution: str) -> bool:
     """Tell whether a file of a distribution that an import needs is damaged, or whether that is unknown."""
     faults = context.facts.python.file_faults
-    if not isinstance(faults, Known):
+    if faults.value is None:
         return True
     return any(_find_import(context, item) for item in faults.value if item.distribution == distribution)
 

@@ -24,7 +24,6 @@ from envcheck.model import (
     Problem,
     Source,
     dataclass,
-    get_value,
     major,
     major_minor,
     numbers,
@@ -60,7 +59,7 @@ def _of_goal(context: Context, faults: tuple[LinkFault, ...]) -> tuple[LinkFault
 def is_proven(context: Context, owner: str, name: str) -> bool:
     """Tell whether a link fault already reports that a requirement of one distribution on another is not met."""
     fact = context.facts.python.link_faults
-    faults = _of_goal(context, fact.value if isinstance(fact, Known) else ())
+    faults = _of_goal(context, fact.value or ())
     faults = tuple(item for item in faults if item.distribution == owner)
     return any(name == item.found_in or (item.wheel and name.startswith("nvidia-")) for item in faults)
 
@@ -169,7 +168,7 @@ def _other_cuda(context: Context, fault: LinkFault) -> Iterator[Finding]:
 
 def _is_damaged(context: Context, fault: LinkFault) -> bool:
     """Tell whether damaged files, which another rule reports, explain why a library is missing."""
-    damaged = {item.distribution for item in get_value(context.facts.python.file_faults) or ()}
+    damaged = {item.distribution for item in context.facts.python.file_faults.value or ()}
     owners = {name for name in context.distributions if _is_of(name, fault.wheel)} or {fault.asked_by}
     return fault.kind == "missing-library" and not damaged.isdisjoint(owners)
 
@@ -221,7 +220,7 @@ def _outside_wheels(context: Context, sonames: tuple[str, ...], fault: LinkFault
     elif context.goal == "cpu":  # where GPUs are meant to work, the rules of the toolkit and of cuDNN say it
         framework = context.matrix.framework_of(fault.distribution) or ""
         builds = (item for item in installed_builds(context) if item.framework == framework)
-        cuda = next((get_value(item.cuda) or "" for item in builds), "")
+        cuda = next((item.cuda.value or "" for item in builds), "")
         problem = Problem(framework=framework, distribution=fault.distribution, cuda=cuda)
         yield _report(context, fault, f"{lost}.", TOOLKIT, problem)
 
@@ -345,7 +344,7 @@ def _is_met(context: Context, pin: _Pin) -> bool:
 @rule(OTHER_BUILD, severity=WARNING, goal="any")
 def extension_build_mismatch(context: Context) -> Iterator[Finding]:
     """Find PyTorch extensions built for another CUDA major than the installed PyTorch, or another Python."""
-    recorded = {item.distribution for item in get_value(context.facts.python.link_faults) or () if item.stops}
+    recorded = {item.distribution for item in context.facts.python.link_faults.value or () if item.stops}
     for extension, reason in mismatched_extensions(context).values():
         if extension.distribution not in recorded:  # what stops without it is said above
             yield _mismatch(context, extension, _extension_host(context), reason)
@@ -359,7 +358,7 @@ def _extension_host(context: Context) -> Build | None:
 @once
 def mismatched_extensions(context: Context) -> dict[str, tuple[Extension, str]]:
     """Map each distribution to the first of its files that was built for another CUDA or Python, and the reason."""
-    extensions = get_value(context.facts.python.extensions) or ()
+    extensions = context.facts.python.extensions.value or ()
     torch = _extension_host(context) if extensions else None
     found: dict[str, tuple[Extension, str]] = {}
     for extension in extensions:
@@ -375,10 +374,10 @@ def mismatched_extensions(context: Context) -> dict[str, tuple[Extension, str]]:
 def package_for_another_cuda(context: Context) -> Iterator[Finding]:
     """Find packages whose wheel is for another CUDA major than PyTorch, where the loader was not asked."""
     hosts = (build for build in judged_builds(context) if build.traits.hosts_extensions)
-    torch = None if isinstance(context.facts.python.link_faults, Known) else next(hosts, None)
-    cuda = get_value(torch.cuda) if torch else None
+    torch = None if context.facts.python.link_faults.value is not None else next(hosts, None)
+    cuda = torch.cuda.value if torch else None
     for build in package_builds(context) if torch and cuda else ():
-        own = get_value(build.cuda)
+        own = build.cuda.value
         if torch and own and major(own) != major(cuda or "") and companion_row(build.distribution).frameworks:
             message = (
                 f"{build.label} was built for CUDA {major(own)}, and {torch.label} for CUDA {cuda}: it does not load."
@@ -416,10 +415,10 @@ def _labelled_torch(torch: Build, label: str) -> str:
 
 def _labelled_cuda(torch: Build, label: str) -> str:
     """Describe how a companion's CUDA label clashes with torch: PyTorch's companions refuse another CUDA major."""
-    if get_value(torch.cuda_build) is True and re.match(r"cpu\b", label):
+    if torch.cuda_build.value is True and re.match(r"cpu\b", label):
         return "was built without CUDA, so its operations fail on the GPU"
-    label_version, cuda = label_cuda(label[label.find("cu") :]), get_value(torch.cuda)
-    differs = get_value(torch.cuda_build) is False or (cuda and numbers(label_version)[:1] != numbers(cuda)[:1])
+    label_version, cuda = label_cuda(label[label.find("cu") :]), torch.cuda.value
+    differs = torch.cuda_build.value is False or (cuda and numbers(label_version)[:1] != numbers(cuda)[:1])
     return f"was built for CUDA {label_version}" if label_version and differs else ""
 
 
@@ -439,7 +438,7 @@ def _labelled(context: Context, torch: Build, item: Distribution, reason: str) -
 def _describe_other_python(context: Context, extension: Extension) -> str:
     """Compare the ABI tag in an extension's file name with the interpreter: _ext.cpython-37m-x86_64-linux-gnu.so."""
     match = re.search(r"\.cpython-(\d)(\d+)m?d?-", extension.path)
-    version = get_value(context.facts.python.version)
+    version = context.facts.python.version.value
     if match is None or version is None or major_minor(version) == ".".join(match.groups()):
         return ""
     return f"was built for Python {match.group(1)}.{match.group(2)}, but this is Python {version}"
@@ -455,11 +454,11 @@ def _describe_other_cuda(context: Context, torch: Build, extension: Extension) -
 
 def _compare_cuda(context: Context, torch: Build, needed: tuple[str, ...]) -> str:
     """Describe how CUDA libraries that a file needs clash with the CUDA of PyTorch."""
-    if get_value(torch.cuda_build) is False:
+    if torch.cuda_build.value is False:
         names = (*context.matrix.toolkits()[0].sonames, "c10_cuda", "torch_cuda")
         needs_cuda = next((name for name in needed if library_name(name) in names), "")
         return f"needs CUDA ({needs_cuda}), but {torch.label} is a CPU build" if needs_cuda else ""
-    cuda = get_value(torch.cuda)
+    cuda = torch.cuda.value
     sonames = context.matrix.cuda_sonames(cuda) if cuda else {}
     pairs = ((name, sonames.get(library_name(name), name)) for name in needed)
     other, own = next(((name, own) for name, own in pairs if name != own), ("", ""))

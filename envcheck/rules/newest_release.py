@@ -12,7 +12,6 @@ from envcheck.model import (
     Finding,
     FrameworkRelease,
     dataclass,
-    get_value,
     numbers,
 )
 from envcheck.rules.builds import is_free_threaded, library_of, plugin_of, rows_by_extra
@@ -185,7 +184,7 @@ def describe_obstacle(context: Context, candidate: Candidate, finding: Finding) 
         if document is not None and document.excludes(problem.capability):
             return f"asks for GPUs from {document.minimum} on"
         return f"has no code for {problem.capability} GPUs"
-    python = get_value(context.facts.python.version)
+    python = context.facts.python.version.value
     if finding.id == "python-unsupported" and python:
         return f"is not for Python {python}{'t' if is_free_threaded(context) else ''}"
     text = finding.message.removeprefix(f"{candidate.row.distribution} {candidate.row.build_version}")

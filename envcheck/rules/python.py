@@ -7,7 +7,7 @@ from collections.abc import Iterator
 from packaging.version import InvalidVersion, Version
 
 from envcheck.frameworks import identities
-from envcheck.model import WARNING, Absent, Citation, Evidence, Finding, Known, Problem, Unknown, get_value
+from envcheck.model import WARNING, Absent, Citation, Evidence, Finding, Known, Problem, Unknown
 from envcheck.rules.builds import BITS, GLIBC, Build, is_conda_build, judged_builds, target_builds, wanted_releases
 from envcheck.rules.context import Context, incompatible, rule
 from envcheck.rules.requirements import easiest_for_pip, tag_glibcxx, wheel_glibc
@@ -97,7 +97,7 @@ def glibc_too_old(context: Context) -> Iterator[Finding]:
 
 def _is_glibc(context: Context) -> bool:
     kind = context.facts.host.libc_kind
-    return not isinstance(kind, Known) or kind.value == "glibc"
+    return kind.value in (None, "glibc")
 
 
 def _glibc_finding(context: Context, label: str, floor: str, citations: tuple[Citation, ...]) -> Finding:
@@ -113,7 +113,7 @@ def _glibc_finding(context: Context, label: str, floor: str, citations: tuple[Ci
 
 def _libc_text(context: Context) -> str:
     libc = context.facts.host.libc_version
-    return f"glibc {libc.value}" if isinstance(libc, Known) else "an older one"
+    return f"glibc {libc.value}" if libc.value is not None else "an older one"
 
 
 @rule("libstdcxx-mismatch", severity=WARNING, goal="any")
@@ -121,8 +121,8 @@ def libstdcxx_mismatch(context: Context) -> Iterator[Finding]:
     """Find an environment's own libstdc++ that is older than wheels with this tag may need."""
     python = context.facts.python
     path, glibcxx = python.libstdcxx_path, python.libstdcxx_glibcxx
-    faults = get_value(python.link_faults) or ()  # of a copy that is proven to lack a version, another rule says so
-    if not isinstance(path, Known) or isinstance(glibcxx, (Absent, Unknown)) or path.value in {x.found for x in faults}:
+    faults = python.link_faults.value or ()  # of a copy that is proven to lack a version, another rule says so
+    if path.value is None or isinstance(glibcxx, (Absent, Unknown)) or path.value in {x.found for x in faults}:
         return
     for build in judged_builds(context):
         need = _glibcxx_need(context, build)

@@ -14,7 +14,6 @@ from envcheck.model import (
     Citation,
     Distribution,
     FrameworkRelease,
-    Known,
     canonical_name,
     dataclass,
     field,
@@ -95,9 +94,9 @@ def marker_holds(context: Context, marker: str, extra: str = "") -> bool:
 def _environment(context: Context) -> dict[str, str]:
     """Describe the inspected Python as markers do."""
     python, host = context.facts.python, context.facts.host
-    version = python.version.value if isinstance(python.version, Known) else ""
-    implementation = python.implementation.value if isinstance(python.implementation, Known) else "cpython"
-    machine = host.architecture.value if isinstance(host.architecture, Known) else "x86_64"
+    version = python.version.value or ""
+    implementation = python.implementation.value or "cpython"
+    machine = host.architecture.value or "x86_64"
     systems = {"windows": ("win32", "Windows", "nt"), "darwin": ("darwin", "Darwin", "posix")}
     platform, system, name = systems.get(context.os, ("linux", "Linux", "posix"))
     return {

@@ -21,7 +21,6 @@ from envcheck.model import (
     Problem,
     ToolkitInstall,
     Unknown,
-    get_value,
     is_older,
     numbers,
 )
@@ -48,8 +47,8 @@ def in_environment(path: str) -> bool:
 
 def is_own(context: Context, path: str) -> bool:
     """Tell whether a file lies in the inspected environment: in a package, or below a conda prefix."""
-    prefix = get_value(context.facts.python.prefix)
-    conda = get_value(context.facts.python.kind) == "conda"
+    prefix = context.facts.python.prefix.value
+    conda = context.facts.python.kind.value == "conda"
     return in_environment(path) or (conda and prefix is not None and path.startswith(prefix.rstrip("/") + "/"))
 
 
@@ -57,13 +56,13 @@ def toolkit_lookups(build: Build) -> tuple[LibraryLookup, ...] | None:
     """List what a build loads of a CUDA Toolkit; None when that was not read."""
     if isinstance(build.libraries, Unknown):
         return None
-    lookups = build.libraries.value if isinstance(build.libraries, Known) else ()
+    lookups = build.libraries.value or ()
     return tuple(item for item in lookups if _of_toolkit(item))
 
 
 def cudnn_lookup(build: Build) -> LibraryLookup | None:
     """Find the lookup of cuDNN itself among what a build loads, or of the part that it opens."""
-    lookups = build.libraries.value if isinstance(build.libraries, Known) else ()
+    lookups = build.libraries.value or ()
     itself = (item for item in lookups if library_name(item.soname) == "cudnn")
     return next(itself, None) or next((item for item in lookups if _is_part(item)), None)
 
@@ -94,9 +93,9 @@ def relies_on_system(build: Build) -> bool:
     """Tell whether a build takes its CUDA from the system: it has no wheels of its own, or uses none of them."""
     if not brings_cuda(build):
         return True
-    lookups = build.libraries.value if isinstance(build.libraries, Known) else ()
+    lookups = build.libraries.value or ()
     return any(
-        isinstance(item.found, Known) and not in_environment(item.found.value)
+        item.found.value is not None and not in_environment(item.found.value)
         for item in lookups
         if _of_toolkit(item) or library_name(item.soname) == "cudnn"
     ) and not any(in_environment(path) for item in lookups for path in item.elsewhere)
@@ -112,7 +111,7 @@ def system_toolkits(context: Context) -> tuple[ToolkitInstall, ...] | None:
 
 def toolkit_holding(context: Context, path: str) -> ToolkitInstall | None:
     """Find the toolkit a file lies in."""
-    installs = get_value(context.facts.toolkits.installs) or ()
+    installs = context.facts.toolkits.installs.value or ()
     holding = [item for item in installs if path.startswith(item.root.rstrip("/") + "/")]
     return max(holding, key=lambda item: len(item.root), default=None)
 
@@ -130,7 +129,7 @@ def unknown_release(subject: str, decides: str, evidence: Evidence, severity: st
 
 def built_for_cuda(build: Build) -> tuple[Evidence, ...]:
     """Show which CUDA a build was made for; its matrix row is cited only where it describes this very build."""
-    cuda = get_value(build.cuda)
+    cuda = build.cuda.value
     row = build.release.cuda if build.release else None
     if not cuda:
         return ()
@@ -223,7 +222,7 @@ def _serves(context: Context, cuda: str, version: str) -> bool | None:
 
 
 def _unlisted(context: Context, build: Build, cuda: str, install: ToolkitInstall) -> Finding:
-    version = str(get_value(install.version))
+    version = str(install.version.value)
     subject = f"CUDA {cuda}" if not loaded_sonames(context, cuda) else f"CUDA Toolkit {version}"
     return unknown_release(
         subject, f"whether {build.label} can load what CUDA {version} installs", toolkit_evidence(install)
@@ -231,7 +230,7 @@ def _unlisted(context: Context, build: Build, cuda: str, install: ToolkitInstall
 
 
 def _missing(context: Context, build: Build, sonames: tuple[str, ...]) -> Finding:
-    cuda = get_value(build.cuda)
+    cuda = build.cuda.value
     needs = f"the CUDA {cuda} libraries" if cuda else "CUDA libraries"
     names = f" ({', '.join(sonames[:4])})" if sonames else ""
     message = f"{build.label} needs {needs} from the system; this machine has none{names}."
@@ -240,7 +239,7 @@ def _missing(context: Context, build: Build, sonames: tuple[str, ...]) -> Findin
 
 
 def _wrong_version(build: Build, installs: tuple[ToolkitInstall, ...], missing: tuple[str, ...]) -> Finding:
-    cuda = get_value(build.cuda)
+    cuda = build.cuda.value
     versions = " and ".join(dict.fromkeys(describe(item.version) for item in installs))
     loads = f" and loads {', '.join(missing[:4])}" if missing else ""
     message = (
@@ -251,7 +250,7 @@ def _wrong_version(build: Build, installs: tuple[ToolkitInstall, ...], missing: 
 
 
 def _problem(build: Build) -> Problem | None:
-    cuda = get_value(build.cuda)
+    cuda = build.cuda.value
     return Problem(framework=build.framework, distribution=build.distribution, cuda=cuda) if cuda else None
 
 
@@ -293,16 +292,16 @@ def _shadowed(context: Context, build: Build) -> Iterator[Finding]:
     """Find a toolkit on LD_LIBRARY_PATH that the loader takes before the libraries a build brings."""
     if not build.installed or not brings_cuda(build):
         return
-    cuda = get_value(build.cuda)
+    cuda = build.cuda.value
     for install, evidence in _toolkits_ahead(context, build):
-        version = get_value(install.version)
+        version = install.version.value
         if not version or not cuda or is_older(version, cuda):
             yield _ahead(context, build, install, evidence)
             return
 
 
 def _ahead(context: Context, build: Build, install: ToolkitInstall, shown: Evidence) -> Finding:
-    cuda, version = get_value(build.cuda), get_value(install.version)
+    cuda, version = build.cuda.value, install.version.value
     toolkit, library = (f"CUDA {version}" if version else "the CUDA Toolkit", f"CUDA {cuda}" if cuda else "CUDA")
     message = (
         f"LD_LIBRARY_PATH puts {toolkit} in {install.root} ahead of the {library} libraries that {build.label} brings, "
@@ -318,7 +317,7 @@ def _ahead(context: Context, build: Build, install: ToolkitInstall, shown: Evide
 
 def _without_toolkit(context: Context, advice: str, root: str) -> Problem:
     """Return the problem of a toolkit on LD_LIBRARY_PATH, with the folders of it that the path names."""
-    linked = "/usr/local/cuda" if get_value(context.facts.toolkits.usr_local_cuda) == root else root
+    linked = "/usr/local/cuda" if context.facts.toolkits.usr_local_cuda.value == root else root
     folders = context.environment.get("LD_LIBRARY_PATH", "").split(":")
     unwanted = [folder for folder in folders if f"{folder}/".startswith((f"{root}/", f"{linked}/"))]
     return _problem_of_paths(context, advice, *(("unwanted", folder) for folder in unwanted))
@@ -335,7 +334,7 @@ def _toolkits_ahead(context: Context, build: Build) -> Iterator[tuple[ToolkitIns
         yield from _same_major_on_library_path(context, build)
         return
     for item in lookups:
-        path = get_value(item.found)
+        path = item.found.value
         if path and _replaces_own(context, item, path):
             install = toolkit_holding(context, path) or ToolkitInstall(path.rpartition("/lib")[0], "path")
             yield install, Evidence(item.soname, f"{path}, found by {item.via}", source_of(item.found))
@@ -351,9 +350,9 @@ def _replaces_own(context: Context, item: LibraryLookup, path: str) -> bool:
 
 def _same_major_on_library_path(context: Context, build: Build) -> Iterator[tuple[ToolkitInstall, Evidence]]:
     """Judge by the toolkits on LD_LIBRARY_PATH where the build's own lookups were not read."""
-    roots, cuda = get_value(context.facts.toolkits.roots_on_library_path) or (), get_value(build.cuda)
-    for install in get_value(context.facts.toolkits.installs) or ():
-        major = numbers(get_value(install.version) or "")[:1]
+    roots, cuda = context.facts.toolkits.roots_on_library_path.value or (), build.cuda.value
+    for install in context.facts.toolkits.installs.value or ():
+        major = numbers(install.version.value or "")[:1]
         if install.root in roots and cuda and major in ((), numbers(cuda)[:1]):
             yield install, context.seen("toolkits.roots_on_library_path", shown=install.root)
 
@@ -370,7 +369,7 @@ def _home_nowhere(context: Context) -> Iterator[Finding]:
 
 def _mixed_installs(context: Context) -> Iterator[Finding]:
     """Find folders whose nvcc and version file name different releases: two toolkits in one place."""
-    for install in get_value(context.facts.toolkits.installs) or ():
+    for install in context.facts.toolkits.installs.value or ():
         nvcc, file = install.nvcc_release, install.version_file
         if not isinstance(nvcc, Known) or not isinstance(file, Known):
             continue
@@ -388,19 +387,19 @@ def _mixed_installs(context: Context) -> Iterator[Finding]:
 def _two_compilers(context: Context) -> Iterator[Finding]:
     """Find builds of CUDA code that take headers of one toolkit and nvcc of another."""
     facts = context.facts.toolkits
-    if isinstance(facts.cuda_home, Known):
+    if facts.cuda_home.value is not None:
         yield from _disagree(context, facts.cuda_home_root, describe_home(context), WARNING)
     else:
         yield from _disagree(context, facts.usr_local_cuda, "/usr/local/cuda", NOTE)
 
 
 def _disagree(context: Context, root: Fact[str], name: str, severity: str) -> Iterator[Finding]:
-    installs = {install.root: install for install in get_value(context.facts.toolkits.installs) or ()}
-    active = installs.get(get_value(root) or "")
-    on_path = installs.get(get_value(context.facts.toolkits.root_on_path) or "")
+    installs = {install.root: install for install in context.facts.toolkits.installs.value or ()}
+    active = installs.get(root.value or "")
+    on_path = installs.get(context.facts.toolkits.root_on_path.value or "")
     if active is None or on_path is None or active is on_path:
         return
-    versions = (get_value(active.version), get_value(on_path.version))
+    versions = (active.version.value, on_path.version.value)
     if None in versions or versions[0] == versions[1]:
         return
     message = (
@@ -418,10 +417,10 @@ def _order_toolkits(
     context: Context, active: ToolkitInstall, on_path: ToolkitInstall
 ) -> tuple[ToolkitInstall, ToolkitInstall]:
     """Put the toolkit first that an installed build is for; else the one of CUDA_HOME, else that of PATH."""
-    is_set = isinstance(context.facts.toolkits.cuda_home, Known)
+    is_set = context.facts.toolkits.cuda_home.value is not None
     order = (active, on_path) if is_set else (on_path, active)
-    built = {numbers(get_value(build.cuda) or "")[:2] for build in cuda_builds(context)}
-    is_second = [numbers(get_value(item.version) or "")[:2] in built for item in order] == [False, True]
+    built = {numbers(build.cuda.value or "")[:2] for build in cuda_builds(context)}
+    is_second = [numbers(item.version.value or "")[:2] in built for item in order] == [False, True]
     return (order[1], order[0]) if is_second else order
 
 
@@ -449,7 +448,7 @@ def libdevice_missing(context: Context) -> Iterator[Finding]:
         return
     for build in cuda_builds(context):
         if build.installed and build.traits.needs_libdevice:
-            yield from _without_libdevice(context, build, get_value(installs) or ())
+            yield from _without_libdevice(context, build, installs.value or ())
 
 
 def _without_libdevice(context: Context, build: Build, installs: tuple[ToolkitInstall, ...]) -> Iterator[Finding]:
@@ -460,11 +459,11 @@ def _without_libdevice(context: Context, build: Build, installs: tuple[ToolkitIn
         return
     if is_unknown and not holding:
         return
-    cuda = get_value(build.cuda)
+    cuda = build.cuda.value
     if holding:
         root = holding[0].root
         message = f"XLA in {build.label} does not look for libdevice.10.bc in {root}, the only place that has it."
-        path = get_value(holding[0].libdevice_path) or ""
+        path = holding[0].libdevice_path.value or ""
         problem: Problem | None = Problem(("elsewhere",), folders=(root,), values=(("path", path),))
     else:
         message = (
@@ -479,7 +478,7 @@ def _without_libdevice(context: Context, build: Build, installs: tuple[ToolkitIn
 def _is_searched(context: Context, install: ToolkitInstall) -> bool:
     """Tell whether XLA searches a toolkit by default: /usr/local/cuda, /usr/local/cuda-X.Y, /opt/cuda, CUDA_HOME."""
     facts = context.facts.toolkits
-    roots = {get_value(facts.usr_local_cuda), get_value(facts.cuda_home_root)}
+    roots = {facts.usr_local_cuda.value, facts.cuda_home_root.value}
     return install.root in roots or install.origin in ("usr-local", "opt")
 
 
@@ -488,8 +487,8 @@ def ptxas_problem(context: Context) -> Iterator[Finding]:
     """Find a ptxas that XLA would call and that does not know this machine's GPUs."""
     builds = [build for build in cuda_builds(context) if build.installed and build.traits.runs_ptxas]
     install = _ptxas_install(context)
-    version = get_value(install.version) if install else None
-    if not builds or install is None or version is None or not isinstance(context.facts.gpus, Known):
+    version = install.version.value if install else None
+    if not builds or install is None or version is None or context.facts.gpus.value is None:
         return
     for item in judged_gpus(context):
         row = item.architecture
@@ -514,12 +513,12 @@ def _too_old(build: Build, install: ToolkitInstall, item: JudgedGpu, row: Archit
 
 def _ptxas_install(context: Context) -> ToolkitInstall | None:
     """Find the toolkit whose ptxas XLA calls: the wheel's, else the one on PATH, else /usr/local/cuda's."""
-    installs = get_value(context.facts.toolkits.installs) or ()
-    with_ptxas = [item for item in installs if isinstance(item.ptxas_path, Known)]
-    on_path = get_value(context.facts.toolkits.ptxas_on_path)
+    installs = context.facts.toolkits.installs.value or ()
+    with_ptxas = [item for item in installs if item.ptxas_path.value is not None]
+    on_path = context.facts.toolkits.ptxas_on_path.value
     searched = [
         *(item for item in with_ptxas if item.origin == "wheels"),
-        *(item for item in with_ptxas if on_path is not None and get_value(item.ptxas_path) == on_path),
-        *(item for item in with_ptxas if item.root == get_value(context.facts.toolkits.usr_local_cuda)),
+        *(item for item in with_ptxas if on_path is not None and item.ptxas_path.value == on_path),
+        *(item for item in with_ptxas if item.root == context.facts.toolkits.usr_local_cuda.value),
     ]
     return searched[0] if searched else None

@@ -11,7 +11,7 @@ from envcheck.host.files import read_as_fact, read_file
 from envcheck.host.limits import EXITED, MEMORY, NOT_STARTED, TIME, LimitedRun, Limits, run_with_limits
 from envcheck.host.process import kill_running_programs
 from envcheck.host.system import read_available_memory
-from envcheck.model import Known, dataclass, replace
+from envcheck.model import dataclass, replace
 from envcheck.smoke.session import (
     CPU,
     CPU_DEVICE,
@@ -340,4 +340,4 @@ def _slug(label: str) -> str:
 
 def _read(path: str) -> str:
     log = read_as_fact(path, lambda: read_file(path, _LOG_LIMIT))
-    return log.value.decode("utf-8", "replace") if isinstance(log, Known) else ""
+    return log.value.decode("utf-8", "replace") if log.value is not None else ""

@@ -48,11 +48,9 @@ from envcheck.model import (
     Evidence,
     Finding,
     Gpu,
-    Known,
     Problem,
     Source,
     dataclass,
-    get_value,
     replace,
 )
 from envcheck.rules.gpus import select_devices
@@ -386,8 +384,8 @@ def all_together(devices: tuple[Device, ...]) -> Device | None:
 def _visible_gpus(gpus: tuple[Gpu, ...], visible: str | None) -> tuple[tuple[int, ...] | None, list[LeftOut]]:
     if visible is None or not gpus:
         return tuple(range(len(gpus))), []
-    uuids = tuple(get_value(gpu.uuid) or "" for gpu in gpus)
-    instances = tuple(tuple(item.uuid for item in get_value(gpu.mig_devices) or ()) for gpu in gpus)
+    uuids = tuple(gpu.uuid.value or "" for gpu in gpus)
+    instances = tuple(tuple(item.uuid for item in gpu.mig_devices.value or ()) for gpu in gpus)
     selection = select_devices(visible, uuids, instances)
     if not selection.decided:
         return None, []
@@ -399,7 +397,7 @@ def _visible_gpus(gpus: tuple[Gpu, ...], visible: str | None) -> tuple[tuple[int
 
 def _is_ambiguous(gpus: tuple[Gpu, ...], visible: str, order: str) -> bool:
     """Say whether the numbers of a list may mean other GPUs to CUDA, which puts the fastest kind first."""
-    kinds = {get_value(gpu.name) for gpu in gpus}
+    kinds = {gpu.name.value for gpu in gpus}
     return len(kinds) > 1 and order != "PCI_BUS_ID" and not any(mark in visible for mark in ("GPU-", "MIG-"))
 
 
@@ -408,9 +406,9 @@ def _in_cuda_order(entry: str) -> Device:
 
 
 def _devices_of(position: int, gpu: Gpu, visible: str | None) -> tuple[list[Device], tuple[str, str] | None]:
-    number, name, pci = _number_session(position, gpu), get_value(gpu.name) or "", get_value(gpu.pci_address) or ""
-    if get_value(gpu.mig_enabled):
-        instances = get_value(gpu.mig_devices) or ()
+    number, name, pci = _number_session(position, gpu), gpu.name.value or "", gpu.pci_address.value or ""
+    if gpu.mig_enabled.value:
+        instances = gpu.mig_devices.value or ()
         if not instances:
             return [], ("MIG is enabled and it has no instance", "mig-config")
         first = (visible or "").split(",")[0].strip()  # of several instances CUDA uses the first one listed
@@ -420,18 +418,18 @@ def _devices_of(position: int, gpu: Gpu, visible: str | None) -> tuple[list[Devi
             Device(GPU, f"{label} {at}", item.uuid, 1, item.name or name, item.uuid, pci=pci)
             for at, item in enumerate(chosen)
         ], None
-    uuid = get_value(gpu.uuid) or ""
+    uuid = gpu.uuid.value or ""
     visible_as, numbers = (uuid, str(number)) if uuid else (str(number), "")
     device = Device(GPU, f"GPU {number}", visible_as, 1, name, uuid, held=_held(gpu), pci=pci, numbers=numbers)
     return [device], None
 
 
 def _number_session(position: int, gpu: Gpu) -> int:
-    return gpu.nvml_index.value if isinstance(gpu.nvml_index, Known) else position
+    return position if gpu.nvml_index.value is None else gpu.nvml_index.value
 
 
 def _held(gpu: Gpu) -> str:
-    total, used = get_value(gpu.memory_bytes), get_value(gpu.memory_used_bytes)
+    total, used = gpu.memory_bytes.value, gpu.memory_used_bytes.value
     if not total or not used or used < 0.8 * total:
         return ""
     return f"{used / _GIB:.1f} of its {total / _GIB:.1f} GiB were in use before the test"

@@ -7,7 +7,6 @@ import pytest
 from envcheck.check.blueprint import parse_image
 from envcheck.check.config import Config
 from envcheck.check.judge_file import describe_facts
-from envcheck.model import get_value
 from tests.check.test_files import CUDA_124, blueprints, judged, told
 from tests.rules.factory_machine import matrix
 
@@ -153,9 +152,9 @@ def test_tags_of_images_with_frameworks_are_read(
     ],
 )
 def test_the_frameworks_that_a_file_states_are_shown(text: str, frameworks: list[tuple[str, ...]] | None) -> None:
-    found = get_value(describe_facts(blueprints(text)[0], matrix()).python.frameworks)
+    found = describe_facts(blueprints(text)[0], matrix()).python.frameworks.value
     shown = found and [
-        (item.distribution, item.version, get_value(item.cuda_version), get_value(item.cudnn_version)) for item in found
+        (item.distribution, item.version, item.cuda_version.value, item.cudnn_version.value) for item in found
     ]
     assert shown == frameworks
 
@@ -169,7 +168,7 @@ def test_the_framework_in_an_image_is_judged() -> None:
 
 def test_the_devel_variant_of_an_image_has_the_toolkit() -> None:
     assert "12.4" in str(
-        get_value(describe_facts(blueprints(f"FROM {TORCH.format('devel')}\n")[0], matrix()).toolkits.installs)
+        describe_facts(blueprints(f"FROM {TORCH.format('devel')}\n")[0], matrix()).toolkits.installs.value
     )
     assert told(judged(f"FROM {TORCH.format('devel')}\nRUN pip install --no-build-isolation flash-attn\n")) == []
 

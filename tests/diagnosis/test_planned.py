@@ -165,8 +165,8 @@ def test_an_environment_without_pip_gets_it_first() -> None:
 
 def test_a_build_of_condas_is_replaced_by_conda() -> None:
     read = snapshot_of("torch-cpu-beside-gpu").facts.python
-    assert isinstance(read.distributions, Known)
-    assert isinstance(read.prefix, Known)
+    assert read.distributions.value is not None
+    assert read.prefix.value is not None
     condas = tuple(
         replace(item, installer="conda") if item.name == "torch" else item for item in read.distributions.value
     )
@@ -178,7 +178,7 @@ def test_a_build_of_condas_is_replaced_by_conda() -> None:
 
 def test_a_plugin_for_another_cuda_goes() -> None:
     read = snapshot_of("jax-without-plugin").facts.python
-    assert isinstance(read.distributions, Known)
+    assert read.distributions.value is not None
     other = Distribution("jax-cuda13-plugin", "0.6.2")
     facts = with_python("jax-without-plugin", distributions=Known((*read.distributions.value, other), SEEN))
     told = commands("jax-without-plugin", facts)
@@ -188,8 +188,8 @@ def test_a_plugin_for_another_cuda_goes() -> None:
 def beside_torch(name: str) -> Facts:
     """Put a CPU build of torch into a machine's environment."""
     facts, torch = snapshot_of(name).facts, snapshot_of("torch-cpu-beside-gpu").facts.python
-    assert isinstance(facts.python.frameworks, Known)
-    assert isinstance(torch.frameworks, Known)
+    assert facts.python.frameworks.value is not None
+    assert torch.frameworks.value is not None
     both = Known((*facts.python.frameworks.value, *torch.frameworks.value), SEEN)
     return replace(facts, python=replace(facts.python, frameworks=both))
 
@@ -243,7 +243,7 @@ def test_what_another_release_cannot_help_keeps_its_remedy() -> None:
 
 def test_a_version_no_requirement_can_name_keeps_its_own_remedy() -> None:
     read = snapshot_of("torch-cpu-beside-gpu").facts.python
-    assert isinstance(read.frameworks, Known)
+    assert read.frameworks.value is not None
     odd = tuple(replace(item, version="2.8.0 (custom)") for item in read.frameworks.value)
     facts = with_python("torch-cpu-beside-gpu", frameworks=Known(odd, SEEN))
     told = commands("torch-cpu-beside-gpu", facts)

@@ -17,7 +17,7 @@ import pytest
 
 from envcheck.fleet.collector import MARK, build_collector
 from envcheck.fleet.results import find_answer
-from envcheck.model import Known, Snapshot
+from envcheck.model import Snapshot
 from tests.needs import find_python
 from tests.structure import modules
 
@@ -102,7 +102,7 @@ def test_every_installed_python_runs_the_collector(collector: Path, tmp_path: Pa
         assert done.stderr == "", version
         assert '"crashed"' not in done.stdout, version
         read = snapshot_in(done).facts.python.version
-        assert isinstance(read, Known)
+        assert read.value is not None
         assert read.value.startswith(version + ".")
 
 
@@ -140,7 +140,7 @@ def test_the_interpreter_to_inspect_is_an_argument(collector: Path, tmp_path: Pa
     odd.symlink_to(sys.executable)
     done = run(["/bin/sh", str(collector), f"python={odd}"], {"PATH": path}, tmp_path)
     executable = snapshot_in(done).facts.python.executable
-    assert isinstance(executable, Known)
+    assert executable.value is not None
 
 
 @pytest.mark.needs("posix")

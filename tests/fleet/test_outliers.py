@@ -23,7 +23,7 @@ def machine(gpus: int | None, processor: str = EPYC, *, name: str = "", driver: 
     """Return a working machine with `gpus` GPUs; None: how many is unknown."""
     snapshot = snapshot_of("torch-wheels-need-no-toolkit")
     facts, source = snapshot.facts, Source("file", "composed")
-    assert isinstance(facts.gpus, Known)
+    assert facts.gpus.value is not None
     model = replace(facts.gpus.value[0], name=Known(name, source)) if name else facts.gpus.value[0]
     found: Any = Unknown("denied", "no") if gpus is None else Known((model,) * gpus, source) if gpus else Absent(())
     release = Known(driver, source) if driver else facts.driver.release

@@ -11,7 +11,7 @@ from typing import Any
 import pytest
 
 from envcheck.host.local import LocalHost
-from envcheck.model import Absent, FrameworkBuild, Known, get_value
+from envcheck.model import Absent, FrameworkBuild
 from envcheck.probes.environment_choice import PythonSelection
 from envcheck.probes.python import collect_python
 from envcheck.rules import Context, Target, evaluate
@@ -100,7 +100,7 @@ def install(site: Path, name: str, needed: str, requires: str = "") -> None:
 
 
 def lookups(build: FrameworkBuild) -> dict[str, bool]:
-    return {item.soname: isinstance(item.found, Known) for item in known(build.libraries) if item.mandatory}
+    return {item.soname: item.found.value is not None for item in known(build.libraries) if item.mandatory}
 
 
 def test_what_is_judged_alone_is_refused_by_its_name() -> None:
@@ -120,7 +120,7 @@ def test_an_installed_numba_cuda_is_for_cuda_and_does_not_say_which(tmp_path: Pa
     site = make_venv(tmp_path / "v")
     metadata(site, "numba-cuda", "0.30.4", "numba_cuda")
     (build,) = builds(tmp_path / "v")
-    assert (build.framework, get_value(build.cuda_build), get_value(build.cuda_version)) == ("numba-cuda", True, None)
+    assert (build.framework, build.cuda_build.value, build.cuda_version.value) == ("numba-cuda", True, None)
 
 
 @pytest.mark.needs("linux", "c-compiler")
@@ -128,11 +128,11 @@ def test_its_file_says_for_which_cuda_it_is_and_of_two_which_came_last(tmp_path:
     site = make_venv(tmp_path / "v")
     install(site, "cupy-cuda13x", "libcublas.so.13")
     (build,) = builds(tmp_path / "v")
-    assert (build.framework, build.distribution, get_value(build.cuda_version)) == ("cupy", "cupy-cuda13x", "13")
+    assert (build.framework, build.distribution, build.cuda_version.value) == ("cupy", "cupy-cuda13x", "13")
     assert lookups(build) == {"libcublas.so.13": False, "libnvrtc.so.13": False}
     install(site, "cupy-cuda12x", "libcublas.so.12")
     (build,) = builds(tmp_path / "v")
-    assert (build.distribution, get_value(build.cuda_version)) == ("cupy-cuda12x", "12")
+    assert (build.distribution, build.cuda_version.value) == ("cupy-cuda12x", "12")
 
 
 @pytest.mark.needs("linux", "c-compiler")
@@ -163,7 +163,7 @@ def test_a_cudnn_beside_the_file_opens_its_parts_by_name(tmp_path: Path, release
     library(site / f"ctranslate2.libs/libctranslate2-bc15bf3f.so.{release}", *beside)
     (build,) = builds(tmp_path / "v")
     assert lookups(build) == {"libcublas.so.12": False, **({part: False} if part else {})}
-    assert get_value(build.cudnn_version) == (part.rpartition(".")[2] or None)
+    assert build.cudnn_version.value == (part.rpartition(".")[2] or None)
 
 
 HIDDEN = f"{SITE}/nvidia/cudnn/lib/libcudnn_ops.so.9"

@@ -13,7 +13,7 @@ from envcheck.frameworks import framework
 from envcheck.frameworks.onnxruntime import _MODEL
 from envcheck.host.limits import Limits
 from envcheck.host.local import LocalHost
-from envcheck.model import FrameworkBuild, Known, get_value
+from envcheck.model import FrameworkBuild
 from envcheck.probes.environment_choice import PythonSelection
 from envcheck.probes.python import collect_python
 from envcheck.smoke.runner import Task, run_job
@@ -54,7 +54,7 @@ def test_the_provider_tells_for_which_cuda_it_was_built(tmp_path: Path) -> None:
     install(site, "onnxruntime-gpu", "", "libcublasLt.so.11", "libcudnn.so.8", "libcudart.so.11.0")
     (build,) = builds(tmp_path / "v")
     assert (build.framework, build.distribution) == ("onnxruntime", "onnxruntime-gpu")
-    assert [get_value(fact) for fact in (build.cuda_build, build.cuda_version, build.cudnn_version)] == [
+    assert [fact.value for fact in (build.cuda_build, build.cuda_version, build.cudnn_version)] == [
         True,
         "11",
         "8",
@@ -64,7 +64,7 @@ def test_the_provider_tells_for_which_cuda_it_was_built(tmp_path: Path) -> None:
         "libcudnn.so.8",
         "libcudart.so.11.0",
     ]
-    assert not any(isinstance(each.found, Known) for each in known(build.libraries))
+    assert not any(each.found.value is not None for each in known(build.libraries))
 
 
 @pytest.mark.needs("linux", "c-compiler")
@@ -72,7 +72,7 @@ def test_its_own_text_tells_the_whole_version_and_its_extra_the_cudnn(tmp_path: 
     site = make_venv(tmp_path / "v")
     install(site, "onnxruntime-gpu", GPU_INFO, "libcudart.so.12", requires=EXTRA)
     (build,) = builds(tmp_path / "v")
-    assert (get_value(build.cuda_version), get_value(build.cudnn_version)) == ("12.8", "9")
+    assert (build.cuda_version.value, build.cudnn_version.value) == ("12.8", "9")
     found = {each.soname: each.mandatory for each in known(build.libraries)}
     assert found == {"libcudart.so.12": True, "libcudnn.so.9": False}
 
@@ -85,7 +85,7 @@ def test_of_two_in_one_folder_the_one_installed_last_is_told(tmp_path: Path, las
     install(site, "onnxruntime", last)
     (build,) = builds(tmp_path / "v")
     assert build.distribution == ("onnxruntime-gpu" if is_gpu else "onnxruntime")
-    assert get_value(build.cuda_build) is is_gpu
+    assert build.cuda_build.value is is_gpu
 
 
 @pytest.mark.needs("linux")
@@ -93,7 +93,7 @@ def test_what_has_no_provider_is_a_build_for_the_cpu(tmp_path: Path) -> None:
     site = make_venv(tmp_path / "v")
     install(site, "onnxruntime", CPU_INFO)
     (build,) = builds(tmp_path / "v")
-    assert get_value(build.cuda_build) is False
+    assert build.cuda_build.value is False
     (site / "onnxruntime/capi/build_and_package_info.py").unlink()
     (site / "onnxruntime/capi").rmdir()
     (damaged,) = builds(tmp_path / "v")

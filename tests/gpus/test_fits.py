@@ -18,7 +18,7 @@ from envcheck.gpus.fits import (
     parse_count,
 )
 from envcheck.gpus.holders import build_views
-from envcheck.model import Absent, GpuActivity, get_value, replace
+from envcheck.model import Absent, GpuActivity, replace
 from tests.gpus.made import GIB, GONE, gpu, known, lost, scan
 
 MACHINE = known(100 * GIB)
@@ -140,11 +140,11 @@ def test_reserved_memory_is_not_free() -> None:
     (found,) = judge_fits(
         Job(1), build_views((gpu(used=4 * GIB, total=24 * GIB, reserved=known(GIB)),), scan(), "linux"), MACHINE
     )
-    assert get_value(found.free_bytes) == 19 * GIB
+    assert found.free_bytes.value == 19 * GIB
     (found,) = judge_fits(
         Job(1), build_views((gpu(used=4 * GIB, total=24 * GIB, reserved=GONE),), scan(), "linux"), MACHINE
     )
-    assert get_value(found.free_bytes) == 20 * GIB  # an older driver counts it as used
+    assert found.free_bytes.value == 20 * GIB  # an older driver counts it as used
 
 
 def test_the_largest_batch_just_fits() -> None:
@@ -174,7 +174,7 @@ def test_a_job_that_is_too_large_has_no_batch() -> None:
 
 def test_free_memory_is_total_minus_used() -> None:
     (found,) = judge_fits(Job(1), build_views((gpu(used=4 * GIB, total=24 * GIB),), scan(), "linux"), MACHINE)
-    assert get_value(found.free_bytes) == 20 * GIB
+    assert found.free_bytes.value == 20 * GIB
 
 
 def test_every_choice_of_the_tables_has_an_estimate() -> None:

@@ -16,7 +16,7 @@ from envcheck.gpus.holders import (
     list_reported_pids,
 )
 from envcheck.gpus.listing import choose_free
-from envcheck.model import Absent, GpuActivity, ProcessInfo, ProcessScan, get_value
+from envcheck.model import Absent, GpuActivity, ProcessInfo, ProcessScan
 from tests.gpus.made import GIB, GONE, gpu, known, lost, process, scan
 
 TRAINER = ((4242, "python3", 8 * GIB),)
@@ -35,7 +35,7 @@ def test_an_own_trainer_is_ended_by_kill() -> None:
     holder = only(gpu(processes=TRAINER), scan(process(4242, command_line="python3 train.py --key secret")))
     assert (holder.name, holder.listed, holder.seen, holder.ending.state) == ("python3", True, True, "running")
     assert holder.ending.argv == ("kill", "4242")
-    assert get_value(holder.memory_bytes) == 8 * GIB
+    assert holder.memory_bytes.value == 8 * GIB
 
 
 def test_a_trainer_that_opened_every_gpu_is_listed_where_it_computes() -> None:
@@ -109,13 +109,13 @@ def test_windows_ends_processes_with_taskkill() -> None:
 def test_memory_that_no_listed_process_holds() -> None:
     unexplained = view(gpu(used=10 * GIB), scan())
     assert has_unexplained_memory(unexplained)
-    assert get_value(unexplained.unaccounted_bytes) == 10 * GIB
+    assert unexplained.unaccounted_bytes.value == 10 * GIB
     little: dict[str, Any] = {"used": 8 * GIB + (200 << 20), "processes": TRAINER}
     assert not has_unexplained_memory(view(gpu(**little), scan()))
     more = {**little, "used": 8 * GIB + (600 << 20)}
     assert has_unexplained_memory(view(gpu(**more), scan()))
     assert not has_unexplained_memory(view(gpu(**more, reserved=GONE), scan()))  # the driver counts its own as used
-    assert get_value(view(gpu(used=GIB, processes=TRAINER), scan()).unaccounted_bytes) == 0
+    assert view(gpu(used=GIB, processes=TRAINER), scan()).unaccounted_bytes.value == 0
     unknown = view(gpu(processes=((4242, "python3", 0),)), scan())
     assert isinstance(unknown.unaccounted_bytes, Absent)
     assert view(lost(), scan()).unaccounted_bytes == GONE

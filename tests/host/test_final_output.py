@@ -8,7 +8,6 @@ import tempfile
 import pytest
 
 from envcheck.host.process import run_lines, run_program
-from envcheck.model import Known
 from tests.patience import PATIENCE
 
 LATE = ["sh", "-c", "sleep 0.3; echo answer"]
@@ -30,7 +29,7 @@ def _busy(monkeypatch: pytest.MonkeyPatch) -> None:
 @pytest.mark.needs("posix")
 def test_run_program_keeps_final_output() -> None:
     done = run_program(LATE, PATIENCE, PATH)
-    assert isinstance(done, Known)
+    assert done.value is not None
     assert done.value.stdout == "answer\n"
 
 

@@ -174,7 +174,7 @@ class RecordedHost:
         for folder in self.environment().get("PATH", "/usr/local/bin:/usr/bin:/bin").split(":"):
             path = posixpath.join(folder, name)
             status = self.status(path)
-            if isinstance(status, Known) and status.value.kind == "file":
+            if status.value is not None and status.value.kind == "file":
                 if "x" not in status.value.mode:
                     return Unknown("denied", f"{path} is not executable", (path,))
                 return Known(path, Source("file", path))

@@ -29,7 +29,6 @@ from envcheck.model import (
     decode,
     decode_as,
     encode,
-    get_value,
 )
 from tests.model.strategies import instances
 
@@ -109,7 +108,7 @@ def test_invalid_json_is_rejected_with_its_place(driver: Any, message: str) -> N
 def test_huge_numbers_and_strings_are_accepted() -> None:
     huge = {"nvml_result": {"known": 10**4000, "source": {"kind": "library", "where": "x" * 10**6}}}
     facts = decode(Snapshot, snapshot_with(huge)).facts
-    assert get_value(facts.driver.nvml_result) == 10**4000
+    assert facts.driver.nvml_result.value == 10**4000
 
 
 def test_a_missing_required_field_is_rejected() -> None:
@@ -131,8 +130,8 @@ def test_a_single_fact_is_decoded_by_its_annotation() -> None:
     assert decode_as("Fact[float]", Facts, {"known": 2, "source": encode(SOURCE)}) == Known(2, SOURCE)
 
 
-def test_get_value_returns_known_values_only() -> None:
-    assert get_value(Known("x", SOURCE)) == "x"
-    assert get_value(Absent()) is None
-    assert get_value(Unknown("timeout", "slow")) is None
-    assert get_value(NOT_STATED) is None
+def test_only_a_known_fact_has_a_value() -> None:
+    assert Known("x", SOURCE).value == "x"
+    assert Absent().value is None
+    assert Unknown("timeout", "slow").value is None
+    assert NOT_STATED.value is None

@@ -22,13 +22,11 @@ from envcheck.model import (
     Distribution,
     Facts,
     FrameworkBuild,
-    Known,
     LibraryInstall,
     LibraryLookup,
     PythonFacts,
     Step,
     ToolkitInstall,
-    get_value,
 )
 from tests.plan.applied_system import effect
 from tests.rules.factory_machine import NONE, known
@@ -54,10 +52,10 @@ class Applied:
         """Hold the machine; `said` is what the fix says in words."""
         self.facts, self._matrix, self._platform, self.said = facts, matrix, platform, said
         python = facts.python
-        found = get_value(python.distributions) or ()
+        found = python.distributions.value or ()
         self._there = {item.name: item for item in reversed(found)}
         self._beside = [item for item in found if self._there[item.name] is not item]  # copies that are not imported
-        self._builds = list(get_value(python.frameworks) or ())
+        self._builds = list(python.frameworks.value or ())
         self._hooked = False
         self._named: set[str] = set()  # folders that activation puts on the loader's path, or links lead to
         self._fresh: dict[str, str] = {}  # nvidia-* wheels that a step brought, with their versions
@@ -91,7 +89,7 @@ class Applied:
     def done(self) -> Facts:
         """Return the facts as they are now."""
         python, builds = self.facts.python, tuple(self._led(item) for item in self._builds)
-        if builds or isinstance(python.frameworks, Known):
+        if builds or python.frameworks.value is not None:
             python = replace(python, frameworks=known(builds) if builds else NONE)
         if self._there:
             python = replace(python, distributions=known((*self._there.values(), *self._beside)))
@@ -101,7 +99,7 @@ class Applied:
         """Let the loader find what lies in the wheels: by the build itself, or by the environment's activation."""
         public = build.version.partition("+")[0]
         row = self._matrix.release(build.framework, public, self._platform, build.distribution)
-        looked = get_value(build.libraries)
+        looked = build.libraries.value
         if looked is None or not (self._hooked or (row is not None and row.finds_cuda_wheels)):
             return build
         return replace(build, libraries=known(tuple(self._found(item) for item in looked)))
@@ -134,7 +132,7 @@ class Applied:
 
     def _make_whole(self, names: set[str]) -> None:
         python = self.facts.python
-        left = tuple(item for item in get_value(python.file_faults) or () if item.distribution not in names)
+        left = tuple(item for item in python.file_faults.value or () if item.distribution not in names)
         self.facts = replace(self.facts, python=replace(python, file_faults=known(left)))
 
     def _conda(self, words: tuple[str, ...]) -> None:
@@ -163,7 +161,7 @@ class Applied:
         self._builds.append(replace(made, shadowed_by=Absent()))
 
     def _new(self, version: re.Match[str] | None, kind: str) -> None:
-        old = get_value(self.facts.python.version) or ""
+        old = self.facts.python.version.value or ""
         minor = version.group() if version else ".".join(old.split(".")[:2])
         tag = "cp" + minor.replace(".", "")
         python = PythonFacts(
@@ -180,14 +178,14 @@ class Applied:
         self._without_extension(name)
         self._builds = [item for item in self._builds if item.distribution != name]
         owners = self.facts.python.duplicate_owners
-        if isinstance(owners, Known):
+        if owners.value is not None:
             left = {key: tuple(one for one in names if one != name) for key, names in owners.value.items()}
             shared = {key: names for key, names in left.items() if len(names) > 1}
             python = replace(self.facts.python, duplicate_owners=known(shared) if shared else NONE)
             self.facts = replace(self.facts, python=python)
 
     def _without_extension(self, name: str) -> None:
-        extensions = get_value(self.facts.python.extensions) or ()
+        extensions = self.facts.python.extensions.value or ()
         left = tuple(item for item in extensions if canonicalize_name(item.distribution) != canonicalize_name(name))
         self.facts = replace(self.facts, python=replace(self.facts.python, extensions=known(left) if left else NONE))
 
@@ -215,17 +213,17 @@ class Applied:
         copy = LibraryInstall(
             "cudnn", SITE, "wheel", library_version=known(version), library_path=known(path), cuda_major=known(cuda)
         )
-        self.facts = replace(self.facts, cudnn=known((copy, *(get_value(self.facts.cudnn) or ()))))
+        self.facts = replace(self.facts, cudnn=known((copy, *(self.facts.cudnn.value or ()))))
 
     def _cuda(self, cuda: str, cudnn: str) -> None:
         made = ToolkitInstall("/planned", "conda", known(cuda), cudart_path=known("/planned/lib/libcudart.so"))
-        there = get_value(self.facts.toolkits.installs) or ()
+        there = self.facts.toolkits.installs.value or ()
         self.facts = replace(self.facts, toolkits=replace(self.facts.toolkits, installs=known((made, *there))))
         if cudnn:
             self._cudnn(cudnn, cuda.partition(".")[0])
 
     def _version(self, name: str, clauses: SpecifierSet) -> str:
-        python = ".".join((get_value(self.facts.python.version) or "3.11").split(".")[:2])
+        python = ".".join((self.facts.python.version.value or "3.11").split(".")[:2])
         framework = self._matrix.framework_of(name) or name
         for row in self._matrix.releases(framework, self._platform):
             if row.distribution == name and python in row.pythons and clauses.contains(row.version):

@@ -8,7 +8,7 @@ from dataclasses import replace
 from typing import Any
 
 from envcheck.matrix.query import Matrix
-from envcheck.model import Facts, Gpu, Known, ToolkitInstall, get_value
+from envcheck.model import Facts, Gpu, ToolkitInstall
 from tests.rules.factory_machine import NONE, driver, known, nodes
 
 CURRENT = "580.65.06"  # what a distribution installs where nobody names a branch
@@ -28,7 +28,7 @@ def effect(line: str) -> Callable[[Facts, Matrix, str], Facts] | None:
 def _works(facts: Facts, matrix: Matrix, said: str) -> Facts:
     """Load the driver that was installed: what the fix names, else the one that is there, else the current one."""
     named = re.search(r"driver (\d{3}(?:\.\d+)*)", said)
-    there = get_value(facts.driver.release) or get_value(facts.driver.libcuda_version)
+    there = facts.driver.release.value or facts.driver.libcuda_version.value
     release = named[1] if named else there or CURRENT
     release = release if "." in release else f"{release}.82.07"
     branch = matrix.driver_branch(release)
@@ -36,7 +36,7 @@ def _works(facts: Facts, matrix: Matrix, said: str) -> Facts:
         release, branch.cuda if branch else "13.0", fabric_manager_version=facts.driver.fabric_manager_version
     )
     made = replace(made, nvswitch_present=facts.driver.nvswitch_present)
-    gpus = tuple(replace(gpu, kernel_driver=known("nvidia")) for gpu in get_value(facts.gpus) or ())
+    gpus = tuple(replace(gpu, kernel_driver=known("nvidia")) for gpu in facts.gpus.value or ())
     return replace(facts, driver=made, gpus=known(gpus) if gpus else facts.gpus)
 
 
@@ -45,9 +45,9 @@ def _as_it_is(facts: Facts, _matrix: Matrix, _said: str) -> Facts:
 
 
 def _opened(facts: Facts, _matrix: Matrix, _said: str) -> Facts:
-    found = [replace(item, accessible=known(value=True)) for item in get_value(facts.driver.device_nodes) or ()]
+    found = [replace(item, accessible=known(value=True)) for item in facts.driver.device_nodes.value or ()]
     named = {item.path for item in found}
-    every = get_value(nodes("0", "ctl", "-uvm")) or ()
+    every = nodes("0", "ctl", "-uvm").value or ()
     more = [replace(item, accessible=known(value=True)) for item in every if item.path not in named]
     started = replace(facts.driver, uvm_loaded=known(value=True), cuda_init_result=known(0), nvml_result=known(0))
     return replace(facts, driver=replace(started, device_nodes=known((*found, *more))))
@@ -59,14 +59,14 @@ def _fabric(facts: Facts, _matrix: Matrix, _said: str) -> Facts:
 
 
 def _visible(facts: Facts, _matrix: Matrix, _said: str) -> Facts:
-    environment = dict(get_value(facts.host.environment) or {})
+    environment = dict(facts.host.environment.value or {})
     environment.pop("CUDA_VISIBLE_DEVICES", None)
     return replace(facts, host=replace(facts.host, environment=known(environment)))
 
 
 def _of_gpus(**told: Any) -> Callable[[Facts, Matrix, str], Facts]:
     def changed(facts: Facts, _matrix: Matrix, _said: str) -> Facts:
-        gpus: tuple[Gpu, ...] = tuple(replace(gpu, **told) for gpu in get_value(facts.gpus) or ())
+        gpus: tuple[Gpu, ...] = tuple(replace(gpu, **told) for gpu in facts.gpus.value or ())
         return replace(facts, gpus=known(gpus))
 
     return changed
@@ -83,21 +83,21 @@ def _nvcc(facts: Facts, _matrix: Matrix, said: str) -> Facts:
         "libdevice_path": known(f"{root}/nvvm/libdevice/libdevice.10.bc"),
     }
     made = ToolkitInstall(root, "usr-local", known(version), **paths)
-    there = facts.toolkits.installs.value if isinstance(facts.toolkits.installs, Known) else ()
+    there = facts.toolkits.installs.value or ()
     kept = [item for item in there if item.root != root]
     return replace(facts, toolkits=replace(facts.toolkits, installs=known((made, *kept))))
 
 
 def _first_on_path(facts: Facts, _matrix: Matrix, said: str) -> Facts:
     folder = said.rpartition("PATH=")[2].partition(":")[0]
-    found = facts.toolkits.installs.value if isinstance(facts.toolkits.installs, Known) else ()
+    found = facts.toolkits.installs.value or ()
     path = next(item.ptxas_path for item in found if f"{item.root}/bin" == folder)
     return replace(facts, toolkits=replace(facts.toolkits, ptxas_on_path=path))
 
 
 def _on_loader_path(facts: Facts, _matrix: Matrix, _said: str) -> Facts:
     """Let the loader find the driver's library where it lies."""
-    at = get_value(facts.driver.libcuda_elsewhere) or ()
+    at = facts.driver.libcuda_elsewhere.value or ()
     found = replace(facts.driver, libcuda_path=known(at[0]), libcuda_elsewhere=NONE) if at else facts.driver
     return replace(facts, driver=replace(found, cuda_init_result=known(0)))
 

@@ -27,8 +27,8 @@ def facts_of(name: str, *more: Distribution, without: tuple[str, ...] = ()) -> F
     """Return a recorded machine's facts, with further distributions (composed)."""
     facts = snapshot_of(name).facts
     python = facts.python
-    assert isinstance(python.distributions, Known)
-    assert isinstance(python.frameworks, Known)
+    assert python.distributions.value is not None
+    assert python.frameworks.value is not None
     gone = (*without, *(item.name for item in more))
     kept = tuple(item for item in python.distributions.value if item.name not in gone)
     builds = tuple(item for item in python.frameworks.value if item.distribution not in gone)

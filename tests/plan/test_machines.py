@@ -24,7 +24,7 @@ FRAMEWORKS = ("tensorflow", "torch", "jax")
 @pytest.mark.parametrize("name", NAMES[::3])  # a third of them: each is judged many times over
 def test_a_recorded_machine_gets_a_plan_or_a_reason(name: str) -> None:
     facts = snapshot_of(name).facts
-    python = "" if isinstance(facts.python.version, Known) else "3.12"
+    python = "" if facts.python.version.value is not None else "3.12"
     described = planned_facts(facts, Description(python=python), matrix(), expects_gpu=False)
     plan = build_plan(described, matrix(), read_requests(("tensorflow",), matrix()))
     assert plan.releases or plan.blocked_by or plan.rejected

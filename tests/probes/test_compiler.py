@@ -6,7 +6,7 @@ from typing import Any
 
 import pytest
 
-from envcheck.model import Absent, CompilerFacts, Unknown, get_value
+from envcheck.model import Absent, CompilerFacts, Unknown
 from envcheck.probes.compilers import collect_compilers, make_version_command, parse_compiler_version
 from tests.hosts.recorded_host import RecordedHost
 
@@ -43,12 +43,12 @@ def test_gcc_and_clang_and_the_others() -> None:
     files = {f"/usr/bin/{name}": "ELF" for name in ("gcc", "g++", "clang", "gcc-9", "g++-11", "clang-14", "gcc-ar-12")}
     clang = {"argv": ["/usr/bin/clang", "--version"], "stdout": CLANG}
     facts = collect(files, dump("/usr/bin/gcc", stdout="12.2.0\n"), dump("/usr/bin/g++", stdout="11.4.0\n"), clang)
-    assert (get_value(facts.gcc_version), get_value(facts.gxx_version), get_value(facts.clang_version)) == (
+    assert (facts.gcc_version.value, facts.gxx_version.value, facts.clang_version.value) == (
         "12.2.0",
         "11.4.0",
         "14.0.6",
     )
-    assert get_value(facts.others) == {"/usr/bin/clang-14": "14", "/usr/bin/g++-11": "11", "/usr/bin/gcc-9": "9"}
+    assert facts.others.value == {"/usr/bin/clang-14": "14", "/usr/bin/g++-11": "11", "/usr/bin/gcc-9": "9"}
 
 
 def test_version_commands() -> None:
@@ -67,14 +67,14 @@ def test_gcc_that_is_clang_is_reported_as_clang() -> None:
     files = {"/usr/bin/gcc": {"link": "clang-14"}, "/usr/bin/clang-14": "ELF"}
     facts = collect(files, {"argv": ["/usr/bin/gcc", "--version"], "stdout": CLANG})
     assert isinstance(facts.gcc_version, Absent)
-    assert (get_value(facts.clang_path), get_value(facts.clang_version)) == ("/usr/bin/gcc", "14.0.6")
+    assert (facts.clang_path.value, facts.clang_version.value) == ("/usr/bin/gcc", "14.0.6")
 
 
 def test_macos() -> None:
     files = {"/usr/bin/gcc": "Mach-O", "/usr/bin/clang": "Mach-O"}
     facts = collect(files, {"argv": ["/usr/bin/clang", "--version"], "stdout": APPLE}, system="darwin")
     assert isinstance(facts.gcc_path, Absent)
-    assert get_value(facts.clang_version) == "15.0.0"
+    assert facts.clang_version.value == "15.0.0"
 
 
 @pytest.mark.parametrize(
@@ -88,7 +88,7 @@ def test_macos() -> None:
 )
 def test_broken_compilers(answer: dict[str, Any], why: str) -> None:
     facts = collect({"/usr/bin/gcc": "ELF"}, dump("/usr/bin/gcc", **answer))
-    assert get_value(facts.gcc_path) == "/usr/bin/gcc"
+    assert facts.gcc_path.value == "/usr/bin/gcc"
     assert isinstance(facts.gcc_version, Unknown)
     assert facts.gcc_version.why == why
 
@@ -114,7 +114,7 @@ def test_windows(stdout: str) -> None:
         "commands": [{"argv": [path], "stderr": stdout}],
     }
     others = collect_compilers(RecordedHost(recording)).others
-    assert get_value(others) == ({path: "19.38.33130"} if stdout else None)
+    assert others.value == ({path: "19.38.33130"} if stdout else None)
 
 
 def test_windows_without_a_compiler() -> None:

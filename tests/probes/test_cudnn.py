@@ -7,7 +7,7 @@ from typing import Any
 
 import pytest
 
-from envcheck.model import Absent, Known, LibraryInstall, Unknown, get_value
+from envcheck.model import Absent, LibraryInstall, Unknown
 from envcheck.probes.cuda_libraries import (
     CUDNN,
     NCCL,
@@ -57,7 +57,7 @@ def header(name: str) -> str:
 def collect(files: dict[str, Any], **more: Any) -> tuple[list[LibraryInstall], ...]:
     recording = {"system_facts": {"machine": "x86_64"}, "files": files, **more}
     return tuple(
-        list(fact.value) if isinstance(fact, Known) else [] for fact in collect_libraries(RecordedHost(recording))
+        list(fact.value) if fact.value is not None else [] for fact in collect_libraries(RecordedHost(recording))
     )
 
 
@@ -115,7 +115,7 @@ def test_parse_dpkg_status_returns_installed_packages() -> None:
 )
 def test_cuda_major_of_a_path(root: str, major: str | None) -> None:
     fact = parse_cuda_major(root)
-    assert (get_value(fact) if fact else None) == major
+    assert (fact.value if fact else None) == major
 
 
 def test_no_libraries() -> None:
@@ -136,17 +136,17 @@ def test_a_copy_in_a_toolkit() -> None:
     cache = {"libcudnn.so.8": ["/usr/local/cuda/lib64/libcudnn.so.8"]}
     ((install,), _, _) = collect(files, environment=environment, loader_cache=cache)
     assert (install.root, install.origin) == (root, "toolkit")
-    assert (get_value(install.header_version), get_value(install.library_version)) == ("8.5.0", "8.5.0")
-    assert get_value(install.library_path) == f"{root}/lib64/libcudnn.so.8.5.0"
-    assert get_value(install.cuda_major) == "11"
+    assert (install.header_version.value, install.library_version.value) == ("8.5.0", "8.5.0")
+    assert install.library_path.value == f"{root}/lib64/libcudnn.so.8.5.0"
+    assert install.cuda_major.value == "11"
     assert isinstance(install.package_version, Absent)
 
 
 def test_an_old_header_without_a_library() -> None:
     old = "#define CUDNN_MAJOR 7\n#define CUDNN_MINOR 6\n#define CUDNN_PATCHLEVEL 5\n"
     ((install,), _, _) = collect({"/usr/include/cudnn.h": old})
-    assert (install.origin, get_value(install.header_version)) == ("system", "7.6.5")
-    assert get_value(install.header_path) == "/usr/include/cudnn.h"
+    assert (install.origin, install.header_version.value) == ("system", "7.6.5")
+    assert install.header_path.value == "/usr/include/cudnn.h"
     assert isinstance(install.library_path, Absent)
     assert isinstance(install.library_version, Absent)
     assert isinstance(install.package_version, Unknown)  # no dpkg here: another package manager might know
@@ -164,14 +164,14 @@ def test_packages_of_the_system() -> None:
     cache = {"libcudnn.so.8": ["/lib/x86_64-linux-gnu/libcudnn.so.8"], "libc.so.6": ["/lib/x86_64-linux-gnu/libc.so.6"]}
     ((cudnn,), tensorrt, (nccl,)) = collect(files, loader_cache=cache)
     assert (cudnn.root, cudnn.origin) == ("/usr", "system")
-    assert [get_value(fact) for fact in (cudnn.header_version, cudnn.library_version, cudnn.package_version)] == [
+    assert [fact.value for fact in (cudnn.header_version, cudnn.library_version, cudnn.package_version)] == [
         "8.9.7",
         "8.9.2",
         "8.9.2.26-1+cuda12.1",
     ]
-    assert get_value(cudnn.cuda_major) == "12"
+    assert cudnn.cuda_major.value == "12"
     assert not tensorrt
-    assert (get_value(nccl.header_version), get_value(nccl.library_version), get_value(nccl.cuda_major)) == (
+    assert (nccl.header_version.value, nccl.library_version.value, nccl.cuda_major.value) == (
         "2.18.3",
         "2.18.3",
         "12",
@@ -188,11 +188,11 @@ def test_two_majors_side_by_side() -> None:
         "/var/lib/dpkg/status": "Package: libcudnn9-cuda-12\nStatus: install ok installed\nVersion: 9.1.0.70-1\n",
     }
     (installs, _, _) = collect(files)
-    assert [(get_value(item.header_version), get_value(item.library_version)) for item in installs] == [
+    assert [(item.header_version.value, item.library_version.value) for item in installs] == [
         ("9.1.0", "9.1.0"),
         ("8.9.7", "8.9.7"),
     ]
-    assert [get_value(item.cuda_major) for item in installs] == ["12", None]
+    assert [item.cuda_major.value for item in installs] == ["12", None]
     assert isinstance(installs[1].package_version, Absent)
 
 
@@ -206,8 +206,8 @@ def test_a_declined_download_leaves_dangling_links() -> None:
     ((install,), _, _) = collect(files)
     assert isinstance(install.library_path, Absent)
     assert "leads nowhere" in install.library_path.tried[0]
-    assert get_value(install.package_version) == "8.9.2.26~cuda12+1"
-    assert get_value(install.cuda_major) == "12"
+    assert install.package_version.value == "8.9.2.26~cuda12+1"
+    assert install.cuda_major.value == "12"
 
 
 def test_wheels() -> None:
@@ -223,13 +223,13 @@ def test_wheels() -> None:
     }
     ((cudnn,), (tensorrt,), (nccl,)) = collect(files, environment={"VIRTUAL_ENV": "/venv"})
     assert (cudnn.root, cudnn.origin) == (f"{site}/nvidia/cudnn", "wheels")
-    assert [get_value(fact) for fact in (cudnn.header_version, cudnn.library_version, cudnn.package_version)] == [
+    assert [fact.value for fact in (cudnn.header_version, cudnn.library_version, cudnn.package_version)] == [
         "9.1.0",
         "9",
         "9.1.0.70",
     ]
-    assert get_value(cudnn.cuda_major) == "12"
-    assert (get_value(tensorrt.library_version), get_value(tensorrt.package_version)) == ("8", "8.6.1")
+    assert cudnn.cuda_major.value == "12"
+    assert (tensorrt.library_version.value, tensorrt.package_version.value) == ("8", "8.6.1")
     assert isinstance(tensorrt.cuda_major, Absent)
     assert isinstance(nccl.package_version, Absent)
 
@@ -262,8 +262,8 @@ def test_conda(record: str, content: str, major: str | None) -> None:
         f"/conda/conda-meta/{record}": content,
     }
     ((install,), _, _) = collect(files, environment={"CONDA_PREFIX": "/conda"})
-    assert (install.origin, get_value(install.package_version)) == ("conda", record.split("-")[1])
-    assert get_value(install.cuda_major) == major
+    assert (install.origin, install.package_version.value) == ("conda", record.split("-")[1])
+    assert install.cuda_major.value == major
 
 
 def test_conda_without_a_record() -> None:
@@ -287,10 +287,10 @@ def test_places_of_the_users_own() -> None:
     }
     cache = {"libnccl.so.2": ["/etc-conf/nccl/lib/libnccl.so.2"]}
     ((first, second), (tensorrt,), (nccl,)) = collect(files, environment=environment, loader_cache=cache)
-    assert (first.root, first.origin, get_value(first.library_version)) == ("/sw/cudnn", "environment", "8.2.4")
+    assert (first.root, first.origin, first.library_version.value) == ("/sw/cudnn", "environment", "8.2.4")
     assert isinstance(first.header_version, Unknown)
     assert first.header_version.why == "unparsable"
-    assert (second.root, get_value(second.library_version)) == ("/srv/cuda/libs", "7.6.5")
+    assert (second.root, second.library_version.value) == ("/srv/cuda/libs", "7.6.5")
     assert isinstance(tensorrt.library_version, Unknown)
     assert (nccl.root, nccl.origin) == ("/etc-conf/nccl", "system")
 

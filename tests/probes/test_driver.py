@@ -7,7 +7,7 @@ from typing import Any
 
 import pytest
 
-from envcheck.model import Absent, DriverFacts, Known, Unknown, get_value
+from envcheck.model import Absent, DriverFacts, Unknown
 from envcheck.probes.driver import collect_driver
 from tests.hosts.recorded_host import RecordedHost, UnrecordedError
 from tests.probes.gpu_machines import (
@@ -35,20 +35,20 @@ def why(fact: Any) -> str:
 
 def test_a_healthy_driver() -> None:
     facts = collect_driver(healthy(files={SMI: "binary"}))  # nvidia-smi is not recorded: it must not run
-    assert get_value(facts.release) == "550.163.01"
+    assert facts.release.value == "550.163.01"
     assert facts.release == facts.kernel_module_version
-    assert get_value(facts.cuda_driver_version) == "12.4"
-    assert get_value(facts.kernel_module_kind) == "proprietary"
-    assert get_value(facts.libcuda_path) == CUDA
-    assert get_value(facts.libcuda_version) == get_value(facts.libnvidia_ml_version) == "550.163.01"
-    assert get_value(facts.libcuda_unversioned) == CUDA
-    assert get_value(facts.cuda_init_result) == get_value(facts.nvml_result) == 0
-    assert get_value(facts.uvm_loaded) is True
-    assert get_value(facts.nouveau_loaded) is False
-    assert get_value(facts.nvswitch_present) is False
-    assert get_value(facts.smi_path) == SMI
+    assert facts.cuda_driver_version.value == "12.4"
+    assert facts.kernel_module_kind.value == "proprietary"
+    assert facts.libcuda_path.value == CUDA
+    assert facts.libcuda_version.value == facts.libnvidia_ml_version.value == "550.163.01"
+    assert facts.libcuda_unversioned.value == CUDA
+    assert facts.cuda_init_result.value == facts.nvml_result.value == 0
+    assert facts.uvm_loaded.value is True
+    assert facts.nouveau_loaded.value is False
+    assert facts.nvswitch_present.value is False
+    assert facts.smi_path.value == SMI
     assert why(facts.smi_exit_code) == "failed"
-    assert isinstance(facts.device_nodes, Known)
+    assert facts.device_nodes.value is not None
     assert len(facts.device_nodes.value) == 3
 
 
@@ -60,16 +60,16 @@ def test_a_machine_without_gpu_starts_nothing_and_states_every_fact() -> None:
     for name in ("release", "cuda_driver_version", "libcuda_path", "nvml_result", "smi_path", "device_nodes"):
         assert isinstance(getattr(facts, name), Absent), name
     assert isinstance(facts.packages, Absent)  # 5 MB that are not read without a trace of a driver
-    assert get_value(facts.uvm_loaded) is False
+    assert facts.uvm_loaded.value is False
 
 
 def test_libraries_without_module() -> None:
     answers = [NO_MODULE, *cuda_answers({"result": {"version": 12040}}, {"result": {"init": 100}}, CUDA)]
     facts = collect_driver(bare(installed(), answers=answers))
     assert isinstance(facts.release, Absent)
-    assert get_value(facts.cuda_driver_version) == "12.4"
-    assert get_value(facts.cuda_init_result) == 100
-    assert get_value(facts.nvml_result) == 9
+    assert facts.cuda_driver_version.value == "12.4"
+    assert facts.cuda_init_result.value == 100
+    assert facts.nvml_result.value == 9
 
 
 def test_kernel_and_libraries_of_different_releases() -> None:
@@ -80,10 +80,10 @@ def test_kernel_and_libraries_of_different_releases() -> None:
     answers = [mismatch, *cuda_answers({"result": {"version": 12040}}, {"result": {"init": 803}}, CUDA)]
     host = bare({**installed(), **loaded("535.261.03"), SMI: "x"}, answers=answers, commands=commands)
     facts = collect_driver(host)
-    assert get_value(facts.release) == "535.261.03"
-    assert get_value(facts.libcuda_version) == "550.163.01"
-    assert get_value(facts.smi_exit_code) == 18
-    assert "mismatch" in (get_value(facts.smi_message) or "")
+    assert facts.release.value == "535.261.03"
+    assert facts.libcuda_version.value == "550.163.01"
+    assert facts.smi_exit_code.value == 18
+    assert "mismatch" in (facts.smi_message.value or "")
 
 
 @pytest.mark.parametrize(
@@ -102,13 +102,13 @@ def test_a_libcuda_that_does_not_answer(version: dict[str, Any], reason: str) ->
     facts = collect_driver(bare(installed(), answers=[NO_MODULE, *cuda]))
     assert why(facts.cuda_driver_version) == reason
     with_nvml = collect_driver(bare(installed(), answers=[nvml_answer(nvml_gpu(), cuda=12020), *cuda]))
-    assert get_value(with_nvml.cuda_driver_version) == "12.2"
+    assert with_nvml.cuda_driver_version.value == "12.2"
 
 
 def test_a_crash_of_cuinit_does_not_hide_the_version() -> None:
     cuda = cuda_answers({"result": {"version": 12040}}, {"unknown": ["crashed", "ended by signal 11"]}, CUDA)
     facts = collect_driver(bare({**installed(), **loaded()}, answers=[nvml_answer(), *cuda]))
-    assert get_value(facts.cuda_driver_version) == "12.4"
+    assert facts.cuda_driver_version.value == "12.4"
     assert why(facts.cuda_init_result) == "crashed"
 
 
@@ -127,7 +127,7 @@ def test_a_sticky_parent_folder_is_trusted() -> None:
     files = {**installed(), "/usr": {"kind": "folder", "mode": "drwxrwxrwt"}}
     answers = [NO_MODULE, *cuda_answers({"result": {"version": 12040}}, {"result": {"init": 0}}, CUDA)]
     facts = collect_driver(bare(files, answers=answers, system_facts={"is_root": True}))
-    assert get_value(facts.cuda_init_result) == 0
+    assert facts.cuda_init_result.value == 0
 
 
 def test_wsl_reads_the_release_from_user_space() -> None:
@@ -137,9 +137,9 @@ def test_wsl_reads_the_release_from_user_space() -> None:
         "/usr/lib/wsl/lib/libcuda.so.1": "x",
     }
     facts = collect_driver(bare(files, answers=[nvml_answer(driver="551.61")]))
-    assert get_value(facts.release) == "551.61"
+    assert facts.release.value == "551.61"
     assert isinstance(facts.libcuda_path, Absent)
-    assert get_value(facts.libcuda_elsewhere) == ("/usr/lib/wsl/lib/libcuda.so.1",)
+    assert facts.libcuda_elsewhere.value == ("/usr/lib/wsl/lib/libcuda.so.1",)
     hanging = bare(files, answers=[{"script": "nvml_devices", "unknown": ["timeout", "3 s"]}])
     assert why(collect_driver(hanging).release) == "timeout"
     assert isinstance(collect_driver(bare({"/dev/dxg": {"kind": "char"}})).release, Absent)
@@ -147,8 +147,8 @@ def test_wsl_reads_the_release_from_user_space() -> None:
 
 def test_nvidia_smi_is_the_last_source() -> None:
     facts = collect_driver(bare({SMI: "x", "/dev/dxg": {"kind": "char"}}, commands=[{"argv": [SMI], "stdout": BANNER}]))
-    assert get_value(facts.release) == "550.163.01"
-    assert get_value(facts.cuda_driver_version) == "12.4"
+    assert facts.release.value == "550.163.01"
+    assert facts.cuda_driver_version.value == "12.4"
     assert facts.release == facts.smi_driver_version
 
 
@@ -173,11 +173,11 @@ def test_windows_libraries() -> None:
     facts = collect_driver(
         RecordedHost({"system": "windows", "calls": calls, "answers": [nvml_answer(driver="551.61")]})
     )
-    assert get_value(facts.release) == "551.61"
+    assert facts.release.value == "551.61"
 
 
 def test_a_gpu_without_driver_is_a_trace() -> None:
     status = "Package: nvidia-driver-535\nStatus: install ok installed\nVersion: 535.261.03-0ubuntu1\n\n"
     facts = collect_driver(bare({**pci(driver=""), "/var/lib/dpkg/status": status}))
-    assert get_value(facts.packages) == {"nvidia-driver-535": "535.261.03-0ubuntu1"}
-    assert isinstance(facts.packages, Known)
+    assert facts.packages.value == {"nvidia-driver-535": "535.261.03-0ubuntu1"}
+    assert facts.packages.value is not None

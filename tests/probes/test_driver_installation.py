@@ -7,7 +7,7 @@ from typing import Any
 
 import pytest
 
-from envcheck.model import Absent, Known, Source, Unknown, get_value
+from envcheck.model import Absent, Known, Source, Unknown
 from envcheck.probes.driver import (
     collect_driver,
     find_module_file,
@@ -44,10 +44,10 @@ def test_modules_dep(line: str, path: str | None) -> None:
 
 
 def test_module_file() -> None:
-    assert get_value(find_module_file(bare({f"{ROOT}/modules.dep": DEP}))) == MODULE
+    assert find_module_file(bare({f"{ROOT}/modules.dep": DEP})).value == MODULE
     extra = f"{ROOT}/extra/nvidia/nvidia.ko.xz"
-    assert get_value(find_module_file(bare({f"{ROOT}/modules.dep": "", extra: "x"}))) == extra
-    assert get_value(find_module_file(bare({extra: "x", f"{ROOT}/updates/other.ko": "x"}))) == extra
+    assert find_module_file(bare({f"{ROOT}/modules.dep": "", extra: "x"})).value == extra
+    assert find_module_file(bare({extra: "x", f"{ROOT}/updates/other.ko": "x"})).value == extra
     assert isinstance(find_module_file(bare()), Absent)
     assert isinstance(find_module_file(bare({f"{ROOT}/modules.dep": {"error": "denied"}})), Unknown)
     assert isinstance(find_module_file(bare(system_facts={"kernel_release": ""})), Unknown)
@@ -58,8 +58,8 @@ def signature(files: dict[str, Any], path: str = MODULE, **recording: Any) -> An
 
 
 def test_signature_by_trailer() -> None:
-    assert get_value(signature({MODULE: "code~Module signature appended~\n"})) is True
-    assert get_value(signature({MODULE: "code"})) is False
+    assert signature({MODULE: "code~Module signature appended~\n"}).value is True
+    assert signature({MODULE: "code"}).value is False
     assert isinstance(signature({MODULE: {"kind": "fifo"}}), Unknown)
 
 
@@ -71,8 +71,8 @@ def test_signature_of_a_compressed_module() -> None:
     def run_modinfo(**entry: Any) -> Any:
         return signature({path: "x", MODINFO: "x"}, path, commands=[{"argv": argv, **entry}])
 
-    assert get_value(run_modinfo(stdout="PKCS#7\n")) is True
-    assert get_value(run_modinfo(stdout="")) is False
+    assert run_modinfo(stdout="PKCS#7\n").value is True
+    assert run_modinfo(stdout="").value is False
     assert isinstance(run_modinfo(returncode=1, stderr="modinfo: ERROR"), Unknown)
     assert run_modinfo(unknown=["timeout", "2 s"]).why == "timeout"
 
@@ -88,7 +88,7 @@ LOG = f"DKMS make.log for nvidia-550.163.01 for kernel {KERNEL} (x86_64)\nerror:
 
 
 def states(files: dict[str, Any], **recording: Any) -> list[tuple[str, str, str]]:
-    modules = get_value(read_dkms(bare(files, **recording))) or ()
+    modules = read_dkms(bare(files, **recording)).value or ()
     return [(module.version, module.kernel_release, module.state) for module in modules]
 
 
@@ -138,7 +138,7 @@ Version: 535.1-1
 
 def test_packages() -> None:
     expected = {"libnvidia-compute-535": "535.261.03-0ubuntu0.22.04.1", "libcuda1": "535.1-1"}
-    assert get_value(read_packages(bare({"/var/lib/dpkg/status": STATUS}))) == expected
+    assert read_packages(bare({"/var/lib/dpkg/status": STATUS})).value == expected
     assert isinstance(read_packages(bare({"/var/lib/dpkg/status": STATUS[:70]})), Absent)
     assert isinstance(read_packages(bare()), Absent)
     assert isinstance(read_packages(bare({"/var/lib/dpkg/status": {"error": "denied"}})), Unknown)
@@ -152,7 +152,7 @@ NONE = Absent()
 def test_nvswitch() -> None:
     def present(files: dict[str, Any]) -> bool | None:
         host = bare(files)
-        return get_value(detect_nvswitch(host, scan_pci(host)))
+        return detect_nvswitch(host, scan_pci(host)).value
 
     assert present(pci("0000:05:00.0", "0x1af1", "0x068000", "nvidia-nvswitch")) is True
     assert present(pci("0000:00:08.0", "0x0373", "0x068000", "forcedeth")) is False
@@ -171,7 +171,7 @@ def test_fabric_manager_version() -> None:
         host = bare({FABRIC: "x"} if "commands" in recording else {}, **recording)
         names: Mapping[str, str] = {"nvidia-utils-535": "9", "nvidia-fabricmanager-535": "535.183.01-1"}
         packages = Known(names, Source("file", "x"))
-        return get_value(read_fabric_manager(host, SWITCH, packages)[0])
+        return read_fabric_manager(host, SWITCH, packages)[0].value
 
     text = "Fabric Manager version is : 535.54.03\n"
     assert version(commands=[{"argv": [FABRIC, "--version"], "stdout": text}]) == "535.54.03"
@@ -186,14 +186,14 @@ def test_fabric_manager_running() -> None:
 
     pid = {"/var/run/nvidia-fabricmanager/nv-fabricmanager.pid": "812\n"}
     process = {"/proc/812/comm": "nv-fabricmanage\n"}
-    assert get_value(running({**pid, **process})) is True
-    assert get_value(running(process)) is True
+    assert running({**pid, **process}).value is True
+    assert running(process).value is True
     stale = {**pid, "/proc/812/comm": "bash\n"}
-    assert get_value(running(stale)) is False
+    assert running(stale).value is False
     assert isinstance(running({**stale, "/.dockerenv": ""}), Unknown)
     assert isinstance(running(stale, environment={"KUBERNETES_SERVICE_HOST": "10.0.0.1"}), Unknown)
     assert isinstance(running({"/proc": {"error": "denied"}}), Unknown)
-    assert get_value(running({"/var/run/nvidia-fabricmanager/nv-fabricmanager.pid": "rubbish"})) is False
+    assert running({"/var/run/nvidia-fabricmanager/nv-fabricmanager.pid": "rubbish"}).value is False
 
 
 def test_the_fabric_manager_is_unknown_where_nvswitch_is() -> None:

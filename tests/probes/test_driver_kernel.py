@@ -6,7 +6,7 @@ from typing import Any
 
 import pytest
 
-from envcheck.model import Absent, Known, Unknown, choose_reading, get_value
+from envcheck.model import Absent, Known, Unknown, choose_reading
 from envcheck.probes.driver import (
     parse_module_kind,
     parse_modules,
@@ -54,10 +54,10 @@ def test_modules() -> None:
 
 def test_procfs_replaces_a_missing_sysfs() -> None:
     kernel = read_kernel(bare({"/proc/driver/nvidia/version": OPEN}))
-    assert get_value(kernel.version) == "580.95.05"
+    assert kernel.version.value == "580.95.05"
     assert isinstance(kernel.version, Known)
     assert kernel.version.source.where == "/proc/driver/nvidia/version"
-    assert get_value(kernel.kind) == "open"
+    assert kernel.kind.value == "open"
 
 
 @pytest.mark.parametrize(
@@ -73,19 +73,19 @@ def test_faults_in_the_version_file_are_reasons(entry: Any, reason: str) -> None
     version = read_kernel(bare({"/sys/module/nvidia/version": entry})).version
     assert isinstance(version, Unknown)
     assert version.why == reason
-    assert get_value(read_kernel(bare({**loaded(), "/sys/module/nvidia/version": entry})).version) == "550.163.01"
+    assert read_kernel(bare({**loaded(), "/sys/module/nvidia/version": entry})).version.value == "550.163.01"
 
 
 def test_nouveau_built_in_or_as_a_module() -> None:
     built_in = {"/sys/module/nouveau/parameters/modeset": "1"}
-    assert get_value(read_kernel(bare(built_in)).nouveau_loaded) is True
+    assert read_kernel(bare(built_in)).nouveau_loaded.value is True
     module = {"/proc/modules": "nouveau 2347008 1 - Live 0x0\n"}
-    assert get_value(read_kernel(bare(module)).nouveau_loaded) is True
+    assert read_kernel(bare(module)).nouveau_loaded.value is True
 
 
 def test_modules_without_proc_modules() -> None:
     masked = RecordedHost({"folders": {"/sys/module": ["ext4"]}})
-    assert get_value(read_kernel(masked).uvm_loaded) is False
+    assert read_kernel(masked).uvm_loaded.value is False
     assert isinstance(read_kernel(masked).version, Absent)
     denied = RecordedHost({"files": {"/sys/module": {"error": "denied"}}})
     assert isinstance(read_kernel(denied).uvm_loaded, Unknown)
@@ -109,12 +109,12 @@ def test_device_nodes() -> None:
         "/dev/nvidia-caps/nvidia-cap1": {"kind": "char", "mode": "cr--------"},
         "/dev/nvidiafb": {"kind": "char"},
     }
-    nodes = {node.path: node for node in get_value(read_device_nodes(bare(files))) or ()}
+    nodes = {node.path: node for node in read_device_nodes(bare(files)).value or ()}
     assert set(nodes) == {f"/dev/nvidia{name}" for name in ("0", "1", "2", "3", "ctl", "-caps/nvidia-cap1")}
-    assert get_value(nodes["/dev/nvidia0"].accessible) is False
+    assert nodes["/dev/nvidia0"].accessible.value is False
     assert nodes["/dev/nvidia0"].mode == "crw-rw---- 0:44"
-    assert get_value(nodes["/dev/nvidiactl"].accessible) is True
-    assert get_value(nodes["/dev/nvidia1"].accessible) is False
+    assert nodes["/dev/nvidiactl"].accessible.value is True
+    assert nodes["/dev/nvidia1"].accessible.value is False
     assert isinstance(nodes["/dev/nvidia2"].accessible, Unknown)
     assert isinstance(nodes["/dev/nvidia3"].accessible, Unknown)
 

@@ -6,7 +6,7 @@ from typing import Any
 
 import pytest
 
-from envcheck.model import Absent, Known, Source, Unknown, get_value
+from envcheck.model import Absent, Known, Source, Unknown
 from envcheck.probes.driver_libraries import (
     DriverLibraries,
     find_driver_libraries,
@@ -31,9 +31,9 @@ def find(files: dict[str, Any], path: str = "", **recording: Any) -> DriverLibra
 
 def test_default_folders() -> None:
     found = find(installed())
-    assert get_value(found.libcuda) == REAL
-    assert get_value(found.libcuda_unversioned) == REAL
-    assert get_value(found.nvml) == f"{LIBRARIES}/libnvidia-ml.so.550.163.01"
+    assert found.libcuda.value == REAL
+    assert found.libcuda_unversioned.value == REAL
+    assert found.nvml.value == f"{LIBRARIES}/libnvidia-ml.so.550.163.01"
     assert found.nvml_to_query == found.nvml
     assert isinstance(found.libcuda_elsewhere, Absent)
     assert found.is_any_found
@@ -42,26 +42,26 @@ def test_default_folders() -> None:
 def test_the_cache_precedes_the_default_folders() -> None:
     other = "/opt/driver/libcuda.so.1"
     found = find({**installed(), other: "x"}, loader_cache={"libcuda.so.1": [other]})
-    assert get_value(found.libcuda) == other
-    assert get_value(found.libcuda_elsewhere) == (REAL,)
+    assert found.libcuda.value == other
+    assert found.libcuda_elsewhere.value == (REAL,)
     stale = find(installed(), loader_cache={"libcuda.so.1": ["/gone/libcuda.so.1"]})
-    assert get_value(stale.libcuda) == REAL
+    assert stale.libcuda.value == REAL
 
 
 def test_compat_library_ahead_of_the_driver() -> None:
     found = find({**installed(), **COMPAT_FILES}, "/nowhere:/usr/local/cuda/compat:")
-    assert get_value(found.libcuda) == COMPAT
+    assert found.libcuda.value == COMPAT
     assert isinstance(found.libcuda, Known)
     assert found.libcuda.source.where == "/usr/local/cuda/compat/libcuda.so.1"
-    assert get_value(read_library_version(found.libcuda)) == "560.35.05"
-    assert get_value(found.libcuda_elsewhere) == (REAL,)
+    assert read_library_version(found.libcuda).value == "560.35.05"
+    assert found.libcuda_elsewhere.value == (REAL,)
 
 
 def test_unused_compat_and_stub_libraries() -> None:
     stub = "/usr/local/cuda-12.6/lib64/stubs/libcuda.so"
     found = find({**installed(), **COMPAT_FILES, stub: "x"})
-    assert get_value(found.libcuda) == REAL
-    assert isinstance(found.libcuda_elsewhere, Known)
+    assert found.libcuda.value == REAL
+    assert found.libcuda_elsewhere.value is not None
     assert set(found.libcuda_elsewhere.value) == {COMPAT, stub}
 
 
@@ -69,7 +69,7 @@ def test_a_stub_folder_on_the_path() -> None:
     stub = "/usr/local/cuda-12.6/lib64/stubs/libcuda.so"
     found = find({stub: "x"}, "/usr/local/cuda-12.6/lib64/stubs")
     assert isinstance(found.libcuda, Absent)
-    assert get_value(found.libcuda_unversioned) == stub
+    assert found.libcuda_unversioned.value == stub
 
 
 def test_wsl_libraries_off_and_on_the_path() -> None:
@@ -77,35 +77,35 @@ def test_wsl_libraries_off_and_on_the_path() -> None:
     off = find(files)
     assert isinstance(off.libcuda, Absent)
     assert isinstance(off.nvml, Absent)
-    assert get_value(off.nvml_to_query) == "/usr/lib/wsl/lib/libnvidia-ml.so.1"
+    assert off.nvml_to_query.value == "/usr/lib/wsl/lib/libnvidia-ml.so.1"
     assert off.is_any_found
     on = find(files, "/usr/lib/wsl/lib")
-    assert get_value(on.libcuda) == "/usr/lib/wsl/lib/libcuda.so.1"
+    assert on.libcuda.value == "/usr/lib/wsl/lib/libcuda.so.1"
     assert isinstance(on.libcuda_elsewhere, Absent)
 
 
 def test_the_loader_skips_32_bit_libraries_and_stops_at_garbage() -> None:
     thirty_two = {**installed(), "/opt/a/libcuda.so.1": "\x7fELF\x01rest"}
-    assert get_value(find(thirty_two, "/opt/a").libcuda) == REAL
+    assert find(thirty_two, "/opt/a").libcuda.value == REAL
     garbage = {**installed(), "/opt/a/libcuda.so.1": "not a library"}
-    assert get_value(find(garbage, "/opt/a").libcuda) == "/opt/a/libcuda.so.1"
+    assert find(garbage, "/opt/a").libcuda.value == "/opt/a/libcuda.so.1"
 
 
 @pytest.mark.parametrize("entry", [{"kind": "fifo"}, {"error": "denied"}, {"link": "libcuda.so.1"}, {"link": "gone"}])
 def test_unloadable_files_are_skipped(entry: Any) -> None:
-    assert get_value(find({**installed(), "/opt/a/libcuda.so.1": entry}, "/opt/a").libcuda) == REAL
+    assert find({**installed(), "/opt/a/libcuda.so.1": entry}, "/opt/a").libcuda.value == REAL
 
 
 def test_an_unreadable_cache_makes_the_library_unknown() -> None:
     found = find({}, loader_cache={"unknown": ["unparsable", "not a cache"]})
     assert isinstance(found.libcuda, Unknown)
     assert found.libcuda.why == "unparsable"
-    assert get_value(find(installed(), loader_cache={"unknown": ["denied", "x"]}).libcuda) == REAL
+    assert find(installed(), loader_cache={"unknown": ["denied", "x"]}).libcuda.value == REAL
 
 
 def test_ten_thousand_entries() -> None:
     path = ":".join(f"/n/{number}" for number in range(10_000)) + ":/opt/a"
-    assert get_value(find({"/opt/a/libcuda.so.1": "x"}, path).libcuda) == "/opt/a/libcuda.so.1"
+    assert find({"/opt/a/libcuda.so.1": "x"}, path).libcuda.value == "/opt/a/libcuda.so.1"
 
 
 @pytest.mark.parametrize(
@@ -121,5 +121,5 @@ def test_ten_thousand_entries() -> None:
 def test_versions_come_from_real_names(name: str, version: str | None) -> None:
     assert parse_driver_library_name(f"/usr/lib/{name}") == version
     fact = read_library_version(Known(f"/usr/lib/{name}", Source("file", "x")))
-    assert get_value(fact) == version
+    assert fact.value == version
     assert isinstance(fact, (Known, Absent))

@@ -10,7 +10,7 @@ import pytest
 
 from envcheck.actions import launcher_path, write_launcher
 from envcheck.host.local import LocalHost
-from envcheck.model import Absent, Environment, FrameworkBuild, Known, LibraryLookup, get_value
+from envcheck.model import Absent, Environment, FrameworkBuild, LibraryLookup
 from envcheck.plan.steps import folder_words
 from envcheck.probes.environment_choice import PythonSelection
 from envcheck.probes.python import collect_python
@@ -65,7 +65,7 @@ def test_the_lookup_matches_the_real_loader(
     metadata(site, "nvidia-cuda-runtime-cu12", "12.9.79", record=f"nvidia/cuda_runtime/lib/{CUDART},,\n")
     monkeypatch.setenv("LD_LIBRARY_PATH", f"/gone:{tmp_path}/cuda/lib64" if in_library_path else "")
     found = lookups(tmp_path / "v")[CUDART]
-    assert (get_value(found.found) or "") == really_opened(opener, CUDART)
+    assert (found.found.value or "") == really_opened(opener, CUDART)
     assert (found.via, found.mandatory) == (via, True)
     if via == "LD_LIBRARY_PATH":
         assert (known(found.found), known(found.version)) == (str(other), "12.2.140")
@@ -162,7 +162,7 @@ def test_a_jax_plugin_prefers_the_wheels(tmp_path: Path, monkeypatch: pytest.Mon
         "jax-cuda13-plugin", "13", "9.12.0.46",
     )  # fmt: skip
     assert (known(found.found), found.via) == (str(wheel), "preload")
-    assert isinstance(build.cuda_build, Known)
+    assert build.cuda_build.value is not None
 
 
 def rewrite_build_info(site: Path, old: str, new: str) -> None:

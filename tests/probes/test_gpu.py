@@ -6,7 +6,7 @@ from typing import Any
 
 import pytest
 
-from envcheck.model import Absent, Gpu, Known, Unknown, get_value
+from envcheck.model import Absent, Gpu, Known, Unknown
 from envcheck.probes.gpus import collect_gpus, parse_information
 from envcheck.probes.nvml import normalize_pci_address
 from tests.hosts.recorded_host import RecordedHost
@@ -27,9 +27,9 @@ def refused(code: int, text: str = "refused") -> dict[str, Any]:
 
 def test_gpus_have_names_without_a_driver() -> None:
     (gpu,) = found(bare(pci(device="0x2684", kind="0x030000", driver="")))
-    assert get_value(gpu.name) == "NVIDIA GeForce RTX 4090"
-    assert get_value(gpu.compute_capability) == "8.9"
-    assert get_value(gpu.pci_address) == A100
+    assert gpu.name.value == "NVIDIA GeForce RTX 4090"
+    assert gpu.compute_capability.value == "8.9"
+    assert gpu.pci_address.value == A100
     assert isinstance(gpu.kernel_driver, Absent)
     assert isinstance(gpu.memory_bytes, Unknown)
 
@@ -37,7 +37,7 @@ def test_gpus_have_names_without_a_driver() -> None:
 @pytest.mark.parametrize("driver", ["nouveau", "vfio-pci"])
 def test_the_bound_kernel_driver(driver: str) -> None:
     (gpu,) = found(bare(pci(driver=driver)))
-    assert get_value(gpu.kernel_driver) == driver
+    assert gpu.kernel_driver.value == driver
 
 
 def test_other_nvidia_devices_are_not_gpus() -> None:
@@ -48,17 +48,17 @@ def test_other_nvidia_devices_are_not_gpus() -> None:
 
 def test_nvml_and_pci_match_by_address() -> None:
     (gpu,) = found(healthy())
-    assert get_value(gpu.nvml_index) == 0
-    assert get_value(gpu.uuid) == "GPU-0"
-    assert get_value(gpu.kernel_driver) == "nvidia"
+    assert gpu.nvml_index.value == 0
+    assert gpu.uuid.value == "GPU-0"
+    assert gpu.kernel_driver.value == "nvidia"
 
 
 def test_values_that_nvml_refuses_come_from_pci() -> None:
     error = {"error": 999, "text": "Unknown Error"}
     answer = nvml_answer(nvml_gpu(name=error, compute_capability=error, memory_bytes=error))
     (gpu,) = found(bare({**pci(), **installed()}, answers=[answer]))
-    assert get_value(gpu.compute_capability) == "8.0"
-    assert "A100" in (get_value(gpu.name) or "")
+    assert gpu.compute_capability.value == "8.0"
+    assert "A100" in (gpu.name.value or "")
     assert isinstance(gpu.memory_bytes, Unknown)
 
 
@@ -68,15 +68,15 @@ def test_nvml_and_pci_match_by_uuid_without_an_address() -> None:
     error = {"error": 999, "text": "Unknown Error"}
     answer = nvml_answer(nvml_gpu(pci_address=error))
     (gpu,) = found(bare({**pci(), **installed(), path: information}, answers=[answer]))
-    assert get_value(gpu.pci_address) == A100
-    assert get_value(gpu.nvml_index) == 0
+    assert gpu.pci_address.value == A100
+    assert gpu.nvml_index.value == 0
 
 
 def test_gpus_have_the_order_of_nvml_and_hidden_ones_follow() -> None:
     files = {**pci("0000:07:00.0"), **pci("0000:08:00.0"), **pci("0000:03:00.0", driver="vfio-pci")}
     answer = nvml_answer(nvml_gpu(1), nvml_gpu(0))
     gpus = found(bare({**files, **installed()}, answers=[answer]))
-    assert [get_value(gpu.pci_address) for gpu in gpus] == ["0000:07:00.0", "0000:08:00.0", "0000:03:00.0"]
+    assert [gpu.pci_address.value for gpu in gpus] == ["0000:07:00.0", "0000:08:00.0", "0000:03:00.0"]
     assert isinstance(gpus[2].nvml_index, Absent)
     assert isinstance(gpus[2].uuid, Unknown)
     assert "does not list" in gpus[2].uuid.detail
@@ -92,10 +92,10 @@ def test_names_from_the_kernel_driver() -> None:
     path = f"/proc/driver/nvidia/gpus/{A100}/information"
     information = INFORMATION.format(model="NVIDIA A100-PG509-200", uuid="GPU-5a")
     (gpu,) = found(bare({**pci(), path: information}))
-    assert (get_value(gpu.name), get_value(gpu.uuid)) == ("NVIDIA A100-PG509-200", "GPU-5a")
+    assert (gpu.name.value, gpu.uuid.value) == ("NVIDIA A100-PG509-200", "GPU-5a")
     unknown = INFORMATION.format(model="Unknown", uuid="GPU-????????-????")
     (gpu,) = found(bare({**pci(), path: unknown}))
-    assert "A100" in (get_value(gpu.name) or "")
+    assert "A100" in (gpu.name.value or "")
     assert isinstance(gpu.uuid, Unknown)
 
 
@@ -158,15 +158,15 @@ WSL_TABLE = (
 
 def test_wsl_reads_gpus_from_nvml() -> None:
     (gpu,) = found(bare({**DXG, **WSL_LIBRARY}, answers=[nvml_answer(nvml_gpu())]))
-    assert get_value(gpu.compute_capability) == "8.0"
+    assert gpu.compute_capability.value == "8.0"
     assert isinstance(gpu.kernel_driver, Unknown)
 
 
 def test_wsl_reads_gpus_from_nvidia_smi_with_capability() -> None:
     (gpu,) = found(bare({**DXG, SMI: "binary"}, commands=[{"argv": [SMI], "stdout": WSL_TABLE}]))
-    assert get_value(gpu.name) == "NVIDIA GeForce RTX 4090"
-    assert get_value(gpu.compute_capability) == "8.9"
-    assert get_value(gpu.pci_address) == "0000:01:00.0"
+    assert gpu.name.value == "NVIDIA GeForce RTX 4090"
+    assert gpu.compute_capability.value == "8.9"
+    assert gpu.pci_address.value == "0000:01:00.0"
 
 
 def test_wsl_with_a_failing_nvidia_smi() -> None:
@@ -186,7 +186,7 @@ def test_an_ambiguous_or_unknown_product_name_gives_no_capability() -> None:
     for name in ("NVIDIA GeForce GT 730", "NVIDIA Nonesuch 9000"):
         table = WSL_TABLE.replace("NVIDIA GeForce RTX 4090", name)
         (gpu,) = found(bare({**DXG, SMI: "binary"}, commands=[{"argv": [SMI], "stdout": table}]))
-        assert get_value(gpu.name) == name
+        assert gpu.name.value == name
         assert isinstance(gpu.compute_capability, Unknown)
 
 
@@ -215,15 +215,15 @@ PCI_IDS = """\
 def test_ids_newer_than_the_table_are_found_in_pci_ids() -> None:
     ids = {"/usr/share/misc/pci.ids": PCI_IDS}
     (gpu,) = found(bare({**pci(device="0x2fff"), **ids}))
-    assert get_value(gpu.name) == "NVIDIA GeForce RTX 9999"
+    assert gpu.name.value == "NVIDIA GeForce RTX 9999"
     assert isinstance(gpu.compute_capability, Unknown)
     assert "10de:2fff" in gpu.compute_capability.detail
     (chip,) = found(bare({**pci(device="0x2ffe"), **ids}))
-    assert get_value(chip.name) == "NVIDIA GX998"
+    assert chip.name.value == "NVIDIA GX998"
     (unnamed,) = found(bare({**pci(device="0x2ffd"), **ids}))
     assert isinstance(unnamed.name, Unknown)
     (last,) = found(bare({**pci(device="0x2ffe"), "/usr/share/misc/pci.ids": "\n10de  N\n\t2ffe  GX998\n"}))
-    assert get_value(last.name) == "NVIDIA GX998"
+    assert last.name.value == "NVIDIA GX998"
 
 
 @pytest.mark.parametrize("text", ["00000000:07:00.0", "0000:07:00.0", "07:00.0", " 0000:07:00.0\n"])

@@ -5,7 +5,7 @@ from __future__ import annotations
 import pytest
 
 from envcheck.host.data_files import load_data
-from envcheck.model import Absent, Known, Unknown, get_value
+from envcheck.model import Absent, Unknown
 from envcheck.probes.gpus import JetsonTable, collect_gpus, parse_compatible, parse_model
 from tests.probes.gpu_machines import bare, installed, nvml_answer, nvml_gpu
 
@@ -29,8 +29,8 @@ TABLE = load_data("nvidia/jetson", JetsonTable)
 )
 def test_models(model: str, capability: str) -> None:
     gpus = collect_gpus(bare({"/proc/device-tree/model": model}))
-    assert isinstance(gpus, Known)
-    assert get_value(gpus.value[0].compute_capability) == capability
+    assert gpus.value is not None
+    assert gpus.value[0].compute_capability.value == capability
     assert isinstance(gpus.value[0].pci_address, Absent)
 
 
@@ -44,16 +44,16 @@ def test_nvml_and_device_tree_describe_one_gpu() -> None:
     refused = {"error": 3, "text": "Not Supported"}
     answer = nvml_answer(nvml_gpu(name="Orin (nvgpu)", pci_address=refused, pci_id=refused, compute_capability=refused))
     gpus = collect_gpus(bare({**ORIN, **installed()}, answers=[answer]))
-    assert isinstance(gpus, Known)
+    assert gpus.value is not None
     (gpu,) = gpus.value
-    assert get_value(gpu.name) == "Orin (nvgpu)"
-    assert get_value(gpu.compute_capability) == "8.7"
-    assert get_value(gpu.nvml_index) == 0
+    assert gpu.name.value == "Orin (nvgpu)"
+    assert gpu.compute_capability.value == "8.7"
+    assert gpu.nvml_index.value == 0
 
 
 def test_a_release_file_proves_a_jetson_of_unknown_chip() -> None:
     gpus = collect_gpus(bare({"/etc/nv_tegra_release": "# R35 (release), REVISION: 4.1, BOARD: t186ref\n"}))
-    assert isinstance(gpus, Known)
+    assert gpus.value is not None
     assert isinstance(gpus.value[0].compute_capability, Unknown)
 
 

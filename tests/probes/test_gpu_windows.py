@@ -6,7 +6,7 @@ from typing import Any
 
 import pytest
 
-from envcheck.model import Absent, Known, Unknown, get_value
+from envcheck.model import Absent, Unknown
 from envcheck.probes.gpus import collect_gpus
 from tests.hosts.recorded_host import RecordedHost
 from tests.probes.gpu_machines import bare
@@ -30,10 +30,10 @@ def test_a_windows_machine_without_an_nvidia_device_has_no_gpu() -> None:
 
 def test_a_gpu_without_a_driver_is_found_in_the_registry() -> None:
     gpus = collect_gpus(windows(INTEL, SOUND, RTX4090, RTX4090))
-    assert isinstance(gpus, Known)
+    assert gpus.value is not None
     (gpu,) = gpus.value
-    assert get_value(gpu.name) == "NVIDIA GeForce RTX 4090"
-    assert get_value(gpu.compute_capability) == "8.9"
+    assert gpu.name.value == "NVIDIA GeForce RTX 4090"
+    assert gpu.compute_capability.value == "8.9"
     assert isinstance(gpu.nvml_index, Unknown)
 
 

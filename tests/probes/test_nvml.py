@@ -8,7 +8,7 @@ from typing import Any
 
 import pytest
 
-from envcheck.model import Absent, Known, Source, Unknown, get_value
+from envcheck.model import Absent, Known, Source, Unknown
 from envcheck.probes.driver_libraries import format_cuda_version
 from envcheck.probes.nvml import NvmlReading, find_pynvml, parse_nvml, read_nvml
 from tests.probes.gpu_machines import bare, nvml_answer, nvml_gpu
@@ -23,21 +23,21 @@ def answered(*gpus: dict[str, Any]) -> NvmlReading:
 
 def one_gpu(**changes: Any) -> Any:
     gpus = answered(nvml_gpu(**changes)).gpus
-    assert isinstance(gpus, Known)
+    assert gpus.value is not None
     return gpus.value[0]
 
 
 def test_a_healthy_answer() -> None:
     reading = answered(nvml_gpu(), nvml_gpu(1))
-    assert get_value(reading.result) == 0
-    assert get_value(reading.driver_version) == "550.163.01"
-    assert get_value(reading.cuda_driver_version) == "12.4"
+    assert reading.result.value == 0
+    assert reading.driver_version.value == "550.163.01"
+    assert reading.cuda_driver_version.value == "12.4"
     assert reading.is_complete
     gpu = one_gpu()
-    assert get_value(gpu.pci_address) == "0000:07:00.0"
-    assert get_value(gpu.compute_capability) == "8.0"
-    assert get_value(gpu.memory_bytes) == 40 << 30
-    assert get_value(gpu.mig_enabled) is False
+    assert gpu.pci_address.value == "0000:07:00.0"
+    assert gpu.compute_capability.value == "8.0"
+    assert gpu.memory_bytes.value == 40 << 30
+    assert gpu.mig_enabled.value is False
     assert gpu.mig_devices == Known((), gpu.mig_devices.source)
     assert gpu.name.source.kind == "library"
 
@@ -51,10 +51,10 @@ def test_mig_devices_and_processes() -> None:
             {"pid": 8, "name": "", "memory_bytes": None},
         ],
     )
-    assert [device.uuid for device in get_value(gpu.mig_devices) or ()] == ["MIG-1"]
-    assert isinstance(gpu.processes, Known)
+    assert [device.uuid for device in gpu.mig_devices.value or ()] == ["MIG-1"]
+    assert gpu.processes.value is not None
     first, second = gpu.processes.value
-    assert (first.pid, first.name, get_value(first.memory_bytes)) == (7, "python3", 1 << 30)
+    assert (first.pid, first.name, first.memory_bytes.value) == (7, "python3", 1 << 30)
     assert isinstance(second.memory_bytes, Absent)
 
 
@@ -66,7 +66,7 @@ def test_a_refused_field_does_not_affect_others(code: int, kind: type, why: str)
     gpu = one_gpu(mig_enabled={"error": code, "text": "refused"})
     assert isinstance(gpu.mig_enabled, kind)
     assert getattr(gpu.mig_enabled, "why", "") == why
-    assert isinstance(gpu.name, Known)
+    assert gpu.name.value is not None
 
 
 @pytest.mark.parametrize(
@@ -84,12 +84,12 @@ def test_a_field_of_another_shape_is_unparsable(changes: dict[str, Any]) -> None
 
 def test_a_lost_gpu_keeps_its_index() -> None:
     reading = answered({"index": 3, "lost": {"error": 15, "text": "GPU is lost"}}, nvml_gpu())
-    assert isinstance(reading.gpus, Known)
+    assert reading.gpus.value is not None
     lost, other = reading.gpus.value
-    assert get_value(lost.nvml_index) == 3
+    assert lost.nvml_index.value == 3
     assert isinstance(lost.name, Unknown)
     assert "GPU is lost" in lost.name.detail
-    assert isinstance(other.name, Known)
+    assert other.name.value is not None
 
 
 @pytest.mark.parametrize(
@@ -103,7 +103,7 @@ def test_a_lost_gpu_keeps_its_index() -> None:
 )
 def test_nvml_that_does_not_start(code: int, text: str, kind: type) -> None:
     reading = parse_nvml({"init": code, "text": text}, LIBRARY)
-    assert get_value(reading.result) == code
+    assert reading.result.value == code
     assert isinstance(reading.driver_version, kind)
     assert isinstance(reading.gpus, kind)
     assert not reading.is_complete
@@ -121,7 +121,7 @@ def test_refused_count_and_version() -> None:
     reading = parse_nvml({"init": 0, "driver": "1.2", "cuda": refused, "gpus": refused}, LIBRARY)
     assert isinstance(reading.gpus, Unknown)
     assert isinstance(reading.cuda_driver_version, Unknown)
-    assert isinstance(reading.driver_version, Known)
+    assert reading.driver_version.value is not None
     assert not reading.is_complete
 
 
@@ -149,7 +149,7 @@ def test_without_a_library_no_child_is_started() -> None:
 
 def test_the_child_is_queried() -> None:
     host = bare({LIBRARY: "x"}, answers=[nvml_answer(nvml_gpu())])
-    assert get_value(read_nvml(host, FOUND).driver_version) == "550.163.01"
+    assert read_nvml(host, FOUND).driver_version.value == "550.163.01"
 
 
 def test_a_child_that_crashes() -> None:

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from typing import Any
 
-from envcheck.model import Absent, Known, OtherGpu, Unknown, get_value
+from envcheck.model import Absent, Known, OtherGpu, Unknown
 from envcheck.probes.other_gpus import collect_other_gpus
 from tests.hosts.recorded_host import RecordedHost
 from tests.probes.gpu_machines import bare, pci
@@ -28,26 +28,23 @@ def only(host: RecordedHost) -> OtherGpu:
 def test_a_radeon_has_its_name_from_the_systems_table_and_its_driver() -> None:
     files = device("1002", "744c", "0x030000", "amdgpu")
     gpu = only(bare({**files, "/usr/share/misc/pci.ids": f"#\n{PCI_IDS}"}))
-    assert (gpu.vendor, get_value(gpu.name)) == ("amd", "Radeon RX 7900 XT/7900 XTX")
-    assert get_value(gpu.kernel_driver) == "amdgpu"
+    assert (gpu.vendor, gpu.name.value) == ("amd", "Radeon RX 7900 XT/7900 XTX")
+    assert gpu.kernel_driver.value == "amdgpu"
 
 
 def test_an_instinct_is_a_processing_accelerator_and_names_itself() -> None:
     files = device("1002", "74a1", "0x120000", "amdgpu")
-    assert (
-        get_value(only(bare({**files, f"{FOLDER}/product_name": "AMD Instinct MI300X\n"})).name)
-        == "AMD Instinct MI300X"
-    )
+    assert only(bare({**files, f"{FOLDER}/product_name": "AMD Instinct MI300X\n"})).name.value == "AMD Instinct MI300X"
 
 
 def test_a_device_that_no_table_names_is_unknown_by_name() -> None:
     gpu = only(bare(device("8086", "e20b", "0x030000", "xe")))
-    assert (gpu.vendor, get_value(gpu.pci_id), get_value(gpu.integrated)) == ("intel", "e20b", False)
+    assert (gpu.vendor, gpu.pci_id.value, gpu.integrated.value) == ("intel", "e20b", False)
     assert isinstance(gpu.name, Unknown)
 
 
 def test_the_graphics_inside_a_processor_are_marked() -> None:
-    assert get_value(only(bare(device("8086", "4680", "0x030000", "i915", "0000:00:02.0"))).integrated) is True
+    assert only(bare(device("8086", "4680", "0x030000", "i915", "0000:00:02.0"))).integrated.value is True
 
 
 def test_other_devices_of_these_vendors_and_nvidias_gpus_are_none() -> None:
@@ -58,7 +55,7 @@ def test_apples_gpu_is_named_by_its_processor() -> None:
     words = ["machdep.cpu.brand_string", "machdep.cpu.features", "machdep.cpu.leaf7_features"]
     command = {"argv": ["/usr/sbin/sysctl", "-n", *words], "stdout": "Apple M2\n"}
     gpu = only(RecordedHost({"system": "darwin", "commands": [command]}))
-    assert (gpu.vendor, get_value(gpu.name)) == ("apple", "Apple M2 GPU")
+    assert (gpu.vendor, gpu.name.value) == ("apple", "Apple M2 GPU")
 
 
 CLASS = r"HKLM\SYSTEM\CurrentControlSet\Control\Class\{4d36e968-e325-11ce-bfc1-08002be10318}"
@@ -75,8 +72,8 @@ def test_windows_registry_names_the_display_adapters() -> None:
     gpus = collect_other_gpus(
         windows("Microsoft Basic Display Adapter", "AMD Radeon RX 7900 XTX", "Intel(R) UHD Graphics 770")
     )
-    assert isinstance(gpus, Known)
-    assert [(gpu.vendor, get_value(gpu.name), get_value(gpu.integrated)) for gpu in gpus.value] == [
+    assert gpus.value is not None
+    assert [(gpu.vendor, gpu.name.value, gpu.integrated.value) for gpu in gpus.value] == [
         ("amd", "AMD Radeon RX 7900 XTX", False),
         ("intel", "Intel(R) UHD Graphics 770", True),
     ]

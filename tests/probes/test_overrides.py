@@ -4,14 +4,14 @@ from __future__ import annotations
 
 import pytest
 
-from envcheck.model import Facts, Gpu, Known, Source, Unknown, get_value
+from envcheck.model import Facts, Gpu, Known, Source, Unknown
 from envcheck.probes.collection import apply_overrides
 
 TWO = Facts(gpus=Known((Gpu(nvml_index=Known(0, Source("library", "x"))), Gpu()), Source("library", "x")))
 
 
 def capabilities(facts: Facts) -> list[str | None]:
-    return [get_value(gpu.compute_capability) for gpu in get_value(facts.gpus) or ()]
+    return [gpu.compute_capability.value for gpu in facts.gpus.value or ()]
 
 
 def test_without_overrides_nothing_changes() -> None:
@@ -27,9 +27,9 @@ def test_every_override() -> None:
     }
     facts = apply_overrides(Facts(), environment)
     assert facts.driver.release == Known("550.163.01", Source("override", "ENVCHECK_DRIVER_RELEASE", "550.163.01"))
-    assert get_value(facts.driver.cuda_driver_version) == "12.4"
-    assert get_value(facts.host.libc_version) == "2.31"
-    assert get_value(facts.host.libc_kind) == "glibc"
+    assert facts.driver.cuda_driver_version.value == "12.4"
+    assert facts.host.libc_version.value == "2.31"
+    assert facts.host.libc_kind.value == "glibc"
     assert capabilities(facts) == ["8.0", "8.6"]
 
 
@@ -40,7 +40,7 @@ def test_every_override() -> None:
 def test_capabilities_apply_in_order(value: str, expected: list[str | None]) -> None:
     facts = apply_overrides(TWO, {"ENVCHECK_COMPUTE_CAPABILITIES": value})
     assert capabilities(facts) == expected
-    assert get_value((get_value(facts.gpus) or ())[0].nvml_index) == 0
+    assert (facts.gpus.value or ())[0].nvml_index.value == 0
 
 
 @pytest.mark.parametrize("value", ["", "eight", "8", "8.0;8.6", "sm_80"])

@@ -8,7 +8,7 @@ from typing import Any
 import pytest
 
 from envcheck.host.protocol import Completed
-from envcheck.model import Absent, Known, Source, Unknown, get_value
+from envcheck.model import Absent, Known, Source, Unknown
 from envcheck.probes.nvml import NOT_RUN, SmiReading, find_smi, parse_banner, parse_smi, parse_table, read_smi
 from tests.probes.gpu_machines import bare
 
@@ -29,26 +29,26 @@ def sample(name: str) -> str:
 @pytest.mark.parametrize("version", ["470.256.02", "535.261.03", "550.163.01"])
 def test_table_of_a_real_binary(version: str) -> None:
     reading = finished(sample(f"{version}_table"))
-    assert get_value(reading.driver_version) == version
-    assert get_value(reading.cuda_driver_version) == "12.2"
-    assert get_value(reading.exit_code) == 0
+    assert reading.driver_version.value == version
+    assert reading.cuda_driver_version.value == "12.2"
+    assert reading.exit_code.value == 0
     assert isinstance(reading.message, Absent)
-    assert isinstance(reading.gpus, Known)
+    assert reading.gpus.value is not None
     first, second = reading.gpus.value
-    assert get_value(first.pci_address) == "0000:07:00.0"
-    assert get_value(second.nvml_index) == 1
-    assert get_value(first.memory_bytes) == 40960 << 20
-    assert get_value(first.memory_used_bytes) == 3 << 20
-    assert get_value(first.compute_mode) == "default"
-    assert get_value(first.mig_enabled) is False
+    assert first.pci_address.value == "0000:07:00.0"
+    assert second.nvml_index.value == 1
+    assert first.memory_bytes.value == 40960 << 20
+    assert first.memory_used_bytes.value == 3 << 20
+    assert first.compute_mode.value == "default"
+    assert first.mig_enabled.value is False
 
 
 def test_an_abbreviated_name_is_unknown() -> None:
     whole = finished(sample("550.163.01_table")).gpus
     cut = finished(sample("470.256.02_table")).gpus
-    assert isinstance(whole, Known)
-    assert isinstance(cut, Known)
-    assert get_value(whole.value[0].name) == "NVIDIA A100-SXM4-40GB"
+    assert whole.value is not None
+    assert cut.value is not None
+    assert whole.value[0].name.value == "NVIDIA A100-SXM4-40GB"
     assert isinstance(cut.value[0].name, Unknown)
     assert "NVIDIA A100-SXM..." in cut.value[0].name.detail
 
@@ -64,7 +64,7 @@ def test_an_abbreviated_name_is_unknown() -> None:
 )
 def test_banners(line: str, driver: str, cuda: str | None) -> None:
     found = parse_banner(line, SMI)
-    assert (get_value(found[0]), get_value(found[1])) == (driver, cuda)
+    assert (found[0].value, found[1].value) == (driver, cuda)
     assert cuda or isinstance(found[1], Absent)
 
 
@@ -78,8 +78,8 @@ def test_err_in_the_banner_is_not_a_version() -> None:
 @pytest.mark.parametrize(("case", "code"), [("nodriver_rc9", 9), ("nolib_rc12", 12)])
 def test_real_failures_without_driver(version: str, case: str, code: int) -> None:
     reading = finished(sample(f"{version}_{case}"), code)
-    assert get_value(reading.exit_code) == code
-    assert isinstance(reading.message, Known)
+    assert reading.exit_code.value == code
+    assert reading.message.value is not None
     assert reading.message.value.startswith("NVIDIA-SMI ")
     assert isinstance(reading.driver_version, Absent)
     assert isinstance(reading.gpus, Absent)
@@ -97,8 +97,8 @@ def test_real_failures_without_driver(version: str, case: str, code: int) -> Non
 )
 def test_other_failures_leave_the_driver_unknown(text: str, code: int) -> None:
     reading = finished(text, code)
-    assert get_value(reading.exit_code) == code
-    assert get_value(reading.message) == (" ".join(text.split("\n")).strip() or None)
+    assert reading.exit_code.value == code
+    assert reading.message.value == (" ".join(text.split("\n")).strip() or None)
     assert isinstance(reading.driver_version, Unknown)
     assert str(code) in reading.driver_version.detail
     assert isinstance(reading.gpus, Unknown)
@@ -113,13 +113,13 @@ def test_no_devices_means_absent_gpus_not_an_absent_driver() -> None:
 def test_a_warning_beside_the_table_is_kept_as_message() -> None:
     warning = "WARNING: infoROM is corrupted at gpu 0000:07:00.0"
     reading = finished(sample("550.163.01_table") + warning + "\n", 14)
-    assert get_value(reading.message) == warning
-    assert get_value(reading.driver_version) == "550.163.01"
+    assert reading.message.value == warning
+    assert reading.driver_version.value == "550.163.01"
 
 
 def test_error_text_with_exit_code_0() -> None:
     reading = finished("Failed to initialize NVML: Unknown Error\n", 0)
-    assert get_value(reading.message) == "Failed to initialize NVML: Unknown Error"
+    assert reading.message.value == "Failed to initialize NVML: Unknown Error"
     assert isinstance(reading.driver_version, Unknown)
     assert reading.driver_version.why == "unparsable"
     assert isinstance(reading.gpus, Unknown)
@@ -129,7 +129,7 @@ def test_garbage_and_crash() -> None:
     garbage = finished("\ufffd\ufffd|\ufffd" * 500)
     assert isinstance(garbage.driver_version, Unknown)
     assert garbage.driver_version.why == "unparsable"
-    assert get_value(finished("\x1b[31mred\x00\n").message) == "[31mred"
+    assert finished("\x1b[31mred\x00\n").message.value == "[31mred"
     crash = finished("", -11)
     assert isinstance(crash.exit_code, Unknown)
     assert crash.exit_code.why == "crashed"
@@ -152,8 +152,8 @@ MIG_TABLE = """\
 
 def test_table_with_mig_and_errors() -> None:
     first, second = parse_table(MIG_TABLE, SMI)
-    assert get_value(first.mig_enabled) is True
-    assert get_value(first.compute_mode) == "exclusive-process"
+    assert first.mig_enabled.value is True
+    assert first.compute_mode.value == "exclusive-process"
     assert isinstance(second.memory_bytes, Unknown)
     assert isinstance(second.compute_mode, Unknown)
 
@@ -164,7 +164,7 @@ def test_memory_without_a_known_compute_mode() -> None:
         "| N/A   33C    P0    51W / 400W |      3MiB / 15109MiB |      0%  |\n",
         SMI,
     )
-    assert get_value(gpu.memory_bytes) == 15109 << 20
+    assert gpu.memory_bytes.value == 15109 << 20
     assert isinstance(gpu.compute_mode, Unknown)
 
 
@@ -175,24 +175,24 @@ def smi_host(**entry: Any) -> Any:
 def test_nvidia_smi_runs_only_when_needed() -> None:
     host = bare({SMI: "binary"})  # running it would raise: the command is not recorded
     reading = read_smi(host, needed=False)
-    assert get_value(reading.path) == SMI
+    assert reading.path.value == SMI
     assert reading.exit_code is NOT_RUN
 
 
 def test_a_hanging_nvidia_smi_is_unknown() -> None:
     reading = read_smi(smi_host(unknown=["timeout", "no answer within 2.0 s"]), needed=True)
-    assert get_value(reading.path) == SMI
+    assert reading.path.value == SMI
     assert isinstance(reading.driver_version, Unknown)
     assert reading.driver_version.why == "timeout"
 
 
 def test_nvidia_smi_is_run_and_parsed() -> None:
-    assert get_value(read_smi(smi_host(stdout=MISMATCH, returncode=18), needed=True).exit_code) == 18
+    assert read_smi(smi_host(stdout=MISMATCH, returncode=18), needed=True).exit_code.value == 18
 
 
 def test_found_off_path_in_wsl() -> None:
     place = "/usr/lib/wsl/lib/nvidia-smi"
-    assert get_value(find_smi(bare({place: "binary"}))) == place
+    assert find_smi(bare({place: "binary"})).value == place
 
 
 def test_missing_or_a_folder() -> None:
@@ -215,4 +215,4 @@ def test_on_windows() -> None:
     status = {"known": {"kind": "file", "size": 1, "mode": "", "owner": "", "readable": True, "writable": False}}
     source = {"source": {"kind": "file", "where": place}}
     host = bare(system="windows", calls={"status": {place: {**status, **source}}})
-    assert get_value(find_smi(host)) == place
+    assert find_smi(host).value == place

@@ -7,7 +7,7 @@ from typing import Any
 
 import pytest
 
-from envcheck.model import Absent, Known, ToolkitFacts, ToolkitInstall, Unknown, get_value
+from envcheck.model import Absent, Known, ToolkitFacts, ToolkitInstall, Unknown
 from envcheck.probes.toolkit import collect_toolkits
 from tests.hosts.recorded_host import RecordedHost, UnrecordedError
 
@@ -68,19 +68,19 @@ def test_one_toolkit_behind_a_link_and_a_wrapper() -> None:
     facts = collect(files, version_of("/usr/local/bin/nvcc", "13.0"), CUDA_HOME="/usr/local/cuda")
     (install,) = installs(facts)
     assert (install.root, install.origin) == (root, "usr-local")
-    assert [get_value(fact) for fact in (install.version, install.nvcc_release, install.nvcc_build)] == [
+    assert [fact.value for fact in (install.version, install.nvcc_release, install.nvcc_build)] == [
         "13.0",
         "13.0",
         "13.0.88",
     ]
-    assert get_value(install.header_version) == "13.0"
+    assert install.header_version.value == "13.0"
     assert isinstance(install.version_file, Absent)
-    assert get_value(install.libdevice_path) == f"{root}/nvvm/libdevice/libdevice.10.bc"
-    assert get_value(facts.nvcc_on_path) == f"{root}/bin/nvcc"
-    assert get_value(facts.root_on_path) == get_value(facts.usr_local_cuda) == get_value(facts.cuda_home_root) == root
-    assert get_value(facts.cuda_home) == "/usr/local/cuda"
-    assert get_value(facts.nvcc_host_compiler) == "/usr/bin/gcc"
-    assert get_value(facts.nvcc_host_compiler_version) == "12.2.0"
+    assert install.libdevice_path.value == f"{root}/nvvm/libdevice/libdevice.10.bc"
+    assert facts.nvcc_on_path.value == f"{root}/bin/nvcc"
+    assert facts.root_on_path.value == facts.usr_local_cuda.value == facts.cuda_home_root.value == root
+    assert facts.cuda_home.value == "/usr/local/cuda"
+    assert facts.nvcc_host_compiler.value == "/usr/bin/gcc"
+    assert facts.nvcc_host_compiler_version.value == "12.2.0"
 
 
 def test_debian_and_a_second_toolkit_disagree() -> None:
@@ -105,41 +105,41 @@ def test_debian_and_a_second_toolkit_disagree() -> None:
     library_path = "/usr/local/cuda/lib64:/usr/lib:/usr/local/lib:/gone/lib64"
     facts = collect(files, version_of("/usr/bin/nvcc", "9.1"), wrapped, LD_LIBRARY_PATH=library_path, CUDA_HOME="/usr")
     first, second = installs(facts)
-    assert (first.root, first.origin, get_value(first.version)) == (debian, "debian", "9.1")
-    assert get_value(first.version_file) == "9.1.85"
-    assert get_value(first.header_version) == "9.1"
-    assert get_value(first.cudart_path) == "/usr/lib/x86_64-linux-gnu/libcudart.so.9.1.85"
-    assert get_value(first.ptxas_path) == "/usr/bin/ptxas"
-    assert (second.root, get_value(second.version), get_value(second.version_file)) == (
+    assert (first.root, first.origin, first.version.value) == (debian, "debian", "9.1")
+    assert first.version_file.value == "9.1.85"
+    assert first.header_version.value == "9.1"
+    assert first.cudart_path.value == "/usr/lib/x86_64-linux-gnu/libcudart.so.9.1.85"
+    assert first.ptxas_path.value == "/usr/bin/ptxas"
+    assert (second.root, second.version.value, second.version_file.value) == (
         "/usr/local/cuda-9.0",
         "9.0",
         "9.0.176",
     )
     assert isinstance(second.nvcc_release, Unknown)  # not on PATH: its files tell, so it is not run
-    assert get_value(facts.roots_on_library_path) == ("/usr/local/cuda-9.0",)
-    assert get_value(facts.nvcc_host_compiler) == f"{debian}/bin/gcc"
-    assert get_value(facts.nvcc_host_compiler_version) == "6.5.0"
+    assert facts.roots_on_library_path.value == ("/usr/local/cuda-9.0",)
+    assert facts.nvcc_host_compiler.value == f"{debian}/bin/gcc"
+    assert facts.nvcc_host_compiler_version.value == "6.5.0"
 
 
 def test_version_json_has_the_version_of_an_nvcc_that_is_not_run() -> None:
     files = {**toolkit_files("/usr/local/cuda-11.8"), "/usr/local/cuda-11.8/version.json": text("version_11.8.json")}
     (install,) = installs(collect(files))
-    assert get_value(install.version_file) == "11.8.20220929"
-    assert (get_value(install.nvcc_release), get_value(install.nvcc_build)) == ("11.8", "11.8.89")
-    assert get_value(install.version) == "11.8"
+    assert install.version_file.value == "11.8.20220929"
+    assert (install.nvcc_release.value, install.nvcc_build.value) == ("11.8", "11.8.89")
+    assert install.version.value == "11.8"
 
 
 def test_an_nvcc_off_path_runs_without_other_readings() -> None:
     nvcc = "/opt/cuda/bin/nvcc"
     (install,) = installs(collect({nvcc: "ELF"}, version_of(nvcc, "12.4")))
-    assert (install.origin, get_value(install.version)) == ("opt", "12.4")
+    assert (install.origin, install.version.value) == ("opt", "12.4")
 
 
 def test_a_toolkit_on_path_outside_every_known_place() -> None:
     nvcc = "/sw/cuda/12.2/bin/nvcc"
     facts = collect({nvcc: "ELF"}, version_of(nvcc, "12.2"), PATH="/sw/cuda/12.2/bin:/usr/bin")
     (install,) = installs(facts)
-    assert (install.root, install.origin, get_value(install.version)) == ("/sw/cuda/12.2", "path", "12.2")
+    assert (install.root, install.origin, install.version.value) == ("/sw/cuda/12.2", "path", "12.2")
 
 
 def test_module_variables_and_the_hpc_sdk() -> None:
@@ -185,13 +185,13 @@ def test_conda_and_wheels() -> None:
         installs(collect(files, **environment)),
         key=lambda install: ["/conda", f"{site}/nvidia", f"{site}/nvidia/cu13", f"{other}/nvidia"].index(install.root),
     )
-    assert (conda.origin, get_value(conda.version), get_value(conda.header_version)) == ("conda", "12.4", "12.4")
-    assert get_value(conda.libdevice_path) == "/conda/lib/libdevice.10.bc"
-    assert (split.origin, get_value(split.version)) == ("wheels", "12.9")
+    assert (conda.origin, conda.version.value, conda.header_version.value) == ("conda", "12.4", "12.4")
+    assert conda.libdevice_path.value == "/conda/lib/libdevice.10.bc"
+    assert (split.origin, split.version.value) == ("wheels", "12.9")
     assert isinstance(split.nvcc_path, Absent)
     assert isinstance(split.nvcc_release, Absent)
-    assert get_value(split.ptxas_path) == f"{site}/nvidia/cuda_nvcc/bin/ptxas"
-    assert (whole.origin, get_value(whole.version)) == ("wheels", "13.0")
+    assert split.ptxas_path.value == f"{site}/nvidia/cuda_nvcc/bin/ptxas"
+    assert (whole.origin, whole.version.value) == ("wheels", "13.0")
     assert isinstance(eleven.version, Unknown)  # libcudart.so.11.0 is the soname of all of CUDA 11
 
 
@@ -204,7 +204,7 @@ def test_a_folder_named_cuda_without_a_toolkit_is_ignored() -> None:
 @pytest.mark.parametrize("entry", ["CUDA_HOME", "CUDA_PATH"])
 def test_cuda_home_of_a_missing_folder(entry: str) -> None:
     facts = collect({}, **{entry: "/gone/cuda"})
-    assert get_value(facts.cuda_home) == "/gone/cuda"
+    assert facts.cuda_home.value == "/gone/cuda"
     assert isinstance(facts.cuda_home_root, Absent)
 
 
@@ -247,7 +247,7 @@ def test_a_broken_nvcc_leaves_the_other_readings(answer: dict[str, Any], why: st
     assert isinstance(install.nvcc_release, Unknown)
     assert install.nvcc_release.why == why
     assert install.nvcc_build == install.nvcc_release
-    assert get_value(install.version) == get_value(install.header_version) == "12.4"
+    assert install.version.value == install.header_version.value == "12.4"
 
 
 def test_damaged_files_are_unknown_not_absent() -> None:
@@ -284,7 +284,7 @@ def test_a_truncated_header_and_an_unreadable_version_file() -> None:
     assert isinstance(install.header_version, Unknown)
     assert install.header_version.why == "unparsable"
     assert isinstance(install.libdevice_path, Absent)
-    assert get_value(install.version) == "12.4"
+    assert install.version.value == "12.4"
 
 
 def test_a_toolkit_without_a_version() -> None:

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from typing import Any
 
-from envcheck.model import Absent, Known, get_value
+from envcheck.model import Absent
 from envcheck.probes.cuda_libraries import collect_libraries
 from envcheck.probes.toolkit import collect_toolkits
 from tests.hosts.recorded_host import RecordedHost
@@ -47,22 +47,22 @@ def machine() -> RecordedHost:
 
 def test_toolkit() -> None:
     facts = collect_toolkits(machine())
-    assert isinstance(facts.installs, Known)
+    assert facts.installs.value is not None
     (install,) = facts.installs.value
-    assert (install.root, install.origin, get_value(install.version)) == (ROOT, "program-files", "11.8")
-    assert get_value(install.cudart_path) == ROOT + r"\bin\cudart64_110.dll"
-    assert get_value(facts.root_on_path) == get_value(facts.cuda_home_root) == ROOT
+    assert (install.root, install.origin, install.version.value) == (ROOT, "program-files", "11.8")
+    assert install.cudart_path.value == ROOT + r"\bin\cudart64_110.dll"
+    assert facts.root_on_path.value == facts.cuda_home_root.value == ROOT
     assert isinstance(facts.nvcc_host_compiler, Absent)
 
 
 def test_cudnn() -> None:
     cudnn, _, _ = collect_libraries(machine())
-    assert isinstance(cudnn, Known)
+    assert cudnn.value is not None
     toolkit, wheel = cudnn.value
-    assert (toolkit.origin, get_value(toolkit.library_version), get_value(toolkit.cuda_major)) == ("toolkit", "8", "11")
-    assert (wheel.origin, get_value(wheel.library_version), get_value(wheel.package_version)) == (
+    assert (toolkit.origin, toolkit.library_version.value, toolkit.cuda_major.value) == ("toolkit", "8", "11")
+    assert (wheel.origin, wheel.library_version.value, wheel.package_version.value) == (
         "wheels",
         "9",
         "9.1.0.70",
     )
-    assert get_value(wheel.cuda_major) == "12"
+    assert wheel.cuda_major.value == "12"

@@ -12,7 +12,7 @@ from envcheck.diagnosis import diagnose
 from envcheck.explain.facts import collect_stated_facts, merge_facts
 from envcheck.explain.log import Log, Strength
 from envcheck.explain.signatures import load_driver_errors, load_signatures, signatures_by_name
-from envcheck.model import INCOMPATIBLE, NOTE, Facts, Finding, Remedy, Report, get_value
+from envcheck.model import INCOMPATIBLE, NOTE, Facts, Finding, Remedy, Report
 from envcheck.rules import RULES, Context, catalogue
 from tests.cases.case_facts import matrix
 from tests.cases.judged import judge_text, judged_cases
@@ -126,20 +126,20 @@ def test_a_log_that_states_the_facts_has_the_doctors_remedy() -> None:
 def stated_by_a_log(facts: Facts) -> str:
     """Write what a log can state of a machine, as pip, nvidia-smi, TensorFlow and PyTorch's collect_env print it."""
     python, driver, host = facts.python, facts.driver, facts.host
-    cuda = get_value(driver.cuda_driver_version)
-    release = get_value(driver.release)
+    cuda = driver.cuda_driver_version.value
+    release = driver.release.value
     rows = [
-        f"Python {get_value(python.version)}",
-        f"OS: {get_value(host.distribution_id)} {get_value(host.distribution_version)} (x86_64)",
-        f"Libc version: glibc-{get_value(host.libc_version)}",
+        f"Python {python.version.value}",
+        f"OS: {host.distribution_id.value} {host.distribution_version.value} (x86_64)",
+        f"Libc version: glibc-{host.libc_version.value}",
         f"| NVIDIA-SMI {release}    Driver Version: {release}    CUDA Version: {cuda}    |",
     ]
-    wheels = (item for item in get_value(python.distributions) or () if item.name.startswith("nvidia-"))
-    rows += [f"{item.distribution:25} {item.version}" for item in get_value(python.frameworks) or ()]
+    wheels = (item for item in python.distributions.value or () if item.name.startswith("nvidia-"))
+    rows += [f"{item.distribution:25} {item.version}" for item in python.frameworks.value or ()]
     rows += [f"{item.name:25} {item.version}" for item in wheels]
-    for number, gpu in enumerate(get_value(facts.gpus) or ()):
-        major, _, minor = (get_value(gpu.compute_capability) or "None").partition(".")
-        name = get_value(gpu.name)
+    for number, gpu in enumerate(facts.gpus.value or ()):
+        major, _, minor = (gpu.compute_capability.value or "None").partition(".")
+        name = gpu.name.value
         rows.append(f"Found device {number} with properties: name: {name} major: {major} minor: {minor}")
     return "\n".join(row for row in rows if "None" not in row) + "\n"
 

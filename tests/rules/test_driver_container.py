@@ -167,7 +167,7 @@ def test_a_node_closed_to_this_user() -> None:
 
 
 def test_an_unread_access_is_not_held_against_a_node() -> None:
-    untold = known((DeviceNode("/dev/nvidia0", UNREAD), *nodes("ctl", "-uvm").value))  # type: ignore[union-attr]
+    untold = known((DeviceNode("/dev/nvidia0", UNREAD), *(nodes("ctl", "-uvm").value or ())))
     assert run(NODES, context(gpu(), driver=failing(100, device_nodes=untold))) == []
 
 

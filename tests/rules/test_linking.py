@@ -15,7 +15,6 @@ from envcheck.model import (
     Facts,
     Finding,
     LinkFault,
-    get_value,
     replace,
 )
 from tests.rules.factory_python import SITE, build, context, distribution, facts, findings, found, known
@@ -51,7 +50,7 @@ def torch(*faults: LinkFault, nccl: str = "2.19.3", **others: str) -> Facts:
 
 
 def known_distributions(given: Facts) -> tuple[Distribution, ...]:
-    return get_value(given.python.distributions) or ()
+    return given.python.distributions.value or ()
 
 
 def judge(given: Facts, finding_id: str, goal: str = "cpu") -> Finding:

@@ -36,7 +36,7 @@ def beside_a_fine_framework(name: str, *, first: bool) -> Facts | None:
     """Install another framework beside those of a recording; None where it has both already, or none."""
     facts = snapshot_of(name).facts
     python = facts.python
-    if not isinstance(python.frameworks, Known):
+    if python.frameworks.value is None:
         return None
     there = python.frameworks.value
     fine = next((build for build in FINE if build.framework not in {item.framework for item in there}), None)
@@ -53,7 +53,7 @@ def beside_a_fine_framework(name: str, *, first: bool) -> Facts | None:
 def beside_a_fine_gpu(name: str, *, first: bool) -> Facts | None:
     """Put an A100 into the machine of a recording that has a GPU."""
     facts = snapshot_of(name).facts
-    if not isinstance(facts.gpus, Known) or not facts.gpus.value:
+    if facts.gpus.value is None or not facts.gpus.value:
         return None
     return replace(facts, gpus=known((A100, *facts.gpus.value) if first else (*facts.gpus.value, A100)))
 
