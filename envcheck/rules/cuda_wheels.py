@@ -178,9 +178,10 @@ def _lacks_wheel(context: Context, build: Build, item: LibraryLookup) -> bool:
     if not stem or build.release is None:
         return False
     names = {name for name in map(name_of, build.release.cuda_wheels) if re.fullmatch(rf"{stem}(-cu\d+)?", name)}
+    installed = context.need(context.facts.python.distributions, "python.distributions") or ()
     if names and not build.local:
-        return names.isdisjoint(context.distributions)
-    return not any(re.fullmatch(rf"{stem}(-cu\d+)?", name) for name in context.distributions)
+        return names.isdisjoint(item.name for item in installed)
+    return not any(re.fullmatch(rf"{stem}(-cu\d+)?", item.name) for item in installed)
 
 
 @rule("cuda-wheel-not-found")

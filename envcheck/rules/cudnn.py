@@ -220,6 +220,8 @@ def _judge_copy(context: Context, build: Build, copy: Copy) -> Iterator[Finding]
 
 
 def _right_copy(context: Context, build: Build, loaded_file: Copy) -> str:
+    if "/" not in loaded_file.path and "\\" not in loaded_file.path:
+        return ""  # only its name is known: it may be any of them
     wheel = wheel_copy(context)
     alternatives = (*((wheel,) if wheel else ()), *_known_copies(context))
     for copy in alternatives:

@@ -127,10 +127,11 @@ def _is_unsigned(context: Context) -> bool:
 @rule("driver-missing", needs=("gpus",))
 def driver_missing(context: Context, gpus: tuple[Gpu, ...] | None) -> Iterator[Finding]:
     """Report GPUs without a working NVIDIA kernel driver, and name what is left of one."""
-    if not gpus or cuda_starts(context) or isinstance(context.facts.driver.release, Known):
+    if not gpus or cuda_starts(context):
+        return
+    if context.need(context.facts.driver.release, "driver.release") is not None:
         return
     if context.os == "windows":
-        context.need(context.facts.driver.release, "driver.release")
         yield _missing(context, "No NVIDIA driver runs on this machine.", Problem(), "driver.release")
         return
     if not is_plain_linux(context) or _is_foreign(context) or _is_unsigned(context):
@@ -274,6 +275,7 @@ def driver_library_mismatch(context: Context) -> Iterator[Finding]:
     names = ("driver.kernel_module_version", "driver.libcuda_version", "driver.libnvidia_ml_version")
     evidence = context.known(*names) + signal
     if kernel.value is not None and isinstance(cuda, Known) and differs == [cuda] and isinstance(nvml, Known):
+        context.need(driver.libcuda_path, "driver.libcuda_path")
         yield _stray(context, kernel.value, cuda.value, path, evidence)
         return
     clash = "The loaded kernel module and the driver's libraries are of different releases"
@@ -327,7 +329,8 @@ def libcuda_not_on_path(context: Context) -> Iterator[Finding]:
     driver, host = context.facts.driver, context.facts.host
     if cuda_starts(context) or not _is_driver_present(context) or isinstance(driver.libcuda_path, Known):
         return
-    if host.container.value and not (was_given_gpus(context) and driver.libcuda_elsewhere.value is not None):
+    in_container = context.need(host.container, "host.container")
+    if in_container and not (was_given_gpus(context) and driver.libcuda_elsewhere.value is not None):
         return  # driver-not-in-container says it
     context.need(driver.libcuda_path, "driver.libcuda_path")
     paths = [path for path in (driver.libcuda_elsewhere.value or ()) if "/stubs/" not in path and not is_compat(path)]
@@ -526,7 +529,8 @@ def driver_branch(context: Context) -> Iterator[Finding]:
 
 def _has_branch(context: Context) -> bool:
     """Say whether the driver is one of the Linux branches; Windows and a board's system image number their own."""
-    return not is_windows_driver(context) and not context.facts.host.jetson_release.value
+    is_named = context.need(context.facts.host.os, "host.os") is not None
+    return is_named and not is_windows_driver(context) and not context.facts.host.jetson_release.value
 
 
 @once

@@ -165,12 +165,14 @@ class _Run:
             self.checked.update(ids)
         elif isinstance(error, UndecidedError):
             if item.severity != NOTE:  # a check that can only note something says nothing where it cannot tell
-                self._block(error.unknown, NOTE if error.unknown == NOT_COLLECTED else ERROR, error.name, ids)
+                # One that can only warn warns: what no answer could have made incompatible decides no verdict.
+                severity = NOTE if error.unknown == NOT_COLLECTED else item.severity
+                self._block(error.unknown, severity, error.name, ids)
         elif item.plugin:
             plugins.note_failure(f"{plugins.RULES}: {item.plugin}", error)
         else:
             reason = Unknown("crashed", f"the check itself failed: {type(error).__name__}: {error}")
-            self._block(reason, NOTE if item.severity == NOTE else ERROR, f"rule {item.ids[0]}", ids)
+            self._block(reason, item.severity, f"rule {item.ids[0]}", ids)
         return bool(findings or error or item.plugin or self.context.has_read_target)
 
     def _is_wanted(self, finding: Finding, item: Rule) -> bool:

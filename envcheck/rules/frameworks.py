@@ -299,6 +299,7 @@ def extra_missing(context: Context) -> Iterator[Finding]:
     for wanted in wanted_releases(context):
         if wanted.obstacle != EXTRA:
             continue
+        context.need(context.facts.python.frameworks, "python.frameworks")
         row = next((item for item in wanted.rejected if item.platform in (context.platform, "any")), wanted.rejected[0])
         extras = list_extras(row) or ()
         missing = [extra for extra in wanted.extras if extra not in extras] or list(wanted.extras)

@@ -10,6 +10,7 @@ from typing import NamedTuple
 from envcheck.host.data_files import load_data
 from envcheck.matrix.gpus import find_gpu_by_name, find_gpu_by_pci_id
 from envcheck.model import (
+    Absent,
     Architecture,
     DeviceNode,
     Gpu,
@@ -109,8 +110,8 @@ def _by_mig(entry: str, mig_uuids: tuple[tuple[str, ...], ...]) -> Selection:
 
 
 def numbered_gpus(context: Context) -> tuple[Gpu, ...]:
-    """List the GPUs that CUDA can number: those that NVML lists, or all where it lists none."""
-    numbered = tuple(gpu for gpu in context.gpus if gpu.nvml_index.value is not None)
+    """List the GPUs that CUDA can number: those that NVML does not leave out, or all where it lists none."""
+    numbered = tuple(gpu for gpu in context.gpus if not isinstance(gpu.nvml_index, Absent))
     return numbered or context.gpus
 
 

@@ -7,7 +7,7 @@ from collections.abc import Iterator
 from packaging.version import InvalidVersion, Version
 
 from envcheck.frameworks import identities
-from envcheck.model import WARNING, Absent, Citation, Evidence, Finding, Known, Problem, Unknown
+from envcheck.model import WARNING, Absent, Citation, Evidence, Finding, Problem, Unknown
 from envcheck.rules.builds import BITS, GLIBC, Build, is_conda_build, judged_builds, target_builds, wanted_releases
 from envcheck.rules.context import Context, incompatible, rule
 from envcheck.rules.requirements import easiest_for_pip, tag_glibcxx, wheel_glibc
@@ -83,7 +83,7 @@ def pip_too_old(context: Context) -> Iterator[Finding]:
 def glibc_too_old(context: Context) -> Iterator[Finding]:
     """Find wheels that need a newer C library than this system has."""
     for wanted in wanted_releases(context):
-        if wanted.obstacle == GLIBC:
+        if wanted.obstacle == GLIBC and _has_glibc(context):
             lowest = min(wanted.rejected, key=lambda row: Version(wheel_glibc(row)))
             yield _glibc_finding(context, wanted.text, wheel_glibc(lowest), lowest.citations)
     for build in judged_builds(context):
@@ -91,13 +91,15 @@ def glibc_too_old(context: Context) -> Iterator[Finding]:
         libc = context.facts.host.libc_version
         if floor and isinstance(libc, Unknown) and not build.installed:
             context.need(libc, "host.libc_version")
-        if floor and isinstance(libc, Known) and _is_glibc(context) and _older(libc.value, floor):
+        if not floor or not libc.value or not _older(libc.value, floor):
+            continue
+        if _has_glibc(context):
             yield _glibc_finding(context, build.label, floor, build.citations)
 
 
-def _is_glibc(context: Context) -> bool:
-    kind = context.facts.host.libc_kind
-    return kind.value in (None, "glibc")
+def _has_glibc(context: Context) -> bool:
+    """Tell whether the version of the C library is one of glibc; musl numbers its own."""
+    return context.need(context.facts.host.libc_kind, "host.libc_kind") in (None, "glibc")
 
 
 def _glibc_finding(context: Context, label: str, floor: str, citations: tuple[Citation, ...]) -> Finding:

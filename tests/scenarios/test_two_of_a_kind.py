@@ -27,9 +27,9 @@ FINE = (
 A100 = gpu("NVIDIA A100-SXM4-80GB", "8.0", 7)
 # One finding for all that it concerns, named together or by one of them.
 OF_THE_WHOLE = ("probe-failed", "msvc-runtime-missing")
-# Where another GPU that works makes a difference: the integrated one need not be used; or it would contradict what was
+# Where another GPU that works makes a difference: it would contradict what was
 # read, that CUDA does not start because the driver drives none of the GPUs.
-OF_ALL_GPUS = {"jetson-orin-torch-for-cuda-13", "k80-with-driver-550", "rtx5090-with-driver-560"}
+OF_ALL_GPUS = {"k80-with-driver-550", "rtx5090-with-driver-560"}
 
 
 def beside_a_fine_framework(name: str, *, first: bool) -> Facts | None:
