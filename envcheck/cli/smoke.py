@@ -17,6 +17,7 @@ import click
 from envcheck.cli import common
 from envcheck.cli.common import OF_VERDICT, STEP_FAILED, UserError
 from envcheck.frameworks import identities
+from envcheck.frameworks.packages import read_installation
 from envcheck.host.file_changes import remove_tree
 from envcheck.host.local import LocalHost
 from envcheck.host.process import interrupt_on_signal, start_thread
@@ -36,7 +37,6 @@ from envcheck.model import (
 from envcheck.probes.collection import Redactor
 from envcheck.probes.environment_choice import PythonChoice, PythonSelection, choose_python
 from envcheck.probes.gpus import collect_gpus
-from envcheck.probes.packages import read_installation
 from envcheck.smoke.runner import TEMPORARY, Task, default_limits, list_jobs, run_jobs
 from envcheck.smoke.session import (
     DRIVER,

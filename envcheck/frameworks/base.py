@@ -15,8 +15,8 @@ from envcheck.model import dataclass
 
 if TYPE_CHECKING:
     from envcheck.frameworks.installed import Inspection
+    from envcheck.frameworks.packages import Installation
     from envcheck.model import Distribution, FrameworkBuild
-    from envcheck.probes.packages import Installation
 
 
 @dataclass(frozen=True)

@@ -10,6 +10,8 @@ from dataclasses import replace
 from typing import Any, Dict, Iterator, List, Optional, Sequence, Tuple
 
 from envcheck.frameworks.base import Framework
+from envcheck.frameworks.packages import Installation, find_activated_folders, find_shadowing, load_cuda_data
+from envcheck.host.loader import FoundLibrary, Loader
 from envcheck.host.protocol import ElfFacts, Host
 from envcheck.model import (
     Absent,
@@ -22,8 +24,6 @@ from envcheck.model import (
     Unknown,
     dataclass,
 )
-from envcheck.probes.loader import FoundLibrary, Loader
-from envcheck.probes.packages import Installation, find_activated_folders, find_shadowing, load_cuda_data
 
 _FINDS_WHEELS = re.compile(r"cuda[-_.]pathfinder\b")  # what requires it loads the libraries of NVIDIA's wheels
 _RENAMED_CUDNN = re.compile(r"libcudnn-[0-9a-f]{8}\.so\.(\d+)")  # by auditwheel

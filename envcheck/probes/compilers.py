@@ -5,10 +5,10 @@ from __future__ import annotations
 import re
 from typing import Dict, List, Mapping, Optional, Tuple
 
+from envcheck.host.paths import get_base_name, join_path
 from envcheck.host.process import run_concurrently
 from envcheck.host.protocol import Completed, Host
 from envcheck.model import Absent, CompilerFacts, Fact, Known, Source, Unknown
-from envcheck.probes.paths import get_base_name, join_path
 
 _OTHER_FOLDERS = ("/usr/bin", "/usr/local/bin")
 

@@ -5,10 +5,7 @@ from __future__ import annotations
 import re
 from typing import Dict, Iterator, List, Mapping, Optional, Set, Tuple
 
-from envcheck.host.protocol import Host
-from envcheck.model import Absent, Fact, Known, LibraryInstall, Source, Unknown, dataclass, major
-from envcheck.probes.package_managers import DPKG_STATUS, read_dpkg_packages
-from envcheck.probes.paths import (
+from envcheck.host.paths import (
     get_base_name,
     get_multiarch_triple,
     get_parent,
@@ -17,6 +14,9 @@ from envcheck.probes.paths import (
     list_names,
     resolve_existing,
 )
+from envcheck.host.protocol import Host
+from envcheck.model import Absent, Fact, Known, LibraryInstall, Source, Unknown, dataclass, major
+from envcheck.probes.package_managers import DPKG_STATUS, read_dpkg_packages
 from envcheck.probes.toolkit import find_places, list_site_packages
 
 

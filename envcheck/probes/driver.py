@@ -5,6 +5,7 @@ from __future__ import annotations
 import re
 from typing import Any, Dict, List, Mapping, NamedTuple, Optional, Tuple
 
+from envcheck.host.paths import list_names
 from envcheck.host.protocol import Host
 from envcheck.model import (
     Absent,
@@ -29,7 +30,6 @@ from envcheck.probes.driver_libraries import (
 from envcheck.probes.gpus import WSL_DEVICE, PciDevice, detect_nvswitch, scan_pci
 from envcheck.probes.nvml import NvmlReading, SmiReading, read_nvml, read_smi
 from envcheck.probes.package_managers import DPKG_STATUS, read_dpkg_packages
-from envcheck.probes.paths import list_names
 
 _NO_TRACE = Absent(("not looked for: no NVIDIA device, module, library, node or tool is here",))
 

@@ -7,11 +7,11 @@ from functools import partial
 from typing import Any, Iterator, List, Mapping, NamedTuple, Optional, Tuple
 
 from envcheck.host.files import find_trust_problem
+from envcheck.host.loader import parse_library_path
+from envcheck.host.paths import list_names
 from envcheck.host.process import call_concurrently
 from envcheck.host.protocol import Host
 from envcheck.model import Absent, Fact, Known, Source, Unknown
-from envcheck.probes.loader import parse_library_path
-from envcheck.probes.paths import list_names
 
 # In the loader's order; those of another architecture rarely exist.
 _DEFAULT_FOLDERS = (

@@ -12,9 +12,9 @@ import re
 from typing import Any, Dict, Iterator, List, Mapping, Set, Tuple
 
 from envcheck.frameworks import framework_of
+from envcheck.host.paths import list_names
 from envcheck.host.protocol import Host
 from envcheck.model import NO_ENVIRONMENT, Absent, Fact, Known, Source, dataclass, replace
-from envcheck.probes.paths import list_names
 
 _PROGRAM = "envcheck-gpu"  # the distribution of this program
 _INSTALLERS = frozenset(("pip", "setuptools", "wheel"))  # come with an environment

@@ -6,11 +6,11 @@ import re
 from typing import Any, Callable, Dict, Iterator, List, Mapping, Optional, Tuple
 
 from envcheck.host.data_files import load_data
+from envcheck.host.loader import parse_libstdcxx_name
+from envcheck.host.paths import get_multiarch_triple, list_names
 from envcheck.host.protocol import Host
 from envcheck.model import Absent, Fact, HostFacts, Known, Source, Unknown, dataclass
-from envcheck.probes.loader import parse_libstdcxx_name
 from envcheck.probes.package_managers import read_conda_configuration, read_pip_configuration
-from envcheck.probes.paths import get_multiarch_triple, list_names
 
 HIDDEN = "<set>"  # the value of an unknown variable: it could be a secret
 

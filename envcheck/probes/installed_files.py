@@ -15,9 +15,9 @@ from envcheck.frameworks import (
     imported_modules,
     needed_distributions,
 )
+from envcheck.host.paths import list_names
 from envcheck.host.protocol import Host
 from envcheck.model import NOT_STATED, Absent, Fact, FileFault, InstallLeftover, Known, Source, Unknown
-from envcheck.probes.paths import list_names
 
 _RECORD_LIMIT = 32 << 20  # bytes; TensorFlow's has 3 million
 _KEPT = 50  # faults of one distribution

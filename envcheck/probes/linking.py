@@ -16,7 +16,9 @@ from typing import Any, Callable, Deque, Dict, Iterator, List, Mapping, Optional
 
 from envcheck.frameworks.base import Framework
 from envcheck.frameworks.installed import Caller, Inspection
+from envcheck.frameworks.packages import load_cuda_data
 from envcheck.host.data_files import load_data
+from envcheck.host.paths import list_names
 from envcheck.host.protocol import SymbolNeed
 from envcheck.model import (
     IMPORT,
@@ -35,8 +37,6 @@ from envcheck.model import (
     numbers,
     replace,
 )
-from envcheck.probes.packages import load_cuda_data
-from envcheck.probes.paths import list_names
 
 _NAMED = 3  # symbols named in a fault
 GPU = "gpu"  # the use of a GPU ends where a file does not load

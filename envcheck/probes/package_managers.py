@@ -5,10 +5,10 @@ from __future__ import annotations
 import re
 from typing import Callable, Dict, Iterator, List, Mapping, Optional, Tuple
 
+from envcheck.host.paths import join_path
 from envcheck.host.pip_settings import list_pip_files
 from envcheck.host.protocol import Host
 from envcheck.model import Absent, Fact, Known, Source, Unknown
-from envcheck.probes.paths import join_path
 
 PIP_KEYS = (
     "index-url",

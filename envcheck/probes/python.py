@@ -9,6 +9,14 @@ import re
 from typing import Any, Dict, Iterator, Mapping, Tuple
 
 from envcheck.frameworks import distribution_names, framework, framework_names, framework_of
+from envcheck.frameworks.packages import (
+    Installation,
+    find_duplicate_owners,
+    load_cuda_data,
+    read_installation,
+)
+from envcheck.host.loader import Loader, parse_libstdcxx_name
+from envcheck.host.paths import list_names
 from envcheck.host.protocol import Host
 from envcheck.model import (
     NO_ENVIRONMENT,
@@ -28,14 +36,6 @@ from envcheck.model import (
 )
 from envcheck.probes.environment_choice import PythonChoice, PythonSelection, choose_python
 from envcheck.probes.installed_files import collect_file_faults, collect_leftovers
-from envcheck.probes.loader import Loader, parse_libstdcxx_name
-from envcheck.probes.packages import (
-    Installation,
-    find_duplicate_owners,
-    load_cuda_data,
-    read_installation,
-)
-from envcheck.probes.paths import list_names
 
 # Field of PythonFacts -> key of the child's answer.
 _ANSWER_KEYS = {

@@ -6,6 +6,15 @@ import json
 import re
 from typing import Dict, Iterator, List, Mapping, Optional, Tuple
 
+from envcheck.host.paths import (
+    get_base_name,
+    get_multiarch_triple,
+    get_parent,
+    join_path,
+    list_folders_in,
+    list_names,
+    resolve_existing,
+)
 from envcheck.host.process import run_concurrently
 from envcheck.host.protocol import Completed, Host
 from envcheck.model import (
@@ -21,15 +30,6 @@ from envcheck.model import (
     replace,
 )
 from envcheck.probes.compilers import explain_missing_version, make_version_command, read_version_answer
-from envcheck.probes.paths import (
-    get_base_name,
-    get_multiarch_triple,
-    get_parent,
-    join_path,
-    list_folders_in,
-    list_names,
-    resolve_existing,
-)
 
 # NVIDIA and the frameworks use CUDA_HOME and CUDA_PATH; module systems set the others.
 ROOT_VARIABLES = ("CUDA_HOME", "CUDA_PATH", "CUDA_ROOT", "EBROOTCUDA", "CRAY_CUDATOOLKIT_DIR")

@@ -8,6 +8,7 @@ from typing import Any
 
 import pytest
 
+from envcheck.host.loader import parse_libstdcxx_name
 from envcheck.host.local import LocalHost
 from envcheck.model import Absent, HostFacts, Known, Unknown
 from envcheck.probes.host import (
@@ -20,7 +21,6 @@ from envcheck.probes.host import (
     parse_shm_size,
     parse_tegra_release,
 )
-from envcheck.probes.loader import parse_libstdcxx_name
 from tests.hosts.recorded_host import RecordedHost
 
 DATA = Path(__file__).parent / "data" / "os"

@@ -10,10 +10,10 @@ import pytest
 
 from envcheck.frameworks import framework
 from envcheck.frameworks.installed import Inspection
+from envcheck.frameworks.packages import Folder, Installation
 from envcheck.host.local import LocalHost
 from envcheck.model import IMPORT, NOT_COLLECTED, USE, Absent, Distribution, Fact, LinkFault
 from envcheck.probes.linking import collect_link_faults
-from envcheck.probes.packages import Folder, Installation
 from tests.hosts.recorded_host import RecordedHost
 from tests.known import known, unknown
 

@@ -9,9 +9,9 @@ from typing import Any
 
 import pytest
 
+from envcheck.host.loader import Loader
 from envcheck.host.local import LocalHost
 from envcheck.model import Absent, Unknown
-from envcheck.probes.loader import Loader
 from tests.hosts.recorded_host import RecordedHost
 from tests.known import known, unknown
 

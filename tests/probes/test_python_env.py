@@ -9,11 +9,11 @@ from pathlib import Path
 
 import pytest
 
+from envcheck.frameworks.packages import parse_conda_name, read_installation
+from envcheck.host.loader import parse_libstdcxx_name
 from envcheck.host.local import LocalHost
 from envcheck.model import Absent, Fact, Known, PythonFacts, Unknown
 from envcheck.probes.environment_choice import PythonSelection
-from envcheck.probes.loader import parse_libstdcxx_name
-from envcheck.probes.packages import parse_conda_name, read_installation
 from envcheck.probes.python import collect_python, parse_kernel
 from tests.host.programs import write_script
 from tests.hosts.recorded_host import RecordedHost

@@ -10,9 +10,9 @@ import posixpath
 import re
 from typing import Dict, FrozenSet, Iterator, Optional, Sequence, Tuple
 
+from envcheck.host.paths import get_multiarch_triple
 from envcheck.host.protocol import Host
 from envcheck.model import Absent, Fact, Known, Source, Unknown, dataclass
-from envcheck.probes.paths import get_multiarch_triple
 
 _MAX_TRIED = 30  # folders named when a library is not found
 

@@ -11,9 +11,9 @@ from typing import Any, Dict, Iterator, List, Mapping, Optional, Sequence, Tuple
 
 from envcheck.frameworks import companions, imported_modules
 from envcheck.host.data_files import read_data
+from envcheck.host.paths import list_names
 from envcheck.host.protocol import Host
 from envcheck.model import Absent, Distribution, Fact, Known, Source, dataclass, replace
-from envcheck.probes.paths import list_names
 
 
 @functools.lru_cache(maxsize=1)
