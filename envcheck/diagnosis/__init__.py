@@ -26,7 +26,12 @@ def diagnose(
     """
     from envcheck.rules.judgement import judge_release  # explaining a log needs no rules
 
-    report: Report = replace(judge_release(context, only).report, inspected=inspected)
+    report = judge_release(context, only).report
+    if report.asked and report.verdict == INCOMPATIBLE:
+        from envcheck.diagnosis.planned import judge_what_works  # plans, where the newest release does not work
+
+        context, report = judge_what_works(context, only, report)
+    report = replace(report, inspected=inspected)
     if report.asked and report.verdict == COMPATIBLE:
         from envcheck.remedies.python import install_judged_releases  # few ask about a release
 

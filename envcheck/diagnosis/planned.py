@@ -4,7 +4,9 @@ from __future__ import annotations
 
 from envcheck.actions import Action, AddPip, CreateEnvironment, ImportFrameworks, quoted
 from envcheck.model import (
+    COMPATIBLE,
     CONDA,
+    ERROR,
     INCOMPATIBLE,
     NOT_STATED,
     NOTE,
@@ -35,6 +37,7 @@ from envcheck.rules.builds import is_conda_build, judged_frameworks, wanted_rele
 from envcheck.rules.catalogue import catalogue
 from envcheck.rules.context import is_typeable
 from envcheck.rules.described_machine import Description, RequestError, planned_facts, with_python
+from envcheck.rules.judgement import judge_release
 
 # Findings that another build or release of the framework may take away ...
 _CAUSES = frozenset(
@@ -89,6 +92,34 @@ def with_planned_remedies(report: Report, situation: Situation, *, strictly: boo
     )
     changed: Report = replace(report, findings=findings)
     return changed
+
+
+def judge_what_works(context: Context, only: frozenset[str], newest: Report) -> tuple[Context, Report]:
+    """Judge the releases that the planner takes where the newest that ranges admit do not work.
+
+    A range asks whether a release works, not whether the newest one does. Returns what was judged already where every
+    release is pinned or none works; otherwise what is wrong with the newest stays as a note.
+    """
+    ranges = [item for item in wanted_releases(context) if not _is_pinned(item.specifier)]
+    if not ranges:
+        return context, newest
+    judge = _build_judge(context)
+    choices, clashes = choose_all(judge, read_requests(context.target.requirements, context.matrix), PIP)
+    found = [choice.best for choice in choices]
+    if clashes or not all(best is not None and best.is_compatible for best in found):
+        return context, newest
+    chosen = tuple(text for best in found if best for text in (best.candidate.requirement, *best.candidate.companions))
+    working = Context(context.facts, context.matrix, replace(context.target, requirements=chosen))
+    report = judge_release(working, only).report
+    if report.verdict != COMPATIBLE:
+        return context, newest
+    errors = (item for item in newest.findings if item.severity == ERROR and item.verdict == INCOMPATIBLE)
+    notes = tuple(replace(item, severity=NOTE, primary=False, caused_by=None, problem=None) for item in errors)
+    return working, replace(report, findings=(*report.findings, *notes))
+
+
+def _is_pinned(specifier: str) -> bool:
+    return any(part.startswith("==") and not part.endswith(".*") for part in specifier.split(","))
 
 
 def plan_to_meet(context: Context, requirements: tuple[str, ...], against: tuple[str, ...]) -> Remedy | None:

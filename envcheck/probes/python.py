@@ -70,7 +70,7 @@ def _describe_choice(host: Host, choice: PythonChoice, selection: PythonSelectio
     if not isinstance(choice.answer, Known):
         return _make_unknown_facts(choice, choice.answer)
     answer, source = choice.answer.value, choice.answer.source
-    if "version" not in answer or ("distributions" in answer and not set(_ANSWER_KEYS.values()) <= set(answer)):
+    if not _describes_interpreter(answer):
         unknown = Unknown("unparsable", "its answer does not describe an interpreter", (source.where,))
         return _make_unknown_facts(choice, unknown)
     if "distributions" not in answer:  # Python 2
@@ -79,6 +79,21 @@ def _describe_choice(host: Host, choice: PythonChoice, selection: PythonSelectio
     facts: Dict[str, Any] = {field: Known(answer[key], source) for field, key in _ANSWER_KEYS.items()}
     installed = {} if selection.without_packages else _read_installed(host, answer, source)
     return PythonFacts(executable=choice.executable, chosen_by=choice.chosen_by, **facts, **installed)
+
+
+def _describes_interpreter(answer: Mapping[str, Any]) -> bool:
+    """Tell whether a child's answer can be one of our script's: any program may answer in its place."""
+    if not isinstance(answer.get("version"), str):
+        return False
+    if "distributions" not in answer:  # Python 2, which says no more than its version
+        return True
+    return all(isinstance(answer.get(key), _type_of(field)) for field, key in _ANSWER_KEYS.items())
+
+
+def _type_of(field: str) -> type:
+    if field == "bits":
+        return int
+    return bool if field in {"externally_managed", "user_site_enabled"} else str
 
 
 def _describe_no_environment(choice: PythonChoice) -> PythonFacts:
