@@ -131,8 +131,8 @@ def with_exact_companions(plan: Plan) -> Plan:
 
 
 def _versions(pins: Iterable[str]) -> dict[str, str]:
-    """Map the names of pins to their versions: numpy==2.1.0 --hash=... -> 2.1.0."""
-    return dict(pin.partition(" ")[0].split("==") for pin in pins)
+    """Map the names of pins to their versions, numpy==2.1.0 --hash=... -> 2.1.0; a pin to a file names none."""
+    return dict(pin.partition(" ")[0].split("==") for pin in pins if " @ " not in pin)
 
 
 def _exact(text: str, versions: Mapping[str, str]) -> str:

@@ -137,7 +137,8 @@ def _virtual_packages(rattler: Any, environment: Environment) -> list[Any]:
 
 
 _DRAWN = " \u00d7\u2570\u2500\u25b6\n"  # what uv draws around its reasons
-_PIN = r"[a-z0-9][a-z0-9._-]*==[a-z0-9][a-z0-9.+!_-]*( --hash=sha256:[0-9a-f]+)*"
+_PIN = r"[a-z0-9][a-z0-9._-]*==[a-z0-9][a-z0-9.+!_-]*"
+_HASHES = r"( --hash=sha256:[0-9a-f]+)*"
 _UVS_MACOS = 13.0
 _TIMEOUT = 300.0  # seconds for one resolution; a full one takes a few
 _RETRIES = "1"  # an index that cannot be connected to twice does not answer
@@ -197,7 +198,7 @@ def verify_plan(plan: Plan, environ: Mapping[str, str], seconds: float, *, until
 
 
 def _describe_pins(environments: list[Environment]) -> str:
-    names = {pin.partition("==")[0] for made in environments for item in made.sets for pin in item.pins}
+    names = {re.split("==| @ ", pin)[0] for made in environments for item in made.sets for pin in item.pins}
     solved_count = sum(bool(made.packages) for made in environments)
     parts = [f"{len(names)} package{'s' if len(names) > 1 else ''} from wheels"] if names else []
     parts += [f"{solved_count} conda environment{'s' if solved_count > 1 else ''}"] if solved_count else []
@@ -229,7 +230,7 @@ def resolve(
         if isinstance(error, UnresolvableError) and "UV_OFFLINE" in variables:
             raise UnreachableError("uv is offline, and neither its cache nor a folder holds all of it")
         raise error
-    return _pins(answer.value.stdout)
+    return _pins(answer.value.stdout, requirement_set)
 
 
 _LIST_SECONDS = 60.0
@@ -372,15 +373,20 @@ def _failure(requirement_set: RequirementSet, stderr: str, status: int) -> Excep
     return UnresolvableError(requirement_set.requirements, message)
 
 
-def _pins(text: str) -> tuple[str, ...]:
+def _pins(text: str, requirement_set: RequirementSet) -> tuple[str, ...]:
     r"""Join each pin with its hashes on one line; UnreachableError for a line that is no pin.
+
+    A file is a pin where the set names its address.
 
     numpy==2.1.0 \
         --hash=sha256:13fc1... \
         --hash=sha256:a1b2...
+    flash-attn @ https://host/flash_attn-2.8.3-cp311-cp311-linux_x86_64.whl \
+        --hash=sha256:c3d4...
     """
     pins = tuple(" ".join(line.split()) for line in text.replace("\\\n", " ").splitlines() if line.strip())
+    known = "|".join((_PIN, *(re.escape(text) for text in requirement_set.requirements if " @ " in text)))
     for pin in pins:
-        if not re.fullmatch(_PIN, pin):
+        if not re.fullmatch(rf"({known}){_HASHES}", pin):
             raise UnreachableError(f"uv printed no usable pins: {pin[:80]!r}")
     return pins

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import os
 import sys
+import time
 from dataclasses import replace
 from pathlib import Path
 from types import ModuleType
@@ -11,8 +12,9 @@ from types import ModuleType
 import pytest
 
 from envcheck.cli.group import run
-from envcheck.model import Environment, RequirementSet
+from envcheck.model import Environment, Plan, RequirementSet
 from envcheck.plan import verify as verify_module
+from envcheck.plan.resolver import with_exact_companions
 from envcheck.plan.verify import (
     UnreachableError,
     UnresolvableError,
@@ -20,6 +22,7 @@ from envcheck.plan.verify import (
     find_uv,
     platform_name,
     resolve,
+    verify_plan,
 )
 
 MADE = Environment(".venv", "pip", "3.7", "linux_x86_64", glibc="2.12")
@@ -44,6 +47,19 @@ def test_pins_come_out_with_their_hashes(tmp_path: Path) -> None:
     assert "--no-binary" not in asked
     assert "--no-python-downloads" in asked
     assert "universal" not in asked
+
+
+def test_a_file_that_is_named_by_its_address_is_a_pin_too(tmp_path: Path) -> None:
+    address = "https://example.org/v2.8.3/flash_attn-2.8.3+cu12torch2.8-cp311-cp311-linux_x86_64.whl"
+    answer = f"printf 'flash-attn @ {address} \\\\\\n    --hash=sha256:aa\\nsix==1.16.0\\n'"
+    wanted = RequirementSet((f"flash-attn @ {address}", "six"))
+    pins = resolve(MADE, wanted, stand_in(tmp_path, answer))
+    assert pins == (f"flash-attn @ {address} --hash=sha256:aa", "six==1.16.0")
+    plan = Plan("gpu", (), (), environments=(replace(MADE, sets=(wanted,)),))
+    environ = stand_in(tmp_path, answer)
+    verified = verify_plan(plan, environ, 60, until=time.monotonic() + 60, channels=False)
+    assert verified.verified == "resolved: 2 packages from wheels"
+    assert with_exact_companions(verified) == verified
 
 
 def test_pips_index_and_certificates_are_handed_on(tmp_path: Path) -> None:
