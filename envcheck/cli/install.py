@@ -88,6 +88,7 @@ from envcheck.model import (
 )
 from envcheck.plan.build import build_plan, plan_alone, verdict_on
 from envcheck.plan.existing_environment import InstalledFramework, OccupiedError, plan_update
+from envcheck.plan.other_vendors import vendor_plan
 from envcheck.plan.own_index import is_on_own_index
 from envcheck.plan.passengers import is_passenger
 from envcheck.plan.requests import (
@@ -269,6 +270,9 @@ def _build_plan(
         expected = planned_facts(read, said, matrix, expects_gpu=asked.expect == "gpu")
         if expected.python.version.value is None:
             raise UserError("the Python to install for is unknown: name one, such as --python 3.12.")
+        elsewhere = vendor_plan(expected, matrix, asked.requirements, requests, wish) if facts is None else None
+        if elsewhere is not None:
+            return InstallPlan(elsewhere, None)
         if is_alone:
             return InstallPlan(plan_alone(expected, matrix, asked.requirements, wish), None)
         if facts is None:

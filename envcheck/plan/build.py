@@ -24,12 +24,12 @@ from envcheck.model import (
     INCOMPATIBLE,
     PIP,
     UNDETERMINED,
-    Absent,
     Change,
     Clash,
     Environment,
     Facts,
     Known,
+    OtherGpu,
     Plan,
     PlannedRelease,
     Step,
@@ -46,7 +46,7 @@ from envcheck.plan.candidates import (
 )
 from envcheck.plan.choose import Choice, Judge, choose, choose_together, groups_of, note_companions
 from envcheck.plan.environments import environment_of, planned_release
-from envcheck.plan.other_vendors import builds_for, vendor_plan
+from envcheck.plan.other_vendors import vendor_plan
 from envcheck.plan.own_index import is_on_own_index, plan_from_own_index
 from envcheck.plan.passengers import is_passenger
 from envcheck.plan.requests import (
@@ -93,7 +93,6 @@ from envcheck.rules.described_machine import (
 )
 from envcheck.rules.gpu_architecture import is_reported_to_fail, serves_no_gpu
 from envcheck.rules.gpu_releases import driver_floor, driver_runs, full_driver, name_of, newest_branch
-from envcheck.rules.gpus import other_gpu_name
 from envcheck.rules.requirements import wheel_glibc
 
 if TYPE_CHECKING:
@@ -335,7 +334,6 @@ def _requirement(choice: Choice) -> str:
     return " ".join((candidate.requirement, *candidate.companions)) if candidate else choice.request.text
 
 
-_NOT_PLANNED = "The GPU of this machine is {gpus}. envcheck plans builds for NVIDIA GPUs and for the CPU only."
 _NATIVE = (
     "conda's own builds use the CUDA version that conda resolves. Run with --verify to check that the channel still "
     "has builds for this release."
@@ -396,7 +394,8 @@ def plan_requirements(
     try:
         facts = planned_facts(base, said, matrix, expects_gpu=options.expect == "gpu")
     except OtherVendorError as error:
-        return vendor_plan(requirements, requests, error.vendor, error.gpu)
+        facts = planned_facts(base, replace(said, gpus=("none",)), matrix, expects_gpu=False)
+        facts = replace(facts, other_gpus=Known((OtherGpu(error.vendor, Known(error.gpu, WHATIF)),), WHATIF))
     if facts.python.version.value is None:
         raise RequestError("the Python to plan for is unknown: name one, such as --python 3.12.")
     if resolver and not is_alone and any(is_passenger(text, matrix) for text in requirements):
@@ -404,6 +403,9 @@ def plan_requirements(
         if isinstance(boarded, Plan):
             return boarded
         requests = read_requests(boarded.texts, matrix, boarded.passengers)
+    elsewhere = vendor_plan(facts, matrix, requirements, requests, options)
+    if elsewhere is not None:
+        return elsewhere
     facts = in_an_image(facts) if options.in_container else facts
     if not options.in_container and read and goal_of(facts, matrix, requests, options) == "gpu":
         cuda = read((*_NEVER_NEEDED, *_READ_BEFORE))
@@ -607,11 +609,6 @@ def _note_companions(context: Context, choices: list[Choice]) -> list[str]:
 
 def _notes(context: Context, environment: Environment, releases: list[PlannedRelease]) -> list[str]:
     native = [_NATIVE] if environment.packages and not environment.sets else []
-    others = ", ".join(map(other_gpu_name, context.other_gpus))
-    if others and isinstance(context.facts.gpus, Absent):
-        native.append(_NOT_PLANNED.format(gpus=others))
-        vendors, names = {gpu.vendor for gpu in context.other_gpus}, {item.framework for item in releases}
-        native += [note for vendor in sorted(vendors) for name in sorted(names) for note in builds_for(vendor, name)]
     plugins = list_apple_plugins(context, releases)
     native += [f"{row.distribution} {row.version}: {row.note}" for row in plugins if row.note]
     if environment.platform == "macosx_arm64":

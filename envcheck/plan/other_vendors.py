@@ -6,17 +6,30 @@ from collections.abc import Iterator
 
 from envcheck.frameworks import framework
 from envcheck.matrix.package_index import package_index
-from envcheck.model import Plan, Rejected
-from envcheck.plan.requests import Request, join_words
-from envcheck.rules.gpus import other_vendors
+from envcheck.matrix.query import Matrix
+from envcheck.model import Absent, Facts, Plan, Rejected
+from envcheck.plan.requests import PlanOptions, Request, join_words
+from envcheck.rules.context import Context
+from envcheck.rules.gpus import other_gpu_name, other_vendors
 
 
-def vendor_plan(texts: tuple[str, ...], requests: tuple[Request, ...], vendor: str, gpu: str) -> Plan:
-    """Return the plan that says whose GPU it is and where its builds are; it is undetermined."""
-    title = other_vendors()[vendor].title
-    why = f"{gpu} is a GPU by {title}; envcheck plans builds for NVIDIA GPUs and for the CPU only."
+def vendor_plan(
+    facts: Facts, matrix: Matrix, texts: tuple[str, ...], requests: tuple[Request, ...], options: PlanOptions
+) -> Plan | None:
+    """Return the plan that says whose GPU it is and where its builds are; None where a plan can be made.
+
+    It is undetermined. The usual builds compute on the GPU of a Mac, so they are planned.
+    """
+    context = Context(facts, matrix)
+    gpus = [gpu for gpu in context.other_gpus if gpu.vendor != "apple" or context.os != "darwin"]
+    is_meant = options.expect != "cpu" and options.description.gpus != ("none",)
+    if not gpus or not is_meant or not isinstance(facts.gpus, Absent):
+        return None
+    named = join_words(tuple(map(other_gpu_name, gpus)))
+    why = f"the GPU is {named}; envcheck plans builds for NVIDIA GPUs and, with --expect cpu, for the CPU."
     rejected = (Rejected(join_words(texts), "release-unknown", why),)
-    notes = tuple(note for request in requests for note in builds_for(vendor, request.framework))
+    vendors = sorted({gpu.vendor for gpu in gpus})
+    notes = tuple(note for name in vendors for item in requests for note in builds_for(name, item.framework))
     return Plan("gpu", (), (), requirements=texts, rejected=rejected, notes=notes)
 
 

@@ -56,7 +56,7 @@ def test_a_gpu_of_another_vendor_is_undetermined_and_its_builds_are_named(capsys
     asked = ["plan", "torch", "tensorflow", "--platform", "linux_x86_64", "--python", "3.12", "--gpu"]
     assert run([*asked, "Radeon RX 7900 XTX"]) == 3
     out = capsys.readouterr().out
-    assert "is a GPU by AMD" in out
+    assert "the GPU is AMD Radeon RX 7900 XTX" in out
     assert "PyTorch for ROCm is on https://download.pytorch.org/whl/" in out
     assert "TensorFlow for ROCm is on https://repo.radeon.com/rocm/manylinux" in out
     assert run([*asked, "Arc B580"]) == 3
