@@ -424,9 +424,10 @@ def _read_known(requirements: tuple[str, ...], matrix: Matrix, *, is_asked: bool
     """Read what is asked for; () where an index has to be asked about a package first."""
     try:
         return read_requests(requirements, matrix)
-    except UnknownPackageError:
+    except UnknownPackageError as error:
         if not is_asked:
-            raise
+            advice = "For another package, leave out --no-verify: the package index states which framework it needs."
+            raise UnknownPackageError(f"{error} {advice}") from None
         return ()
 
 

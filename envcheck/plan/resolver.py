@@ -59,7 +59,7 @@ class Resolver:
             why, finding = f"does not resolve: {error.reason}", _CONFLICT
         except UnreachableError as error:
             text = next(text for text in texts if is_passenger(text, context.matrix))
-            why, finding = f"which framework it needs stands on the package index alone: {error}", "release-unknown"
+            why, finding = _UNREAD.format(error=str(error).rstrip("."), name=name_of(text)), "release-unknown"
         rejected = (Rejected(text, finding, f"{why}."),)
         return Plan(context.goal, (), (), requirements=texts, system=context.os, rejected=rejected)
 
@@ -93,6 +93,10 @@ class Resolver:
 
 
 _CONFLICT = "dependency-conflict"
+_UNREAD = (
+    "only the package index states which framework it needs, and that could not be read: {error}. If you know the "
+    "framework, plan that, as in `envcheck plan torch`, and install {name} into its environment when an index answers"
+)
 
 
 def _label(release: PlannedRelease) -> str:

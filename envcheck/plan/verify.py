@@ -227,7 +227,7 @@ def resolve(
         raise UnreachableError(f"uv gave no result: {getattr(answer, 'detail', 'it is not installed')}")
     if answer.value.returncode:
         error = _failure(requirement_set, answer.value.stderr, answer.value.returncode)
-        if isinstance(error, UnresolvableError) and "UV_OFFLINE" in variables:
+        if "UV_OFFLINE" in variables:
             raise UnreachableError("uv is offline, and neither its cache nor a folder holds all of it")
         raise error
     return _pins(answer.value.stdout, requirement_set)

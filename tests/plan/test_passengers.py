@@ -2,13 +2,17 @@
 
 from __future__ import annotations
 
+import os
+import time
 from collections.abc import Mapping
 
 import pytest
 
-from envcheck.plan.build import build_plan, verdict_on
+from envcheck.model import Plan
+from envcheck.plan.build import build_plan, plan_requirements, verdict_on
 from envcheck.plan.passengers import Boarding, board, is_passenger
 from envcheck.plan.requests import PlanOptions, UnknownPackageError, read_requests
+from envcheck.plan.resolver import Resolver
 from envcheck.rules import Context, Target
 from envcheck.rules.described_machine import RequestError, planned_facts
 from tests.plan.machines import machine, matrix
@@ -23,6 +27,7 @@ INDEX = {  # what resolving each requirement brings; composed
     "oldie": {"oldie": "0.1", "torch": "2.6.0"},
     "vllm==0.5.0": {"vllm": "0.5.0", "torch": "2.3.0"},
     "faster-whisper": {"faster-whisper": "1.2.1", "onnxruntime": "1.31.0", "ctranslate2": "4.8.5"},
+    "mirrored": {"mirrored": "0.1", "torch": "2.13.0+cpu"},
     "attrs": {"attrs": "26.1.0"},
 }
 
@@ -44,6 +49,7 @@ def boarded(*texts: str) -> Boarding:
         ("transformers>=5", ("transformers[torch]>=5", "torch")),  # its extra is named as the framework
         ("timm", ("timm", "torch", "torchvision")),  # not triton, which torch requires itself
         ("oldie", ("oldie", "torch<=2.6.0")),  # it takes no newer one
+        ("mirrored", ("mirrored", "torch<=2.13.0")),  # a bound has no label
         ("vllm==0.5.0", ("vllm==0.5.0", "torch<=2.3.0")),  # the matrix begins later
         ("faster-whisper", ("faster-whisper", "ctranslate2")),  # the onnxruntime that it requires is for the CPU
     ],
@@ -69,6 +75,18 @@ def test_what_needs_no_framework_is_called_that_and_comes_beside_one_that_is_nam
     found = boarded("torch", "attrs")
     (request,) = read_requests(found.texts, matrix(), found.passengers)
     assert request.companions == ("attrs",)
+
+
+def test_where_no_index_answers_the_refusal_names_what_to_type() -> None:
+    unreachable = {"UV_OFFLINE": "1", "PATH": os.environ["PATH"], "UV_CACHE_DIR": os.devnull}
+    facts = planned_facts(None, ADA, matrix(), expects_gpu=True)
+    resolver = Resolver(unreachable, 60, time.monotonic() + 60)
+    plan = resolver.board(("transformers",), Context(facts, matrix(), Target("gpu")))
+    assert isinstance(plan, Plan)
+    assert verdict_on(plan) == "undetermined"
+    assert "plan that, as in `envcheck plan torch`, and install transformers" in plan.rejected[0].why
+    with pytest.raises(UnknownPackageError, match="leave out --no-verify"):
+        plan_requirements(("transformers",), PlanOptions(description=ADA), matrix(), facts, None)
 
 
 def test_a_name_one_letter_off_a_known_one_is_not_asked_about() -> None:
