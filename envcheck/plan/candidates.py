@@ -518,7 +518,8 @@ def companion_options(context: Context, release: FrameworkRelease, text: str) ->
         return [row for row in fitting if not companion_fault(context, row, release)]
 
     usable = list_usable(_companion_rows(matrix, name, release.framework, release.version, context.platform))
-    if usable or _is_stated(matrix, name, release):
+    is_left_out = name not in default.requires and _is_required_by_newest(matrix, name, release)
+    if usable or is_left_out or _is_stated(matrix, name, release):
         return usable
     held = [row for row in matrix.companion_releases(name) if row.platform in (context.platform, "any")]
     pins = matrix.companion_pins(release.framework, name)
@@ -528,6 +529,12 @@ def companion_options(context: Context, release: FrameworkRelease, text: str) ->
         row for row in others if row.platform == "any" or within(release.version, inferred.get(row.version, ""))
     )
     return unstated or ([None] if _may_be_unknown(context, release, text, held) else [])
+
+
+def _is_required_by_newest(matrix: Matrix, name: str, release: FrameworkRelease) -> bool:
+    """Tell whether a framework requires what comes beside it, as torch does triton."""
+    newest = next(iter(matrix.versions(release.framework)), "")
+    return any(name in row.requires for row in matrix.releases(release.framework, release.platform, newest.__eq__))
 
 
 def is_unstated(matrix: Matrix, row: FrameworkRelease, release: FrameworkRelease) -> bool:

@@ -56,6 +56,11 @@ def test_it_comes_with_the_release_it_goes_with(texts: tuple[str, ...], requirem
             machine("3.11", "580.95.05", "8.9"),
             ("torch==2.15.0", "triton==3.9.0"),
         ),  # beside an abi3 wheel
+        (
+            "triton",
+            machine("3.11", "570.195.03", "8.9"),
+            ("torch==2.14.1+cu126", "triton==3.8.0"),
+        ),  # not the newest one beside a torch that is too old to require it
         ("torchdata", DESK, ("torch==2.15.0+cpu", "torchdata")),
         ("tf-keras==2.19.*", DESK, ("tensorflow==2.19.1", "tf-keras==2.19.0", "setuptools<82")),
     ],
