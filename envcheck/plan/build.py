@@ -58,6 +58,7 @@ from envcheck.plan.requests import (
     assumptions,
     check_description,
     check_folder,
+    frameworks_beside,
     list_other_sources,
     read_requests,
     stated_machine,
@@ -106,7 +107,8 @@ Requests = tuple[Request, ...]
 def possible_changes(context: Context, requests: tuple[Request, ...], options: PlanOptions) -> tuple[Change, ...]:
     """List the single changes after which every request can be met; where there are none, pairs of them."""
     search = AlternativeSearch(context, requests, options)
-    single = [*search.pythons(), *search.releases(), *search.cpu(), *search.wsl(), *search.drivers(), *search.libcs()]
+    single = [*search.pythons(), *search.releases(), *search.frameworks(), *search.cpu()]
+    single += [*search.wsl(), *search.drivers(), *search.libcs()]
     return tuple(sorted(single or [*search.pairs()], key=lambda change: change.effort))
 
 
@@ -154,6 +156,18 @@ class AlternativeSearch:
     def _relaxed_requests(self) -> list[Requests]:
         variants = [tuple(map(relax, self.requests)) for relax in (with_same_line, with_any_version, with_any_name)]
         return [requests for requests in dict.fromkeys(variants) if requests != self.requests]
+
+    def frameworks(self) -> Iterator[Change]:
+        """Try the other frameworks that a package comes beside: keras-hub beside jax."""
+        request, *others = self.requests
+        accepted = [frameworks_beside(name_of(text)) for text in request.companions]
+        for name in accepted[0] if accepted and not others else ():
+            if name == request.framework or not all(name in names for names in accepted):
+                continue
+            requests = read_requests((name, *request.companions), self.context.matrix)
+            choices = self._find_choices(self.context.facts, requests=requests)
+            if choices:
+                yield self._change(f"{name} in place of {request.framework}", RELEASE, choices, requests=requests)
 
     def cpu(self) -> Iterator[Change]:
         """Try CPU builds, of which no extra and no label brings CUDA."""

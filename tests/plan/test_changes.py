@@ -183,3 +183,12 @@ def test_another_python_is_told_from_the_one_that_is_there(name: str, python: st
     facts = planned_facts(snapshot_of(name).facts, Description(python), matrix(), expects_gpu=False)
     plan = build_plan(facts, matrix(), read_requests(("tensorflow>=2.1,<2.22",), matrix()))
     assert plan.changes[0].what == what
+
+
+def test_a_package_on_top_of_several_frameworks_is_planned_beside_another_one() -> None:
+    plan = planned("keras-hub", on=machine("3.14", "570.195.03", "9.0"))
+    changed = {item.what: item.argv for item in plan.changes}
+    assert changed["jax in place of tensorflow"][:4] == ("envcheck", "plan", "jax", "keras-hub")
+    assert "torch in place of tensorflow" in changed
+    both = planned("keras-hub", "numba-cuda", on=machine("3.14", "570.195.03", "9.0"))
+    assert not [item for item in both.changes if " in place of " in item.what]
