@@ -73,7 +73,8 @@ PLATFORMS = {"linux_x86_64": 6, "linux_aarch64": 2, "win_amd64": 2}
 GLIBCS = ("2.28", "2.31", "2.35", "2.39")
 RESOLVES, COMPOSED = "resolves", "resolves on the composed index"
 BUILD, UNSATISFIABLE, OTHER = "needs a build", "unsatisfiable", "other"
-_KINDS = (RESOLVES, COMPOSED, PIPS_PART, BUILD, UNSATISFIABLE, OTHER)  # the worst of its sets is that of a plan
+CLOSED = "unsatisfiable on the composed index; the plan says that its page did not answer"
+_KINDS = (RESOLVES, COMPOSED, PIPS_PART, BUILD, CLOSED, UNSATISFIABLE, OTHER)  # that of a plan is the worst of its sets
 _KEPT = Path("build/composed_index")
 
 
@@ -136,7 +137,8 @@ def try_cell(cell: Cell, matrix: Matrix, index: ComposedIndex, torch_index: str)
         if made.plan.releases:
             return Outcome(cell, *judge(made.plan, index), taken)
         kind, what = f"no plan ({made.verdict})", _describe_refusal(made.plan)
-        return Outcome(cell, kind, what, taken, find_way(cell, matrix))
+        names_other = any(" in place of " in change.what for change in made.plan.changes)
+        return Outcome(cell, kind, what, taken, find_way(cell, matrix, usual=names_other))
     except UserError as error:
         return Outcome(cell, "refused (exit 2)", str(error)[:90])
     except Exception as error:  # noqa: BLE001 - it is counted
@@ -167,7 +169,7 @@ def try_set(made: Environment, wanted: RequirementSet, index: ComposedIndex) -> 
         except UnreachableError as error:  # noqa: PERF203 - there are two
             said = str(error)
         except UnresolvableError as error:
-            return UNSATISFIABLE, str(error)
+            return (CLOSED if said else UNSATISFIABLE), str(error)
     return OTHER, said
 
 
@@ -179,7 +181,7 @@ def report(outcomes: list[Outcome]) -> int:
     refused = Counter((item.kind, item.what, bool(item.way)) for item in outcomes if not item.is_plan)
     for (kind, what, has_way), number in refused.most_common():
         print(f"- {kind}: {number} x {what}: {'NOT CONFIRMED' if has_way else 'confirmed'}")
-    bad = [item for item in outcomes if item.kind in (UNSATISFIABLE, OTHER) or item.way]
+    bad = [item for item in outcomes if item.kind in (CLOSED, UNSATISFIABLE, OTHER) or item.way]
     for item in bad:
         print(f"- {item.kind}: {item.cell}: {item.what} {item.way}")
     taken = sorted(item.seconds for item in outcomes if item.seconds)

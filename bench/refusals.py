@@ -14,6 +14,7 @@ from collections.abc import Iterator
 from dataclasses import dataclass
 from typing import TYPE_CHECKING
 
+from packaging.specifiers import SpecifierSet
 from packaging.version import Version
 
 from envcheck.matrix.companions import companion_row, source_package
@@ -56,12 +57,16 @@ class _Fitting:
     cuda: frozenset[str]  # majors of such builds; empty where none is stated
 
 
-def find_way(cell: Cell, matrix: Matrix) -> str:
-    """Return a resolution of a near release in which nothing is known to fail; "" where there is none."""
+def find_way(cell: Cell, matrix: Matrix, *, usual: bool) -> str:
+    """Return a resolution of a near release in which nothing is known to fail; "" where there is none.
+
+    `usual`: beside the framework that a package usually comes beside alone, as the refusal names another one.
+    """
     if _driver_fault(cell, matrix):
         return ""
     own = matrix.framework_of(cell.name)
     frameworks = (own,) if own else companion_row(cell.name).frameworks or _USUAL
+    frameworks = frameworks[:1] if usual else frameworks
     fitting = [one for name in frameworks for one in _list_fitting(cell, matrix, name)]
     ways = (_resolve(cell, matrix, texts, one) for one in fitting for texts in _list_requests(cell, matrix, one))
     return next(filter(None, ways), "") or next(_list_files(cell, matrix, fitting), "")
@@ -102,8 +107,10 @@ def _list_requests(cell: Cell, matrix: Matrix, beside: _Fitting) -> Iterator[tup
     section = matrix.companion_of(cell.name)
     rows = (row for row in (matrix.releases(section, cell.platform) if section else ()) if not row.yanked)
     own = {Version(row.version) for row in rows if row.distribution == cell.name and cell.python in row.pythons}
-    yield from ((f"{cell.name}=={version}", beside.requirement) for version in sorted(own, reverse=True)[:_NEAREST])
-    yield cell.name, beside.requirement
+    extra = companion_row(cell.name).usual_extra  # brings the framework in releases that do not require it
+    name = f"{cell.name}[{extra}]" if extra else cell.name
+    yield from ((f"{name}=={version}", beside.requirement) for version in sorted(own, reverse=True)[:_NEAREST])
+    yield name, beside.requirement
 
 
 def _resolve(cell: Cell, matrix: Matrix, texts: tuple[str, ...], beside: _Fitting) -> str:
@@ -133,6 +140,9 @@ def _release_fault(cell: Cell, matrix: Matrix, rows: list[FrameworkRelease], bes
     documented = documented_gpus(row.distribution, row.version, cell.platform)
     if documented and documented.excludes(CAPABILITIES[cell.gpu]):
         return f"is documented for {documented.minimum}"
+    pin = row.requires.get(beside.framework, "")  # where the metadata leaves it open, by a document
+    if pin and Version(beside.version) not in SpecifierSet(pin):
+        return f"is documented for {beside.framework}{pin}"
     if row.framework == beside.framework or companion_row(row.distribution).on_index:
         return ""
     builds = [item for item in rows if item.cuda_build]
@@ -152,7 +162,8 @@ def _list_files(cell: Cell, matrix: Matrix, fitting: list[_Fitting]) -> Iterator
         yield from (f"{row.distribution} {row.version}" for row in fits)
     for release in package.releases if package else ():
         documented = documented_gpus(cell.name, release.versions[0], cell.platform)
-        if documented and documented.excludes(CAPABILITIES[cell.gpu]):
+        lowest = package.build.compute_capability if package and package.build else ""
+        if Version(documented.minimum if documented else lowest or "0") > Version(CAPABILITIES[cell.gpu]):
             continue
         for files in release.files or ():
             is_here = cell.platform in files.platforms and cell.python in files.pythons
@@ -166,9 +177,13 @@ def _list_files(cell: Cell, matrix: Matrix, fitting: list[_Fitting]) -> Iterator
 def _build_fault(cell: Cell, matrix: Matrix, build: FrameworkRelease) -> str:
     """Say what keeps a CUDA build from the machine; "" for nothing."""
     own = Version(CAPABILITIES[cell.gpu])
+    toolkits = [item for item in matrix.toolkits() if build.cuda and _is_of(build.cuda, item.version)]
     fault = _cuda_fault(cell, matrix, build.cuda) if build.cuda else ""
     if fault:
         return fault
+    libraries = [Version(code) for item in toolkits for code in item.compute_capabilities]
+    if libraries and not any(code.major == own.major and code <= own for code in libraries):
+        return f"the libraries of CUDA {build.cuda} have no code for {own}"
     if cell.glibc and build.glibc and Version(cell.glibc) < Version(build.glibc):
         return f"needs glibc {build.glibc}"
     codes = [code.partition("_") for code in build.compute_capabilities]
