@@ -270,9 +270,9 @@ def _build_plan(
         expected = planned_facts(read, said, matrix, expects_gpu=asked.expect == "gpu")
         if expected.python.version.value is None:
             raise UserError("the Python to install for is unknown: name one, such as --python 3.12.")
-        elsewhere = vendor_plan(expected, matrix, asked.requirements, requests, wish) if facts is None else None
+        elsewhere = vendor_plan(expected, matrix, asked.requirements, requests, wish)
         if elsewhere is not None:
-            return InstallPlan(elsewhere, None)
+            return InstallPlan(elsewhere, facts)
         if is_alone:
             return InstallPlan(plan_alone(expected, matrix, asked.requirements, wish), None)
         if facts is None:

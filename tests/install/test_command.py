@@ -13,6 +13,7 @@ import pip
 import pytest
 
 from envcheck.actions import ReinstallPackages
+from envcheck.cli import common
 from envcheck.cli import install as install_session
 from envcheck.cli.exits import MachineError
 from envcheck.cli.group import run
@@ -21,6 +22,7 @@ from envcheck.cli.installation import with_reachable_indexes
 from envcheck.install.journal import place_of
 from envcheck.model import Environment, Plan, Step, UserError, replace
 from envcheck.render.plan import render_plan_text
+from tests.hosts.test_hosts import snapshot_of
 from tests.install.wheels import make_wheel, site_packages, tree_hash
 from tests.typed import argv
 
@@ -463,3 +465,12 @@ def test_the_environment_of_the_project_further_up_is_taken(here: Path, monkeypa
     assert install_session._default_folder("conda") == ".conda-env"
     (here / "deep/.venv").mkdir()
     assert install_session._default_folder("") == ".venv"
+
+
+def test_a_gpu_of_another_vendor_is_refused_as_plan_refuses_it(here: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(common, "live_snapshot", lambda *_: snapshot_of("radeon-beside-torch-cpu"))
+    before = tree_hash(here)
+    assert run(["install", "torch", "--env", "env", "--yes", "--no-verify"]) == 3
+    assert tree_hash(here) == before
+    asked = InstallRequest(("torch",), "env", expect="cpu")
+    assert plan_for_here(asked, place_of("env"), system=False).plan.releases
