@@ -8,7 +8,6 @@ import sys
 from collections.abc import Iterator
 from contextlib import contextmanager
 from importlib.util import find_spec
-from pathlib import Path
 
 from envcheck.actions.shells import shell_line
 from envcheck.model import UserError
@@ -55,6 +54,8 @@ def describe_missing_extra(extra: str, purpose: str) -> MissingExtraError:
 
 def _describe_addition(extra: str) -> str:
     """Say what adds the packages of an extra to the installation that runs."""
+    from pathlib import Path  # 3 ms, and few runs lack an extra
+
     packages = _list_packages(extra)
     system = "windows" if os.name == "nt" else ""
     if Path(sys.prefix, "pipx_metadata.json").is_file():
@@ -80,6 +81,8 @@ def _pip(python: str) -> tuple[str, ...]:
 
 def _is_single_file() -> bool:
     """Return whether this program runs from envcheck.pyz, or from what that file unpacked."""
+    from pathlib import Path  # 3 ms, and few runs lack an extra
+
     root = Path(__file__).parents[2]
     return not root.is_dir() or (root / "__main__.py").is_file()
 
@@ -87,6 +90,7 @@ def _is_single_file() -> bool:
 def _list_packages(extra: str) -> list[str]:
     """List the requirements of an extra as this distribution states them; from a bare checkout, its own name."""
     from importlib.metadata import PackageNotFoundError, requires
+    from pathlib import Path
 
     from packaging.requirements import Requirement
 

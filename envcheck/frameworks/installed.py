@@ -6,7 +6,6 @@ import fnmatch
 import posixpath
 import re
 from collections import deque
-from dataclasses import replace
 from typing import Any, Dict, Iterator, List, Optional, Sequence, Tuple
 
 from envcheck.frameworks.base import Framework
@@ -23,6 +22,7 @@ from envcheck.model import (
     Source,
     Unknown,
     dataclass,
+    replace,
 )
 
 _FINDS_WHEELS = re.compile(r"cuda[-_.]pathfinder\b")  # what requires it loads the libraries of NVIDIA's wheels

@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import re
-from dataclasses import replace
 from typing import Dict, List, Mapping, Optional, Sequence, Tuple
 
 from envcheck.frameworks.base import Framework, Need, RowDraft
@@ -17,7 +16,7 @@ from envcheck.frameworks.installed import (
     unreadable_build,
     with_names,
 )
-from envcheck.model import Distribution, Fact, FrameworkBuild, Known, Source, Unknown
+from envcheck.model import Distribution, Fact, FrameworkBuild, Known, Source, Unknown, replace
 
 _PLUGIN = r"jax-cuda(\d+)-(?:plugin|pjrt)$"
 

@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import re
-from dataclasses import replace
 from typing import Any, Dict, List, Mapping, Tuple
 
 from envcheck.frameworks.base import Framework, RowDraft
@@ -16,7 +15,7 @@ from envcheck.frameworks.installed import (
     lookups,
     unreadable_build,
 )
-from envcheck.model import Absent, Distribution, Fact, FrameworkBuild, Known, LibraryLookup, Source, Unknown
+from envcheck.model import Absent, Distribution, Fact, FrameworkBuild, Known, LibraryLookup, Source, Unknown, replace
 
 _INFO = ("capi/build_and_package_info.py", "capi/version_info.py")  # from 1.21 on; on Windows the second, too
 _PROVIDERS = r"(.*/)?onnxruntime/capi/(lib)?onnxruntime_providers_(cuda|tensorrt)\.(so|dll)"

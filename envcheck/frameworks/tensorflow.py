@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import re
-from dataclasses import replace
 from typing import Any, Dict, Mapping, Tuple
 
 from envcheck.frameworks.base import Framework, RowDraft
@@ -28,6 +27,7 @@ from envcheck.model import (
     Unknown,
     canonical_name,
     major,
+    replace,
 )
 
 _BUILD_INFO = "python/platform/build_info.py"

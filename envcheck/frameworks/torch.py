@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import re
-from dataclasses import replace
 from typing import Any, Dict, List
 
 from envcheck.frameworks.base import Framework, RowDraft
@@ -17,7 +16,7 @@ from envcheck.frameworks.installed import (
     parse_conda_build,
     unreadable_build,
 )
-from envcheck.model import Absent, Distribution, Fact, FrameworkBuild, Known, Source, Unknown
+from envcheck.model import Absent, Distribution, Fact, FrameworkBuild, Known, Source, Unknown, replace
 
 
 class Torch(Framework):

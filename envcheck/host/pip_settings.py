@@ -13,6 +13,7 @@ from typing import Any
 from urllib.parse import urlsplit
 from zipfile import BadZipFile, ZipFile
 
+from envcheck.host.pip_files import list_pip_files
 from envcheck.model import UserError
 
 
@@ -148,46 +149,6 @@ def _parse_number(options: Mapping[str, str], names: Iterable[str], default: flo
     if not 0 <= found < 1e6:
         raise SettingsError(f"pip is configured with {named} = {options[named]!r}, which is not a valid number.")
     return found
-
-
-_NO_FILES = ("/dev/null", "nul", "NUL")  # values of PIP_CONFIG_FILE that disable all files
-
-
-def list_pip_files(environment: Mapping[str, str], system: str, prefix: str = "") -> Iterator[str]:
-    """Yield the paths that pip reads its configuration from on a system, later ones override.
-
-    `prefix` is the environment's folder. Source: https://pip.pypa.io/en/stable/topics/configuration/#location
-    """
-    named = environment.get("PIP_CONFIG_FILE", "")
-    if named in _NO_FILES:
-        return
-    folders = _list_windows_folders if system == "windows" else _list_posix_folders
-    yield from folders(environment, system)
-    if prefix:
-        yield f"{prefix}\\pip.ini" if system == "windows" else f"{prefix}/pip.conf"
-    if named:
-        yield named
-
-
-def _list_windows_folders(environment: Mapping[str, str], _system: str) -> Iterator[str]:
-    home = environment.get("HOME") or environment.get("USERPROFILE") or ""
-    for folder in (environment.get("PROGRAMDATA", r"C:\ProgramData"), home, environment.get("APPDATA", "")):
-        if folder:
-            yield folder.rstrip("/\\") + r"\pip\pip.ini"
-
-
-def _list_posix_folders(environment: Mapping[str, str], system: str) -> Iterator[str]:
-    home = environment.get("HOME") or environment.get("USERPROFILE") or ""
-    if system == "darwin":
-        yield "/Library/Application Support/pip/pip.conf"
-    for folder in environment.get("XDG_CONFIG_DIRS", "/etc/xdg").split(":"):
-        yield f"{folder}/pip/pip.conf"
-    yield "/etc/pip.conf"
-    if home:
-        yield f"{home}/.pip/pip.conf"
-        if system == "darwin":
-            yield f"{home}/Library/Application Support/pip/pip.conf"
-        yield f"{environment.get('XDG_CONFIG_HOME') or home + '/.config'}/pip/pip.conf"
 
 
 def _read(path: Path) -> dict[str, str]:

@@ -2,9 +2,7 @@
 
 from __future__ import annotations
 
-import glob
 import os
-import shutil
 import sys
 from typing import Iterator, Mapping, Optional, Sequence
 
@@ -13,6 +11,8 @@ from envcheck.host.process import run_program
 
 def find_installed_program(name: str) -> Optional[str]:
     """Return the path of a program beside this Python (the scripts of its packages), else of the one on PATH."""
+    import shutil  # with its archive formats 3 ms
+
     beside = os.path.join(os.path.dirname(os.path.abspath(sys.executable)), name)
     return beside if os.access(beside, os.X_OK) else shutil.which(name)
 
@@ -23,6 +23,8 @@ _PRINT_VERSION = "import sys, venv; print('%d.%d' % sys.version_info[:2])"
 
 def find_program(name: str, environment: Mapping[str, str]) -> str:
     """Return the path of a program on PATH, "" without one."""
+    import shutil  # as above
+
     return shutil.which(name, path=environment.get("PATH", os.defpath)) or ""
 
 
@@ -49,6 +51,8 @@ def _run(argv: Sequence[str], environment: Mapping[str, str]) -> str:
 
 
 def _list_candidate_pythons(minor: str, environment: Mapping[str, str]) -> Iterator[str]:
+    import glob  # for a plan with another Python alone
+
     root = environment.get("PYENV_ROOT") or os.path.join(os.path.expanduser("~"), ".pyenv")
     shims = os.path.join(
         root, "shims", ""

@@ -7,7 +7,7 @@ from functools import cached_property, lru_cache
 from typing import Any, TypeVar
 
 from envcheck.frameworks import framework_names, identity
-from envcheck.matrix.built_in import EVIDENCE
+from envcheck.matrix.built_in import EVIDENCE, BuiltInRow
 from envcheck.matrix.companions import asked_of, companion_row, shares_cuda
 from envcheck.matrix.deferred import DeferredCitations, DeferredTable
 from envcheck.matrix.package_index import index_rows
@@ -468,13 +468,15 @@ def _with_code_of_library(row: Cells, versions: Mapping[str, list[Cells]]) -> Ce
     library = next((item for item in beside if item["compute_capabilities"]), None)
     if library is None or row["compute_capabilities"]:
         return row
-    return {
-        **row,
-        "compute_capabilities": library["compute_capabilities"],
-        "citations": [*row["citations"], *library["citations"]],
-        "proof": {**row["proof"], "compute_capabilities": "tier2"},
-        "note": row["note"].replace(_UNREAD_CODE, f"Its GPU code is that of {library['distribution']}."),
-    }
+    shown = {name: value for name, value in row.items() if name not in EVIDENCE}
+    shown["compute_capabilities"] = library["compute_capabilities"]
+    shown["note"] = row["note"].replace(_UNREAD_CODE, f"Its GPU code is that of {library['distribution']}.")
+
+    def read_evidence() -> Cells:
+        citations = [*row["citations"], *library["citations"]]
+        return {**row, **shown, "citations": citations, "proof": {**row["proof"], "compute_capabilities": "tier2"}}
+
+    return BuiltInRow(shown, read_evidence)
 
 
 _UNREAD_CODE = "Compute capabilities were not read."

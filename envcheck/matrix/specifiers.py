@@ -13,7 +13,9 @@ _CLAUSE = re.compile(r"\s*(~=|===?|!=|<=|>=|<|>)\s*([A-Za-z0-9.*+!_-]+?)\s*")
 _LABEL = r"(?:\+([a-z][a-z0-9]*))?"  # of a build: +cu118
 _FINAL = re.compile(rf"(\d+(?:\.\d+)*)(?:(\.post\d+)|{_LABEL})")
 _PRERELEASE = re.compile(r"\d+(?:\.\d+)*(?:a|b|rc|\.dev)\d+")
-_PLAIN = re.compile(rf"\s*(==|!=|<=|>=|<|>|~=)\s*(\d+(?:\.\d+)*)(?:(\.\*)|{_LABEL}|(\.post\d+))\s*")
+_PLAIN = re.compile(
+    rf"\s*(==|!=|<=|>=|<|>|~=)\s*(\d+(?:\.\d+)*)(?:(\.\*)|{_LABEL}|(\.post\d+)|((?:a|b|rc|\.dev)\d+))\s*"
+)
 _EXACT = ("==", "!=")  # operators that may stand before 2.15.* and 2.7.1+cu118
 
 
@@ -29,6 +31,8 @@ def within(version: str, specifier: str, *, prereleases: bool = True) -> bool:
     """Tell whether a version lies in a specifier, "" admits all; raises packaging's errors for malformed input."""
     if not prereleases and _PRERELEASE.fullmatch(version):
         return False
+    if specifier == f"=={version}" and _PRERELEASE.fullmatch(version):
+        return True
     final, plain = _read_final(version), _read_plain(specifier)
     if final is None or plain is None:
         return _by_packaging(version, specifier, prereleases=prereleases)
@@ -96,24 +100,34 @@ def _neighbours(version: str) -> Iterator[str]:
 def _is_plain(clause: re.Match[str]) -> bool:
     if clause[1] == "~=" and "." not in clause[2]:
         return False  # packaging says that it needs two numbers
-    return clause[1] in _EXACT or not (clause[3] or clause[4] or clause[5])
+    if clause[6]:
+        return clause[1] == "=="
+    if clause[5]:
+        return clause[1] not in ("~=", ">")
+    return clause[1] in _EXACT or not (clause[3] or clause[4])
 
 
 def _admits(clause: re.Match[str], final: re.Match[str]) -> bool:
     operator, version, release = clause[1], without_zeros(clause[2]), without_zeros(final[1])
-    is_equal = release == version and not final[2]  # 2.15.0.post1 comes after 2.15.0, but > does not admit it
+    if clause[6]:
+        return False  # a pre-release is no final release
     if clause[3]:
         length = clause[2].count(".") + 1
         return (_padded(release, length) == _padded(version, length)) is (operator == "==")
+    place, bound = (release, _read_post(final[2])), (version, _read_post(clause[5]))
     if operator in _EXACT:  # a clause without a label admits every label
-        is_same = release == version and numbers((final[2] or "")[5:]) == numbers((clause[5] or "")[5:])
-        return (is_same and clause[4] in (None, final[3])) is (operator == "==")
+        return (place == bound and clause[4] in (None, final[3])) is (operator == "==")
     if operator == "~=":  # 2.15.1 stands for >=2.15.1,==2.15.*
         line = numbers(clause[2])[:-1]
         return release >= version and _padded(release, len(line)) == line
     if operator in ("<", "<="):
-        return release < version or (is_equal and operator == "<=")
-    return release >= version if operator == ">=" else release > version
+        return place < bound or (place == bound and operator == "<=")
+    return place >= bound if operator == ">=" else release > version  # 2.15.0.post1 is not >2.15.0
+
+
+def _read_post(text: str | None) -> tuple[int, ...]:
+    """Read the number of a post-release: .post1 is (1,), which comes after the () of the release itself."""
+    return numbers(text[len(".post") :]) if text else ()
 
 
 def _padded(release: tuple[int, ...], length: int) -> tuple[int, ...]:

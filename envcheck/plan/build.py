@@ -77,7 +77,7 @@ from envcheck.plan.steps import (
     with_remedies,
 )
 from envcheck.rules import Context, Target
-from envcheck.rules.builds import build_of, is_free_threaded, supports_python
+from envcheck.rules.builds import is_free_threaded, supports_python
 from envcheck.rules.described_machine import (
     LINUX,
     WHATIF,
@@ -92,9 +92,10 @@ from envcheck.rules.described_machine import (
     with_libc,
     with_python,
 )
-from envcheck.rules.gpu_architecture import is_reported_to_fail, serves_no_gpu
+from envcheck.rules.gpu_architecture import is_reported_to_fail
 from envcheck.rules.gpu_releases import driver_floor, driver_runs, full_driver, name_of, newest_branch
 from envcheck.rules.requirements import wheel_glibc
+from envcheck.rules.row_judge import is_refused_for_gpu
 
 if TYPE_CHECKING:
     from envcheck.plan.resolver import Resolver  # what asks an index is loaded where one is asked
@@ -228,8 +229,6 @@ class AlternativeSearch:
 
     def _find_choices(self, facts: Facts, goal: str = "", requests: Requests = ()) -> list[Choice]:
         judge = Judge(Context(facts, self.context.matrix, Target(goal or self.context.goal)))
-        if blockers(judge.machine_findings(), judge.context):
-            return []
         choices = []
         for request in requests or self.requests:
             choice = choose(
@@ -240,7 +239,8 @@ class AlternativeSearch:
                 is_possible=partial(_is_possible, judge.context),
                 explains=False,
             )
-            if choice.best is None:
+            # Most machines have no release at all: what is wrong with the others is asked afterwards.
+            if choice.best is None or blockers(judge.machine_findings(), judge.context):
                 return []
             choices.append(choice)
         return choices
@@ -249,7 +249,7 @@ class AlternativeSearch:
         if python_minor(context) == python_minor(self.context) and is_refused(self.options, candidate):
             return False
         is_planned = self.context.goal == "cpu" and self.options.expect != "cpu"
-        return _is_possible(context, candidate) and (is_planned or computes_on_cpu(context, candidate))
+        return is_planned or computes_on_cpu(context, candidate)
 
     def _change(self, summary: str, effort: int, choices: list[Choice], **changes: object) -> Change:
         requests = changes.pop("requests", self.requests)
@@ -326,10 +326,8 @@ def _python_named(context: Context, minor: str) -> str:
 
 
 def _is_possible(context: Context, candidate: Candidate) -> bool:
-    """Tell whether a candidate is worth judging, and known to have code for a GPU here where one is planned for."""
-    if not is_worth_judging(context, candidate):
-        return False
-    return context.goal == "cpu" or not serves_no_gpu(context, build_of(candidate.cuda_row))
+    """Tell whether a candidate is worth judging, and neither the driver nor its GPU code rules it out."""
+    return is_worth_judging(context, candidate) and not is_refused_for_gpu(context, candidate.cuda_row)
 
 
 def is_worth_judging(context: Context, candidate: Candidate) -> bool:

@@ -111,11 +111,11 @@ class Candidate:
 
 
 def candidates(
-    context: Context, request: Request, is_possible: Callable[[Candidate], bool] = lambda _: True
+    context: Context, request: Request, is_possible: Callable[[Candidate], bool] | None = None
 ) -> Iterator[Candidate]:
     """Yield the releases a request admits on this platform, newest first, the better build of each first.
 
-    What comes beside a release is matched only where the release `is_possible` by itself.
+    `is_possible` leaves some out before anything is matched that comes beside them; so does a missing wheel then.
     """
     identity = framework(request.framework)
     if _label(request) and not identity.index:
@@ -124,28 +124,31 @@ def candidates(
         return
     builds = _by_plugin if identity.plugins else _by_label if identity.index else _by_distribution
     found: Iterable[Candidate] = (
-        item for rows in _by_version(context, request) for item in builds(context, request, rows)
+        item
+        for rows in _by_version(context, request)
+        if is_possible is None or any(supports_python(context, row) for row in rows)
+        for item in builds(context, request, rows)
     )
     if request.companions:
         beside = _with_companions(context, request, found, is_possible)
-        found = sorted(beside, key=_companion_versions, reverse=True)
-    yield from found
+        yield from sorted(beside, key=_companion_versions, reverse=True)
+    else:
+        yield from filter(is_possible, found) if is_possible else found
 
 
 def _with_companions(
-    context: Context, request: Request, found: Iterable[Candidate], is_possible: Callable[[Candidate], bool]
+    context: Context, request: Request, found: Iterable[Candidate], is_possible: Callable[[Candidate], bool] | None
 ) -> Iterator[Candidate]:
     """Add what comes beside each candidate; leave out those beside which something has no release."""
-    default: Candidate | None = None  # of the default index
+    default: Candidate | None = None  # the last one of the default index
     for candidate in found:
-        default = candidate if not candidate.row.local else default
-        if not is_possible(candidate):
+        if is_possible and not is_possible(candidate):
             continue
-        twin = default if candidate.row.local and default and _is_same_build(default, candidate) else None
-        if twin and match_companions(context, twin.row, request.companions) is not None:
+        if candidate.row.local and default and _is_same_build(default, candidate):
             continue  # the same build once more, for what only the framework's own index has
         chosen = match_companions(context, candidate.row, request.companions)
         if chosen is not None:
+            default = default if candidate.row.local else candidate
             yield replace(candidate, chosen=chosen)
 
 

@@ -186,7 +186,7 @@ def choose(
     installer: str,
     *,
     admits: Callable[[Candidate], bool] = lambda _: True,
-    is_possible: Callable[[Candidate], bool] = lambda _: True,
+    is_possible: Callable[[Candidate], bool] | None = None,
     explains: bool = True,
 ) -> Choice:
     """Go down the releases of a request until one is compatible; `admits` leaves some out unjudged.
@@ -239,7 +239,7 @@ def judgements(
     request: Request,
     installer: str,
     admits: Callable[[Candidate], bool],
-    is_possible: Callable[[Candidate], bool] = lambda _: True,
+    is_possible: Callable[[Candidate], bool] | None = None,
 ) -> Iterator[CandidateJudgement]:
     """Judge the candidates of a request one by one; of a release without a wheel for this Python one speaks for all."""
     unsupported = ""

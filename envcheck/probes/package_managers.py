@@ -6,7 +6,7 @@ import re
 from typing import Callable, Dict, Iterator, List, Mapping, Optional, Tuple
 
 from envcheck.host.paths import join_path
-from envcheck.host.pip_settings import list_pip_files
+from envcheck.host.pip_files import list_pip_files
 from envcheck.host.protocol import Host
 from envcheck.model import Absent, Fact, Known, Source, Unknown
 

@@ -155,12 +155,13 @@ class _Run:
 
         A broken rule must not take the report with it.
         """
-        ids = [name for name in item.ids if not self.only or name in self.only]
+        ids = item.ids if not self.only else tuple(name for name in item.ids if name in self.only)
         if not ids:
             return False
         self.context.has_read_target = False
         findings, error = _ask_plugin(self.context, item) if item.plugin else _ask(self.context, item.check)
-        self.findings.extend(finding for finding in findings if self._is_wanted(finding, item))
+        if findings:
+            self.findings.extend(finding for finding in findings if self._is_wanted(finding, item))
         if error is None:
             self.checked.update(ids)
         elif isinstance(error, UndecidedError):
@@ -178,7 +179,7 @@ class _Run:
     def _is_wanted(self, finding: Finding, item: Rule) -> bool:
         return not self.only or finding.id in self.only or finding.id not in item.ids
 
-    def _block(self, reason: Unknown, severity: str, fact: str, ids: list[str]) -> None:
+    def _block(self, reason: Unknown, severity: str, fact: str, ids: tuple[str, ...]) -> None:
         self._blocked.setdefault((reason, severity), []).extend((fact, name) for name in ids)
 
     def undecided(self) -> list[Finding]:

@@ -4,8 +4,6 @@ from __future__ import annotations
 
 from collections.abc import Iterator
 
-from packaging.version import Version
-
 from envcheck.host.data_files import load_data
 from envcheck.matrix.companions import companion_row
 from envcheck.matrix.documented_gpus import DocumentedGpus, documented_gpus
@@ -401,15 +399,13 @@ def _slow_or_unread(context: Context, build: Build, gpus: tuple[JudgedGpu, ...])
 
 def _find_known_problem(context: Context, build: Build, item: JudgedGpu) -> tuple[KnownProblem, ...]:
     """List what is known to go wrong with a build on a GPU of this compute capability."""
-    from packaging.specifiers import SpecifierSet
-
     rows = context.matrix.problems(build.distribution, build.version, stage="advice")
     return tuple(
         row
         for row in rows
         if row.finding == "gpu-arch-too-new"
         and row.compute_capabilities
-        and SpecifierSet(row.compute_capabilities).contains(Version(item.capability))
+        and within(item.capability, row.compute_capabilities)
     )
 
 

@@ -25,7 +25,7 @@ from envcheck.rules.context import Context, once
 
 _NAME = r"([A-Za-z0-9](?:[A-Za-z0-9._-]*[A-Za-z0-9])?)"
 _EXTRAS = rf"(?:\[[ \t]*({_NAME}(?:[ \t]*,[ \t]*{_NAME})*)[ \t]*\])?"
-_CLAUSE = r"(?:(?:<=|>=|<|>)[ \t]*\d+(?:\.\d+)*|(?:==|!=)[ \t]*\d+(?:\.\d+)*(?:\.\*|\+[a-z][a-z0-9]*)?)"
+_CLAUSE = r"(?:(?:<=|>=|<|>)[ \t]*\d+(?:\.\d+)*|(?:==|!=)[ \t]*\d+(?:\.\d+)*(?:\.\*|\.post\d+|\+[a-z][a-z0-9]*)?)"
 _METADATA_LINE = r"\s*([A-Za-z0-9][A-Za-z0-9._-]*)\s*(?:\[[^\]]*\])?\s*\(?([^;()]*)\)?\s*(?:;\s*(.*))?$"
 _PLAIN = rf"[ \t]*{_NAME}[ \t]*{_EXTRAS}[ \t]*({_CLAUSE}(?:[ \t]*,[ \t]*{_CLAUSE})*)?[ \t]*"
 

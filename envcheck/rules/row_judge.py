@@ -249,17 +249,28 @@ def _services(_: Context) -> dict[Hashable, Hashable]:
 
 def _of_version(context: Context, row: FrameworkRelease, extras: tuple[str, ...]) -> Hashable:
     """Return what tables say of a version here; the version itself where a rule of a plugin may ask for it."""
-    problems = (item.id for item in _problems_here(context, row.distribution) if matches(row.version, item.specifier))
+    problems = (
+        item.id
+        for item in _problems_here(context, row.distribution)
+        if item.requires_extra in (None, *extras) and matches(row.version, item.specifier)
+    )
     stated = (*extra_rows(row, extras), has_extras(row, extras)) if extras else ()
     removed = context.matrix.removed_distribution(row.distribution)
     last = removed.last_versions.get(context.platform, "") if removed else ""
     is_withdrawn = removed is not None and numbers(row.version) > numbers(last)
-    version = row.version if any(item.plugin for item in RULES) else ""
-    return tuple(problems), stated, is_withdrawn, version
+    return tuple(problems), stated, is_withdrawn, row.version if _has_plugin_rules(context) else ""
+
+
+@once
+def _has_plugin_rules(_: Context) -> bool:
+    return any(item.plugin for item in RULES)
 
 
 @once
 def _problems_here(context: Context, distribution: str) -> tuple[KnownProblem, ...]:
-    """List the known problems that keep releases of a distribution from working here: warnings and advice do not."""
+    """List the known problems that keep releases of a distribution from working here.
+
+    Warnings and advice do not, nor does what depends on another distribution: none is installed.
+    """
     problems = (item for item in context.matrix.problems_of(distribution) if fits_machine(context, item))
-    return tuple(item for item in problems if item.severity == ERROR and item.stage != "advice")
+    return tuple(item for item in problems if item.severity == ERROR and item.stage != "advice" and not item.condition)
