@@ -250,6 +250,10 @@ _MAX_LEVELS = 100  # of nesting: libyaml's composer recurses for each without a 
 _BAD_VALUE = (ArithmeticError, AttributeError, LookupError, ValueError)
 
 
+class _TooDeepError(Exception):
+    """The YAML nests deeper than _MAX_LEVELS."""
+
+
 def mapping_of(text: str, path: str) -> dict[str, Any]:
     """Load the one mapping that a file holds; raises FileError, and MissingExtraError without PyYAML."""
     with needs_extra("files", "A YAML file"):
@@ -261,7 +265,10 @@ def mapping_of(text: str, path: str) -> dict[str, Any]:
         document = yaml.load(text, Loader=loader)  # noqa: S506 - a safe loader
     except FileError:
         raise
-    except (yaml.YAMLError, RecursionError, *_BAD_VALUE) as error:
+    except (yaml.YAMLError, RecursionError, _TooDeepError, *_BAD_VALUE) as error:
+        # libyaml from 0.2.6 on refuses a thousand levels before it hands out the first hundred.
+        if isinstance(error, _TooDeepError) or getattr(error, "problem", "") == "exceeded maximum nesting depth":
+            raise FileError(f"{path} nests its YAML deeper than {_MAX_LEVELS} levels") from None
         raise FileError(f"{path} is not YAML: {' '.join(str(error).split())[:200]}") from None
     if not isinstance(document, dict):
         raise FileError(f"{path} contains no mapping: it is neither a compose file nor an environment.yml")
@@ -286,7 +293,7 @@ def _check_size(text: str, path: str, loader: Any) -> None:
             parents += [(event.anchor, count)] if is_open else []
             count += 1
         if len(parents) > _MAX_LEVELS:
-            raise FileError(f"{path} nests its YAML deeper than {_MAX_LEVELS} levels")
+            raise _TooDeepError
         if count > _MAX_NODES:
             raise FileError(f"{path} has more than {_MAX_NODES} YAML nodes, with its aliases written out")
 
