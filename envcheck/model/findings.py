@@ -93,6 +93,11 @@ class Finding:
     caused_by: Optional[str] = None
     problem: Optional[Problem] = None  # None: nothing to do about it
 
+    @property
+    def is_the_cause(self) -> bool:
+        """Tell whether it is what stops an import or a computation; a warning that comes first stops none."""
+        return self.primary and self.severity == ERROR
+
 
 @dataclass(frozen=True)
 class Judged:

@@ -36,7 +36,7 @@ def escaped(text: str) -> str:
 
 def _kind(finding: Finding) -> str:
     kind = UNDETERMINED if finding.verdict == UNDETERMINED else finding.severity
-    return f"**{kind}** (the cause)" if finding.primary else kind
+    return f"**{kind}** (the cause)" if finding.is_the_cause else kind
 
 
 def _details(finding: Finding, system: str) -> list[str]:
@@ -74,7 +74,7 @@ def render_github(report: Report, judged: str = "") -> str:
 
 def _annotation(finding: Finding, judged: str, system: str) -> str:
     level = {ERROR: "error", WARNING: "warning"}.get(finding.severity, "notice")
-    title = f"envcheck {finding.id}" + (" (the cause)" if finding.primary else "")
+    title = f"envcheck {finding.id}" + (" (the cause)" if finding.is_the_cause else "")
     title += " (undetermined)" if finding.verdict == UNDETERMINED else ""
     text = inert(finding.message)
     if finding.fix is not None:

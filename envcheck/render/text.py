@@ -266,7 +266,7 @@ def finding_lines(
     `steps` are those of the plan that fixes the whole report; `fix_command` takes those in the environment.
     """
     kind = UNDETERMINED if finding.verdict == UNDETERMINED else finding.severity
-    title = finding.id + (" (the cause)" if finding.primary else "")
+    title = finding.id + (" (the cause)" if finding.is_the_cause else "")
     if finding.caused_by:
         title += f" (follows from {finding.caused_by})"
     if finding.severity == NOTE and not verbose:

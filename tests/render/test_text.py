@@ -33,7 +33,9 @@ from envcheck.model import (
     ToolkitInstall,
     Unknown,
     inert,
+    replace,
 )
+from envcheck.render.markdown import render_github, render_markdown
 from envcheck.render.text import print_text
 
 HERE = Source("file", "/etc/x", "line")
@@ -84,6 +86,15 @@ def test_piped_report_names_the_cause_its_evidence_and_the_command(capsys: pytes
     assert "ptxas-problem" not in out
     assert "2 checks, 1 failed, 1 warning, 1 undetermined. 1 finding follows" in out
     assert "\x1b" not in out
+
+
+def test_a_warning_that_comes_first_stops_nothing_and_is_not_called_the_cause(
+    capsys: pytest.CaptureFixture[str],
+) -> None:
+    warning = replace(CAUSE, severity="warning")
+    out = printed(capsys, warning)
+    assert "warning: driver-too-old\n" in out and "the cause" not in out
+    assert "the cause" not in render_markdown(report(warning), None) + render_github(report(warning))
 
 
 def test_verbose_shows_consequences(capsys: pytest.CaptureFixture[str]) -> None:
