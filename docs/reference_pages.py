@@ -338,7 +338,12 @@ def findings() -> str:
             text += f"\n### `{row['id']}`\n\n{row['headline']}\n\nIn detail: {row['means']}."
             text += "" if row["id"] in ruled else " Only a log shows it."
             explains = ", ".join(f"[`{name}`](#{name})" for name in row["explains"])
-            text += f"\n\nIt explains {explains}.\n" if explains else "\n"
+            text += f"\n\nIt explains {explains}." if explains else ""
+            silences = " or ".join(f"[`{name}`](#{name})" for name in row.get("silences", ()) if name != row["id"])
+            text += (
+                f"\n\nBeside it, nothing is said of {silences} that states no reason of its own." if silences else ""
+            )
+            text += "\n"
     return text
 
 

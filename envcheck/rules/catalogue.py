@@ -19,7 +19,8 @@ class Entry:
     layer: str
     headline: str  # what is wrong, one plain sentence
     means: str  # what belongs to it
-    explains: tuple[str, ...] = ()
+    explains: tuple[str, ...] = ()  # what follows from it
+    silences: tuple[str, ...] = ()  # what its error leaves no reason to say: findings of a rule that is `last`
     rank: int = 0
     plugin: str = ""  # the module of the plugin that decides it; "" for a rule of envcheck
 
@@ -51,7 +52,9 @@ def _list_plugin_entries(taken: set[str], layers: list[str]) -> tuple[Entry, ...
                 raise plugins.PluginError(f"the finding id {entry.id} is taken")
             if entry.layer not in layers:
                 raise plugins.PluginError(f"{entry.id}: no layer {entry.layer!r:.40}, but {', '.join(layers)}")
-            if not all(isinstance(text, str) for text in (entry.headline, entry.means, *entry.explains)):
+            if not all(
+                isinstance(text, str) for text in (entry.headline, entry.means, *entry.explains, *entry.silences)
+            ):
                 raise plugins.PluginError(f"the entry of {entry.id} holds something else than text")
         taken.update(entry.id for entry in entries)
         return tuple(replace(entry, plugin=module.__name__) for entry in entries)

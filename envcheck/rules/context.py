@@ -283,16 +283,17 @@ class Rule:
     goal: str  # "gpu": asked only when GPUs are meant to work; "any": always
     check: Check
     plugin: str = ""  # the module that registered it; "" for a rule of envcheck
+    last: bool = False  # it says that something fails, not why: silent beside the errors that the catalogue names
 
 
 def rule(
-    *ids: str, severity: str = ERROR, needs: tuple[str, ...] = (), goal: str = "gpu"
+    *ids: str, severity: str = ERROR, needs: tuple[str, ...] = (), goal: str = "gpu", last: bool = False
 ) -> Callable[[Callable[..., Iterator[Finding]]], Check]:
     """Register a check under the finding ids that it decides.
 
     `needs` are dotted names of the facts that it cannot do without. Each arrives as a further argument: its value, or
     None where it is absent. An unknown one makes the check undetermined before its body runs, and leaves out a rule
-    whose severity is NOTE.
+    whose severity is NOTE. A `last` rule is silent beside an error whose catalogue entry `silences` its id.
 
         @rule("pip-too-old", severity=WARNING, needs=("python.pip_version",))
         def pip_too_old(context: Context, pip: str | None) -> Iterator[Finding]:
@@ -310,7 +311,7 @@ def rule(
 
         module = body.__module__
         plugin = module if are_allowed() and not module.startswith("envcheck.") else ""
-        RULES.append(Rule(ids, severity, needs, goal, check, plugin))
+        RULES.append(Rule(ids, severity, needs, goal, check, plugin, last))
         return check
 
     return register

@@ -21,16 +21,6 @@ from envcheck.model import (
 )
 from envcheck.rules.builds import judged_builds
 from envcheck.rules.context import Context, incompatible, rule
-from envcheck.rules.driver import (
-    driver_branch,
-    driver_kind,
-    driver_library_mismatch,
-    driver_missing,
-    driver_nouveau,
-    driver_secure_boot,
-    driver_wsl,
-    forward_compat_misused,
-)
 from envcheck.rules.gpus import (
     cuda_starts,
     gpu_name,
@@ -40,7 +30,6 @@ from envcheck.rules.gpus import (
     visible_selection,
     was_given_gpus,
 )
-from envcheck.rules.hardware import gpu_hardware_fault, gpu_memory_held, mig_config
 
 _ID = "driver-device-nodes"
 _UVM = "/dev/nvidia-uvm"
@@ -345,22 +334,6 @@ def _hidden_by_runtime(context: Context, value: str) -> Finding:
 
 _STUB = 34
 _BUSY = 46
-_EXPLANATIONS = (
-    gpu_hardware_fault,
-    driver_missing,
-    driver_nouveau,
-    driver_secure_boot,
-    driver_kind,
-    driver_library_mismatch,
-    forward_compat_misused,
-    driver_wsl,
-    driver_not_in_container,
-    nvidia_visible_devices,
-    driver_device_nodes,
-    driver_branch,
-    fabric_manager,
-    mig_config,
-)
 
 
 @rule("toolkit-path-conflict")
@@ -378,15 +351,10 @@ def stub_library(context: Context) -> Iterator[Finding]:
         )
 
 
-@rule("gpu-memory-held")
+@rule("gpu-memory-held", last=True)
 def devices_busy(context: Context) -> Iterator[Finding]:
     """Report GPUs that CUDA calls busy although no compute mode shown explains it."""
-    if (
-        context.gpus
-        and _result(context) == _BUSY
-        and not any(_errors(gpu_memory_held(context)))
-        and not _explained(context)
-    ):
+    if context.gpus and _result(context) == _BUSY:
         yield incompatible(
             "CUDA calls the GPUs busy or unavailable (46): another process has exclusive use of them, or a "
             "dead one still holds them.",
@@ -395,11 +363,11 @@ def devices_busy(context: Context) -> Iterator[Finding]:
         )
 
 
-@rule("driver-missing")
+@rule("driver-missing", last=True)
 def cuda_does_not_start(context: Context) -> Iterator[Finding]:
     """Report a driver on which CUDA does not start, where nothing else was found."""
     result = _result(context)
-    if not context.gpus or result in (None, 0, _STUB, _BUSY) or _explained(context):
+    if not context.gpus or result in (None, 0, _STUB, _BUSY):
         return
     message = (
         f"The driver is loaded, but CUDA does not start on it (cuInit returned {result}); nothing else that was "
@@ -420,11 +388,3 @@ def cuda_does_not_start(context: Context) -> Iterator[Finding]:
 def _result(context: Context) -> int | None:
     result = context.facts.driver.cuda_init_result
     return result.value
-
-
-def _errors(findings: Iterator[Finding]) -> Iterator[Finding]:
-    return (finding for finding in findings if finding.severity == ERROR and finding.verdict == INCOMPATIBLE)
-
-
-def _explained(context: Context) -> bool:
-    return any(True for check in _EXPLANATIONS for _ in _errors(check(context)))

@@ -103,6 +103,31 @@ def _ask(context: Context, check: Check) -> tuple[list[Finding], Exception | Non
     return findings, None
 
 
+def is_explained(context: Context, item: Rule) -> bool:
+    """Tell whether another rule, wanted or not, finds an error that leaves a `last` rule nothing to say.
+
+    Raises what keeps such a rule from deciding.
+    """
+    silencing = {entry.id for entry in catalogue().values() if not set(item.ids).isdisjoint(entry.silences)}
+    asked = [other for other in _list_asked_rules(context) if not other.last and silencing.issuperset(other.ids)]
+    answers = [_ask(context, other.check) for other in asked if not other.plugin]
+    if any(_is_error(finding) for findings, _ in answers for finding in findings):
+        return True
+    for error in filter(None, (error for _, error in answers)):
+        raise error
+    return False
+
+
+@once
+def _ask_last(context: Context, item: Rule) -> tuple[list[Finding], Exception | None]:
+    """Return what a `last` rule finds beside the others, and what stopped it or one of those."""
+    findings, error = _ask(context, item.check)
+    try:
+        return ([] if findings and is_explained(context, item) else findings), error
+    except Exception as stopped:  # noqa: BLE001 - `decide` reports it
+        return [], stopped.with_traceback(None)
+
+
 def _ask_plugin(context: Context, item: Rule) -> tuple[list[Finding], Exception | None]:
     """Return what a plugin's rule finds, or what stopped it; such a rule is asked for every context anew."""
     try:
@@ -159,7 +184,7 @@ class _Run:
         if not ids:
             return False
         self.context.has_read_target = False
-        findings, error = _ask_plugin(self.context, item) if item.plugin else _ask(self.context, item.check)
+        findings, error = self._ask(item)
         if findings:
             self.findings.extend(finding for finding in findings if self._is_wanted(finding, item))
         if error is None:
@@ -175,6 +200,11 @@ class _Run:
             reason = Unknown("crashed", f"the check itself failed: {type(error).__name__}: {error}")
             self._block(reason, item.severity, f"rule {item.ids[0]}", ids)
         return bool(findings or error or item.plugin or self.context.has_read_target)
+
+    def _ask(self, item: Rule) -> tuple[list[Finding], Exception | None]:
+        if item.plugin:
+            return _ask_plugin(self.context, item)
+        return _ask_last(self.context, item) if item.last else _ask(self.context, item.check)
 
     def _is_wanted(self, finding: Finding, item: Rule) -> bool:
         return not self.only or finding.id in self.only or finding.id not in item.ids
@@ -239,12 +269,15 @@ def _unreadable(reason: Unknown, severity: str, names: list[tuple[str, str]]) ->
 
 
 def _verdict(findings: tuple[Finding, ...], checked: Sequence[str]) -> str:
-    errors = [finding for finding in findings if finding.severity == ERROR]
-    if any(finding.verdict == INCOMPATIBLE for finding in errors):
+    if any(_is_error(finding) for finding in findings):
         return INCOMPATIBLE
-    if not checked or any(finding.verdict == UNDETERMINED for finding in errors):
+    if not checked or any(item.verdict == UNDETERMINED and item.severity == ERROR for item in findings):
         return UNDETERMINED
     return COMPATIBLE
+
+
+def _is_error(finding: Finding) -> bool:
+    return finding.severity == ERROR and finding.verdict == INCOMPATIBLE
 
 
 def _headline(verdict: str, context: Context, findings: tuple[Finding, ...]) -> str:

@@ -28,6 +28,7 @@ from envcheck.model import (
     Unknown,
 )
 from envcheck.rules import RULES, Context, Target
+from envcheck.rules.engine import is_explained
 from tests.typed import remedied
 
 SOURCE = Source("file", "composed", "")
@@ -174,7 +175,7 @@ def run(finding_id: str, judged: Context) -> list[Finding]:
     """Run every rule of one id as the engine does, but let an undecided one raise."""
     found: list[Finding] = []
     for item in RULES:
-        if finding_id in item.ids:
+        if finding_id in item.ids and not (item.last and is_explained(judged, item)):
             found += (each for each in item.check(judged) if each.id == finding_id or each.id not in item.ids)
     return remedied(found, judged)
 
