@@ -38,6 +38,7 @@ class Line:
     own_index: str = ""  # an index with such builds that is not the framework's own
     command: int = 0  # which command of the file installs it: those of one are resolved together
     is_isolated: bool = True  # pip builds its sources where nothing else is installed
+    is_resolved: bool = True  # with what it requires
 
 
 @dataclass(frozen=True)

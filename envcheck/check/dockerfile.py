@@ -67,6 +67,7 @@ class Install:
     editable: tuple[str, ...] = ()
     is_only_index: bool = False  # the index that it names goes before all others
     is_isolated: bool = True  # it builds sources where nothing else is installed
+    is_resolved: bool = True  # with what the packages require
 
 
 def commands_of(text: str) -> Iterator[list[str]]:
@@ -170,6 +171,7 @@ def _arguments(tool: str, argv: list[str], *, is_uv: bool = False) -> Install:
         tuple(values["editable"]),
         is_uv or bool(values["indexes"]),
         "--no-build-isolation" not in argv,
+        "--no-deps" not in argv,
     )
 
 
@@ -386,7 +388,7 @@ def _add_install(blueprint: Blueprint, install: Install, location: str, files: F
         blueprint,
         requirements=blueprint.requirements
         + tuple(
-            replace(line, command=command, is_isolated=install.is_isolated)
+            replace(line, command=command, is_isolated=install.is_isolated, is_resolved=install.is_resolved)
             for line in with_index(install.indexes, requirements, is_only=install.is_only_index)
         ),
         gaps=blueprint.gaps + tuple(Line(text, location) for text in gaps),

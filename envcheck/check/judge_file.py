@@ -15,6 +15,7 @@ from envcheck.check.build_files import read_blueprints
 from envcheck.check.config import Config
 from envcheck.check.judge import Gate, apply_ignores, find_module_clashes
 from envcheck.check.packages import Environment, Judged, applies_to, is_source, list_unjudged, name_of_line, needs_gpu
+from envcheck.check.pins import BESIDE, find_broken_pins, list_pins
 from envcheck.diagnosis import with_steps
 from envcheck.diagnosis.planned import describe_host, name_working_releases
 from envcheck.frameworks import Framework, identities
@@ -594,6 +595,9 @@ def _judge_environment(
     if len(requirements) > 1:
         clashes = find_module_clashes(requirements, context)
         collector.add(_with_remedies(clashes, context), ("framework-duplicate-dists",))
+    if pins := list_pins(environment, blueprint.requirements):
+        broken = list(find_broken_pins(environment, pins))
+        collector.add(_with_remedies(broken, context), BESIDE if environment.frameworks else ())
     collector.take(judge_file(blueprint, frameworks, goal, environment), context)
     return context
 

@@ -137,6 +137,7 @@ class Framework:
 
     # -- wheels, for the renewal of the matrix --
     has_32bit_wheels: bool = False  # of some of its releases
+    has_floors_by_python: bool = False  # its wheels for older Pythons require older packages; the matrix holds one's
     published: Tuple[str, ...] = ()  # distributions whose wheels are read from the index
     first_release: str = ""  # the oldest release that the matrix holds
     wheel_texts: str = "(?!)"  # names of the Python texts that tell how a wheel was built
