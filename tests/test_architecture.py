@@ -51,7 +51,7 @@ SMOKE_SCRIPTS = {
     "check_jax": {"jax", "jaxlib", "numpy"},
     "check_onnxruntime": {"onnxruntime", "numpy"},
     "check_cupy": {"cupy", "numpy"},
-    "smoke_full": {"numpy"},
+    "smoke_numbers": {"numpy"},
 }
 TOUCHES_THE_MACHINE = {"ctypes", "fcntl", "msvcrt", "multiprocessing", "pty", "resource", "shutil", "signal"}
 TOUCHES_THE_MACHINE |= {"socket", "subprocess", "termios", "winreg"}

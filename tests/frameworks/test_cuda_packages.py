@@ -240,7 +240,7 @@ class FakeDevice:
 
 
 def cupy(monkeypatch: pytest.MonkeyPatch, gpus: int, error: str = "") -> Any:
-    """Put a stand-in of CuPy in place, and return the script that tests it."""
+    """Put a stand-in of CuPy in place, and return the engine that tests it."""
 
     def count() -> int:
         if error:
@@ -256,10 +256,10 @@ def cupy(monkeypatch: pytest.MonkeyPatch, gpus: int, error: str = "") -> Any:
     made = SimpleNamespace(
         __version__="14.2.0",
         cuda=SimpleNamespace(runtime=runtime, Device=FakeDevice),
-        array=lambda rows, _: Array(rows),
+        asarray=lambda rows, _: Array(rows),
     )
     monkeypatch.setitem(sys.modules, "cupy", made)
-    return import_child(monkeypatch, "check_cupy")
+    return import_child(monkeypatch, "check_cupy").Engine()
 
 
 def test_it_multiplies_on_a_gpu(monkeypatch: pytest.MonkeyPatch) -> None:

@@ -163,11 +163,13 @@ import json, sys
 sys.path.append({str(CHILDREN)!r})
 import numpy as np, onnxruntime as ort
 import check_onnxruntime as check
+engine = check.Engine()
+engine.load()
 shapes = []
 for kind in ("float32", "float16"):
     session = ort.InferenceSession(check.product_model(200, 3, 129, kind), providers=[check.CPU])
     shapes += [[each.name, each.type, each.shape] for each in (*session.get_inputs(), *session.get_outputs())]
-found, place = check.compute(ort, check.product_model(2, 3, 2), "CPU:0", check.feed(a=check.LEFT, b=check.RIGHT))
+found, place = engine.product("CPU:0", check.LEFT, check.RIGHT)
 print(json.dumps([shapes, found.tolist(), place]))
 """
     argv = [framework_python("onnxruntime"), "-I", "-c", code]

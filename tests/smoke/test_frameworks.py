@@ -114,7 +114,8 @@ sys.path.append({str(CHILDREN)!r})
 import jax
 {newer}
 import check_jax
-engine = check_jax.FullEngine(jax, check_jax.place_of, check_jax.device_of)
+engine = check_jax.Engine()
+engine.load()
 targets = ["CPU:0", "CPU:1"]
 print(engine.reduce(targets)[0], engine.gradients([[0.5, 1.0, -0.25, 0.125]] * 16, targets))
 """

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import sys
 from types import SimpleNamespace
 from typing import Any
 
@@ -32,8 +33,8 @@ class Engine:
         rows = [[image[y + dy][x : x + 3] for dy in range(3)] for y in sides for x in sides]
         return [sum(map(sum, part)) for part in rows], device
 
-    def compiled(self, device: str) -> tuple[Any, Any, str]:
-        return PRODUCT, PRODUCT, device
+    def compiled(self, device: str, left: list[list[float]], right: list[list[float]]) -> tuple[Any, str]:
+        return [[sum(a * b for a, b in zip(row, column)) for column in zip(*right)] for row in left], device
 
     def check_memory(self, report: Any, device: str) -> None:
         with report.step("memory growth", device) as step:
@@ -96,7 +97,7 @@ def test_a_framework_with_one_cpu_uses_it_twice(monkeypatch: pytest.MonkeyPatch)
         ("matmul 2048 float16", {"large_error": (1e-3, "CPU:0")}),
         ("convolution", {"convolve": ([81.0] * 36, "GPU:0")}),
         ("convolution", {"convolve": ([81.0] * 35, "GPU:0")}),
-        ("jit", {"compiled": ([[22.0, 28.0], [49.0, 65.0]], PRODUCT, "GPU:0")}),
+        ("jit", {"compiled": ([[2.75, 3.5], [6.125, 8.125]], "GPU:0")}),
         ("missing device", {"ask_for_missing": "GPU:99"}),
         ("soft placement", {"soften": (SUM, "CPU:0")}),
         ("towers on GPU:0 and GPU:1", {"towers": (SUM, "GPU:0")}),
@@ -126,7 +127,7 @@ def test_rounding_of_a_convolution_is_no_failure(monkeypatch: pytest.MonkeyPatch
 
 
 def test_what_cannot_be_done_is_skipped_with_its_reason(monkeypatch: pytest.MonkeyPatch) -> None:
-    skipped = import_child(monkeypatch, "smoke_full").SkippedError
+    skipped = import_child(monkeypatch, "smoke_engine").SkippedError
     heard = Heard("all")
     engine = Engine()
 
@@ -229,6 +230,9 @@ def test_pytorch_is_held_to_its_share(
 ) -> None:
     torch, asked = torch_with(**told)
     heard = Heard("GPU-1")
-    import_child(monkeypatch, "check_torch").FullEngine(torch, None, None).check_memory(heard.report, "GPU:0")
+    monkeypatch.setitem(sys.modules, "torch", torch)
+    engine = import_child(monkeypatch, "check_torch").Engine()
+    engine.load()
+    engine.check_memory(heard.report, "GPU:0")
     assert heard.outcomes == {"memory share": outcome}
     assert asked == shares

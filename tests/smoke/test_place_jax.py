@@ -35,7 +35,12 @@ def listed(
     monkeypatch.syspath_prepend(path)
     monkeypatch.setitem(sys.modules, "jaxlib", SimpleNamespace(__version__=version))
     heard = Heard("GPU-1")
-    names = import_child(monkeypatch, "check_jax").list_devices(heard.report, jax_with(gpus))
+    monkeypatch.setitem(sys.modules, "numpy", SimpleNamespace())
+    monkeypatch.setitem(sys.modules, "jax", jax_with(gpus))
+    engine = import_child(monkeypatch, "check_jax").Engine()
+    engine.load()
+    with heard.report.step("devices") as step:
+        names = engine.list_devices(heard.report, step)
     return names, heard.results["devices"]
 
 

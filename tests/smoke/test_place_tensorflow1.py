@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import sys
 from contextlib import nullcontext
 from types import SimpleNamespace
 from typing import Any
@@ -33,6 +34,7 @@ def tensorflow(nodes: list[tuple[str, str]]) -> Any:
     config = SimpleNamespace(gpu_options=SimpleNamespace(), device_count={})
     options = SimpleNamespace(SOFTWARE_TRACE=1)
     return SimpleNamespace(
+        errors=SimpleNamespace(InvalidArgumentError=ValueError),
         RunMetadata=SimpleNamespace,
         RunOptions=type("RunOptions", (), {**vars(options), "__init__": lambda self, trace_level: None}),
         ConfigProto=lambda **_: config,
@@ -53,5 +55,8 @@ def test_what_did_not_run_has_no_place(
     nodes: list[tuple[str, str]], place: str, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     product = SimpleNamespace(op=SimpleNamespace(name="product"), device=GPU)
-    child, report = import_child(monkeypatch, "check_tensorflow1"), Heard("GPU-1").report
-    assert child.run_traced(report, tensorflow(nodes), product, {}) == ("value", place)
+    monkeypatch.setitem(sys.modules, "tensorflow", tensorflow(nodes))
+    engine = import_child(monkeypatch, "check_tensorflow1").Engine()
+    engine.before_import(Heard("GPU-1", "quick").report)
+    engine.load()
+    assert engine.run_traced(product, {}) == ("value", place)

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import json
+import sys
 from types import SimpleNamespace
 from typing import Any
 
@@ -126,12 +127,15 @@ def test_the_best_of_three_rounds_counts(monkeypatch: pytest.MonkeyPatch) -> Non
 def test_tensorflow_places_softly_once_its_log_is_off(monkeypatch: pytest.MonkeyPatch) -> None:
     calls: list[str] = []
     tf = SimpleNamespace(
+        errors=SimpleNamespace(InvalidArgumentError=ValueError),
         config=SimpleNamespace(
             set_soft_device_placement=lambda on: calls.append(f"soft {on}"), experimental=SimpleNamespace()
         ),
         debugging=SimpleNamespace(set_log_device_placement=lambda on: calls.append(f"log {on}")),
     )
-    child = import_child(monkeypatch, "check_tensorflow2")
-    child.bench(Heard("all", "bench").report, (tf, ["CPU:0", "GPU:0"], None))
+    monkeypatch.setitem(sys.modules, "tensorflow", tf)
+    engine = import_child(monkeypatch, "check_tensorflow2").Engine()
+    engine.load()
+    engine.bench(Heard("all", "bench").report, ["CPU:0", "GPU:0"])
     assert calls == ["log False", "soft True"]  # TensorFlow 2.15 forgets the second with the first
-    assert child.BenchEngine(tf).precisions == ("float32", "float16")  # TensorFlow before 2.4 has no TF32 to set
+    assert engine.precisions == ("float32", "float16")  # TensorFlow before 2.4 has no TF32 to set

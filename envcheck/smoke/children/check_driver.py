@@ -14,9 +14,11 @@ if TYPE_CHECKING:
     from collections.abc import Sequence
 
     from envcheck.smoke.children.smoke_card import ATTRIBUTES, expected, judge_speed, load_library, read_table
+    from envcheck.smoke.children.smoke_engine import SkippedError
     from envcheck.smoke.children.start import Report, Step
 else:
     from smoke_card import ATTRIBUTES, expected, judge_speed, load_library, read_table
+    from smoke_engine import SkippedError
 
 LOADED_DRIVER = "/proc/driver/nvidia/version"
 JIT_INFO, JIT_INFO_SIZE, JIT_ERRORS, JIT_ERRORS_SIZE = 3, 4, 5, 6
@@ -129,10 +131,6 @@ class Cuda:
         self.call("cuModuleLoadDataEx", ctypes.byref(module), text, 4, keys, values, log=errors)
         sys.stderr.write(info.value.decode("utf-8", "replace"))
         return self.pointer("cuModuleGetFunction", module, ("envcheck_" + name).encode("ascii"))
-
-
-class SkippedError(Exception):
-    """A check that cannot be made here, with the reason; a step knows it by its name."""
 
 
 @contextmanager

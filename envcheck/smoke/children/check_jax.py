@@ -1,62 +1,55 @@
-"""JAX: list its devices, multiply on each and see where the result lies; then what the level adds."""
+"""JAX: its devices by kind, XLA, sums over all devices, and its share of the memory."""
 
 import importlib.util
 import os
 import pkgutil
-import time
-from typing import TYPE_CHECKING, Any, Callable, List, Optional, Tuple
+from typing import TYPE_CHECKING, Any, Callable, Dict, List, Optional, Tuple
 
 if TYPE_CHECKING:
     from envcheck.smoke.children import smoke_card as card
-    from envcheck.smoke.children import smoke_full as checks
-    from envcheck.smoke.children import smoke_speed as speed
-    from envcheck.smoke.children.smoke_full import SkippedError
-    from envcheck.smoke.children.start import Report
+    from envcheck.smoke.children.smoke_engine import Engine as Base
+    from envcheck.smoke.children.smoke_engine import SkippedError
+    from envcheck.smoke.children.smoke_numbers import LEFT, RIGHT, product_error, random_factors, to_array
+    from envcheck.smoke.children.start import Report, Step
 else:
     import smoke_card as card
-    import smoke_full as checks
-    import smoke_speed as speed
-    from smoke_full import SkippedError
-
-LEFT, RIGHT = [[1.0, 2.0, 3.0], [4.0, 5.0, 6.0]], [[1.0, 2.0], [3.0, 4.0], [5.0, 6.0]]
-PRODUCT = [[22.0, 28.0], [49.0, 64.0]]
+    from smoke_engine import Engine as Base
+    from smoke_engine import SkippedError
+    from smoke_numbers import LEFT, RIGHT, product_error, random_factors, to_array
 
 
-def run(report: "Report") -> Any:
-    """Open JAX, list its devices and multiply on each; return (jax, devices, place_of, device_of)."""
-    jax = load(report)
-    devices = None if jax is None else list_devices(report, jax)
-    if devices is None:
-        return None
-    for device in devices:
-        multiply(report, jax, device)
-    return jax, devices, place_of, device_of
+class Engine(Base):
+    """JAX."""
 
+    name, title = "jax", "JAX"
+    precisions = ("float32", "tf32", "float16", "bfloat16")
 
-def load(report: "Report") -> Any:
-    """Import JAX, to take no more GPU memory than needed; two CPU devices stand for two GPUs in the full CPU test."""
-    os.environ["XLA_PYTHON_CLIENT_PREALLOCATE"] = "false"
-    if report.gpu == "cpu" and report.level == "full":
-        flags = os.environ.get("XLA_FLAGS", "") + " --xla_force_host_platform_device_count=2"
-        os.environ["XLA_FLAGS"] = flags.strip()
-    if report.gpu != "cpu" and report.level == "full":
-        report.free_before = card.memory()
-    with report.step("import") as step:
-        begun = time.time()
+    def before_import(self, report: "Report") -> None:
+        """Take no more GPU memory than needed; two CPU devices stand for two GPUs in the full test of a CPU."""
+        os.environ["XLA_PYTHON_CLIENT_PREALLOCATE"] = "false"
+        if report.gpu == "cpu" and report.level == "full":
+            flags = os.environ.get("XLA_FLAGS", "") + " --xla_force_host_platform_device_count=2"
+            os.environ["XLA_FLAGS"] = flags.strip()
+        super().before_import(report)
+
+    def load(self) -> Any:
+        """Import JAX."""
         import jax
         import jaxlib
+        import numpy as np
 
-        seconds = time.time() - begun
-        report.framework("jax", jax.__version__, seconds, jaxlib=str(getattr(jaxlib, "__version__", "")))
-        step.passed("JAX %s, imported in %.1f s" % (jax.__version__, seconds))
+        self._jax: Any = jax
+        self._jaxlib: Any = jaxlib
+        self._np: Any = np
         return jax
-    return None
 
+    def about_build(self) -> Dict[str, Any]:
+        """Return the version of its library."""
+        return {"jaxlib": str(getattr(self._jaxlib, "__version__", ""))}
 
-def list_devices(report: "Report", jax: Any) -> Optional[List[str]]:
-    """List devices; return them as CPU:0, GPU:0, or None where a GPU is asked for and there is none."""
-    wanted = 0 if report.gpu == "cpu" else report.count
-    with report.step("devices") as step:
+    def list_devices(self, report: "Report", step: "Step") -> Optional[List[str]]:
+        """List the CPU's devices and the GPUs."""
+        jax, wanted = self._jax, 0 if report.gpu == "cpu" else report.count
         report.devices("jax.devices", [str(device) for device in jax.devices()])
         report.devices("jax.default_backend", [jax.default_backend()])
         processors, gpus = jax.devices("cpu"), list_gpus(jax) if wanted else []
@@ -68,118 +61,45 @@ def list_devices(report: "Report", jax: Any) -> Optional[List[str]]:
             cause = "" if gpus or has_cuda() else "framework-cpu-build"
             step.failed("JAX lists %d of %d GPU%s" % (len(gpus), wanted, "s" if wanted > 1 else ""), cause)
         else:
-            step.passed(", ".join("%s (%s)" % (name, device_of(jax, name).device_kind) for name in names))
+            step.passed(", ".join("%s (%s)" % (name, self._device(name).device_kind) for name in names))
         return names if gpus or not wanted else None
-    return None
 
-
-def list_gpus(jax: Any) -> List[Any]:
-    """List JAX's GPUs; why there is none its log says: the error is the same for a build without CUDA."""
-    try:
-        return list(jax.devices("gpu"))
-    except RuntimeError:
-        return []
-
-
-def has_cuda() -> bool:
-    """Say whether this JAX has a plugin for CUDA, or is of the time when its library was built with it."""
-    import jaxlib
-
-    spec = importlib.util.find_spec("jax_plugins")
-    folders = list(spec.submodule_search_locations or ()) if spec else []
-    names = [module.name for module in pkgutil.iter_modules(folders)]
-    return any("cuda" in name for name in names) or "cuda" in str(getattr(jaxlib, "__version__", ""))
-
-
-def device_of(jax: Any, name: str) -> Any:
-    """Return JAX's device for CPU:0 or GPU:0."""
-    kind, index = name.split(":")
-    return jax.devices(kind.lower())[int(index)]
-
-
-def place_of(jax: Any, array: Any) -> str:
-    """Return the device that holds an array; JAX before 0.4.31 names it by another attribute."""
-    held = array.devices() if hasattr(array, "devices") else {array.device()}
-    names = [kind + ":%d" % jax.devices(kind.lower()).index(each) for each in held for kind in [kind_of(each)]]
-    return "+".join(sorted(names))
-
-
-def kind_of(device: Any) -> str:
-    """Return CPU or GPU."""
-    return "GPU" if device.platform in ("gpu", "cuda") else str(device.platform).upper()
-
-
-def multiply(report: "Report", jax: Any, device: str) -> None:
-    """Multiply on a device."""
-    import numpy as np
-
-    with report.step("matmul", device) as step:
-        values = [np.array(each, dtype="float32") for each in (LEFT, RIGHT)]
-        left, right = (jax.device_put(each, device_of(jax, device)) for each in values)
-        found = jax.numpy.matmul(left, right)
-        step.judge(np.asarray(found).tolist(), PRODUCT, place_of(jax, found))
-
-
-def share(report: "Report") -> Any:
-    """Compute once with a share of the memory, all of which JAX takes at once; ask the driver how much is gone."""
-    os.environ.pop("XLA_CLIENT_MEM_FRACTION", None)  # newer releases know this name too, and refuse to be given both
-    os.environ.update(XLA_PYTHON_CLIENT_MEM_FRACTION=str(card.SHARE), XLA_PYTHON_CLIENT_PREALLOCATE="true")
-    with report.step("memory share", "GPU:0") as step:
-        before = card.memory()
-        import jax
-
-        ones = jax.device_put(jax.numpy.ones((2, 2)), jax.devices("gpu")[0])
-        card.judge_share(step, before, right=float(ones.sum()) == 4.0)
-
-
-def full(report: "Report", opened: Any) -> None:
-    """Go on where placing left off."""
-    jax, devices, place_of, device_of = opened
-    checks.run(report, devices, FullEngine(jax, place_of, device_of))
-
-
-class FullEngine:
-    """What JAX is asked for."""
-
-    refusals = (RuntimeError,)
-
-    def __init__(self, jax: Any, place_of: Any, device_of: Any) -> None:
-        import numpy as np
-
-        self._jax, self._np, self._place_of, self._device_of = jax, np, place_of, device_of
+    def _device(self, name: str) -> Any:
+        kind, index = name.split(":")
+        return self._jax.devices(kind.lower())[int(index)]
 
     def _on(self, device: str, numbers: Any) -> Any:
-        return self._jax.device_put(self._np.array(numbers, "float32"), self._device_of(self._jax, device))
+        return self._jax.device_put(to_array(numbers), self._device(device))
 
     def _told(self, found: Any) -> Tuple[Any, str]:
-        return self._np.asarray(found).tolist(), self._place_of(self._jax, found)
+        return self._np.asarray(found).tolist(), place_of(self._jax, found)
+
+    def product(self, device: str, left: Any, right: Any) -> Tuple[Any, str]:
+        """Multiply."""
+        found = self._jax.numpy.matmul(self._on(device, left), self._on(device, right))
+        return self._np.asarray(found), place_of(self._jax, found)
 
     def large_error(self, device: str, kind: str, size: int) -> Tuple[float, str]:
         """Multiply random matrices, compiled."""
-        factors = checks.random_factors(kind, size)
-        put = [self._jax.device_put(each, self._device_of(self._jax, device)) for each in factors]
+        factors = random_factors(kind, size)
+        put = [self._jax.device_put(each, self._device(device)) for each in factors]
         precision = self._jax.lax.Precision.HIGHEST  # else XLA's own kernels may cut factors off to TF32
         found = self._jax.jit(lambda left, right: self._jax.numpy.matmul(left, right, precision=precision))(*put)
-        return checks.product_error(found, factors), self._place_of(self._jax, found)
+        return product_error(found, factors), place_of(self._jax, found)
 
     def convolve(self, device: str, image: Any) -> Tuple[List[float], str]:
         """Convolve with ones."""
         lax = self._jax.lax
-        given = self._on(device, [[image]]), self._on(device, self._np.ones((1, 1, 3, 3)))
+        given = self._on(device, [[image]]), self._on(device, [[[[1.0] * 3] * 3]])
         found = self._jax.jit(lambda x, k: lax.conv(x, k, (1, 1), "VALID").ravel())(*given)
         return self._told(found)
 
-    def compiled(self, device: str) -> Tuple[Any, Any, str]:
+    def compiled(self, device: str, left: Any, right: Any) -> Tuple[Any, str]:
         """Compile several operations as one; the exponential comes from libdevice on a GPU."""
         product = self._jax.jit(lambda a, b: a @ b + 0.0 * self._jax.numpy.exp(a @ b))
-        found, place = self._told(product(*[self._on(device, each) for each in checks.eighths()]))
-        return checks.whole_numbers(found), PRODUCT, place
+        return self._told(product(self._on(device, left), self._on(device, right)))
 
-    def check_memory(self, report: "Report", device: str) -> None:
-        """See that this process, told not to preallocate, does not hold the whole card."""
-        card.check_growth(report, device)
-
-    def ask_for_missing(self) -> str:
+    def ask_for_missing(self) -> None:
         """Ask for a kind of device that is not there: devices have no numbers to miss."""
         self._jax.devices("tpu")
         raise SkippedError("there is a TPU")
@@ -187,16 +107,16 @@ class FullEngine:
     def towers(self, targets: List[str]) -> Tuple[Any, str]:
         """Multiply in two towers and add on the CPU."""
         products = [self._on(target, LEFT) @ self._on(target, RIGHT) for target in targets]
-        home = [self._jax.device_put(each, self._device_of(self._jax, "CPU:0")) for each in products]
+        home = [self._jax.device_put(each, self._device("CPU:0")) for each in products]
         return self._told(home[0] + home[1])
 
     def copy(self, source: str, target: str) -> Tuple[Any, str, str]:
         """Copy a matrix."""
-        found = self._jax.device_put(self._on(source, LEFT), self._device_of(self._jax, target))
+        found = self._jax.device_put(self._on(source, LEFT), self._device(target))
         return self._told(found) + ("",)
 
     def _on_all(self, action: Any, targets: List[str]) -> Any:
-        jax, where = self._jax, [self._device_of(self._jax, target) for target in targets]
+        jax, where = self._jax, [self._device(target) for target in targets]
 
         def summed(each: Any) -> Any:
             return jax.lax.psum(action(each), "all")
@@ -224,29 +144,12 @@ class FullEngine:
         alone = gradient(self._on(targets[0], weights), self._on(targets[0], rows))
         return np.asarray(together).reshape(len(targets), -1).tolist(), np.asarray(alone).ravel().tolist()
 
-
-def bench(report: "Report", opened: Any) -> None:
-    """Measure on each device."""
-    jax, devices, _, device_of = opened
-    speed.run(report, devices, BenchEngine(jax, device_of))
-
-
-class BenchEngine:
-    """What JAX is measured by."""
-
-    precisions = ("float32", "tf32", "float16", "bfloat16")
-
-    def __init__(self, jax: Any, device_of: Any) -> None:
-        self._jax, self._device_of = jax, device_of
-
     def _put(self, value: Any, device: str) -> Any:
-        return self._jax.device_put(value, self._device_of(self._jax, device)).block_until_ready()
+        return self._jax.device_put(value, self._device(device)).block_until_ready()
 
     def multiply(self, device: str, precision: str, size: int) -> Callable[[], Any]:
         """Multiply two square matrices."""
-        import numpy as np
-
-        jax, kind = self._jax, "float32" if precision == "tf32" else precision
+        np, jax, kind = self._np, self._jax, "float32" if precision == "tf32" else precision
         numbers = np.random.RandomState(0).rand(size, size).astype("float32")
         left, right = (self._put(numbers, device).astype(kind) for _ in range(2))
         exact = jax.lax.Precision.HIGHEST if precision == "float32" else jax.lax.Precision.DEFAULT  # which takes TF32
@@ -255,23 +158,17 @@ class BenchEngine:
 
     def copy_to(self, device: str, size: int) -> Callable[[], Any]:
         """Copy from the host to the device."""
-        import numpy as np
-
-        here = np.ones(size, dtype="uint8")
+        here = self._np.ones(size, dtype="uint8")
         return lambda: self._put(here, device)
 
     def copy_within(self, device: str, size: int) -> Callable[[], Any]:
         """Copy within the device's memory."""
-        import numpy as np
-
-        there = self._put(np.ones(size, dtype="uint8"), device)
+        there = self._put(self._np.ones(size, dtype="uint8"), device)
         return lambda: self._jax.numpy.array(there, copy=True).block_until_ready()
 
     def train(self, device: str) -> Callable[[], Any]:
         """Train a small convolutional network for one step on images made on the spot."""
-        import numpy as np
-
-        jax = self._jax
+        np, jax = self._np, self._jax
         made = (np.random.RandomState(0).rand(64, 1, 28, 28), np.eye(10)[np.arange(64) % 10])
         images, labels = (self._put(each.astype("float32"), device) for each in made)
         shapes = ((16, 1, 3, 3), (16 * 26 * 26, 10))
@@ -291,3 +188,45 @@ class BenchEngine:
             state[0][1].block_until_ready()
 
         return one
+
+
+def place_of(jax: Any, array: Any) -> str:
+    """Return the device that holds an array; JAX before 0.4.31 names it by another attribute."""
+    held = array.devices() if hasattr(array, "devices") else {array.device()}
+    names = [kind + ":%d" % jax.devices(kind.lower()).index(each) for each in held for kind in [kind_of(each)]]
+    return "+".join(sorted(names))
+
+
+def kind_of(device: Any) -> str:
+    """Return CPU or GPU."""
+    return "GPU" if device.platform in ("gpu", "cuda") else str(device.platform).upper()
+
+
+def list_gpus(jax: Any) -> List[Any]:
+    """List JAX's GPUs; why there is none its log says: the error is the same for a build without CUDA."""
+    try:
+        return list(jax.devices("gpu"))
+    except RuntimeError:
+        return []
+
+
+def has_cuda() -> bool:
+    """Say whether this JAX has a plugin for CUDA, or is of the time when its library was built with it."""
+    import jaxlib
+
+    spec = importlib.util.find_spec("jax_plugins")
+    folders = list(spec.submodule_search_locations or ()) if spec else []
+    names = [module.name for module in pkgutil.iter_modules(folders)]
+    return any("cuda" in name for name in names) or "cuda" in str(getattr(jaxlib, "__version__", ""))
+
+
+def share(report: "Report") -> Any:
+    """Compute once with a share of the memory, all of which JAX takes at once; ask the driver how much is gone."""
+    os.environ.pop("XLA_CLIENT_MEM_FRACTION", None)  # newer releases know this name too, and refuse to be given both
+    os.environ.update(XLA_PYTHON_CLIENT_MEM_FRACTION=str(card.SHARE), XLA_PYTHON_CLIENT_PREALLOCATE="true")
+    with report.step("memory share", "GPU:0") as step:
+        before = card.memory()
+        import jax
+
+        ones = jax.device_put(jax.numpy.ones((2, 2)), jax.devices("gpu")[0])
+        card.judge_share(step, before, right=float(ones.sum()) == 4.0)

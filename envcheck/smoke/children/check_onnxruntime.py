@@ -1,4 +1,4 @@
-"""ONNX Runtime: list its providers, multiply with each by a model encoded here; then what the level adds.
+"""ONNX Runtime: its providers, and models encoded here.
 
 A model is protocol-buffer bytes (https://github.com/onnx/onnx/blob/v1.16.0/onnx/onnx.proto), so no other package is
 needed. Where a node ran, a session's own profile tells.
@@ -7,23 +7,18 @@ needed. Where a node ran, a session's own profile tells.
 import json
 import os
 import tempfile
-import time
 from typing import TYPE_CHECKING, Any, Callable, Dict, List, Optional, Tuple
 
 if TYPE_CHECKING:
-    from envcheck.smoke.children import smoke_card as card
-    from envcheck.smoke.children import smoke_full as checks
-    from envcheck.smoke.children import smoke_speed as speed
-    from envcheck.smoke.children.smoke_full import SkippedError
-    from envcheck.smoke.children.start import Report
+    from envcheck.smoke.children.smoke_engine import Engine as Base
+    from envcheck.smoke.children.smoke_engine import SkippedError
+    from envcheck.smoke.children.smoke_numbers import LEFT, MISSING, RIGHT, random_factors, to_array
+    from envcheck.smoke.children.start import Report, Step
 else:
-    import smoke_card as card
-    import smoke_full as checks
-    import smoke_speed as speed
-    from smoke_full import SkippedError
+    from smoke_engine import Engine as Base
+    from smoke_engine import SkippedError
+    from smoke_numbers import LEFT, MISSING, RIGHT, random_factors, to_array
 
-LEFT, RIGHT = [[1.0, 2.0, 3.0], [4.0, 5.0, 6.0]], [[1.0, 2.0], [3.0, 4.0], [5.0, 6.0]]
-PRODUCT = [[22.0, 28.0], [49.0, 64.0]]
 CUDA, CPU = "CUDAExecutionProvider", "CPUExecutionProvider"
 KINDS = {"float32": 1, "uint8": 2, "float16": 10}  # onnx.TensorProto.DataType
 WARNING, FATAL = 2, 4  # of set_default_logger_severity()
@@ -31,83 +26,29 @@ IR_VERSION, OPSET = 7, 13  # what every release reads that runs on a Python of t
 NO_GRADIENTS = "ONNX Runtime computes forwards only"
 
 
-def encode_field(number: int, value: Any) -> bytes:
-    """Encode one field of a message: an integer as a varint, all else with its length."""
-    if isinstance(value, int):
-        return encode_number(number << 3) + encode_number(value)
-    content = value.encode("ascii") if isinstance(value, str) else value
-    return encode_number(number << 3 | 2) + encode_number(len(content)) + content
+class Engine(Base):
+    """ONNX Runtime."""
 
+    name, title = "onnxruntime", "ONNX Runtime"
 
-def encode_number(value: int) -> bytes:
-    """Encode a number seven bits at a time, the lowest first."""
-    groups = []
-    while value > 0x7F:
-        groups.append(value & 0x7F | 0x80)
-        value >>= 7
-    return bytes(groups + [value])
+    def load(self) -> Any:
+        """Import ONNX Runtime."""
+        import onnxruntime
 
+        self._ort: Any = onnxruntime
+        return onnxruntime
 
-def encode_value(name: str, kind: str, shape: List[int]) -> bytes:
-    """Encode a ValueInfoProto: a name, and the type and shape of its tensor."""
-    sizes = b"".join(encode_field(1, encode_field(1, size)) for size in shape)
-    tensor = encode_field(1, KINDS[kind]) + encode_field(2, sizes)
-    return encode_field(1, name) + encode_field(2, encode_field(1, tensor))
+    def about_build(self) -> Dict[str, Any]:
+        """Say whether it was built with the CUDA provider."""
+        return {"cuda_build": CUDA in self._ort.get_available_providers()}
 
-
-def encode_node(operation: str, inputs: str, outputs: str) -> bytes:
-    """Encode a NodeProto; inputs and outputs have names of one letter."""
-    names = [encode_field(1, name) for name in inputs] + [encode_field(2, name) for name in outputs]
-    return encode_field(1, b"".join(names) + encode_field(4, operation))
-
-
-def encode_model(nodes: List[bytes], inputs: List[bytes], outputs: List[bytes]) -> bytes:
-    """Encode a ModelProto with one graph."""
-    values = [encode_field(11, each) for each in inputs] + [encode_field(12, each) for each in outputs]
-    graph = b"".join(nodes) + encode_field(2, "g") + b"".join(values)
-    return encode_field(1, IR_VERSION) + encode_field(7, graph) + encode_field(8, encode_field(2, OPSET))
-
-
-def product_model(rows: int, inner: int, columns: int, kind: str = "float32") -> bytes:
-    """Encode c = a b."""
-    inputs = [encode_value("a", kind, [rows, inner]), encode_value("b", kind, [inner, columns])]
-    return encode_model([encode_node("MatMul", "ab", "c")], inputs, [encode_value("c", kind, [rows, columns])])
-
-
-def run(report: "Report") -> Any:
-    """Open ONNX Runtime, list its devices and multiply on each; return (onnxruntime, devices)."""
-    ort = load(report)
-    devices = None if ort is None else list_devices(report, ort)
-    if devices is None:
-        return None
-    for device in devices:
-        multiply(report, ort, device)
-    return ort, devices
-
-
-def load(report: "Report") -> Any:
-    """Import ONNX Runtime."""
-    if report.gpu != "cpu" and report.level == "full":
-        report.free_before = card.memory()
-    with report.step("import") as step:
-        begun = time.time()
-        import onnxruntime as ort
-
-        seconds = time.time() - begun
-        report.framework("onnxruntime", ort.__version__, seconds, cuda_build=CUDA in ort.get_available_providers())
-        step.passed("ONNX Runtime %s, imported in %.1f s" % (ort.__version__, seconds))
-        return ort
-    return None
-
-
-def list_devices(report: "Report", ort: Any) -> Optional[List[str]]:
-    """Open a session on each device; return CPU:0, GPU:0 ..., or None where a GPU is asked for and none serves."""
-    wanted = 0 if report.gpu == "cpu" else report.count
-    with report.step("devices") as step:
-        providers = ort.get_available_providers()
+    def list_devices(self, report: "Report", step: "Step") -> Optional[List[str]]:
+        """Open a session on each device."""
+        wanted = 0 if report.gpu == "cpu" else report.count
+        providers = self._ort.get_available_providers()
         report.devices("get_available_providers", providers)
         gpus = ["GPU:%d" % index for index in range(wanted)] if CUDA in providers else []
-        opened, how = open_sessions(ort, gpus)
+        opened, how = open_sessions(self._ort, gpus)
         report.devices("session.get_providers", [CPU] + [CUDA] * len(opened))
         if wanted and CUDA not in providers:
             step.failed("this ONNX Runtime is a build without the CUDA provider", "framework-cpu-build")
@@ -116,7 +57,105 @@ def list_devices(report: "Report", ort: Any) -> Optional[List[str]]:
         else:
             step.passed(", ".join(["CPU:0"] + opened) + how)
         return ["CPU:0"] + opened if opened or not wanted else None
-    return None
+
+    def product(self, device: str, left: Any, right: Any) -> Tuple[Any, str]:
+        """Multiply."""
+        a, b = to_array(left), to_array(right)
+        model = product_model(a.shape[0], a.shape[1], b.shape[1], a.dtype.name)
+        return compute(self._ort, model, device, {"a": a, "b": b})
+
+    def convolve(self, device: str, image: Any) -> Tuple[List[float], str]:
+        """Convolve with ones."""
+        side = len(image)
+        inputs = [encode_value("x", "float32", [1, 1, side, side]), encode_value("k", "float32", [1, 1, 3, 3])]
+        outputs = [encode_value("y", "float32", [1, 1, side - 2, side - 2])]
+        model = encode_model([encode_node("Conv", "xk", "y")], inputs, outputs)
+        found, place = compute(self._ort, model, device, {"x": to_array([[image]]), "k": to_array([[[[1.0] * 3] * 3]])})
+        return found.ravel().tolist(), place
+
+    def compiled(self, device: str, left: Any, right: Any) -> Tuple[Any, str]:
+        """Run several operations as one optimised graph."""
+        nodes = [encode_node("MatMul", "ab", "c"), encode_node("Exp", "c", "e")]
+        nodes += [encode_node("Mul", "ez", "f"), encode_node("Add", "cf", "d")]
+        inputs = [encode_value("a", "float32", [2, 3]), encode_value("b", "float32", [3, 2])]
+        inputs.append(encode_value("z", "float32", [1]))
+        model = encode_model(nodes, inputs, [encode_value("d", "float32", [2, 2])])
+        found, place = compute(
+            self._ort, model, device, {"a": to_array(left), "b": to_array(right), "z": to_array([0.0])}
+        )
+        return found.tolist(), place
+
+    def ask_for_missing(self) -> None:
+        """Ask for a device that is not there: a session that takes another provider has refused it."""
+        if CUDA not in self._ort.get_available_providers():
+            raise SkippedError("this build has no CUDA provider, and the CPU's devices have no numbers")
+        if CUDA not in session(self._ort, product_model(1, 1, 1), MISSING).get_providers():
+            raise RuntimeError("the session took the CPU instead")
+
+    def towers(self, targets: List[str]) -> Tuple[Any, str]:
+        """Multiply in two towers and add on the CPU."""
+        inputs = [encode_value(name, "float32", [2, 2]) for name in "ab"]
+        model = encode_model([encode_node("Add", "ab", "c")], inputs, [encode_value("c", "float32", [2, 2])])
+        one, other = (self.product(target, LEFT, RIGHT)[0] for target in targets)
+        found, place = compute(self._ort, model, "CPU:0", {"a": one, "b": other})
+        return found.tolist(), place
+
+    def copy(self, source: str, target: str) -> Tuple[Any, str, str]:
+        """Copy a matrix."""
+        held = self._ort.OrtValue.ortvalue_from_numpy(to_array(LEFT), *on(source)).numpy()
+        found = self._ort.OrtValue.ortvalue_from_numpy(held, *on(target))
+        return found.numpy().tolist(), target, " (through the host's memory)"
+
+    def reduce(self, _targets: List[str]) -> Tuple[List[float], str]:
+        """Say why no sum over all devices is asked for."""
+        raise SkippedError("ONNX Runtime adds nothing up between devices")
+
+    def gradients(self, _rows: Any, _targets: List[str]) -> Tuple[List[List[float]], List[float]]:
+        """Say why no gradient is asked for."""
+        raise SkippedError(NO_GRADIENTS)
+
+    def _bound(self, model: bytes, device: str, fed: Dict[str, Any]) -> Callable[[], Any]:
+        opened = session(self._ort, model, device)
+        binding = opened.io_binding()
+        for name, value in fed.items():
+            binding.bind_ortvalue_input(name, self._ort.OrtValue.ortvalue_from_numpy(value, *on(device)))
+        binding.bind_output(opened.get_outputs()[0].name, *on(device))
+
+        def whole() -> None:
+            opened.run_with_iobinding(binding)
+            binding.synchronize_outputs()
+
+        return whole
+
+    def multiply(self, device: str, precision: str, size: int) -> Callable[[], Any]:
+        """Multiply two square matrices; the CUDA provider takes TF32 for float32 unless it is told otherwise."""
+        left, right = random_factors(precision, size)
+        return self._bound(product_model(size, size, size, precision), device, {"a": left, "b": right})
+
+    def copy_to(self, device: str, size: int) -> Callable[[], Any]:
+        """Copy from the host to the device."""
+        import numpy as np
+
+        here = np.ones(size, "uint8")
+        return lambda: self._ort.OrtValue.ortvalue_from_numpy(here, *on(device))
+
+    def copy_within(self, device: str, size: int) -> Callable[[], Any]:
+        """Copy within the device's memory."""
+        import numpy as np
+
+        inputs, outputs = [encode_value("a", "uint8", [size])], [encode_value("c", "uint8", [size])]
+        model = encode_model([encode_node("Identity", "a", "c")], inputs, outputs)
+        return self._bound(model, device, {"a": np.ones(size, "uint8")})
+
+    def train(self, _device: str) -> Callable[[], Any]:
+        """Say why no training step is measured."""
+        raise SkippedError(NO_GRADIENTS)
+
+
+def on(device: str) -> Tuple[str, int]:
+    """Return how ONNX Runtime names CPU:0 or GPU:0."""
+    kind, index = device.split(":")
+    return "cuda" if kind == "GPU" else "cpu", int(index)
 
 
 def open_sessions(ort: Any, gpus: List[str]) -> Tuple[List[str], str]:
@@ -172,152 +211,44 @@ def place_of(events: List[Dict[str, Any]], device: str) -> str:
     return "+".join(sorted(names.get(each, str(each)) for each in providers)) or "no device its profile names"
 
 
-def feed(**values: Any) -> Dict[str, Any]:
-    """Return inputs as float32 arrays; what is an array stays as it is."""
-    import numpy as np
-
-    return {name: value if hasattr(value, "dtype") else np.array(value, "float32") for name, value in values.items()}
-
-
-def multiply(report: "Report", ort: Any, device: str) -> None:
-    """Multiply on a device."""
-    with report.step("matmul", device) as step:
-        found, place = compute(ort, product_model(2, 3, 2), device, feed(a=LEFT, b=RIGHT))
-        step.judge(found.tolist(), PRODUCT, place)
+def encode_field(number: int, value: Any) -> bytes:
+    """Encode one field of a message: an integer as a varint, all else with its length."""
+    if isinstance(value, int):
+        return encode_number(number << 3) + encode_number(value)
+    content = value.encode("ascii") if isinstance(value, str) else value
+    return encode_number(number << 3 | 2) + encode_number(len(content)) + content
 
 
-def full(report: "Report", opened: Any) -> None:
-    """Go on where the quick level left off."""
-    ort, devices = opened
-    checks.run(report, devices, FullEngine(ort))
+def encode_number(value: int) -> bytes:
+    """Encode a number seven bits at a time, the lowest first."""
+    groups = []
+    while value > 0x7F:
+        groups.append(value & 0x7F | 0x80)
+        value >>= 7
+    return bytes(groups + [value])
 
 
-class FullEngine:
-    """What ONNX Runtime is asked for."""
-
-    refusals = (RuntimeError,)
-
-    def __init__(self, ort: Any) -> None:
-        self._ort = ort
-
-    def large_error(self, device: str, kind: str, size: int) -> Tuple[float, str]:
-        """Multiply random matrices."""
-        factors = checks.random_factors(kind, size)
-        model = product_model(size, size, size, kind)
-        found, place = compute(self._ort, model, device, {"a": factors[0], "b": factors[1]})
-        return checks.product_error(found, factors), place
-
-    def convolve(self, device: str, image: Any) -> Tuple[List[float], str]:
-        """Convolve with ones."""
-        side = len(image)
-        inputs = [encode_value("x", "float32", [1, 1, side, side]), encode_value("k", "float32", [1, 1, 3, 3])]
-        outputs = [encode_value("y", "float32", [1, 1, side - 2, side - 2])]
-        model = encode_model([encode_node("Conv", "xk", "y")], inputs, outputs)
-        found, place = compute(self._ort, model, device, feed(x=[[image]], k=[[[[1.0] * 3] * 3]]))
-        return found.ravel().tolist(), place
-
-    def compiled(self, device: str) -> Tuple[Any, Any, str]:
-        """Run several operations as one optimised graph."""
-        nodes = [encode_node("MatMul", "ab", "c"), encode_node("Exp", "c", "e")]
-        nodes += [encode_node("Mul", "ez", "f"), encode_node("Add", "cf", "d")]
-        inputs = [encode_value("a", "float32", [2, 3]), encode_value("b", "float32", [3, 2])]
-        inputs.append(encode_value("z", "float32", [1]))
-        model = encode_model(nodes, inputs, [encode_value("d", "float32", [2, 2])])
-        left, right = checks.eighths()
-        found, place = compute(self._ort, model, device, feed(a=left, b=right, z=[0.0]))
-        return checks.whole_numbers(found), PRODUCT, place
-
-    def check_memory(self, report: "Report", device: str) -> None:
-        """See that this process, told to take what it needs, does not hold the whole card."""
-        card.check_growth(report, device)
-
-    def ask_for_missing(self) -> str:
-        """Ask for a device that is not there: a session that takes another provider has refused it."""
-        if CUDA not in self._ort.get_available_providers():
-            raise SkippedError("this build has no CUDA provider, and the CPU's devices have no numbers")
-        if CUDA not in session(self._ort, product_model(1, 1, 1), checks.MISSING).get_providers():
-            raise RuntimeError("the session took the CPU instead")
-        return checks.MISSING
-
-    def _product(self, device: str) -> Any:
-        return compute(self._ort, product_model(2, 3, 2), device, feed(a=LEFT, b=RIGHT))[0]
-
-    def towers(self, targets: List[str]) -> Tuple[Any, str]:
-        """Multiply in two towers and add on the CPU."""
-        inputs = [encode_value(name, "float32", [2, 2]) for name in "ab"]
-        model = encode_model([encode_node("Add", "ab", "c")], inputs, [encode_value("c", "float32", [2, 2])])
-        fed = feed(a=self._product(targets[0]), b=self._product(targets[1]))
-        found, place = compute(self._ort, model, "CPU:0", fed)
-        return found.tolist(), place
-
-    def copy(self, source: str, target: str) -> Tuple[Any, str, str]:
-        """Copy a matrix."""
-        held = self._ort.OrtValue.ortvalue_from_numpy(feed(a=LEFT)["a"], *on(source)).numpy()
-        found = self._ort.OrtValue.ortvalue_from_numpy(held, *on(target))
-        return found.numpy().tolist(), target, " (through the host's memory)"
-
-    def reduce(self, _targets: List[str]) -> Tuple[List[float], str]:
-        """Say why no sum over all devices is asked for."""
-        raise SkippedError("ONNX Runtime adds nothing up between devices")
-
-    def gradients(self, _rows: Any, _targets: List[str]) -> Tuple[List[List[float]], List[float]]:
-        """Say why no gradient is asked for."""
-        raise SkippedError(NO_GRADIENTS)
+def encode_value(name: str, kind: str, shape: List[int]) -> bytes:
+    """Encode a ValueInfoProto: a name, and the type and shape of its tensor."""
+    sizes = b"".join(encode_field(1, encode_field(1, size)) for size in shape)
+    tensor = encode_field(1, KINDS[kind]) + encode_field(2, sizes)
+    return encode_field(1, name) + encode_field(2, encode_field(1, tensor))
 
 
-def on(device: str) -> Tuple[str, int]:
-    """Return how ONNX Runtime names CPU:0 or GPU:0."""
-    kind, index = device.split(":")
-    return "cuda" if kind == "GPU" else "cpu", int(index)
+def encode_node(operation: str, inputs: str, outputs: str) -> bytes:
+    """Encode a NodeProto; inputs and outputs have names of one letter."""
+    names = [encode_field(1, name) for name in inputs] + [encode_field(2, name) for name in outputs]
+    return encode_field(1, b"".join(names) + encode_field(4, operation))
 
 
-def bench(report: "Report", opened: Any) -> None:
-    """Measure on each device."""
-    ort, devices = opened
-    speed.run(report, devices, BenchEngine(ort))
+def encode_model(nodes: List[bytes], inputs: List[bytes], outputs: List[bytes]) -> bytes:
+    """Encode a ModelProto with one graph."""
+    values = [encode_field(11, each) for each in inputs] + [encode_field(12, each) for each in outputs]
+    graph = b"".join(nodes) + encode_field(2, "g") + b"".join(values)
+    return encode_field(1, IR_VERSION) + encode_field(7, graph) + encode_field(8, encode_field(2, OPSET))
 
 
-class BenchEngine:
-    """What ONNX Runtime is measured by: sessions whose inputs and outputs stay on the device."""
-
-    precisions = ("float32", "float16")
-
-    def __init__(self, ort: Any) -> None:
-        self._ort = ort
-
-    def _bound(self, model: bytes, device: str, fed: Dict[str, Any]) -> Callable[[], Any]:
-        opened = session(self._ort, model, device)
-        binding = opened.io_binding()
-        for name, value in fed.items():
-            binding.bind_ortvalue_input(name, self._ort.OrtValue.ortvalue_from_numpy(value, *on(device)))
-        binding.bind_output(opened.get_outputs()[0].name, *on(device))
-
-        def whole() -> None:
-            opened.run_with_iobinding(binding)
-            binding.synchronize_outputs()
-
-        return whole
-
-    def multiply(self, device: str, precision: str, size: int) -> Callable[[], Any]:
-        """Multiply two square matrices; the CUDA provider takes TF32 for float32 unless it is told otherwise."""
-        left, right = checks.random_factors(precision, size)
-        return self._bound(product_model(size, size, size, precision), device, {"a": left, "b": right})
-
-    def copy_to(self, device: str, size: int) -> Callable[[], Any]:
-        """Copy from the host to the device."""
-        import numpy as np
-
-        here = np.ones(size, "uint8")
-        return lambda: self._ort.OrtValue.ortvalue_from_numpy(here, *on(device))
-
-    def copy_within(self, device: str, size: int) -> Callable[[], Any]:
-        """Copy within the device's memory."""
-        import numpy as np
-
-        inputs, outputs = [encode_value("a", "uint8", [size])], [encode_value("c", "uint8", [size])]
-        model = encode_model([encode_node("Identity", "a", "c")], inputs, outputs)
-        return self._bound(model, device, {"a": np.ones(size, "uint8")})
-
-    def train(self, _device: str) -> Callable[[], Any]:
-        """Say why no training step is measured."""
-        raise SkippedError(NO_GRADIENTS)
+def product_model(rows: int, inner: int, columns: int, kind: str = "float32") -> bytes:
+    """Encode c = a b."""
+    inputs = [encode_value("a", kind, [rows, inner]), encode_value("b", kind, [inner, columns])]
+    return encode_model([encode_node("MatMul", "ab", "c")], inputs, [encode_value("c", kind, [rows, columns])])

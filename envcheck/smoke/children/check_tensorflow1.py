@@ -1,77 +1,68 @@
-"""TensorFlow 1: list its devices in every way it has, place a matmul on each in a session; then what the level adds."""
+"""TensorFlow 1: its ways of listing devices, sessions that tell where their nodes ran, XLA, MirroredStrategy.
+
+All numbers are fed: what a graph holds as a constant, TensorFlow computes on the CPU before the graph runs.
+"""
 
 import os
-import time
 from typing import TYPE_CHECKING, Any, Callable, Dict, List, Optional, Tuple
 
 if TYPE_CHECKING:
-    from envcheck.smoke.children import smoke_card as card
-    from envcheck.smoke.children import smoke_full as checks
-    from envcheck.smoke.children import smoke_speed as speed
     from envcheck.smoke.children import smoke_tensorflow as mirrored
-    from envcheck.smoke.children.smoke_full import SkippedError
+    from envcheck.smoke.children.smoke_engine import Engine as Base
+    from envcheck.smoke.children.smoke_engine import SkippedError
+    from envcheck.smoke.children.smoke_numbers import LEFT, MISSING, RIGHT, channels_last, to_array
     from envcheck.smoke.children.smoke_tensorflow import share
-    from envcheck.smoke.children.start import Report
+    from envcheck.smoke.children.start import Report, Step
 else:
-    import smoke_card as card
-    import smoke_full as checks
-    import smoke_speed as speed
     import smoke_tensorflow as mirrored
-    from smoke_full import SkippedError
+    from smoke_engine import Engine as Base
+    from smoke_engine import SkippedError
+    from smoke_numbers import LEFT, MISSING, RIGHT, channels_last, to_array
     from smoke_tensorflow import share
 
-__all__ = ["bench", "full", "run", "share"]
-
-LEFT, RIGHT = [[1.0, 2.0, 3.0], [4.0, 5.0, 6.0]], [[1.0, 2.0], [3.0, 4.0], [5.0, 6.0]]
-PRODUCT = [[22.0, 28.0], [49.0, 64.0]]
+__all__ = ["Engine", "share"]
 
 
-def run(report: "Report") -> Any:
-    """Open TensorFlow, list its devices and multiply on each; return (tensorflow, devices, run_traced, config)."""
-    tf = load(report)
-    devices = None if tf is None else list_devices(report, tf)
-    if devices is None:
-        return None
-    for device in devices:
-        if not device.startswith("XLA_GPU"):  # experimental: it needs ptxas and libdevice, which GPU:0 does without
-            multiply(report, tf, device)
-    return tf, devices, run_traced, config
+class Engine(Base):
+    """TensorFlow 1."""
 
+    name, title = "tensorflow", "TensorFlow"
 
-def load(report: "Report") -> Any:
-    """Import TensorFlow with its log open."""
-    os.environ["TF_CPP_MIN_LOG_LEVEL"] = "0"
-    if report.gpu != "cpu" and report.level == "full":
-        report.free_before = card.memory()
-    with report.step("import") as step:
-        begun = time.time()
+    def before_import(self, report: "Report") -> None:
+        """Open its log; two CPU devices stand for two GPUs in the full test of a CPU."""
+        os.environ["TF_CPP_MIN_LOG_LEVEL"] = "0"
+        self._processors = 2 if report.gpu == "cpu" and report.level == "full" else 1
+        super().before_import(report)
+
+    def load(self) -> Any:
+        """Import TensorFlow."""
         import tensorflow as tf
 
-        seconds = time.time() - begun
-        report.framework("tensorflow", tf.__version__, seconds, cuda_build=bool(tf.test.is_built_with_cuda()))
-        step.passed("TensorFlow %s, imported in %.1f s" % (tf.__version__, seconds))
+        self._tf: Any = tf
+        self.refusals = (tf.errors.InvalidArgumentError,)
         return tf
-    return None
 
+    def about_build(self) -> Dict[str, Any]:
+        """Say whether it was built with CUDA."""
+        return {"cuda_build": bool(self._tf.test.is_built_with_cuda())}
 
-def config(report: "Report", tf: Any, **options: Any) -> Any:
-    """Make a session's options: devices exactly as asked for and logged, no more GPU memory than needed."""
-    made = tf.ConfigProto(**dict({"allow_soft_placement": False, "log_device_placement": True}, **options))
-    made.gpu_options.allow_growth = True
-    if report.gpu == "cpu" and report.level == "full":
-        made.device_count["CPU"] = 2
-    return made
+    def _config(self, **options: Any) -> Any:
+        """Make a session's options: devices exactly as asked for and logged, no more GPU memory than needed."""
+        made = self._tf.ConfigProto(**dict({"allow_soft_placement": False, "log_device_placement": True}, **options))
+        made.gpu_options.allow_growth = True
+        if self._processors > 1:
+            made.device_count["CPU"] = self._processors
+        return made
 
-
-def list_devices(report: "Report", tf: Any) -> Optional[List[str]]:
-    """List devices in each way; return them as CPU:0, GPU:0, or None where a GPU is asked for and there is none."""
-    found: Dict[str, List[str]] = {}
-    with report.step("devices") as step:
+    def list_devices(self, report: "Report", step: "Step") -> Optional[List[str]]:
+        """List devices in three ways, which have to agree."""
         from tensorflow.python.client import device_lib
 
-        with tf.Session(config=config(report, tf)) as session:
+        tf = self._tf
+        found: Dict[str, List[str]] = {}
+        with tf.Session(config=self._config()) as session:
             found["session.list_devices"] = [short(each.name) for each in session.list_devices()]
-        found["list_local_devices"] = [short(each.name) for each in device_lib.list_local_devices(config(report, tf))]
+        found["list_local_devices"] = [short(each.name) for each in device_lib.list_local_devices(self._config())]
         found["gpu_device_name"] = [short(name) for name in [tf.test.gpu_device_name()] if name]
         for way, names in found.items():
             report.devices(way, names)
@@ -84,72 +75,38 @@ def list_devices(report: "Report", tf: Any) -> Optional[List[str]]:
             step.failed("its ways of listing GPUs disagree: %s" % counted)
         else:
             step.passed(", ".join(found["session.list_devices"]))
-        return found["session.list_devices"] if listed or report.gpu == "cpu" else None
-    return None
+        # XLA_GPU is experimental: it needs ptxas and libdevice, which GPU:0 does without.
+        devices = [name for name in found["session.list_devices"] if not name.startswith("XLA_GPU")]
+        return devices if listed or report.gpu == "cpu" else None
 
-
-def short(name: str) -> str:
-    """Shorten /job:localhost/replica:0/task:0/device:GPU:0, or the older /gpu:0, to GPU:0."""
-    return name.rsplit("device:", 1)[-1].rsplit("/", 1)[-1].upper()
-
-
-def multiply(report: "Report", tf: Any, device: str) -> None:
-    """Multiply on a device in a session of its own, and read from the run's metadata where that was.
-
-    The numbers are fed: a product of constants TensorFlow computes on the CPU before the graph runs.
-    """
-    with report.step("matmul", device) as step, tf.Graph().as_default():
-        with tf.device("/device:" + device):
-            fed = {tf.placeholder(tf.float32, [len(each), len(each[0])]): each for each in (LEFT, RIGHT)}
-            product = tf.matmul(*fed, name="product")
-        found, place = run_traced(report, tf, product, fed)
-        step.judge(found.tolist(), PRODUCT, place)
-
-
-def run_traced(report: "Report", tf: Any, product: Any, fed: Any, **options: Any) -> Tuple[Any, str]:
-    """Run one operation; return its value and the device that computed it, by the run's own statistics."""
-    metadata = tf.RunMetadata()
-    with tf.Session(config=config(report, tf, **options)) as session:
-        traced = tf.RunOptions(trace_level=tf.RunOptions.SOFTWARE_TRACE)  # a full one needs CUPTI
-        found = session.run(product, fed, options=traced, run_metadata=metadata)
-    places = [
-        short(stats.device)
-        for stats in metadata.step_stats.dev_stats
-        for node in stats.node_stats
-        if node.node_name.split(":")[0] == product.op.name and "stream" not in stats.device
-    ]
-    return found, places[0] if places else "no device TensorFlow names"
-
-
-def full(report: "Report", opened: Any) -> None:
-    """Go on where placing left off."""
-    tf, devices, run_traced, config = opened
-    checks.run(report, devices, FullEngine(report, tf, run_traced, config))
-
-
-class FullEngine:
-    """What TensorFlow 1 is asked for.
-
-    All numbers are fed: what a graph holds as a constant, TensorFlow computes on the CPU before the graph runs.
-    """
-
-    def __init__(self, report: "Report", tf: Any, run_traced: Any, config: Any) -> None:
-        self._report, self._tf, self._run_traced, self._config = report, tf, run_traced, config
-        self.refusals = (tf.errors.InvalidArgumentError,)
-        self._fed: Dict[Any, Any] = {}
+    def product(self, device: str, left: Any, right: Any) -> Tuple[Any, str]:
+        """Multiply in a session of its own."""
+        return self._run(device, lambda: self._product(left, right))
 
     def _run(self, device: str, build: Callable[[], Any], **options: Any) -> Tuple[Any, str]:
         """Build on a device in a new graph, and run; return the value and the device that made it."""
         with self._tf.Graph().as_default():
-            self._fed = {}
+            self._fed: Dict[Any, Any] = {}
             with self._tf.device("/device:" + device):
                 made = build()
-            return self._run_traced(self._report, self._tf, made, self._fed, **options)  # type: ignore[no-any-return]
+            return self.run_traced(made, self._fed, **options)
+
+    def run_traced(self, product: Any, fed: Any, **options: Any) -> Tuple[Any, str]:
+        """Run one operation; return its value and the device that computed it, by the run's own statistics."""
+        tf, metadata = self._tf, self._tf.RunMetadata()
+        with tf.Session(config=self._config(**options)) as session:
+            traced = tf.RunOptions(trace_level=tf.RunOptions.SOFTWARE_TRACE)  # a full one needs CUPTI
+            found = session.run(product, fed, options=traced, run_metadata=metadata)
+        places = [
+            short(stats.device)
+            for stats in metadata.step_stats.dev_stats
+            for node in stats.node_stats
+            if node.node_name.split(":")[0] == product.op.name and "stream" not in stats.device
+        ]
+        return found, places[0] if places else "no device TensorFlow names"
 
     def _feed(self, numbers: Any) -> Any:
-        import numpy as np
-
-        values = np.asarray(numbers, None if hasattr(numbers, "dtype") else "float32")
+        values = to_array(numbers)
         placeholder = self._tf.placeholder(values.dtype, values.shape)
         self._fed[placeholder] = values
         return placeholder
@@ -157,24 +114,18 @@ class FullEngine:
     def _product(self, left: Any = LEFT, right: Any = RIGHT) -> Any:
         return self._tf.matmul(self._feed(left), self._feed(right))
 
-    def large_error(self, device: str, kind: str, size: int) -> Tuple[float, str]:
-        """Multiply random matrices."""
-        factors = checks.random_factors(kind, size)
-        found, place = self._run(device, lambda: self._product(*factors))
-        return checks.product_error(found, factors), place
-
     def convolve(self, device: str, image: Any) -> Tuple[List[float], str]:
         """Convolve with ones."""
         tf = self._tf
 
         def build() -> Any:
-            given, ones = (self._feed(each) for each in checks.channels_last(image))
+            given, ones = (self._feed(each) for each in channels_last(image))
             return tf.nn.conv2d(given, ones, strides=[1, 1, 1, 1], padding="VALID")
 
         found, place = self._run(device, build)
         return found.ravel().tolist(), place
 
-    def compiled(self, device: str) -> Tuple[Any, Any, str]:
+    def compiled(self, device: str, left: Any, right: Any) -> Tuple[Any, str]:
         """Compile by XLA, which on a GPU needs ptxas, and libdevice for the exponential."""
         tf = self._tf
 
@@ -184,23 +135,12 @@ class FullEngine:
         xla = tf.xla.experimental if hasattr(tf, "xla") else getattr(tf.contrib.compiler, "xla", None)
         if xla is None:
             raise SkippedError("functions compiled by XLA came with TensorFlow 1.12")
-        found, place = self._run(
-            device, lambda: xla.compile(product, [self._feed(each) for each in checks.eighths()])[0]
-        )
-        return checks.whole_numbers(found), PRODUCT, place
-
-    def check_memory(self, report: "Report", device: str) -> None:
-        """See that this process, told to let memory grow, does not hold the whole card."""
-        card.check_growth(report, device)
-
-    def ask_for_missing(self) -> str:
-        """Ask for a device that is not there."""
-        self._run(checks.MISSING, self._product)
-        return checks.MISSING
+        found, place = self._run(device, lambda: xla.compile(product, [self._feed(left), self._feed(right)])[0])
+        return found.tolist(), place
 
     def soften(self) -> Tuple[Any, str]:
         """Ask for the same with soft placement."""
-        found, place = self._run(checks.MISSING, self._product, allow_soft_placement=True)
+        found, place = self._run(MISSING, self._product, allow_soft_placement=True)
         return found.tolist(), place
 
     def _on(self, device: str, build: Callable[[], Any]) -> Any:
@@ -228,7 +168,7 @@ class FullEngine:
                 made = part()
             told = mirrored.on_all(tf, strategy, made, lambda each: each)
             # Softly: what a strategy makes of itself (an index, a number of replicas) may have no GPU form.
-            with tf.Session(config=self._config(self._report, tf, allow_soft_placement=True)) as session:
+            with tf.Session(config=self._config(allow_soft_placement=True)) as session:
                 return [each.ravel().tolist() for each in session.run(told, self._fed)]
 
     def reduce(self, targets: List[str]) -> Tuple[List[float], str]:
@@ -256,21 +196,6 @@ class FullEngine:
         tf = self._tf
         weights = tf.ones([4, 1])
         return tf.gradients(tf.reduce_sum(tf.matmul(rows, weights) ** 2), weights)[0]
-
-
-def bench(report: "Report", opened: Any) -> None:
-    """Measure on each device."""
-    tf, devices = opened[:2]
-    speed.run(report, [name for name in devices if not name.startswith("XLA")], BenchEngine(tf))
-
-
-class BenchEngine:
-    """What TensorFlow 1 is measured by: a graph and a session for each measurement, of which one number comes back."""
-
-    precisions = ("float32", "float16")
-
-    def __init__(self, tf: Any) -> None:
-        self._tf = tf
 
     def _session(self, device: str, build: Callable[[Any], Any]) -> Callable[[], Any]:
         tf, graph = self._tf, self._tf.Graph()
@@ -321,3 +246,8 @@ class BenchEngine:
             return tf.train.GradientDescentOptimizer(0.01).minimize(loss)
 
         return self._session(device, build)
+
+
+def short(name: str) -> str:
+    """Shorten /job:localhost/replica:0/task:0/device:GPU:0, or the older /gpu:0, to GPU:0."""
+    return name.rsplit("device:", 1)[-1].rsplit("/", 1)[-1].upper()

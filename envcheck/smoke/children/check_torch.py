@@ -1,53 +1,46 @@
-"""PyTorch: list its devices, multiply on each and see where the result lies; then what the level adds."""
+"""PyTorch: where its tensors lie, TorchScript, its share of the memory, NCCL or gloo."""
 
 import datetime as dt
 import threading
-import time
-from typing import TYPE_CHECKING, Any, Callable, List, Optional, Tuple
+from typing import TYPE_CHECKING, Any, Callable, Dict, List, Optional, Tuple
 
 if TYPE_CHECKING:
-    from envcheck.smoke.children import smoke_full as checks
-    from envcheck.smoke.children import smoke_speed as speed
-    from envcheck.smoke.children.smoke_full import SkippedError
-    from envcheck.smoke.children.start import Report
+    from envcheck.smoke.children.smoke_engine import Engine as Base
+    from envcheck.smoke.children.smoke_engine import SkippedError
+    from envcheck.smoke.children.smoke_numbers import LEFT, RIGHT, product_error
+    from envcheck.smoke.children.start import Report, Step
 else:
-    import smoke_full as checks
-    import smoke_speed as speed
-    from smoke_full import SkippedError
+    from smoke_engine import Engine as Base
+    from smoke_engine import SkippedError
+    from smoke_numbers import LEFT, RIGHT, product_error
 
-LEFT, RIGHT = [[1.0, 2.0, 3.0], [4.0, 5.0, 6.0]], [[1.0, 2.0], [3.0, 4.0], [5.0, 6.0]]
-PRODUCT = [[22.0, 28.0], [49.0, 64.0]]
 SHARE, MORE = 0.25, 0.3  # of the card's memory: what this process is given, and what it then asks for
 
 
-def run(report: "Report") -> Any:
-    """Open PyTorch, list its devices and multiply on each; return (torch, devices, place_of, name_of)."""
-    torch = load(report)
-    devices = None if torch is None else list_devices(report, torch)
-    if devices is None:
-        return None
-    for device in devices:
-        multiply(report, torch, device)
-    return torch, devices, place_of, name_of
+class Engine(Base):
+    """PyTorch."""
 
+    name, title = "torch", "PyTorch"
+    refusals = (RuntimeError, AssertionError)  # the second one's words are those of a build without CUDA
+    precisions = ("float32", "tf32", "float16", "bfloat16")
 
-def load(report: "Report") -> Any:
-    """Import PyTorch."""
-    with report.step("import") as step:
-        begun = time.time()
+    def before_import(self, report: "Report") -> None:
+        """Note nothing: PyTorch is given a share of the card instead."""
+
+    def load(self) -> Any:
+        """Import PyTorch."""
         import torch
 
-        seconds = time.time() - begun
-        report.framework("torch", torch.__version__, seconds, cuda_build=torch.version.cuda is not None)
-        step.passed("PyTorch %s, imported in %.1f s" % (torch.__version__, seconds))
+        self._torch: Any = torch
         return torch
-    return None
 
+    def about_build(self) -> Dict[str, Any]:
+        """Say whether it was built with CUDA."""
+        return {"cuda_build": self._torch.version.cuda is not None}
 
-def list_devices(report: "Report", torch: Any) -> Optional[List[str]]:
-    """List devices; return them as CPU:0, GPU:0, or None where a GPU is asked for and there is none."""
-    wanted = 0 if report.gpu == "cpu" else report.count
-    with report.step("devices") as step:
+    def list_devices(self, report: "Report", step: "Step") -> Optional[List[str]]:
+        """List the CPU and the GPUs."""
+        torch, wanted = self._torch, 0 if report.gpu == "cpu" else report.count
         available, count = torch.cuda.is_available(), torch.cuda.device_count()
         report.devices("torch.cuda.device_count", ["GPU:%d" % index for index in range(count)])
         report.devices("torch.cuda.is_available", ["GPU"] if available else [])
@@ -63,72 +56,41 @@ def list_devices(report: "Report", torch: Any) -> Optional[List[str]]:
             report.devices("torch.cuda.get_device_name", names)
             step.passed(", ".join(["CPU"] + names))
         return ["CPU:0"] + (["GPU:%d" % index for index in range(count)] if wanted else [])
-    return None
 
-
-def place_of(tensor: Any) -> str:
-    """Return the device that holds a tensor."""
-    return "%s:%d" % ("GPU" if tensor.device.type == "cuda" else tensor.device.type.upper(), tensor.device.index or 0)
-
-
-def name_of(device: str) -> str:
-    """Return PyTorch's own name of CPU:0 or GPU:0."""
-    return device.replace("GPU:", "cuda:") if device.startswith("GPU") else "cpu"
-
-
-def multiply(report: "Report", torch: Any, device: str) -> None:
-    """Multiply on a device."""
-    with report.step("matmul", device) as step:
-        left, right = (torch.tensor(each, device=name_of(device)) for each in (LEFT, RIGHT))
-        product = torch.matmul(left, right)
-        step.judge(product.cpu().tolist(), PRODUCT, place_of(product))
-
-
-def full(report: "Report", opened: Any) -> None:
-    """Go on where placing left off."""
-    torch, devices, place_of, name_of = opened
-    checks.run(report, devices, FullEngine(torch, place_of, name_of))
-
-
-class FullEngine:
-    """What PyTorch is asked for."""
-
-    refusals = (RuntimeError, AssertionError)  # the second one's words are those of a build without CUDA
-
-    def __init__(self, torch: Any, place_of: Any, name_of: Any) -> None:
-        self._torch, self._place_of, self._name_of = torch, place_of, name_of
+    def product(self, device: str, left: Any, right: Any) -> Tuple[Any, str]:
+        """Multiply."""
+        found = self._torch.matmul(self._on(device, left), self._on(device, right))
+        return found.cpu(), place_of(found)
 
     def _on(self, device: str, numbers: Any) -> Any:
-        return self._torch.tensor(numbers, device=self._name_of(device))
+        return self._torch.tensor(numbers, device=name_of(device))
 
     def large_error(self, device: str, kind: str, size: int) -> Tuple[float, str]:
         """Multiply random matrices; without NumPy PyTorch's own double precision tells what is right."""
         torch = self._torch
         torch.manual_seed(0)
         left, right = (torch.randn(size, size).to(getattr(torch, kind)) for _ in range(2))
-        found = torch.matmul(left.to(self._name_of(device)), right.to(self._name_of(device)))
+        found = torch.matmul(left.to(name_of(device)), right.to(name_of(device)))
         try:
             factors = left.numpy(), right.numpy()
-            return checks.product_error(found.cpu().numpy(), factors), self._place_of(found)
+            return product_error(found.cpu().numpy(), factors), place_of(found)
         except (ImportError, RuntimeError):
             wanted = left.double() @ right.double()
-            return (found.cpu().double() - wanted).abs().max().item() / size**0.5, self._place_of(found)
+            return (found.cpu().double() - wanted).abs().max().item() / size**0.5, place_of(found)
 
     def convolve(self, device: str, image: Any) -> Tuple[List[float], str]:
         """Convolve with ones."""
-        ones = self._torch.ones(1, 1, 3, 3, device=self._name_of(device))
+        ones = self._torch.ones(1, 1, 3, 3, device=name_of(device))
         found = self._torch.nn.functional.conv2d(self._on(device, [[image]]), ones)
-        return found.cpu().flatten().tolist(), self._place_of(found)
+        return found.cpu().flatten().tolist(), place_of(found)
 
-    def compiled(self, device: str) -> Tuple[Any, Any, str]:
+    def compiled(self, device: str, left: Any, right: Any) -> Tuple[Any, str]:
         """Trace and compile by TorchScript, which needs no compiler of the host as torch.compile does."""
-        left, right = (self._on(device, each) for each in checks.eighths())
-        product = self._torch.jit.trace(
-            lambda a, b: self._torch.relu(a @ b) + 0.0 * self._torch.exp(a @ b), (left, right)
-        )
+        torch, given = self._torch, (self._on(device, left), self._on(device, right))
+        product = torch.jit.trace(lambda a, b: torch.relu(a @ b) + 0.0 * torch.exp(a @ b), given)
         for _ in range(3):  # the first runs only profile
-            found = product(left, right)
-        return checks.whole_numbers(found.cpu().tolist()), PRODUCT, self._place_of(found)
+            found = product(*given)
+        return found.cpu().tolist(), place_of(found)
 
     def check_memory(self, report: "Report", device: str) -> None:
         """Give this process a quarter of the card: full of it must then be refused."""
@@ -149,29 +111,24 @@ class FullEngine:
             finally:
                 cuda.set_per_process_memory_fraction(1.0)
 
-    def ask_for_missing(self) -> str:
-        """Ask for a device that is not there."""
-        self._torch.ones(1, device="cuda:99")
-        return "cuda:99"
-
     def towers(self, targets: List[str]) -> Tuple[Any, str]:
         """Multiply in two towers and add on the CPU."""
         products = [self._on(target, LEFT) @ self._on(target, RIGHT) for target in targets]
         found = products[0].cpu() + products[1].cpu()
-        return found.tolist(), self._place_of(found)
+        return found.tolist(), place_of(found)
 
     def copy(self, source: str, target: str) -> Tuple[Any, str, str]:
         """Copy a matrix; say whether the GPUs can reach each other directly."""
-        found = self._on(source, LEFT).to(self._name_of(target))
+        found = self._on(source, LEFT).to(name_of(target))
         numbers = [int(name.split(":")[1]) for name in (source, target)]
         direct = self._torch.cuda.can_device_access_peer(*numbers)
         how = " (%s)" % ("directly" if direct else "through the host's memory")
-        return found.cpu().tolist(), self._place_of(found), how
+        return found.cpu().tolist(), place_of(found), how
 
     def reduce(self, targets: List[str]) -> Tuple[List[float], str]:
         """Add up by NCCL, on the CPU by gloo."""
         torch = self._torch
-        numbers = [torch.full((4,), at + 1.0, device=self._name_of(target)) for at, target in enumerate(targets)]
+        numbers = [torch.full((4,), at + 1.0, device=name_of(target)) for at, target in enumerate(targets)]
         if not targets[0].startswith("GPU"):
             return reduce_by_gloo(torch, numbers), "gloo"
         if not torch.cuda.nccl.is_available(numbers):
@@ -186,9 +143,67 @@ class FullEngine:
         return [together.flatten().tolist()], self._gradient(rows, targets[0]).flatten().tolist()
 
     def _gradient(self, rows: Any, target: str) -> Any:
-        weights = self._torch.ones(4, 1, device=self._name_of(target), requires_grad=True)
+        weights = self._torch.ones(4, 1, device=name_of(target), requires_grad=True)
         ((self._on(target, rows) @ weights) ** 2).sum().backward()
         return weights.grad.cpu()
+
+    def multiply(self, device: str, precision: str, size: int) -> Callable[[], Any]:
+        """Multiply two square matrices."""
+        torch, kind = self._torch, "float32" if precision == "tf32" else precision
+        if hasattr(torch.backends.cuda, "matmul"):  # since PyTorch 1.7
+            torch.backends.cuda.matmul.allow_tf32 = precision == "tf32"
+        factors = [torch.rand(size, size).to(name_of(device)).to(getattr(torch, kind)) for _ in range(2)]
+        return self._finished(device, lambda: factors[0] @ factors[1])
+
+    def copy_to(self, device: str, size: int) -> Callable[[], Any]:
+        """Copy from the host to the device."""
+        here = self._torch.ones(size, dtype=self._torch.uint8)
+        return self._finished(device, lambda: here.to(name_of(device)))
+
+    def copy_within(self, device: str, size: int) -> Callable[[], Any]:
+        """Copy within the device's memory."""
+        there = self._torch.ones(size, dtype=self._torch.uint8, device=name_of(device))
+        return self._finished(device, there.clone)
+
+    def train(self, device: str) -> Callable[[], Any]:
+        """Train a small convolutional network for one step on images made on the spot."""
+        torch, where = self._torch, name_of(device)
+        layers = torch.nn.Sequential(
+            torch.nn.Conv2d(1, 16, 3),
+            torch.nn.ReLU(),
+            torch.nn.MaxPool2d(2),
+            torch.nn.Flatten(),
+            torch.nn.Linear(16 * 13 * 13, 10),
+        ).to(where)
+        images, labels = torch.rand(64, 1, 28, 28, device=where), torch.randint(10, (64,)).to(where)
+        optimizer = torch.optim.SGD(layers.parameters(), lr=0.01)
+
+        def step() -> None:
+            optimizer.zero_grad()
+            torch.nn.functional.cross_entropy(layers(images), labels).backward()
+            optimizer.step()
+
+        return self._finished(device, step)
+
+    def _finished(self, device: str, action: Callable[[], Any]) -> Callable[[], Any]:
+        if not device.startswith("GPU"):
+            return action
+
+        def whole() -> None:
+            action()
+            self._torch.cuda.synchronize()
+
+        return whole
+
+
+def place_of(tensor: Any) -> str:
+    """Return the device that holds a tensor."""
+    return "%s:%d" % ("GPU" if tensor.device.type == "cuda" else tensor.device.type.upper(), tensor.device.index or 0)
+
+
+def name_of(device: str) -> str:
+    """Return PyTorch's own name of CPU:0 or GPU:0."""
+    return device.replace("GPU:", "cuda:") if device.startswith("GPU") else "cpu"
 
 
 def reduce_by_gloo(torch: Any, numbers: List[Any]) -> List[float]:
@@ -218,66 +233,3 @@ def first_of_each(numbers: List[Any]) -> List[float]:
     """Return each tensor's number, of which it holds four."""
     found = [each.cpu().tolist() for each in numbers]
     return [each[0] if each == each[:1] * 4 else float("nan") for each in found]
-
-
-def bench(report: "Report", opened: Any) -> None:
-    """Measure on each device."""
-    torch, devices, _, name_of = opened
-    speed.run(report, devices, BenchEngine(torch, name_of))
-
-
-class BenchEngine:
-    """What PyTorch is measured by."""
-
-    precisions = ("float32", "tf32", "float16", "bfloat16")
-
-    def __init__(self, torch: Any, name_of: Any) -> None:
-        self._torch, self._name_of = torch, name_of
-
-    def multiply(self, device: str, precision: str, size: int) -> Callable[[], Any]:
-        """Multiply two square matrices."""
-        torch, kind = self._torch, "float32" if precision == "tf32" else precision
-        if hasattr(torch.backends.cuda, "matmul"):  # since PyTorch 1.7
-            torch.backends.cuda.matmul.allow_tf32 = precision == "tf32"
-        factors = [torch.rand(size, size).to(self._name_of(device)).to(getattr(torch, kind)) for _ in range(2)]
-        return self._finished(device, lambda: factors[0] @ factors[1])
-
-    def copy_to(self, device: str, size: int) -> Callable[[], Any]:
-        """Copy from the host to the device."""
-        here = self._torch.ones(size, dtype=self._torch.uint8)
-        return self._finished(device, lambda: here.to(self._name_of(device)))
-
-    def copy_within(self, device: str, size: int) -> Callable[[], Any]:
-        """Copy within the device's memory."""
-        there = self._torch.ones(size, dtype=self._torch.uint8, device=self._name_of(device))
-        return self._finished(device, there.clone)
-
-    def train(self, device: str) -> Callable[[], Any]:
-        """Train a small convolutional network for one step on images made on the spot."""
-        torch, where = self._torch, self._name_of(device)
-        layers = torch.nn.Sequential(
-            torch.nn.Conv2d(1, 16, 3),
-            torch.nn.ReLU(),
-            torch.nn.MaxPool2d(2),
-            torch.nn.Flatten(),
-            torch.nn.Linear(16 * 13 * 13, 10),
-        ).to(where)
-        images, labels = torch.rand(64, 1, 28, 28, device=where), torch.randint(10, (64,)).to(where)
-        optimizer = torch.optim.SGD(layers.parameters(), lr=0.01)
-
-        def step() -> None:
-            optimizer.zero_grad()
-            torch.nn.functional.cross_entropy(layers(images), labels).backward()
-            optimizer.step()
-
-        return self._finished(device, step)
-
-    def _finished(self, device: str, action: Callable[[], Any]) -> Callable[[], Any]:
-        if not device.startswith("GPU"):
-            return action
-
-        def whole() -> None:
-            action()
-            self._torch.cuda.synchronize()
-
-        return whole

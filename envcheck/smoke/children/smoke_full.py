@@ -1,30 +1,23 @@
-"""The full level, the same for every framework: what its engine is asked for, and what has to come of it.
-
-An engine's methods return plain numbers and, where it can be told, the device that made them; what cannot be done here
-they say with SkippedError.
-"""
+"""The full level, the same for every framework: what its engine is asked for, and what has to come of it."""
 
 import random
-from typing import TYPE_CHECKING, Any, List, Tuple
+from typing import TYPE_CHECKING, Any, List
 
 if TYPE_CHECKING:
+    from envcheck.smoke.children.smoke_numbers import LEFT, MISSING, PRODUCT, RIGHT
     from envcheck.smoke.children.start import Report
+else:
+    from smoke_numbers import LEFT, MISSING, PRODUCT, RIGHT
 
 SIZE = 2048
 # Of the typical number, the root of the size. TF32 keeps 10 bits of each factor: rounded as cuBLAS does, that errs by
 # 0.0016 here (0.0017 by PyTorch's documentation, on an A100), cut off by 0.0043. Half adds up in 11 bits on some CPUs.
 ALLOWED = {"float32": 2.5e-3, "float16": 5e-2}
-LEFT, RIGHT = [[1.0, 2.0, 3.0], [4.0, 5.0, 6.0]], [[1.0, 2.0], [3.0, 4.0], [5.0, 6.0]]
-PRODUCT, SUM = [[22.0, 28.0], [49.0, 64.0]], [[44.0, 56.0], [98.0, 128.0]]
-MISSING = "GPU:99"
 SIDE = 8  # of the image that is convolved
 ROUNDED = 5e-3  # of the largest number: some of cuDNN's ways to convolve are not exact
 ROWS = 8  # of a device's share of the training data
 SHARE_ROUNDED = 1e-4
-
-
-class SkippedError(Exception):
-    """A check that cannot be made here, with the reason; a step knows it by its name."""
+SUM = [[44.0, 56.0], [98.0, 128.0]]  # of two products
 
 
 def run(report: "Report", devices: List[str], engine: Any) -> None:
@@ -49,7 +42,9 @@ def check_alone(report: "Report", engine: Any, device: str) -> None:
         multiply_large(report, engine, device, kind)
     convolve(report, engine, device)
     with report.step("jit", device) as step:
-        step.judge(*engine.compiled(device))
+        eighths = [[number / 8.0 for number in row] for row in LEFT]  # exact everywhere; their exponential is finite
+        found, place = engine.compiled(device, eighths, RIGHT)
+        step.judge([[round(8.0 * float(number), 3) for number in row] for row in found], PRODUCT, place)
     if device.startswith("GPU"):
         engine.check_memory(report, device)
     ask_for_missing(report, engine)
@@ -78,8 +73,8 @@ def ask_for_missing(report: "Report", engine: Any) -> None:
     """Ask for a device that is not there: the framework has to refuse."""
     with report.step("missing device") as step:
         try:
-            asked = engine.ask_for_missing()
-            step.failed("%s was asked for, and no error came" % asked, "device-placement")
+            engine.ask_for_missing()
+            step.failed("%s was asked for, and no error came" % MISSING, "device-placement")
         except engine.refusals as error:
             step.passed("refused, as it should be: %s" % str(error).splitlines()[0][:200])
 
@@ -132,33 +127,3 @@ def largest_difference(found: List[float], wanted: List[float]) -> float:
     differences = [abs(one - other) for one, other in zip(found, wanted)]
     worst = max(differences) if all(each == each for each in differences) else float("nan")  # noqa: PLR0124 - a NaN
     return worst / max(abs(each) for each in wanted)
-
-
-def channels_last(image: List[List[float]]) -> Tuple[Any, Any]:
-    """Return an image and 3 x 3 ones as TensorFlow's convolution takes them."""
-    return [[[[value] for value in row] for row in image]], [[[[1.0]]] * 3] * 3
-
-
-def whole_numbers(found: Any) -> List[List[float]]:
-    """Undo the eighths that a compiled product is made of: whole numbers again, to rounding."""
-    return [[round(8.0 * float(number), 3) for number in row] for row in found]
-
-
-def eighths() -> Tuple[List[List[float]], List[List[float]]]:
-    """Return factors whose exponential is no infinity; eighths are exact in every precision, TF32 among them."""
-    return [[number / 8.0 for number in row] for row in LEFT], RIGHT
-
-
-def random_factors(kind: str, size: int) -> Any:
-    """Return two square matrices of a precision."""
-    import numpy as np
-
-    return np.random.RandomState(0).standard_normal((2, size, size)).astype(kind)
-
-
-def product_error(found: Any, factors: Any) -> float:
-    """Return the largest error of a product, as a share of the typical number: the root of the size."""
-    import numpy as np
-
-    left, right = (each.astype("float64") for each in factors)
-    return float(np.abs(np.asarray(found).astype("float64") - np.matmul(left, right)).max() / len(left) ** 0.5)

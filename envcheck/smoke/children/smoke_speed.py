@@ -23,7 +23,7 @@ def run(report: "Report", devices: List[str], engine: Any) -> None:
     """Measure matmuls, copies and training steps; an engine's methods return an action that ends when it is done."""
     if report.gpu == "all":
         return  # each GPU was measured alone
-    targets = [name for name in devices if name.startswith("GPU")] or devices[:1]
+    targets = [name for name in devices if name.startswith("GPU")] or ["CPU:0"]
     for device in targets:
         for precision in precisions_of(device, engine):
             multiply(report, engine, device, precision)

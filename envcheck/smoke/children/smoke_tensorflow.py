@@ -5,11 +5,11 @@ from typing import TYPE_CHECKING, Any, Callable, List
 
 if TYPE_CHECKING:
     from envcheck.smoke.children import smoke_card as card
-    from envcheck.smoke.children.smoke_full import SkippedError
+    from envcheck.smoke.children.smoke_engine import SkippedError
     from envcheck.smoke.children.start import Report
 else:
     import smoke_card as card
-    from smoke_full import SkippedError
+    from smoke_engine import SkippedError
 
 
 def over(tf: Any, targets: List[str]) -> Any:

@@ -166,11 +166,12 @@ def main() -> None:
     if "--part" in one:
         getattr(script, one["--part"])(report)
     else:
-        opened = script.run(report)
+        test = script.Engine() if hasattr(script, "Engine") else script
+        opened = test.run(report)
         if opened is not None and report.level != "quick":
             getattr(gc, "freeze", int)()  # nor does it later; Python 3.6 has to look through it once
             gc.enable()
-            getattr(script, report.level)(report, opened)
+            getattr(test, report.level)(report, opened)
     report.done()
 
 
