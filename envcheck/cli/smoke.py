@@ -224,7 +224,7 @@ def _run(session: Session, task: Task, jobs: tuple[Job, ...], progress: SmokePro
             progress.ends(each)
             runs.append(each)
         done: Session = replace(session, runs=tuple(runs))
-        keep = verdict_of(done) != COMPATIBLE
+        keep = bool(runs) and verdict_of(done) != COMPATIBLE
         return done if keep else _without_logs(done)
     finally:
         with suppress(OSError):

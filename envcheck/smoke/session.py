@@ -7,8 +7,9 @@ its own, one for each device, it is started as
     <python> -I -B .../children/start.py --script NAME [--part share] --fd N --gpu WHAT --count N --level LEVEL
         [--limit SECONDS] [--path FOLDER]... [--about TEXT]...
 
-`run(report)` is the quick level and returns what `full(report, opened)` or `bench(report, opened)` continues with; None
-ends it. `share(report)` runs in a process of its own, if the framework takes its memory at the start.
+An `Engine` of the script, or of the driver the script itself, has `run(report)`: the quick level, which returns what
+`full(report, opened)` or `bench(report, opened)` continues with; None ends it. `share(report)` of a script runs in a
+process of its own, if the framework takes its memory at the start.
 `WHAT` is `cpu` (no GPU is visible: CUDA_VISIBLE_DEVICES=-1), `all` (every GPU chosen is visible), or the UUID or
 index of the one GPU that CUDA_VISIBLE_DEVICES shows: the script's own index of it is 0. `--count` is how many GPUs are
 visible, LEVEL one of LEVELS. `--fd` is an open file descriptor (Windows: `--file PATH` instead); one JSON object a line

@@ -134,6 +134,7 @@ def test_nothing_tested_is_3(tmp_path: Path) -> None:
     done = envcheck("smoke", "--python", sys.executable, "--expect", "cpu")
     assert done.returncode == 3
     assert "Nothing was tested: the environment holds no framework to test" in done.stdout
+    assert not list(tmp_path.glob("envcheck-smoke-*")), "no log was written that could be kept"
 
 
 def test_doctor_adds_what_the_smoke_test_found(tmp_path: Path) -> None:
