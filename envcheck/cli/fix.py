@@ -63,6 +63,7 @@ from envcheck.rules import Context, Target
 from envcheck.rules.dependencies import broken_pins
 from envcheck.smoke.session import UNEXPLAINED
 
+_INTERRUPTED = "install-interrupted"  # the finding that goes with the marker of an installation
 _ROUNDS = 3  # a cause that is gone may uncover the next one
 _IMPORT_SECONDS = 900.0  # a first import compiles and reads gigabytes
 # The working directory is no part of the environment: a file in it would be imported in a framework's place.
@@ -120,8 +121,11 @@ class Fix:
     asked: FixRequest  # reads the environment that the steps leave
 
 
-def plan_fix(diagnosis: Diagnosis, folder: str, asked: FixRequest) -> Fix | None:
-    """Plan the steps for an environment, or for the new one that replaces it; None where no step changes one."""
+def plan_fix(diagnosis: Diagnosis, folder: str, asked: FixRequest, *, completes: bool = False) -> Fix | None:
+    """Plan the steps for an environment, or for the new one that replaces it; None where no step changes one.
+
+    `completes`: only the marker of an installation is left, which goes with the end of a fix, of no step too.
+    """
     created, python = new_environment(diagnosis.report), diagnosis.context.facts.python
     place = place_of(created.folder if created else folder)
     installer = created.installer if created else installer_of(place.folder)
@@ -141,10 +145,11 @@ def plan_fix(diagnosis: Diagnosis, folder: str, asked: FixRequest) -> Fix | None
         starter=starter,
     )
     steps = fit_steps(diagnosis.report, target)
-    if not steps:
+    if not (steps or completes):
         return None
     minor = created.python if created else major_minor(python.version.value or "")
-    resolves = tuple(dict.fromkeys(name for step in diagnosis.report.steps for name in step.resolves))
+    resolved = [name for step in diagnosis.report.steps for name in step.resolves]
+    resolves = (_INTERRUPTED,) if completes else tuple(dict.fromkeys(resolved))
     environment = describe_environment(target, minor)
     plan = Plan(diagnosis.report.goal, (), steps, resolves, environments=(environment,), system=diagnosis.report.system)
     plan = with_reachable_indexes(plan, asked.torch_index)
@@ -269,11 +274,14 @@ def _plan_next(asked: FixRequest, output: OutputOptions, *, is_imported: bool = 
     if settle_earlier(place, output):
         diagnosis = read_diagnosis(asked)
     # An installation without a journal cannot be undone: the steps repair what it left, and complete it.
-    known = read_diagnosis(asked, is_unfinished=True) if _is_abandoned(place) else diagnosis
+    is_abandoned = _is_abandoned(place)
+    known = read_diagnosis(asked, is_unfinished=True) if is_abandoned else diagnosis
     if known.report.verdict == COMPATIBLE and not is_imported:
         failing = list_failing_imports(known.context, place.folder)
-        diagnosis = known = explain_imports(known, failing) if failing else known
-    return diagnosis, plan_fix(known, folder, asked)
+        if failing:
+            diagnosis = known = explain_imports(known, failing)
+    is_whole = known.report.verdict == COMPATIBLE
+    return diagnosis, plan_fix(known, folder, asked, completes=is_abandoned and is_whole)
 
 
 def _is_abandoned(place: Place) -> bool:

@@ -52,6 +52,7 @@ from envcheck.install.journal import (
     Place,
     UndoError,
     changed_since,
+    complete_line,
     find_undoable,
     newest,
     place_of,
@@ -498,7 +499,7 @@ def _find_resumable(folder: str) -> Place | None:
         if (place.folder / MARKER).exists():
             raise MachineError(
                 f"{place.folder} is an interrupted installation ({MARKER} is in it), and its journal is gone: "
-                "remove it, and create another one."
+                f"type `{complete_line(place)}`."
             )
         if folder:
             return None

@@ -75,8 +75,16 @@ class Place:
 
 def resume_line(place: Place) -> str:
     """Write the command that settles what did not come to its end, for the shells of this machine."""
-    argv = ("envcheck", "install", "--resume", "--env", str(place.folder))
-    return quoted(argv, "windows" if os.name == "nt" else "")
+    return _line(place, "install", "--resume")
+
+
+def complete_line(place: Place) -> str:
+    """Write the command that completes an environment whose journal is gone."""
+    return _line(place, "fix")
+
+
+def _line(place: Place, *words: str) -> str:
+    return quoted(("envcheck", *words, "--env", str(place.folder)), "windows" if os.name == "nt" else "")
 
 
 def place_of(folder: str | Path) -> Place:

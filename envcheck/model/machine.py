@@ -311,7 +311,7 @@ class InstallLeftover:
     kind: str
     distribution: str = ""
     release: str = ""
-    command: str = ""  # of the marker: what settles it
+    command: str = ""  # of the marker: what settles it, where the installation's journal is there
 
 
 @dataclass(frozen=True)

@@ -23,7 +23,7 @@ _RECORD_LIMIT = 32 << 20  # bytes; TensorFlow's has 3 million
 _KEPT = 50  # faults of one distribution
 _UNTESTED = re.compile(r"(^|/)tests/")
 _LIBRARY = re.compile(r"\.so(\.\d+)*$|\.(pyd|dll|dylib)$")
-_MARKER = ".envcheck-incomplete"  # envcheck/install/journal.py writes it
+_MARKER, _JOURNALS = ".envcheck-incomplete", ".envcheck-"  # envcheck/install/journal.py writes them
 _LEFT_BY_PIP = re.compile(r"~(.+)-([^-]+)\.dist-info$")
 Sizes = Mapping[str, int]
 
@@ -209,7 +209,8 @@ def collect_leftovers(host: Host, answer: Mapping[str, Any]) -> Fact[Tuple[Insta
     text = host.read_text(marker)
     found: List[InstallLeftover] = []
     if text.value is not None:
-        found.append(InstallLeftover(marker, "marker", command="\n".join(text.value.splitlines()[1:2])))
+        command = "\n".join(text.value.splitlines()[1:2]) if _has_journal(host, answer["prefix"]) else ""
+        found.append(InstallLeftover(marker, "marker", command=command))
     entries = answer["distributions"]
     if any("metadata" not in entry for entry in entries):
         return Known(tuple(found), Source("file", marker)) if found else NOT_STATED
@@ -219,6 +220,12 @@ def collect_leftovers(host: Host, answer: Mapping[str, Any]) -> Fact[Tuple[Insta
     found += [each for entry in entries for each in _find_without_record(host, entry)]
     found += _find_unowned(host, answer)
     return Known(tuple(found), Source("file", answer["prefix"]))
+
+
+def _has_journal(host: Host, prefix: str) -> bool:
+    """Tell whether the installation into an environment can still be finished or undone."""
+    parent, name = posixpath.split(posixpath.normpath(prefix))
+    return any(each.endswith(".jsonl") for each in list_names(host, posixpath.join(parent, _JOURNALS + name)))
 
 
 def _find_renamed(host: Host, folder: str, names: Set[str]) -> Iterator[InstallLeftover]:

@@ -415,10 +415,14 @@ def refresh_matrix(situation: Situation, problem: Problem) -> Remedy:
 @remedy("install-interrupted", "install-damaged")
 def reinstall(situation: Situation, problem: Problem) -> Remedy | None:
     """Install the damaged distributions again, at the releases that are there; settle an installation of our own."""
+    where = ("--env", problem.value("folder")) if problem.value("folder") else ()
     if "marker" in problem.cases:
-        words = ("install", "--resume", *(("--env", problem.value("folder")) if problem.value("folder") else ()))
-        settle = RunEnvcheck(words, "finishes the installation, or restores the environment as it was")
+        purpose = "finishes the installation, or restores the environment as it was"
+        settle = RunEnvcheck(("install", "--resume", *where), purpose)
         return Remedy("Let envcheck settle the installation.", (settle,))
+    if "marker-alone" in problem.cases:
+        complete = RunEnvcheck(("fix", *where), "repairs what is there, and completes the environment")
+        return Remedy("Let envcheck complete the environment.", (complete,))
     if not problem.requirements:
         return None
     if "unowned" in problem.cases:

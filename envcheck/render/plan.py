@@ -528,6 +528,8 @@ def fix_lines(plan: Plan, remaining: tuple[Step, ...], *, verbose: bool = False)
     lines: list[str | Line] = [("FIX  ", f"{inert(plan.environments[0].folder)}: {', '.join(plan.resolves)}", "bold")]
     for step in plan.steps:
         lines += ["", *_step(plan, step, verbose=verbose, typed=verbose)]
+    if not plan.steps:
+        lines += ["", "What is there is whole: the environment is marked as complete, and nothing else is changed."]
     by_person = [step for step in remaining if not isinstance(step.action, AskPerson)]
     lines += ["", "Not run, for you to type:"] if by_person else []
     for step in by_person:

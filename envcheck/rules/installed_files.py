@@ -132,9 +132,13 @@ def install_interrupted(context: Context) -> Iterator[Finding]:
         evidence = (Evidence("python.install_leftovers", item.path),)
         label = f"{item.distribution} {item.release}".strip()
         if item.kind == "marker":
-            message = f"An installation into this environment has not come to its end: {item.path} is still there."
+            lost = "" if item.command else ", and its journal is gone"
+            message = (
+                f"An installation into this environment has not come to its end: {item.path} is still there{lost}."
+            )
             values = (("folder", str(getattr(folder, "value", ""))),)
-            yield incompatible(message, evidence, problem=Problem(("marker",), values=values))
+            case = "marker" if item.command else "marker-alone"
+            yield incompatible(message, evidence, problem=Problem((case,), values=values))
         elif item.kind in {"renamed", "compared"} and item.distribution:
             is_whole = item.kind == "compared" and not _lacks_needed(context, item.distribution)
             left = "what its import needs is there, without metadata" if is_whole else f"only {item.path} is left of it"

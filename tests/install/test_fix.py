@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import json
 import os
+import shutil
 import subprocess
 import sys
 from pathlib import Path
@@ -167,6 +168,22 @@ def test_an_installation_without_a_journal_stays_marked_where_no_step_helps(brok
     (broken.parent / "wheels/demo_one-2.0-py3-none-any.whl").unlink()
     assert fix("--env", "env", "--yes") == 4
     assert (broken / ".envcheck-incomplete").exists()
+
+
+def test_a_marker_alone_is_taken_away_once_the_doctor_finds_no_fault(
+    broken: Path, capfd: pytest.CaptureFixture[str]
+) -> None:
+    assert fix("--env", "env", "--yes") == 0
+    (broken / ".envcheck-incomplete").write_text("")
+    capfd.readouterr()
+    assert fix("--env", "env", "--dry-run") == 0
+    assert (broken / ".envcheck-incomplete").exists()
+    assert "nothing to fix" not in capfd.readouterr().out
+    shutil.rmtree(broken.parent / ".envcheck-env")
+    assert fix("--env", "env", "--yes") == 0
+    assert "is marked as complete" in capfd.readouterr().out
+    assert not (broken / ".envcheck-incomplete").exists()
+    assert imports_jax(broken)
 
 
 _INTERRUPTED = """

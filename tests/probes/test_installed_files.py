@@ -150,6 +150,11 @@ def test_a_marker_of_envcheck_is_found_with_its_command(site: Path) -> None:
     assert leftovers(site) == ()
     marker = site.parents[2] / ".envcheck-incomplete"
     marker.write_text("It has not come to its end.\nenvcheck install --resume --env /v\n", encoding="utf-8")
+    assert leftovers(site) == (InstallLeftover(str(marker), "marker"),), "no journal, so that settles nothing"
+    environment = site.parents[2]
+    journals = environment.parent / f".envcheck-{environment.name}"
+    journals.mkdir()
+    (journals / "20260101-000000-1.jsonl").touch()
     assert leftovers(site) == (InstallLeftover(str(marker), "marker", command="envcheck install --resume --env /v"),)
 
 

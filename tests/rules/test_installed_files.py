@@ -168,14 +168,18 @@ def test_an_older_snapshot_did_not_collect_the_files_which_is_a_note() -> None:
     assert (finding.id, finding.severity) == ("probe-failed", NOTE)
 
 
-def test_a_marker_is_settled_by_envcheck() -> None:
-    left = InstallLeftover("/env/.envcheck-incomplete", "marker")
+@pytest.mark.parametrize(
+    ("command", "printed"),
+    [("envcheck install --resume --env /env", ("install", "--resume")), ("", ("fix",))],  # "": its journal is gone
+)
+def test_a_marker_is_settled_by_envcheck(command: str, printed: tuple[str, ...]) -> None:
+    left = InstallLeftover("/env/.envcheck-incomplete", "marker", command=command)
     (finding,) = findings(install_leftovers=known((left,)))
     assert (finding.id, finding.severity, finding.primary) == ("install-interrupted", ERROR, True)
     assert finding.fix is not None
     (action,) = finding.fix.actions
     assert isinstance(action, RunEnvcheck)
-    assert action.command()[:3] == ("envcheck", "install", "--resume")
+    assert action.command()[: 1 + len(printed)] == ("envcheck", *printed)
 
 
 def test_an_interrupted_installation_explains_the_damaged_files() -> None:
