@@ -454,6 +454,7 @@ DECIDABLE = frozenset({
 # What the publisher of an image has solved for the framework in it.
 _OF_INSTALLATION = frozenset({"glibc-too-old", "pip-too-old", "platform-no-gpu-wheel", "python-unsupported"})
 TOGETHER = frozenset({"cuda-wheel-conflict"})
+_CPU_BUILD = "framework-cpu-build"
 
 
 @dataclass
@@ -502,6 +503,7 @@ def judge_blueprints(
     collector = _FindingCollector()
     contexts = []
     requiring = _project_environments(blueprints, matrix)
+    asked = frozenset(_framework(Line(text, location), matrix) for text in config.requires)
     for item in blueprints:
         if item.kind == "stage":
             collector.take(judge_stage(item, config.expect), Context(planned_facts(item), matrix))
@@ -512,7 +514,8 @@ def judge_blueprints(
         facts = with_hardware(planned_facts(item), host, matrix)
         expect = "gpu" if config.expect == "auto" and (host.driver or host.gpus) else config.expect
         goal = _goal(item, requirements, expect, matrix)
-        contexts.append(_judge_environment(item, Context(facts, matrix, Target(goal)), requirements, collector))
+        base = Context(facts, matrix, Target(goal))
+        contexts.append(_judge_environment(item, base, requirements, collector, asked))
     asking = [context for context in contexts if context.goal == "gpu"]
     findings = _without_repeats([_defer_unknown(finding) for finding in collector.findings])
     final = [apply_ignores(finding, findings, config, today) for finding in findings]
@@ -571,16 +574,19 @@ def _demands(blueprint: Blueprint, matrix: Matrix, config: Config, location: str
 
 
 def _judge_environment(
-    blueprint: Blueprint, base: Context, requirements: list[Line], collector: _FindingCollector
+    blueprint: Blueprint, base: Context, requirements: list[Line], collector: _FindingCollector, asked: frozenset[str]
 ) -> Context:
+    """Judge what the lines of an environment install; the project itself requires the frameworks that are `asked`."""
     goal, facts, matrix = base.goal, base.facts, base.matrix
     requirements = [line for line in requirements if applies_to(base, line)]
     decidable = _decidable(blueprint, facts)
     environment = Environment(base, blueprint)
     frameworks = [line for line in requirements if _framework(line, matrix)]
-    for item in environment.install(requirements):
+    for item in list(environment.install(requirements)):
         line_context = Context(facts, matrix, Target(_goal_of(item.line, frameworks, goal), item.texts))
-        _judge_line(item, line_context, item.only or decidable, blueprint, collector)
+        framework = _framework(item.line, matrix)
+        is_helper = framework not in asked and environment.computes_on_gpu(beside=framework)
+        _judge_line(item, line_context, item.only or decidable, blueprint, collector, is_helper=is_helper)
     for line in _find_image_releases(blueprint, environment, matrix):
         line_context = Context(facts, matrix, Target(goal, (line.text,)))
         _judge_line(Judged(line, (line.text,)), line_context, decidable - _OF_INSTALLATION, blueprint, collector)
@@ -613,15 +619,31 @@ def _decidable(blueprint: Blueprint, facts: Facts) -> frozenset[str]:
 
 
 def _judge_line(
-    item: Judged, context: Context, only: frozenset[str], blueprint: Blueprint, collector: _FindingCollector
+    item: Judged,
+    context: Context,
+    only: frozenset[str],
+    blueprint: Blueprint,
+    collector: _FindingCollector,
+    *,
+    is_helper: bool = False,
 ) -> None:
-    """Judge what a line installs, and what to write in its place where that does not work."""
+    """Judge what a line installs, and what to write in its place where that does not work.
+
+    `is_helper`: another framework of the file computes on the GPU, and nobody asks for one in this: a build without
+    CUDA is worth a warning, as on a machine that holds both.
+    """
     report = judge_release(context, only).report
-    adapted = (adapt_to_image(finding, item.line, context, blueprint) for finding in report.findings)
+    ignores_gpu = is_helper and any(finding.id == _CPU_BUILD for finding in report.findings)
+    found = (_as_helper(finding) if ignores_gpu else finding for finding in report.findings)
+    adapted = (adapt_to_image(finding, item.line, context, blueprint) for finding in found)
     findings = [_with_location(finding, item, blueprint) for finding in adapted if finding]
     remedied = _with_remedies(findings, context)
     collector.add([_with_other_release(finding, item, context) for finding in remedied], report.checked)
-    collector.has_judged_release |= bool(report.checked)
+    collector.has_judged_release |= bool(report.checked) and not ignores_gpu
+
+
+def _as_helper(finding: Finding) -> Finding:
+    return replace(finding, severity=WARNING) if finding.id == _CPU_BUILD else finding
 
 
 def _with_other_release(finding: Finding, item: Judged, context: Context) -> Finding:

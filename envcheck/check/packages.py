@@ -9,7 +9,7 @@ from itertools import groupby
 from packaging.requirements import InvalidRequirement, Requirement
 from packaging.utils import canonicalize_name
 
-from envcheck.check.blueprint import Blueprint, Image, Line
+from envcheck.check.blueprint import Blueprint, Image, Line, is_for_gpu
 from envcheck.diagnosis.planned import name_working_releases
 from envcheck.matrix.companions import TorchBuild, companion_row, find_file, shares_cuda
 from envcheck.matrix.images import load_base_images
@@ -97,6 +97,17 @@ class Environment:
             line = Line(text.replace("-cpu", ""), image.location if image else "")
             if "==" in text:
                 self._hold(line, wanted_releases(self._asking((line.text,))))
+
+    def computes_on_gpu(self, beside: str) -> bool:
+        """Tell whether it holds a framework with CUDA other than this one, or an image that may hold one."""
+        others = [held for name, held in self.frameworks.items() if name != beside]
+        if any(held.row.cuda_build and held.line.index != "cpu" for held in others):
+            return True
+        if self.image is None or not is_for_gpu(self.image):
+            return False
+        # Its name says no release of its framework, or nothing of what it holds.
+        named = [name_of_line(Line(text, "")) for text in self.image.frameworks]
+        return not self.image.source or any(name not in (beside, f"{beside}-cpu") for name in named)
 
     def _asking(self, texts: tuple[str, ...]) -> Context:
         return Context(self.context.facts, self.context.matrix, Target(self.context.goal, texts))

@@ -83,6 +83,26 @@ def test_without_a_driver_what_the_wheels_need_is_a_warning_where_the_image_need
     assert "driver-too-old" not in said(RUNTIME + "RUN pip install vllm\n", Description(driver="580"))[1]
 
 
+@pytest.mark.parametrize(
+    ("lines", "severity", "verdict"),
+    [
+        ("FROM python:3.11\nRUN pip install onnxruntime\n", "error", BAD),
+        ("FROM nvidia/cuda:12.4.1-cudnn-runtime-ubuntu22.04\nRUN pip install onnxruntime\n", "error", BAD),
+        ("FROM python:3.11\nRUN pip install torch onnxruntime\n", "warning", GOOD),
+        ("FROM tensorflow/tensorflow:2.15.0-gpu\nRUN pip install onnxruntime\n", "warning", GOOD),
+        # Its name says that it is for a GPU, and not what is in it: nothing that was read uses one.
+        ("FROM nvcr.io/nvidia/pytorch:24.05-py3\nRUN pip install onnxruntime\n", "warning", OPEN),
+    ],
+)
+def test_a_build_for_the_cpu_beside_a_framework_for_the_gpu_is_a_warning(
+    lines: str, severity: str, verdict: str
+) -> None:
+    found, report = said(lines, config=Config(expect="gpu"))
+    assert (found, f"{severity}: framework-cpu-build" in report) == (verdict, True), report
+    asked, report = said(lines, config=Config(expect="gpu", requires=("onnxruntime",)))
+    assert (asked, "error: framework-cpu-build" in report) == (BAD, True), "the project requires it for the GPU"
+
+
 def test_the_minimum_of_the_project_stands_for_the_driver() -> None:
     text = RUNTIME + "RUN pip install vllm\n"
     assert re.search(FLOOR, said(text, config=Config(min_driver="535.54"))[1])
