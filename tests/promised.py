@@ -1,4 +1,4 @@
-"""What users rely on, by name, as docs/reference/stability.md promises.
+"""List the names that docs/reference/stability.md promises to keep.
 
 python -m tests.promised    adds to tests/promised.json what is new; it takes nothing out.
 """

@@ -582,11 +582,11 @@ def _judge_environment(
     decidable = _decidable(blueprint, facts)
     environment = Environment(base, blueprint)
     frameworks = [line for line in requirements if _framework(line, matrix)]
-    for item in list(environment.install(requirements)):
-        line_context = Context(facts, matrix, Target(_goal_of(item.line, frameworks, goal), item.texts))
+    for item in list(environment.install(requirements)):  # all of them first: the last may be the one for the GPU
         framework = _framework(item.line, matrix)
         is_helper = framework not in asked and environment.computes_on_gpu(beside=framework)
-        _judge_line(item, line_context, item.only or decidable, blueprint, collector, is_helper=is_helper)
+        target = Target(_goal_of(item.line, frameworks, goal), item.texts, is_helper=is_helper)
+        _judge_line(item, Context(facts, matrix, target), item.only or decidable, blueprint, collector)
     for line in _find_image_releases(blueprint, environment, matrix):
         line_context = Context(facts, matrix, Target(goal, (line.text,)))
         _judge_line(Judged(line, (line.text,)), line_context, decidable - _OF_INSTALLATION, blueprint, collector)
@@ -619,31 +619,17 @@ def _decidable(blueprint: Blueprint, facts: Facts) -> frozenset[str]:
 
 
 def _judge_line(
-    item: Judged,
-    context: Context,
-    only: frozenset[str],
-    blueprint: Blueprint,
-    collector: _FindingCollector,
-    *,
-    is_helper: bool = False,
+    item: Judged, context: Context, only: frozenset[str], blueprint: Blueprint, collector: _FindingCollector
 ) -> None:
-    """Judge what a line installs, and what to write in its place where that does not work.
-
-    `is_helper`: another framework of the file computes on the GPU, and nobody asks for one in this: a build without
-    CUDA is worth a warning, as on a machine that holds both.
-    """
+    """Judge what a line installs, and what to write in its place where that does not work."""
     report = judge_release(context, only).report
-    ignores_gpu = is_helper and any(finding.id == _CPU_BUILD for finding in report.findings)
-    found = (_as_helper(finding) if ignores_gpu else finding for finding in report.findings)
-    adapted = (adapt_to_image(finding, item.line, context, blueprint) for finding in found)
+    adapted = (adapt_to_image(finding, item.line, context, blueprint) for finding in report.findings)
     findings = [_with_location(finding, item, blueprint) for finding in adapted if finding]
     remedied = _with_remedies(findings, context)
     collector.add([_with_other_release(finding, item, context) for finding in remedied], report.checked)
+    # A helper that ignores the GPU does not show that the environment computes on it.
+    ignores_gpu = context.is_helper and any(finding.id == _CPU_BUILD for finding in report.findings)
     collector.has_judged_release |= bool(report.checked) and not ignores_gpu
-
-
-def _as_helper(finding: Finding) -> Finding:
-    return replace(finding, severity=WARNING) if finding.id == _CPU_BUILD else finding
 
 
 def _with_other_release(finding: Finding, item: Judged, context: Context) -> Finding:

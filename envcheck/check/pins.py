@@ -1,4 +1,4 @@
-"""What a file pins beside its frameworks, as facts of the machine that it builds: the rules compare them."""
+"""Turn the packages that a file pins into facts of the machine that it builds, and judge those by the rules."""
 
 from __future__ import annotations
 
@@ -29,6 +29,7 @@ from envcheck.rules import Context, Target
 from envcheck.rules.builds import required_frameworks
 from envcheck.rules.judgement import judge_release
 
+# The findings on a package that lies beside a framework; the rules for these are asked.
 BESIDE = frozenset({"numpy-abi", "protobuf-conflict", "keras-mismatch", CONFLICT})
 
 
@@ -54,7 +55,7 @@ def list_pins(environment: Environment, lines: Sequence[Line]) -> list[Pin]:
 
 
 def find_broken_pins(environment: Environment, pins: Sequence[Pin]) -> Iterator[Finding]:
-    """Find the pins with which a framework of the file cannot be installed, or does not work.
+    """Find the pinned packages that keep a framework of the file from being installed or from working.
 
     What one command installs, pip resolves together: it refuses a pin that the framework's metadata excludes. A later
     command lays its pin over the framework; an earlier one's is replaced by what the framework requires.

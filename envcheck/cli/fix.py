@@ -124,7 +124,8 @@ class Fix:
 def plan_fix(diagnosis: Diagnosis, folder: str, asked: FixRequest, *, completes: bool = False) -> Fix | None:
     """Plan the steps for an environment, or for the new one that replaces it; None where no step changes one.
 
-    `completes`: only the marker of an installation is left, which goes with the end of a fix, of no step too.
+    `completes`: the marker of an interrupted installation is the only error. The end of a fix removes it, so this
+    returns a fix even where there are no steps.
     """
     created, python = new_environment(diagnosis.report), diagnosis.context.facts.python
     place = place_of(created.folder if created else folder)
@@ -148,8 +149,10 @@ def plan_fix(diagnosis: Diagnosis, folder: str, asked: FixRequest, *, completes:
     if not (steps or completes):
         return None
     minor = created.python if created else major_minor(python.version.value or "")
-    resolved = [name for step in diagnosis.report.steps for name in step.resolves]
-    resolves = (_INTERRUPTED,) if completes else tuple(dict.fromkeys(resolved))
+    resolved = [_INTERRUPTED] if completes else []
+    if steps:
+        resolved += [name for step in diagnosis.report.steps for name in step.resolves]
+    resolves = tuple(dict.fromkeys(resolved))
     environment = describe_environment(target, minor)
     plan = Plan(diagnosis.report.goal, (), steps, resolves, environments=(environment,), system=diagnosis.report.system)
     plan = with_reachable_indexes(plan, asked.torch_index)

@@ -49,12 +49,14 @@ class UndecidedError(Exception):
 class Target:
     """What the user wants: `expect` is auto, gpu or cpu; `requirements` are PEP 508 strings to judge.
 
-    `compiles` says that CUDA code is built on this machine, which running a framework does not need.
+    `compiles` says that CUDA code is built on this machine, which running a framework does not need. `is_helper` says
+    that another framework of the same environment computes on the GPU, and that nobody asked for these requirements.
     """
 
     expect: str = "auto"
     requirements: tuple[str, ...] = ()
     compiles: bool = False
+    is_helper: bool = False
 
 
 DEFAULT_TARGET = Target()
@@ -67,6 +69,7 @@ class Context:
         """Hold what is judged; a context never changes."""
         self.facts, self.matrix, self._target = facts, matrix, target
         self.expect, self.compiles, self.names_releases = target.expect, target.compiles, bool(target.requirements)
+        self.is_helper = target.is_helper
         # See `once`: what was answered without a look at the requirements, and the rest.
         self.machine_answers: Answers = {}
         self.answers: Answers = {}

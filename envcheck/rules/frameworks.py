@@ -432,12 +432,13 @@ def framework_cpu_build(context: Context) -> Iterator[Finding]:
         return
     if not context.names_releases:
         context.need(context.facts.python.frameworks, "python.frameworks")
-    has_cuda = any(_has_cuda(framework) for framework in judged_frameworks(context))
+    has_cuda = context.is_helper or any(_has_cuda(framework) for framework in judged_frameworks(context))
     for framework in _cpu_frameworks(context):
         build = framework.main
         if framework.traits.plugin_of_extra or not (has_gpu_build(context, build) or is_conda_build(context, build)):
             continue
-        is_requested = any(wanted.framework == framework.name for wanted in wanted_releases(context))
+        is_named = any(wanted.framework == framework.name for wanted in wanted_releases(context))
+        is_requested = is_named and not context.is_helper
         owner = "this machine's" if context.gpus else "a"
         yield incompatible(
             f"{build.label} is {_kind(build)}: it does not use {owner} GPU.",

@@ -204,7 +204,7 @@ def compute(ort: Any, model: bytes, device: str, fed: Dict[str, Any]) -> Tuple[A
 
 
 def place_of(events: List[Dict[str, Any]], device: str) -> str:
-    """Name the devices that ran what computes: a cast or a copy before it may lie elsewhere without harm."""
+    """Return the devices that ran the nodes of a model; casts and copies are left out, which may run elsewhere."""
     ran = [event.get("args", {}) for event in events if event.get("cat") == "Node"]
     providers = {each.get("provider") for each in ran if each.get("op_name") not in ("Cast", "Memcpy", None)}
     names = {CPU: "CPU:0", CUDA: device if device.startswith("GPU") else "GPU"}

@@ -3,48 +3,36 @@
 All numbers are fed: what a graph holds as a constant, TensorFlow computes on the CPU before the graph runs.
 """
 
-import os
 from typing import TYPE_CHECKING, Any, Callable, Dict, List, Optional, Tuple
 
 if TYPE_CHECKING:
     from envcheck.smoke.children import smoke_tensorflow as mirrored
-    from envcheck.smoke.children.smoke_engine import Engine as Base
     from envcheck.smoke.children.smoke_engine import SkippedError
     from envcheck.smoke.children.smoke_numbers import LEFT, MISSING, RIGHT, channels_last, to_array
-    from envcheck.smoke.children.smoke_tensorflow import share
+    from envcheck.smoke.children.smoke_tensorflow import TensorFlow, share
     from envcheck.smoke.children.start import Report, Step
 else:
     import smoke_tensorflow as mirrored
-    from smoke_engine import Engine as Base
     from smoke_engine import SkippedError
     from smoke_numbers import LEFT, MISSING, RIGHT, channels_last, to_array
-    from smoke_tensorflow import share
+    from smoke_tensorflow import TensorFlow, share
 
 __all__ = ["Engine", "share"]
 
 
-class Engine(Base):
+class Engine(TensorFlow):
     """TensorFlow 1."""
 
-    name, title = "tensorflow", "TensorFlow"
-
     def before_import(self, report: "Report") -> None:
-        """Open its log; two CPU devices stand for two GPUs in the full test of a CPU."""
-        os.environ["TF_CPP_MIN_LOG_LEVEL"] = "0"
+        """Remember that two CPU devices stand for two GPUs in the full test of a CPU."""
         self._processors = 2 if report.gpu == "cpu" and report.level == "full" else 1
         super().before_import(report)
 
     def load(self) -> Any:
         """Import TensorFlow."""
-        import tensorflow as tf
-
-        self._tf: Any = tf
+        tf = super().load()
         self.refusals = (tf.errors.InvalidArgumentError,)
         return tf
-
-    def about_build(self) -> Dict[str, Any]:
-        """Say whether it was built with CUDA."""
-        return {"cuda_build": bool(self._tf.test.is_built_with_cuda())}
 
     def _config(self, **options: Any) -> Any:
         """Make a session's options: devices exactly as asked for and logged, no more GPU memory than needed."""
@@ -64,17 +52,7 @@ class Engine(Base):
             found["session.list_devices"] = [short(each.name) for each in session.list_devices()]
         found["list_local_devices"] = [short(each.name) for each in device_lib.list_local_devices(self._config())]
         found["gpu_device_name"] = [short(name) for name in [tf.test.gpu_device_name()] if name]
-        for way, names in found.items():
-            report.devices(way, names)
-        counted = {way: len([name for name in names if name.startswith("GPU")]) for way, names in found.items()}
-        wanted, listed = 0 if report.gpu == "cpu" else report.count, counted["session.list_devices"]
-        if listed < wanted:
-            cause = "" if tf.test.is_built_with_cuda() else "framework-cpu-build"
-            step.failed("TensorFlow lists %d of %d GPU%s" % (listed, wanted, "s" if wanted > 1 else ""), cause)
-        elif counted["list_local_devices"] != listed or bool(counted["gpu_device_name"]) != bool(listed):
-            step.failed("its ways of listing GPUs disagree: %s" % counted)
-        else:
-            step.passed(", ".join(found["session.list_devices"]))
+        listed = self.judge_listing(report, step, found, "session.list_devices")
         # XLA_GPU is experimental: it needs ptxas and libdevice, which GPU:0 does without.
         devices = [name for name in found["session.list_devices"] if not name.startswith("XLA_GPU")]
         return devices if listed or report.gpu == "cpu" else None

@@ -1,45 +1,30 @@
 """TensorFlow 2: its ways of listing devices, operations one by one and in functions, XLA, MirroredStrategy."""
 
-import os
 from typing import TYPE_CHECKING, Any, Callable, Dict, List, Optional, Tuple
 
 if TYPE_CHECKING:
     from envcheck.smoke.children import smoke_tensorflow as mirrored
-    from envcheck.smoke.children.smoke_engine import Engine as Base
     from envcheck.smoke.children.smoke_numbers import LEFT, MISSING, PRODUCT, RIGHT, channels_last
-    from envcheck.smoke.children.smoke_tensorflow import share
+    from envcheck.smoke.children.smoke_tensorflow import TensorFlow, share
     from envcheck.smoke.children.start import Report, Step
 else:
     import smoke_tensorflow as mirrored
-    from smoke_engine import Engine as Base
     from smoke_numbers import LEFT, MISSING, PRODUCT, RIGHT, channels_last
-    from smoke_tensorflow import share
+    from smoke_tensorflow import TensorFlow, share
 
 __all__ = ["Engine", "share"]
 
 
-class Engine(Base):
+class Engine(TensorFlow):
     """TensorFlow 2."""
 
-    name, title = "tensorflow", "TensorFlow"
-
-    def before_import(self, report: "Report") -> None:
-        """Open its log."""
-        os.environ["TF_CPP_MIN_LOG_LEVEL"] = "0"
-        super().before_import(report)
+    _strategy: Any = None
 
     def load(self) -> Any:
         """Import TensorFlow."""
-        import tensorflow as tf
-
-        self._tf: Any = tf
-        self._strategy: Any = None
+        tf = super().load()
         self.refusals = (tf.errors.InvalidArgumentError, RuntimeError)
         return tf
-
-    def about_build(self) -> Dict[str, Any]:
-        """Say whether it was built with CUDA."""
-        return {"cuda_build": bool(self._tf.test.is_built_with_cuda())}
 
     def set_up(self, report: "Report") -> None:
         """Ask for devices exactly as named and for no more memory than needed; log where operations run.
@@ -67,16 +52,11 @@ class Engine(Base):
         local = device_lib.list_local_devices()
         found["list_local_devices"] = [short(each.name) for each in local]
         found["gpu_device_name"] = [short(name) for name in [tf.test.gpu_device_name()] if name]
-        for way, names in found.items():
-            report.devices(way, names)
-        judge_listing(step, found, 0 if report.gpu == "cpu" else report.count)
-        if step.said["outcome"] == "failed" and not tf.test.is_built_with_cuda():
-            step.said["finding"] = "framework-cpu-build"
+        listed = self.judge_listing(report, step, found, "list_logical_devices")
         # XLA_GPU was experimental: it needs ptxas and libdevice, which GPU:0 does without.
         xla = [name for name in found["list_local_devices"] if name.startswith("XLA_CPU")]
         names = list(dict.fromkeys(found["list_logical_devices"] + xla))
-        has_gpu = any(name.startswith("GPU") for name in names)
-        return names if has_gpu or report.gpu == "cpu" else None
+        return names if listed or report.gpu == "cpu" else None
 
     def _on(self, device: str) -> Any:
         return self._tf.device("/device:" + device)
@@ -258,18 +238,6 @@ class Engine(Base):
 def listing(tf: Any, name: str) -> Any:
     """Find a listing function, which was experimental before TensorFlow 2.1."""
     return getattr(tf.config, name, None) or getattr(tf.config.experimental, name)
-
-
-def judge_listing(step: "Step", found: Dict[str, List[str]], wanted: int) -> None:
-    """Say whether as many GPUs are listed as are visible, the same in each way."""
-    counted = {way: len([n for n in names if n.startswith("GPU")]) for way, names in found.items()}
-    logical = counted["list_logical_devices"]
-    if logical < wanted:
-        step.failed("TensorFlow lists %d of %d GPU%s" % (logical, wanted, "s" if wanted > 1 else ""))
-    elif counted["list_local_devices"] != logical or bool(counted["gpu_device_name"]) != bool(logical):
-        step.failed("its ways of listing GPUs disagree: %s" % counted)
-    else:
-        step.passed(", ".join(found["list_logical_devices"]))
 
 
 def short(name: str) -> str:

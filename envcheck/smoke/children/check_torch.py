@@ -25,7 +25,7 @@ class Engine(Base):
     precisions = ("float32", "tf32", "float16", "bfloat16")
 
     def before_import(self, report: "Report") -> None:
-        """Note nothing: PyTorch is given a share of the card instead."""
+        """Do nothing: PyTorch can be limited to a share of the card, so its memory need not be compared."""
 
     def load(self) -> Any:
         """Import PyTorch."""

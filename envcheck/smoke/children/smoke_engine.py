@@ -1,4 +1,4 @@
-"""The test of a framework: the steps of the quick level, and what its engine is asked for in all levels."""
+"""The base class of every framework's smoke test: the steps of the quick level, and the methods that a test defines."""
 
 import time
 from typing import TYPE_CHECKING, Any, Dict, List, Optional, Tuple

@@ -1,15 +1,52 @@
-"""What the tests of TensorFlow 1 and 2 share: MirroredStrategy, and a share of the memory."""
+"""What the tests of TensorFlow 1 and 2 share: the import with an open log, MirroredStrategy, a share of the memory."""
 
 import os
-from typing import TYPE_CHECKING, Any, Callable, List
+from typing import TYPE_CHECKING, Any, Callable, Dict, List
 
 if TYPE_CHECKING:
     from envcheck.smoke.children import smoke_card as card
-    from envcheck.smoke.children.smoke_engine import SkippedError
-    from envcheck.smoke.children.start import Report
+    from envcheck.smoke.children.smoke_engine import Engine, SkippedError
+    from envcheck.smoke.children.start import Report, Step
 else:
     import smoke_card as card
-    from smoke_engine import SkippedError
+    from smoke_engine import Engine, SkippedError
+
+
+class TensorFlow(Engine):
+    """Any release of TensorFlow."""
+
+    name, title = "tensorflow", "TensorFlow"
+
+    def before_import(self, report: "Report") -> None:
+        """Open its log."""
+        os.environ["TF_CPP_MIN_LOG_LEVEL"] = "0"
+        super().before_import(report)
+
+    def load(self) -> Any:
+        """Import TensorFlow."""
+        import tensorflow as tf
+
+        self._tf: Any = tf
+        return tf
+
+    def about_build(self) -> Dict[str, Any]:
+        """Say whether it was built with CUDA."""
+        return {"cuda_build": bool(self._tf.test.is_built_with_cuda())}
+
+    def judge_listing(self, report: "Report", step: "Step", found: Dict[str, List[str]], main: str) -> int:
+        """Say whether as many GPUs are listed as are visible, the same in each way; return those of the `main` one."""
+        for way, names in found.items():
+            report.devices(way, names)
+        counted = {way: len([name for name in names if name.startswith("GPU")]) for way, names in found.items()}
+        wanted, listed = 0 if report.gpu == "cpu" else report.count, counted[main]
+        if listed < wanted:
+            cause = "" if self._tf.test.is_built_with_cuda() else "framework-cpu-build"
+            step.failed("TensorFlow lists %d of %d GPU%s" % (listed, wanted, "s" if wanted > 1 else ""), cause)
+        elif counted["list_local_devices"] != listed or bool(counted["gpu_device_name"]) != bool(listed):
+            step.failed("its ways of listing GPUs disagree: %s" % counted)
+        else:
+            step.passed(", ".join(found[main]))
+        return listed
 
 
 def over(tf: Any, targets: List[str]) -> Any:
