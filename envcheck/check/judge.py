@@ -35,6 +35,7 @@ from envcheck.model import (
     at_least,
     dataclass,
 )
+from envcheck.model.fixes.driver import InstallDriver
 from envcheck.remedies import with_remedy
 from envcheck.remedies.situation import Situation
 from envcheck.rules import conclude, evaluate
@@ -145,8 +146,8 @@ def _driver(context: Context, config: Config, location: str) -> Iterator[Finding
     if not is_reached:
         message = f"The project requires driver >= {config.min_driver}; this machine runs {release}."
         evidence = (_demand(f"min-driver = {config.min_driver}", location), context.seen("driver.release"))
-        problem = Problem(driver=config.min_driver)
-        yield Finding("driver-too-old", INCOMPATIBLE, ERROR, message, evidence, problem=problem)
+        cure = InstallDriver(config.min_driver)
+        yield Finding("driver-too-old", INCOMPATIBLE, ERROR, message, evidence, cure=cure)
 
 
 def _capability(context: Context, config: Config, location: str) -> Iterator[Finding]:
@@ -316,7 +317,7 @@ def _without_missing_framework(findings: Sequence[Finding], config: Config, gate
 
 def _note(finding: Finding) -> Finding:
     message = "No project requirement applies to this system, and no framework is installed."
-    return replace(finding, verdict=COMPATIBLE, severity=NOTE, message=message, fix=None, problem=None)
+    return replace(finding, verdict=COMPATIBLE, severity=NOTE, message=message, fix=None, problem=None, cure=None)
 
 
 def _without_duplicate(findings: list[Finding], finding: Finding) -> Finding | None:
@@ -337,7 +338,7 @@ def apply_ignores(finding: Finding, findings: Sequence[Finding], config: Config,
             verdict = finding.verdict if finding.verdict == UNDETERMINED else COMPATIBLE
             evidence = (reason, *finding.evidence)
             note = replace(finding, verdict=verdict, severity=NOTE, message=message, evidence=evidence)
-            return replace(note, fix=None, problem=None)
+            return replace(note, fix=None, problem=None, cure=None)
     return finding
 
 

@@ -399,8 +399,9 @@ def adapt_to_image(finding: Finding, line: Line, context: Context, blueprint: Bl
         return None  # the index has builds for another CUDA than the release's usual one
     if finding.id == WITHOUT_EXTRA and finding.severity != ERROR:
         return _without_extra(finding, context, blueprint)
-    if finding.id in _IMAGE_FINDINGS and finding.problem is not None and blueprint.image is not None:
-        return replace(finding, problem=_another_image(context, blueprint.image) or finding.problem)
+    if finding.id in _IMAGE_FINDINGS and finding.is_curable and blueprint.image is not None:
+        other = _another_image(context, blueprint.image)
+        return replace(finding, problem=other, cure=None) if other else finding
     return finding
 
 

@@ -114,7 +114,9 @@ def judge_what_works(context: Context, only: frozenset[str], newest: Report) -> 
     if report.verdict != COMPATIBLE:
         return context, newest
     errors = (item for item in newest.findings if item.severity == ERROR and item.verdict == INCOMPATIBLE)
-    notes = tuple(replace(item, severity=NOTE, primary=False, caused_by=None, problem=None) for item in errors)
+    notes = tuple(
+        replace(item, severity=NOTE, primary=False, caused_by=None, problem=None, cure=None) for item in errors
+    )
     return working, replace(report, findings=(*report.findings, *notes))
 
 

@@ -10,6 +10,7 @@ from typing import TYPE_CHECKING
 from envcheck import rules
 from envcheck.actions import Action, InstallPackages, RunEnvcheck, Show
 from envcheck.diagnosis import with_remedies, with_steps
+from envcheck.explain.cures import build_cure
 from envcheck.explain.facts import build_target, collect_stated_facts
 from envcheck.explain.log import Claim, Log, Strength, find_root, is_consequence, is_second_reading, rank_claims
 from envcheck.explain.problem import ClaimValues, build_machine_situation, build_problem, build_situation
@@ -287,7 +288,7 @@ def _leave_out_other_packages(log: Log, machine: Machine, claims: Iterable[Claim
     named = {claim.id: set(build_problem(log, claim).names) for claim in claims if machine.finding(claim.id)}
 
     def is_of_other(item: Finding) -> bool:
-        names = set(item.problem.names) if item.problem else set()
+        names = {*item.about.names, *(item.problem.names if item.problem else ())}
         return bool(names and named.get(item.id) and not names & named[item.id])
 
     changed: Machine = replace(machine, findings=tuple(item for item in machine.findings if not is_of_other(item)))
@@ -297,16 +298,23 @@ def _leave_out_other_packages(log: Log, machine: Machine, claims: Iterable[Claim
 def _build_joined_finding(log: Log, machine: Machine, claim: Claim, root: Claim) -> Finding:
     """Make the finding of a claim, joined with what the doctor's rules say of the same cause."""
     problem, situation = build_problem(log, claim), build_situation(log, claim)
-    finding = build_finding(claim, root, remedy_for(claim.id, problem, situation))
+    cure = build_cure(log, claim)
+    finding = build_finding(claim, root, remedy_for(claim.id, problem, situation, cure))
     rule_finding = machine.finding(claim.id)
     if rule_finding is None:
-        return replace(finding, problem=problem)
+        return replace(finding, problem=problem, cure=cure)
     plan_command = (
         situation.plan_command(problem.framework) if _installs_framework(rule_finding.fix, log.matrix) else ()
     )
     fix = _merge_remedies(rule_finding.fix, finding.fix, plan_command)
+    evidence = (*finding.evidence, *rule_finding.evidence)
     joined: Finding = replace(
-        finding, evidence=(*finding.evidence, *rule_finding.evidence), fix=fix, problem=rule_finding.problem
+        finding,
+        evidence=evidence,
+        fix=fix,
+        problem=rule_finding.problem,
+        cure=rule_finding.cure,
+        about=rule_finding.about,
     )
     return joined
 

@@ -52,7 +52,6 @@ from envcheck.remedies.rows import list_value_names, remedy_table
 from envcheck.remedies.situation import Situation
 from envcheck.remedies.system import system_packages
 from envcheck.rules.context import Context
-from envcheck.rules.gpu_releases import driver_floor, full_driver, toolkit_of
 
 T = TypeVar("T")
 ProblemFields = dict[str, Any]  # fields of a Problem
@@ -85,7 +84,7 @@ def build_machine_situation(log: Log, context: Context) -> Situation:
 
 # The values of a log, each with the shape of its kind.
 
-_VERSION = r"\d{1,4}(?:\.\d{1,8}){0,4}(?:[a-z]{1,4}\d{1,3})?"
+VERSION = r"\d{1,4}(?:\.\d{1,8}){0,4}(?:[a-z]{1,4}\d{1,3})?"
 _NAME = r"[A-Za-z0-9][A-Za-z0-9_]*(?:[.-][A-Za-z0-9_]+)*"
 _PATH = r"(?:[A-Za-z]:)?[\w./\\~][\w ./\\+@()~-]*"
 _CLAUSES = r"(?:(?:===|==|>=|<=|!=|~=|<|>)[0-9][A-Za-z0-9.*+!-]*,?)*"
@@ -95,7 +94,7 @@ _VERSIONS = (
 )  # fmt: skip
 # Captures that may be shown, and the shape of each; what is not listed never enters a remedy.
 SHAPES = {
-    **dict.fromkeys(_VERSIONS, _VERSION),
+    **dict.fromkeys(_VERSIONS, VERSION),
     **dict.fromkeys(("missing_module", "module", "name", "package", "process"), _NAME),
     "flashinfer_label": r"cu\d{2,3}",
     "image_platform": r"[a-z0-9]+/[a-z0-9]+(?:/v\d)?",
@@ -170,7 +169,7 @@ class ClaimValues:
     def release(self) -> str:
         """Return the version of that framework, its local part as well; "" not told."""
         version = self.log.release_of(identity(self.framework)) if self.framework else ""
-        return match_shape(version, rf"{_VERSION}(?:\+[a-z0-9.]+)?")
+        return match_shape(version, rf"{VERSION}(?:\+[a-z0-9.]+)?")
 
     @property
     def labelled_release(self) -> str:
@@ -369,7 +368,7 @@ def _extension(values: ClaimValues) -> ProblemFields:
     name = _companion(values)
     framework = next(iter(companion_row(name).frameworks), "")
     release = values.log.release_of(identity(framework)) if framework else ""
-    if not match_shape(release, rf"{_VERSION}(?:\+[a-z0-9.]+)?"):
+    if not match_shape(release, rf"{VERSION}(?:\+[a-z0-9.]+)?"):
         return {}
     pins = (f"{framework}=={release.partition('+')[0]}", name)
     cases = (*values.signatures, "companion")
@@ -547,37 +546,18 @@ def _driver_branch(values: ClaimValues) -> str:
 
 # The fields of a problem, by what the cause is.
 
-_FULL_DRIVER_SIGNATURES = (
-    "image-driver",
-    "ptx-",
-    "container-requirement",
-    "forward-compat",
-)  # need the driver of that very CUDA
 
-
-def _driver(values: ClaimValues) -> ProblemFields:
-    """State the oldest driver that runs the required CUDA."""
-    cuda = _find_required_cuda(values)
-    toolkit = toolkit_of(values.context, cuda) if cuda else None
-    needs_full_driver = any(name.startswith(_FULL_DRIVER_SIGNATURES) for name in values.signatures)
-    floor = (full_driver if needs_full_driver else driver_floor)(values.context, toolkit) if toolkit else None
-    driver = values.find_capture("driver_wanted") or floor or ""
-    companion = _find_companion(values)
-    package = companion.distribution if companion and major(cuda) == major(companion.cuda or "") else ""
-    return {"driver": driver, "cuda": toolkit.version if toolkit and floor else "", "distribution": package}
-
-
-def _find_required_cuda(values: ClaimValues) -> str:
+def find_required_cuda(values: ClaimValues) -> str:
     """Find the CUDA that the driver does not reach: as a condition names it, or that of the build."""
     for name in ("condition", "needed_cuda", "cuda_wanted"):
         match = re.fullmatch(r"\s*(?:cuda\s*[>=]+\s*)?(\d{1,2}(?:\.\d)?)\s*", values.find_own_capture(name))
         if match:
             return match.group(1)
-    companion = _find_companion(values)
+    companion = find_companion(values)
     return _find_build_cuda(values) or (companion.cuda or "" if companion else "")
 
 
-def _find_companion(values: ClaimValues) -> FrameworkRelease | None:
+def find_companion(values: ClaimValues) -> FrameworkRelease | None:
     """Return the row of an installed companion whose wheel is for one CUDA; None where the log lists none."""
     matrix = values.log.matrix
     listed = ((name, version) for name, version in values.log.packages.items() if companion_row(name).releases)
@@ -804,20 +784,6 @@ def _xids(values: ClaimValues) -> ProblemFields:
     }
 
 
-def _mismatched_driver(values: ClaimValues) -> ProblemFields:
-    versions = next((event.values for event in values.claim.events if {"kernel", "dso"} <= set(event.values)), {})
-    return {"values": {name: match_shape(versions.get(name, ""), _VERSION) for name in ("kernel", "dso")}}
-
-
-def _fabric_manager(values: ClaimValues) -> ProblemFields:
-    match = re.search(r"with driver version (\d{3}(?:\.\d+){1,2})", values.text)
-    return {"driver": values.log.driver or (match.group(1) if match else "")}
-
-
-def _other_owner(values: ClaimValues) -> ProblemFields:
-    return {"cases": (*values.signatures, "vfio-pci")} if "vfio" in values.find_own_capture("owner") else {}
-
-
 def _package(name: str) -> Callable[[ClaimValues], ProblemFields]:
     return lambda _: {"names": (name,)}
 
@@ -829,11 +795,7 @@ _FIELDS_BY_FINDING: dict[str, Callable[[ClaimValues], ProblemFields]] = {
     "cudnn-too-new": _cudnn,
     "cudnn-too-old": _cudnn,
     "cudnn-wrong-major": _cudnn,
-    "driver-library-mismatch": _mismatched_driver,
-    "driver-nouveau": _other_owner,
-    "driver-too-old": _driver,
     "extension-build-mismatch": _extension,
-    "fabric-manager": _fabric_manager,
     "framework-cpu-build": _replaced_label,
     "framework-cuda-extra-missing": lambda values: {"values": {"framework_extra": _framework_extra(values)}},
     "framework-missing": _missing_framework,

@@ -52,6 +52,7 @@ from envcheck.model.findings import (
     Remedy,
     Report,
 )
+from envcheck.model.fixes import About, Advise, Fix, FollowRow
 from envcheck.model.machine import (
     IMPORT,
     NO_ENVIRONMENT,

@@ -6,6 +6,7 @@ from typing import Optional, Tuple
 
 from envcheck.model.actions import Action, Step
 from envcheck.model.facts import Source
+from envcheck.model.fixes import NOBODY, About, Fix
 from envcheck.model.records import dataclass
 
 COMPATIBLE = "compatible"
@@ -92,6 +93,13 @@ class Finding:
     primary: bool = False
     caused_by: Optional[str] = None
     problem: Optional[Problem] = None  # None: nothing to do about it
+    cure: Optional[Fix] = None  # what must change; None: nothing to do about it
+    about: About = NOBODY
+
+    @property
+    def is_curable(self) -> bool:
+        """Return whether something can be done about it, by whatever remedy."""
+        return self.cure is not None or self.problem is not None
 
     @property
     def is_the_cause(self) -> bool:

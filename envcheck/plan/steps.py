@@ -42,7 +42,7 @@ from envcheck.model import (
 )
 from envcheck.plan.data import plan_data
 from envcheck.plan.requests import join_words
-from envcheck.remedies import remedy_for, with_remedy
+from envcheck.remedies import with_remedy
 from envcheck.remedies.situation import MACOS, WINDOWS, Situation
 from envcheck.rules.catalogue import catalogue
 from envcheck.rules.context import Context
@@ -257,10 +257,10 @@ def _errors(findings: Iterable[Finding]) -> list[Finding]:
 
 def _find_remedy(finding: Finding, context: Context) -> Remedy | None:
     """Return the remedy that mends a machine; None where none does."""
-    if finding.problem is None:
+    if not finding.is_curable:
         return None
 
-    remedy = remedy_for(finding.id, finding.problem, Situation(context))
+    remedy = with_remedy(replace(finding, fix=None), Situation(context)).fix
     by_commands = remedy is not None and any(action.scope == SYSTEM for action in remedy.actions)
     return remedy if by_commands or catalogue()[finding.id].layer not in _NO_STEP_HELPS else None
 
@@ -268,7 +268,7 @@ def _find_remedy(finding: Finding, context: Context) -> Remedy | None:
 def with_remedies(findings: Iterable[Finding], context: Context) -> tuple[Finding, ...]:
     """Say of findings what to do about them."""
     all_findings = tuple(findings)
-    if all(item.problem is None for item in all_findings):
+    if not any(item.is_curable for item in all_findings):
         return all_findings
 
     situation = Situation(context)

@@ -8,23 +8,20 @@ from __future__ import annotations
 
 from collections.abc import Callable, Sequence
 from importlib import import_module
-from typing import Any
+from typing import Any, TypeVar
 
 from envcheck.matrix.companions import SourceInstall
-from envcheck.model import Finding, Problem, Remedy, replace
+from envcheck.model import Advise, Finding, Fix, FollowRow, Problem, Remedy, replace
 from envcheck.remedies.situation import Situation
 from envcheck.rules.context import Context
 
 Build = Callable[[Situation, Problem], "Remedy | None"]
 
 _REMEDIES: dict[str, Build] = {}
+_WRITERS: dict[type[Fix], Callable[[Situation, Any], Remedy | None]] = {}
+W = TypeVar("W", bound="Callable[..., Remedy | None]")
 # Which module makes the remedy of which finding: only that one is loaded.
 _MODULES = {
-    "driver": (
-        "driver-device-nodes", "driver-library-mismatch", "driver-missing", "driver-not-in-container",
-        "driver-nouveau", "driver-secure-boot", "driver-too-old", "driver-wsl", "fabric-manager",
-        "forward-compat-misused", "libcuda-not-on-path",
-    ),
     "hardware": (
         "cpu-missing-avx", "gpu-absent", "gpu-arch-too-new", "gpu-arch-too-old", "gpu-hardware-fault",
         "gpu-memory-held", "mig-config", "os-limit", "program-error", "visible-devices-hidden",
@@ -58,13 +55,60 @@ def remedy(*finding_ids: str) -> Callable[[Build], Build]:
     return register
 
 
-def remedy_for(finding_id: str, problem: Problem, situation: Situation) -> Remedy | None:
-    """Return what to do about a finding, written for the system of the situation; None where nothing is known."""
+def writes(*kinds: type[Fix]) -> Callable[[W], W]:
+    """Register the function that writes out some kinds of fixes.
+
+    It stands in the module named as that of the records: `remedies/driver.py` writes `model/fixes/driver.py`.
+    """
+
+    def register(write: W) -> W:
+        _WRITERS.update(dict.fromkeys(kinds, write))
+        return write
+
+    return register
+
+
+def write_fix(fix: Fix, situation: Situation) -> Remedy | None:
+    """Write a fix for a machine, without a look at its system; None where there is nothing to type or to say."""
+    if isinstance(fix, Advise):
+        return Remedy(fix.sentence)
+    return find_writer(type(fix))(situation, fix)
+
+
+def find_writer(kind: type[Fix]) -> Callable[[Situation, Any], Remedy | None]:
+    """Return the function that writes out a kind of fixes; only its module is loaded."""
+    if kind not in _WRITERS:
+        _load(kind.__module__.rpartition(".")[2])
+    return _WRITERS[kind]
+
+
+def remedy_of(finding: Finding, fix: Fix, situation: Situation) -> Remedy | None:
+    """Return the remedy that the fix of a finding becomes on a machine; None where nothing is known."""
+    from envcheck.remedies.rows import build_general_remedy, build_special_remedy
+
+    if isinstance(fix, FollowRow):
+        cases = (fix.row,) if fix.row else ()
+        problem = Problem(cases, finding.about.framework, values=fix.values)
+        found = build_special_remedy(finding.id, problem, situation)
+    else:
+        problem = Problem(framework=finding.about.framework)
+        found = write_fix(fix, situation)
+    found = found or build_general_remedy(finding.id, problem, situation)
+    return fit_to_system(found, situation.os) if found else None
+
+
+def remedy_for(finding_id: str, problem: Problem, situation: Situation, fix: Fix | None = None) -> Remedy | None:
+    """Return what to do about a finding, written for the system of the situation; None where nothing is known.
+
+    What a message says goes before what a release names, and both before what is said of the finding in general.
+    """
     if problem.advice and problem == Problem(advice=problem.advice):
         return Remedy(problem.advice)
     from envcheck.remedies.rows import build_general_remedy, build_special_remedy
 
     def build_remedy() -> Remedy | None:
+        if fix is not None:
+            return write_fix(fix, situation)
         build = _find_build(finding_id)
         return build(situation, problem) if build else None
 
@@ -113,7 +157,10 @@ def with_remedy(finding: Finding, situation: Situation) -> Finding:
     """Return a finding with its remedy; one that has a remedy of its own keeps it."""
     if finding.fix is not None:
         return finding
-    fix = remedy_for(finding.id, finding.problem, situation) if finding.problem is not None else None
+    if finding.cure is not None:
+        fix = remedy_of(finding, finding.cure, situation)
+    else:
+        fix = remedy_for(finding.id, finding.problem, situation) if finding.problem is not None else None
     changed: Finding = replace(finding, fix=fix) if fix else finding
     return changed
 

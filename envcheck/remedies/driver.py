@@ -26,14 +26,39 @@ from envcheck.model import (
     SYSTEM,
     WINDOWS,
     Alternative,
-    Problem,
     Remedy,
     Unknown,
     major,
     numbers,
     replace,
 )
-from envcheck.remedies import remedy
+from envcheck.model.fixes.driver import (
+    AddLibcudaFolder,
+    BuildDriver,
+    ConvertToWsl2,
+    CreateDeviceNode,
+    InstallDriver,
+    InstallKernelModule,
+    InstallLibcuda,
+    InstallMissingDriver,
+    InstallWindowsDriver,
+    LoadDriver,
+    MatchDriverParts,
+    OpenDeviceNode,
+    PassGpusToContainer,
+    ReadKernelLog,
+    ReleaseFromVirtualMachine,
+    ReloadMemoryModule,
+    RemoveDriverFromWsl,
+    RemoveForwardCompatibility,
+    RemoveStrayLibcuda,
+    RemoveStrayNvml,
+    ReplaceNouveau,
+    RestoreDevices,
+    SignModule,
+    StartFabricManager,
+)
+from envcheck.remedies import writes
 from envcheck.remedies.situation import ARCH, DEBIAN, FEDORA, JETSON, RHEL, SUSE, UBUNTU, WSL, Situation, find_setting
 from envcheck.remedies.system import DRIVER_RELEASE, build_reboot, install, install_driver, install_packages
 from envcheck.rules.gpu_releases import lowest_driver, package_for_machine, release_for_driver
@@ -46,61 +71,67 @@ _MOK_KEYS = {UBUNTU: "/var/lib/shim-signed/mok/MOK.der", DEBIAN: "/var/lib/dkms/
 _UNTIL_RESTART = "the next restart resets the node's mode"
 
 
-@remedy("driver-too-old")
-def install_newer_driver(situation: Situation, problem: Problem) -> Remedy:
+@writes(InstallDriver)
+def install_newer_driver(situation: Situation, fix: InstallDriver) -> Remedy:
     """Install the driver that the CUDA needs, or name what runs on the one that is there."""
-    floor = problem.driver if problem.exact else lowest_driver(situation.context, problem.driver)
-    driver = install_driver(situation, floor, exact=problem.exact)
+    floor = fix.floor if fix.exact else lowest_driver(situation.context, fix.floor)
+    driver = install_driver(situation, floor, exact=fix.exact)
     unknown = isinstance(situation.facts.driver.release, Unknown) and situation.family != JETSON
     checks = (Show(("nvidia-smi",), "shows the host's driver", SYSTEM),) if unknown else ()
-    reason = f" CUDA {problem.cuda} needs it." if problem.cuda and problem.driver and unknown else ""
-    alternatives = (*_keep_driver(situation, problem), *driver.alternatives)
+    reason = f" CUDA {fix.cuda} needs it." if fix.cuda and fix.floor and unknown else ""
+    alternatives = (*_keep_driver(situation, fix), *driver.alternatives)
     return Remedy(driver.summary + reason, (*checks, *driver.actions), alternatives)
 
 
-def _keep_driver(situation: Situation, problem: Problem) -> tuple[Alternative, ...]:
+def _keep_driver(situation: Situation, fix: InstallDriver) -> tuple[Alternative, ...]:
     """Name the release that runs on the driver that is there."""
-    if situation.matrix.companion_of(problem.distribution):
-        row, _ = package_for_machine(situation.context, problem.distribution)
-        pin = f"{problem.distribution}=={row.version}" if row else ""
+    if situation.matrix.companion_of(fix.distribution):
+        row, _ = package_for_machine(situation.context, fix.distribution)
+        pin = f"{fix.distribution}=={row.version}" if row else ""
         return (Alternative(f"Keep the driver and install {pin}.", situation.install(pin)),) if pin else ()
-    build = situation.build(problem.framework, problem.distribution) if problem.framework else None
+    build = situation.build(fix.framework, fix.distribution) if fix.framework else None
     replacement = release_for_driver(situation.context, build) if build else ""
-    if (
-        replacement and build and build.version not in replacement
-    ):  # else the driver lacks something other than its release
+    # Where it is the same release, the driver lacks something else.
+    if replacement and build and build.version not in replacement:
         return (Alternative(f"Keep the driver and install {replacement}."),)
     driver = situation.facts.driver
     is_known = any(item.value is not None for item in (driver.release, driver.cuda_driver_version))
-    steps = situation.install_gpu_build(problem.framework) if situation.from_log and is_known else ()
+    steps = situation.install_gpu_build(fix.framework) if situation.from_log and is_known else ()
     return (Alternative("Use a build for the installed driver.", steps),) if steps else ()
 
 
-@remedy("driver-missing")
-def repair_driver(situation: Situation, problem: Problem) -> Remedy:
-    """Install, load, build or replace the driver's kernel module, by what is left of one."""
-    kernel = situation.facts.host.kernel_release.value or ""
-    if "not-loaded" in problem.cases:
-        load = LoadModule("nvidia", situation.sudo, "load the driver; if that fails, the error shows the reason")
-        return Remedy("Load the driver's kernel module; if that fails, the last lines of dmesg show why.", (load,))
-    if "not-built" in problem.cases:
-        return _build_module(situation, kernel)
-    if "other-module" in problem.cases:
-        return _install_other_module(situation, problem.value("module_kind"))
-    if "does-not-start" in problem.cases:
-        return Remedy(
-            "Look for NVRM lines in the kernel log, which show the reason. Then restart. If the error "
-            "remains, reinstall the driver.",
-            (ShowKernelLog(purpose="lines with NVRM"),),
-        )
+@writes(InstallMissingDriver)
+def install_missing_driver(situation: Situation, _: InstallMissingDriver) -> Remedy:
+    """Install the driver; where no GPU was seen, look for one first."""
     driver = install_driver(situation)
     has_gpu = situation.facts.gpus.value is not None
-    skips_check = has_gpu or situation.os in ("windows", "darwin") or situation.family == WSL
-    changed: Remedy = driver if skips_check else replace(driver, actions=(_LIST_DEVICES, *driver.actions))
+    if has_gpu or situation.os in ("windows", "darwin") or situation.family == WSL:
+        return driver
+    changed: Remedy = replace(driver, actions=(_LIST_DEVICES, *driver.actions))
     return changed
 
 
-def _build_module(situation: Situation, kernel: str) -> Remedy:
+@writes(LoadDriver)
+def load_driver(situation: Situation, _: LoadDriver) -> Remedy:
+    """Load the kernel module that is installed."""
+    load = LoadModule("nvidia", situation.sudo, "load the driver; if that fails, the error shows the reason")
+    return Remedy("Load the driver's kernel module; if that fails, the last lines of dmesg show why.", (load,))
+
+
+@writes(ReadKernelLog)
+def read_kernel_log(_: Situation, __: ReadKernelLog) -> Remedy:
+    """Find out why the driver does not start."""
+    return Remedy(
+        "Look for NVRM lines in the kernel log, which show the reason. Then restart. If the error "
+        "remains, reinstall the driver.",
+        (ShowKernelLog(purpose="lines with NVRM"),),
+    )
+
+
+@writes(BuildDriver)
+def build_driver(situation: Situation, _: BuildDriver) -> Remedy:
+    """Build the kernel module with the headers of the running kernel."""
+    kernel = situation.facts.host.kernel_release.value or ""
     headers = {
         UBUNTU: (APT, f"linux-headers-{kernel}"),
         DEBIAN: (APT, f"linux-headers-{kernel}"),
@@ -117,22 +148,27 @@ def _build_module(situation: Situation, kernel: str) -> Remedy:
     return Remedy("Build the driver's module for the running kernel, then load it.", tuple(steps))
 
 
-def _install_other_module(situation: Situation, kind: str) -> Remedy:
+@writes(InstallKernelModule)
+def install_other_module(situation: Situation, fix: InstallKernelModule) -> Remedy:
     """Install the driver with the kernel modules of a kind: open, proprietary."""
-    purpose = f"the driver with the {kind} kernel modules, from NVIDIA's repository"
-    steps = install(situation, f"driver-{kind}", purpose)
-    summary = f"Install the driver's package with the {kind} kernel module, then restart."
+    purpose = f"the driver with the {fix.kind} kernel modules, from NVIDIA's repository"
+    steps = install(situation, f"driver-{fix.kind}", purpose)
+    summary = f"Install the driver's package with the {fix.kind} kernel module, then restart."
     return Remedy(summary, (*steps, build_reboot(situation)) if steps else ())
 
 
-@remedy("driver-nouveau")
-def free_gpu_from_other_module(situation: Situation, problem: Problem) -> Remedy:
-    """Take the GPU from nouveau or vfio-pci."""
-    if "vfio-pci" in problem.cases:
-        return Remedy(
-            "The GPU is reserved for a virtual machine: use it there. Or remove its id from the vfio-pci "
-            "options (kernel command line, /etc/modprobe.d) and restart."
-        )
+@writes(ReleaseFromVirtualMachine)
+def release_from_virtual_machine(_: Situation, __: ReleaseFromVirtualMachine) -> Remedy:
+    """Take the GPU from vfio-pci."""
+    return Remedy(
+        "The GPU is reserved for a virtual machine: use it there. Or remove its id from the vfio-pci "
+        "options (kernel command line, /etc/modprobe.d) and restart."
+    )
+
+
+@writes(ReplaceNouveau)
+def replace_nouveau(situation: Situation, _: ReplaceNouveau) -> Remedy:
+    """Install the driver and keep nouveau from loading."""
     update = {
         FEDORA: ("dracut", "--force"),
         RHEL: ("dracut", "--force"),
@@ -163,8 +199,8 @@ def free_gpu_from_other_module(situation: Situation, problem: Problem) -> Remedy
     )
 
 
-@remedy("driver-secure-boot")
-def sign_module(situation: Situation, _: Problem) -> Remedy:
+@writes(SignModule)
+def sign_module(situation: Situation, _: SignModule) -> Remedy:
     """Make Secure Boot accept the driver's module."""
     key = _MOK_KEYS.get(situation.distribution)
     enroll_purpose = "choose a password; the blue screen at the next restart asks for it"
@@ -195,16 +231,24 @@ def _enroll_key(situation: Situation, key: str, purpose: str) -> RunCommand:
     )  # fmt: skip
 
 
-@remedy("driver-library-mismatch")
-def reload_driver(situation: Situation, problem: Problem) -> Remedy:
+@writes(RemoveStrayNvml)
+def remove_stray_nvml(_: Situation, __: RemoveStrayNvml) -> Remedy:
+    """Remove a copy of NVML that is found before the driver's own."""
+    return Remedy("Remove the stray copy of libnvidia-ml.so.1. The driver needs no reinstallation.")
+
+
+@writes(RemoveStrayLibcuda)
+def remove_stray_libcuda(_: Situation, fix: RemoveStrayLibcuda) -> Remedy:
+    """Remove a copy of libcuda that is found before the driver's own."""
+    return Remedy(
+        f"Remove {fix.folder} from LD_LIBRARY_PATH, or remove the package that left the copy there. The "
+        "driver needs no reinstallation."
+    )
+
+
+@writes(MatchDriverParts)
+def match_driver_parts(situation: Situation, fix: MatchDriverParts) -> Remedy:
     """Bring the kernel module and the user-space libraries to one release."""
-    if "stray-nvml" in problem.cases:
-        return Remedy("Remove the stray copy of libnvidia-ml.so.1. The driver needs no reinstallation.")
-    if "stray-libcuda" in problem.cases:
-        return Remedy(
-            f"Remove {problem.folders[0]} from LD_LIBRARY_PATH, or remove the package that left the copy there. The "
-            "driver needs no reinstallation."
-        )
     if situation.in_container:
         return Remedy("Restart the host or reload its driver, then restart the container. Install nothing.")
     modules = ("nvidia_uvm", "nvidia_drm", "nvidia_modeset", "nvidia")
@@ -212,10 +256,10 @@ def reload_driver(situation: Situation, problem: Problem) -> Remedy:
         UnloadModules(modules, situation.sudo, "unload the old module"),
         LoadModule("nvidia", situation.sudo, "load the new one"),
     )
-    if problem.value("kernel") and problem.value("dso"):
+    if fix.kernel and fix.libraries:
         steps = (*steps, _TWO_RELEASES)
     reload = Alternative("Without a restart, where no program uses the GPU, reload the module.", steps)
-    kernel, libraries = (numbers(problem.value(name)) for name in ("kernel", "dso"))
+    kernel, libraries = numbers(fix.kernel), numbers(fix.libraries)
     if libraries and kernel > libraries:  # the libraries of an older package are in front of those of the module
         return _install_driver_of_module(situation, str(kernel[0]), reload)
     summary = "Restart: the driver was updated, and the old module is still loaded. No reinstallation is needed."
@@ -237,27 +281,21 @@ _TWO_RELEASES = Show(
 )
 
 
-@remedy("forward-compat-misused")
-def remove_forward_compatibility(situation: Situation, problem: Problem) -> Remedy | None:
+@writes(RemoveForwardCompatibility)
+def remove_forward_compatibility(situation: Situation, fix: RemoveForwardCompatibility) -> Remedy:
     """Take the cuda-compat library off the loader's path."""
-    if not problem.folders:
-        return None
-    folder, newer = problem.folders[0], install_driver(situation)
-    steps = situation.leave_out("LD_LIBRARY_PATH", folder)
+    newer = install_driver(situation)
+    steps = situation.leave_out("LD_LIBRARY_PATH", fix.folder)
     ways = (Alternative("If the build needs that newer CUDA, install a newer driver instead.", newer.actions),)
     return Remedy(
-        f"Remove {folder} from LD_LIBRARY_PATH and /etc/ld.so.conf.d.", steps or (find_setting(folder),), ways
+        f"Remove {fix.folder} from LD_LIBRARY_PATH and /etc/ld.so.conf.d.", steps or (find_setting(fix.folder),), ways
     )
 
 
-@remedy("libcuda-not-on-path")
-def find_libcuda(situation: Situation, problem: Problem) -> Remedy | None:
-    """Let the loader find libcuda, or install it."""
-    if "not-installed" in problem.cases:
-        return _install_libcuda(situation)
-    if not problem.folders:
-        return None
-    folder = problem.folders[0]
+@writes(AddLibcudaFolder)
+def add_libcuda_folder(situation: Situation, fix: AddLibcudaFolder) -> Remedy:
+    """Make the loader look in the folder of libcuda."""
+    folder = fix.folder
     if not re.fullmatch(r"[\w./+-]+", folder):
         return Remedy("Add the folder to LD_LIBRARY_PATH.")
     export = SetVariables((("LD_LIBRARY_PATH", f"{folder}:$LD_LIBRARY_PATH"),), "for this shell only")
@@ -268,7 +306,9 @@ def find_libcuda(situation: Situation, problem: Problem) -> Remedy | None:
     )
 
 
-def _install_libcuda(situation: Situation) -> Remedy:
+@writes(InstallLibcuda)
+def install_libcuda(situation: Situation, _: InstallLibcuda) -> Remedy:
+    """Install the libraries of the driver that runs."""
     release = situation.facts.driver.release.value or ""
     branch = major(release)
     package = {UBUNTU: f"libnvidia-compute-{branch}", DEBIAN: "libcuda1"}.get(situation.family, "")
@@ -280,39 +320,40 @@ def _install_libcuda(situation: Situation) -> Remedy:
     return Remedy("Install the driver's user-space libraries in the same release as the kernel module.", steps)
 
 
-@remedy("driver-device-nodes")
-def open_device_nodes(situation: Situation, problem: Problem) -> Remedy | None:
-    """Create the driver's device nodes, or let this user and container open them."""
-    node = problem.value("node")
-    if "closed" in problem.cases:
-        change = RunCommand(
-            ("chmod", "a+rw", node), "until the next restart", SYSTEM, (LINUX,), situation.sudo,
-            check_argv=("test", "-w", node), lasting=_UNTIL_RESTART,
-        )  # fmt: skip
-        group = "Permanently: join the group that owns the node (sudo usermod -aG GROUP $USER), then log in again."
-        return Remedy(
-            "Let this user open the driver's device nodes. On a cluster, request a GPU for the job.",
-            (change,),
-            (Alternative(group),),
-        )
-    if "barred" in problem.cases:
-        return _restore_devices(situation)
-    if "missing" in problem.cases and situation.in_container:
-        make = _make_nodes("on the host", sudo=True)
-        return Remedy(
-            f"On the host, run nvidia-modprobe -u. Then restart the container with {node} passed through.", (make,)
-        )
-    if "missing" in problem.cases:
-        make = _make_nodes("load nvidia-uvm and create its node", sudo=situation.sudo)
-        return Remedy(f"Create the node {node}.", (make,))
-    if "bad-state" in problem.cases:
-        unload = UnloadModules(("nvidia_uvm",), situation.sudo, "fails while a program uses the GPU: stop it first")
-        return Remedy(
-            "Reload the driver's memory module nvidia-uvm: some suspends leave it in a bad state.",
-            (unload, LoadModule("nvidia_uvm", situation.sudo, "load it again")),
-            (Alternative("If that does not help, restart the machine.", (build_reboot(situation),)),),
-        )
-    return None
+@writes(OpenDeviceNode)
+def open_device_node(situation: Situation, fix: OpenDeviceNode) -> Remedy:
+    """Give this user access to a device node."""
+    change = RunCommand(
+        ("chmod", "a+rw", fix.node), "until the next restart", SYSTEM, (LINUX,), situation.sudo,
+        check_argv=("test", "-w", fix.node), lasting=_UNTIL_RESTART,
+    )  # fmt: skip
+    group = "Permanently: join the group that owns the node (sudo usermod -aG GROUP $USER), then log in again."
+    return Remedy(
+        "Let this user open the driver's device nodes. On a cluster, request a GPU for the job.",
+        (change,),
+        (Alternative(group),),
+    )
+
+
+@writes(CreateDeviceNode)
+def create_device_node(situation: Situation, fix: CreateDeviceNode) -> Remedy:
+    """Create a device node, and pass it through to a container."""
+    if situation.in_container:
+        summary = f"On the host, run nvidia-modprobe -u. Then restart the container with {fix.node} passed through."
+        return Remedy(summary, (_make_nodes("on the host", sudo=True),))
+    make = _make_nodes("load nvidia-uvm and create its node", sudo=situation.sudo)
+    return Remedy(f"Create the node {fix.node}.", (make,))
+
+
+@writes(ReloadMemoryModule)
+def reload_memory_module(situation: Situation, _: ReloadMemoryModule) -> Remedy:
+    """Load nvidia-uvm again."""
+    unload = UnloadModules(("nvidia_uvm",), situation.sudo, "fails while a program uses the GPU: stop it first")
+    return Remedy(
+        "Reload the driver's memory module nvidia-uvm: some suspends leave it in a bad state.",
+        (unload, LoadModule("nvidia_uvm", situation.sudo, "load it again")),
+        (Alternative("If that does not help, restart the machine.", (build_reboot(situation),)),),
+    )
 
 
 def _make_nodes(purpose: str, *, sudo: bool) -> RunCommand:
@@ -322,7 +363,9 @@ def _make_nodes(purpose: str, *, sudo: bool) -> RunCommand:
     )  # fmt: skip
 
 
-def _restore_devices(situation: Situation) -> Remedy:
+@writes(RestoreDevices)
+def restore_devices(situation: Situation, _: RestoreDevices) -> Remedy:
+    """Give a container or a job its GPUs back."""
     if not situation.in_container:
         return Remedy("On a cluster, request a GPU for the job. Elsewhere, restart.")
     restart = RunCommand(
@@ -334,10 +377,10 @@ def _restore_devices(situation: Situation) -> Remedy:
     return Remedy(f"Restart the container. To prevent this, {prevention}.", (restart,))
 
 
-@remedy("fabric-manager")
-def start_fabric_manager(situation: Situation, problem: Problem) -> Remedy:
+@writes(StartFabricManager)
+def start_fabric_manager(situation: Situation, fix: StartFabricManager) -> Remedy:
     """Install and start the fabric manager in the driver's release."""
-    release = situation.facts.driver.release.value or problem.driver
+    release = situation.facts.driver.release.value or fix.driver
     branch = major(release) if DRIVER_RELEASE.fullmatch(release) else ""
     family, steps = situation.distribution, list[Action]()
     if family in (DEBIAN, UBUNTU) and branch:
@@ -363,26 +406,34 @@ _DRIVER_RELEASE = Show(
 )
 
 
-@remedy("driver-wsl")
-def repair_wsl_driver(situation: Situation, problem: Problem) -> Remedy | None:
-    """Convert to WSL 2, remove the Linux driver from it, or install the driver in Windows."""
-    if "wsl-1" in problem.cases:
-        convert = RunCommand(
-            ("wsl.exe", "--set-version", "DISTRIBUTION", "2"), "DISTRIBUTION is a name from wsl.exe -l", SYSTEM,
-            (WINDOWS,),
-            check_argv=("wsl.exe", "-l", "-v"), undo_argv=("wsl.exe", "--set-version", "DISTRIBUTION", "1"),
-            by_person=True, ends_session=True,
-        )  # fmt: skip
-        return Remedy("Convert this distribution to WSL 2 (from Windows).", (convert,))
-    names = tuple(name for name in problem.names if re.fullmatch(r"[a-z0-9.+-]+", name))
-    if names:
-        return Remedy(
-            "Remove the Linux driver from WSL: only the driver in Windows is needed.",
-            (RemoveSystemPackages(names, situation.sudo, purpose="remove the Linux driver"),),
-        )
-    if "no-windows-driver" in problem.cases or "linux-driver" in problem.cases:
-        return install_driver(situation) if situation.family == WSL else Remedy("Install NVIDIA's driver in Windows.")
-    return None
+@writes(ConvertToWsl2)
+def convert_to_wsl2(_: Situation, __: ConvertToWsl2) -> Remedy:
+    """Convert a distribution of WSL 1."""
+    convert = RunCommand(
+        ("wsl.exe", "--set-version", "DISTRIBUTION", "2"), "DISTRIBUTION is a name from wsl.exe -l", SYSTEM,
+        (WINDOWS,),
+        check_argv=("wsl.exe", "-l", "-v"), undo_argv=("wsl.exe", "--set-version", "DISTRIBUTION", "1"),
+        by_person=True, ends_session=True,
+    )  # fmt: skip
+    return Remedy("Convert this distribution to WSL 2 (from Windows).", (convert,))
+
+
+@writes(RemoveDriverFromWsl)
+def remove_driver_from_wsl(situation: Situation, fix: RemoveDriverFromWsl) -> Remedy:
+    """Remove the Linux driver that hides the one of Windows."""
+    names = tuple(name for name in fix.packages if re.fullmatch(r"[a-z0-9.+-]+", name))
+    if not names:
+        return install_windows_driver(situation, InstallWindowsDriver())
+    return Remedy(
+        "Remove the Linux driver from WSL: only the driver in Windows is needed.",
+        (RemoveSystemPackages(names, situation.sudo, purpose="remove the Linux driver"),),
+    )
+
+
+@writes(InstallWindowsDriver)
+def install_windows_driver(situation: Situation, _: InstallWindowsDriver) -> Remedy:
+    """Install the driver in Windows, which passes it to WSL."""
+    return install_driver(situation) if situation.family == WSL else Remedy("Install NVIDIA's driver in Windows.")
 
 
 # Containers: every command is for the host.
@@ -395,10 +446,10 @@ _COMPUTE = "Start the container with NVIDIA_DRIVER_CAPABILITIES=compute,utility 
 _VISIBLE = "Start the container with NVIDIA_VISIBLE_DEVICES=all (or selected GPUs) and the GPUs passed through."
 
 
-@remedy("driver-not-in-container")
-def expose_gpu_to_container(situation: Situation, problem: Problem) -> Remedy:
+@writes(PassGpusToContainer)
+def pass_gpus_to_container(situation: Situation, fix: PassGpusToContainer) -> Remedy:
     """Pass the GPUs through to this kind of container."""
-    return start_container_with_gpus(situation, _COMPUTE if "no-library" in problem.cases else "")
+    return start_container_with_gpus(situation, _COMPUTE if fix.lacks_library else "")
 
 
 def start_container_with_gpus(situation: Situation, summary: str = "") -> Remedy:

@@ -13,12 +13,14 @@ from envcheck.model import (
     ERROR,
     INCOMPATIBLE,
     NO_ENVIRONMENT,
+    About,
     Absent,
     Distribution,
     Evidence,
     Fact,
     Facts,
     Finding,
+    Fix,
     Gpu,
     Known,
     OtherGpu,
@@ -28,6 +30,7 @@ from envcheck.model import (
     dataclass,
     replace,
 )
+from envcheck.model.fixes import NOBODY
 
 P = ParamSpec("P")
 T = TypeVar("T")
@@ -327,9 +330,11 @@ def incompatible(
     finding_id: str = "",
     severity: str = "",
     problem: Problem | None = None,
+    cure: Fix | None = None,
+    about: About = NOBODY,
 ) -> Finding:
     """Make a finding of what does not work; without an id or severity it takes those of its rule."""
-    return Finding(finding_id, INCOMPATIBLE, severity, message, evidence, problem=problem)
+    return Finding(finding_id, INCOMPATIBLE, severity, message, evidence, problem=problem, cure=cure, about=about)
 
 
 def _complete(finding: Finding, finding_id: str, severity: str) -> Finding:

@@ -14,12 +14,15 @@ from envcheck.model import (
     NOTE,
     UNDETERMINED,
     WARNING,
+    About,
     Absent,
     Architecture,
     Citation,
     DriverBranch,
     Evidence,
     Finding,
+    Fix,
+    FollowRow,
     Gpu,
     Known,
     Problem,
@@ -31,6 +34,25 @@ from envcheck.model import (
     numbers,
     replace,
     same_release,
+)
+from envcheck.model.fixes.driver import (
+    AddLibcudaFolder,
+    BuildDriver,
+    ConvertToWsl2,
+    InstallDriver,
+    InstallKernelModule,
+    InstallLibcuda,
+    InstallMissingDriver,
+    InstallWindowsDriver,
+    LoadDriver,
+    MatchDriverParts,
+    ReleaseFromVirtualMachine,
+    RemoveDriverFromWsl,
+    RemoveForwardCompatibility,
+    RemoveStrayLibcuda,
+    RemoveStrayNvml,
+    ReplaceNouveau,
+    SignModule,
 )
 from envcheck.rules.builds import JIT, Build, package_builds
 from envcheck.rules.context import Context, UndecidedError, incompatible, once, rule
@@ -71,7 +93,7 @@ def driver_nouveau(context: Context, gpus: tuple[Gpu, ...] | None) -> Iterator[F
             yield incompatible(
                 f"{gpu_name(gpu)} is owned by {owner_text}.",
                 (context.seen("gpus.kernel_driver", owner),),
-                problem=Problem((owner.value,)),
+                cure=ReplaceNouveau() if owner.value == "nouveau" else ReleaseFromVirtualMachine(),
             )
             return
     nouveau = context.facts.driver.nouveau_loaded
@@ -79,7 +101,7 @@ def driver_nouveau(context: Context, gpus: tuple[Gpu, ...] | None) -> Iterator[F
         yield incompatible(
             "The open-source display driver nouveau is loaded, which has no CUDA, and NVIDIA's driver is not.",
             (context.seen("driver.nouveau_loaded"),),
-            problem=Problem(("nouveau",)),
+            cure=ReplaceNouveau(),
         )
 
 
@@ -107,7 +129,7 @@ def driver_secure_boot(context: Context, gpus: tuple[Gpu, ...] | None) -> Iterat
                 context.seen("driver.module_file"),
                 context.seen("driver.module_file_signed"),
             ),
-            problem=Problem(),
+            cure=SignModule(),
         )
 
 
@@ -132,7 +154,7 @@ def driver_missing(context: Context, gpus: tuple[Gpu, ...] | None) -> Iterator[F
     if context.need(context.facts.driver.release, "driver.release") is not None:
         return
     if context.os == "windows":
-        yield _missing(context, "No NVIDIA driver runs on this machine.", Problem(), "driver.release")
+        yield _missing(context, "No NVIDIA driver runs on this machine.", InstallMissingDriver(), "driver.release")
         return
     if not is_plain_linux(context) or _is_foreign(context) or _is_unsigned(context):
         return
@@ -150,7 +172,7 @@ def _by_remains(context: Context) -> Finding:
         return _missing(
             context,
             "The NVIDIA driver is installed for this kernel, but its module is not loaded.",
-            Problem(("not-loaded",)),
+            LoadDriver(),
             "driver.module_file",
         )
     if failed:
@@ -158,19 +180,19 @@ def _by_remains(context: Context) -> Finding:
             f"Building the NVIDIA driver {failed[0].version} for the running kernel {running} failed (make.log "
             "under /var/lib/dkms says why)."
         )
-        return _missing(context, what, Problem(("not-built",)), "driver.dkms")
+        return _missing(context, what, BuildDriver(), "driver.dkms")
     if modules:
         kernels = ", ".join(item.kernel_release or "no kernel" for item in modules)
         what = f"The NVIDIA driver {modules[0].version} is built for {kernels}, not for the running kernel {running}."
-        return _missing(context, what, Problem(("not-built",)), "driver.dkms")
+        return _missing(context, what, BuildDriver(), "driver.dkms")
     name = gpu_name(context.gpus[0])
     message = f"{name} is present, but no NVIDIA driver is loaded."
-    return _missing(context, message, Problem(), "driver.kernel_module_version")
+    return _missing(context, message, InstallMissingDriver(), "driver.kernel_module_version")
 
 
-def _missing(context: Context, message: str, problem: Problem, fact: str) -> Finding:
+def _missing(context: Context, message: str, cure: Fix, fact: str) -> Finding:
     evidence = (context.seen(fact), context.seen("gpus", shown=", ".join(gpu_name(gpu) for gpu in context.gpus)))
-    return incompatible(message, evidence, problem=problem)
+    return incompatible(message, evidence, cure=cure)
 
 
 def _is_driven(context: Context, row: Architecture) -> bool:
@@ -201,8 +223,7 @@ def driver_kind(context: Context) -> Iterator[Finding]:
                 f"architectures {item.capability}", f"{row.kernel_module} kernel module", citation=row.citations[0]
             ),
         )
-        problem = Problem(("other-module",), values=(("module_kind", row.kernel_module),))
-        yield incompatible(message, evidence, problem=problem)
+        yield incompatible(message, evidence, cure=InstallKernelModule(row.kernel_module))
 
 
 _MISMATCH = 803
@@ -232,7 +253,8 @@ def forward_compat_misused(context: Context) -> Iterator[Finding]:
             if is_compat(path)
             else "A forward-compatibility libcuda is loaded before the driver's own"
         )
-        yield incompatible(f"{subject}, and {reason}.", evidence, problem=Problem(folders=(folder,) if folder else ()))
+        cure = RemoveForwardCompatibility(folder) if folder else FollowRow()
+        yield incompatible(f"{subject}, and {reason}.", evidence, cure=cure)
 
 
 def _why_misused(context: Context, code: int | None) -> str:
@@ -282,7 +304,7 @@ def driver_library_mismatch(context: Context) -> Iterator[Finding]:
     if kernel.value is not None and differs:
         clash = f"The loaded kernel module is {kernel.value}, the driver's libraries are {differs[0].value}"
     message = f"{clash}: the driver was updated and the old module still runs."
-    yield incompatible(message, evidence, problem=Problem())
+    yield incompatible(message, evidence, cure=MatchDriverParts())
 
 
 def _cuda_fits(context: Context) -> bool:
@@ -298,8 +320,7 @@ def _nvml_alone(context: Context, signal: tuple[Evidence, ...]) -> Iterator[Find
             "nvidia-smi, NCCL and memory reports fail."
         )
         evidence = (*signal, context.seen("driver.cuda_init_result"), context.seen("driver.libnvidia_ml_path"))
-        problem = Problem(("stray-nvml",))
-        yield incompatible(message, evidence, severity=WARNING, problem=problem)
+        yield incompatible(message, evidence, severity=WARNING, cure=RemoveStrayNvml())
 
 
 def _mismatch_signal(context: Context) -> tuple[Evidence, ...]:
@@ -319,8 +340,7 @@ def _stray(context: Context, kernel: str, cuda: str, path: str, evidence: tuple[
         "driver's own."
     )
     evidence = (*evidence, context.seen("driver.libcuda_path"))
-    problem = Problem(("stray-libcuda",), folders=(folder,))
-    return incompatible(message, evidence, problem=problem)
+    return incompatible(message, evidence, cure=RemoveStrayLibcuda(folder))
 
 
 @rule("libcuda-not-on-path")
@@ -339,16 +359,12 @@ def libcuda_not_on_path(context: Context) -> Iterator[Finding]:
     evidence = [context.seen("driver.libcuda_path")]
     if not paths:
         message = "The kernel driver runs, but its library libcuda.so.1 is not installed."
-        yield _no_libcuda(message, evidence, Problem(("not-installed",)))
+        yield incompatible(message, tuple(evidence), cure=InstallLibcuda())
         return
     folder = posixpath.dirname(paths[0])
     message = f"libcuda.so.1 is in {folder}, where the loader does not look."
     evidence.append(context.seen("driver.libcuda_elsewhere", shown=", ".join(paths)))
-    yield _no_libcuda(message, evidence, Problem(folders=(folder,)))
-
-
-def _no_libcuda(message: str, evidence: list[Evidence], problem: Problem) -> Finding:
-    return incompatible(message, tuple(evidence), problem=problem)
+    yield incompatible(message, tuple(evidence), cure=AddLibcudaFolder(folder))
 
 
 def _is_driver_present(context: Context) -> bool:
@@ -503,10 +519,9 @@ def _too_old(context: Context, build: Build, toolkit: Toolkit, shortfall: Shortf
         origin = f"built with CUDA {toolkit.version}"
         evidence.append(Evidence(f"matrix {build.label}", origin, citation=build.citations[0]))
     message = f"{build.label} was built with CUDA {toolkit.version} and {shortfall.needs}."
-    problem = Problem(
-        framework=build.framework, distribution=build.distribution, cuda=toolkit.version, driver=shortfall.floor or ""
-    )
-    return incompatible(message, tuple(evidence), problem=problem)
+    floor, about = shortfall.floor or "", About(build.framework, build.distribution)
+    cure = InstallDriver(floor, cuda=toolkit.version, framework=build.framework, distribution=build.distribution)
+    return incompatible(message, tuple(evidence), cure=cure, about=about)
 
 
 @rule(_ID, TOO_OLD)
@@ -520,11 +535,11 @@ def driver_branch(context: Context) -> Iterator[Finding]:
         last_branch = item.architecture.last_driver_branch if item.architecture else None
         if first_branch and int(branch.branch) < int(first_branch):
             reason = f"the first branch that drives it is {first_branch}"
-            yield _not_driven(context, _ID, item, f"{branch.branch}: {reason}", Problem(driver=first_branch))
+            yield _not_driven(context, _ID, item, f"{branch.branch}: {reason}", InstallDriver(first_branch))
         if last_branch and int(branch.branch) > int(last_branch):
             reason = f"the last branch that drives it is {last_branch}"
-            problem = Problem(("driver",), driver=last_branch, exact=True)
-            yield _not_driven(context, TOO_OLD, item, f"{branch.branch}: {reason}", problem)
+            cure = InstallDriver(last_branch, exact=True)
+            yield _not_driven(context, TOO_OLD, item, f"{branch.branch}: {reason}", cure)
 
 
 def _has_branch(context: Context) -> bool:
@@ -556,15 +571,13 @@ def _branch_and_gpus(context: Context) -> Iterator[tuple[DriverBranch, JudgedGpu
             yield branch, item
 
 
-def _not_driven(
-    context: Context, finding_id: str, item: JudgedGpu, branch_and_reason: str, problem: Problem
-) -> Finding:
+def _not_driven(context: Context, finding_id: str, item: JudgedGpu, branch_and_reason: str, cure: Fix) -> Finding:
     number, _, reason = branch_and_reason.partition(": ")
     gpu = f"{gpu_name(item.gpu)} (compute capability {item.capability})"
     citation = item.architecture.citations[0] if item.architecture else None
     evidence = (context.seen("driver.release"), Evidence(f"architectures {item.capability}", reason, citation=citation))
     message = f"Driver branch {number} does not drive {gpu}: {reason}."
-    return incompatible(message, evidence, finding_id=finding_id, problem=problem)
+    return incompatible(message, evidence, finding_id=finding_id, cure=cure)
 
 
 def _unknown_row(subject: str, citations: tuple[Citation, ...], *facts: Evidence) -> Finding:
@@ -595,7 +608,7 @@ def driver_wsl(context: Context) -> Iterator[Finding]:
             severity,
             "This is WSL 1, which has no GPU support; WSL 2 has it.",
             "host.wsl_version",
-            Problem(("wsl-1",)),
+            ConvertToWsl2(),
         )
         return
     if isinstance(context.facts.gpus, Absent) or cuda_starts(context) or context.facts.host.container.value:
@@ -613,7 +626,7 @@ def driver_wsl(context: Context) -> Iterator[Finding]:
             ERROR,
             f"A Linux driver is installed inside WSL{detail}: its {path.value} hides the one that Windows provides.",
             "driver.libcuda_path",
-            Problem(("linux-driver",), names=tuple(installed)),
+            RemoveDriverFromWsl(tuple(installed)),
         )
     elif isinstance(path, Absent) and not isinstance(driver.libcuda_elsewhere, Known):
         context.need(driver.libcuda_elsewhere, "driver.libcuda_elsewhere")
@@ -623,11 +636,11 @@ def driver_wsl(context: Context) -> Iterator[Finding]:
             "Windows passes a GPU through, but no driver library: /usr/lib/wsl/lib has no libcuda.so.1. The Windows "
             "driver is missing or too old for WSL.",
             "driver.libcuda_path",
-            Problem(("no-windows-driver",)),
+            InstallWindowsDriver(),
         )
 
 
-def _wsl(context: Context, severity: str, message: str, fact: str, problem: Problem) -> Finding:
+def _wsl(context: Context, severity: str, message: str, fact: str, cure: Fix) -> Finding:
     verdict = COMPATIBLE if severity == NOTE else INCOMPATIBLE
     evidence = (context.seen("host.wsl_version"), context.seen(fact))
-    return Finding("driver-wsl", verdict, severity, message, evidence, problem=problem)
+    return Finding("driver-wsl", verdict, severity, message, evidence, cure=cure)

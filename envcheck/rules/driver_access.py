@@ -19,6 +19,15 @@ from envcheck.model import (
     Unknown,
     same_release,
 )
+from envcheck.model.fixes.driver import (
+    CreateDeviceNode,
+    OpenDeviceNode,
+    PassGpusToContainer,
+    ReadKernelLog,
+    ReloadMemoryModule,
+    RestoreDevices,
+    StartFabricManager,
+)
 from envcheck.rules.builds import judged_builds
 from envcheck.rules.context import Context, incompatible, rule
 from envcheck.rules.gpus import (
@@ -89,7 +98,7 @@ def _is_closed(node: DeviceNode) -> bool:
 
 def _closed(context: Context, node: DeviceNode) -> Finding:
     message = f"This user cannot open {node.path} ({node.mode or 'mode unknown'}); CUDA needs to read and write it."
-    return _finding(message, (context.seen(node.path, node.accessible),), "closed", node.path)
+    return incompatible(message, (context.seen(node.path, node.accessible),), cure=OpenDeviceNode(node.path))
 
 
 def _blocked_access(context: Context, paths: tuple[str, ...]) -> Finding:
@@ -103,7 +112,7 @@ def _blocked_access(context: Context, paths: tuple[str, ...]) -> Finding:
         message = f"The device nodes exist, {reason}. A container loses its devices when systemd reloads on the host."
     else:
         message = f"The device nodes exist, {reason}. Job systems do this to a job without a GPU."
-    return _finding(message, evidence, "barred")
+    return incompatible(message, evidence, cure=RestoreDevices())
 
 
 def _failing(context: Context, missing: str, paths: tuple[str, ...], result: int | None) -> Finding:
@@ -116,13 +125,9 @@ def _failing(context: Context, missing: str, paths: tuple[str, ...], result: int
         context.seen("driver.cuda_init_result"),
         context.seen("driver.uvm_loaded"),
     )
-    in_container = context.facts.host.container.value
-    return _finding(message, evidence, "missing" if missing or in_container else "bad-state", missing or _UVM)
-
-
-def _finding(message: str, evidence: tuple[Evidence, ...], case: str, node: str = "") -> Finding:
-    problem = Problem((case,), values=(("node", node),))
-    return incompatible(message, evidence, problem=problem)
+    needs_node = missing or context.facts.host.container.value
+    cure = CreateDeviceNode(missing or _UVM) if needs_node else ReloadMemoryModule()
+    return incompatible(message, evidence, cure=cure)
 
 
 _NONE = ("", "void", "none")
@@ -169,7 +174,7 @@ def _not_given(context: Context, wants: Evidence | None) -> Finding:
         verdict, severity = INCOMPATIBLE, ERROR
     else:
         verdict, severity = COMPATIBLE, NOTE
-    return Finding("driver-not-in-container", verdict, severity, message, tuple(evidence), problem=Problem())
+    return Finding("driver-not-in-container", verdict, severity, message, tuple(evidence), cure=PassGpusToContainer())
 
 
 def _no_library(context: Context) -> Finding:
@@ -179,7 +184,7 @@ def _no_library(context: Context) -> Finding:
     return incompatible(
         f"This container has the GPU's devices but not the driver's library libcuda.so.1{reason}.",
         (context.seen("driver.libcuda_path"), context.seen("driver.device_nodes")),
-        problem=Problem(("no-library",)),
+        cure=PassGpusToContainer(lacks_library=True),
     )
 
 
@@ -254,7 +259,8 @@ def fabric_manager(context: Context) -> Iterator[Finding]:
 
 
 def _fabric(context: Context, message: str, fact: str) -> Finding:
-    return incompatible(message, (context.seen(fact), context.seen("driver.nvswitch_present")), problem=Problem())
+    evidence = (context.seen(fact), context.seen("driver.nvswitch_present"))
+    return incompatible(message, evidence, cure=StartFabricManager())
 
 
 _VISIBLE_DEVICES = "visible-devices-hidden"
@@ -381,7 +387,7 @@ def cuda_does_not_start(context: Context) -> Iterator[Finding]:
     yield incompatible(
         message,
         (context.seen("driver.cuda_init_result"), context.seen("driver.release")),
-        problem=Problem(("does-not-start",)),
+        cure=ReadKernelLog(),
     )
 
 

@@ -14,6 +14,7 @@ from envcheck.model import (
     dataclass,
     numbers,
 )
+from envcheck.model.fixes.driver import InstallDriver
 from envcheck.rules.builds import is_free_threaded, library_of, plugin_of, rows_by_extra
 from envcheck.rules.context import Context
 from envcheck.rules.described_machine import LINUX
@@ -176,9 +177,9 @@ def _middle_python(candidate: Candidate) -> str:
 
 def describe_obstacle(context: Context, candidate: Candidate, finding: Finding) -> str:
     """Say in a few words what keeps a release from working: "needs driver 570.26"."""
-    problem = finding.problem
-    if finding.id == "driver-too-old" and problem and problem.driver:
-        return f"needs driver {problem.driver}"
+    problem, cure = finding.problem, finding.cure
+    if isinstance(cure, InstallDriver) and not cure.exact and cure.floor:
+        return f"needs driver {cure.floor}"
     if finding.id in (TOO_NEW, TOO_OLD) and problem and problem.capability:
         document = documented_gpus(candidate.row.distribution, candidate.row.version, context.platform)
         if document is not None and document.excludes(problem.capability):

@@ -691,7 +691,7 @@ def _finding(finding: str, found: list[tuple[Run, Result]]) -> Finding:
         return Finding(finding, INCOMPATIBLE, ERROR, message, evidence, problem=_problem(finding, run, first))
     known = (item for item in cause.evidence if item.fact != "log")  # the log's own lines are those of the result
     message, evidence = f"{message} {cause.message}", (*evidence, *known)
-    return Finding(finding, INCOMPATIBLE, ERROR, message, evidence, cause.fix, problem=cause.problem)
+    return Finding(finding, INCOMPATIBLE, ERROR, message, evidence, cause.fix, problem=cause.problem, cure=cause.cure)
 
 
 def _problem(finding: str, run: Run, result: Result) -> Problem:

@@ -9,9 +9,16 @@ import pytest
 
 from envcheck.actions import Action
 from envcheck.diagnosis import with_steps
-from envcheck.model import CHANGES_NOTHING, SYSTEM, Alternative, Problem, Remedy, Report, Step
+from envcheck.model import CHANGES_NOTHING, SYSTEM, Alternative, Remedy, Report, Step
+from envcheck.model.fixes.driver import (
+    InstallKernelModule,
+    MatchDriverParts,
+    ReloadMemoryModule,
+    SignModule,
+    StartFabricManager,
+)
 from envcheck.plan.steps import container_toolkit_steps
-from envcheck.remedies import remedy_for
+from envcheck.remedies import write_fix
 from envcheck.remedies.rows import AlternativeRow, RemedyRow, list_rows_by_finding
 from envcheck.remedies.situation import Situation
 from envcheck.remedies.system import install_compiler, install_driver, install_visual_studio
@@ -74,16 +81,16 @@ def situation(name: str = "") -> Situation:
 def remedies_of_the_system(here: Situation) -> Iterator[Remedy]:
     yield from (install_driver(here), install_driver(here, "470", exact=True))
     yield install_compiler(here, 6, 12)
-    for finding_id, problem in (
-        ("driver-library-mismatch", Problem()),
-        ("driver-device-nodes", Problem(("bad-state",))),
-        ("driver-secure-boot", Problem()),
-        ("fabric-manager", Problem(driver="550.90.07")),
-        ("driver-missing", Problem(("other-module",), values=(("module_kind", "open"),))),
-        ("driver-missing", Problem(("other-module",), values=(("module_kind", "proprietary"),))),
+    for fix in (
+        MatchDriverParts(),
+        ReloadMemoryModule(),
+        SignModule(),
+        StartFabricManager("550.90.07"),
+        InstallKernelModule("open"),
+        InstallKernelModule("proprietary"),
     ):
-        found = remedy_for(finding_id, problem, here)
-        assert found is not None, finding_id
+        found = write_fix(fix, here)
+        assert found is not None, fix
         yield found
 
 

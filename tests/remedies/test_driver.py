@@ -7,8 +7,9 @@ from typing import Any
 import pytest
 
 from envcheck.actions import Reboot
-from envcheck.model import Problem, Remedy
-from envcheck.remedies import remedy_for
+from envcheck.model import Fix, Remedy
+from envcheck.model.fixes.driver import BuildDriver, InstallKernelModule, StartFabricManager
+from envcheck.remedies import write_fix
 from envcheck.remedies.situation import Situation
 from envcheck.remedies.system import install_driver
 from tests.rules.factory_machine import NONE, UNREAD, context, driver, known
@@ -23,8 +24,8 @@ def on(**host: Any) -> Situation:
     return Situation(context(host=host) if host else context())
 
 
-def remedy(finding_id: str, problem: Problem, situation: Situation) -> Remedy:
-    found = remedy_for(finding_id, problem, situation)
+def remedy(fix: Fix, situation: Situation) -> Remedy:
+    found = write_fix(fix, situation)
     assert found is not None
     return found
 
@@ -96,8 +97,7 @@ def test_rhel_10_has_no_modules_to_install() -> None:
 
 def test_the_other_kind_of_module_is_a_package_of_its_own() -> None:
     def kind(situation: Situation, name: str) -> list[tuple[str, ...]]:
-        problem = Problem(("other-module",), values=(("module_kind", name),))
-        return argvs(remedy("driver-missing", problem, situation).actions)
+        return argvs(remedy(InstallKernelModule(name), situation).actions)
 
     assert kind(on(**distribution("debian")), "open")[0][-1] == "nvidia-open"
     assert kind(on(**distribution("fedora")), "proprietary")[0][-1] == "cuda-drivers"
@@ -118,7 +118,7 @@ def test_root_needs_no_sudo() -> None:
 def test_kernel_headers_only_for_plain_names() -> None:
     def built(name: str, kernel: str) -> tuple[str, ...]:
         situation = on(**distribution(name), kernel_release=known(kernel))
-        return argv(remedy("driver-missing", Problem(("not-built",)), situation).actions[0])
+        return argv(remedy(BuildDriver(), situation).actions[0])
 
     assert built("fedora", "6.8.9-300.fc40.x86_64")[-1] == "kernel-devel-6.8.9-300.fc40.x86_64"
     assert built("fedora", "6.8 $(x)") == ("sudo", "dkms", "autoinstall")
@@ -127,7 +127,7 @@ def test_kernel_headers_only_for_plain_names() -> None:
 
 def test_the_fabric_manager_of_a_release() -> None:
     rocky = Situation(context(host=distribution("rocky", "rhel")))
-    found = remedy("fabric-manager", Problem(), rocky)
+    found = remedy(StartFabricManager(), rocky)
     assert argv(found.actions[0])[-1] == "nvidia-fabric-manager-550.163.01"
-    unread = remedy("fabric-manager", Problem(), Situation(context(driver=driver(UNREAD))))
+    unread = remedy(StartFabricManager(), Situation(context(driver=driver(UNREAD))))
     assert argvs(unread.actions)[0][0] == "nvidia-smi", "its package is named by the release"

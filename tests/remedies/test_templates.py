@@ -9,13 +9,14 @@ from collections.abc import Iterator
 import pytest
 
 from envcheck.actions import action_line
-from envcheck.model import Alternative, Problem, Remedy, replace
-from envcheck.remedies import list_findings_with_functions, remedy_for
+from envcheck.model import Advise, Alternative, Fix, FollowRow, Problem, Remedy, replace
+from envcheck.remedies import find_writer, list_findings_with_functions, remedy_for, write_fix
 from envcheck.remedies.rows import RemedyRow, fill_row, list_rows_by_finding
 from envcheck.remedies.situation import Situation
 from envcheck.rules import Context
 from envcheck.rules.described_machine import Description, planned_facts
 from tests.cases.case_facts import matrix
+from tests.remedies.fixes import kinds_of_fixes, samples
 
 FIELD = re.compile(r"\{[a-z_]\w*\}")
 GAP = re.compile(r"\{[a-z_]\w*\}|  +| [.,;:)](?:\s|$)|CUDA [:;]|\bNone\b")  # what an empty value leaves in a sentence
@@ -59,6 +60,18 @@ def test_no_field_is_left_in_a_remedy(finding_id: str) -> None:
         for text in gaps(remedy_for(finding_id, problem, situation) or Remedy(""))
     }
     assert left == set()
+
+
+@pytest.mark.parametrize("kind", kinds_of_fixes(), ids=lambda kind: kind.__name__)
+def test_each_fix_is_written_without_a_gap(kind: type[Fix]) -> None:
+    for fix in samples(kind):
+        for situation in SITUATIONS:
+            if kind is FollowRow:  # the rows, above
+                continue
+            assert (
+                kind is Advise or find_writer(kind).__module__.rpartition(".")[2] == kind.__module__.rpartition(".")[2]
+            )
+            assert list(gaps(write_fix(fix, situation) or Remedy(""))) == []
 
 
 def test_a_row_with_an_unknown_field_is_not_offered() -> None:

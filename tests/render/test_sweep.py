@@ -13,14 +13,15 @@ import pytest
 
 from envcheck.actions import Action, WriteFile, shell_line, windows_line
 from envcheck.diagnosis import with_steps
-from envcheck.model import Alternative, Finding, Plan, Problem, Remedy, Report, Step
-from envcheck.remedies import fit_to_system, list_findings_with_functions, remedy_for
+from envcheck.model import Alternative, Finding, FollowRow, Plan, Problem, Remedy, Report, Step
+from envcheck.remedies import fit_to_system, list_findings_with_functions, remedy_for, write_fix
 from envcheck.remedies.rows import RemedyRow, fill_row, list_rows_by_finding
 from envcheck.remedies.situation import Situation
 from tests.cases.judged import FOLDER as CASES
 from tests.cases.judged import judge, read_cases
 from tests.hosts.test_hosts import NAMES, diagnosed, recording
 from tests.plan.machines import machine, planned
+from tests.remedies.fixes import kinds_of_fixes, samples
 from tests.render.windows_shells import ReadError, cmd_words, powershell_words
 from tests.rules.factory_machine import UNREAD, context, known
 
@@ -101,6 +102,8 @@ def fixes(system: str) -> tuple[Report, ...]:
     ]
     asked += [("gpu-hardware-fault", Problem(("computes-wrong",))), ("gpu-memory-held", Problem(("held-by-others",)))]
     found += filter(None, (remedy_for(name, problem, situation) for name, problem in asked))
+    written = (fix for kind in kinds_of_fixes() if kind is not FollowRow for fix in samples(kind))
+    found += [fit_to_system(remedy, system) for fix in written if (remedy := write_fix(fix, situation))]
     findings = (Finding("os-limit", "incompatible", "error", "", fix=fix) for fix in found)
     return tuple(with_steps(Report("incompatible", "gpu", "", (item,), (), system=system)) for item in findings)
 

@@ -1,0 +1,34 @@
+"""One record of each kind of fix, for tests that look at all of them."""
+
+from __future__ import annotations
+
+import pkgutil
+from collections.abc import Iterator
+from importlib import import_module
+from typing import Any, get_type_hints
+
+from envcheck.model import Fix, fixes, list_fields
+
+SAMPLES: dict[Any, Any] = {str: "8", bool: True, tuple[str, ...]: ("8",)}  # "8" is a word, a number, a requirement
+
+
+def kinds_of_fixes() -> list[type[Fix]]:
+    """List every record of `envcheck.model.fixes`."""
+    for module in pkgutil.iter_modules(fixes.__path__):
+        import_module(f"{fixes.__name__}.{module.name}")
+    return sorted(Fix.__subclasses__(), key=lambda kind: (kind.__module__, kind.__name__))
+
+
+def samples(kind: type[Fix]) -> Iterator[Fix]:
+    """Make a record with all its fields filled, and one with those alone that it cannot do without."""
+    hints = {name: _plain(hint) for name, hint in get_type_hints(kind).items()}
+    filled = {name: SAMPLES.get(hint, ()) for name, hint in hints.items()}
+    needed = {name: value for name, value in filled.items() if not hasattr(kind, name)}
+    assert set(filled) == set(list_fields(kind))
+    yield kind(**filled)
+    if needed != filled:
+        yield kind(**needed)
+
+
+def _plain(hint: Any) -> Any:
+    return tuple[str, ...] if str(hint) in ("typing.Tuple[str, ...]", "tuple[str, ...]") else hint
