@@ -12,6 +12,9 @@ from envcheck.model import Fix, fixes, list_fields
 SAMPLES: dict[Any, Any] = {str: "8", bool: True, tuple[str, ...]: ("8",)}  # "8" is a word, a number, a requirement
 
 
+WORDS = {"InstallKernelModule.kind": "open"}  # fields that hold one of a few words
+
+
 def kinds_of_fixes() -> list[type[Fix]]:
     """List every record of `envcheck.model.fixes`."""
     for module in pkgutil.iter_modules(fixes.__path__):
@@ -22,7 +25,7 @@ def kinds_of_fixes() -> list[type[Fix]]:
 def samples(kind: type[Fix]) -> Iterator[Fix]:
     """Make a record with all its fields filled, and one with those alone that it cannot do without."""
     hints = {name: _plain(hint) for name, hint in get_type_hints(kind).items()}
-    filled = {name: SAMPLES.get(hint, ()) for name, hint in hints.items()}
+    filled = {name: WORDS.get(f"{kind.__name__}.{name}", SAMPLES.get(hint, ())) for name, hint in hints.items()}
     needed = {name: value for name, value in filled.items() if not hasattr(kind, name)}
     assert set(filled) == set(list_fields(kind))
     yield kind(**filled)

@@ -50,6 +50,8 @@ WISHES = (
     ("darwin", "jax", machine("3.12", platform="macosx_arm64")),
     ("darwin", "torch", machine("3.12", platform="macosx_arm64")),
 )
+# What they speak of is on Linux alone: the rules read kernel modules and device nodes there.
+LINUX_ALONE = ("LoadDriver", "OpenDeviceNode", "ReleaseFromVirtualMachine")
 FOLDERS = {"pip": "my envs/x", "uv": "my envs/x", "conda": "envs/x"}  # a variable and a blank are for cmd alone
 
 
@@ -102,7 +104,8 @@ def fixes(system: str) -> tuple[Report, ...]:
     ]
     asked += [("gpu-hardware-fault", Problem(("computes-wrong",))), ("gpu-memory-held", Problem(("held-by-others",)))]
     found += filter(None, (remedy_for(name, problem, situation) for name, problem in asked))
-    written = (fix for kind in kinds_of_fixes() if kind is not FollowRow for fix in samples(kind))
+    asked_for = (kind for kind in kinds_of_fixes() if kind is not FollowRow and kind.__name__ not in LINUX_ALONE)
+    written = (fix for kind in asked_for for fix in samples(kind))
     found += [fit_to_system(remedy, system) for fix in written if (remedy := write_fix(fix, situation))]
     findings = (Finding("os-limit", "incompatible", "error", "", fix=fix) for fix in found)
     return tuple(with_steps(Report("incompatible", "gpu", "", (item,), (), system=system)) for item in findings)
