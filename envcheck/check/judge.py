@@ -30,6 +30,7 @@ from envcheck.model import (
     Problem,
     Remedy,
     Report,
+    RequestError,
     Source,
     Unknown,
     at_least,
@@ -39,7 +40,7 @@ from envcheck.model.fixes.driver import InstallDriver
 from envcheck.remedies import with_remedy
 from envcheck.remedies.situation import Situation
 from envcheck.rules import conclude, evaluate
-from envcheck.rules.builds import Build, TargetError, check_requirements, installed_builds
+from envcheck.rules.builds import Build, check_requirements, installed_builds
 from envcheck.rules.context import Context, Target, UndecidedError
 from envcheck.rules.gpus import gpu_name, judged_gpus
 from envcheck.rules.judgement import judge_release
@@ -250,7 +251,7 @@ def load_gate(text: str | None, path: str, matrix: Matrix) -> Gate:
     try:
         config = Config() if text is None else parse_config(text)
         check_requirements(config.requires, matrix)
-    except (ConfigError, TargetError) as error:
+    except (ConfigError, RequestError) as error:
         raise ConfigError(f"{path}: {error}") from None
     return Gate(config, matrix, path, datetime.now(timezone.utc).date())
 

@@ -14,7 +14,6 @@ from envcheck.diagnosis.planned import name_working_releases
 from envcheck.matrix.companions import TorchBuild, companion_row, find_file, shares_cuda
 from envcheck.matrix.images import load_base_images
 from envcheck.matrix.query import Matrix
-from envcheck.matrix.specifiers import within
 from envcheck.model import (
     COMPATIBLE,
     ERROR,
@@ -31,6 +30,7 @@ from envcheck.model import (
     numbers,
     replace,
 )
+from envcheck.model.specifiers import within
 from envcheck.rules import Context, Target
 from envcheck.rules.builds import PEER, WantedRelease, required_frameworks, supports_python, wanted_releases
 from envcheck.rules.described_machine import Description, with_hardware

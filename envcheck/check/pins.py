@@ -10,7 +10,6 @@ from packaging.version import InvalidVersion, Version
 from envcheck.check.blueprint import Line
 from envcheck.check.packages import CONFLICT, Environment, Held, name_of_line
 from envcheck.frameworks import identity
-from envcheck.matrix.specifiers import within
 from envcheck.model import (
     ERROR,
     INCOMPATIBLE,
@@ -25,6 +24,7 @@ from envcheck.model import (
     dataclass,
     replace,
 )
+from envcheck.model.specifiers import within
 from envcheck.rules import Context, Target
 from envcheck.rules.builds import required_frameworks
 from envcheck.rules.judgement import judge_release

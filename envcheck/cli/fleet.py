@@ -19,7 +19,7 @@ from envcheck.fleet.results import EngineError, Failure, FleetListener, FleetReq
 from envcheck.fleet.run import ENGINES, run_fleet
 from envcheck.host.plugins import list_failures
 from envcheck.render.fleet import print_fleet, render_fleet_csv, render_fleet_html, render_fleet_json, render_run_json
-from envcheck.rules import Target, TargetError
+from envcheck.rules import Target
 from envcheck.rules.builds import check_requirements
 
 EXAMPLE = "Example: envcheck fleet run -i inventory.ini -o machines && envcheck fleet report machines --html fleet.html"
@@ -185,8 +185,6 @@ def _judge(folder: str, golden: str, matrix_file: str | None, target: Target) ->
     try:
         check_requirements(target.requirements, matrix)
         return judge_folder(Path(folder), matrix, target, golden)
-    except TargetError as error:
-        raise UserError(str(error)) from None
     except LookupError:
         raise UserError(f"--golden {golden}: {folder} holds no snapshot of that host") from None
 

@@ -72,7 +72,6 @@ from envcheck.install.run import (
     held_place,
     step_variables,
 )
-from envcheck.matrix.specifiers import within
 from envcheck.model import (
     COMPATIBLE,
     CONDA,
@@ -83,10 +82,12 @@ from envcheck.model import (
     Facts,
     Plan,
     PlannedRelease,
+    RequestError,
     dataclass,
     major_minor,
     replace,
 )
+from envcheck.model.specifiers import within
 from envcheck.plan.build import build_plan, plan_alone, verdict_on
 from envcheck.plan.existing_environment import InstalledFramework, OccupiedError, plan_update
 from envcheck.plan.other_vendors import vendor_plan
@@ -105,7 +106,7 @@ from envcheck.probes.collection import collect
 from envcheck.probes.environment_choice import PythonSelection, find_project_environment
 from envcheck.render.plan import Result, plan_document, render_install_json
 from envcheck.rules import Context, Target, evaluate
-from envcheck.rules.described_machine import Description, RequestError, planned_facts
+from envcheck.rules.described_machine import Description, planned_facts
 from envcheck.smoke.session import headline_of, verdict_of
 
 

@@ -22,7 +22,7 @@ def diagnose(
     """Judge a machine and say what to do; `only` limits the checks to some finding ids.
 
     `inspected` are the options that say what was looked at. `exists` tells which folders are there, on the machine
-    that is judged. Raises TargetError for a requirement that cannot be judged.
+    that is judged. Raises RequestError for a requirement that cannot be judged.
     """
     from envcheck.rules.judgement import judge_release  # explaining a log needs no rules
 

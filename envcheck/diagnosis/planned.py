@@ -21,6 +21,7 @@ from envcheck.model import (
     PlannedRelease,
     Remedy,
     Report,
+    RequestError,
     dataclass,
     replace,
 )
@@ -36,7 +37,7 @@ from envcheck.rules import Context, Target, evaluate
 from envcheck.rules.builds import is_conda_build, judged_frameworks, wanted_releases
 from envcheck.rules.catalogue import catalogue
 from envcheck.rules.context import is_typeable
-from envcheck.rules.described_machine import Description, RequestError, planned_facts, with_python
+from envcheck.rules.described_machine import Description, planned_facts, with_python
 from envcheck.rules.judgement import judge_release
 
 # Findings that another build or release of the framework may take away ...

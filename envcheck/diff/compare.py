@@ -57,7 +57,7 @@ class Comparison:
 
 
 def compare(a: Snapshot, b: Snapshot, matrix: Matrix, target: Target) -> Comparison:
-    """Compare two machines by the same rules, matrix and target. Raises TargetError for a requirement."""
+    """Compare two machines by the same rules, matrix and target. Raises RequestError for a requirement."""
     snapshots = a, b
     targets = _choose_targets([item.facts for item in snapshots], matrix, target)
     machines = [

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import re
 from collections import Counter
 from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from typing import Any
@@ -30,10 +29,10 @@ from envcheck.model import (
     Source,
     ToolkitInstall,
     Unknown,
-    canonical_name,
     dataclass,
     replace,
 )
+from envcheck.model.requirements import name_of
 from envcheck.rules.gpus import other_gpu_name
 
 NONE = "none"
@@ -472,7 +471,6 @@ def _parse_required(requires: Iterable[str]) -> Iterator[str]:
     nvidia-cudnn-cu12 (>=9.3) ; extra == 'and-cuda'
     """
     for line in requires:
-        match = re.match(r"\s*([A-Za-z0-9][\w.-]*)", line)
-        name = canonical_name(match[1]) if match else ""
+        name = name_of(line)
         if name.startswith("nvidia-") or (name and "extra" not in line.partition(";")[2]):
             yield name

@@ -14,12 +14,13 @@ from envcheck.model import (
     FrameworkBuild,
     Gpu,
     Known,
+    RequestError,
     Source,
     Unknown,
     canonical_name,
     replace,
 )
-from envcheck.rules.builds import TargetError, check_requirements
+from envcheck.rules.builds import check_requirements
 from envcheck.rules.context import Target
 
 _LISTS = tuple(f"pip-list-{item.name}" for item in FRAMEWORKS)
@@ -169,6 +170,6 @@ def _list_missing_requirements(log: Log) -> tuple[str, ...]:
 def _can_judge(log: Log, text: str) -> bool:
     try:
         check_requirements((text,), log.matrix)
-    except TargetError:
+    except RequestError:
         return False
     return True

@@ -16,7 +16,7 @@ from envcheck.explain.log import Claim, Log, Strength, find_root, is_consequence
 from envcheck.explain.problem import ClaimValues, build_machine_situation, build_problem, build_situation
 from envcheck.explain.reasons_cuda import architecture_claims, library_claims, version_claims
 from envcheck.explain.reasons_driver import driver_claims, is_normal_without_gpu, memory_claims
-from envcheck.explain.reasons_python import parse_requirement, pip_claims, python_claims
+from envcheck.explain.reasons_python import pip_claims, python_claims
 from envcheck.explain.scan import Ending, Scan, scan
 from envcheck.explain.signatures import Event, load_signatures, signatures_by_name
 from envcheck.explain.signatures import load_rivals as rival_rows
@@ -39,6 +39,7 @@ from envcheck.model import (
     dataclass,
     replace,
 )
+from envcheck.model.requirements import name_of
 from envcheck.remedies import fit_to_system, remedy_for
 from envcheck.rules.catalogue import catalogue, rank_findings
 
@@ -322,8 +323,7 @@ def _build_joined_finding(log: Log, machine: Machine, claim: Claim, root: Claim)
 def _installs_framework(fix: Remedy | None, matrix: Matrix) -> bool:
     actions = fix.actions if fix else ()
     texts = (text for item in actions if isinstance(item, InstallPackages) for text in item.requirements)
-    names = (parts[0] for text in texts if (parts := parse_requirement(text)) is not None)
-    return any(matrix.framework_of(name) for name in names)
+    return any(matrix.framework_of(name_of(text)) for text in texts)
 
 
 def _merge_remedies(rule_fix: Remedy | None, log_fix: Remedy | None, plan_command: tuple[Action, ...]) -> Remedy | None:

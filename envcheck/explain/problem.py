@@ -29,7 +29,7 @@ from envcheck.explain.reasons_cuda import (
     parse_library,
     providers,
 )
-from envcheck.explain.reasons_python import is_users_file, list_matching_releases, parse_requirement
+from envcheck.explain.reasons_python import is_users_file, list_matching_releases
 from envcheck.frameworks import Framework, identities, identity
 from envcheck.host.data_files import load_data
 from envcheck.matrix.companions import companion_row, load_companions, source_package
@@ -48,6 +48,7 @@ from envcheck.model import (
     numbers,
     replace,
 )
+from envcheck.model.requirements import find_requirement, name_of
 from envcheck.remedies.rows import list_value_names, remedy_table
 from envcheck.remedies.situation import Situation
 from envcheck.remedies.system import system_packages
@@ -292,7 +293,7 @@ def _requirement(values: ClaimValues) -> str:
 
 def _plain_requirement(values: ClaimValues) -> str:
     requirement = _requirement(values).lower().rstrip(",")
-    is_known = re.split(r"[<>=!~\[]", requirement)[0] in remedy_table().distributions.values()
+    is_known = name_of(requirement) in remedy_table().distributions.values()
     return requirement if is_known and is_requirement(requirement) else ""
 
 
@@ -664,8 +665,7 @@ def _python(values: ClaimValues) -> ProblemFields:
     text = _requirement(values)
     requested = _list_requested_minors(values)
     minors = _minor_of_wheel(values) or _minors_with_wheels(values, text) or requested
-    parsed = parse_requirement(text)
-    is_framework = parsed is not None and values.log.matrix.framework_of(parsed[0])
+    is_framework = values.log.matrix.framework_of(name_of(text))
     requirement = text.replace("===", "==") if is_framework and is_requirement(text.replace("===", "==")) else ""
     is_requested = bool(minors) and minors is requested
     is_open = "yes" if is_requested and minors[-1] == system_packages().python.newest else ""
@@ -682,10 +682,12 @@ def _minor_of_wheel(values: ClaimValues) -> tuple[str, ...]:
 
 def _minors_with_wheels(values: ClaimValues, text: str) -> tuple[str, ...]:
     """List the Pythons of the newest release that a requirement admits, oldest first."""
-    name, specifier = parse_requirement(text) or ("", "")
-    framework = values.log.matrix.framework_of(name)
-    public = specifier.partition("+")[0]  # the rows are of releases, without the label of a build
-    rows = list_matching_releases(values.log, framework, name, public) if framework else []
+    asked = find_requirement(text)
+    framework = values.log.matrix.framework_of(asked.name) if asked else None
+    if asked is None or framework is None:
+        return ()
+    public = asked.specifier.partition("+")[0]  # the rows are of releases, without the label of a build
+    rows = list_matching_releases(values.log, framework, asked.name, public)
     published = [row for row in rows if row.pythons]
     for_platform = [row for row in published if row.platform == values.context.platform]
     return tuple((for_platform or published)[0].pythons) if published else ()
@@ -708,7 +710,8 @@ def _replacement(values: ClaimValues) -> ProblemFields:
     """State what took the place of a withdrawn distribution, of the same release where there is one."""
     owners = filter(None, map(find_framework_of_message, values.signatures))
     removed = (name for item in owners for name in item.distributions if values.log.matrix.removed_distribution(name))
-    name, specifier = parse_requirement(values.find_capture("requirement") or next(removed, "")) or ("", "")
+    asked = find_requirement(values.find_capture("requirement") or next(removed, ""))
+    name, specifier = (asked.name, asked.specifier) if asked else ("", "")
     version = re.sub(r"^={2,3}|\+.*", "", specifier) if specifier.startswith("==") else ""
     framework = next((item for item in identities() if item.plugins and item.owns(name)), None)
     if framework:

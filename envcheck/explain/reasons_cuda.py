@@ -18,8 +18,8 @@ from envcheck.explain.signatures import Event, signatures_by_name
 from envcheck.frameworks import Framework, identities
 from envcheck.matrix.companions import date_symbol
 from envcheck.matrix.query import Matrix
-from envcheck.matrix.specifiers import matches
 from envcheck.model import canonical_name, dataclass, major, major_minor
+from envcheck.model.specifiers import matches
 
 DRIVER, NVML, CUDNN, TENSORRT, TOOLKIT, PROFILER, FRAMEWORK, OTHER = (
     "driver", "nvml", "cudnn", "tensorrt", "toolkit", "profiler", "framework", "other",

@@ -15,7 +15,9 @@ from envcheck.explain.log import (
     parse_number,
 )
 from envcheck.explain.signatures import Event
-from envcheck.model import FrameworkRelease, canonical_name, major_minor, numbers
+from envcheck.model import FrameworkRelease, major_minor, numbers
+from envcheck.model.requirements import find_requirement
+from envcheck.model.specifiers import within
 from envcheck.remedies.situation import find_last_gpu_release
 from envcheck.remedies.system import system_packages
 from envcheck.rules.requirements import easiest_for_pip, lowest_glibc, wheel_glibc
@@ -43,10 +45,10 @@ def pip_claims(log: Log) -> Iterator[Claim]:
 
 
 def _judge_requirement(log: Log, text: str, events: tuple[Event, ...]) -> Claim | None:
-    parts = parse_requirement(text)
-    if parts is None:
+    asked = find_requirement(text)
+    if asked is None:
         return None
-    name, specifier = parts
+    name, specifier = asked.name, asked.specifier
     removed = log.matrix.removed_distribution(name)
     framework = log.matrix.framework_of(name) or (removed.framework if removed else None)
     if framework is None:
@@ -69,12 +71,6 @@ def _judge_linked_wheel(log: Log, text: str, events: tuple[Event, ...]) -> Claim
     if log.os in ("windows", "darwin"):
         return Claim(PLATFORM, Strength.DERIVED, f"{text} was built for Linux only.", events, rivals=(REMOVED,))
     return Claim(REMOVED, Strength.NOT_FOUND, f"Wheels such as {text} are no longer offered under that name.", events)
-
-
-def parse_requirement(text: str) -> tuple[str, str] | None:
-    """Part what pip was asked for into the normalised name and the specifier; None for what is no requirement."""
-    match = re.match(r"([A-Za-z0-9][\w.-]*?)(?:\[[\w,-]*\])?((?:[=<>!~]=?=?)[\w.+*!,<>=~-]+)?$", text)
-    return (canonical_name(match.group(1)), match.group(2) or "") if match else None
 
 
 def _judge_other_package(name: str, text: str, events: tuple[Event, ...]) -> Claim:
@@ -192,14 +188,11 @@ def _judge_pip_listing(text: str, rows: list[FrameworkRelease], listed: list[str
 
 def list_matching_releases(log: Log, framework: str, name: str, specifier: str) -> list[FrameworkRelease]:
     """List the releases of a distribution that a specifier admits, on every platform; without one the newest."""
-    from packaging.specifiers import InvalidSpecifier, SpecifierSet
-
-    try:
-        specifiers = SpecifierSet(specifier.replace("===", "=="))
-    except InvalidSpecifier:
-        return []
     rows = [row for row in log.matrix.releases(framework) if row.distribution == name]
-    matching = [row for row in rows if specifiers.contains(row.version, prereleases=True)]
+    try:
+        matching = [row for row in rows if within(row.version, specifier.replace("===", "=="))]
+    except ValueError:  # a log may hold anything
+        return []
     if specifier or not matching:
         return matching
     newest = matching[0].version  # without a specifier pip wants the newest

@@ -14,8 +14,8 @@ from typing import Any
 from packaging.requirements import InvalidRequirement, Requirement
 
 from envcheck.matrix.load import MatrixError, iterate_rows
-from envcheck.matrix.specifiers import within
 from envcheck.model import dataclass
+from envcheck.model.specifiers import within
 
 Document = Mapping[str, Any]
 

@@ -9,8 +9,8 @@ from functools import lru_cache
 
 from envcheck.frameworks import Framework, framework, framework_names, identity
 from envcheck.host.data_files import load_data, read_data
-from envcheck.matrix.specifiers import within
 from envcheck.model import Action, Citation, FrameworkRelease, dataclass, decode, field, major_minor, numbers
+from envcheck.model.specifiers import within
 
 
 @dataclass(frozen=True)

@@ -5,8 +5,8 @@ from __future__ import annotations
 from functools import lru_cache
 
 from envcheck.host.data_files import load_data
-from envcheck.matrix.specifiers import matches
 from envcheck.model import Citation, dataclass, numbers
+from envcheck.model.specifiers import matches
 
 
 @dataclass(frozen=True)

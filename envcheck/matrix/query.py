@@ -11,7 +11,6 @@ from envcheck.matrix.built_in import EVIDENCE, BuiltInRow
 from envcheck.matrix.companions import asked_of, companion_row, shares_cuda
 from envcheck.matrix.deferred import DeferredCitations, DeferredTable
 from envcheck.matrix.package_index import index_rows
-from envcheck.matrix.specifiers import matches, within, without_zeros
 from envcheck.model import (
     Architecture,
     Citation,
@@ -29,6 +28,7 @@ from envcheck.model import (
     numbers,
     replace,
 )
+from envcheck.model.specifiers import matches, within, without_zeros
 
 Cells = Mapping[str, Any]  # a row of a document
 R = TypeVar("R")

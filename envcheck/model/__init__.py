@@ -107,5 +107,13 @@ from envcheck.model.releases import (
     TensorrtRelease,
     Toolkit,
 )
-from envcheck.model.text import UserError, canonical_name, escaped_in_json, hide_secrets, hide_url_secrets, inert
+from envcheck.model.text import (
+    RequestError,
+    UserError,
+    canonical_name,
+    escaped_in_json,
+    hide_secrets,
+    hide_url_secrets,
+    inert,
+)
 from envcheck.model.versions import at_least, at_least_minor, is_older, major, major_minor, numbers, same_release

@@ -42,6 +42,10 @@ class UserError(Exception):
     """A request that cannot be carried out: a sentence that says what is wrong and, where known, what to do instead."""
 
 
+class RequestError(UserError):
+    """A requirement, or the description of a machine, that cannot be read, judged or planned for."""
+
+
 def inert(text: str) -> str:
     """Return `text` on one line, every control or text-direction character replaced by a visible mark."""
     line = text.replace("\n", " ").replace("\t", " ").replace("\r", " ")

@@ -1,6 +1,6 @@
 """Compare versions by their numbers, as far as these are stated: drivers, CUDA, cuDNN, compilers, Python minors.
 
-Specifiers such as ">=2.15,<3" are read in `matrix/specifiers.py`, which may ask packaging.
+Specifiers such as ">=2.15,<3" are read in `model/specifiers.py`, which may ask packaging.
 """
 
 from __future__ import annotations

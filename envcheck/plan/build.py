@@ -32,10 +32,12 @@ from envcheck.model import (
     OtherGpu,
     Plan,
     PlannedRelease,
+    RequestError,
     Step,
     numbers,
     replace,
 )
+from envcheck.model.requirements import name_of
 from envcheck.plan.candidates import (
     SYSTEM,
     Candidate,
@@ -83,7 +85,6 @@ from envcheck.rules.described_machine import (
     WHATIF,
     Description,
     OtherVendorError,
-    RequestError,
     capabilities,
     in_an_image,
     in_wsl,
@@ -93,7 +94,7 @@ from envcheck.rules.described_machine import (
     with_python,
 )
 from envcheck.rules.gpu_architecture import is_reported_to_fail
-from envcheck.rules.gpu_releases import driver_floor, driver_runs, full_driver, name_of, newest_branch
+from envcheck.rules.gpu_releases import driver_floor, driver_runs, full_driver, newest_branch
 from envcheck.rules.requirements import wheel_glibc
 from envcheck.rules.row_judge import is_refused_for_gpu
 

@@ -12,7 +12,6 @@ from envcheck.matrix.companions import SourceInstall, asked_of, companion_row, l
 from envcheck.matrix.documented_gpus import documented_gpus
 from envcheck.matrix.package_index import CPU, is_proposed, is_proposed_for_pin
 from envcheck.matrix.query import Matrix
-from envcheck.matrix.specifiers import can_be_met, clauses, within
 from envcheck.model import (
     CONDA,
     Finding,
@@ -25,6 +24,8 @@ from envcheck.model import (
     numbers,
     replace,
 )
+from envcheck.model.requirements import name_of
+from envcheck.model.specifiers import can_be_met, clauses, within
 from envcheck.plan.data import CudaWheelSet, SourceOnly, plan_data
 from envcheck.plan.requests import Request
 from envcheck.remedies import find_install
@@ -42,7 +43,6 @@ from envcheck.rules.builds import (
 )
 from envcheck.rules.context import Context
 from envcheck.rules.cudnn import REQUESTED, list_cudnn_caps
-from envcheck.rules.gpu_releases import name_of
 from envcheck.rules.requirements import wheel_glibc
 
 

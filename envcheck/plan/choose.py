@@ -4,13 +4,11 @@ from __future__ import annotations
 
 from collections.abc import Callable, Iterator
 from itertools import combinations
-from typing import TYPE_CHECKING
 
 from packaging.version import Version
 
 from envcheck.frameworks import framework
 from envcheck.matrix.companions import asked_of, newest_of_own_index, source_package
-from envcheck.matrix.specifiers import can_be_met, within
 from envcheck.model import (
     INCOMPATIBLE,
     UNDETERMINED,
@@ -29,6 +27,8 @@ from envcheck.model import (
     numbers,
     replace,
 )
+from envcheck.model.requirements import Requirement, name_of, read_requirement
+from envcheck.model.specifiers import can_be_met, within
 from envcheck.plan.candidates import (
     NONE,
     OWN,
@@ -52,13 +52,9 @@ from envcheck.rules import catalogue
 from envcheck.rules.builds import supports_python
 from envcheck.rules.context import Context
 from envcheck.rules.cuda_wheels import split_cuda_suffix, wheels_in_one_folder
-from envcheck.rules.gpu_releases import driver_floor, name_of, toolkit_of
+from envcheck.rules.gpu_releases import driver_floor, toolkit_of
 from envcheck.rules.judgement import ReleaseJudge
 from envcheck.rules.row_judge import is_refused_for_gpu
-
-if TYPE_CHECKING:  # several frameworks in one environment alone ask them: 13 ms
-    from packaging.requirements import Requirement
-    from packaging.specifiers import SpecifierSet
 
 _CUDA_NOT_FOUND = "cuda-wheel-not-found"  # what loader paths set by the environment's activation resolve
 _OF_SOME_GPUS = ("gpu-arch-too-old", "gpu-arch-too-new")
@@ -464,27 +460,25 @@ def _framework_part(item: Rejected) -> str:
 
 def _clashes(judge: Judge, choices: list[Choice]) -> Iterator[Clash]:
     """Yield pairs of pins on one distribution that no version meets, and wheels of two CUDA majors in one folder."""
-    from packaging.requirements import Requirement
-
     pins: dict[str, list[tuple[str, Requirement]]] = {}
     owned_pins = [*judge.installed]
     for item in (choice.best for choice in choices if choice.best):
         texts = dict.fromkeys((*_pins(judge, item), *constraints(judge.context, item.candidate, item.source)))
         owned_pins += ((_label(item), text) for text in texts)
     for owner, text in owned_pins:
-        requirement = Requirement(text)
+        requirement = read_requirement(text)
         pins.setdefault(split_cuda_suffix(requirement.name)[0], []).append((owner, requirement))
     stay = {owner for owner, _ in judge.installed}  # they are in one environment: how, is not asked
     for group in pins.values():
         for number, (owner, first) in enumerate(group):
             for other, second in group[number + 1 :]:
-                is_clash = first.name != second.name or not _is_satisfiable(first.specifier, second.specifier)
+                is_clash = first.name != second.name or not _is_satisfiable(first, second)
                 if is_clash and other != owner and other not in stay:
                     yield Clash(f"{owner}: {_format_pin(first)}", f"{other}: {_format_pin(second)}")
 
 
 def _format_pin(pin: Requirement) -> str:
-    return str(pin) if pin.specifier else f"{pin}, pinned to an unknown version"
+    return pin.plain if pin.specifier else f"{pin.plain}, pinned to an unknown version"
 
 
 def _label(judgement: CandidateJudgement) -> str:
@@ -526,15 +520,15 @@ def _list_shared_requirements(row: FrameworkRelease) -> Iterator[str]:
             yield from entry.requires
 
 
-def _is_satisfiable(first: SpecifierSet, second: SpecifierSet) -> bool:
+def _is_satisfiable(first: Requirement, second: Requirement) -> bool:
     """Tell whether some version meets both.
 
     A pin without a version is an exact one that the matrix does not hold: it hardly meets another exact one.
     """
-    intersection = first & second
-    if (not first or not second) and any(clause.operator == "==" for clause in intersection):
+    both = (*first.clauses, *second.clauses)
+    if not (first.specifier and second.specifier) and any(clause.operator == "==" for clause in both):
         return False
-    return can_be_met(str(intersection))
+    return can_be_met(",".join(map("".join, both)))
 
 
 def note_companions(context: Context, choice: Choice) -> Iterator[str]:

@@ -9,7 +9,6 @@ from packaging.version import Version
 
 from envcheck.frameworks import framework
 from envcheck.matrix.companions import SourceInstall, companion_row
-from envcheck.matrix.specifiers import within
 from envcheck.model import (
     CONDA,
     PIP,
@@ -24,6 +23,8 @@ from envcheck.model import (
     major_minor,
     replace,
 )
+from envcheck.model.requirements import name_of
+from envcheck.model.specifiers import within
 from envcheck.plan.candidates import (
     OWN,
     PACKAGES,
@@ -41,7 +42,7 @@ from envcheck.plan.requests import PlanOptions
 from envcheck.plan.steps import with_remedies
 from envcheck.rules.builds import is_free_threaded
 from envcheck.rules.context import Context, Target
-from envcheck.rules.gpu_releases import driver_runs, name_of
+from envcheck.rules.gpu_releases import driver_runs
 from envcheck.rules.requirements import easiest_for_pip, wheel_glibc
 
 

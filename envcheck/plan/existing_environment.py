@@ -5,8 +5,6 @@ from __future__ import annotations
 import re
 from collections.abc import Iterable, Iterator
 
-from packaging.requirements import InvalidRequirement, Requirement
-
 from envcheck.actions import ReinstallPackages, RemoveCondaPackages, UninstallPackages, is_requirement, quoted
 from envcheck.frameworks import framework as known_framework
 from envcheck.matrix.query import Matrix
@@ -23,13 +21,14 @@ from envcheck.model import (
     Known,
     Plan,
     PlannedRelease,
+    RequestError,
     Step,
     Trace,
     UserError,
-    canonical_name,
     dataclass,
     replace,
 )
+from envcheck.model.requirements import Requirement, name_of, read_requirement
 from envcheck.plan.build import choose_all, goal_of, plan_of, unmet_plan
 from envcheck.plan.choose import Choice, Judge
 from envcheck.plan.data import conda_builds_data
@@ -41,8 +40,7 @@ from envcheck.rules.context import Context
 from envcheck.rules.cuda_wheels import split_cuda_suffix, wheels_in_one_folder
 from envcheck.rules.dependencies import broken_pins
 from envcheck.rules.described_machine import Description, planned_facts
-from envcheck.rules.gpu_releases import name_of
-from envcheck.rules.requirements import read_requirement, requirements_of
+from envcheck.rules.requirements import requirements_of
 
 
 @dataclass(frozen=True)
@@ -93,7 +91,7 @@ def satisfies(context: Context, installed: InstalledFramework, request: Request)
     owners = [context.distributions[name] for name in _distributions_of(context, installed.framework)]
     lines = [line for owner in owners for line in owner.requires]
     extra_lines = [line for line in lines if any(_is_of_extra(line, item) for item in request.extras)]
-    has_extras = all(_name(line) in context.distributions for line in extra_lines)
+    has_extras = all(name_of(line) in context.distributions for line in extra_lines)
     requirement = read_requirement(request.distribution + request.specifier)
     return (
         has_extras
@@ -105,7 +103,7 @@ def satisfies(context: Context, installed: InstalledFramework, request: Request)
 def _companions_installed(context: Context, request: Request) -> Iterator[bool]:
     """Tell of each thing asked for beside a framework whether it is there."""
     for requirement in map(read_requirement, request.companions):
-        distribution = context.distributions.get(canonical_name(requirement.name))
+        distribution = context.distributions.get(requirement.name)
         yield distribution is not None and requirement.admits(distribution.version, prereleases=True)
 
 
@@ -118,7 +116,7 @@ def _describe_installed(context: Context, build: Build, machine_errors: set[tupl
     name = owner.name if owner else build.distribution
     version = owner.version if owner else build.version + (f"+{build.local}" if build.local else "")
     extras = sorted(_extras(context, build.framework, name, version))
-    text = name + (f"[{','.join(extras)}]" if extras else "") + f"=={version}"
+    text = Requirement("", name, tuple(extras), f"=={version}").plain
     requirement = text if is_requirement(text) else ""
     pins = tuple(dict.fromkeys(_pins(context, build.framework)))
     return InstalledFramework(build.framework, name, version, "".join(errors[:1]), requirement, pins)
@@ -140,7 +138,7 @@ def _extras(context: Context, framework: str, name: str, version: str) -> Iterat
 def _pins(context: Context, framework: str) -> Iterator[str]:
     for name in _distributions_of(context, framework):
         for dependency, specifier, _ in requirements_of(context, context.distributions[name]):
-            text = dependency + ("".join(specifier.split()) or (">=0" if split_cuda_suffix(dependency)[1] else ""))
+            text = dependency + (specifier or (">=0" if split_cuda_suffix(dependency)[1] else ""))
             if text != dependency and _is_readable(text):
                 yield text
 
@@ -148,19 +146,14 @@ def _pins(context: Context, framework: str) -> Iterator[str]:
 def _is_readable(text: str) -> bool:
     """Tell whether others can read a requirement: old metadata holds what no longer is one."""
     try:
-        Requirement(text)
-    except InvalidRequirement:
+        read_requirement(text)
+    except RequestError:
         return False
     return True
 
 
 def _distributions_of(context: Context, framework: str) -> list[str]:
     return [name for name in context.distributions if context.matrix.framework_of(name) == framework]
-
-
-def _name(line: str) -> str:
-    match = re.match(r"[A-Za-z0-9._-]+", line.strip())
-    return canonical_name(match.group()) if match else ""
 
 
 def _is_of_extra(line: str, extra: str) -> bool:

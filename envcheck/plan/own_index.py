@@ -8,7 +8,6 @@ from collections.abc import Iterator
 from packaging.version import Version
 
 from envcheck.matrix.companions import SourcePackage, source_package
-from envcheck.matrix.specifiers import within
 from envcheck.model import (
     PIP,
     UNDETERMINED,
@@ -23,11 +22,13 @@ from envcheck.model import (
     dataclass,
     numbers,
 )
+from envcheck.model.requirements import name_of
+from envcheck.model.specifiers import within
 from envcheck.plan.candidates import python_minor
-from envcheck.plan.requests import PlanOptions, assumptions, split_requirement, stated_machine
+from envcheck.plan.requests import PlanOptions, assumptions, read_planned, stated_machine
 from envcheck.plan.steps import environment_steps
 from envcheck.rules.context import Context
-from envcheck.rules.gpu_releases import driver_runs, name_of
+from envcheck.rules.gpu_releases import driver_runs
 
 
 @dataclass(frozen=True)
@@ -45,13 +46,14 @@ class _Offer:
 
 def is_on_own_index(requirements: tuple[str, ...]) -> bool:
     """Return whether such a package is asked for, and nothing else."""
-    package = source_package(name_of(requirements[0].lower())) if len(requirements) == 1 else None
+    package = source_package(name_of(requirements[0])) if len(requirements) == 1 else None
     return package is not None and package.is_alone
 
 
 def plan_from_own_index(context: Context, text: str, options: PlanOptions, base: str) -> Plan:
     """Plan the newest release whose CUDA the driver runs; `base` is the Python that the environment is made with."""
-    name, _, specifier = split_requirement(text)
+    asked = read_planned(text)
+    name, specifier = asked.name, asked.specifier
     package = source_package(name)
     assert package is not None  # noqa: S101 - is_on_own_index
     offers = [offer for offer in _offers(context, name, package) if within(offer.version, specifier)]

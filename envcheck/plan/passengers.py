@@ -2,18 +2,16 @@
 
 from __future__ import annotations
 
-import re
 from collections.abc import Callable, Iterator, Mapping
 
 from envcheck.frameworks import framework_names
 from envcheck.matrix.companions import companion_row, load_companions, source_package
 from envcheck.matrix.query import Matrix
-from envcheck.matrix.specifiers import within
-from envcheck.model import canonical_name, dataclass
+from envcheck.model import RequestError, dataclass, replace
+from envcheck.model.requirements import name_of, read_requirement
+from envcheck.model.specifiers import within
 from envcheck.plan.requests import Passenger, UnknownPackageError
 from envcheck.rules.context import Context
-from envcheck.rules.described_machine import RequestError
-from envcheck.rules.requirements import read_requirement
 
 Ask = Callable[[str], Mapping[str, str]]  # resolves a requirement: its packages with their versions
 _FIRST = ("torch", "tensorflow", "jax")  # what a package is on top of, where it requires several; extras of these names
@@ -31,7 +29,7 @@ class Boarding:
 
 def is_passenger(text: str, matrix: Matrix) -> bool:
     """Return whether nothing here knows a package, or the matrix not this release of it: vllm==0.5."""
-    name = _name(text)
+    name = name_of(text)
     if matrix.framework_of(name) or matrix.removed_distribution(name):
         return False
     held = matrix.companion_releases(name)
@@ -50,28 +48,23 @@ def board(texts: tuple[str, ...], context: Context, ask: Ask) -> Boarding:
     planned: dict[str, str] = {}  # name -> text
     for text in texts:
         if not is_passenger(text, context.matrix):
-            planned[_name(text)] = text
+            planned[name_of(text)] = text
             continue
-        if not context.matrix.companion_releases(_name(text)):
+        if not context.matrix.companion_releases(name_of(text)):
             _refuse_typo(text, context.matrix)
         written, versions = _with_framework(text, context.matrix, ask)
         owner = _owner(versions, context.matrix)
         if not owner and len(texts) == 1:
-            version = versions.get(_name(text), "")
+            version = versions.get(name_of(text), "")
             raise RequestError(
                 f"{text} needs no framework that envcheck plans: neither it nor an extra of it named "
-                f"{', '.join(_FIRST)} requires one. Any environment takes it: pip install {_name(text)}=={version}"
+                f"{', '.join(_FIRST)} requires one. Any environment takes it: pip install {name_of(text)}=={version}"
             )
-        planned[_name(text)] = written
-        passengers[_name(text)] = Passenger((owner,) if owner else ())
+        planned[name_of(text)] = written
+        passengers[name_of(text)] = Passenger((owner,) if owner else ())
         for beside in _beside(owner, versions, context) if owner else ():
-            planned.setdefault(_name(beside), beside)
+            planned.setdefault(name_of(beside), beside)
     return Boarding(tuple(planned.values()), passengers)
-
-
-def _name(text: str) -> str:
-    match = re.match(r"[A-Za-z0-9._-]+", text)
-    return canonical_name(match.group()) if match else ""
 
 
 def _refuse_typo(text: str, matrix: Matrix) -> None:
@@ -80,9 +73,9 @@ def _refuse_typo(text: str, matrix: Matrix) -> None:
 
     names = [name for row in load_companions().rows for name in row.distributions]
     names += [item for known in matrix.judged() for item in matrix.distributions(known)]
-    near = get_close_matches(_name(text), names, n=1, cutoff=_TYPO)
+    near = get_close_matches(name_of(text), names, n=1, cutoff=_TYPO)
     if near:
-        raise UnknownPackageError(f"{_name(text)!r} is no package that envcheck knows. Did you mean {near[0]}?")
+        raise UnknownPackageError(f"{name_of(text)!r} is no package that envcheck knows. Did you mean {near[0]}?")
 
 
 def _with_framework(text: str, matrix: Matrix, ask: Ask) -> tuple[str, Mapping[str, str]]:
@@ -90,9 +83,9 @@ def _with_framework(text: str, matrix: Matrix, ask: Ask) -> tuple[str, Mapping[s
     plain = ask(text)
     if _owner(plain, matrix) or "[" in text:
         return text, plain
-    name = re.split("[<>=!~ ]", text)[0]
+    asked = read_requirement(text)
     for extra in _FIRST:
-        written = f"{name}[{extra}]{text[len(name) :]}"
+        written = replace(asked, extras=(extra,)).plain
         versions = ask(written)
         if _owner(versions, matrix):
             return written, versions

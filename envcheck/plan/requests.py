@@ -13,21 +13,18 @@ from envcheck.frameworks import UnknownFrameworkError, framework_names
 from envcheck.frameworks import framework as known_framework
 from envcheck.matrix.companions import companion_row, load_companions, source_package
 from envcheck.matrix.query import Matrix
-from envcheck.matrix.specifiers import can_be_met
 from envcheck.model import (
     PlannedRelease,
-    canonical_name,
+    RequestError,
     dataclass,
     replace,
 )
-from envcheck.rules.builds import TargetError, UnknownNameError, check_requirements
+from envcheck.model.requirements import Requirement, name_of, read_requirement
+from envcheck.model.specifiers import can_be_met
+from envcheck.rules.builds import UnknownNameError, check_requirements
 from envcheck.rules.context import Context
-from envcheck.rules.described_machine import PLATFORMS, Description, RequestError, capabilities
-from envcheck.rules.gpu_releases import driver_floor, name_of, toolkit_of
-from envcheck.rules.requirements import read_requirement
-
-_PLAIN = r"[A-Za-z0-9][A-Za-z0-9._-]*[ ]?(\[[A-Za-z0-9._, -]*\])?[A-Za-z0-9.,<>=!~*+ -]*"
-_LONGEST = 200  # characters; every sensible requirement is far below
+from envcheck.rules.described_machine import PLATFORMS, Description, capabilities
+from envcheck.rules.gpu_releases import driver_floor, toolkit_of
 
 
 @dataclass(frozen=True)
@@ -105,21 +102,18 @@ def _duplicate_message(first: Request, second: Request) -> str:
 
 
 def _parse_request(text: str, matrix: Matrix) -> Request:
-    _check_plain(text)
+    requirement = read_planned(text)
     try:
         check_requirements((text,), matrix)
     except UnknownNameError as error:
         raise UnknownPackageError(f"{error}{_suggest_companion(text, str(error))}") from None
-    except TargetError as error:
-        raise RequestError(str(error)) from None
-    name, extras, specifier = split_requirement(text)
+    name, extras = requirement.name, requirement.extras
     framework = matrix.framework_of(name) or ""
     if framework:
         try:
             extras = known_framework(framework).read_extras(extras)
         except (ValueError, UnknownFrameworkError) as error:  # a user's matrix may hold a framework of its own
             raise RequestError(str(error)) from None
-    plain = name + format_extras(extras) + specifier
     removed = matrix.removed_distribution(name)
     framework = framework or (removed.framework if removed else "")
     if not framework:  # judged, but the matrix does not hold what a plan of it would choose by: tensorrt
@@ -128,7 +122,8 @@ def _parse_request(text: str, matrix: Matrix) -> Request:
     gpu_requirement = known_framework(framework).gpu_requirement if framework in framework_names() else ""
     brings_cuda = any(f"[{extra}]" in gpu_requirement for extra in extras)
     held_name = name if brings_cuda and name == framework else ""  # tensorflow[and-cuda] is no tensorflow-cpu
-    return Request(plain, name, framework, extras, specifier, held_name)
+    plain = replace(requirement, extras=extras).plain
+    return Request(plain, name, framework, extras, requirement.specifier, held_name)
 
 
 def _suggest_companion(text: str, message: str) -> str:
@@ -136,30 +131,26 @@ def _suggest_companion(text: str, message: str) -> str:
     from difflib import get_close_matches  # for a mistake only
 
     names = [name for row in load_companions().rows for name in row.distributions]
-    matches = get_close_matches(name_of(canonical_name(text)), names, n=1, cutoff=0.7)
+    matches = get_close_matches(name_of(text), names, n=1, cutoff=0.7)
     return f" Did you mean {matches[0]}?" if matches and "Did you mean" not in message else ""
 
 
 def _companion(text: str, matrix: Matrix, passengers: Mapping[str, Passenger]) -> tuple[str, tuple[str, ...]] | None:
     """Read what comes beside a framework, with the frameworks it does; None for anything else."""
-    match = re.match(r"[A-Za-z0-9._-]+", text)
-    name = canonical_name(match.group()) if match else ""
+    name = name_of(text)
     if not name or matrix.framework_of(name) or matrix.removed_distribution(name):
         return None
 
     frameworks = frameworks_beside(name)
     if name in passengers:
-        _check_plain(text)
-        _, extras, specifier = split_requirement(text)
-        return f"{name}{format_extras(extras)}{specifier}", passengers[name].frameworks
+        return read_planned(text).plain, passengers[name].frameworks
     if not frameworks:
         _refuse_source_package(name)
         return None
-    _check_plain(text)
-    _, extras, specifier = split_requirement(text)
-    if extras:
+    requirement = read_planned(text)
+    if requirement.extras:
         raise RequestError(f"{text[:60]!r}: give {name} without extras.")
-    return name + specifier, frameworks
+    return requirement.plain, frameworks
 
 
 def _refuse_source_package(name: str) -> None:
@@ -178,30 +169,16 @@ def _refuse_source_package(name: str) -> None:
         )
 
 
-def _check_plain(text: str) -> None:
-    if len(text) > _LONGEST or not re.fullmatch(_PLAIN, text):
+def read_planned(text: str) -> Requirement:
+    """Read a requirement that a plan types into commands; raises RequestError."""
+    requirement = read_requirement(text)
+    if requirement.url or requirement.marker or not is_requirement(requirement.plain):
         raise RequestError(
             f"{text[:60]!r} is not a plain requirement: give a name and versions, such as 'tensorflow>=2.15'."
         )
-
-
-def format_extras(extras: Sequence[str]) -> str:
-    """Write extras as a requirement does: [and-cuda]; "" for none."""
-    return f"[{','.join(extras)}]" if extras else ""
-
-
-def split_requirement(text: str) -> tuple[str, tuple[str, ...], str]:
-    """Part a requirement into its name, its extras and its version clauses."""
-    try:
-        requirement = read_requirement(text)
-    except ValueError:
-        raise RequestError(f"{text[:60]!r} is not a requirement: give a name and versions.") from None
-    name, extras = canonical_name(requirement.name), tuple(sorted(map(canonical_name, requirement.extras)))
-    if not is_requirement(name + requirement.specifier):
-        raise RequestError(f"{text[:60]!r} is not a plain requirement: give a name and versions.")
     if not can_be_met(requirement.specifier):
         raise RequestError(f"{text[:60]!r}: no version satisfies all of these constraints.")
-    return name, extras, requirement.specifier
+    return requirement
 
 
 def check_folder(folder: str) -> None:
@@ -242,7 +219,7 @@ EVERY = "*"  # in PlanOptions.refused: each release
 
 def with_same_line(request: Request) -> Request:
     """Ask for any release of the line that a pin is of: ==2.15.1 -> ==2.15.*; other clauses stay."""
-    match = re.fullmatch(r"==\s*(\d+\.\d+)(\.\d+)*(\+\w+)?", request.specifier)
+    match = re.fullmatch(r"==(\d+\.\d+)(\.\d+)*(\+\w+)?", request.specifier)
     return _with_specifier(request, f"=={match[1]}.*" if match else request.specifier, request.extras)
 
 
@@ -264,8 +241,8 @@ def without_cuda(request: Request) -> Request:
 
 
 def _with_specifier(request: Request, specifier: str, extras: tuple[str, ...]) -> Request:
-    requirement = request.distribution + format_extras(extras)
-    result: Request = replace(request, text=requirement + specifier, specifier=specifier, extras=extras)
+    text = Requirement("", request.distribution, extras, specifier).plain
+    result: Request = replace(request, text=text, specifier=specifier, extras=extras)
     return result
 
 

@@ -13,18 +13,18 @@ from envcheck.model import (
     Plan,
     PlannedRelease,
     Rejected,
+    RequestError,
     RequirementSet,
     Step,
     dataclass,
     replace,
 )
+from envcheck.model.requirements import name_of, read_requirement
 from envcheck.plan.candidates import python_minor
 from envcheck.plan.passengers import Boarding, board, is_passenger
 from envcheck.plan.requests import EVERY
 from envcheck.plan.verify import UnreachableError, UnresolvableError, resolve, verify_plan
 from envcheck.rules.context import Context
-from envcheck.rules.described_machine import RequestError
-from envcheck.rules.gpu_releases import name_of
 
 Make = Callable[[frozenset[str]], Plan]  # plans without the releases that are refused
 
@@ -141,9 +141,8 @@ def _versions(pins: Iterable[str]) -> dict[str, str]:
 
 def _exact(text: str, versions: Mapping[str, str]) -> str:
     """Pin a requirement to the version that was resolved: transformers[torch]>=5 -> transformers[torch]==5.1.0."""
-    name = re.split("[<>=!~ ]", text)[0]
-    version = versions.get(name_of(name))
-    return f"{name}=={version}" if version else text
+    version = versions.get(name_of(text))
+    return replace(read_requirement(text), specifier=f"=={version}").plain if version else text
 
 
 def _replace_requirements(plan: Plan, exact: Mapping[str, str]) -> Plan:

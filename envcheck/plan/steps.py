@@ -40,13 +40,13 @@ from envcheck.model import (
     Step,
     replace,
 )
+from envcheck.model.requirements import name_of
 from envcheck.plan.data import plan_data
 from envcheck.plan.requests import join_words
 from envcheck.remedies import with_remedy
 from envcheck.remedies.situation import MACOS, WINDOWS, Situation
 from envcheck.rules.catalogue import catalogue
 from envcheck.rules.context import Context
-from envcheck.rules.gpu_releases import name_of
 
 CREATE = "create-environment"
 NO_COMPANIONS: Mapping[str, bool] = MappingProxyType({})

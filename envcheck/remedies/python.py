@@ -27,7 +27,6 @@ from envcheck.actions import (
 from envcheck.frameworks import framework_names, identity
 from envcheck.matrix.companions import companion_row
 from envcheck.matrix.package_index import cuda_label, index_url
-from envcheck.matrix.specifiers import admits_others, can_be_met, matches
 from envcheck.model import (
     LINUX,
     PIP,
@@ -43,13 +42,15 @@ from envcheck.model import (
     major_minor,
     replace,
 )
+from envcheck.model.requirements import name_of
+from envcheck.model.specifiers import admits_others, can_be_met, matches
 from envcheck.remedies import remedy
 from envcheck.remedies.rows import remedy_table
 from envcheck.remedies.situation import PLAIN_FILE, Situation, find_last_gpu_release, install_conda_packages
 from envcheck.remedies.system import system_packages
 from envcheck.rules import Context
 from envcheck.rules.builds import Build, WantedRelease, is_conda_build, wanted_releases
-from envcheck.rules.gpu_releases import best_gpu_row, choose_variant, gpu_requirement, gpu_rows, name_of
+from envcheck.rules.gpu_releases import best_gpu_row, choose_variant, gpu_requirement, gpu_rows
 from envcheck.rules.requirements import requirements_on
 
 _KERAS_2_CASES = {"keras-3-words", "keras-2-or-3", "keras-config"}  # code or a file of Keras 2 meets Keras 3

@@ -28,7 +28,6 @@ from envcheck.matrix.companions import (
     source_package,
 )
 from envcheck.matrix.package_index import cuda_label, index_url
-from envcheck.matrix.specifiers import matches, within
 from envcheck.model import (
     ENVIRONMENT,
     LINUX,
@@ -47,6 +46,7 @@ from envcheck.model import (
     numbers,
     replace,
 )
+from envcheck.model.specifiers import matches, within
 from envcheck.remedies import remedy
 from envcheck.remedies.python import install_matching_dependant
 from envcheck.remedies.situation import DEBIAN, UBUNTU, Situation, find_setting, install_conda_packages, set_entries

@@ -8,16 +8,14 @@ from typing import TYPE_CHECKING, Any
 from envcheck.rules.catalogue import catalogue
 
 if TYPE_CHECKING:
-    from envcheck.rules.builds import TargetError
     from envcheck.rules.context import RULES, Context, Target
     from envcheck.rules.engine import conclude, evaluate
 
-__all__ = ["RULES", "Context", "Target", "TargetError", "catalogue", "conclude", "evaluate"]
+__all__ = ["RULES", "Context", "Target", "catalogue", "conclude", "evaluate"]
 
 _HOMES = {
     "Context": "context",
     "Target": "context",
-    "TargetError": "builds",
     "conclude": "engine",
     "evaluate": "engine",
     "RULES": "engine",  # which registers every rule

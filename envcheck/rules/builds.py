@@ -15,7 +15,6 @@ from envcheck.frameworks import framework_names, identity
 from envcheck.host.data_files import load_data
 from envcheck.matrix.companions import asked_of, companion_row
 from envcheck.matrix.query import Matrix
-from envcheck.matrix.specifiers import within
 from envcheck.model import (
     Absent,
     Citation,
@@ -25,17 +24,18 @@ from envcheck.model import (
     Known,
     LibraryLookup,
     RemovedDistribution,
+    RequestError,
     Source,
     Unknown,
-    UserError,
-    canonical_name,
     dataclass,
     major_minor,
     numbers,
     replace,
 )
+from envcheck.model.requirements import Requirement, read_requirement
+from envcheck.model.specifiers import within
 from envcheck.rules.context import Context, once
-from envcheck.rules.requirements import Requirement, marker_holds, read_requirement, wheel_glibc
+from envcheck.rules.requirements import marker_holds, wheel_glibc
 
 T = TypeVar("T")
 NO_ROW = Unknown("failed", "neither the installed files nor the matrix state it")
@@ -195,7 +195,7 @@ def find_plugin(matrix: Matrix, platform: str, row: FrameworkRelease, extra: str
         return None
     name = pattern.format(extra=extra)
     release = matrix.release(row.framework, row.version, platform, name)
-    requirements = (item for item in map(read_requirement, row.cuda_wheels) if canonical_name(item.name) == name)
+    requirements = (item for item in map(read_requirement, row.cuda_wheels) if item.name == name)
     bounds = "" if release is not None else next((item.specifier for item in requirements), "")
     if not bounds:
         return release
@@ -284,11 +284,7 @@ def extra_rows(row: FrameworkRelease, extras: Iterable[str]) -> list[ExtraRow]:
     return [item for item in rows if within(row.version, item.specifier)]
 
 
-class TargetError(UserError):
-    """A requirement that cannot be judged: malformed, with a URL, or of no framework in the matrix."""
-
-
-class UnknownNameError(TargetError):
+class UnknownNameError(RequestError):
     """A distribution that the matrix does not judge."""
 
 
@@ -362,7 +358,7 @@ def _has_cuda(row: FrameworkRelease) -> bool:
 
 @once
 def wanted_releases(context: Context) -> tuple[WantedRelease, ...]:
-    """Resolve the requirements of --for as pip does, with the frameworks that packages bring; raises TargetError."""
+    """Resolve the requirements of --for as pip does, with the frameworks that packages bring; raises RequestError."""
     parsed = (_parse(text, context.matrix) for text in context.target.requirements)
     requests = [item for item in parsed if not item[0].marker or marker_holds(context, item[0].marker)]
     bounds = {framework: requirement.specifier for requirement, framework in requests if framework}
@@ -397,7 +393,7 @@ def _resolve_packages(
 
 def _resolve_package(context: Context, requirement: Requirement) -> WantedRelease:
     """List the releases of a package that can be installed here, as `rejected`, or say why there are none."""
-    name = canonical_name(requirement.name)
+    name = requirement.name
     section = context.matrix.companion_of(name) or ""
     wanted = WantedRelease(name + requirement.specifier, name, section, requirement.specifier, (), None)
     installed = context.distributions.get(name)
@@ -475,70 +471,57 @@ def _list_brought(
                 seen.add(name)
                 known = identity(name).distributions
                 distribution = next((item for item in known if item in row.requires), name)
-                brought = _resolve(context, Requirement(distribution, specifier=bounds[name]), name)
+                brought = _resolve(context, Requirement("", distribution, specifier=bounds[name]), name)
                 yield replace(brought, required_by=f"{row.distribution} {row.version}")
 
 
 def check_requirements(requirements: Iterable[str], matrix: Matrix, *, is_judged: bool = True) -> None:
-    """Raise TargetError for the first requirement that cannot be read or, with `is_judged`, cannot be judged."""
+    """Raise RequestError for the first requirement that cannot be read or, with `is_judged`, cannot be judged."""
     for text in requirements:
         _parse(text, matrix, is_judged=is_judged)
 
 
 def _parse(text: str, matrix: Matrix, *, is_judged: bool = True) -> tuple[Requirement, str]:
-    """Read a PEP 508 requirement; return it with its framework, "" for a package on top of one."""
-    try:
-        requirement = read_requirement(text)
-    except ValueError as error:
-        raise TargetError(_unreadable(text, str(error).splitlines()[0])) from error
+    """Read a requirement; return it with its framework, "" for a package on top of one."""
+    requirement = read_requirement(text)
     if requirement.url:
-        raise TargetError(f"{text!r} names a URL; name a release instead, such as {requirement.name}==VERSION.")
-    name = canonical_name(requirement.name)
+        raise RequestError(f"{text!r} names a URL; name a release instead, such as {requirement.name}==VERSION.")
+    name = requirement.name
     removal = matrix.removed_distribution(name)
     framework = matrix.framework_of(name) or (removal.framework if removal else None)
     if framework is None and is_judged and matrix.companion_of(name):
         return requirement, ""  # a package on top of a framework
     if framework is None:
-        raise UnknownNameError(_unknown_name(requirement.name, matrix))
+        raise UnknownNameError(_unknown_name(name, matrix))
     if is_judged and framework not in framework_names():  # a user's matrix may hold a framework of its own
         known = ", ".join(framework_names())
-        raise TargetError(f"{framework!r} is a framework of this matrix alone; envcheck judges {known}.")
+        raise RequestError(f"{framework!r} is a framework of this matrix alone; envcheck judges {known}.")
     return requirement, framework
-
-
-def _unreadable(text: str, reason: str) -> str:
-    """Say why a text is no requirement; a single = is how conda and shells write it."""
-    name, _, version = text.partition("=")
-    if name and version and not set(text) & set("<>!~") and not version.startswith("="):
-        return f"{text!r} is not a requirement. Did you mean {name.strip()}=={version.strip()}?"
-    return f"{text!r} is not a requirement such as tensorflow==2.15.* ({reason})."
 
 
 def _unknown_name(name: str, matrix: Matrix) -> str:
     from difflib import get_close_matches
 
     names = [item for framework in matrix.judged() for item in matrix.distributions(framework)]
-    matches = get_close_matches(name.lower(), names, n=1, cutoff=0.7)
+    matches = get_close_matches(name, names, n=1, cutoff=0.7)
     hint = f" Did you mean {matches[0]}?" if matches else ""
     return f"{name!r} is no framework that envcheck knows; it knows {', '.join(matrix.judged())}.{hint}"
 
 
 def _resolve(context: Context, requirement: Requirement, framework: str) -> WantedRelease:
-    name, specifier = canonical_name(requirement.name), requirement.specifier
-    extras = tuple(sorted({canonical_name(extra) for extra in requirement.extras}))
-    text = name + (f"[{','.join(extras)}]" if extras else "") + specifier
+    name, specifier, extras = requirement.name, requirement.specifier, requirement.extras
 
     def wanted(build: Build | None, obstacle: str = "", near: tuple[FrameworkRelease, ...] = ()) -> WantedRelease:
         removed = context.matrix.removed_distribution(name) if obstacle == REMOVED else None
         resolved = resolve_extras(build.release, extras) if build and build.release and extras else extras
-        return WantedRelease(text, name, framework, specifier, resolved, build, obstacle, near, removed)
+        return WantedRelease(requirement.plain, name, framework, specifier, resolved, build, obstacle, near, removed)
 
     installed = next((item for item in installed_builds(context) if _satisfies(item, name, requirement)), None)
     if installed is not None:
         return wanted(installed)
     if _is_removed(context, name, requirement):
         return wanted(None, REMOVED)
-    local = _local_label(requirement)
+    local = requirement.label
     rows = _matching_rows(context, framework, name, requirement, local)
     if local and not rows:
         public = replace(requirement, specifier=requirement.specifier.replace(f"+{local}", ""))
@@ -548,11 +531,6 @@ def _resolve(context: Context, requirement: Requirement, framework: str) -> Want
     if obstacle:
         return wanted(None, obstacle, installable)
     return wanted(build_of(rows_by_extra(installable[0], extras)[0]))
-
-
-def _local_label(requirement: Requirement) -> str:
-    """Return the label of a pinned build: torch==2.7.1+cu118 -> cu118; "" when none is pinned."""
-    return next((part.version.partition("+")[2] for part in requirement.clauses if part.operator == "=="), "")
 
 
 def _satisfies(build: Build, name: str, requirement: Requirement) -> bool:
@@ -584,17 +562,16 @@ def _matching_rows(
 
     Those of other platforms are listed only where this one has none, or where no wheel can be installed at all.
     """
-    is_pin = any(part.operator in ("==", "===") and not part.version.endswith(".*") for part in requirement.clauses)
 
     def admits(version: str) -> bool:
         return requirement.admits(f"{version}+{local}" if local else version, prereleases=False)
 
     def list_rows(platform: str | None) -> tuple[FrameworkRelease, ...]:
         rows = (row for row in context.matrix.builds(framework, platform, admits, pin) if row.local == local)
-        return tuple(row for row in rows if row.distribution == name and (is_pin or not row.yanked))
+        return tuple(row for row in rows if row.distribution == name and (requirement.pin or not row.yanked))
 
-    pins = (part.version.partition("+")[0] for part in requirement.clauses if part.operator == "==")
-    pin = next((item for item in pins if re.fullmatch(r"[\d.]+", item)), "")
+    public = requirement.pin.partition("+")[0]
+    pin = public if re.fullmatch(r"[\d.]+", public) else ""
     return (() if _is_32bit(context) else list_rows(context.platform)) or list_rows(None)
 
 

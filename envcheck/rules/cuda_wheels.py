@@ -8,7 +8,6 @@ from collections.abc import Iterator
 
 from envcheck.host.data_files import load_data
 from envcheck.matrix.package_index import index_url
-from envcheck.matrix.specifiers import can_be_met
 from envcheck.model import (
     COMPATIBLE,
     WARNING,
@@ -25,6 +24,8 @@ from envcheck.model import (
     major,
     numbers,
 )
+from envcheck.model.requirements import name_of
+from envcheck.model.specifiers import can_be_met
 from envcheck.rules.builds import (
     Build,
     JudgedFramework,
@@ -35,14 +36,7 @@ from envcheck.rules.builds import (
 )
 from envcheck.rules.context import Context, incompatible, rule, source_of
 from envcheck.rules.dependencies import pin_findings
-from envcheck.rules.gpu_releases import (
-    best_gpu_row,
-    gpu_requirement,
-    gpu_rows,
-    has_cuda_wheels,
-    name_of,
-    problem_findings,
-)
+from envcheck.rules.gpu_releases import best_gpu_row, gpu_requirement, gpu_rows, has_cuda_wheels, problem_findings
 from envcheck.rules.toolkit import system_toolkits, weigh
 
 
@@ -355,7 +349,7 @@ def _overwritten(context: Context, stem: str, rivals: list[Distribution]) -> Fin
 
 def _required_by_frameworks(context: Context, rivals: list[Distribution]) -> list[Distribution]:
     names = {
-        re.split(r"[^a-z0-9-]", line.lower().replace("_", "-"))[0]
+        name_of(line)
         for name, item in context.distributions.items()
         if context.matrix.framework_of(name)
         for line in item.requires

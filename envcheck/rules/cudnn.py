@@ -7,7 +7,6 @@ from collections.abc import Iterable, Iterator
 
 from packaging.version import Version
 
-from envcheck.matrix.specifiers import within
 from envcheck.model import (
     ERROR,
     WARNING,
@@ -27,6 +26,7 @@ from envcheck.model import (
     numbers,
     replace,
 )
+from envcheck.model.specifiers import within
 from envcheck.rules.builds import Build, brings_cuda, built_with, cuda_builds, judged_builds
 from envcheck.rules.context import Context, UndecidedError, describe, incompatible, once, rule, source_of
 from envcheck.rules.gpus import JudgedGpu, gpu_name, judged_gpus

@@ -9,7 +9,6 @@ from functools import lru_cache
 from envcheck.frameworks import companions, needed_distributions
 from envcheck.frameworks import framework as known_framework
 from envcheck.host.data_files import load_data
-from envcheck.matrix.specifiers import clauses, within
 from envcheck.model import (
     ERROR,
     WARNING,
@@ -22,6 +21,7 @@ from envcheck.model import (
     major,
     major_minor,
 )
+from envcheck.model.specifiers import clauses, within
 from envcheck.rules.builds import judged_frameworks, unfound_libraries
 from envcheck.rules.context import Context, incompatible, once, rule
 from envcheck.rules.cudnn import installed_version

@@ -17,20 +17,15 @@ from envcheck.model import (
     HostFacts,
     Known,
     PythonFacts,
+    RequestError,
     Source,
     ToolkitFacts,
     Unknown,
-    UserError,
     dataclass,
     major_minor,
     replace,
 )
 from envcheck.rules.gpus import other_vendors
-
-
-class RequestError(UserError):
-    """A requirement or a description that cannot be planned for; the message says what to type instead."""
-
 
 _MINOR = r"\d+\.\d+"
 

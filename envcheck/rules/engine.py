@@ -42,7 +42,7 @@ from envcheck.rules.gpus import cuda_starts
 
 
 def evaluate(context: Context, only: frozenset[str] = frozenset()) -> Report:
-    """Judge a machine; `only` limits the checks to some finding ids. Raises TargetError for a requirement."""
+    """Judge a machine; `only` limits the checks to some finding ids. Raises RequestError for a requirement."""
     findings, checked = find(context, only)
     return conclude(context, findings, sorted(checked, key=_rank))
 

@@ -7,7 +7,6 @@ from collections.abc import Iterator
 from envcheck.host.data_files import load_data
 from envcheck.matrix.companions import companion_row
 from envcheck.matrix.documented_gpus import DocumentedGpus, documented_gpus
-from envcheck.matrix.specifiers import within
 from envcheck.model import (
     ERROR,
     NOTE,
@@ -28,6 +27,7 @@ from envcheck.model import (
     numbers,
     replace,
 )
+from envcheck.model.specifiers import within
 from envcheck.rules.builds import (
     JIT,
     NATIVE,

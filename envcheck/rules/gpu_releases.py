@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import re
 from collections.abc import Callable, Iterable, Iterator
 from functools import lru_cache
 
@@ -13,7 +12,6 @@ from envcheck.matrix.companions import companion_row, shares_cuda
 from envcheck.matrix.documented_gpus import documented_gpus
 from envcheck.matrix.package_index import is_proposed, is_served
 from envcheck.matrix.query import Matrix
-from envcheck.matrix.specifiers import matches
 from envcheck.model import (
     ERROR,
     INCOMPATIBLE,
@@ -28,6 +26,8 @@ from envcheck.model import (
     major_minor,
     numbers,
 )
+from envcheck.model.requirements import name_of
+from envcheck.model.specifiers import matches
 from envcheck.rules.builds import (
     NATIVE,
     Build,
@@ -147,12 +147,6 @@ def _holds(context: Context, condition: str) -> bool:
     name = name_of(condition)
     distribution = context.distributions.get(name)
     return distribution is not None and matches(distribution.version, condition[len(name) :])
-
-
-def name_of(requirement: str) -> str:
-    """Cut the name off a requirement of the matrix, whose names are normalised: numpy>=2 -> numpy."""
-    match = re.match(r"[a-z0-9-]+", requirement)
-    return match.group() if match else ""
 
 
 def _finding(context: Context, problem: KnownProblem, build: Build, extras: tuple[str, ...]) -> Finding:

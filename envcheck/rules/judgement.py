@@ -85,7 +85,7 @@ class ReleaseJudge:
     def judge(self, requirements: tuple[str, ...], facts: Facts | None = None) -> Judgement:
         """Judge the release that requirements ask for together; `facts` describe the machine with what it brings.
 
-        Raises TargetError for a requirement that cannot be judged.
+        Raises RequestError for a requirement that cannot be judged.
         """
         return Judgement(self._asking(requirements, facts), self, self._only)
 
@@ -105,7 +105,7 @@ class ReleaseJudge:
 def judge_release(context: Context, only: frozenset[str] = frozenset()) -> Judgement:
     """Judge the releases that a context's target asks for; `only` limits the checks to some finding ids.
 
-    Raises TargetError for a requirement that cannot be judged.
+    Raises RequestError for a requirement that cannot be judged.
     """
     return ReleaseJudge(context, only).judge_target()
 

@@ -9,7 +9,6 @@ from collections.abc import Iterator
 from envcheck.frameworks import companions, framework_of
 from envcheck.matrix.companions import companion_row, date_symbol
 from envcheck.matrix.package_index import cuda_label
-from envcheck.matrix.specifiers import within
 from envcheck.model import (
     ERROR,
     NOT_STATED,
@@ -29,9 +28,11 @@ from envcheck.model import (
     numbers,
     replace,
 )
+from envcheck.model.requirements import find_requirement, name_of
+from envcheck.model.specifiers import within
 from envcheck.rules.builds import Build, installed_builds, judged_builds, label_cuda, package_builds
 from envcheck.rules.context import Context, incompatible, once, rule
-from envcheck.rules.requirements import marker_holds, requirements_of, split_metadata_line
+from envcheck.rules.requirements import marker_holds, requirements_of
 from envcheck.rules.toolkit import built_for_cuda, library_name
 
 CONFLICT = "cuda-wheel-conflict"
@@ -141,8 +142,8 @@ def _extension(context: Context, fault: LinkFault) -> Iterator[Finding]:
 def _names_release(context: Context, fault: LinkFault) -> bool:
     """Tell whether an extension requires certain releases of the framework."""
     item = context.distributions.get(fault.distribution)
-    requirements = filter(None, map(split_metadata_line, item.requires if item else ()))
-    is_bounded = any(name == fault.found_in and specifier for name, specifier, _ in requirements)
+    requirements = filter(None, map(find_requirement, item.requires if item else ()))
+    is_bounded = any(each.name == fault.found_in and each.specifier for each in requirements)
     return fault.found_in in context.distributions and is_bounded
 
 
@@ -323,10 +324,11 @@ def _list_pins(context: Context, importing: str) -> tuple[_Pin, ...]:
 
 def _pins_of(context: Context, owner: Distribution) -> Iterator[_Pin]:
     is_list = context.matrix.framework_of(owner.name) is None  # cuda-toolkit names each wheel under an extra
-    for name, specifier, marker in filter(None, map(split_metadata_line, owner.requires)):
+    for required in filter(None, map(find_requirement, owner.requires)):
+        name, marker = required.name, required.marker
         is_unmarked = not marker or ("extra" in marker and is_list)
         if name.startswith("nvidia-") and (is_unmarked or ("extra" not in marker and marker_holds(context, marker))):
-            yield _Pin(owner, name, specifier.replace(" ", ""))
+            yield _Pin(owner, name, required.specifier)
 
 
 def _unmet(context: Context, importing: str, first: _Pin) -> tuple[str, ...]:
@@ -423,9 +425,9 @@ def _labelled_cuda(torch: Build, label: str) -> str:
 
 
 def _extends(torch: Build, item: Distribution, label: str) -> bool:
-    needs = (re.split(r"[^a-z0-9-]", line.lower().replace("_", "-"), maxsplit=1)[0] for line in item.requires)
     name = torch.distribution
-    return item.name.startswith(name) or re.search(r"torch|pt\d", label) is not None or name in needs
+    is_named = item.name.startswith(name) or re.search(r"torch|pt\d", label) is not None
+    return is_named or name in map(name_of, item.requires)
 
 
 def _labelled(context: Context, torch: Build, item: Distribution, reason: str) -> Finding:

@@ -14,7 +14,6 @@ from envcheck.matrix.companions import load_companions, shares_cuda
 from envcheck.matrix.documented_gpus import documented_gpus
 from envcheck.matrix.gpus import find_capabilities
 from envcheck.matrix.query import Matrix
-from envcheck.matrix.specifiers import matches
 from envcheck.model import (
     COMPATIBLE,
     INCOMPATIBLE,
@@ -27,18 +26,19 @@ from envcheck.model import (
     FrameworkRelease,
     KnownProblem,
     RemovedDistribution,
+    RequestError,
     TensorrtRelease,
     Toolkit,
-    canonical_name,
     dataclass,
     list_fields,
     replace,
 )
+from envcheck.model.requirements import name_of, read_requirement
+from envcheck.model.specifiers import matches
 from envcheck.rules.builds import check_requirements, find_plugin, rows_by_extra
-from envcheck.rules.described_machine import LINUX, RequestError, describe_unknown_gpu, name_architectures
+from envcheck.rules.described_machine import LINUX, describe_unknown_gpu, name_architectures
 from envcheck.rules.gpu_releases import floor_of
 from envcheck.rules.newest_release import NewestRelease, list_newest
-from envcheck.rules.requirements import read_requirement
 from envcheck.rules.row_judge import Candidate, Question, RowJudge
 
 
@@ -95,7 +95,7 @@ def _next_place(places: dict[Hashable, int], row: FrameworkRelease) -> int:
 
 
 def find_rows(matrix: Matrix, text: str) -> tuple[Answer, ...]:
-    """List the rows that a requirement admits, newest first, each with its known problems; raises TargetError.
+    """List the rows that a requirement admits, newest first, each with its known problems; raises RequestError.
 
     A build of PyTorch's own index, torch==2.6.0+cu118, is found with the release that it is a build of.
     """
@@ -168,12 +168,12 @@ def _list_companions(matrix: Matrix, row: FrameworkRelease) -> tuple[str, ...]:
 
 def find_removed(matrix: Matrix, text: str) -> RemovedDistribution | None:
     """Return why the distribution of a requirement no longer installs a framework; None if it does."""
-    return matrix.removed_distribution(_parse_name(text))
+    return matrix.removed_distribution(name_of(text))
 
 
 def find_requirer(matrix: Matrix, text: str) -> str:
     """Name the distribution that pins one without rows of its own, such as jax-cuda12-pjrt; "" for none."""
-    name = _parse_name(text)
+    name = name_of(text)
     framework = matrix.framework_of(name)
     rows = matrix.releases(framework) if framework and not any(_list_releases(matrix, text)) else ()
     return next((row.distribution for row in rows if name in row.requires), "")
@@ -185,10 +185,10 @@ def find_nearest(matrix: Matrix, text: str) -> tuple[str, tuple[str, ...], str]:
     pin = _parse_pin(text)
     newest = versions[0] if versions else ""
     if pin is None or not versions or pin > Version(newest):
-        return _parse_name(text), (), newest
+        return name_of(text), (), newest
     older = [version for version in versions if Version(version) < pin][:1]
     newer = [version for version in versions if Version(version) > pin][-1:]
-    return _parse_name(text), (*older, *newer), newest
+    return name_of(text), (*older, *newer), newest
 
 
 def _parse_pin(text: str) -> Version | None:
@@ -202,14 +202,10 @@ def _parse_pin(text: str) -> Version | None:
 
 def _list_releases(matrix: Matrix, text: str) -> Iterator[FrameworkRelease]:
     """Yield the releases of the distribution that a requirement names."""
-    name = _parse_name(text)
+    name = name_of(text)
     framework = matrix.framework_of(name)
     rows = matrix.releases(framework) if framework else ()
     return (row for row in rows if row.distribution == name)
-
-
-def _parse_name(text: str) -> str:
-    return canonical_name(read_requirement(text).name)
 
 
 def _list_problems(matrix: Matrix, row: FrameworkRelease) -> tuple[KnownProblem, ...]:
@@ -298,18 +294,14 @@ TABLES = tuple(_TABLES)
 
 def _list_companion_releases(matrix: Matrix, text: str) -> Iterator[FrameworkRelease] | None:
     """List the releases of a companion that a requirement admits; None if it names no companion."""
-    try:
-        requirement = read_requirement(text)
-    except ValueError:
-        return None
-    name = canonical_name(requirement.name)
-    companion = matrix.companion_of(name)
+    companion = matrix.companion_of(name_of(text))
     if companion is None:
         return None
+    asked = read_requirement(text)
     return (
         row
         for row in matrix.releases(companion)
-        if row.distribution == name and matches(row.version, requirement.specifier)
+        if row.distribution == asked.name and matches(row.version, asked.specifier)
     )
 
 
@@ -359,7 +351,7 @@ class TablesFound:
 
 
 def answer_requirement(matrix: Matrix, text: str) -> RowsFound | TablesFound:
-    """Find the rows of a table that is named, or those that a requirement admits; raises TargetError."""
+    """Find the rows of a table that is named, or those that a requirement admits; raises RequestError."""
     return _find_tables(matrix, text) or _find_requirement(matrix, text)
 
 

@@ -1,4 +1,4 @@
-"""Requirements: how they are written, their markers, what is known to break; and the platform tags of wheels."""
+"""Requirements of installed packages: their markers, what is known to break; and the platform tags of wheels."""
 
 from __future__ import annotations
 
@@ -9,7 +9,6 @@ from functools import lru_cache
 from packaging.version import InvalidVersion, Version
 
 from envcheck.host.data_files import load_data
-from envcheck.matrix.specifiers import Clause, clauses, matches, within
 from envcheck.model import (
     Citation,
     Distribution,
@@ -21,62 +20,9 @@ from envcheck.model import (
     numbers,
     replace,
 )
+from envcheck.model.requirements import find_requirement, name_of
+from envcheck.model.specifiers import matches
 from envcheck.rules.context import Context, once
-
-_NAME = r"([A-Za-z0-9](?:[A-Za-z0-9._-]*[A-Za-z0-9])?)"
-_EXTRAS = rf"(?:\[[ \t]*({_NAME}(?:[ \t]*,[ \t]*{_NAME})*)[ \t]*\])?"
-_CLAUSE = r"(?:(?:<=|>=|<|>)[ \t]*\d+(?:\.\d+)*|(?:==|!=)[ \t]*\d+(?:\.\d+)*(?:\.\*|\.post\d+|\+[a-z][a-z0-9]*)?)"
-_METADATA_LINE = r"\s*([A-Za-z0-9][A-Za-z0-9._-]*)\s*(?:\[[^\]]*\])?\s*\(?([^;()]*)\)?\s*(?:;\s*(.*))?$"
-_PLAIN = rf"[ \t]*{_NAME}[ \t]*{_EXTRAS}[ \t]*({_CLAUSE}(?:[ \t]*,[ \t]*{_CLAUSE})*)?[ \t]*"
-
-
-@dataclass(frozen=True)
-class Requirement:
-    """A PEP 508 requirement."""
-
-    name: str  # as it was written
-    extras: tuple[str, ...] = ()  # sorted
-    specifier: str = ""  # <3,>=2.15
-    marker: str = ""
-    url: str = ""
-
-    def admits(self, version: str, *, prereleases: bool) -> bool:
-        """Tell whether a version lies in its clauses."""
-        return within(version, self.specifier, prereleases=prereleases)
-
-    @property
-    def clauses(self) -> tuple[Clause, ...]:
-        """List its version clauses."""
-        return tuple(clauses(self.specifier))
-
-
-def read_requirement(text: str) -> Requirement:
-    """Read a requirement; raises ValueError, packaging's InvalidRequirement, for what is none."""
-    match = re.fullmatch(_PLAIN, text, re.ASCII)
-    if match is None:
-        return _by_packaging(text)
-    extras = {part.strip() for part in (match[2] or "").split(",") if part}
-    parts = {re.sub(r"\s", "", part) for part in (match[5] or "").split(",") if part}
-    return Requirement(match[1], tuple(sorted(extras)), ",".join(sorted(parts)))
-
-
-def split_metadata_line(line: str) -> tuple[str, str, str] | None:
-    """Split a Requires-Dist line into normalized name, specifier and marker; None for a line that is no requirement."""
-    match = re.match(_METADATA_LINE, line)
-    return (canonical_name(match[1]), match[2].strip(), match[3] or "") if match else None
-
-
-def _by_packaging(text: str) -> Requirement:
-    from packaging.requirements import Requirement as Parsed
-
-    requirement = Parsed(text)
-    return Requirement(
-        requirement.name,
-        tuple(sorted(requirement.extras)),
-        str(requirement.specifier),
-        str(requirement.marker or ""),
-        requirement.url or "",
-    )
 
 
 @once
@@ -115,7 +61,7 @@ def _environment(context: Context) -> dict[str, str]:
 def requirements_on(context: Context, name: str) -> tuple[tuple[Distribution, str], ...]:
     """List who requires an installed package in which releases, extras aside."""
     return tuple(
-        (owner, specifier.replace(" ", ""))
+        (owner, specifier)
         for owner in context.distributions.values()
         for required, specifier, by_extra in requirements_of(context, owner)
         if required == name and specifier and not by_extra
@@ -133,14 +79,16 @@ def requirements_of(context: Context, owner: Distribution) -> Iterator[tuple[str
         return
     extra = row.gpu_extra if row is not None and row.gpu_extra else ""
     for line in owner.requires:
-        name, specifier, marker = split_metadata_line(line) or ("", "", "")
-        by_extra = "extra" in marker
-        if not name or (by_extra and not (extra and extra in canonical_name(marker))):
+        required = find_requirement(line)
+        if required is None:
             continue
-        if by_extra and name not in context.distributions:
+        by_extra = "extra" in required.marker
+        if by_extra and not (extra and extra in canonical_name(required.marker)):
+            continue
+        if by_extra and required.name not in context.distributions:
             continue  # nobody says that the extra was asked for
-        if not marker or marker_holds(context, marker, extra):
-            yield name, specifier, by_extra
+        if not required.marker or marker_holds(context, required.marker, extra):
+            yield required.name, required.specifier, by_extra
 
 
 def _by_row(row: FrameworkRelease, owner: Distribution) -> Iterator[tuple[str, str, bool]]:
@@ -149,7 +97,7 @@ def _by_row(row: FrameworkRelease, owner: Distribution) -> Iterator[tuple[str, s
     local = owner.version.partition("+")[2]
     if not local or local == f"cu{(row.cuda or '').replace('.', '')}":
         for wheel in row.cuda_wheels:
-            name = re.split(r"[^a-z0-9-]", wheel, maxsplit=1)[0]
+            name = name_of(wheel)
             yield name, wheel[len(name) :], bool(row.gpu_extra)
 
 
@@ -163,7 +111,7 @@ class KnownBreak:
     @property
     def name(self) -> str:
         """Return the package's name."""
-        return re.split("[<>=!~]", self.requirement)[0]
+        return name_of(self.requirement)
 
     def concerns(self, item: Distribution) -> bool:
         """Tell whether an installed package is one of these releases."""

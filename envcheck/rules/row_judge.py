@@ -6,7 +6,6 @@ from collections.abc import Hashable
 
 from envcheck.matrix.documented_gpus import documented_gpus
 from envcheck.matrix.query import Matrix
-from envcheck.matrix.specifiers import matches
 from envcheck.model import (
     ERROR,
     INCOMPATIBLE,
@@ -19,6 +18,7 @@ from envcheck.model import (
     numbers,
     replace,
 )
+from envcheck.model.specifiers import matches
 from envcheck.rules.builds import build_of, extra_rows, has_extras, supports_python
 from envcheck.rules.context import RULES, Context, Target, UndecidedError, once
 from envcheck.rules.described_machine import Description, planned_facts

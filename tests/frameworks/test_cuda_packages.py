@@ -11,11 +11,11 @@ from typing import Any
 import pytest
 
 from envcheck.host.local import LocalHost
-from envcheck.model import Absent, FrameworkBuild
+from envcheck.model import Absent, FrameworkBuild, RequestError
 from envcheck.probes.environment_choice import PythonSelection
 from envcheck.probes.python import collect_python
 from envcheck.rules import Context, Target, evaluate
-from envcheck.rules.described_machine import Description, RequestError
+from envcheck.rules.described_machine import Description
 from tests.frameworks.test_onnxruntime import builds
 from tests.known import known
 from tests.plan.machines import chosen, machine, matrix, planned

@@ -6,11 +6,11 @@ import pytest
 
 from envcheck.api import plan
 from envcheck.cli.group import run
-from envcheck.model import Plan, UserError
+from envcheck.model import Plan, RequestError, UserError
 from envcheck.plan.existing_environment import plan_update
 from envcheck.plan.requests import PlanOptions, read_requests
 from envcheck.render.plan import render_plan_text
-from envcheck.rules.described_machine import Description, RequestError
+from envcheck.rules.described_machine import Description
 from tests.hosts.test_hosts import snapshot_of
 from tests.plan.machines import A100, V100, chosen, machine, matrix, planned
 

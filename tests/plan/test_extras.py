@@ -5,8 +5,9 @@ from __future__ import annotations
 import pytest
 
 from envcheck.cli.group import run
+from envcheck.model import RequestError
 from envcheck.plan.requests import read_requests
-from envcheck.rules.described_machine import Description, RequestError
+from envcheck.rules.described_machine import Description
 from tests.plan.machines import A100, LAPTOP, chosen, machine, matrix, planned
 
 DESK = machine(python="3.12")

@@ -10,10 +10,10 @@ from hypothesis import HealthCheck, given, settings
 from hypothesis import strategies as st
 
 from envcheck.cli.group import run
-from envcheck.model import Plan, UserError
+from envcheck.model import Plan, RequestError, UserError
 from envcheck.plan.requests import check_description, check_folder, read_requests
 from envcheck.render.plan import render_script
-from envcheck.rules.described_machine import Description, RequestError
+from envcheck.rules.described_machine import Description
 from tests.plan.machines import machine, matrix, planned
 
 HOSTILE = [

@@ -8,13 +8,13 @@ from collections.abc import Mapping
 
 import pytest
 
-from envcheck.model import Plan
+from envcheck.model import Plan, RequestError
 from envcheck.plan.build import build_plan, plan_requirements, verdict_on
 from envcheck.plan.passengers import Boarding, board, is_passenger
 from envcheck.plan.requests import PlanOptions, UnknownPackageError, read_requests
 from envcheck.plan.resolver import Resolver
 from envcheck.rules import Context, Target
-from envcheck.rules.described_machine import RequestError, planned_facts
+from envcheck.rules.described_machine import planned_facts
 from tests.plan.machines import machine, matrix
 
 ADA = machine("3.12", "580.95.05", "8.9")

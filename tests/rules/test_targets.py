@@ -7,7 +7,7 @@ from typing import Any
 import pytest
 from packaging.version import Version
 
-from envcheck.model import Absent, Facts
+from envcheck.model import Absent, Facts, RequestError
 from envcheck.rules import evaluate
 from envcheck.rules.builds import (
     BITS,
@@ -17,7 +17,6 @@ from envcheck.rules.builds import (
     PYTHON,
     REMOVED,
     UNLISTED,
-    TargetError,
     WantedRelease,
     check_requirements,
     judged_builds,
@@ -114,9 +113,9 @@ def test_obstacles(text: str, given: Facts, obstacle: str) -> None:
     ],
 )
 def test_what_cannot_be_judged_is_refused(text: str, said: str) -> None:
-    with pytest.raises(TargetError, match=said):
+    with pytest.raises(RequestError, match=said):
         check_requirements([text], matrix())
-    with pytest.raises(TargetError, match=said):
+    with pytest.raises(RequestError, match=said):
         evaluate(context(facts(), text))
 
 

@@ -88,7 +88,7 @@ def clauses(specifier: str) -> Iterator[Clause]:
 def _neighbours(version: str) -> Iterator[str]:
     """Yield versions next to one, as far as clauses can tell them apart: 2.15 -> 2.15, 2.15.1, 2.16, 2.14.9999."""
     release = list(numbers(version))
-    yield version.removesuffix(".*")
+    yield re.sub(r"[.][*]$", "", version)
     yield ".".join(map(str, (*release, 1)))
     yield ".".join(map(str, (*release[:-1], release[-1] + 1)))
     while release and not release[-1]:
