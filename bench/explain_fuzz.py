@@ -57,10 +57,12 @@ class Target:
         from envcheck.explain.scan import EventCollector, Scanner
         from envcheck.explain.signatures import load_signatures
         from envcheck.matrix.load import load_matrix
-        from envcheck.render.explain import print_explanation, render_explanation
+        from envcheck.render.explain import describe_explanation, render_explanation
+        from envcheck.render.text import render_text
 
         self._judge, self._reading = judge_log, Reading
-        self._json, self._text = render_explanation, print_explanation
+        self._json = render_explanation
+        self._text: Callable[..., str] = lambda found, **how: render_text(describe_explanation(found, **how))
         self.count = 0
         self.known = 0
         self.slowest = 0.0
@@ -93,7 +95,7 @@ class Target:
         self._check_fields(reading, data)
         self._json(reading)
         with contextlib.redirect_stdout(io.StringIO()) as said:
-            self._text(reading, color=False, verbose=bool(len(data) % 2), quiet=False)
+            self._text(reading, verbose=bool(len(data) % 2))
         if "\x1b" in said.getvalue():
             raise RuntimeError("an escape character reached the terminal")
 

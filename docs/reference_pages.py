@@ -106,7 +106,8 @@ print([finding.message for finding in built.findings])
 ```
 
 `to_dict()` of an answer is the JSON document that the command prints with `--json`. `print(result)` shows the text of
-the command. A notebook shows the answer; with the extra `html`, that of `doctor` is the page of `--format html`.
+the command, and `found.render("markdown")` any other format. A notebook shows the answer; with the extra `html`, as the
+page of `--format html`.
 
 A request that cannot be carried out raises `envcheck.UserError`. Its sentence names an argument as the option of the
 command line. No function prints, or changes the machine.

@@ -47,6 +47,7 @@ if TYPE_CHECKING:
     from envcheck.explain.judge import LogJudge, Reading
     from envcheck.explain.signatures import Event
     from envcheck.matrix import Matrix
+    from envcheck.render.document import Document
     from envcheck.rules.matrix_question import Answer, ReleasesFound, RowsFound, TableRow, TablesFound
     from envcheck.rules.newest_release import NewestRelease
 
@@ -72,7 +73,19 @@ class Result:
 
     def to_json(self) -> str:
         """Return the JSON document that the command prints with `--format json`. Its schema is part of the package."""
-        return self._render("json")
+        raise NotImplementedError
+
+    def document(self, *, verbose: bool = False, quiet: bool = False) -> Document:
+        """Return what every format but JSON writes; `verbose` and `quiet` are the options -v and -q."""
+        raise NotImplementedError
+
+    def render(self, form: str) -> str:
+        """Return the answer as text, json, markdown, html, github, junit or sarif."""
+        from envcheck.render.formats import render
+
+        if form == "json":
+            return self.to_json()
+        return render(self.document(verbose=form != "text"), form)
 
     def to_dict(self) -> dict[str, Any]:
         """Return the JSON document as a dictionary."""
@@ -81,16 +94,17 @@ class Result:
 
     def __str__(self) -> str:
         """Return the text that the command prints."""
-        return self._render("text")
+        return self.render("text")
 
     def _repr_html_(self) -> str:
         from html import escape
 
-        return f"<pre>{escape(str(self))}</pre>"
+        from envcheck.render.html import render_frame
 
-    def _render(self, form: str) -> str:
-        """Render as "json" or "text"."""
-        raise NotImplementedError
+        try:
+            return render_frame(self.document(verbose=True))
+        except MissingExtraError:
+            return f"<pre>{escape(str(self))}</pre>"
 
 
 @dataclass(frozen=True)
@@ -120,21 +134,19 @@ class DoctorResult(Result):
         """The project that the report is about, as the JSON document states it; None for a machine."""
         return None
 
-    def _render(self, form: str) -> str:
+    def document(self, *, verbose: bool = False, quiet: bool = False) -> Document:
+        """Return what every format but JSON writes."""
+        from envcheck.render.report import describe_report
+
+        return describe_report(
+            self.report, self.snapshot, verbose=verbose, quiet=quiet, file=(self.project or {}).get("file", "")
+        )
+
+    def to_json(self) -> str:
+        """Return the JSON document: the report and the snapshot that it rests on."""
         from envcheck.render.documents import render_json
-        from envcheck.render.text import render_text
 
-        if form == "text":
-            return render_text(self.report, self.snapshot)
         return render_json(self.report, self.snapshot, project=self.project)
-
-    def _repr_html_(self) -> str:
-        from envcheck.render.html import render_frame
-
-        try:
-            return render_frame(self.report, self.snapshot)
-        except MissingExtraError:
-            return super()._repr_html_()
 
 
 @dataclass(frozen=True)
@@ -180,14 +192,27 @@ class ExplainResult(Result):
         """The line of the log that matters; None where the cause rests on the machine's facts alone."""
         return self.reading.line
 
-    def _render(self, form: str) -> str:
-        from envcheck.render.explain import render_explanation, render_explanation_text
+    def document(self, *, verbose: bool = False, quiet: bool = False) -> Document:
+        """Return what every format but JSON writes."""
+        from envcheck.render.explain import describe_explanation
 
-        if form == "text":
-            return render_explanation_text(self.reading)
-        from envcheck.probes.collection import Redactor  # a document is sent to others
+        return describe_explanation(self.reading, verbose=verbose, quiet=quiet)
 
-        return render_explanation(Redactor.from_environment(os.environ).redact(self.reading))
+    def to_json(self) -> str:
+        """Return the JSON document."""
+        from envcheck.render.explain import render_explanation
+
+        return render_explanation(self.redact().reading)
+
+    def render(self, form: str) -> str:
+        """Return the answer in a format; all but a text hold no user names and homes: they are sent to others."""
+        return super().render(form) if form == "text" else Result.render(self.redact(), form)
+
+    def redact(self) -> ExplainResult:
+        """Return the answer without user names and homes."""
+        from envcheck.probes.collection import Redactor
+
+        return replace(self, reading=Redactor.from_environment(os.environ).redact(self.reading))
 
 
 @dataclass(frozen=True)
@@ -203,16 +228,28 @@ class PlanResult(Result):
         """The steps, in order; none where there is no plan."""
         return self.plan.steps
 
-    def render(self, form: str, *, verbose: bool = False) -> str:
-        """Return the plan as text, json, script, requirements, dockerfile or environment-yml."""
-        from envcheck.render.plan import render_plan
+    def document(self, *, verbose: bool = False, quiet: bool = False) -> Document:  # noqa: ARG002 - all have both
+        """Return what every format but JSON and the files of a plan writes."""
+        from envcheck.render.plan import describe_plan
 
+        return describe_plan(self.plan, self.verdict, verbose=verbose)
+
+    def to_json(self) -> str:
+        """Return the JSON document of the plan."""
+        from envcheck.render.plan import render_plan_json
+
+        return render_plan_json(self.plan, self.verdict)
+
+    def render(self, form: str, *, verbose: bool = False) -> str:
+        """Return the plan in a format of any answer, or as script, requirements, dockerfile or environment-yml."""
+        from envcheck.render.plan import FILES, render_file
+
+        if form not in FILES:
+            return super().render(form)
         try:
-            return render_plan(self.plan, self.verdict, form, verbose=verbose)
+            return render_file(self.plan, form, verbose=verbose)
         except ValueError as error:
             raise UserError(f"--format {form}: {error}") from None
-
-    _render = render
 
 
 @dataclass(frozen=True)
@@ -241,10 +278,17 @@ class MatrixResult(Result):
         """The newest release of each framework that meets the conditions; () for a requirement."""
         return getattr(self.found, "newest", ())
 
-    def _render(self, form: str) -> str:
-        from envcheck.render.matrix import render_found, render_found_json
+    def document(self, *, verbose: bool = False, quiet: bool = False) -> Document:
+        """Return what every format but JSON writes."""
+        from envcheck.render.matrix import MatrixOptions, describe_found
 
-        return (render_found if form == "text" else render_found_json)(self.found)
+        return describe_found(self.found, MatrixOptions(verbose, quiet, verbose, verbose))
+
+    def to_json(self) -> str:
+        """Return the JSON document of the rows."""
+        from envcheck.render.matrix import render_found_json
+
+        return render_found_json(self.found)
 
 
 @dataclass(frozen=True)
@@ -259,10 +303,17 @@ class DiffResult(Result):
         """The verdict: incompatible if a difference affects the installed frameworks."""
         return self.comparison.verdict
 
-    def _render(self, form: str) -> str:
-        from envcheck.render.diff import render_comparison, render_diff_json
+    def document(self, *, verbose: bool = False, quiet: bool = False) -> Document:
+        """Return what every format but JSON writes."""
+        from envcheck.render.diff import describe_comparison
 
-        return (render_comparison if form == "text" else render_diff_json)(self.comparison, self.names)
+        return describe_comparison(self.comparison, self.names, verbose=verbose, quiet=quiet)
+
+    def to_json(self) -> str:
+        """Return the JSON document of the differences."""
+        from envcheck.render.diff import render_diff_json
+
+        return render_diff_json(self.comparison, self.names)
 
 
 def snapshot(*, python: Path = "", env: Path = "") -> Snapshot:

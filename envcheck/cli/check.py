@@ -9,7 +9,7 @@ import click
 from envcheck import api
 from envcheck.cli import common
 from envcheck.cli.common import OF_VERDICT
-from envcheck.cli.report import FORMATS, ReportSubject, print_report
+from envcheck.cli.report import REPORT_FORMATS, ReportSubject, print_report
 
 EXAMPLE = "Example: envcheck check --dockerfile Dockerfile --format github"
 
@@ -29,7 +29,7 @@ EXAMPLE = "Example: envcheck check --dockerfile Dockerfile --format github"
 @click.option("--snapshot", "snapshot_file", metavar="FILE", help="Judge a saved machine instead of this one.")
 @click.option("--no-snapshot", is_flag=True, help="Leave the snapshot out of the JSON report.")
 @common.matrix("Judge by this compatibility matrix.")
-@common.printing(*FORMATS)
+@common.printing(*REPORT_FORMATS)
 def check(
     python: str,
     env: str,

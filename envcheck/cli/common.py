@@ -19,7 +19,7 @@ from envcheck.cli.exits import INTERRUPTED, OF_VERDICT, READER_GONE, STEP_FAILED
 from envcheck.host.data_files import read_data
 from envcheck.host.process import list_running_programs
 from envcheck.model import Snapshot, UserError, dataclass, inert
-from envcheck.render.documents import terminal_size, wants_ascii
+from envcheck.render.text import terminal_size, wants_ascii
 
 __all__ = ["INTERRUPTED", "OF_VERDICT", "READER_GONE", "STEP_FAILED", "UserError"]  # beside what stands here
 

@@ -7,7 +7,7 @@ import click
 from envcheck import api
 from envcheck.cli import common
 from envcheck.cli.common import OF_VERDICT
-from envcheck.render.diff import print_comparison, render_diff_json
+from envcheck.cli.report import FORMATS_WITHOUT_FINDINGS, print_answer
 
 EXAMPLE = "Example: envcheck diff works.json broken.json"
 
@@ -19,7 +19,9 @@ EXAMPLE = "Example: envcheck diff works.json broken.json"
 @common.expectation("What must work on both; auto: a GPU if there is one.")
 @common.matrix("Judge both by this matrix.")
 @common.printing(
-    "text", "json", quiet="Print only the verdicts and the most likely cause.", verbose="Print every difference."
+    *FORMATS_WITHOUT_FINDINGS,
+    quiet="Print only the verdicts and the most likely cause.",
+    verbose="Print every difference.",
 )
 def diff(
     a: str,
@@ -34,9 +36,6 @@ def diff(
     Exits with 0 if nothing that matters to the installed frameworks differs, with 1 if something does, and with 3 if
     that is unknown.
     """
-    found = api.diff(a, b, requirements=requirements, expect=expect, matrix=matrix_file).comparison
-    if printing.form == "json":
-        click.echo(render_diff_json(found, (a, b)))
-    else:
-        print_comparison(found, (a, b), color=printing.color, verbose=printing.verbose, quiet=printing.quiet)
+    found = api.diff(a, b, requirements=requirements, expect=expect, matrix=matrix_file)
+    print_answer(printing, found.document, found.to_json)
     return OF_VERDICT[found.verdict]

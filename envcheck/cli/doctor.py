@@ -7,7 +7,7 @@ import click
 from envcheck import api
 from envcheck.cli import common
 from envcheck.cli.common import OF_VERDICT, STEP_FAILED, UserError
-from envcheck.cli.report import FORMATS, ReportSubject, print_report
+from envcheck.cli.report import REPORT_FORMATS, ReportSubject, print_report
 from envcheck.model import INCOMPATIBLE
 from envcheck.rules import Context, Target
 
@@ -30,7 +30,7 @@ EXAMPLE = "Example: envcheck doctor --env .venv --for 'tensorflow>=2.15' --expec
 @click.option("--only", metavar="IDS", default="", help="Run only the checks for these finding ids, comma-separated.")
 @click.option("--no-snapshot", is_flag=True, help="Leave the snapshot out of the JSON report.")
 @common.matrix("Judge by this compatibility matrix.")
-@common.printing(*FORMATS)
+@common.printing(*REPORT_FORMATS)
 def doctor(
     python: str,
     env: str,

@@ -10,12 +10,14 @@ import click
 from envcheck import api
 from envcheck.cli import common
 from envcheck.cli.common import INTERRUPTED, OF_VERDICT, UserError
-from envcheck.explain.judge import LogJudge, Reading, find_main_finding
+from envcheck.cli.report import FORMATS, print_answer
+from envcheck.explain.judge import LogJudge, find_main_finding
 from envcheck.explain.scan import Scanner
 from envcheck.explain.signatures import load_signatures
 from envcheck.host import log_files
 from envcheck.host.log_files import STANDARD_INPUT
-from envcheck.render.explain import print_cause, print_explanation
+from envcheck.render.explain import describe_cause
+from envcheck.render.text import print_document
 
 _PASTE = "Paste the log, then press Ctrl-D on a line of its own (Windows: Ctrl-Z and Enter).\n"
 
@@ -29,7 +31,7 @@ EXAMPLE = "Example: envcheck explain train.log, or python train.py 2>&1 | envche
 @common.expectation("What the program needs; auto: a GPU if the log shows or asks for one.")
 @click.option("--follow", is_flag=True, help="Name a cause as soon as it is known, while the log grows.")
 @common.matrix("Judge by this compatibility matrix.")
-@common.printing("text", "json")
+@common.printing(*FORMATS)
 def explain(
     files: tuple[str, ...],
     snapshot_file: str | None,
@@ -53,7 +55,7 @@ def explain(
         _ask_for_log()
     with common.slow_programs():
         found = api.explain(files=files, snapshot=snapshot_file, here=here, expect=expect, matrix=matrix_file)
-    _print(found.reading, printing)
+    _print(found, printing)
     return OF_VERDICT[found.verdict]
 
 
@@ -63,11 +65,10 @@ def _ask_for_log() -> None:
         sys.stderr.flush()
 
 
-def _print(reading: Reading, printing: common.Printing) -> None:
-    if printing.form == "json":
-        click.echo(api.ExplainResult(reading).to_json())
-    else:
-        print_explanation(reading, color=printing.color, verbose=printing.verbose, quiet=printing.quiet)
+def _print(found: api.ExplainResult, printing: common.Printing) -> None:
+    """Print an explanation; what is sent to others holds no user names and homes."""
+    shown = found if printing.form == "text" else found.redact()
+    print_answer(printing, shown.document, shown.to_json)
 
 
 def _follow(files: tuple[str, ...], judge: LogJudge, printing: common.Printing) -> int:
@@ -89,7 +90,7 @@ def _follow(files: tuple[str, ...], judge: LogJudge, printing: common.Printing) 
         code = INTERRUPTED
     stream.finish()
     reading = judge(scanner.result(), (name,), notes)
-    _print(reading, printing)
+    _print(api.ExplainResult(reading), printing)
     return OF_VERDICT[reading.report.verdict] if code is None else code
 
 
@@ -112,12 +113,12 @@ class _CausePrinter:
 
     def update(self, scanner: Scanner) -> None:
         """Judge again after a message of a new kind; print the cause if it is another one."""
-        if scanner.collector.kinds == self._kinds or self._printing.form == "json":
+        if scanner.collector.kinds == self._kinds or self._printing.form != "text":
             return
         self._kinds = scanner.collector.kinds
         reading = self._judge(scanner.result(), (self._name,))
         main = find_main_finding(reading.report)
         if main is not None and main.id != self._cause:
             self._cause = main.id
-            print_cause(reading, color=self._printing.color)
-            sys.stdout.flush()
+            print_document(describe_cause(reading), color=self._printing.color)
+            click.echo()

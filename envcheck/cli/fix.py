@@ -56,9 +56,9 @@ from envcheck.model import (
     major_minor,
     replace,
 )
-from envcheck.render.documents import print_lines
-from envcheck.render.plan import FixResult, Result, fix_lines, render_fix_json
-from envcheck.render.text import print_text
+from envcheck.render.plan import FixResult, Result, describe_fix, render_fix_json
+from envcheck.render.report import describe_report
+from envcheck.render.text import print_document
 from envcheck.rules import Context, Target
 from envcheck.rules.dependencies import broken_pins
 from envcheck.smoke.session import UNEXPLAINED
@@ -296,8 +296,8 @@ def _run_one(fix: Fix, output: OutputOptions) -> Result:
     """Show the steps, ask, and run them; return what came of it."""
     if output.form == "text" or not (output.agreed or output.dry_run):
         stream = sys.stderr if output.form == "json" else sys.stdout
-        lines = fix_lines(fix.plan, remaining_steps(fix.before.report), verbose=output.verbose)
-        print_lines(lines, color=common.Printing().wants_color(stream), stream=stream)
+        shown = describe_fix(fix.plan, remaining_steps(fix.before.report), verbose=output.verbose)
+        print_document(shown, color=common.Printing().wants_color(stream), stream=stream)
     facts = fix.before.context.facts if _is_same_place(fix) else None
     check_preflight(fix.plan, fix.place, facts, output, mends=True)
     if output.dry_run:
@@ -340,7 +340,8 @@ def _report_end(result: Result, diagnosis: Diagnosis, fix: Fix | None, output: O
             imported = f": {' and '.join(names)} can be imported" if names else ""
             click.echo(f"There is nothing to fix in {inert(result.folder)}{imported}.")
         color = common.Printing().color
-        print_text(report, diagnosis.snapshot, color=color, verbose=output.verbose, quiet=output.quiet)
+        shown = describe_report(report, diagnosis.snapshot, verbose=output.verbose, quiet=output.quiet)
+        print_document(shown, color=color)
     if result.outcome in ("restored", "unsettled"):
         return common.STEP_FAILED
     return 0 if result.outcome == "planned" else common.OF_VERDICT[report.verdict]

@@ -5,6 +5,7 @@ from __future__ import annotations
 import os
 import sys
 from collections.abc import Mapping
+from functools import partial
 from pathlib import Path
 from typing import Any
 
@@ -14,11 +15,18 @@ from envcheck import api
 from envcheck.actions import shell_line
 from envcheck.cli import common
 from envcheck.cli.common import OF_VERDICT, UserError
+from envcheck.cli.report import print_answer
 from envcheck.fleet.report import HostRow, choose_verdict, judge_folder
 from envcheck.fleet.results import EngineError, Failure, FleetListener, FleetRequest, HostResult, list_timeouts
 from envcheck.fleet.run import ENGINES, run_fleet
 from envcheck.host.plugins import list_failures
-from envcheck.render.fleet import print_fleet, render_fleet_csv, render_fleet_html, render_fleet_json, render_run_json
+from envcheck.render.fleet import (
+    describe_fleet,
+    render_fleet_csv,
+    render_fleet_html,
+    render_fleet_json,
+    render_run_json,
+)
 from envcheck.rules import Target
 from envcheck.rules.builds import check_requirements
 
@@ -158,7 +166,7 @@ def _check_question(engine: str, question: Mapping[str, Any]) -> FleetRequest:
 @common.expectation()
 @click.option("--for", "requirements", multiple=True, metavar="REQ", help="Judge this release too, installed or not.")
 @common.matrix("Judge by this compatibility matrix.")
-@common.printing("text", "json", "csv")
+@common.printing("text", "json", "csv", "junit", "github", "markdown")
 def report(
     folder: str,
     golden: str,
@@ -195,9 +203,8 @@ def _write_page(path: str, rows: list[HostRow], golden: str) -> None:
 
 
 def _print(rows: list[HostRow], golden: str, printing: common.Printing) -> None:
-    if printing.form == "text":
-        print_fleet(rows, golden, color=printing.color, verbose=printing.verbose, quiet=printing.quiet)
-        return
-    text = render_fleet_csv(rows) if printing.form == "csv" else render_fleet_json(rows, golden) + "\n"
-    encoding = sys.stdout.encoding or "ascii"
-    sys.stdout.write(text.encode(encoding, "replace").decode(encoding))
+    if printing.form == "csv":
+        encoding = sys.stdout.encoding or "ascii"
+        sys.stdout.write(render_fleet_csv(rows).encode(encoding, "replace").decode(encoding))
+    else:
+        print_answer(printing, partial(describe_fleet, rows, golden), partial(render_fleet_json, rows, golden))

@@ -23,7 +23,9 @@ from envcheck.host.local import LocalHost
 from envcheck.host.system import read_available_memory, read_processes
 from envcheck.model import COMPATIBLE, ActivityReading, Fact, Known, Source, Unknown, dataclass
 from envcheck.probes.activity import find_nvml, read_activity
-from envcheck.render.gpus import live_gpus, print_gpus, render_gpus_json
+from envcheck.render.document import Document
+from envcheck.render.gpus import describe_listing, render_gpus_json, show_live
+from envcheck.render.text import print_document
 
 _GIB = 1 << 30
 _FIRST_LINE = 4096  # bytes of a table's first line
@@ -90,19 +92,23 @@ def _print(listing: Listing, printing: common.Printing) -> None:
         if verdict != COMPATIBLE:
             click.echo(f"envcheck: {message}", err=True)
     else:
-        print_gpus(listing, color=printing.color, verbose=printing.verbose, quiet=printing.quiet)
+        print_document(_describe(listing, printing), color=printing.color)
+
+
+def _describe(listing: Listing, printing: common.Printing) -> Document:
+    return describe_listing(listing, verbose=printing.verbose, quiet=printing.quiet)
 
 
 def _watch(question: Question, printing: common.Printing, seconds: float, table: Table | None) -> NoReturn:
     """Read and show every `seconds` until interrupted."""
     library = find_nvml(LocalHost())
-    with live_gpus(color=printing.color, verbose=printing.verbose, quiet=printing.quiet) as show:
+    with show_live(color=printing.color) as show:
         while True:
             started = time.monotonic()
             listing = read_listing(question, library)
             if table:
                 table.append(listing)
-            show(listing)
+            show(_describe(listing, printing))
             time.sleep(max(0.0, seconds - (time.monotonic() - started)))
 
 

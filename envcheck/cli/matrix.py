@@ -11,7 +11,8 @@ import click
 from envcheck import api
 from envcheck.cli import common
 from envcheck.cli.common import OF_VERDICT, UserError
-from envcheck.render.matrix import Shown, print_found, render_found_json
+from envcheck.cli.report import FORMATS_WITHOUT_FINDINGS, print_answer
+from envcheck.render.matrix import MatrixOptions, describe_found
 from envcheck.rules.matrix_question import MATRIX_PLATFORMS
 
 EXAMPLE = "Example: envcheck matrix query --python 3.11 --driver 535.104 --gpu 'RTX 4090'"
@@ -26,11 +27,11 @@ def matrix(context: click.Context) -> None:
         click.echo(context.get_help())
 
 
-def _add_options(quiet: str, verbose: str, which: str) -> Callable[[F], F]:
+def _add_options(quiet: str, verbose: str, which: str, forms: tuple[str, ...] = ("text", "json")) -> Callable[[F], F]:
     """Add the options that every command here has."""
 
     def add(command: F) -> F:
-        return common.printing("text", "json", quiet=quiet, verbose=verbose)(common.matrix(which)(command))
+        return common.printing(*forms, quiet=quiet, verbose=verbose)(common.matrix(which)(command))
 
     return add
 
@@ -40,6 +41,7 @@ def _add_row_options(command: F) -> F:
         "Print rows only.",
         "Show requirements, notes, sources and how each cell is known.",
         "Query this matrix instead of the built-in one.",
+        FORMATS_WITHOUT_FINDINGS,
     )
     sources = click.option("--sources", is_flag=True, help="Name the artifact or document that each row rests on.")
     return sources(add(command))
@@ -53,15 +55,12 @@ def show(requirement: str, matrix_file: str | None, printing: common.Printing, *
 
     REQ also names a table: cuda, driver, architecture, cudnn==9.10, tensorrt or conda==tensorflow.
     """
-    options = Shown(printing.verbose, printing.quiet, sources=sources or printing.verbose)
+    options = MatrixOptions(printing.verbose, printing.quiet, sources=sources or printing.verbose)
     return _print(api.matrix(requirement, matrix=matrix_file), printing, options)
 
 
-def _print(answer: api.MatrixResult, printing: common.Printing, options: Shown) -> int:
-    if printing.form == "json":
-        click.echo(render_found_json(answer.found))
-    else:
-        print_found(answer.found, color=printing.color, options=options)
+def _print(answer: api.MatrixResult, printing: common.Printing, options: MatrixOptions) -> int:
+    print_answer(printing, lambda **_: describe_found(answer.found, options), answer.to_json)
     return OF_VERDICT[answer.verdict]
 
 
@@ -86,7 +85,7 @@ def query(
     """
     conditions = {name: value or "" for name, value in values.items()}
     is_long = sources or printing.verbose
-    options = Shown(printing.verbose, printing.quiet, all_rows=everything or is_long, sources=is_long)
+    options = MatrixOptions(printing.verbose, printing.quiet, all_rows=everything or is_long, sources=is_long)
     return _print(api.matrix(**conditions, matrix=matrix_file), printing, options)
 
 

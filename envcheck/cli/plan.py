@@ -11,8 +11,9 @@ from envcheck import api
 from envcheck.cli import common
 from envcheck.cli.common import OF_VERDICT
 from envcheck.model import Plan
-from envcheck.render.documents import print_lines
-from envcheck.render.plan import FORMATS, plan_lines
+from envcheck.render.formats import FORMATS
+from envcheck.render.plan import FILES, describe_plan
+from envcheck.render.text import print_document
 from envcheck.rules.described_machine import PLATFORMS
 
 EXAMPLE = "Example: envcheck plan 'tensorflow>=2.15' --python 3.11 --driver 535.104.05 --gpu 'RTX 4090'"
@@ -35,7 +36,7 @@ EXAMPLE = "Example: envcheck plan 'tensorflow>=2.15' --python 3.11 --driver 535.
     help="Installer to use [pip if it can install all].",
 )
 @click.option("--env", "folder", metavar="DIR", default="", help="Folder of the environment.")
-@common.output_format(*FORMATS)
+@common.output_format("text", "json", *FILES, *FORMATS[1:])
 @common.verification
 @common.matrix("Plan by this compatibility matrix.")
 @common.torch_index
@@ -93,8 +94,8 @@ def show(made: api.PlanResult, form: str, *, verbose: bool) -> None:
         _print_plan(made.plan, sys.stdout, verbose=verbose)
         return
     text = made.render(form, verbose=verbose)
-    click.echo(text, nl=False)
-    if not made.plan.releases and form != "json" and not sys.stdout.isatty():
+    click.echo(text.rstrip("\n"))
+    if not made.plan.releases and form in FILES and not sys.stdout.isatty():
         click.echo(text.partition("\n")[0], err=True)
 
 
@@ -104,5 +105,5 @@ def show_to_run(plan: Plan, stream: TextIO, *, verbose: bool) -> None:
 
 
 def _print_plan(plan: Plan, stream: TextIO, *, verbose: bool, run_for_you: bool = False) -> None:
-    lines = plan_lines(plan, verbose=verbose, run_for_you=run_for_you)
-    print_lines(lines, color=common.Printing().wants_color(stream), stream=stream)
+    shown = describe_plan(plan, verbose=verbose, run_for_you=run_for_you)
+    print_document(shown, color=common.Printing().wants_color(stream), stream=stream)

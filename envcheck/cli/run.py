@@ -67,7 +67,8 @@ def _explain(
     matrix_file: str | None,
     printing: common.Printing,
 ) -> None:
-    from envcheck.render.explain import print_failure  # a command that succeeds needs none of it: 15 ms
+    from envcheck.render.explain import describe_failure  # a command that succeeds needs none of it: 15 ms
+    from envcheck.render.text import print_document
 
     try:
         if outcome.crash_name:
@@ -76,7 +77,10 @@ def _explain(
         snapshot = _read_machine(command) if scan.events else None
         reading = api.log_judge(snapshot, here=False, expect="auto", matrix=matrix_file)(scan, names)
         color = printing.wants_color(sys.stderr)
-        print_failure(reading, outcome.status, color=color, verbose=printing.verbose, quiet=printing.quiet)
+        shown = describe_failure(reading, outcome.status, verbose=printing.verbose, quiet=printing.quiet)
+        if shown.findings:
+            click.echo(err=True)  # apart from what the command printed
+        print_document(shown, color=color, stream=sys.stderr)
     except KeyboardInterrupt:
         clear_interrupt()
         click.echo("envcheck: interrupted.", err=True)

@@ -37,6 +37,7 @@ from envcheck.model import (
 from envcheck.probes.collection import Redactor
 from envcheck.probes.environment_choice import PythonChoice, PythonSelection, choose_python
 from envcheck.probes.gpus import collect_gpus
+from envcheck.render.formats import FORMATS
 from envcheck.smoke.runner import TEMPORARY, Task, default_limits, list_jobs, run_jobs
 from envcheck.smoke.session import (
     DRIVER,
@@ -76,15 +77,15 @@ class SmokeOptions:
 
 def _load_printer(printing: common.Printing) -> Callable[[Session], None]:
     """Import what prints a session in a format, and return it."""
-    if printing.form == "junit":
-        from envcheck.render.junit import render_smoke_junit  # imported while the framework is being imported
+    from envcheck.cli.report import print_answer  # imported while the framework is being imported
+    from envcheck.render.smoke import describe_session, render_smoke_json
 
-        return lambda session: click.echo(render_smoke_junit(session))
-    from envcheck.render.smoke import print_smoke, render_smoke_json  # as above: no time is lost
+    def show(session: Session) -> None:
+        print_answer(
+            printing, functools.partial(describe_session, session), functools.partial(render_smoke_json, session)
+        )
 
-    if printing.form == "json":
-        return lambda session: click.echo(render_smoke_json(session))
-    return lambda session: print_smoke(session, color=printing.color, verbose=printing.verbose, quiet=printing.quiet)
+    return show
 
 
 def _check_writable(path: str) -> None:
@@ -349,7 +350,7 @@ def _finite(_context: click.Context, _option: click.Parameter, value: float | No
     help="Memory limit of each process [90 % of free].",
 )
 @click.option("--log-placement", metavar="FILE", help="Write every operation and where it ran to FILE.")
-@common.printing("text", "json", "junit")
+@common.printing("text", "json", *FORMATS[1:])
 def smoke(
     python: str,
     env: str,

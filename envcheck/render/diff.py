@@ -1,15 +1,16 @@
-"""Render the comparison of two machines as text and JSON."""
+"""Describe the comparison of two machines, and encode it as JSON."""
 
 from __future__ import annotations
 
 from collections import Counter
-from collections.abc import Iterator
+from collections.abc import Iterator, Sequence
 from typing import Any
 
 from envcheck.diff.compare import Comparison, Machine
 from envcheck.diff.facts import Difference, LinkedFinding
-from envcheck.model import COMPATIBLE, INCOMPATIBLE, NOTE, encode, inert
-from envcheck.render.documents import Line, document_text, join_lines, print_lines, schema_keys
+from envcheck.model import COMPATIBLE, INCOMPATIBLE, NOTE, encode
+from envcheck.render.document import Document, Line, Section
+from envcheck.render.documents import document_text, schema_keys
 
 _LONGEST = 90  # characters of a value
 _MORE = 12  # further differences that are shown without -v
@@ -21,79 +22,82 @@ _MEANS = {
 }
 
 
-def conclusion(found: Comparison) -> str:
+def conclude(found: Comparison) -> str:
     """Summarize the comparison in one sentence."""
     return _MEANS[found.verdict] if found.differences else "The two machines do not differ in anything that was read."
 
 
-def print_comparison(found: Comparison, names: tuple[str, str], *, color: bool, verbose: bool, quiet: bool) -> None:
-    """Print a comparison to stdout; `names` are the files the machines came from."""
-    body = _numbered(found.mattering[:1], found, set()) if quiet else _body(found, verbose=verbose)
-    print_lines([*_heads(found, names), *body], color=color)
+def describe_comparison(
+    found: Comparison, names: tuple[str, str], *, verbose: bool = False, quiet: bool = False
+) -> Document:
+    """Describe a comparison; `names` are the files the machines came from.
 
-
-def render_comparison(found: Comparison, names: tuple[str, str]) -> str:
-    """Render a comparison as the text that a pipe gets."""
-    return join_lines([*_heads(found, names), *_body(found, verbose=False)])
-
-
-def _heads(found: Comparison, names: tuple[str, str]) -> Iterator[Line]:
-    yield ("", conclusion(found), found.verdict)
-    for letter, name, machine in zip("AB", names, (found.a, found.b), strict=True):
-        verdict = machine.report.verdict
-        said = f"{inert(name)}: {verdict.upper()}  {inert(machine.report.headline)}"
-        yield (f"{letter}  ", said, verdict)
-
-
-def _body(found: Comparison, *, verbose: bool) -> Iterator[Line]:
+    `quiet` leaves the most likely cause, `verbose` lists every difference.
+    """
+    machines = zip("AB", names, (found.a, found.b), strict=True)
     told: set[str] = set()
+    return Document(
+        "envcheck diff",
+        found.verdict,
+        conclude(found),
+        sections=(
+            Section(tuple(_describe_side(*each) for each in machines), is_apart=False),
+            *(_describe_cause(found) if quiet else _describe_differences(found, told, verbose=verbose)),
+        ),
+    )
+
+
+def _describe_side(letter: str, name: str, machine: Machine) -> Line:
+    verdict = machine.report.verdict
+    return Line(f"{name}: {verdict.upper()}  {machine.report.headline}", f"{letter}  ", verdict)
+
+
+def _describe_cause(found: Comparison) -> Iterator[Section]:
     if found.mattering:
-        yield from (*_heading("Most likely cause first:"), *_numbered(found.mattering, found, told))
-    for led in found.unexplained:
-        yield ("    ", f"{_led(led, found, told)} No compared fact shows why.", "")
+        yield Section(tuple(_number(found.mattering[:1], found, set())), is_apart=False)
+
+
+def _describe_differences(found: Comparison, told: set[str], *, verbose: bool) -> Iterator[Section]:
+    if found.mattering:
+        yield Section(tuple(_number(found.mattering, found, told)), Line("Most likely cause first:"))
+    unexplained = tuple(
+        Line(f"{_lead(led, found, told)} No compared fact shows why.", "    ") for led in found.unexplained
+    )
+    yield Section(unexplained, is_apart=False)
     rest = [item for item in found.differences if not item.matters]
     shown = rest if verbose else [item for item in rest if item.area not in _UNTOLD and not item.unread][:_MORE]
     if shown:
-        yield from (*_heading("What also differs:"), *_numbered(shown, found, told))
-    yield from _untold([item for item in rest if item not in shown])
+        yield Section(tuple(_number(shown, found, told)), Line("What also differs:"))
+    counts = Counter("not read on one of them" if item.unread else item.area for item in rest if item not in shown)
+    if counts:
+        said = ", ".join(f"{number} {_AREAS.get(name, name)}" for name, number in counts.most_common())
+        yield Section((Line(f"Not shown: {said}. -v shows them."),), is_apart=False)
 
 
-def _heading(text: str) -> tuple[Line, Line]:
-    return (("", "", ""), ("", text, ""))
-
-
-def _numbered(items: tuple[Difference, ...] | list[Difference], found: Comparison, told: set[str]) -> Iterator[Line]:
+def _number(items: Sequence[Difference], found: Comparison, told: set[str]) -> Iterator[Line]:
+    width = len(str(len(items)))
     for number, item in enumerate(items, 1):
-        yield (f"{number:>2}. ", f"{inert(item.label)}: A {_short(item.a)}, B {_short(item.b)}", "")
+        yield Line(f"{item.label}: A {_short(item.a)}, B {_short(item.b)}", f"{number:>{width}}. ")
         leading = (led for led in item.findings if led.on != "both" and led.severity != NOTE)
-        yield from (("    ", _led(led, found, told), "") for led in leading)
+        yield from (Line(_lead(led, found, told), " " * (width + 2)) for led in leading)
 
 
 def _short(text: str) -> str:
-    shown = inert(text)
-    return shown if len(shown) <= _LONGEST else shown[: _LONGEST - 3] + "..."
+    return text if len(text) <= _LONGEST else text[: _LONGEST - 3] + "..."
 
 
-def _led(led: LinkedFinding, found: Comparison, told: set[str]) -> str:
+def _lead(led: LinkedFinding, found: Comparison, told: set[str]) -> str:
     """Name a finding and the machine it is on, with its message the first time."""
     name = f"-> {led.id} on {led.on.upper()}"
     key = f"{led.id} {led.on} {led.severity}"
     if key in told:
         return name
     told.add(key)
-    return f"{name}: {inert(_message(found.a if led.on == 'a' else found.b, led))}"
+    return f"{name}: {_message(found.a if led.on == 'a' else found.b, led)}"
 
 
 def _message(machine: Machine, led: LinkedFinding) -> str:
     return next(item.message for item in machine.report.findings if (item.id, item.severity) == (led.id, led.severity))
-
-
-def _untold(items: list[Difference]) -> Iterator[Line]:
-    if not items:
-        return
-    counts = Counter("not read on one of them" if item.unread else item.area for item in items)
-    told = ", ".join(f"{number} {_AREAS.get(name, name)}" for name, number in counts.most_common())
-    yield ("", f"Not shown: {told}. -v shows them.", "")
 
 
 _AREAS = {
@@ -112,7 +116,7 @@ def render_diff_json(found: Comparison, names: tuple[str, str]) -> str:
     document = {
         **schema_keys("envcheck/diff/1"),
         "verdict": found.verdict,
-        "message": conclusion(found),
+        "message": conclude(found),
         "a": _machine(found.a, names[0]),
         "b": _machine(found.b, names[1]),
         "differences": [_difference(item) for item in found.differences],

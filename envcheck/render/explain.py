@@ -1,8 +1,7 @@
-"""Render the explanation of a log as text and JSON."""
+"""Describe the explanation of a log, and encode it as JSON."""
 
 from __future__ import annotations
 
-import sys
 from typing import Any
 
 from envcheck.explain.judge import (
@@ -14,59 +13,58 @@ from envcheck.explain.judge import (
     list_harmless_events,
 )
 from envcheck.explain.signatures import Event
-from envcheck.model import NOTE, UNDETERMINED, Finding, inert, replace
-from envcheck.render.documents import Line, document_text, encode_findings, join_lines, print_lines, schema_keys
-from envcheck.render.text import command_line, finding_lines, numbered_steps, verdict_line, with_closing
+from envcheck.model import NOTE, UNDETERMINED, Finding, replace
+from envcheck.render.document import Document, Line, Section, Shown, Way
+from envcheck.render.documents import document_text, encode_findings, schema_keys
+from envcheck.render.report import JointPlan, describe_steps, list_judged, list_quiet_checks, list_rules, show_fix
 
 _HARMLESS_SHOWN = 3
 _SHOWN_OF_A_LINE = 110
 
 
-def print_explanation(reading: Reading, *, color: bool, verbose: bool, quiet: bool) -> None:
-    """Print the explanation to stdout; `quiet` leaves the verdict and its cause, `verbose` lists every known line."""
-    print_lines(_explain(reading, verbose=verbose, quiet=quiet), color=color)
+def describe_explanation(reading: Reading, *, verbose: bool = False, quiet: bool = False) -> Document:
+    """Describe an explanation; `quiet` leaves the verdict and its cause, `verbose` lists every known line."""
+    report, event = reading.report, find_decisive_event(reading)
+    matter = Line(f"The line that matters: {_format_place(event)}", kind="bold") if event else None
+    others = () if quiet else (*_list_harmless(reading, verbose=verbose), _say_what_was_read(reading))
+    return Document(
+        "envcheck explain",
+        report.verdict,
+        report.headline,
+        f"{report.verdict.upper()}  ",
+        about=(Section((Line(event.text, "> "),), matter),) if event else (),
+        findings=_show_findings(reading, verbose=verbose, quiet=quiet),
+        sections=others,
+        closing=JointPlan(report).closing,
+        steps=describe_steps(report),
+        checks=list_quiet_checks(report),
+        rules=list_rules(list_judged(report)),
+        goal=report.goal,
+        is_verbose=verbose,
+    )
 
 
-def render_explanation_text(reading: Reading) -> str:
-    """Render the explanation as the text that a pipe gets."""
-    return join_lines(_explain(reading, verbose=False, quiet=False))
+def describe_cause(reading: Reading) -> Document:
+    """Describe the cause alone: the line, why, what to type."""
+    return replace(describe_explanation(reading, quiet=True), headline="", closing=None)
 
 
-def _explain(reading: Reading, *, verbose: bool, quiet: bool) -> list[Line]:
-    matter = _matter(reading)
-    lines = [verdict_line(reading.report), *([("", "", ""), *matter[:-1]] if matter else [])]
-    lines += _findings(reading, verbose=verbose, quiet=quiet)
-    if not quiet:
-        lines += [*_harmless(reading, verbose=verbose), *_footer(reading)]
-    return with_closing(lines, reading.report)
-
-
-def print_cause(reading: Reading, *, color: bool) -> None:
-    """Print the cause alone to stdout: the line, why, what to type."""
-    print_lines([*_matter(reading), *_findings(reading, verbose=False, quiet=True)[1:], ("", "", "")], color=color)
-
-
-def print_failure(reading: Reading, status: int, *, color: bool, verbose: bool, quiet: bool) -> None:
-    """Print to stderr why a command failed; in one line if nothing in its output is known."""
+def describe_failure(reading: Reading, status: int, *, verbose: bool = False, quiet: bool = False) -> Document:
+    """Describe why a command failed; in one line if nothing in its output is known."""
     ended = f"the command ended with {status if status >= 0 else hex(status & 0xFFFFFFFF)}"
+    found = describe_explanation(reading, verbose=verbose, quiet=quiet)
     if find_main_finding(reading.report) is None:
         advice = "" if quiet else " `envcheck doctor` judges this machine."
-        lines: list[Line] = [("envcheck: ", f"{ended}; {_describe_output(reading)}.{advice}", "")]
-    else:
-        lines = [
-            ("", "", ""),
-            ("envcheck: ", f"{ended}.", "bold"),
-            *_matter(reading),
-            *_findings(reading, verbose=verbose, quiet=quiet)[1:],
-            *([] if quiet else _harmless(reading, verbose=verbose)),
-        ]
-    print_lines(lines, color=color, stream=sys.stderr)
+        said = f"{ended}; {_describe_output(reading)}.{advice}"
+        return Document(found.title, found.verdict, said, "envcheck: ", kind="bold")
+    harmless = found.sections[:-1]  # what was read is no news: it was printed
+    return replace(found, headline=f"{ended}.", label="envcheck: ", kind="bold", sections=harmless, closing=None)
 
 
 def _describe_output(reading: Reading) -> str:
     """Say what the output of a failed command holds, of which no cause is known."""
     if reading.scan.exception:
-        return f"the program failed with this exception: {inert(reading.scan.exception)}; no cause is known"
+        return f"the program failed with this exception: {reading.scan.exception}; no cause is known"
     if not reading.scan.events:
         return "its output holds nothing known"
     if reading.report.verdict == UNDETERMINED:
@@ -74,43 +72,33 @@ def _describe_output(reading: Reading) -> str:
     return "its output holds only harmless messages"
 
 
-def _matter(reading: Reading) -> list[Line]:
-    event = find_decisive_event(reading)
-    if event is None:
-        return []
-    return [
-        ("", f"The line that matters: {_place(event)}", "bold"),
-        ("  > ", inert(event.text), ""),
-        ("", "", ""),
-    ]
-
-
-def _place(event: Event) -> str:
+def _format_place(event: Event) -> str:
     said = format_place(event) if event.file != "-" else f"line {event.line}"
     if event.worker:
         said += f", from {event.worker}"
     if event.count > 1:
         said += f", {event.count} times until line {event.last_line}"
-    return inert(said)
+    return said
 
 
-def _findings(reading: Reading, *, verbose: bool, quiet: bool) -> list[Line]:
-    main, matters = find_main_finding(reading.report), find_decisive_event(reading)
-    shown = [item for item in reading.report.findings if item.id != NOISE and (verbose or item.caused_by is None)]
-    rivals = [item for item in shown if main is not None and _is_rival(item)]
+def _show_findings(reading: Reading, *, verbose: bool, quiet: bool) -> tuple[Shown, ...]:
+    report, main = reading.report, find_main_finding(reading.report)
+    found = [item for item in report.findings if item.id != NOISE and (verbose or item.caused_by is None)]
+    rivals = [item for item in found if main is not None and _is_rival(item)]
     if quiet:
-        shown = [item for item in shown if item is main]
-    lines: list[Line] = []
-    fixable = [item for item in shown if item.fix and item not in rivals]
-    steps = numbered_steps(reading.report) if len(fixable) > 1 else ()  # one fix needs no numbers
-    for finding in shown:
-        if finding not in rivals:
-            short = finding is main and not verbose
-            said = _without(finding, matters) if short else finding
-            lines += finding_lines(said, reading.report.system, verbose=verbose, steps=steps)
-        if finding is main:
-            lines += _rivals(rivals, reading.report.system)
-    return lines
+        found = [item for item in found if item is main]
+    fixable = [item for item in found if item.fix and item not in rivals]
+    plan = JointPlan(report, is_numbered=len(fixable) > 1)  # one fix needs no numbers
+    shown = []
+    for item in found:
+        one = replace(plan.show(item, is_brief=item.severity == NOTE and not verbose), is_said=item in rivals)
+        if item is main:
+            one = replace(
+                one, here=(*(one.fix if one.here is None else one.here), *_describe_rivals(rivals, report.system))
+            )
+            one = one if verbose else _without_decisive(one, find_decisive_event(reading))
+        shown.append(one)
+    return tuple(shown)
 
 
 def _is_rival(finding: Finding) -> bool:
@@ -118,53 +106,47 @@ def _is_rival(finding: Finding) -> bool:
     return finding.verdict == UNDETERMINED and finding.id != "probe-failed"
 
 
-def _rivals(findings: list[Finding], system: str) -> list[Line]:
+def _describe_rivals(findings: list[Finding], system: str) -> list[Way]:
     """Name the other causes in a line each, then once each command that distinguishes them."""
-    lines: list[Line] = [("  or: ", inert(f"{item.id}: {item.message}"), "") for item in findings]
-    told = list(dict.fromkeys(item.fix for item in findings if item.fix is not None))
-    for fix in told:
-        lines.append(("  to tell: ", inert(fix.summary), ""))
-        lines += [command_line(action, system) for action in fix.actions]
-    return lines
+    ways = [Way("or", f"{item.id}: {item.message}") for item in findings]
+    for fix in dict.fromkeys(item.fix for item in findings):
+        commands = (replace(command, purpose="") for command in show_fix(fix, system)[0].commands) if fix else ()
+        ways += [Way("to tell", fix.summary, tuple(commands))] if fix else []
+    return ways
 
 
-def _without(finding: Finding, event: Event | None) -> Finding:
+def _without_decisive(finding: Shown, event: Event | None) -> Shown:
     """Leave out the evidence that was shown already."""
-    if event is None:
-        return finding
-    place = format_place(event)
-    kept = tuple(item for item in finding.evidence if item.source is None or item.source.where != place)
-    return replace(finding, evidence=kept)
+    place = format_place(event) if event else None
+    kept = [item for item in finding.evidence if item.source is None or item.source.where != place]
+    return replace(finding, evidence=tuple(kept))
 
 
-def _harmless(reading: Reading, *, verbose: bool) -> list[Line]:
+def _list_harmless(reading: Reading, *, verbose: bool) -> tuple[Section, ...]:
     kinds = list_harmless_events(reading)
-    if not kinds:
-        return []
-    shown = kinds if verbose else kinds[:_HARMLESS_SHOWN]
-    lines: list[Line] = [("", "", ""), ("", f"Harmless: {_counted(sum(item.count for item in kinds), 'line')}", "")]
-    for event in shown:
-        text = event.text if verbose else _cut(event.text)
-        times = f"{event.count} x " if event.count > 1 else ""
-        lines.append(("  ", inert(f"{times}{text}" + (f" ({_place(event)})" if verbose else "")), "dim"))
-    if len(shown) < len(kinds):
-        lines.append(("  ", f"and {_counted(len(kinds) - len(shown), 'further kind')}: -v lists them", "dim"))
-    return lines
+    lines = []
+    for event in kinds if verbose else kinds[:_HARMLESS_SHOWN]:
+        text = f"{event.text} ({_format_place(event)})" if verbose else _cut(event.text)
+        lines.append(Line(f"{event.count} x {text}" if event.count > 1 else text, kind="dim"))
+    if len(lines) < len(kinds):
+        lines.append(Line(f"and {_counted(len(kinds) - len(lines), 'further kind')}: -v lists them", kind="dim"))
+    title = Line(f"Harmless: {_counted(sum(item.count for item in kinds), 'line')}")
+    return (Section(tuple(lines), title),) if kinds else ()
 
 
 def _cut(text: str) -> str:
     return text if len(text) <= _SHOWN_OF_A_LINE else text[: _SHOWN_OF_A_LINE - 4] + " ..."
 
 
-def _footer(reading: Reading) -> list[Line]:
+def _say_what_was_read(reading: Reading) -> Section:
     scan = reading.scan
-    judged = "judged with the machine's facts" if reading.with_machine else "judged by the log alone"
     read = f"Read {_counted(scan.lines, 'line')}, {_size(scan.bytes)}"
     read += f" of {_counted(len(reading.files), 'file')}" if len(reading.files) > 1 else ""
-    lines: list[Line] = [("", "", ""), ("", f"{read}; {judged}.", "dim")]
+    judged = "judged with the machine's facts" if reading.with_machine else "judged by the log alone"
+    lines = [Line(f"{read}; {judged}.", kind="dim")]
     if not reading.with_machine:
-        lines.append(("", "If this machine wrote it, --here adds the machine's facts.", "dim"))
-    return lines + [("note: ", inert(note) + ".", NOTE) for note in reading.notes]
+        lines.append(Line("If this machine wrote it, --here adds the machine's facts.", kind="dim"))
+    return Section((*lines, *(Line(f"{note}.", "note: ", NOTE) for note in reading.notes)))
 
 
 def _counted(number: int, what: str) -> str:

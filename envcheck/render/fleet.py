@@ -1,4 +1,4 @@
-"""Render a fleet as text, JSON, CSV and one HTML page."""
+"""Describe a fleet, encode it as JSON and CSV, and fill the page that filters and sorts."""
 
 from __future__ import annotations
 
@@ -15,9 +15,10 @@ from envcheck.fleet.report import Group, HostRow, choose_verdict, group_rows
 from envcheck.fleet.results import Failure
 from envcheck.host.data_files import read_packaged
 from envcheck.model import COMPATIBLE, INCOMPATIBLE, UNDETERMINED, inert
-from envcheck.render.documents import Line, document_text, print_lines, remedy_document, schema_keys
-from envcheck.render.html import page
-from envcheck.render.text import command_line, fix_lines
+from envcheck.render.document import Block, Check, Document, Line, Section, type_command
+from envcheck.render.documents import document_text, remedy_document, schema_keys
+from envcheck.render.html import fill
+from envcheck.render.report import show_fix
 
 # What a spreadsheet takes for a formula (https://owasp.org/www-community/attacks/CSV_Injection).
 _FORMULA = ("=", "+", "-", "@", "\uff1d", "\uff0b", "\uff0d", "\uff20")  # and their full-width forms
@@ -98,10 +99,11 @@ def render_fleet_html(rows: list[HostRow], golden: str) -> str:
 
     script = read_packaged("render", "templates", "fleet.js").decode("utf-8")
     digest = base64.b64encode(hashlib.sha256(script.encode()).digest()).decode()
-    return page(
+    return fill(
         "fleet.html",
         rows=rows,
         groups=group_rows(rows),
+        show_fix=show_fix,
         verdict=choose_verdict(rows),
         golden=golden,
         data=_data(rows),
@@ -127,87 +129,84 @@ def _cells(row: HostRow) -> list[str]:
 _NAMED = 6  # hosts of a group that are named without -v
 
 
-def print_fleet(rows: list[HostRow], golden: str = "", *, color: bool, verbose: bool, quiet: bool) -> None:
-    """Print the groups to stdout; `verbose` names every host with its message, `quiet` leaves the verdict."""
-    body = [] if quiet else list(_body(rows, golden, verbose=verbose))
-    verdict = _verdict_line(rows)
-    is_good = verdict[2] == COMPATIBLE
-    lines = [*body, verdict] if is_good else [verdict, *([("", "", ""), *body[:-1], *_closing(rows)] if body else [])]
-    print_lines(lines, color=color)
-
-
-def _closing(rows: list[HostRow]) -> Iterator[Line]:
-    """End with the command for the hosts of the first group, where one fixes them all."""
-    group = group_rows(rows)[0]
-    actions = group.fixes[0][0].actions if len(group.fixes) == 1 else ()
-    if actions and not isinstance(actions[0], AskPerson):
-        yield from (("", "", ""), ("", f"Type this first, on {inert(_shortened(group.hosts))}:", ""))
-        yield command_line(actions[0], group.fixes[0][1])
-
-
-def _verdict_line(rows: list[HostRow]) -> Line:
-    counted = [
-        f"{sum(row.verdict == verdict for row in rows)} {verdict}"
-        for verdict in (COMPATIBLE, INCOMPATIBLE, UNDETERMINED)
-    ]
-    verdict = choose_verdict(rows)
+def describe_fleet(rows: list[HostRow], golden: str = "", *, verbose: bool = False, quiet: bool = False) -> Document:
+    """Describe the groups; `verbose` names every host with its message, `quiet` leaves the verdict."""
+    verdicts = [row.verdict for row in rows]
+    counted = ", ".join(f"{verdicts.count(each)} {each}" for each in (COMPATIBLE, INCOMPATIBLE, UNDETERMINED))
+    verdict, groups = choose_verdict(rows), group_rows(rows)
     hosts = "1 host" if len(rows) == 1 else f"{len(rows)} hosts"
-    return (f"{verdict.upper()}  ", f"{hosts}: {', '.join(counted)}.", verdict)
+    body = [
+        *(_describe_group(group, rows if verbose else []) for group in groups),
+        *_list_drift(rows, golden, verbose=verbose),
+    ]
+    return Document(
+        "envcheck fleet",
+        verdict,
+        f"{hosts}: {counted}.",
+        f"{verdict.upper()}  ",
+        about=() if quiet else tuple(body),
+        closing=None if quiet or verdict == COMPATIBLE else _close(groups[0]),
+        checks=tuple(map(_check, rows)),
+    )
 
 
-def _body(rows: list[HostRow], golden: str, *, verbose: bool) -> Iterator[Line]:
-    for group in group_rows(rows):
-        count = f"{len(group.hosts)} host{'' if len(group.hosts) == 1 else 's'}"
-        said = f"{inert(group.cause) or 'works'}: {count}"
-        yield (f"{group.verdict.upper()}  ", said, group.verdict)
-        if verbose:
-            members = (row for row in rows if (row.verdict, row.cause) == (group.verdict, group.cause))
-            yield from _each(members)
-        else:
-            yield from _messages(group)
-            yield from _fix(group)
-        yield ("", "", "")
-    yield from _drift([row for row in rows if row.drift], golden, verbose=verbose)
+def _check(row: HostRow) -> Check:
+    outcome = {COMPATIBLE: "passed", INCOMPATIBLE: "failure", UNDETERMINED: "error"}[row.verdict]
+    fix = (f"fix: {row.fix.summary}",) if row.fix else ()
+    return Check("envcheck fleet", row.cause or "works", row.host, outcome, row.message, (row.message, *fix))
 
 
-def _messages(group: Group) -> Iterator[Line]:
-    """Show what hosts say, each message with its own hosts."""
+def _close(group: Group) -> Section | None:
+    """End with the command for the hosts of the first group, where one fixes them all."""
+    actions = group.fixes[0][0].actions if len(group.fixes) == 1 else ()
+    if not actions or isinstance(actions[0], AskPerson):
+        return None
+    lead = Line(f"Type this first, on {_shorten(group.hosts)}:")
+    return Section((type_command(actions[0], group.fixes[0][1], is_told=False),), lead)
+
+
+def _describe_group(group: Group, rows: list[HostRow]) -> Section:
+    """Describe a group by its messages, or by what each of its hosts says where the rows are given."""
+    count = f"{len(group.hosts)} host{'' if len(group.hosts) == 1 else 's'}"
+    title = Line(f"{group.cause or 'works'}: {count}", f"{group.verdict.upper()}  ", group.verdict)
+    members = [row for row in rows if (row.verdict, row.cause) == (group.verdict, group.cause)]
+    return Section(tuple(_list_hosts(members) if rows else _list_messages(group)), title)
+
+
+def _list_messages(group: Group) -> Iterator[Block]:
+    """Show what hosts say, each message with its own hosts, and the fix that most of them need."""
     for message, hosts in group.messages[:_NAMED]:
-        yield ("  ", inert(message), "")
-        yield ("  ", inert(_shortened(hosts)), "")
+        yield from (Line(message), Line(_shorten(hosts)))
     if len(group.messages) > _NAMED:
-        yield ("  ", f"and {len(group.messages) - _NAMED} more messages: -v shows that of each host", "dim")
+        yield Line(f"and {len(group.messages) - _NAMED} more messages: -v shows that of each host", kind="dim")
+    if group.fixes:
+        yield from show_fix(*group.fixes[0])
+    if len(group.fixes) > 1:
+        yield Line("This does not fix all of them: -v shows the fix of each host.", kind="dim")
 
 
-def _each(rows: Iterable[HostRow]) -> Iterator[Line]:
+def _list_hosts(rows: Iterable[HostRow]) -> Iterator[Block]:
     """Show each host's message; a fix that several hosts in a row share is shown once."""
     said = None
     for row in rows:
-        yield ("  ", f"{inert(row.host)}: {inert(row.message)}", "")
-        if row.fix is not None and row.fix != said:
-            yield from fix_lines(row.fix, row.system)
+        yield Line(f"{row.host}: {row.message}")
+        if row.fix != said:
+            yield from show_fix(row.fix, row.system)
         said = row.fix
 
 
-def _fix(group: Group) -> Iterator[Line]:
-    if group.fixes:
-        yield from fix_lines(*group.fixes[0])
-    if len(group.fixes) > 1:
-        yield ("  ", "This does not fix all of them: -v shows the fix of each host.", "dim")
-
-
-def _drift(rows: list[HostRow], golden: str, *, verbose: bool) -> Iterator[Line]:
-    if not rows:
+def _list_drift(rows: list[HostRow], golden: str, *, verbose: bool) -> Iterator[Section]:
+    drifting = [row for row in rows if row.drift]
+    if not drifting:
         return
-    count = "1 host differs" if len(rows) == 1 else f"{len(rows)} hosts differ"
-    yield ("", f"{count} from {'the golden host' if golden else 'most hosts of the same kind'}:", "")
-    for row in rows if verbose else rows[:_NAMED]:
-        yield from (("  ", f"{inert(row.host)}: {inert(item)}", "") for item in row.drift)
-    if len(rows) > _NAMED and not verbose:
-        yield ("  ", f"and {len(rows) - _NAMED} more: -v shows them", "")
-    yield ("", "", "")
+    shown = drifting if verbose else drifting[:_NAMED]
+    lines = [Line(f"{row.host}: {item}") for row in shown for item in row.drift]
+    if len(shown) < len(drifting):
+        lines.append(Line(f"and {len(drifting) - len(shown)} more: -v shows them"))
+    count = "1 host differs" if len(drifting) == 1 else f"{len(drifting)} hosts differ"
+    yield Section(tuple(lines), Line(f"{count} from {'the golden host' if golden else 'most hosts of the same kind'}:"))
 
 
-def _shortened(hosts: tuple[str, ...]) -> str:
+def _shorten(hosts: tuple[str, ...]) -> str:
     more = f" and {len(hosts) - _NAMED} more" if len(hosts) > _NAMED else ""
     return ", ".join(hosts[:_NAMED]) + more

@@ -1,4 +1,4 @@
-"""Render GPUs and their processes as text and JSON."""
+"""Describe GPUs and their processes, and encode them as JSON."""
 
 from __future__ import annotations
 
@@ -12,50 +12,52 @@ from envcheck.actions import shell_line
 from envcheck.gpus.fits import Fit, Job, estimate_need, format_formula, name_formula, name_gpu
 from envcheck.gpus.holders import GpuView, Holder, has_unexplained_memory
 from envcheck.gpus.listing import Listing, judge
-from envcheck.model import Absent, Fact, GpuActivity, Known, encode, hide_secrets, inert
-from envcheck.render.documents import (
-    Line,
-    Row,
-    aligned_rows,
-    document_text,
-    lay_out,
-    schema_keys,
-    terminal_size,
-    wants_ascii,
-    write_styled,
-)
+from envcheck.model import Absent, Fact, GpuActivity, Known, encode, hide_secrets
+from envcheck.render.document import Document, Line, Row, Section, Table
+from envcheck.render.documents import document_text, schema_keys
+from envcheck.render.text import lay_out, list_lines, print_document, terminal_size, wants_ascii, write_styled
 
 _GPU_HEAD = ("GPU", "name", "PCI", "capability", "memory used", "use", "temp", "fan", "state", "power", "MIG")
 _PROCESS_HEAD = ("GPU", "PID", "user", "process", "memory", "time", "state", "to end it")
 _GIB = 1 << 30
 _NO_STATE = 32  # NVML_PSTATE_UNKNOWN
 
-Table = tuple[Row, list[Row]]  # a head and its rows
-Block = Table | Line
+
+def describe_listing(listing: Listing, *, verbose: bool = False, quiet: bool = False) -> Document:
+    """Describe a listing; `quiet` leaves the sentence of the verdict, `verbose` adds whole command lines."""
+    verdict, message = judge(listing)
+    blocks = () if quiet else tuple(_describe_views(listing, verbose=verbose))
+    return Document("envcheck gpus", verdict, message, about=(Section(blocks),) if blocks else ())
 
 
-def print_gpus(listing: Listing, *, color: bool, verbose: bool, quiet: bool) -> None:
-    """Print a listing to stdout; `quiet` leaves the sentence of the verdict, `verbose` adds whole command lines."""
-    blocks = _blocks(listing, verbose=verbose, quiet=quiet)
-    if sys.stdout.isatty() or color:
-        write_styled(_draw(blocks, terminal_size(sys.stdout)[0], color=color), sys.stdout, color=color)
-        return
-    for block in blocks:
-        _write([block[1]] if len(block) == 3 else aligned_rows(block))
+def _describe_views(listing: Listing, *, verbose: bool) -> Iterator[Line | Table]:
+    yield Line(f"{listing.taken_at}  driver {_shown(listing.driver)}")
+    if listing.views:
+        rows = [row for view in listing.views for row in (_gpu_row(view.activity), *_instance_rows(view.activity))]
+        yield Table(_GPU_HEAD, tuple(rows))
+    processes = tuple(_process_row(view, holder) for view in listing.views for holder in view.holders)
+    if processes:
+        yield Table(_PROCESS_HEAD, processes)
+    yield from (Line(said) for view in listing.views for said in _remarks(view, verbose=verbose))
+    yield from map(Line, listing.blind_spots)
+    if listing.job is not None:
+        yield from map(Line, _need_lines(listing.job))
+    if listing.fits:
+        yield Table(("place", "free", "fits", "largest batch"), tuple(map(_fit_row, listing.fits)))
 
 
 @contextmanager
-def live_gpus(*, color: bool, verbose: bool, quiet: bool) -> Iterator[Callable[[Listing], None]]:
-    """Give a function that shows the newest listing: in place on a terminal, one after the other when piped."""
+def show_live(*, color: bool) -> Iterator[Callable[[Document], None]]:
+    """Give a function that shows the newest document: in place on a terminal, one after the other when piped."""
     if not sys.stdout.isatty():
-        yield lambda listing: print_gpus(listing, color=color, verbose=verbose, quiet=quiet)
+        yield lambda document: print_document(document, color=color)
         return
     height = 0
 
-    def redraw(listing: Listing) -> None:
+    def redraw(document: Document) -> None:
         nonlocal height
         columns, rows = terminal_size(sys.stdout)
-        lines = _draw(_blocks(listing, verbose=verbose, quiet=quiet), columns, color=color)
+        lines = lay_out(list_lines(document), columns, color=color, is_ascii=wants_ascii(sys.stdout))
         # A line with codes was wrapped already: cut, it would lose the one that ends a colour.
         fitted = [(line if "\x1b" in line else line[:columns], style) for line, style in lines]
         shown = fitted[: max(rows - 1, 1)]
@@ -70,22 +72,6 @@ def live_gpus(*, color: bool, verbose: bool, quiet: bool) -> Iterator[Callable[[
         with suppress(OSError):  # the terminal is gone
             sys.stdout.write("\x1b[?25h")
             sys.stdout.flush()  # before what ended the list is said
-
-
-def _blocks(listing: Listing, *, verbose: bool, quiet: bool) -> list[Block]:
-    verdict, message = judge(listing)
-    if quiet:
-        return [("", message, verdict)]
-    blocks: list[Block] = [("", f"{listing.taken_at}  driver {_shown(listing.driver)}", "")]
-    if listing.views:
-        rows = [row for view in listing.views for row in (_gpu_row(view.activity), *_instance_rows(view.activity))]
-        blocks.append((_GPU_HEAD, rows))
-    processes = [_process_row(view, holder) for view in listing.views for holder in view.holders]
-    if processes:
-        blocks.append((_PROCESS_HEAD, processes))
-    blocks += [("", line, "") for view in listing.views for line in _remarks(view, verbose=verbose)]
-    blocks += [("", line, "") for line in listing.blind_spots]
-    return [*blocks, *_fit_blocks(listing), ("", message, verdict)]
 
 
 def _gpu_row(activity: GpuActivity) -> Row:
@@ -113,7 +99,7 @@ def _instance_rows(activity: GpuActivity) -> Iterator[Row]:
     """Show each MIG instance below its GPU, with the UUID that CUDA_VISIBLE_DEVICES takes."""
     for at, item in enumerate(activity.instances.value or ()):
         used, total = (_shown(fact, _gibibytes) for fact in (item.memory_used_bytes, item.memory_bytes))
-        name = inert(f"  {item.name} {item.uuid}")
+        name = f"  {item.name} {item.uuid}"
         memory = f"{used} / {total} GiB"
         yield (f"{_shown(activity.gpu.nvml_index)}:{at}", name, "", "", memory, *[""] * (len(_GPU_HEAD) - 5))
 
@@ -131,7 +117,7 @@ def _process_row(view: GpuView, holder: Holder) -> Row:
     memory = _shown(holder.memory_bytes, lambda count: f"{count >> 20} MiB") if holder.listed else "hidden"
     end = shell_line(ending.argv) if ending.argv else "-"
     index, time = _shown(view.activity.gpu.nvml_index), _run_time(holder.seconds)
-    user, name = inert(holder.user) or "?", inert(holder.name) or "?"
+    user, name = holder.user or "?", holder.name or "?"
     return (index, str(holder.pid), user, name, memory, time, ending.state, end)
 
 
@@ -148,32 +134,24 @@ def _run_time(seconds: int | None) -> str:
 def _remarks(view: GpuView, *, verbose: bool) -> Iterator[str]:
     for holder in view.holders:
         if verbose and holder.command_line:
-            yield f"{holder.pid}: {inert(hide_secrets(holder.command_line))}"
+            yield f"{holder.pid}: {hide_secrets(holder.command_line)}"
         if holder.ending.remark:
-            yield f"{holder.pid} {inert(holder.name)}: {holder.ending.remark}"
+            yield f"{holder.pid} {holder.name}: {holder.ending.remark}"
     left = view.unaccounted_bytes
     if left.value is not None and has_unexplained_memory(view):
         # On Grace the system itself manages the GPU's memory, and keeps there what it has read.
         system = ", or the system's own cache" if re.search(r"\bG[HB]\d{3}", str(view.activity.gpu.name.value)) else ""
-        hidden = ", ".join(f"{holder.pid} ({inert(holder.name)})" for holder in view.holders if not holder.listed)
+        hidden = ", ".join(f"{holder.pid} ({holder.name})" for holder in view.holders if not holder.listed)
         used = f"{name_gpu(view)}: {_gibibytes(left.value)} GiB are in use by no process that the driver lists"
         elsewhere = f"by one in another container or under another name here, or one that died{system}"
         yield f"{used}, but {hidden} has it open." if hidden else f"{used}: {elsewhere}."
-
-
-def _fit_blocks(listing: Listing) -> list[Block]:
-    if listing.job is None:
-        return []
-    rows = [_fit_row(fit) for fit in listing.fits]
-    table: list[Block] = [(("place", "free", "fits", "largest batch"), rows)] if rows else []
-    return [*(("", line, "") for line in _need_lines(listing.job)), *table]
 
 
 def _fit_row(fit: Fit) -> Row:
     says = "unknown" if fit.fits is None else "yes" if fit.fits else "no"
     largest = "-" if fit.largest_batch is None else str(fit.largest_batch)
     free = _shown(fit.free_bytes, _gibibytes)
-    return inert(fit.place), f"{free} GiB" if isinstance(fit.free_bytes, Known) else free, says, largest
+    return fit.place, f"{free} GiB" if isinstance(fit.free_bytes, Known) else free, says, largest
 
 
 def _need_lines(job: Job) -> list[str]:
@@ -186,30 +164,12 @@ def _need_lines(job: Job) -> list[str]:
 
 def _shown(fact: Fact[object], show: Callable[..., str] = str) -> str:
     if fact.value is not None:
-        return inert(show(fact.value))
+        return show(fact.value)
     return "-" if isinstance(fact, Absent) else "?"
 
 
 def _gibibytes(count: int) -> str:
     return f"{count / _GIB:.1f}"
-
-
-def _write(lines: list[str]) -> None:
-    encoding = sys.stdout.encoding or "ascii"
-    sys.stdout.write("".join(line + "\n" for line in lines).encode(encoding, "replace").decode(encoding))
-    sys.stdout.flush()
-
-
-def _draw(blocks: list[Block], width: int, *, color: bool) -> list[tuple[str, str]]:
-    """Return the lines of a terminal, each with its style."""
-    lines: list[tuple[str, str]] = []
-    for block in blocks:
-        if len(block) == 3:
-            lines += lay_out([block], width, color=color, is_ascii=wants_ascii(sys.stdout))
-        else:
-            head, *rows = aligned_rows(block, width)
-            lines += [(head, "bold"), *((row, "") for row in rows)]
-    return lines
 
 
 def render_gpus_json(listing: Listing) -> str:

@@ -1,46 +1,33 @@
-"""Pages: one self-contained file each, every text of a machine escaped by the template engine."""
+"""Write a document as a self-contained page, every text of a machine escaped by the template engine."""
 
 from __future__ import annotations
 
-from typing import TYPE_CHECKING, Any
+from functools import partial
+from typing import TYPE_CHECKING, Any, cast
 
 from envcheck import __version__
-from envcheck.actions import action_line
 from envcheck.actions.extras import needs_extra
-from envcheck.diagnosis.overview import summarize_machine
-from envcheck.model import INCOMPATIBLE, NOTE, Report, Snapshot, inert
-from envcheck.render.text import layers, summarize_checks
+from envcheck.model import inert
+from envcheck.render.document import Command, Document, Line, Machine, Step, Table, Way
 
 if TYPE_CHECKING:
     import jinja2
 
 
-def render_html(report: Report, snapshot: Snapshot) -> str:
-    """Render a report as a page: verdict, layer picture, the plan, findings with evidence."""
-    roots = [finding for finding in report.findings if finding.caused_by is None]
-    return page(
-        "report.html",
-        report=report,
-        snapshot=snapshot,
-        overview=summarize_machine(snapshot.facts),
-        layers=layers(report, snapshot.facts),
-        roots=roots,
-        summary=summarize_checks(report),
-        following=[finding for finding in report.findings if finding.caused_by is not None],
-        advised={item.id for item in roots if item.severity == NOTE or item.verdict != INCOMPATIBLE},
-    )
+def render_html(document: Document) -> str:
+    """Write a document as a page."""
+    return fill("document.html", document=document)
 
 
-def render_frame(report: Report, snapshot: Snapshot) -> str:
-    """Render a report for a notebook: a frame of its own, whose styles and scripts do not act outside it."""
+def render_frame(document: Document) -> str:
+    """Write a document for a notebook: a frame of its own, whose styles and scripts do not act outside it."""
     from html import escape
 
     style = "width: 100%; height: 36em; border: 0"
-    content = escape(render_html(report, snapshot))
-    return f'<iframe title="envcheck report" sandbox style="{style}" srcdoc="{content}"></iframe>'
+    return f'<iframe title="envcheck report" sandbox style="{style}" srcdoc="{escape(render_html(document))}"></iframe>'
 
 
-def page(template: str, **content: Any) -> str:
+def fill(template: str, **content: Any) -> str:
     """Fill a template of ours; raises MissingExtraError without jinja2."""
     return _environment().get_template(template).render(version=__version__, **content)
 
@@ -57,5 +44,10 @@ def _environment() -> jinja2.Environment:
         lstrip_blocks=True,
     )
     environment.filters["inert"] = inert
-    environment.filters["shell"] = action_line
+    for kind in (Line, Command, Table, Machine, Way, Step):
+        environment.tests[kind.__name__] = cast("Any", partial(_is_of, kind))
     return environment
+
+
+def _is_of(kind: type[object], block: object) -> bool:
+    return isinstance(block, kind)

@@ -1,32 +1,27 @@
-"""Render a report as Markdown and as GitHub annotations."""
+"""Write a document as Markdown and as GitHub annotations."""
 
 from __future__ import annotations
 
 import re
+from collections.abc import Iterable
 
-from envcheck.actions import action_line
-from envcheck.diagnosis.overview import summarize_machine
-from envcheck.model import ERROR, UNDETERMINED, WARNING, Action, Alternative, Finding, Remedy, Report, Snapshot, inert
+from envcheck.model import ERROR, UNDETERMINED, WARNING, inert
+from envcheck.render.document import (
+    Block,
+    Command,
+    Document,
+    Line,
+    Machine,
+    Row,
+    Section,
+    Shown,
+    Step,
+    Table,
+    Way,
+)
 
 _MARKS = re.compile(r"([\\`*_{}\[\]<>#|~!&@$])")  # & begins an entity, $ a formula
 _PERSON = re.compile(r"@(?=\w)")  # calls for a person, escaped or not: a mark without width keeps it from that
-
-
-def render_markdown(report: Report, snapshot: Snapshot | None) -> str:
-    """Render a report; text from the machine is escaped, commands stand in fenced blocks."""
-    lines = [f"## envcheck: {report.verdict}", "", escaped(report.headline), ""]
-    if report.findings:
-        lines += ["| | finding | what it means here |", "| --- | --- | --- |"]
-        lines += [f"| {_kind(item)} | `{item.id}` | {escaped(item.message)} |" for item in report.findings]
-        lines.append("")
-    for finding in report.findings:
-        if finding.caused_by is None:
-            lines += _details(finding, report.system)
-    if snapshot is not None:
-        lines += ["<details><summary>This machine</summary>", "", "| | |", "| --- | --- |"]
-        lines += [f"| {label} | {escaped(text)} |" for label, text in summarize_machine(snapshot.facts)]
-        lines += ["", "</details>", ""]
-    return "\n".join(lines)
 
 
 def escaped(text: str) -> str:
@@ -34,29 +29,78 @@ def escaped(text: str) -> str:
     return _PERSON.sub("@\u200b", _MARKS.sub(r"\\\1", inert(text)))
 
 
-def _kind(finding: Finding) -> str:
-    kind = UNDETERMINED if finding.verdict == UNDETERMINED else finding.severity
-    return f"**{kind}** (the cause)" if finding.is_the_cause else kind
+def render_markdown(document: Document) -> str:
+    """Write a document; text from the machine is escaped, commands stand in fenced blocks."""
+    lines = [f"## {document.title}: {document.verdict}", "", escaped(document.headline), ""]
+    lines += _write_blocks(document.below)
+    lines += [line for section in document.about for line in _write_section(section)]
+    if document.all_findings:
+        rows = [f"| {_kind(item)} | `{item.id}` | {escaped(item.message)} |" for item in document.all_findings]
+        lines += ["| | finding | what it means here |", "| --- | --- | --- |", *rows, ""]
+    lines += _write_blocks(item for item in document.all_findings if not item.follows)
+    closing = [] if document.closing is None else [document.closing]
+    lines += [line for section in (*document.sections, *closing) for line in _write_section(section)]
+    return "\n".join(lines)
 
 
-def _details(finding: Finding, system: str) -> list[str]:
-    if not finding.evidence and finding.fix is None:
+def _write_section(section: Section) -> list[str]:
+    title = [] if section.title is None else [f"**{escaped(section.title.label + section.title.text)}**", ""]
+    return [*title, *_write_blocks(section.blocks)]
+
+
+def _write_blocks(blocks: Iterable[Block]) -> list[str]:
+    """Write blocks with a blank line below each, and sentences as a list."""
+    lines: list[str] = []
+    for block in blocks:
+        if not isinstance(block, Line) and lines and lines[-1]:
+            lines.append("")
+        lines += _write_block(block)
+        if not isinstance(block, Line) and lines and lines[-1]:
+            lines.append("")
+    return [*lines, ""] if lines and lines[-1] else lines
+
+
+def _write_block(block: Block) -> list[str]:
+    lines: list[str] = []
+    match block:
+        case Line():
+            lines = [f"- {escaped((block.label + block.text).strip())}"]
+        case Command():
+            lines = _write_commands((block,))
+        case Table():
+            lines = _write_table(block.head, block.rows)
+        case Machine():
+            table = _write_table(("", "", ""), [(layer.name, layer.text, layer.state) for layer in block.layers])
+            lines = ["<details><summary>This machine</summary>", "", *table, "", "</details>"]
+        case Way():
+            lines = [escaped(f"{block.label.capitalize()}: {block.summary}"), *_write_commands(block.commands)]
+        case Step():
+            command = _write_commands((block.command,) if block.command else ())
+            lines = [escaped(block.title + block.about), *command, "", *_write_blocks(block.traces)]
+        case Shown():
+            lines = _write_finding(block)
+    return lines
+
+
+def _write_table(head: Row, rows: Iterable[Row]) -> list[str]:
+    lines = [f"| {' | '.join(map(escaped, row))} |" for row in (head, *rows)]
+    return [lines[0], f"|{' --- |' * len(head)}", *lines[1:]]
+
+
+def _write_finding(finding: Shown) -> list[str]:
+    if not finding.evidence and not finding.fix:
         return []
     lines = [f"### {finding.id}", ""]
     for item in finding.evidence:
         where = f" ({item.source.where})" if item.source is not None and item.source.where else ""
         where += f" [{item.citation.url_or_artifact}]" if item.citation is not None else ""
         lines.append(f"- {escaped(f'{item.fact}: {item.shown}{where}')}")
-    if finding.fix is not None:
-        lines += ["", *_way(f"Fix: {finding.fix.summary}", finding.fix.actions, system)]
-        for way in finding.fix.alternatives:
-            lines += ["", *_way(f"Or: {way.summary}", way.actions, system)]
-    return [*lines, ""]
+    return [*lines, "", *_write_blocks(finding.fix)]
 
 
-def _way(said: str, actions: tuple[Action, ...], system: str) -> list[str]:
-    typed = [action_line(action, system, folded=True) for action in actions]
-    return [escaped(said), *(["", *fenced(typed, "sh")] if typed else [])]
+def _write_commands(commands: tuple[Command, ...]) -> list[str]:
+    typed = [command.typed for command in commands if command.line]
+    return ["", *fenced(typed, "sh")] if typed else []
 
 
 def fenced(lines: list[str], language: str = "") -> list[str]:
@@ -66,31 +110,28 @@ def fenced(lines: list[str], language: str = "") -> list[str]:
     return [fence + language, *lines, fence]
 
 
-def render_github(report: Report, judged: str = "") -> str:
-    """Render one annotation for each finding, then the verdict; `judged` is a file the findings are about."""
-    lines = [_annotation(finding, judged, report.system) for finding in report.findings]
-    return "\n".join([*lines, f"envcheck: {report.verdict}: {inert(report.headline)}"]) + "\n"
+def _kind(finding: Shown) -> str:
+    return f"**{finding.kind}** (the cause)" if finding.is_cause else finding.kind
 
 
-def _annotation(finding: Finding, judged: str, system: str) -> str:
+def render_github(document: Document) -> str:
+    """Write one annotation for each finding, then the verdict."""
+    lines = [_annotate(finding, document.file) for finding in document.all_findings]
+    return "\n".join([*lines, f"{document.title}: {document.verdict}: {inert(document.headline)}"]) + "\n"
+
+
+def _annotate(finding: Shown, judged: str) -> str:
     level = {ERROR: "error", WARNING: "warning"}.get(finding.severity, "notice")
-    title = f"envcheck {finding.id}" + (" (the cause)" if finding.is_the_cause else "")
+    title = f"envcheck {finding.id}" + (" (the cause)" if finding.is_cause else "")
     title += " (undetermined)" if finding.verdict == UNDETERMINED else ""
     text = inert(finding.message)
-    if finding.fix is not None:
-        text += _annotated_way("Fix", finding.fix, system) + "".join(
-            _annotated_way("Or", way, system) for way in finding.fix.alternatives
-        )
-    place = _place(finding, judged)
-    return f"::{level} {place}title={_property(title)}::{_data(text)}"
+    for way in finding.fix:
+        text += f"\n{way.label.capitalize()}: {inert(way.summary)}"
+        text += "".join(f"\n$ {command.line}" for command in way.commands)
+    return f"::{level} {_place(finding, judged)}title={_property(title)}::{_data(text)}"
 
 
-def _annotated_way(word: str, way: Remedy | Alternative, system: str) -> str:
-    typed = "".join(f"\n$ {action_line(action, system)}" for action in way.actions)
-    return f"\n{word}: {inert(way.summary)}{typed}"
-
-
-def _place(finding: Finding, judged: str) -> str:
+def _place(finding: Shown, judged: str) -> str:
     """Point at the line of the judged file, or of one it names, that the evidence was read in."""
     sources = [item.source.where for item in finding.evidence if item.source is not None and item.source.kind == "file"]
     for where in sources if judged else ():

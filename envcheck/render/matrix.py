@@ -1,26 +1,16 @@
-"""Render rows and tables of the matrix as text and JSON."""
+"""Describe rows and tables of the matrix, and encode them as JSON."""
 
 from __future__ import annotations
 
 import os
-import sys
 from collections.abc import Iterator, Mapping
 from types import MappingProxyType
 from typing import Any, TypeAlias
 
 from envcheck.actions import shell_line
-from envcheck.model import COMPATIBLE, Citation, FrameworkRelease, dataclass, encode, inert, numbers
-from envcheck.render.documents import (
-    Line,
-    Row,
-    aligned_rows,
-    document_text,
-    join_lines,
-    print_lines,
-    schema_keys,
-    terminal_size,
-    write_styled,
-)
+from envcheck.model import COMPATIBLE, Citation, FrameworkRelease, dataclass, encode, numbers
+from envcheck.render.document import Command, Document, Line, Row, Section, Table
+from envcheck.render.documents import document_text, schema_keys
 from envcheck.rules.matrix_question import Answer, ReleasesFound, RowsFound, TableRow, TablesFound
 from envcheck.rules.newest_release import NewestRelease
 
@@ -31,7 +21,7 @@ Found: TypeAlias = "RowsFound | ReleasesFound | TablesFound"
 
 
 @dataclass(frozen=True)
-class Shown:
+class MatrixOptions:
     """What is shown beside the answer."""
 
     verbose: bool = False  # requirements, notes, and how each cell is known
@@ -40,7 +30,7 @@ class Shown:
     sources: bool = False  # the artifact or document of each row
 
 
-SHORT = Shown()
+SHORT = MatrixOptions()
 
 
 def render_found_json(found: Found) -> str:
@@ -117,30 +107,38 @@ class Sources:
     def render(self) -> list[str]:
         """List what the numbers stand for."""
         return [
-            inert(f"[{number}] {item.url_or_artifact}, {item.locator}, checked {item.checked}")
+            f"[{number}] {item.url_or_artifact}, {item.locator}, checked {item.checked}"
             for item, number in self._numbers.items()
         ]
 
 
-def render_tables(found: TablesFound, options: Shown) -> str:
-    """Render table rows as text; `verbose` adds how cells are known, `quiet` drops the remarks."""
+def describe_found(found: Found, options: MatrixOptions = SHORT) -> Document:
+    """Describe an answer."""
+    if isinstance(found, ReleasesFound) and not options.all_rows:
+        return _describe_newest(found, options)
     sources = Sources()
-    lines = [line for row in found.rows for line in _render_table_row(row, sources, options)]
-    message = [] if options.quiet and lines else [inert(found.message)]
-    return "\n".join([*lines, *sources.render(), *message])
+    if isinstance(found, TablesFound):
+        rows = [_describe_row(row, sources, options) for row in found.rows]
+        about = [*rows, Section(tuple(map(Line, sources.render())), is_apart=False)]
+    else:
+        about = _describe_releases(found, sources, options)
+    headline = "" if options.quiet and found.rows else found.message
+    return Document("envcheck matrix", found.verdict, headline, about=tuple(about))
 
 
-def _render_table_row(row: TableRow, sources: Sources, options: Shown) -> Iterator[str]:
-    yield inert(row.name + (f" {sources.cite(row.citations)}" if options.sources else ""))
-    width = max(map(len, row.cells), default=0)
+def _describe_row(row: TableRow, sources: Sources, options: MatrixOptions) -> Section:
+    cells = []
     for name, value in row.cells.items():
         is_documented = row.proof.get(name, row.proof.get("*")) == "documented"
         mark = " *" if is_documented and not options.quiet else ""
-        yield inert(f"  {name.replace('_', ' '):<{width}}  {format_cell(value)}{mark}")
+        cells.append((name.replace("_", " "), f"{format_cell(value)}{mark}"))
     if row.note and not options.quiet:
-        yield inert(f"  {'note':<{width}}  {row.note}")
+        cells.append(("note", row.note))
     if options.verbose:
-        yield inert(f"  {'proof':<{width}}  {', '.join(f'{cell} {tier}' for cell, tier in row.proof.items())}")
+        cells.append(("proof", ", ".join(f"{cell} {tier}" for cell, tier in row.proof.items())))
+    width = max(map(len, row.cells), default=0)
+    title = Line(row.name + (f" {sources.cite(row.citations)}" if options.sources else ""))
+    return Section(tuple(Line(text, f"{name:<{width}}  ") for name, text in cells), title, is_apart=False)
 
 
 def format_cell(value: Any) -> str:
@@ -152,47 +150,20 @@ def format_cell(value: Any) -> str:
     return "yes" if value is True else str(value)
 
 
-def print_found(found: Found, *, color: bool, options: Shown) -> None:
-    """Print an answer to stdout, drawn on a terminal."""
-    if isinstance(found, TablesFound) or not (sys.stdout.isatty() or color):
-        _write(render_found(found, options))
-        return
-    if isinstance(found, ReleasesFound) and not options.all_rows:
-        print_lines(_render_newest(found, options), color=color)
-        return
-    table, below = _render_parts(found, options)
-    if table:
-        _draw(table, color=color)
-    _write("".join(f"{line}\n" for line in below))
-
-
-def render_found(found: Found, options: Shown = SHORT) -> str:
-    """Render an answer as the text that a pipe gets."""
-    if isinstance(found, TablesFound):
-        return render_tables(found, options) + "\n"
-    if isinstance(found, ReleasesFound) and not options.all_rows:
-        return join_lines(_render_newest(found, options))
-    table, below = _render_parts(found, options)
-    return "".join(f"{line}\n" for line in (*(_align(table) if table else ()), *below))
-
-
-def _render_newest(found: ReleasesFound, options: Shown) -> list[Line]:
-    """Render the newest release of each framework that works, one a line, then the command for each."""
+def _describe_newest(found: ReleasesFound, options: MatrixOptions) -> Document:
+    """Describe the newest release of each framework that works, one a line, then the command for each."""
     works = any(item.requirement for item in found.newest)
-    lines: list[Line] = [("", inert(f"{'Works' if works else 'Nothing works'} {_describe_question(found)}:"), "bold")]
-    rows = [_make_inert(_render_release(item)) for item in found.newest]
+    rows = [_describe_release(item) for item in found.newest]
     widths = [max(map(len, column)) for column in zip(*rows, strict=True)]
-    for release, span, newer in rows:
-        lines.append((f"{release:<{widths[0]}}  {span:<{widths[1]}}  ", newer, ""))
-    if options.quiet:
-        return lines
-    commands = [item.command for item in found.newest if item.command]
-    lines += [("", "", ""), *(("$ ", _shell_line(words), "") for words in commands)] if commands else []
+    lines = [Line(newer, f"{name:<{widths[0]}}  {span:<{widths[1]}}  ") for name, span, newer in rows]
+    commands = [_type(item.command) for item in found.newest if item.command]
     more = found.ambiguity.strip() if works else f"All platforms: {found.message}"
-    lines += [("", inert(more), "")] if more else []
+    sections = [Section(tuple(commands)), Section((Line(more),), is_apart=False)]
     if works or found.rows:
-        lines += [("", "", ""), ("", "Every release that works:", ""), ("$ ", _shell_line(_list_all(found)), "")]
-    return lines
+        sections.append(Section((_type(_list_all(found)),), Line("Every release that works:")))
+    headline = f"{'Works' if works else 'Nothing works'} {_describe_question(found)}:"
+    shown = () if options.quiet else (item for item in sections if item.blocks and item.blocks != (Line(""),))
+    return Document("envcheck matrix", found.verdict, headline, below=tuple(lines), sections=tuple(shown))
 
 
 def _describe_question(found: ReleasesFound) -> str:
@@ -202,7 +173,7 @@ def _describe_question(found: ReleasesFound) -> str:
     return (f"with {' and '.join(parts)} " if parts else "") + f"on {found.platform}"
 
 
-def _render_release(item: NewestRelease) -> Row:
+def _describe_release(item: NewestRelease) -> Row:
     newer = f"{item.refused} {item.why}".strip()
     if not item.requirement:
         return item.framework, "none", newer
@@ -220,16 +191,22 @@ def _list_all(found: ReleasesFound) -> tuple[str, ...]:
     return ("envcheck", "matrix", "query", *options, "--all")
 
 
-def _shell_line(words: tuple[str, ...]) -> str:
-    return shell_line(words, "windows" if os.name == "nt" else "linux")
+def _type(words: tuple[str, ...]) -> Command:
+    return Command(shell_line(words, "windows" if os.name == "nt" else "linux"))
 
 
-def _render_parts(found: RowsFound | ReleasesFound, options: Shown) -> tuple[list[Row], list[str]]:
-    """Render the cells of the table, and the lines below it."""
-    sources = Sources()
+def _describe_releases(found: RowsFound | ReleasesFound, sources: Sources, options: MatrixOptions) -> list[Section]:
+    """Describe the table, and what stands below it: the legend, remarks, sources."""
     groups = _fold_rows([each for item in found.rows for each in (item, *item.extra_builds)])
-    table = [_make_inert(_render_group(group, sources, options)) for group in groups]
-    return table, _render_below(found, groups, table, sources, options)
+    rows = tuple(_describe_releases_alike(group, sources, options) for group in groups)
+    single = len({item.release.version for item in found.rows}) == 1
+    remarks = [_LEGEND] if any(_MARK in cell for row in rows for cell in row) else []
+    for group in () if options.quiet else groups:
+        remarks += _render_group_remarks(group, sources, options, single=single)
+    remarks += sources.render() if options.sources else []
+    table = Table(_HEADS if options.sources else _HEADS[:-1], rows, narrowest=20)
+    below = Section(tuple(map(Line, dict.fromkeys(remarks))))
+    return [Section((table,)), *([below] if remarks else [])] if rows else []
 
 
 def _fold_rows(rows: list[Answer]) -> list[list[Answer]]:
@@ -248,7 +225,7 @@ def _fold_rows(rows: list[Answer]) -> list[list[Answer]]:
     return groups
 
 
-def _render_group(group: list[Answer], sources: Sources, options: Shown) -> Row:
+def _describe_releases_alike(group: list[Answer], sources: Sources, options: MatrixOptions) -> Row:
     """Render the cells of releases that agree, as those of one: torch==2.4.0 to 2.6.0."""
     label = group[-1].label + (f" to {group[0].label.partition('==')[2]}" if len(group) > 1 else "")
     citations = tuple(dict.fromkeys(item for answer in group for item in answer.release.citations))
@@ -256,26 +233,9 @@ def _render_group(group: list[Answer], sources: Sources, options: Shown) -> Row:
     return (label + ("" if group[0].fit == COMPATIBLE else " ?"), *_cells(group[0])[1:], *sources_cell)
 
 
-def _align(table: list[Row]) -> list[str]:
-    return [*aligned_rows((_HEADS[: len(table[0])], table)), ""]
-
-
-def _render_below(
-    found: RowsFound | ReleasesFound, groups: list[list[Answer]], table: list[Row], sources: Sources, options: Shown
-) -> list[str]:
-    """Render what stands below the table: the legend, remarks, sources, the message."""
-    single = len({item.release.version for item in found.rows}) == 1
-    remarks = [
-        line
-        for group in (() if options.quiet else groups)
-        for line in _render_group_remarks(group, sources, options, single=single)
-    ]
-    legend = [_LEGEND] if any(_MARK in cell for row in table for cell in row) else []
-    message = [] if options.quiet and table else [inert(found.message)]
-    return [*legend, *dict.fromkeys(remarks), *(sources.render() if options.sources else []), *message]
-
-
-def _render_group_remarks(group: list[Answer], sources: Sources, options: Shown, *, single: bool) -> Iterator[str]:
+def _render_group_remarks(
+    group: list[Answer], sources: Sources, options: MatrixOptions, *, single: bool
+) -> Iterator[str]:
     """Yield what the cells of a group cannot say; where many releases are listed, that alone which is wrong with it."""
     if single or options.verbose:
         for item in group:
@@ -287,31 +247,31 @@ def _render_group_remarks(group: list[Answer], sources: Sources, options: Shown,
             yield f"{_label(item.release)}: yanked from the index."
     if first.why:
         oldest = f"{_label(last.release)}, and newer ones as listed" if last is not first else _label(first.release)
-        yield inert(f"? {oldest}: {'; '.join(last.why)}.")
+        yield f"? {oldest}: {'; '.join(last.why)}."
 
 
 def _label(row: FrameworkRelease) -> str:
     return f"{row.distribution}=={row.build_version} on {row.platform}"
 
 
-def _render_remarks(item: Answer, sources: Sources, options: Shown) -> Iterator[str]:
+def _render_remarks(item: Answer, sources: Sources, options: MatrixOptions) -> Iterator[str]:
     """Yield what the cells of a release cannot say, and the distributions that it requires."""
     row, label = item.release, _label(item.release)
     if row.yanked:
         yield f"{label}: yanked from the index."
     if item.why:
-        yield inert(f"? {label}: {'; '.join(item.why)}.")
+        yield f"? {label}: {'; '.join(item.why)}."
     for problem in item.problems:
         fix, where = problem.fix or problem.remedy, f" on {', '.join(problem.platforms)}" if problem.platforms else ""
-        yield inert(f"{row.distribution}=={row.version}{where}: {problem.what}" + (f" Fix: {fix}" if fix else ""))
+        yield f"{row.distribution}=={row.version}{where}: {problem.what}" + (f" Fix: {fix}" if fix else "")
     if row.cuda_wheels:
         extra = f"[{row.gpu_extra}] " if row.gpu_extra else ""
-        yield inert(f"{label} {extra}installs: {' '.join(row.cuda_wheels)}")
+        yield f"{label} {extra}installs: {' '.join(row.cuda_wheels)}"
     if item.companions:
-        yield inert(f"{label} goes with: {' '.join(item.companions)}")
+        yield f"{label} goes with: {' '.join(item.companions)}"
     if item.index_builds:
         cited = sources if options.sources else None
-        yield inert(f"{label}: {_render_index_builds(item.index_builds, cited)}")
+        yield f"{label}: {_render_index_builds(item.index_builds, cited)}"
     if options.verbose:
         yield from _render_details(label, row)
 
@@ -332,12 +292,12 @@ def _render_index(build: FrameworkRelease) -> str:
 def _render_details(label: str, row: FrameworkRelease) -> Iterator[str]:
     needs = " ".join(f"{name}{specifier}" for name, specifier in row.requires.items())
     if needs:
-        yield inert(f"{label} requires: {needs}")
+        yield f"{label} requires: {needs}"
     tools = [row.compiler or "", f"TensorRT {row.tensorrt}" if row.tensorrt not in {None, "none"} else ""]
     if any(tools):
-        yield inert(f"{label} built with: {', '.join(filter(None, tools))}")
+        yield f"{label} built with: {', '.join(filter(None, tools))}"
     if row.note:
-        yield inert(f"{label} note: {row.note}")
+        yield f"{label} note: {row.note}"
     yield from _render_binaries(label, row.binaries)
     yield f"{label} proof: {', '.join(f'{cell} {tier}' for cell, tier in row.proof.items())}"
 
@@ -358,10 +318,10 @@ def _render_binaries(label: str, binaries: Mapping[str, Any]) -> Iterator[str]:
     if not binaries:
         return
     read = binaries["read"]
-    yield inert(f"{label} binaries: {len(read)} of the {binaries['binaries']} in {binaries['wheel']} were read:")
+    yield f"{label} binaries: {len(read)} of the {binaries['binaries']} in {binaries['wheel']} were read:"
     for name, facts in read.items():
         parts = [f"{words} {_format_fact(facts[fact])}" for fact, words in _FACTS.items() if facts.get(fact)]
-        yield inert(f"  {name}: {'; '.join(parts)}")
+        yield f"  {name}: {'; '.join(parts)}"
 
 
 def _format_fact(fact: Any) -> str:
@@ -412,32 +372,3 @@ def _render_code(row: FrameworkRelease) -> str:
     if not row.cuda_build:
         return f"stub for {row.stub_for}" if row.stub_for else "-"
     return " ".join(map(format_target, row.compute_capabilities)) or "not read"
-
-
-def _make_inert(row: Row) -> Row:
-    return tuple(map(inert, row))
-
-
-def _draw(table: list[Row], *, color: bool) -> None:
-    """Draw a table; on a terminal that is too narrow for one, print each row as a list."""
-    width = terminal_size(sys.stdout)[0]
-    heads = _HEADS[: len(table[0])]
-    widths = [max(map(len, column)) for column in zip(heads, *table, strict=True)]
-    # GPU code, numpy and the sources can be folded; below this width a table is harder to read than a list.
-    if width < sum(widths[:6]) + 2 * len(_HEADS) + 40:
-        lines = [line for row in table for line in _record(row)]
-    else:
-        head, *rows = aligned_rows((heads, table), width)
-        lines = [(head, "bold"), *((row, "") for row in rows)]
-    write_styled([*lines, ("", "")], sys.stdout, color=color)
-
-
-def _record(row: Row) -> Iterator[tuple[str, str]]:
-    cells = [*zip(_HEADS, row, strict=False)][2:]
-    yield f"{row[0]} on {row[1]}", "bold"
-    yield from ((f"  {head:<9} {cell}", "") for head, cell in cells if cell != "-")
-
-
-def _write(text: str) -> None:
-    encoding = sys.stdout.encoding or "ascii"
-    sys.stdout.write(text.encode(encoding, "replace").decode(encoding))

@@ -1,9 +1,10 @@
-"""Render a plan as text, script, Dockerfile, requirements file, conda environment file or JSON."""
+"""Describe a plan, and write it as script, Dockerfile, requirements file, conda environment file or JSON."""
 
 from __future__ import annotations
 
 import json
 import re
+from collections.abc import Iterator
 from typing import Any
 
 from envcheck.actions import (
@@ -28,12 +29,14 @@ from envcheck.model import (
     COMPATIBLE,
     CONDA,
     ERROR,
+    INCOMPATIBLE,
     NOTE,
     SYSTEM,
     WARNING,
     Action,
     Clash,
     Environment,
+    Finding,
     Plan,
     PlannedRelease,
     Rejected,
@@ -48,34 +51,34 @@ from envcheck.model import (
 )
 from envcheck.plan.data import Images, images_for
 from envcheck.plan.requests import join_words
+from envcheck.render.document import Block, Command, Document, Line, Section, Shown, type_command
+from envcheck.render.document import Step as ShownStep
 from envcheck.render.documents import (
-    Line,
     document_text,
     finding_document,
-    join_lines,
     report_document,
     schema_keys,
     step_document,
 )
+from envcheck.render.report import list_rules, show_finding
+from envcheck.render.text import render_text
 from envcheck.rules.catalogue import catalogue
 from envcheck.rules.gpu_architecture import is_reported_to_fail
 
 _SHOWN = 6  # rejected releases before the rest is counted; -v shows all
 
 
-FORMATS = ("text", "json", "script", "requirements", "dockerfile", "environment-yml")
+FILES = ("script", "requirements", "dockerfile", "environment-yml")
 
 
-def render_plan(plan: Plan, verdict: str, form: str, *, verbose: bool = False) -> str:
-    """Render a plan in one of FORMATS; without a plan, a file holds only comments that explain why.
+def render_file(plan: Plan, form: str, *, verbose: bool = False) -> str:
+    """Write a plan as one of FILES; without a plan, a file holds only comments that explain why.
 
     Raises ValueError for a plan that the format cannot hold.
     """
-    if form == "json":
-        return render_plan_json(plan, verdict) + "\n"
-    if form == "text" or not plan.releases:
-        text = render_plan_text(plan, verbose=verbose)
-        return text if form == "text" else _comments(text) + ("exit 1\n" if form == "script" else "")
+    if not plan.releases:
+        text = render_text(describe_plan(plan, verbose=verbose))
+        return _comment_out(text) + ("exit 1\n" if form == "script" else "")
     if form == "dockerfile":
         return render_dockerfile(plan, images_for(only_environment(plan)))
     if form == "script":
@@ -83,45 +86,62 @@ def render_plan(plan: Plan, verdict: str, form: str, *, verbose: bool = False) -
     return render_requirements(plan) if form == "requirements" else render_environment_file(plan)
 
 
-def _comments(text: str) -> str:
+def _comment_out(text: str) -> str:
     """Write a text as comments: somebody may run the file, and a machine's words may stand in the text."""
     return "".join(f"# {line}".rstrip() + "\n" for line in text.splitlines())
 
 
-def render_plan_text(plan: Plan, *, verbose: bool = False, run_for_you: bool = False) -> str:
-    """Render a plan as the text that a pipe gets."""
-    return join_lines(plan_lines(plan, verbose=verbose, run_for_you=run_for_you))
-
-
-def plan_lines(plan: Plan, *, verbose: bool = False, run_for_you: bool = False) -> list[Line]:
-    """Format a plan; `verbose` adds every rejected release, warning and undo.
+def describe_plan(plan: Plan, verdict: str = "", *, verbose: bool = False, run_for_you: bool = False) -> Document:
+    """Describe a plan; `verbose` adds every rejected release, warning and undo.
 
     `run_for_you`: nobody types the commands, and of a file that one writes the name is told unless `verbose`.
     """
-    lines = [*_heading(plan), *([""] if plan.releases or plan.blocked_by or plan.rejected else [])]
+    wanted, is_plan = join_words(plan.requirements), bool(plan.releases) and not plan.blocked_by
+    sections = [*map(_warn, _list_reported_to_fail(plan)), *_describe_releases(plan, verbose=verbose)]
+    if not is_plan:
+        sections += _describe_blocked(plan, verbose=verbose)
+    else:
+        notes, steps = (
+            tuple(_describe_notes(plan)),
+            tuple(_describe_steps(plan, is_traced=verbose, is_typed=verbose or not run_for_you)),
+        )
+        used = () if run_for_you else tuple(_describe_use(plan, made) for made in plan.environments)
+        sections += [Section(notes, is_apart=False), Section((*steps, *used), is_apart=False)]
+    found = (*plan.blocked_by, *(item for made in plan.releases for item in (*made.doubts, *made.warnings)))
+    return Document(
+        "envcheck plan",
+        verdict or (COMPATIBLE if plan.releases else INCOMPATIBLE),
+        _say_what_is_planned(plan, wanted) if is_plan else _say_why_none(plan, wanted),
+        "PLAN  " if is_plan else "NO PLAN  ",
+        COMPATIBLE if is_plan else ERROR,
+        below=(Line(plan.verified),) if is_plan and plan.verified else (),
+        findings=tuple(_show_briefly(item, plan.system) for item in plan.blocked_by),
+        sections=tuple(sections),
+        rules=list_rules(item.id for item in found),
+        goal=plan.goal,
+    )
+
+
+def _say_what_is_planned(plan: Plan, wanted: str) -> str:
+    chosen = ", ".join(text for item in plan.releases for text in (item.requirement, *item.companions))
+    where = "without a GPU" if any(item.needs_gpu for item in plan.releases) else f"on the {plan.goal.upper()}"
+    return f"{wanted} {where}: {chosen}"
+
+
+def _show_briefly(finding: Finding, system: str) -> Shown:
+    return replace(show_finding(finding, system), is_brief=True, here=())
+
+
+def _list_reported_to_fail(plan: Plan) -> Iterator[Shown]:
     for release in plan.releases:
-        lines += _release(plan, release, verbose=verbose)
-    lines += _clashes(plan, verbose=verbose)
-    if plan.blocked_by or not plan.releases:
-        return [*map(_line, [*lines, *_blocked(plan, verbose=verbose)])]
-    lines += _notes(plan)
-    for step in plan.steps:
-        lines += ["", *_step(plan, step, verbose=verbose, typed=verbose or not run_for_you)]
-    if not run_for_you:
-        lines += [line for made in plan.environments for line in _use(plan, made)]
-    return [*map(_line, lines)]
+        yield from (show_finding(item, plan.system) for item in release.warnings if is_reported_to_fail(item))
 
 
-def _line(written: str | Line) -> Line:
-    """Take the indent of a sentence for its label: what is wrapped stands below it."""
-    if not isinstance(written, str):
-        return written
-    text = written.lstrip(" #")
-    return (written[: len(written) - len(text)], text, "")
-
-
-def _notes(plan: Plan) -> list[str | Line]:
-    return [("note: ", inert(note), NOTE) for note in plan.notes]
+def _warn(finding: Shown) -> Section:
+    """Say above everything that others saw this release fail."""
+    fix = tuple(Line(way.summary) for way in finding.fix[:1])
+    title = Line(finding.message, "WARNING  ", WARNING)
+    return Section((*fix, replace(finding, is_said=True)), title, is_apart=False)
 
 
 def is_windows(plan: Plan) -> bool:
@@ -129,14 +149,16 @@ def is_windows(plan: Plan) -> bool:
     return plan.system == "windows"
 
 
-def _clashes(plan: Plan, *, verbose: bool) -> list[str]:
+def _describe_clashes(plan: Plan, *, verbose: bool) -> Iterator[Line]:
     """Name the pins that clash, the first of each two releases unless all are asked for."""
     pairs = {(item.first.partition(": ")[0], item.second.partition(": ")[0]): item for item in reversed(plan.clashes)}
     shown = plan.clashes if verbose else tuple(item for item in plan.clashes if item in pairs.values())
-    lines = [f"Clash: {inert(item.first)} and {inert(item.second)}{_in_one_folder(item)}." for item in shown]
-    left = len(plan.clashes) - len(shown)
-    lines += [f"  and {left} more: -v shows them"] if left else []
-    return [*lines, f"No one environment can hold them: {len(plan.environments)} are planned."] if lines else []
+    for item in shown:
+        yield Line(f"Clash: {item.first} and {item.second}{_in_one_folder(item)}.")
+    if len(shown) < len(plan.clashes):
+        yield Line(f"and {len(plan.clashes) - len(shown)} more: -v shows them", "  ")
+    if shown:
+        yield Line(f"No one environment can hold them: {len(plan.environments)} are planned.")
 
 
 def _in_one_folder(clash: Clash) -> str:
@@ -145,20 +167,7 @@ def _in_one_folder(clash: Clash) -> str:
     return ", which lie in one folder" if len(names) > 1 else ""
 
 
-def _heading(plan: Plan) -> list[str | Line]:
-    wanted = join_words(plan.requirements)
-    if plan.blocked_by or not plan.releases:
-        return [("NO PLAN  ", _none(plan, wanted), ERROR)]
-    chosen = ", ".join(text for item in plan.releases for text in (item.requirement, *item.companions))
-    where = "without a GPU" if any(item.needs_gpu for item in plan.releases) else f"on the {plan.goal.upper()}"
-    lines: list[str | Line] = [("PLAN  ", f"{wanted} {where}: {chosen}", COMPATIBLE)]
-    lines += [f"  {inert(plan.verified)}"] if plan.verified else []
-    for item in (item for release in plan.releases for item in release.warnings if is_reported_to_fail(item)):
-        lines += [("WARNING  ", inert(item.message), WARNING), *([f"  {inert(item.fix.summary)}"] if item.fix else [])]
-    return lines
-
-
-def _none(plan: Plan, wanted: str) -> str:
+def _say_why_none(plan: Plan, wanted: str) -> str:
     """Say what there is no plan for, and whose fault that is."""
     where = f"on the {plan.goal.upper()}"
     if plan.blocked_by:
@@ -174,20 +183,28 @@ def _is_unknown(plan: Plan) -> bool:
     return {item.finding for item in plan.rejected} == {"release-unknown"}
 
 
-def _release(plan: Plan, release: PlannedRelease, *, verbose: bool) -> list[str | Line]:
-    built = f", CUDA {release.cuda}" if release.cuda else ""
-    built += f", cuDNN {release.cudnn}" if release.cudnn else ""
-    backend = _apple_backend(plan, release)
-    build = f"{backend} build" if backend else f"{release.build} build"
-    lines: list[str | Line] = [f"{release.requirement}  ({build}{built}) in {release.environment}"]
-    lines += [f"  with: {', '.join(release.constraints)}"] if release.constraints else []
-    lines += _rejected(release.rejected, "newer ones", verbose=verbose)
-    told = (*release.doubts, *(item for item in release.warnings if not is_reported_to_fail(item)))
-    lines += [(f"  {item.severity}: ", f"{item.id}: {inert(item.message)}", item.severity) for item in told]
+def _describe_releases(plan: Plan, *, verbose: bool) -> Iterator[Section]:
+    for number, release in enumerate(plan.releases):
+        backend = _apple_backend(plan, release)
+        built = f"{backend} build" if backend else f"{release.build} build"
+        built += f", CUDA {release.cuda}" if release.cuda else ""
+        built += f", cuDNN {release.cudnn}" if release.cudnn else ""
+        title = Line(f"{release.requirement}  ({built}) in {release.environment}")
+        blocks = tuple(_describe_release(plan, release, verbose=verbose))
+        yield Section(blocks, title, is_apart=not number)
+    yield Section(tuple(_describe_clashes(plan, verbose=verbose)), is_apart=False)
+
+
+def _describe_release(plan: Plan, release: PlannedRelease, *, verbose: bool) -> Iterator[Block]:
+    if release.constraints:
+        yield Line(f"with: {', '.join(release.constraints)}")
+    yield from _describe_rejected(release.rejected, "newer ones", verbose=verbose)
+    for item in (*release.doubts, *(each for each in release.warnings if not is_reported_to_fail(each))):
+        yield _show_briefly(item, plan.system)
     if verbose:
-        cited = dict.fromkeys(item.url_or_artifact for item in release.citations)
-        lines += [f"  known: [{name}]" for name in cited]
-    return lines
+        yield from (
+            Line(f"known: [{name}]") for name in dict.fromkeys(each.url_or_artifact for each in release.citations)
+        )
 
 
 def _apple_backend(plan: Plan, release: PlannedRelease) -> str:
@@ -196,48 +213,53 @@ def _apple_backend(plan: Plan, release: PlannedRelease) -> str:
     return framework(release.framework).apple_backend if is_apple else ""
 
 
-def _rejected(rejected: tuple[Rejected, ...], kind: str, *, verbose: bool) -> list[str]:
+def _describe_rejected(rejected: tuple[Rejected, ...], kind: str, *, verbose: bool, label: str = "") -> Iterator[Line]:
     """List what was passed over; where that is much the first for each reason, then the newest."""
     places = list(range(len(rejected)))
     if not verbose and len(rejected) > _SHOWN + 1:
         firsts = {rejected[place].finding: place for place in reversed(places)}
         places = sorted([*dict.fromkeys([*sorted(firsts.values()), *places])][:_SHOWN])
-    lines = [f"  not {rejected[place].requirement}: {_why_not(rejected[place])}" for place in places]
-    left = len(rejected) - len(places)
-    return [*lines, f"  and {left} more {kind}: -v shows why not"] if left else lines
+    for place in places:
+        yield Line(f"not {rejected[place].requirement}: {_why_not(rejected[place])}", label)
+    if len(places) < len(rejected):
+        yield Line(f"and {len(rejected) - len(places)} more {kind}: -v shows why not", label)
 
 
 def _why_not(item: Rejected) -> str:
     """Tell the reason without the name of the release, which stands before it."""
     version = item.requirement.partition(" ")[0].partition("==")[2]
     name = re.split(r"[\[=]", item.requirement)[0]
-    return re.sub(rf"^(?:{re.escape(item.requirement)}|{name} {re.escape(version)}):? ", "", inert(item.why))
+    return re.sub(rf"^(?:{re.escape(item.requirement)}|{name} {re.escape(version)}):? ", "", item.why)
 
 
-def _blocked(plan: Plan, *, verbose: bool) -> list[str | Line]:
-    lines: list[str | Line] = [("error: ", f"{item.id}: {inert(item.message)}", ERROR) for item in plan.blocked_by]
-    lines += _rejected(plan.rejected, "releases", verbose=verbose)
-    lines += _notes(plan)
-    lines += ["", "What would make it possible, the least effort first:"] if plan.changes else []
-    for change in plan.changes:
-        command: Line = ("    $ ", shell_line(change.argv, plan.system), "bold")
-        lines += [f"  {change.what}: {change.requirement}", command]
-    if not plan.changes and not _is_unknown(plan):
-        lines += ["", "No single change of Python, driver, C library or build would make it possible."]
-    return lines
+def _describe_blocked(plan: Plan, *, verbose: bool) -> Iterator[Section]:
+    rejected = tuple(_describe_rejected(plan.rejected, "releases", verbose=verbose, label="  "))
+    yield Section(
+        (*rejected, *_describe_notes(plan)), is_apart=bool(rejected) and not (plan.blocked_by or plan.releases)
+    )
+    if plan.changes:
+        blocks: list[Block] = []
+        for change in plan.changes:
+            blocks += [Line(f"{change.what}: {change.requirement}"), Command(shell_line(change.argv, plan.system))]
+        yield Section(tuple(blocks), Line("What would make it possible, the least effort first:"))
+    elif not _is_unknown(plan):
+        yield Section((Line("No single change of Python, driver, C library or build would make it possible."),))
 
 
-def _step(plan: Plan, step: Step, *, verbose: bool, typed: bool) -> list[str | Line]:
-    scope = f" [{step.scope}: as an administrator]" if step.scope == SYSTEM else ""
-    solves = f" (resolves {', '.join(step.resolves)})" if step.resolves else ""
-    action = step.action
-    title = f"{plan.steps.index(step) + 1}. {_sentence(inert(action.purpose_on(plan.system)))}{scope}{solves}"
-    lines: list[str | Line] = [("# ", title, "")]
-    if isinstance(action, WriteFile) and not typed:
-        lines.append(f"  {'adds' if action.appends else 'writes'} {len(action.lines)} lines: {inert(action.path)}")
-    elif not isinstance(action, AskPerson):
-        lines.append(("$ ", action_line(action, plan.system, folded=True), "bold"))
-    return lines + (_traces(plan, step) if verbose or step.scope == SYSTEM else [])
+def _describe_notes(plan: Plan) -> Iterator[Line]:
+    return (Line(note, "note: ", NOTE) for note in plan.notes)
+
+
+def _describe_steps(plan: Plan, *, is_traced: bool, is_typed: bool) -> Iterator[ShownStep]:
+    for number, step in enumerate(plan.steps, 1):
+        action, traces = step.action, _trace(plan, step) if is_traced or step.scope == SYSTEM else ()
+        about = f" [{step.scope}: as an administrator]" if step.scope == SYSTEM else ""
+        about += f" (resolves {', '.join(step.resolves)})" if step.resolves else ""
+        command = None if isinstance(action, AskPerson) else type_command(action, plan.system, is_told=False)
+        if isinstance(action, WriteFile) and not is_typed:
+            words = f"{'adds' if action.appends else 'writes'} {len(action.lines)} lines: {action.path}"
+            command, traces = None, (Line(words, "  "), *traces)
+        yield ShownStep(f"{number}. {_sentence(action.purpose_on(plan.system))}", command, about, tuple(traces))
 
 
 def _sentence(purpose: str) -> str:
@@ -245,22 +267,23 @@ def _sentence(purpose: str) -> str:
     return f"{purpose[:1].upper()}{purpose[1:]}" + ("" if purpose.endswith((".", "!", "?")) else ".")
 
 
-def _use(plan: Plan, made: Environment) -> list[str | Line]:
-    which = "it" if len(plan.environments) == 1 else inert(made.folder)
+def _describe_use(plan: Plan, made: Environment) -> ShownStep:
+    which = "it" if len(plan.environments) == 1 else made.folder
     activate = ActivateEnvironment(made.folder, made.installer)
-    return ["", f"# To use {which}, in each shell:", ("$ ", action_line(activate, plan.system), "bold")]
+    return ShownStep(f"To use {which}, in each shell:", type_command(activate, plan.system, is_told=False))
 
 
-def _traces(plan: Plan, step: Step) -> list[str | Line]:
+def _trace(plan: Plan, step: Step) -> Iterator[Line]:
     """Say how a step is seen to have worked and how it is taken back, or why neither."""
     check, undo = step.checked(plan.system), step.action.undo(plan.system)
-    is_own_check = check.argv == step.action.command(plan.system)
-    lines: list[str | Line] = []
-    if check.argv and not is_own_check:
-        lines.append(("#    check: ", shell_line(check.argv, plan.system), ""))
-    lines += [f"#    not checked: {inert(check.reason)}"] if check.reason else []
-    lines += [("#    undo: ", shell_line(undo.argv, plan.system), "")] if undo.argv else []
-    return [*lines, *([f"#    not undone: {inert(undo.reason)}"] if undo.reason else [])]
+    if check.argv and check.argv != step.action.command(plan.system):
+        yield Line(shell_line(check.argv, plan.system), "#    check: ")
+    if check.reason:
+        yield Line(check.reason, "#    not checked: ")
+    if undo.argv:
+        yield Line(shell_line(undo.argv, plan.system), "#    undo: ")
+    if undo.reason:
+        yield Line(undo.reason, "#    not undone: ")
 
 
 def paths_hint(made: Environment) -> list[str]:
@@ -523,20 +546,23 @@ def render_install_json(result: Result, plan: dict[str, Any] | None) -> str:
     return document_text(told)
 
 
-def fix_lines(plan: Plan, remaining: tuple[Step, ...], *, verbose: bool = False) -> list[Line]:
-    """Format the steps that fix an environment, and those that a person takes."""
-    lines: list[str | Line] = [("FIX  ", f"{inert(plan.environments[0].folder)}: {', '.join(plan.resolves)}", "bold")]
-    for step in plan.steps:
-        lines += ["", *_step(plan, step, verbose=verbose, typed=verbose)]
-    if not plan.steps:
-        lines += ["", "What is there is whole: the environment is marked as complete, and nothing else is changed."]
+def describe_fix(plan: Plan, remaining: tuple[Step, ...], *, verbose: bool = False) -> Document:
+    """Describe the steps that fix an environment, and those that a person takes."""
+    whole = Line("What is there is whole: the environment is marked as complete, and nothing else is changed.")
+    steps = tuple(_describe_steps(plan, is_traced=verbose, is_typed=verbose))
+    sections = [Section(steps, is_apart=False) if steps else Section((whole,))]
     by_person = [step for step in remaining if not isinstance(step.action, AskPerson)]
-    lines += ["", "Not run, for you to type:"] if by_person else []
-    for step in by_person:
-        scope = " [as an administrator]" if step.scope == SYSTEM else ""
-        lines.append(f"# {_sentence(inert(step.action.purpose_on(plan.system)))}{scope}")
-        lines.append(("$ ", action_line(step.action, plan.system, folded=True), "bold"))
-    return [*map(_line, [*lines, ""])]
+    if by_person:
+        commands = tuple(_type_for_person(step, plan.system) for step in by_person)
+        sections.append(Section(commands, Line("Not run, for you to type:")))
+    headline = f"{plan.environments[0].folder}: {', '.join(plan.resolves)}"
+    end = Section((Line(""),), is_apart=False)
+    return Document("envcheck fix", INCOMPATIBLE, headline, "FIX  ", "bold", sections=(*sections, end))
+
+
+def _type_for_person(step: Step, system: str) -> Command:
+    scope = " [as an administrator]" if step.scope == SYSTEM else ""
+    return replace(type_command(step.action, system), purpose=f"{_sentence(step.action.purpose_on(system))}{scope}")
 
 
 FIX_SCHEMA = "envcheck/fix/1"

@@ -1,26 +1,20 @@
-"""Render a smoke test as text and JSON."""
+"""Describe a smoke test, and encode it as JSON."""
 
 from __future__ import annotations
 
-import sys
 from collections.abc import Iterator
 from typing import Any
 
 from envcheck.model import COMPATIBLE, ERROR, INCOMPATIBLE, NOTE, UNDETERMINED, Report, Step, inert, replace
-from envcheck.render.documents import (
-    HEADING,
-    Line,
-    align_table,
-    document_text,
-    finding_document,
-    print_lines,
-    schema_keys,
-    terminal_size,
-)
-from envcheck.render.text import finding_lines, with_closing
+from envcheck.render.document import Check, Document, Line, Section, Table
+from envcheck.render.documents import document_text, finding_document, schema_keys
+from envcheck.render.report import JointPlan, list_judged, list_rules, show_finding
 from envcheck.smoke.session import (
     CPU,
+    CRASHED,
+    HUNG,
     PASSED,
+    RAISED,
     SKIPPED,
     Device,
     Result,
@@ -79,44 +73,61 @@ def _run(run: Run) -> dict[str, Any]:
     }
 
 
-_WORDS = {COMPATIBLE: "PASSED", INCOMPATIBLE: "FAILED", UNDETERMINED: "UNDETERMINED"}
+_LABELS = {COMPATIBLE: "PASSED  ", INCOMPATIBLE: "FAILED  ", UNDETERMINED: "UNDETERMINED  "}
 _STATES = {PASSED: COMPATIBLE, SKIPPED: NOTE}
 _HEAD = ("framework", "device", "result", "place", "checks", "time", "memory")
 _MIB = 1 << 20
 _ERROR_LINES = 5  # of what a framework or its log says
 
 
-def print_smoke(session: Session, *, color: bool, verbose: bool, quiet: bool) -> None:
-    """Print a session to stdout; `quiet` leaves the verdict, `verbose` adds every check."""
+def describe_session(session: Session, *, verbose: bool = False, quiet: bool = False) -> Document:
+    """Describe a session; `quiet` leaves the verdict and its causes, `verbose` adds every check."""
     steps = tuple(Step("", action, (item.id,)) for item in session.findings if item.fix for action in item.fix.actions)
-    report = Report(verdict_of(session), "", "", session.findings, (), system=session.system, steps=steps)
-    print_lines(with_closing(list(_lines(session, verbose=verbose, quiet=quiet)), report), color=color)
-
-
-def _lines(session: Session, *, verbose: bool, quiet: bool) -> Iterator[Line]:
     verdict = verdict_of(session)
-    head = (f"{_WORDS[verdict]}  ", inert(headline_of(session)), verdict)
-    runs = [] if quiet else list(_run_lines(session, verbose=verbose))
-    yield from (
-        [*runs, *([("", "", "")] if runs else []), head] if verdict == COMPATIBLE else [head, ("", "", ""), *runs]
-    )
+    report = Report(verdict, "", "", session.findings, (), system=session.system, steps=steps)
     # What failed stands above: of the findings their causes and fixes, each fix once.
-    shown = {(item.id, item.fix): replace(item, evidence=item.evidence if verbose else ()) for item in session.findings}
-    for finding in shown.values():
-        yield from finding_lines(finding, session.system, verbose=verbose)
+    found = {(item.id, item.fix): item if verbose else replace(item, evidence=()) for item in session.findings}
+    return Document(
+        "envcheck smoke",
+        verdict,
+        headline_of(session),
+        _LABELS[verdict],
+        about=() if quiet else tuple(_describe_runs(session, verbose=verbose)),
+        findings=tuple(show_finding(item, session.system) for item in found.values()),
+        closing=JointPlan(report).closing,
+        checks=tuple(_list_checks(session)),
+        rules=list_rules(list_judged(report)),
+        is_verbose=verbose,
+    )
 
 
-def _run_lines(session: Session, *, verbose: bool) -> Iterator[Line]:
+def _describe_runs(session: Session, *, verbose: bool) -> Iterator[Section]:
     if session.runs:
-        width = terminal_size(sys.stdout)[0] - 2 if sys.stdout.isatty() else None
-        head, *rows = align_table((_HEAD, [_row(run) for run in session.runs]), width)
-        yield from (("", line, HEADING) for line in head)
-        for (first, *others), run in zip(rows, session.runs, strict=True):
-            yield ("", first, _STATES.get(run.outcome, ERROR))
-            yield from (("", line, HEADING) for line in others)
+        kinds = tuple(_STATES.get(run.outcome, ERROR) for run in session.runs)
+        yield Section((Table(_HEAD, tuple(map(_row, session.runs)), kinds),))
     for run in session.runs:
-        yield from (("", inert(line), "") for line in _describe_run(run, verbose=verbose))
-    yield from (("", inert(f"{item.label}: not tested: {item.why}"), NOTE) for item in session.left_out)
+        lines = tuple(_describe_run(run, verbose=verbose))
+        if lines:
+            yield Section(lines, Line(f"{run.job.identity}:"), is_apart=False)
+    if session.left_out:
+        lines = tuple(Line(f"{item.label}: not tested: {item.why}", kind=NOTE) for item in session.left_out)
+        yield Section(lines, is_apart=not session.runs)
+
+
+def _list_checks(session: Session) -> Iterator[Check]:
+    """List the checks of each run, then what was left out; where nothing was run, the whole test was."""
+    for run in session.runs:
+        rename, title = run.job.device.rename_gpus, run.job.identity
+        for item in run.results:
+            said = rename(f"{item.outcome}: {item.message}") + (f" [{item.finding}]" if item.finding else "")
+            name, outcome = rename(f"{item.check} {item.device}".rstrip()), _CASES.get(item.outcome, "failure")
+            yield Check(title, title, name, outcome, said, tuple(item.error.splitlines()), item.seconds)
+    left_out = [(item.label, item.why) for item in session.left_out]
+    for label, why in left_out if session.runs else [*left_out, ("smoke", headline_of(session))]:
+        yield Check("not tested", "not tested", label, "skipped", why)
+
+
+_CASES = {PASSED: "passed", SKIPPED: "skipped", **dict.fromkeys((RAISED, HUNG, CRASHED), "error")}
 
 
 def _row(run: Run) -> tuple[str, ...]:
@@ -132,7 +143,7 @@ def _row(run: Run) -> tuple[str, ...]:
     place = device.rename_gpus(", ".join(dict.fromkeys(result.ran_on for result in shown if result.ran_on)) or "-")
     framework = run.job.subject.title + (" (a quarter of its memory)" if run.job.part else "")
     cells = (framework, _place(device), device.rename_gpus(f"{run.outcome}{said}"), place, f"{len(done)}{skipped}")
-    return tuple(inert(cell) for cell in (*cells, f"{run.seconds:.1f} s", memory))
+    return (*cells, f"{run.seconds:.1f} s", memory)
 
 
 def _list_computed(run: Run) -> list[Result]:
@@ -146,32 +157,29 @@ def _place(device: Device) -> str:
     return ", ".join(filter(None, (device.title, device.pci)))
 
 
-def _describe_run(run: Run, *, verbose: bool) -> Iterator[str]:
+def _describe_run(run: Run, *, verbose: bool) -> Iterator[Line]:
     hidden = {PASSED, SKIPPED} if run.outcome != SKIPPED else {PASSED}
     shown = [result for result in run.results if verbose or result.outcome not in hidden]
-    if not (shown or run.measures):
-        return
-    yield f"{run.job.identity}:"
     for result in shown:
         yield from _describe_result(result, run.job.device, verbose=verbose)
-    if verbose:
-        yield from (f"  {item.way}: {', '.join(item.devices) or 'none'}" for item in run.listings)
+    if verbose and (shown or run.measures):
+        yield from (Line(f"{item.way}: {', '.join(item.devices) or 'none'}") for item in run.listings)
     for item in run.measures:
-        yield f"  {run.job.device.rename_gpus(item.device)} {item.name}: {item.value:g} {item.unit}"
+        yield Line(f"{run.job.device.rename_gpus(item.device)} {item.name}: {item.value:g} {item.unit}")
         if item.note:
-            yield f"    {item.note}"
+            yield Line(item.note, "  ")
     if run.log and run.bad:
-        yield f"  log: {run.log}"
+        yield Line(f"log: {run.log}")
 
 
-def _describe_result(result: Result, device: Device, *, verbose: bool) -> Iterator[str]:
+def _describe_result(result: Result, device: Device, *, verbose: bool) -> Iterator[Line]:
     where = f" {result.device}" if result.device else ""
     pointed = f" [{result.finding}]" if result.finding else ""
-    yield "  " + device.rename_gpus(f"{result.check}{where}: {result.outcome}: {result.message}{pointed}")
+    yield Line(device.rename_gpus(f"{result.check}{where}: {result.outcome}: {result.message}{pointed}"))
     words = result.error.splitlines()
     # The first line of an error is the message above.
     words = words if verbose else [line for line in words[-_ERROR_LINES:] if line not in result.message]
-    yield from (f"    {line}" for line in words)
+    yield from (Line(line, "  ") for line in words)
 
 
 _PLACEMENT_HEAD = ("run", "check", "asked", "operation", "type", "device", "told by", "gpu")

@@ -13,6 +13,7 @@ from envcheck.check.config import Config
 from envcheck.check.judge import Gate
 from envcheck.check.judge_file import UNSTATED, judge_text
 from envcheck.model import SCHEMA_VERSION, Snapshot
+from envcheck.render.report import describe_report
 from envcheck.render.text import render_text
 from envcheck.rules.described_machine import Description
 from tests.check.test_files import CUDA_124, TODAY, judged, told
@@ -38,7 +39,7 @@ def said(
     gate = Gate(config, matrix(), "pyproject.toml", TODAY)
     report, facts = judge_text(text, file, beside.get, gate, driver=host.driver, gpus=host.gpus)
     snapshot = Snapshot(SCHEMA_VERSION, "0", "not built yet", "", facts)
-    return report.verdict, " ".join(render_text(report, snapshot).split())
+    return report.verdict, " ".join(render_text(describe_report(report, snapshot)).split())
 
 
 @pytest.mark.parametrize(

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import json
 import re
-from functools import lru_cache
+from functools import lru_cache, partial
 from pathlib import Path
 from typing import Any
 
@@ -12,10 +12,10 @@ import pytest
 
 from envcheck.api import load_snapshot
 from envcheck.cli.common import Printing
-from envcheck.cli.report import FORMATS, ReportSubject, print_report
+from envcheck.cli.report import FORMATS, FORMATS_WITHOUT_FINDINGS, ReportSubject, print_answer, print_report
 from envcheck.diff.compare import compare
 from envcheck.model import UserError
-from envcheck.render.diff import print_comparison, render_diff_json
+from envcheck.render.diff import describe_comparison, render_diff_json
 from envcheck.render.documents import render_snapshot
 from envcheck.rules import Context, Target, evaluate
 from tests.hosts.test_hosts import snapshot_of
@@ -69,6 +69,15 @@ REFUSED = {
 }
 
 
+def check_inert(form: str, shown: str) -> None:
+    """Check that nothing of a format acts on a terminal, a page or a CI."""
+    assert not re.search("[\x00-\x08\x0b-\x1f\x7f-\x9f\u202a-\u202e]", shown), form
+    if form == "markdown":  # in a fence nothing acts
+        shown = re.sub(r"^(`{3,})\w*\n.*?^\1$", "", shown, flags=re.MULTILINE | re.DOTALL)
+    assert "<script>alert" not in shown or form in {"text", "json", "sarif", "github"}, form
+    assert not re.search(r"^::error::x", shown, re.MULTILINE), form
+
+
 @pytest.mark.parametrize("name", SHOWN)
 def test_a_hostile_snapshot_is_shown_inert(name: str, tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
     file = tmp_path / "a.json"
@@ -77,16 +86,15 @@ def test_a_hostile_snapshot_is_shown_inert(name: str, tmp_path: Path, capsys: py
     report = evaluate(Context(snapshot.facts, matrix(), Target()))
     for form in FORMATS:
         print_report(report, snapshot, Printing(form, "never", verbose=True), ReportSubject())
-        shown = capsys.readouterr().out
-        assert not re.search("[\x00-\x08\x0b-\x1f\x7f-\x9f\u202a-\u202e]", shown), form
-        if form == "markdown":  # in a fence nothing acts
-            shown = re.sub(r"^(`{3,})\w*\n.*?^\1$", "", shown, flags=re.MULTILINE | re.DOTALL)
-        assert "<script>alert" not in shown or form in {"text", "json", "sarif", "github"}, form
-        assert not re.search(r"^::error::x", shown, re.MULTILINE), form
+        check_inert(form, capsys.readouterr().out)
     compared = compare(snapshot, load_snapshot(str(file)), matrix(), Target())
-    json.loads(render_diff_json(compared, ("a", "b")))
-    print_comparison(compared, ("a", "b"), color=False, verbose=True, quiet=False)
-    assert not re.search("[\x00-\x08\x0b-\x1f\x7f-\x9f\u202e]", capsys.readouterr().out)
+    for form in FORMATS_WITHOUT_FINDINGS:
+        names = ("a", "b")
+        printing = Printing(form, "never", verbose=True)
+        print_answer(
+            printing, partial(describe_comparison, compared, names), partial(render_diff_json, compared, names)
+        )
+        check_inert(form, capsys.readouterr().out)
 
 
 @pytest.mark.parametrize("name", REFUSED)

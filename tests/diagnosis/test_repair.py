@@ -17,7 +17,8 @@ from envcheck.actions import (
 from envcheck.diagnosis import with_steps
 from envcheck.diagnosis.repair import _RUN_FINDINGS
 from envcheck.model import Alternative, Finding, Remedy, Report, replace
-from envcheck.render.text import finding_lines
+from envcheck.render.report import describe_report
+from envcheck.render.text import render_text
 from envcheck.rules import RULES
 from envcheck.rules.catalogue import catalogue
 from tests.hosts.test_hosts import NAMES, diagnosed
@@ -103,12 +104,8 @@ def test_on_windows_by_what_both_of_its_shells_start() -> None:
 def test_the_text_shows_a_shared_step_once() -> None:
     first, second = finding("a-first", pip("numpy<2")), finding("b-second", pip("keras<3"))
     third = finding("c-third", Show(("true",)))
-    steps = with_steps(report(first, second, third)).steps
-    shown = [
-        "".join(line[:2])
-        for item in (first, second, third)
-        for line in finding_lines(item, "linux", verbose=False, steps=steps)
-    ]
+    planned = with_steps(report(first, second, third))
+    shown = render_text(replace(describe_report(planned, None), closing=None)).splitlines()
     assert [line for line in shown if "fix" in line] == [
         "  fix (step 1): Mend a-first.",
         "  fix (step 1): Mend b-second.",

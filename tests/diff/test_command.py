@@ -51,8 +51,8 @@ def test_text(files: Any, tmp_path: Path, capsys: pytest.CaptureFixture[str]) ->
     assert lines[2].startswith(f"B  {tmp_path}/b.json: INCOMPATIBLE  ")
     assert lines[4:7] == [
         "Most likely cause first:",
-        " 1. kernel module: A 550.163.01, B none",
-        "    -> driver-missing on B: NVIDIA GeForce RTX 4090 is present, but no NVIDIA driver is loaded.",
+        "  1. kernel module: A 550.163.01, B none",
+        "     -> driver-missing on B: NVIDIA GeForce RTX 4090 is present, but no NVIDIA driver is loaded.",
     ]
     assert "What also differs:" in lines
     assert lines[-1].startswith("Not shown: ")

@@ -12,7 +12,8 @@ from envcheck.fleet.report import HostRow, choose_verdict, group_rows, judge_fol
 from envcheck.fleet.results import HostResult, write_result
 from envcheck.matrix import load_matrix
 from envcheck.model import Absent, Known, Snapshot, Source, Unknown, replace
-from envcheck.render.fleet import print_fleet
+from envcheck.render.fleet import describe_fleet
+from envcheck.render.text import print_document
 from envcheck.rules import Target
 from tests.hosts.test_hosts import snapshot_of
 
@@ -75,7 +76,7 @@ def test_lost_gpus_come_before_a_larger_group(tmp_path: Path, capsys: pytest.Cap
     rows = list(judge(tmp_path, {**fleet_of(3, 2, gpu004=machine(1)), **broken}).values())
     first = group_rows(rows)[0]
     assert (first.cause, first.hosts) == ("gpu-hardware-fault", ("gpu004",))
-    print_fleet(rows, color=False, verbose=False, quiet=False)
+    print_document(describe_fleet(rows), color=False)
     total, _, group = capsys.readouterr().out.partition("\n\n")
     assert total.startswith("INCOMPATIBLE  9 hosts: ")
     assert group.startswith("INCOMPATIBLE  gpu-hardware-fault: 1 host\n  1 NVIDIA GPU found; 3 of")
@@ -112,7 +113,7 @@ def test_outliers_show_without_a_golden_host(tmp_path: Path, capsys: pytest.Capt
     assert [host for host, row in rows.items() if row.drift] == ["gpu005"]
     (drift,) = rows["gpu005"].drift
     assert re.fullmatch(r"Driver: 535\.54\.03 .*; most hosts like it: 550\..*", drift)
-    print_fleet(list(rows.values()), color=False, verbose=False, quiet=False)
+    print_document(describe_fleet(list(rows.values())), color=False)
     assert "1 host differs from most hosts of the same kind:\n  gpu005: Driver" in capsys.readouterr().out
 
 
@@ -132,7 +133,7 @@ def test_each_message_stands_with_its_own_hosts(tmp_path: Path, capsys: pytest.C
     assert [hosts for _, hosts in group.messages] == [("a", "b"), ("c",)]
     assert "418.226.00" in group.messages[1][0]
     assert "418.226.00" not in group.message
-    print_fleet(rows, color=False, verbose=False, quiet=False)
+    print_document(describe_fleet(rows), color=False)
     assert f"  {group.messages[1][0]}\n  c\n" in capsys.readouterr().out
 
 

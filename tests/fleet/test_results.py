@@ -35,7 +35,8 @@ from envcheck.fleet.run import ENGINES, run_fleet
 from envcheck.matrix.load import load_matrix
 from envcheck.model import Report, Snapshot, Unknown, replace
 from envcheck.remedies.situation import Situation
-from envcheck.render.fleet import print_fleet, render_fleet_csv, render_fleet_html, render_fleet_json
+from envcheck.render.fleet import describe_fleet, render_fleet_csv, render_fleet_html, render_fleet_json
+from envcheck.render.text import print_document
 from envcheck.rules import Context, Target, evaluate
 from tests.fleet.hostile import document, mutated
 from tests.hosts.test_hosts import snapshot_of
@@ -141,7 +142,7 @@ def test_hostile_snapshots_are_rows_in_every_format(tmp_path: Path, capsys: pyte
     assert len(json.loads(render_fleet_json(rows, "h0"))["hosts"]) == 40
     page, table = render_fleet_html(rows, "h0"), render_fleet_csv(rows)
     page.encode("utf-8")
-    print_fleet(rows, color=False, verbose=True, quiet=False)
+    print_document(describe_fleet(rows, verbose=True), color=False)
     shown = capsys.readouterr().out
     for text in (page, table, shown):
         assert not set("\x1b\x07\x00\u202e") & set(text)
@@ -297,7 +298,7 @@ def test_each_host_has_the_fix_of_the_doctor(
         assert rows[name].fix == (first.fix if first and rows[name].cause else None), name
     assert rows["twin"].fix == rows["torch-cpu-beside-gpu"].fix
     assert len(planned) == 2, "alike machines are planned for once, healthy ones not at all"
-    print_fleet(list(rows.values()), color=False, verbose=False, quiet=False)
+    print_document(describe_fleet(list(rows.values())), color=False)
     output = capsys.readouterr().out
     assert "  fix: Install torch==2.8.0 and its dependencies, as `envcheck plan torch==2.8.0` selects.\n" in output
     assert "    $ /usr/bin/python3 -m pip install --only-binary=:all: torch==2.8.0\n" in output

@@ -11,7 +11,8 @@ from envcheck.gpus.fits import Job, judge_fits
 from envcheck.gpus.holders import build_views, list_blind_spots
 from envcheck.gpus.listing import Listing, judge
 from envcheck.model import Absent, GpuActivity, Unknown
-from envcheck.render.gpus import live_gpus, print_gpus, render_gpus_json
+from envcheck.render.gpus import describe_listing, render_gpus_json, show_live
+from envcheck.render.text import print_document
 from tests.gpus.made import GIB, gpu, known, lost, process, scan
 
 SECRET = "python3 train.py --token=hunter2 \x1b[31m"
@@ -36,9 +37,9 @@ def test_command_lines_are_only_in_the_text(capsys: pytest.CaptureFixture[str]) 
     found = listing(gpu(processes=TRAINER))
     assert "hunter2" not in render_gpus_json(found)
     assert "alice" not in render_gpus_json(found)
-    print_gpus(found, color=False, verbose=False, quiet=False)
+    print_document(describe_listing(found), color=False)
     assert "hunter2" not in capsys.readouterr().out
-    print_gpus(found, color=False, verbose=True, quiet=False)
+    print_document(describe_listing(found, verbose=True, quiet=False), color=False)
     output = capsys.readouterr().out
     assert "4242: python3 train.py --token=hunter2 \ufffd[31m" in output
     assert "kill 4242" in output
@@ -51,9 +52,9 @@ def test_a_terminal_shows_each_reading_in_place(monkeypatch: pytest.MonkeyPatch)
     monkeypatch.setattr(sys, "stdout", Terminal())
     monkeypatch.setenv("COLUMNS", "120")
     monkeypatch.setenv("TERM", "xterm")
-    with live_gpus(color=False, verbose=False, quiet=False) as show:
-        show(listing(gpu(processes=TRAINER)))
-        show(listing(gpu(processes=TRAINER), lost(1)))
+    with show_live(color=False) as show:
+        show(describe_listing(listing(gpu(processes=TRAINER))))
+        show(describe_listing(listing(gpu(processes=TRAINER), lost(1))))
     shown = sys.stdout.getvalue()  # type: ignore[union-attr]
     assert "Fake L4" in shown
     assert "No answer from 1 of 2 GPUs" in shown
@@ -62,32 +63,35 @@ def test_a_terminal_shows_each_reading_in_place(monkeypatch: pytest.MonkeyPatch)
 
 def test_unknown_is_a_question_mark_and_absent_a_dash(capsys: pytest.CaptureFixture[str]) -> None:
     found = listing(lost(), gpu(1, mig_enabled=Absent(("not supported",))), job=Job(10**9, activations=100))
-    print_gpus(found, color=False, verbose=False, quiet=False)
+    print_document(describe_listing(found), color=False)
     lines = capsys.readouterr().out.splitlines()
-    assert lines[2].split() == ["0", *"?" * 10]
-    assert lines[3].split()[-1] == "-"
+    assert lines[4].split() == ["0", *"?" * 10]
+    assert lines[5].split()[-1] == "-"
     assert any(line.split() == ["GPU", "0", "?", "unknown", "-"] for line in lines)
     assert "This user may not see the open files of 3 processes; root may (sudo)." in lines
 
 
 def test_unexplained_memory_may_be_the_systems_on_grace(capsys: pytest.CaptureFixture[str]) -> None:
     other = {"minor": 1}  # that the trainer has not open
-    print_gpus(listing(gpu(**other)), color=False, verbose=False, quiet=False)
+    print_document(describe_listing(listing(gpu(**other))), color=False)
     assert "or one that died.\n" in capsys.readouterr().out
-    print_gpus(listing(gpu(name=known("NVIDIA GH200 480GB"), **other)), color=False, verbose=False, quiet=False)
+    print_document(
+        describe_listing(listing(gpu(name=known("NVIDIA GH200 480GB"), **other))),
+        color=False,
+    )
     assert "or one that died, or the system's own cache.\n" in capsys.readouterr().out
 
 
 def test_unexplained_memory_is_put_down_to_the_hidden_process_that_has_the_gpu_open(
     capsys: pytest.CaptureFixture[str],
 ) -> None:
-    print_gpus(listing(gpu()), color=False, verbose=False, quiet=False)
+    print_document(describe_listing(listing(gpu())), color=False)
     said = "are in use by no process that the driver lists, but 4242 (python3) has it open.\n"
     assert said in capsys.readouterr().out
 
 
 def test_quiet_prints_only_the_verdict(capsys: pytest.CaptureFixture[str]) -> None:
-    print_gpus(listing(gpu()), color=False, verbose=False, quiet=True)
+    print_document(describe_listing(listing(gpu()), verbose=False, quiet=True), color=False)
     assert capsys.readouterr().out == "1 GPU read.\n"
 
 

@@ -21,9 +21,9 @@ from envcheck.cli.install import InstallPlan, InstallRequest, plan_for_here
 from envcheck.cli.installation import with_reachable_indexes
 from envcheck.install.journal import place_of
 from envcheck.model import Environment, Plan, Step, UserError, replace
-from envcheck.render.plan import render_plan_text
 from tests.hosts.test_hosts import snapshot_of
 from tests.install.wheels import make_wheel, site_packages, tree_hash
+from tests.plan.shown import render_plan_text
 from tests.typed import argv
 
 pytestmark = [pytest.mark.needs("posix"), pytest.mark.usefixtures("here")]

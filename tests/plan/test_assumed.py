@@ -4,9 +4,9 @@ from __future__ import annotations
 
 import pytest
 
-from envcheck.render.plan import render_plan_text
 from envcheck.rules.described_machine import planned_facts
 from tests.plan.machines import A100, LAPTOP, chosen, machine, matrix, planned
+from tests.plan.shown import render_plan_text
 
 
 @pytest.mark.parametrize(

@@ -9,11 +9,11 @@ import pytest
 from envcheck.model import ERROR
 from envcheck.plan.build import build_plan
 from envcheck.plan.requests import PlanOptions, read_requests
-from envcheck.render.plan import render_plan_text
 from envcheck.rules import Context, Target, evaluate
 from envcheck.rules.described_machine import Description, planned_facts
 from tests.hosts.test_hosts import snapshot_of
 from tests.plan.machines import A100, LAPTOP, OLD_DRIVER, V100, WINDOWS, chosen, machine, matrix, planned
+from tests.plan.shown import render_plan_text
 from tests.typed import argv
 
 

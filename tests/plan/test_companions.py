@@ -9,10 +9,10 @@ from envcheck.cli.group import run
 from envcheck.model import Plan, RequestError, UserError
 from envcheck.plan.existing_environment import plan_update
 from envcheck.plan.requests import PlanOptions, read_requests
-from envcheck.render.plan import render_plan_text
 from envcheck.rules.described_machine import Description
 from tests.hosts.test_hosts import snapshot_of
 from tests.plan.machines import A100, V100, chosen, machine, matrix, planned
+from tests.plan.shown import render_plan_text
 
 DESK = machine(python="3.11", gpu="none")
 

@@ -20,7 +20,6 @@ from envcheck.plan.requests import read_requests
 from envcheck.render.plan import (
     render_environment_file,
     render_plan_json,
-    render_plan_text,
     render_requirements,
     render_script,
 )
@@ -28,6 +27,7 @@ from envcheck.rules.described_machine import Description, planned_facts
 from tests.hosts.test_hosts import snapshot_of
 from tests.plan.goldens import FILES, PLANS, golden, text_of
 from tests.plan.machines import A100, machine, matrix, planned
+from tests.plan.shown import render_plan_text
 from tests.typed import argv, env, lasting, words
 
 SCHEMA = Path(envcheck.__file__).parent / "schemas" / "plan.schema.json"

@@ -10,7 +10,7 @@ from envcheck.actions import InstallPackages, InstallSystemPackages, action_line
 from envcheck.model import Plan, ToolkitInstall
 from envcheck.plan.build import build_plan
 from envcheck.plan.requests import PlanOptions, read_requests
-from envcheck.render.plan import render_plan
+from envcheck.render.plan import render_file
 from envcheck.rules.described_machine import Description, planned_facts
 from tests.plan.machines import chosen, machine, matrix, planned
 from tests.rules.factory_toolkit import known
@@ -107,6 +107,6 @@ def test_another_build_than_that_of_the_default_index_comes_from_the_index_of_th
 
 
 def test_an_image_without_nvcc_takes_the_file_and_refuses_the_build() -> None:
-    assert FILE_FOR_2_8 in render_plan(planned("flash-attn", on=ADA), "compatible", "dockerfile")
+    assert FILE_FOR_2_8 in render_file(planned("flash-attn", on=ADA), "dockerfile")
     with pytest.raises(ValueError, match="has no nvcc"):
-        render_plan(planned("flash-attn", "torch==2.15.*", on=ADA), "compatible", "dockerfile")
+        render_file(planned("flash-attn", "torch==2.15.*", on=ADA), "dockerfile")

@@ -4,8 +4,8 @@ from __future__ import annotations
 
 from packaging.version import Version
 
-from envcheck.render.plan import render_plan_text
 from tests.plan.machines import A100, OLD_DRIVER, V100, chosen, machine, matrix, planned
+from tests.plan.shown import render_plan_text
 from tests.typed import argv
 
 

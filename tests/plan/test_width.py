@@ -13,10 +13,11 @@ from envcheck.api import PlanResult
 from envcheck.cli.plan import show
 from envcheck.model import Plan, replace
 from envcheck.plan.steps import activation_steps
-from envcheck.render.documents import lay_out
-from envcheck.render.plan import plan_lines, render_plan_text
+from envcheck.render.plan import describe_plan
+from envcheck.render.text import lay_out, list_lines
 from tests.plan.goldens import PLANS
 from tests.plan.machines import machine, planned
+from tests.plan.shown import render_plan_text
 from tests.terminals import read_until
 
 LONG = {**PLANS, "no-plan": planned("tensorflow==2.99.*", on=machine("3.12"))}
@@ -24,7 +25,9 @@ LONG = {**PLANS, "no-plan": planned("tensorflow==2.99.*", on=machine("3.12"))}
 
 def laid_out(plan: Plan, width: int, *, verbose: bool = False) -> list[str]:
     """Return the rows of a terminal, without colour."""
-    return [row for row, _ in lay_out(plan_lines(plan, verbose=verbose), width, color=False, is_ascii=True)]
+    return [
+        row for row, _ in lay_out(list_lines(describe_plan(plan, verbose=verbose)), width, color=False, is_ascii=True)
+    ]
 
 
 @pytest.mark.parametrize("width", [30, 60, 80, 200])

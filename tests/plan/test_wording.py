@@ -7,10 +7,10 @@ import pytest
 from envcheck.model import Clash, Plan, Rejected
 from envcheck.plan.build import build_plan
 from envcheck.plan.requests import read_requests
-from envcheck.render.plan import render_plan_text
 from envcheck.rules.described_machine import Description, planned_facts
 from tests.hosts.test_hosts import snapshot_of
 from tests.plan.machines import machine, matrix, planned
+from tests.plan.shown import render_plan_text
 
 NEWER = tuple(Rejected(f"torch==2.{minor}.0", "python-unsupported", "has no wheel.") for minor in range(15, 5, -1))
 

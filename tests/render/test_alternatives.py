@@ -11,12 +11,9 @@ from envcheck.diagnosis import with_steps
 from envcheck.model import Alternative, Finding, Remedy, Report
 from envcheck.remedies import fit_to_system
 from envcheck.render.documents import render_json
-from envcheck.render.html import render_html
-from envcheck.render.junit import render_report
-from envcheck.render.markdown import render_github, render_markdown
-from envcheck.render.sarif import render_sarif
-from envcheck.render.text import finding_lines
+from envcheck.render.formats import FORMATS
 from tests.model.test_schemas import check, snapshot
+from tests.render.shown import write
 from tests.typed import argv
 
 OTHER = Alternative("Restart the machine.", (Reboot(purpose="start anew"),))
@@ -26,22 +23,13 @@ REPORT = with_steps(Report("incompatible", "gpu", "No.", (FINDING,), ()))
 
 
 def as_text() -> str:
-    lines = finding_lines(FINDING, "", verbose=False, steps=REPORT.steps)
-    return "\n".join(label + said for label, said, _ in lines)
+    return write(REPORT, "text")
 
 
 @pytest.mark.parametrize(
     "shown",
-    [
-        as_text(),
-        render_markdown(REPORT, None),
-        render_html(REPORT, snapshot()),
-        render_github(REPORT),
-        render_report(REPORT),
-        render_sarif(REPORT),
-        render_json(REPORT, None),
-    ],
-    ids=["text", "markdown", "html", "github", "junit", "sarif", "json"],
+    [*(write(REPORT, form, snapshot()) for form in FORMATS), render_json(REPORT, None)],
+    ids=[*FORMATS, "json"],
 )
 def test_every_format_shows_both_ways(shown: str) -> None:
     for word in ("Load it.", "modprobe", "Restart the machine.", "reboot"):

@@ -25,7 +25,8 @@ from envcheck.model import (
     Report,
     Source,
 )
-from envcheck.render.explain import print_cause, print_explanation, print_failure, render_explanation
+from envcheck.render.explain import describe_cause, describe_explanation, describe_failure, render_explanation
+from envcheck.render.text import print_document
 
 
 def event(line: int, text: str, *, count: int = 1, worker: str = "", file: str = "a.log") -> Event:
@@ -65,7 +66,7 @@ def reading(*findings: Finding, verdict: str = INCOMPATIBLE, machine: bool = Fal
 
 
 def shown(capsys: pytest.CaptureFixture[str], given: Reading, *, verbose: bool = False, quiet: bool = False) -> str:
-    print_explanation(given, color=False, verbose=verbose, quiet=quiet)
+    print_document(describe_explanation(given, verbose=verbose, quiet=quiet), color=False)
     return capsys.readouterr().out
 
 
@@ -143,18 +144,18 @@ def test_several_files_are_counted(capsys: pytest.CaptureFixture[str]) -> None:
 
 
 def test_the_cause_alone_while_following(capsys: pytest.CaptureFixture[str]) -> None:
-    print_cause(reading(*FINDINGS), color=False)
+    print_document(describe_cause(reading(*FINDINGS)), color=False)
     page = capsys.readouterr().out
     assert page.startswith("The line that matters: a.log:9")
-    assert page.endswith("    $ nvidia-smi -L\n\n")
+    assert page.endswith("    $ nvidia-smi -L\n")
 
 
 def test_a_failed_command(capsys: pytest.CaptureFixture[str]) -> None:
-    print_failure(reading(*FINDINGS), 137, color=False, verbose=False, quiet=False)
-    out, err = capsys.readouterr()
-    assert out == ""
-    assert err.startswith("\nenvcheck: the command ended with 137.\nThe line that matters: a.log:9")
-    assert "Harmless: 6 lines" in err
+    print_document(describe_failure(reading(*FINDINGS), 137), color=False)
+    shown = capsys.readouterr().out
+    assert shown.startswith("envcheck: the command ended with 137.\n\nThe line that matters: a.log:9")
+    assert "Harmless: 6 lines" in shown
+    assert "Type this" not in shown
 
 
 @pytest.mark.parametrize(
@@ -168,12 +169,12 @@ def test_a_failed_command(capsys: pytest.CaptureFixture[str]) -> None:
 def test_a_failed_command_that_nothing_explains(
     capsys: pytest.CaptureFixture[str], findings: tuple[Finding, ...], quiet: bool, said: str
 ) -> None:
-    print_failure(reading(*findings, verdict=COMPATIBLE), 1, color=False, verbose=False, quiet=quiet)
-    assert capsys.readouterr().err == f"envcheck: the command ended with 1; {said}"
+    print_document(describe_failure(reading(*findings, verdict=COMPATIBLE), 1, quiet=quiet), color=False)
+    assert capsys.readouterr().out == f"envcheck: the command ended with 1; {said}"
 
 
 def test_colour_is_drawn(capsys: pytest.CaptureFixture[str]) -> None:
-    print_explanation(reading(*FINDINGS), color=True, verbose=False, quiet=False)
+    print_document(describe_explanation(reading(*FINDINGS)), color=True)
     page = capsys.readouterr().out
     assert "\x1b[1;31m" in page
     assert "lib\ufffd[31m.so" in page

@@ -13,9 +13,10 @@ import pytest
 from envcheck.actions import RunCommand
 from envcheck.diagnosis import with_steps
 from envcheck.model import SYSTEM, Evidence, Finding, Remedy, Report, Source
-from envcheck.render.junit import Case, render_cases, render_report
-from envcheck.render.markdown import escaped, fenced, render_github, render_markdown
-from envcheck.render.sarif import render_sarif
+from envcheck.render.document import Check, Document
+from envcheck.render.junit import render_junit
+from envcheck.render.markdown import escaped, fenced
+from tests.render.shown import write
 
 # The OASIS schema, as published in the npm package @microsoft/sarif-multitool-linux 5.7.0 (sarif-2.1.0.json;
 # the package's SHA-256 is 27d8e3e96dde578a23b7c45035b8d741fece5731e2700aa068015b8c44d1514e).
@@ -42,7 +43,7 @@ REPORT = with_steps(Report("incompatible", "gpu", "It will not work.", FINDINGS,
 
 
 def test_junit_has_a_case_for_each_finding_and_each_quiet_check() -> None:
-    suite = ET.fromstring(render_report(REPORT))[0]
+    suite = ET.fromstring(write(REPORT, "junit"))[0]
     outcomes = {case.get("name"): [part.tag for part in case] for case in suite}
     assert outcomes == {
         "driver-too-old": ["failure"],
@@ -62,7 +63,8 @@ def test_junit_has_a_case_for_each_finding_and_each_quiet_check() -> None:
 
 
 def test_junit_tells_a_skipped_test_and_its_time() -> None:
-    suite = ET.fromstring(render_cases("s", [Case("a", "b", "skipped", "no GPU", seconds=1.5)]))[0]
+    checks = (Check("s", "a", "b", "skipped", "no GPU", seconds=1.5),)
+    suite = ET.fromstring(render_junit(Document("envcheck", "undetermined", "", checks=checks)))[0]
     assert (suite.get("skipped"), suite.get("time")) == ("1", "1.500")
     assert suite[0][0].get("message") == "no GPU"
 
@@ -75,7 +77,7 @@ def validate_sarif() -> Any:
 
 
 def test_sarif_is_valid_and_names_cause_place_and_kind(validate_sarif: Any) -> None:
-    document = json.loads(render_sarif(REPORT))
+    document = json.loads(write(REPORT, "sarif"))
     validate_sarif(document)
     run = document["runs"][0]
     told = {item["ruleId"]: item for item in run["results"]}
@@ -93,7 +95,7 @@ def test_sarif_is_valid_and_names_cause_place_and_kind(validate_sarif: Any) -> N
 
 
 def test_sarif_points_at_the_line_of_the_judged_file(validate_sarif: Any) -> None:
-    document = json.loads(render_sarif(REPORT, "docker/Dockerfile:3"))
+    document = json.loads(write(REPORT, "sarif", file="docker/Dockerfile:3"))
     validate_sarif(document)
     results = document["runs"][0]["results"]
     here = {"artifactLocation": {"uri": "docker/Dockerfile", "uriBaseId": "%SRCROOT%"}, "region": {"startLine": 3}}
@@ -109,7 +111,7 @@ def test_sarif_suppresses_what_a_project_ignores_and_tells_namesakes_apart(valid
         Evidence("keras", "2"),
     ]
     findings = tuple(Finding("dependency-conflict", "compatible", "note", "x", (item,)) for item in told)
-    document = json.loads(render_sarif(Report("compatible", "gpu", "", findings, ()), "pyproject.toml"))
+    document = json.loads(write(Report("compatible", "gpu", "", findings, ()), "sarif", file="pyproject.toml"))
     validate_sarif(document)
     results = document["runs"][0]["results"]
     assert [item.get("suppressions") for item in results] == [
@@ -120,21 +122,21 @@ def test_sarif_suppresses_what_a_project_ignores_and_tells_namesakes_apart(valid
 
 def test_junit_names_are_unlike() -> None:
     findings = tuple(Finding("dependency-conflict", "incompatible", "error", text) for text in "abc")
-    suite = ET.fromstring(render_report(Report("incompatible", "gpu", "", findings, ())))[0]
+    suite = ET.fromstring(write(Report("incompatible", "gpu", "", findings, ()), "junit"))[0]
     assert [case.get("name") for case in suite] == [
         "dependency-conflict", "dependency-conflict (2)", "dependency-conflict (3)",
     ]  # fmt: skip
 
 
 def test_a_schema_violation_would_be_seen(validate_sarif: Any) -> None:
-    document = json.loads(render_sarif(REPORT))
+    document = json.loads(write(REPORT, "sarif"))
     document["runs"][0]["results"][0]["level"] = "fatal"
     with pytest.raises(fastjsonschema.JsonSchemaValueException):
         validate_sarif(document)
 
 
 def test_github_annotations_are_one_line_each_and_cannot_be_forged() -> None:
-    lines = render_github(REPORT, "a,b:c").splitlines()
+    lines = write(REPORT, "github", file="a,b:c").splitlines()
     assert len(lines) == len(FINDINGS) + 1
     assert lines[0].startswith(
         "::error file=a%2Cb%3Ac,title=envcheck driver-too-old (the cause)::The driver is too old.%0A"
@@ -145,7 +147,7 @@ def test_github_annotations_are_one_line_each_and_cannot_be_forged() -> None:
 
 
 def test_markdown_escapes_what_would_act() -> None:
-    text = render_markdown(REPORT, None)
+    text = write(REPORT, "markdown")
     assert "<script>" not in text.replace("\\<script\\>", "")
     assert "| **error** (the cause) | `driver-too-old` | The driver is too old. |" in text
     rows = [line for line in text.splitlines() if line.startswith("| ")]

@@ -27,12 +27,12 @@ from envcheck.model import (
     Source,
     Unknown,
 )
-from envcheck.render.html import render_html
-from envcheck.render.text import layers
+from envcheck.render.report import describe_machine
 from envcheck.rules import Target, evaluate
 from tests.hosts.test_hosts import context_of as host_context
 from tests.hosts.test_hosts import snapshot_of
 from tests.needs import find_chromium
+from tests.render.shown import write
 from tests.scenarios.machine import Machine, context_of, torch
 from tests.typed import argv, judged
 
@@ -46,7 +46,7 @@ def report_on(name: str) -> Report:
 
 
 def page(name: str = BROKEN) -> str:
-    return render_html(report_on(name), snapshot_of(name))
+    return write(report_on(name), "html", snapshot_of(name))
 
 
 def hostile_page() -> str:
@@ -57,7 +57,7 @@ def hostile_page() -> str:
     )
     report = with_steps(Report("incompatible", "gpu", HOSTILE, (finding,), ()))
     facts = Facts(host=HostFacts(os=Known(HOSTILE, source)), driver=DriverFacts(release=Known(HOSTILE, source)))
-    return render_html(report, Snapshot(SCHEMA_VERSION, "0", HOSTILE, HOSTILE, facts))
+    return write(report, "html", Snapshot(SCHEMA_VERSION, "0", HOSTILE, HOSTILE, facts))
 
 
 def test_the_page_tells_cause_evidence_and_commands() -> None:
@@ -86,9 +86,11 @@ def test_text_of_a_machine_is_inert() -> None:
 
 
 def test_each_layer_has_the_state_of_its_findings() -> None:
-    states = {layer.name: layer.state for layer in layers(report_on(BROKEN), snapshot_of(BROKEN).facts)}
+    states = {layer.name: layer.state for layer in describe_machine(report_on(BROKEN), snapshot_of(BROKEN).facts)}
     assert states == {
-        "Framework": "asked for",
+        "Machine": "ok",
+        "Compiler": "not there",
+        "Frameworks": "asked for",
         "Python": "error",
         "cuDNN": "not there",
         "CUDA": "not there",
@@ -99,14 +101,16 @@ def test_each_layer_has_the_state_of_its_findings() -> None:
 
 def test_the_boxes_stand_on_each_other_and_say_what_meets_what() -> None:
     context = context_of(Machine(), torch(), target=Target("gpu"))
-    drawn = layers(evaluate(context), context.facts)
-    assert [layer.name for layer in drawn] == ["Python", "Framework", "cuDNN", "CUDA", "Driver", "GPU"]
+    drawn = describe_machine(evaluate(context), context.facts)
+    assert [layer.name for layer in drawn] == [
+        "Machine", "GPU", "Driver", "CUDA", "cuDNN", "Compiler", "Python", "Frameworks",
+    ]  # fmt: skip
     assert {layer.name: layer.meets for layer in drawn if layer.meets} == {
-        "Framework": ("torch was built for CUDA 12.6",),
+        "Frameworks": ("torch was built for CUDA 12.6",),
         "CUDA": ("the driver runs CUDA up to 12.4",),
         "Driver": ("torch holds code for compute capability 5.0, 6.0, 7.0, 7.5, 8.0, 8.6, 9.0",),
     }
-    assert {layer.state for layer in drawn} == {"ok", "not needed"}
+    assert {layer.state for layer in drawn if layer.name != "Compiler"} == {"ok", "not needed"}
 
 
 def test_a_release_that_is_only_asked_for_stands_in_the_picture() -> None:
@@ -116,7 +120,9 @@ def test_a_release_that_is_only_asked_for_stands_in_the_picture() -> None:
     ):
         python = {"frameworks": there} if there else {}
         context = context_of(Machine(), torch(), target=Target("gpu", ("tensorflow==2.15.*",)), python=python)
-        (framework,) = (item for item in layers(evaluate(context), context.facts) if item.name == "Framework")
+        (framework,) = (
+            item for item in describe_machine(evaluate(context), context.facts) if item.name == "Frameworks"
+        )
         assert framework.text == text
         assert framework.state != "not there"
 
@@ -124,8 +130,8 @@ def test_a_release_that_is_only_asked_for_stands_in_the_picture() -> None:
 def test_a_layer_that_could_not_be_read_is_never_shown_as_sound() -> None:
     unread = {"frameworks": Unknown("timeout", "composed")}
     context = context_of(Machine(), torch(), target=Target("gpu"), python=unread)
-    states = {layer.name: layer.state for layer in layers(evaluate(context), context.facts)}
-    assert (states["Framework"], states["GPU"]) == ("undetermined", "ok")
+    states = {layer.name: layer.state for layer in describe_machine(evaluate(context), context.facts)}
+    assert (states["Frameworks"], states["GPU"]) == ("undetermined", "ok")
 
 
 def test_the_plan_is_numbered_and_says_what_each_step_is_for() -> None:
@@ -154,7 +160,7 @@ def test_every_tone_can_be_read_on_both_grounds(scheme: str) -> None:
 def test_an_unread_layer_is_said_as_undetermined() -> None:
     finding = Finding("driver-missing", "undetermined", "error", "unread")
     report = Report("undetermined", "gpu", "", (finding, Finding("gpu-absent", "compatible", "note", "")), ())
-    states = {layer.name: layer.state for layer in layers(report, Facts(gpus=Absent()))}
+    states = {layer.name: layer.state for layer in describe_machine(report, Facts(gpus=Absent()))}
     assert states["Driver"] == "undetermined"
     assert states["GPU"] == "not there"
 

@@ -14,9 +14,10 @@ import pytest
 from envcheck.actions import AskPerson, InstallPackages, Reboot
 from envcheck.diagnosis import with_steps
 from envcheck.model import SCHEMA_VERSION, Facts, Finding, Remedy, Report, Snapshot, replace
-from envcheck.render.documents import COLORS, LOOKS, render_snapshot
-from envcheck.render.text import print_text
+from envcheck.render.documents import render_snapshot
+from envcheck.render.text import COLORS, LOOKS
 from tests.hosts.test_hosts import snapshot_of
+from tests.render.shown import print_text
 from tests.terminals import read_until
 
 WHITE, BLACK = (255, 255, 255), (0, 0, 0)

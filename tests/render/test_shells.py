@@ -29,8 +29,7 @@ from envcheck.actions import (
 from envcheck.diagnosis import with_steps
 from envcheck.model import COMPATIBLE, INCOMPATIBLE, LINUX, MACOS, WINDOWS, Finding, Remedy, Report
 from envcheck.remedies import fit_to_system
-from envcheck.render.documents import print_lines
-from envcheck.render.text import finding_lines
+from tests.render.shown import finding_text, write
 from tests.render.windows_shells import cmd_words, powershell_words
 from tests.typed import words
 
@@ -97,21 +96,18 @@ def test_only_what_the_system_has_is_typed(
 
 
 @pytest.mark.parametrize("purpose", ["", "for this program alone"])
-def test_the_text_tells_powershell_how_to_set_what_cmd_sets(purpose: str, capsys: pytest.CaptureFixture[str]) -> None:
+def test_the_text_tells_powershell_how_to_set_what_cmd_sets(purpose: str) -> None:
     fix = Remedy("Let it be 1.", (SetVariables((("A", "1"),), purpose),))
     finding = Finding("driver-missing", INCOMPATIBLE, "error", "", fix=fix)
-    steps = with_steps(Report(INCOMPATIBLE, "gpu", "", (finding,), (), system=WINDOWS)).steps
-    for planned in ((), steps):
-        print_lines(finding_lines(finding, WINDOWS, verbose=False, steps=planned), color=False)
-        shown = capsys.readouterr().out
+    report = with_steps(Report(INCOMPATIBLE, "gpu", "No.", (finding,), (), system=WINDOWS))
+    for shown in (finding_text(finding, WINDOWS), write(report, "text")):
         assert f'    # {purpose or "in cmd"}; in PowerShell: $env:A = "1"\n    $ set A=1\n' in shown
 
 
-def test_a_file_that_a_fix_writes_is_shown_line_by_line(capsys: pytest.CaptureFixture[str]) -> None:
+def test_a_file_that_a_fix_writes_is_shown_line_by_line() -> None:
     action = WriteFile("/e/bin/x", ("a", 'b "$c"', "d'e"))
     finding = Finding("driver-missing", COMPATIBLE, "error", "", fix=Remedy("", (action,)))
-    print_lines(finding_lines(finding, "linux", verbose=False), color=False)
-    shown = capsys.readouterr().out.partition("$ ")[2]
+    shown = finding_text(finding, "linux").partition("$ ")[2]
     assert shown == "printf '%s\\n' \\\n    'a' \\\n    'b \"$c\"' \\\n    'd'\"'\"'e' \\\n    > /e/bin/x\n"
     assert action_line(action, "linux") == shown.replace(" \\\n    ", " ").strip()
 

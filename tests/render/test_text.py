@@ -35,8 +35,7 @@ from envcheck.model import (
     inert,
     replace,
 )
-from envcheck.render.markdown import render_github, render_markdown
-from envcheck.render.text import print_text
+from tests.render.shown import print_text, write
 
 HERE = Source("file", "/etc/x", "line")
 CAUSE = Finding(
@@ -95,7 +94,7 @@ def test_a_warning_that_comes_first_stops_nothing_and_is_not_called_the_cause(
     out = printed(capsys, warning)
     assert "warning: driver-too-old\n" in out
     assert "the cause" not in out
-    assert "the cause" not in render_markdown(report(warning), None) + render_github(report(warning))
+    assert "the cause" not in write(report(warning), "markdown") + write(report(warning), "github")
 
 
 def test_verbose_shows_consequences(capsys: pytest.CaptureFixture[str]) -> None:

@@ -10,7 +10,7 @@ import pytest
 
 from envcheck.cli.group import run
 from envcheck.fleet.results import HostResult, write_result
-from envcheck.render.documents import LOOKS
+from envcheck.render.text import LOOKS
 from tests.fleet.made import make
 from tests.hosts.test_hosts import snapshot_of
 

@@ -16,8 +16,9 @@ from envcheck.cli.smoke_causes import CauseFinder, merge_session
 from envcheck.diagnosis import diagnose
 from envcheck.matrix import load_matrix
 from envcheck.model import COMPATIBLE, INCOMPATIBLE, UNDETERMINED, Facts, HostFacts, Judged, Known, Source, replace
-from envcheck.render.junit import render_smoke_junit
-from envcheck.render.smoke import placement_lines, print_smoke, render_smoke_json
+from envcheck.render.formats import render
+from envcheck.render.smoke import describe_session, placement_lines, render_smoke_json
+from envcheck.render.text import print_document
 from envcheck.rules import Context, catalogue
 from envcheck.smoke.session import (
     ALL,
@@ -213,27 +214,32 @@ def test_the_json_document_fits_its_schema(found: Session) -> None:
 
 def test_junit_has_a_suite_for_each_run_and_a_case_for_each_check() -> None:
     hung = run(
-        GPU_0, Result("matmul", "GPU:0", "hung", "no answer", finding="smoke-failed"), Result("x", "", "skipped", "w")
+        GPU_3, Result("matmul", "GPU:0", "hung", "no answer", finding="smoke-failed"), Result("x", "", "skipped", "w")
     )
-    root = ET.fromstring(render_smoke_junit(session(ON_CPU, FAILED, hung, left_out=(HIDDEN,))))
+    root = ET.fromstring(junit(session(ON_CPU, FAILED, hung, left_out=(HIDDEN,))))
     suites = [(s.get("name"), s.get("tests"), s.get("failures"), s.get("errors"), s.get("skipped")) for s in root]
     title = "PyTorch 2.7.0 on GPU 0 (NVIDIA A100, GPU-0)"
     assert suites == [
         ("PyTorch 2.7.0 on CPU", "1", "0", "0", "0"),
         (title, "2", "1", "0", "0"),
-        (title, "2", "0", "1", "1"),
-        ("not tested", "1", None, None, "1"),
+        ("PyTorch 2.7.0 on GPU 3 (NVIDIA L4, 00000000:41:00.0, GPU-3)", "2", "0", "1", "1"),
+        ("not tested", "1", "0", "0", "1"),
     ]
     failure = root.find(".//failure")
     assert failure is not None
     assert failure.get("message") == "failed: gave 23 [gpu-hardware-fault]"
     assert "\x1b" not in (failure.text or "")
-    nothing = ET.fromstring(render_smoke_junit(session()))
+    nothing = ET.fromstring(junit(session()))
     assert len(nothing.findall(".//skipped")) == 1
 
 
+def junit(found: Session) -> str:
+    return render(describe_session(found, verbose=True), "junit")
+
+
 def printed(capsys: pytest.CaptureFixture[str], found: Session, **how: bool) -> str:
-    print_smoke(with_findings(found), **{"color": False, "verbose": False, "quiet": False, **how})
+    color = how.pop("color", False)
+    print_document(describe_session(with_findings(found), **how), color=color)
     return capsys.readouterr().out
 
 
@@ -289,11 +295,11 @@ def test_a_failure_names_the_card_as_the_machine_does(capsys: pytest.CaptureFixt
     assert "  matmul GPU 3: failed: gave 23 on GPU 3 [gpu-hardware-fault]" in text
     assert "  copy from GPU 0 GPU 3: failed" in text
     assert "Stop using GPU 3 (NVIDIA L4, 00000000:41:00.0, GPU-3) until it is checked" in text
-    junit = render_smoke_junit(found)
-    assert 'name="copy from GPU 0 GPU 3"' in junit
+    suites = junit(found)
+    assert 'name="copy from GPU 0 GPU 3"' in suites
     document = json.loads(render_smoke_json(with_findings(found)))
     assert document["runs"][0]["device"]["pci_address"] == "00000000:41:00.0"
-    for printed_text in (text, junit, json.dumps(document["findings"])):
+    for printed_text in (text, suites, json.dumps(document["findings"])):
         assert "GPU:" not in printed_text
     placed = [line.split("\t")[5:] for line in placement_lines(session(run(GPU_3, GOOD)))]
     assert placed[1] == ["GPU:0", "placer", "GPU 3 (NVIDIA L4, 00000000:41:00.0, GPU-3)"]

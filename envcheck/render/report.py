@@ -1,0 +1,350 @@
+"""Describe a report: the machine, what was found, and what to type."""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Iterable, Iterator
+from typing import TYPE_CHECKING
+
+from envcheck.actions import AskPerson, RunEnvcheck, changes_environment
+from envcheck.diagnosis.overview import summarize_machine
+from envcheck.model import (
+    CHANGES_NOTHING,
+    ERROR,
+    INCOMPATIBLE,
+    NOTE,
+    SYSTEM,
+    UNDETERMINED,
+    Facts,
+    Finding,
+    FrameworkBuild,
+    Remedy,
+    Report,
+    replace,
+)
+from envcheck.render.document import (
+    ABSENT,
+    ASKED,
+    BROKEN,
+    NEEDLESS,
+    SOUND,
+    UNREAD,
+    WARNED,
+    Check,
+    Command,
+    Document,
+    Layer,
+    Line,
+    Machine,
+    Rule,
+    Section,
+    Shown,
+    Step,
+    Way,
+    type_command,
+)
+from envcheck.rules.catalogue import catalogue
+
+if TYPE_CHECKING:
+    from envcheck.model import Action, Snapshot
+    from envcheck.model import Step as PlannedStep
+
+
+def describe_report(
+    report: Report, snapshot: Snapshot | None, *, verbose: bool = False, quiet: bool = False, file: str = ""
+) -> Document:
+    """Describe a report; `quiet` leaves the verdict and its cause, `verbose` adds consequences and notes.
+
+    `file` is what the findings are about where no evidence names a file.
+    """
+    system = report.system
+    shown = [item for item in report.findings if _is_shown(item, verbose=verbose, quiet=quiet)]
+    machine = [] if quiet or snapshot is None else [*describe_machine(report, snapshot.facts)]
+    if machine and verbose and report.matrix:
+        machine.append(Layer("Matrix", f"data of {report.matrix}"))
+    obtained = () if quiet or report.obtained_by is None else (type_command(report.obtained_by, system),)
+    joint = JointPlan(report, () if verbose else report.fix_command)
+    return Document(
+        "envcheck",
+        report.verdict,
+        report.headline,
+        f"{report.verdict.upper()}  ",
+        below=obtained,
+        counts="" if quiet else _count_checks(report, len(report.findings) - len(shown)),
+        about=(Section((Machine(tuple(machine)),)),) if machine else (),
+        findings=tuple(joint.show(item, is_brief=item.severity == NOTE and not verbose) for item in shown),
+        closing=joint.closing,
+        steps=describe_steps(report),
+        checks=list_quiet_checks(report),
+        rules=list_rules(list_judged(report)),
+        goal=report.goal,
+        file=file,
+        date=snapshot.taken_at if snapshot else "",
+        is_verbose=verbose,
+    )
+
+
+def _is_shown(finding: Finding, *, verbose: bool, quiet: bool) -> bool:
+    if quiet:
+        return finding.primary or finding.verdict == UNDETERMINED
+    return verbose or finding.caused_by is None
+
+
+def describe_steps(report: Report) -> tuple[Step, ...]:
+    """Describe the plan, each step with what it is for."""
+    causes = (item for item in report.findings if item.severity != NOTE and item.verdict == INCOMPATIBLE)
+    wrong = {item.id for item in causes if item.caused_by is None}
+    steps = []
+    for step in report.steps:
+        why = f"{'for' if step.resolves[0] in wrong else 'advised by'} {', '.join(step.resolves)}"
+        about = f" {why}; changes the whole system" if step.scope == SYSTEM else f" {why}"
+        command = type_command(step.action, report.system, is_told=False)
+        purpose = step.action.purpose_on(report.system)
+        steps.append(Step(purpose, command if command.line else None, about))
+    return tuple(steps)
+
+
+def list_quiet_checks(report: Report) -> tuple[Check, ...]:
+    """List the checks that found nothing."""
+    found = {item.id for item in report.findings}
+    return tuple(Check("envcheck", f"envcheck.{_layer(name)}", name) for name in report.checked if name not in found)
+
+
+def list_rules(ids: Iterable[str]) -> tuple[Rule, ...]:
+    """List what may be found, in general, by ids."""
+    entries = [catalogue()[name] for name in dict.fromkeys(ids)]
+    return tuple(Rule(entry.id, entry.layer, entry.headline, entry.means) for entry in entries)
+
+
+def list_judged(report: Report) -> Iterator[str]:
+    """List the ids of what was found, then of what was looked for."""
+    yield from (item.id for item in report.findings)
+    yield from report.checked
+
+
+def _layer(finding_id: str) -> str:
+    entry = catalogue().get(finding_id)
+    return entry.layer if entry else "tool"
+
+
+def show_finding(finding: Finding, system: str) -> Shown:
+    """Show a finding with its fix and its alternatives, for the shells of a system."""
+    return Shown(
+        finding.id,
+        finding.verdict,
+        finding.severity,
+        finding.message,
+        finding.evidence,
+        show_fix(finding.fix, system),
+        is_primary=finding.primary,
+        is_cause=finding.is_the_cause,
+        follows=finding.caused_by or "",
+        layer=_layer(finding.id),
+        excuse=next((item.shown for item in finding.evidence if item.fact == "tool.envcheck.ignore"), ""),
+    )
+
+
+def show_fix(fix: Remedy | None, system: str) -> tuple[Way, ...]:
+    """Show a fix with its commands, then what may be done instead."""
+    if fix is None:
+        return ()
+    ways = [("fix", fix.summary, fix.actions), *(("or", way.summary, way.actions) for way in fix.alternatives)]
+    return tuple(Way(word, text, tuple(type_command(item, system) for item in actions)) for word, text, actions in ways)
+
+
+class JointPlan:
+    """Shows findings whose fixes are one plan: a command stands with the first finding that it resolves.
+
+    `fix_command` takes the steps in the environment; `steps` are numbered where there are several to tell apart.
+    """
+
+    def __init__(self, report: Report, fix_command: tuple[str, ...] = (), *, is_numbered: bool = True) -> None:
+        self._system, self._fix_command = report.system, fix_command
+        self._steps = report.steps if is_numbered and _has_several_fixes(report) else ()
+        wrong = {item.id for item in report.findings if item.severity != NOTE}
+        wanted = [step.action for step in report.steps if wrong & {*step.resolves}]
+        self._ends_with_fix = bool(fix_command and wanted) and changes_environment(wanted[0])
+        self.closing = self._close(wanted)
+
+    def _close(self, wanted: list[Action]) -> Section | None:
+        """Show the command to type first; None where nothing is wrong."""
+        if not wanted:
+            return None
+        if isinstance(wanted[0], AskPerson):
+            return Section((Line(wanted[0].purpose_on(self._system), "Do this first: "),))
+        action = RunEnvcheck(self._fix_command) if self._ends_with_fix else wanted[0]
+        lead = "Type this:" if self._ends_with_fix or len(wanted) == 1 else "Type this first:"
+        return Section((self._type(action),), Line(lead))
+
+    def _type(self, action: Action, *, is_told: bool = False) -> Command:
+        return type_command(action, self._system, is_told=is_told)
+
+    def show(self, finding: Finding, *, is_brief: bool = False) -> Shown:
+        """Show a finding; a brief one with no command but one that installs a framework."""
+        shown = replace(show_finding(finding, self._system), is_brief=is_brief)
+        if is_brief:
+            actions = finding.fix.actions if finding.fix else ()
+            installs = [item for item in actions if item.command(self._system)[:2] == ("envcheck", "install")]
+            return replace(shown, here=(Way("", "", tuple(map(self._type, installs))),))
+        return replace(shown, here=self._share(finding, shown.fix)) if self._steps else shown
+
+    def _share(self, finding: Finding, fix: tuple[Way, ...]) -> tuple[Way, ...]:
+        """Return the fix with the commands that no finding above shows, then what may be done instead."""
+        wanted = finding.caused_by or finding.id
+        own = {number: step for number, step in enumerate(self._steps, 1) if wanted in step.resolves}
+        numbers = f" (step{'s' if len(own) > 1 else ''} {', '.join(map(str, own))})" if len(self._steps) > 1 else ""
+        label = f"fix{numbers if own else ''}"
+        if not fix:
+            return (Way(label, f"fixed together with {wanted}", kind="dim"),) if own else ()
+        steps = [step for step in own.values() if step.resolves[0] == finding.id]
+        steps = [step for step in steps if not isinstance(step.action, AskPerson)]
+        if (
+            self._fix_command
+            and not finding.caused_by
+            and any(changes_environment(each.action) for each in own.values())
+        ):
+            by_person = [step for step in steps if not changes_environment(step.action)]
+            steps = [step for step in by_person if step.action.lasting != CHANGES_NOTHING]
+            for_all = () if self._ends_with_fix else (self._type(RunEnvcheck(self._fix_command)),)
+            return (Way("fix", fix[0].summary, (*self._type_steps(steps, fix[0].summary), *for_all)),)
+        shared = Way(label, fix[0].summary, self._type_steps(steps, fix[0].summary))
+        return (shared,) if finding.caused_by else (shared, *fix[1:])
+
+    def _type_steps(self, steps: list[PlannedStep], summary: str) -> tuple[Command, ...]:
+        """Write commands without a purpose that the summary says."""
+        actions = [replace(step.action, purpose="") if step.purpose == summary else step.action for step in steps]
+        return tuple(self._type(action, is_told=True) for action in actions)
+
+
+def _has_several_fixes(report: Report) -> bool:
+    """Whether there is something to number or to join."""
+    causes = [item for item in report.findings if item.caused_by is None and item.severity != NOTE]
+    fixes = [item.fix for item in causes if item.fix]
+    return len(fixes) > 1 or any(fix.actions for fix in fixes)
+
+
+_WORST_FIRST = (BROKEN, UNREAD, WARNED, SOUND)
+_NOTHING = ("none", "no toolkit")  # what is said of a layer that is not there
+# The check that decides whether an absent layer is missed, and the facts that a layer stands on.
+_MISSED = {"CUDA": "toolkit-missing", "cuDNN": "cudnn-missing"}
+_FACTS = (
+    ("python.frameworks", "Frameworks"),
+    ("python", "Python"),
+    ("host", "Python"),
+    ("toolkits", "CUDA"),
+    ("compilers", "CUDA"),
+    ("cudnn", "cuDNN"),
+    ("driver", "Driver"),
+)
+_LAYERS = {"driver": "Driver", "toolkit": "CUDA", "python": "Python"}  # of the catalogue
+# Beginnings of ids: what these findings concern in place of the layer of the catalogue, or beside it.
+_INSTEAD = {
+    "cudnn-": "cuDNN",
+    "framework-": "Frameworks",
+    "platform-no": "Frameworks",
+    "release-unknown": "Frameworks",
+    "keras-mismatch": "Frameworks",
+}
+_BESIDE = {
+    "glibc-": "Machine",
+    "platform-": "Machine",
+    "cpu-": "Machine",
+    "os-": "Machine",
+    "host-compiler-": "Compiler",
+}
+
+
+def describe_machine(report: Report, facts: Facts) -> tuple[Layer, ...]:
+    """Describe each layer with what is wrong with it."""
+    builds = facts.python.frameworks.value or ()
+    meets = {
+        "Frameworks": _describe_requirements(builds),
+        "CUDA": _describe_driver_limit(facts),
+        "Driver": _describe_gpu_code(builds),
+    }
+    layers = []
+    for name, text in summarize_machine(facts):
+        concerned = [item for item in report.findings if name in _list_layers(item)]
+        state, said = _find_state(concerned, text), text
+        wrong = [item.id for item in concerned if item.caused_by is None and _finding_state(item) == state != SOUND]
+        asked = [one for one in report.asked if one.partition(" (")[0] not in text] if name == "Frameworks" else []
+        if asked:
+            there = "not installed" if text == "none" else text
+            said = f"{there}; asked for: {', '.join(asked)}"
+        if state == ABSENT and builds and _MISSED.get(name) in report.checked:
+            state = NEEDLESS  # the check looked, and missed nothing
+        if name == "Frameworks" and report.asked and not builds and state in {SOUND, ABSENT}:
+            state = ASKED
+        layers.append(Layer(name, said, state, tuple(dict.fromkeys(wrong)), meets.get(name, ())))
+    return tuple(layers)
+
+
+def _list_layers(finding: Finding) -> set[str]:
+    if finding.id == "probe-failed":  # it concerns whatever could not be read
+        read = [
+            next((layer for fact, layer in _FACTS if item.fact.startswith(fact)), "GPU") for item in finding.evidence
+        ]
+        return set(read) or {"GPU"}
+    beside = {layer for start, layer in _BESIDE.items() if finding.id.startswith(start)}
+    usual = _LAYERS.get(catalogue()[finding.id].layer, "GPU")
+    return {next((layer for start, layer in _INSTEAD.items() if finding.id.startswith(start)), usual), *beside}
+
+
+def _find_state(findings: list[Finding], text: str) -> str:
+    states = {_finding_state(item) for item in findings}
+    worst = next(state for state in _WORST_FIRST if state in states or state == SOUND)
+    if worst == SOUND and text.startswith("unknown"):
+        return UNREAD
+    return ABSENT if worst == SOUND and text in _NOTHING else worst
+
+
+def _finding_state(finding: Finding) -> str:
+    if finding.severity == NOTE:
+        return SOUND
+    if finding.verdict == UNDETERMINED:
+        return UNREAD
+    return BROKEN if finding.severity == ERROR else WARNED
+
+
+def _describe_requirements(builds: tuple[FrameworkBuild, ...]) -> tuple[str, ...]:
+    wanted = []
+    for build in builds:
+        parts = [("CUDA", build.cuda_version.value), ("cuDNN", build.cudnn_version.value)]
+        shown = " and ".join(f"{name} {version}" for name, version in parts if version)
+        wanted += [f"{build.distribution} was built for {shown}"] if shown else []
+    return tuple(wanted)
+
+
+def _describe_driver_limit(facts: Facts) -> tuple[str, ...]:
+    ceiling = facts.driver.cuda_driver_version.value
+    return (f"the driver runs CUDA up to {ceiling}",) if ceiling else ()
+
+
+def _describe_gpu_code(builds: tuple[FrameworkBuild, ...]) -> tuple[str, ...]:
+    """Describe for which GPUs the frameworks hold code."""
+    said = []
+    for build in builds:
+        named = build.compute_capabilities.value or ()
+        found = [match for match in (re.search(r"(\d+)(\d)[a-z]?$", one) for one in named) if match]
+        numbers = sorted({(int(match[1]), int(match[2])) for match in found})
+        if numbers:
+            shown = ", ".join(f"{major}.{minor}" for major, minor in numbers)
+            said.append(f"{build.distribution} holds code for compute capability {shown}")
+    return tuple(said)
+
+
+def _count_checks(report: Report, hidden: int) -> str:
+    """Count the checks, those that failed, warn or could not be decided, and the findings that are not shown."""
+    worst: dict[str, str] = {}
+    for item in report.findings:
+        state = _finding_state(item)
+        worst[item.id] = min(state, worst.get(item.id, state), key=_WORST_FIRST.index)
+    counts = {state: list(worst.values()).count(state) for state in _WORST_FIRST}
+    said = f"{len(report.checked)} check{'' if len(report.checked) == 1 else 's'}, {counts[BROKEN]} failed"
+    if counts[WARNED]:
+        said += f", {counts[WARNED]} warning{'' if counts[WARNED] == 1 else 's'}"
+    if counts[UNREAD]:
+        said += f", {counts[UNREAD]} undetermined"
+    if hidden:
+        said += f". {hidden} finding{'s follow' if hidden > 1 else ' follows'} from the others: -v shows them"
+    return f"{said}."
