@@ -37,6 +37,9 @@ from envcheck.model import (
     dataclass,
 )
 from envcheck.model.fixes.driver import InstallDriver
+from envcheck.model.fixes.hardware import (
+    HideGpu,
+)
 from envcheck.remedies import with_remedy
 from envcheck.remedies.situation import Situation
 from envcheck.rules import conclude, evaluate
@@ -163,8 +166,7 @@ def _capability(context: Context, config: Config, location: str) -> Iterator[Fin
             _demand(f"min-compute-capability = {floor}", location),
             context.seen("gpus", gpu.compute_capability),
         )
-        problem = Problem(("left-out",))
-        yield Finding("gpu-arch-too-old", INCOMPATIBLE, ERROR, message, evidence, problem=problem)
+        yield Finding("gpu-arch-too-old", INCOMPATIBLE, ERROR, message, evidence, cure=HideGpu())
 
 
 def _demand(text: str, location: str) -> Evidence:

@@ -326,7 +326,8 @@ def _torch_label(values: ClaimValues) -> str:
     return label or ("cu" + cuda.replace(".", "") if re.fullmatch(r"\d+\.\d", cuda) else "")
 
 
-def _capability(values: ClaimValues) -> str:
+def find_capability(values: ClaimValues) -> str:
+    """Return the compute capability that the claim's messages state, else one of the log that the matrix knows."""
     rows = (event.values for event in values.claim.events)
     capabilities = [normalize_capability(value) for row in rows for value in (row.get("cc"), row.get("sm")) if value]
     known = (item for item in capabilities or values.log.capabilities if values.log.matrix.architecture(item))
@@ -475,8 +476,8 @@ DERIVED: dict[str, Callable[[ClaimValues], str]] = {
     "nvinfer_major": _nvinfer_major,
     "build_major": lambda values: major(find_build_cuda(values.log)),
     "branch": lambda values: match_shape(values.log.first_value("branch")[:3], r"\d{3}"),
-    "cc": _capability,
-    "cc_digits": lambda values: _capability(values).replace(".", ""),
+    "cc": find_capability,
+    "cc_digits": lambda values: find_capability(values).replace(".", ""),
     "cudnn_wanted": _find_required_cudnn,
     "extension_known": lambda values: _find_distribution(_extension_package(values)),
     "extension_package": _extension_package,
@@ -527,7 +528,7 @@ def _plan_options(values: ClaimValues) -> tuple[str, ...]:
 
 def _gpus(values: ClaimValues) -> tuple[str, ...]:
     """Name each kind of GPU as the planner takes it: by its capability, or a name that stands for one product."""
-    capability = _capability(values) if values.find_own_capture("cc") or values.find_own_capture("sm") else ""
+    capability = find_capability(values) if values.find_own_capture("cc") or values.find_own_capture("sm") else ""
     if capability:
         return (capability,)  # looking names up takes longer than all the rest
     names = [name for name in values.log.values("gpu") if re.fullmatch(r"[A-Za-z0-9][A-Za-z0-9 ./()-]{2,60}", name)]
@@ -653,13 +654,6 @@ def _host_version(values: ClaimValues) -> str:
     return f"{int(value) // 10000}.{int(value) % 10000 // 100}" if value else ""
 
 
-_COMPILERS = {"nvcc-unsupported-arch", "nvrtc-arch", "nvvm-arch", "llvm-arch"}
-
-
-def _architecture(values: ClaimValues) -> ProblemFields:
-    return {"capability": _capability(values), "compiles": bool(_COMPILERS & set(values.signatures))}
-
-
 def _python(values: ClaimValues) -> ProblemFields:
     """State the Pythons that a release has wheels for, or that a package asks for."""
     text = _requirement(values)
@@ -772,21 +766,6 @@ def _resolve_cuda_majors(values: ClaimValues) -> ProblemFields:
     return {"names": removed, "requirements": reinstalled}
 
 
-def _xids(values: ClaimValues) -> ProblemFields:
-    """State the Xids, the GPU's PCI address, and the recovery action that Xid 154 recommends."""
-    rows = [event.values for event in values.claim.events]
-    codes = (match_shape(row.get(name, ""), SHAPES["xid"]) for row in rows for name in ("xid", "xid2"))
-    pci = re.search(r"Xid \(PCI:([0-9a-fA-F]{4}:[0-9a-fA-F]{2}:[0-9a-fA-F]{2})\b", values.text)
-    recovery = re.search(r"recovery action changed from \S+ \([^)]*\) to \S+ \(([^)]{1,60})\)", values.text)
-    return {
-        "values": {
-            "xids": " ".join(filter(None, dict.fromkeys(codes))),
-            "pci": pci.group(1) if pci else "",
-            "recovery": recovery.group(1) if recovery else "",
-        }
-    }
-
-
 def _package(name: str) -> Callable[[ClaimValues], ProblemFields]:
     return lambda _: {"names": (name,)}
 
@@ -804,14 +783,10 @@ _FIELDS_BY_FINDING: dict[str, Callable[[ClaimValues], ProblemFields]] = {
     "framework-missing": _missing_framework,
     "framework-package-removed": _replacement,
     "glibc-too-old": lambda values: {"values": {"glibc_wanted": values.find_capture("glibc_wanted")}},
-    "gpu-arch-too-new": _architecture,
-    "gpu-arch-too-old": _architecture,
-    "gpu-hardware-fault": _xids,
     "host-compiler-too-new": _compiler,
     "numpy-abi": _package("numpy"),
-    "program-error": _xids,
     "protobuf-conflict": _package("protobuf"),
-    "ptxas-problem": lambda values: {"capability": _capability(values)},
+    "ptxas-problem": lambda values: {"capability": find_capability(values)},
     "python-unsupported": _python,
     "toolkit-missing": _toolkit,
     "toolkit-path-conflict": _paths,

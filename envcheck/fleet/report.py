@@ -33,13 +33,15 @@ from envcheck.model import (
     WARNING,
     Facts,
     Finding,
-    Problem,
     Remedy,
     Report,
     Snapshot,
     Unknown,
     dataclass,
     replace,
+)
+from envcheck.model.fixes.hardware import (
+    FindLostGpu,
 )
 from envcheck.remedies import with_remedy
 from envcheck.remedies.situation import Situation
@@ -266,7 +268,7 @@ def _lose_gpus(row: HostRow, usual: int, alike: str, path: Path, matrix: Matrix)
     message = f"{left or 'No'} NVIDIA GPU{'s' if left > 1 else ''} found; {alike} have {usual}."
     facts = answer.facts if isinstance(answer, Snapshot) else Facts()
     cause = "gpu-hardware-fault" if left else "gpu-absent"
-    finding = Finding(cause, INCOMPATIBLE, ERROR, message, problem=Problem(("fewer",)))
+    finding = Finding(cause, INCOMPATIBLE, ERROR, message, cure=FindLostGpu())
     fix = with_remedy(finding, Situation(Context(facts, matrix))).fix
     return replace(row, verdict=INCOMPATIBLE, cause=cause, message=message, fix=fix, lost_gpus=True)
 

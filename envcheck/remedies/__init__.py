@@ -22,10 +22,6 @@ _WRITERS: dict[type[Fix], Callable[[Situation, Any], Remedy | None]] = {}
 W = TypeVar("W", bound="Callable[..., Remedy | None]")
 # Which module makes the remedy of which finding: only that one is loaded.
 _MODULES = {
-    "hardware": (
-        "cpu-missing-avx", "gpu-absent", "gpu-arch-too-new", "gpu-arch-too-old", "gpu-hardware-fault",
-        "gpu-memory-held", "mig-config", "os-limit", "program-error", "visible-devices-hidden",
-    ),
     "toolkit": (
         "cudnn-missing", "cudnn-shadowed", "cudnn-too-new", "cudnn-too-old", "cudnn-wrong-cuda-build",
         "cudnn-wrong-major", "extension-build-mismatch", "host-compiler-too-new", "host-compiler-too-old",

@@ -17,16 +17,39 @@ from envcheck.model import (
     Alternative,
     Citation,
     FrameworkRelease,
-    Problem,
     Remedy,
     at_least_minor,
     dataclass,
     major,
 )
-from envcheck.remedies import remedy
+from envcheck.model.fixes.hardware import (
+    AssignMigInstance,
+    AvoidReportedFailure,
+    CompileWithNewerToolkit,
+    CompileWithOlderToolkit,
+    CreateMigInstance,
+    EnlargeSharedMemory,
+    FindGpuUser,
+    FindHiddenProcess,
+    FindLostGpu,
+    FollowXid,
+    HideGpu,
+    PowerCycleGpu,
+    RequestGpusFromRuntime,
+    SetDefaultComputeMode,
+    StopProcess,
+    StopUsingGpu,
+    UnsetVisibleDevices,
+    UseMachineWithGpu,
+    UseNewerBuild,
+    UseOlderBuild,
+    UseOtherProcessor,
+    WaitForMemory,
+)
+from envcheck.remedies import writes
 from envcheck.remedies.driver import start_container_with_gpus, visible_container
 from envcheck.remedies.situation import Situation
-from envcheck.remedies.system import build_reboot, install_driver
+from envcheck.remedies.system import build_reboot
 from envcheck.remedies.toolkit import install_build_toolkit
 from envcheck.rules.builds import Build, supports_python
 from envcheck.rules.gpu_releases import driver_runs, gpu_requirement, package_for_machine, serves_capability
@@ -49,67 +72,62 @@ _OTHER_INSTRUCTION = (
     "AVX is not the cause here: another instruction stopped the program. "
     "Install another build of the library that holds it."
 )
-_ILLEGAL_INSTRUCTION = frozenset(("illegal-instruction", "trap-invalid-opcode"))  # messages that do not say which
 
 
 # A GPU and the code that was built for it.
 
 
-@remedy("gpu-arch-too-new")
-def install_newer_build(situation: Situation, problem: Problem) -> Remedy | None:
-    """Install the first release, driver or toolkit that knows the GPU."""
-    package = situation.matrix.companion_of(problem.distribution)
-    if package or "driver" in problem.cases:
-        return _replace_package(situation, problem) if package else install_driver(situation, problem.driver)
-    if "reported-to-fail" in problem.cases:
-        return Remedy(problem.advice)
-    row = situation.matrix.architecture(problem.capability)
-    first = row.first_toolkit if row else None
-    if problem.compiles and first:
-        return _compile_for(situation, problem, first, "the first")
-    build = situation.build(problem.framework, problem.distribution)
-    if build is not None and problem.capability and situation.facts.python.version.value is not None:
-        return _name_newer_release(situation, build, problem.capability)
-    capability = problem.capability
-    steps = situation.install_gpu_build(problem.framework, capability=capability, newest=not capability)
-    if first is None:
+@writes(UseNewerBuild)
+def use_newer_build(situation: Situation, fix: UseNewerBuild) -> Remedy | None:
+    """Install the first release or build that knows the GPU."""
+    if situation.matrix.companion_of(fix.distribution):
+        return _replace_package(situation, fix.distribution, fix.capability)
+    build = situation.build(fix.framework, fix.distribution)
+    if build is not None and fix.capability and situation.facts.python.version.value is not None:
+        return _name_newer_release(situation, build, fix.capability)
+    steps = situation.install_gpu_build(fix.framework, capability=fix.capability, newest=not fix.capability)
+    row = situation.matrix.architecture(fix.capability)
+    if row is None or row.first_toolkit is None:
         summary = "Install a build that supports this GPU: a newer release, or one for a newer CUDA."
         return Remedy(summary, steps) if steps else None
-    cuda = _find_first_toolkit(situation, problem.capability, first)
+    cuda = _find_first_toolkit(situation, fix.capability, row.first_toolkit)
     summary = f"Install a build for CUDA {cuda} or newer, the first with code that runs on compute capability "
-    oldest = _find_first_labelled_release(situation, problem.framework, cuda)
-    oldest_text = f": {problem.framework} {oldest} is the oldest offered for it" if oldest else ""
-    return Remedy(f"{summary}{problem.capability}{oldest_text}.", steps)
+    oldest = _find_first_labelled_release(situation, fix.framework, cuda)
+    oldest_text = f": {fix.framework} {oldest} is the oldest offered for it" if oldest else ""
+    return Remedy(f"{summary}{fix.capability}{oldest_text}.", steps)
 
 
-@remedy("gpu-arch-too-old")
-def install_older_build(situation: Situation, problem: Problem) -> Remedy | None:
-    """Install the last release, driver or toolkit that serves the GPU."""
-    package = situation.matrix.companion_of(problem.distribution)
-    if package or "driver" in problem.cases:
-        return (
-            _replace_package(situation, problem) if package else install_driver(situation, problem.driver, exact=True)
-        )
-    if "left-out" in problem.cases:
-        return Remedy("Use another GPU, or hide this one with CUDA_VISIBLE_DEVICES.")
-    row = situation.matrix.architecture(problem.capability)
-    last = row.last_toolkit if row else None
-    if problem.compiles and last:
-        return _compile_for(situation, problem, last, "the last")
-    build = situation.build(problem.framework, problem.distribution)
-    if build is not None and problem.capability and situation.facts.python.version.value is not None:
-        return _name_older_release(situation, build, problem.capability)
-    steps = situation.install_gpu_build(problem.framework, capability=problem.capability)
-    if row is None or not problem.framework:
+@writes(UseOlderBuild)
+def use_older_build(situation: Situation, fix: UseOlderBuild) -> Remedy | None:
+    """Install the last release or build that serves the GPU."""
+    if situation.matrix.companion_of(fix.distribution):
+        return _replace_package(situation, fix.distribution, fix.capability)
+    build = situation.build(fix.framework, fix.distribution)
+    if build is not None and fix.capability and situation.facts.python.version.value is not None:
+        return _name_older_release(situation, build, fix.capability)
+    row = situation.matrix.architecture(fix.capability)
+    if row is None or not fix.framework:
         return None
-    reason = f", as none made with a CUDA after {last} has" if last else ""
-    summary = f"Install a release whose build has code for compute capability {problem.capability}{reason}"
+    steps = situation.install_gpu_build(fix.framework, capability=fix.capability)
+    reason = f", as none made with a CUDA after {row.last_toolkit} has" if row.last_toolkit else ""
+    summary = f"Install a release whose build has code for compute capability {fix.capability}{reason}"
     return Remedy(f"{summary}; or use a newer GPU.", steps)
 
 
-def _replace_package(situation: Situation, problem: Problem) -> Remedy:
+@writes(AvoidReportedFailure)
+def avoid_reported_failure(_: Situation, fix: AvoidReportedFailure) -> Remedy:
+    """Say what is known to work."""
+    return Remedy(fix.sentence)
+
+
+@writes(HideGpu)
+def hide_gpu(_: Situation, __: HideGpu) -> Remedy:
+    """Use another GPU than one that a project excludes."""
+    return Remedy("Use another GPU, or hide this one with CUDA_VISIBLE_DEVICES.")
+
+
+def _replace_package(situation: Situation, name: str, capability: str) -> Remedy:
     """Install the release of a package that has code for the GPU and runs on the driver."""
-    name, capability = problem.distribution, problem.capability
     row, may_stay = package_for_machine(situation.context, name, capability)
     if row is None:
         return Remedy(f"Use another GPU: no known release of {name} has code for compute capability {capability} here.")
@@ -118,16 +136,29 @@ def _replace_package(situation: Situation, problem: Problem) -> Remedy:
     return Remedy(summary, situation.install(f"{name}=={row.version}"))
 
 
-def _compile_for(situation: Situation, problem: Problem, cuda: str, which: str) -> Remedy:
-    """Build CUDA code with a toolkit that knows the GPU."""
+@writes(CompileWithNewerToolkit)
+def compile_with_newer_toolkit(situation: Situation, fix: CompileWithNewerToolkit) -> Remedy | None:
+    """Build CUDA code with the first toolkit that knows the GPU."""
+    row = situation.matrix.architecture(fix.capability)
+    if row is None or row.first_toolkit is None:
+        return None
+    steps, elsewhere = install_build_toolkit(situation, row.first_toolkit)
+    reason = f"CUDA {row.first_toolkit} is the first that supports compute capability {fix.capability}"
+    return Remedy(f"Compile with a newer CUDA Toolkit: {reason}.", steps, elsewhere)
+
+
+@writes(CompileWithOlderToolkit)
+def compile_with_older_toolkit(situation: Situation, fix: CompileWithOlderToolkit) -> Remedy | None:
+    """Build CUDA code with the last toolkit that knows the GPU, or for other GPUs alone."""
+    row = situation.matrix.architecture(fix.capability)
+    if row is None or row.last_toolkit is None:
+        return None
+    cuda = row.last_toolkit
     steps, elsewhere = install_build_toolkit(situation, cuda)
-    if which == "the first":
-        reason = f"CUDA {cuda} is the first that supports compute capability {problem.capability}"
-        return Remedy(f"Compile with a newer CUDA Toolkit: {reason}.", steps, elsewhere)
-    if any(gpu.compute_capability.value == problem.capability for gpu in situation.context.gpus):
-        reason = f"CUDA {cuda} is the last that supports compute capability {problem.capability}"
+    if any(gpu.compute_capability.value == fix.capability for gpu in situation.context.gpus):
+        reason = f"CUDA {cuda} is the last that supports compute capability {fix.capability}"
         return Remedy(f"Compile with an older CUDA Toolkit: {reason}.", steps, elsewhere)
-    summary = f"Remove {problem.capability} from the compute capabilities to build for"
+    summary = f"Remove {fix.capability} from the compute capabilities to build for"
     alternative = Alternative(f"If this GPU has it, build with CUDA {cuda}, the last that supports it.", steps)
     return Remedy(f"{summary} (CMAKE_CUDA_ARCHITECTURES, TORCH_CUDA_ARCH_LIST).", (), (alternative, *elsewhere))
 
@@ -214,21 +245,20 @@ def _list_supporting_releases(situation: Situation, build: Build, capability: st
 # The hardware itself.
 
 
-@remedy("gpu-absent")
-def use_machine_with_gpu(situation: Situation, problem: Problem) -> Remedy | None:
-    """Use a machine that has a GPU, or look for the one that it had."""
-    if "fewer" in problem.cases:
-        return _find_lost_gpu(situation)
-    if "idle" in problem.cases:
-        return Remedy("Run on a machine with an NVIDIA GPU, or attach one to this virtual machine.")
-    if "expected" not in problem.cases:
-        return None
-    return Remedy(
-        "Run on a machine with an NVIDIA GPU, attach one to this virtual machine, or check for CPU use: --expect cpu."
-    )
+@writes(UseMachineWithGpu)
+def use_machine_with_gpu(_: Situation, fix: UseMachineWithGpu) -> Remedy:
+    """Use a machine that has a GPU."""
+    if fix.or_cpu:
+        return Remedy(
+            "Run on a machine with an NVIDIA GPU, attach one to this virtual machine, or check for CPU use: --expect "
+            "cpu."
+        )
+    return Remedy("Run on a machine with an NVIDIA GPU, or attach one to this virtual machine.")
 
 
-def _find_lost_gpu(situation: Situation) -> Remedy:
+@writes(FindLostGpu)
+def find_lost_gpu(situation: Situation, _: FindLostGpu) -> Remedy:
+    """Look for a GPU that the machine had."""
     bus = Show(("lspci", "-d", "10de:"), "every NVIDIA device that the PCI bus shows", systems=(LINUX,))
     log = ShowKernelLog(situation.sudo, "check the NVRM, Xid and AER lines")
     return Remedy(
@@ -238,21 +268,20 @@ def _find_lost_gpu(situation: Situation) -> Remedy:
     )
 
 
-@remedy("gpu-hardware-fault")
-def repair_gpu(situation: Situation, problem: Problem) -> Remedy | None:
-    """Check, reseat or replace the GPU."""
-    if "computes-wrong" in problem.cases:
-        show_log = ShowKernelLog(situation.sudo, "check the NVRM and Xid lines about this GPU")
-        gpu = problem.value("gpu") or "this GPU"
-        return Remedy(f"Stop using {gpu} until it is checked: it returns wrong results.", (show_log,))
-    if "fewer" in problem.cases:
-        return _find_lost_gpu(situation)
-    if "lost" in problem.cases:
-        return Remedy(
-            "Power the machine off and on again. If the error returns, reseat the card and its power "
-            "cables, and check the kernel log (dmesg) for Xid lines."
-        )
-    return _follow_xid(situation, problem)
+@writes(StopUsingGpu)
+def stop_using_gpu(situation: Situation, fix: StopUsingGpu) -> Remedy:
+    """Check a GPU that computes wrong results."""
+    show_log = ShowKernelLog(situation.sudo, "check the NVRM and Xid lines about this GPU")
+    return Remedy(f"Stop using {fix.gpu or 'this GPU'} until it is checked: it returns wrong results.", (show_log,))
+
+
+@writes(PowerCycleGpu)
+def power_cycle_gpu(_: Situation, __: PowerCycleGpu) -> Remedy:
+    """Power the machine off and on, then check the card."""
+    return Remedy(
+        "Power the machine off and on again. If the error returns, reseat the card and its power "
+        "cables, and check the kernel log (dmesg) for Xid lines."
+    )
 
 
 @dataclass(frozen=True)
@@ -284,23 +313,18 @@ _XID_ORDER = (
 _RECOMMENDED = {"reboot": "restart-machine", "drain and reset": "reset-after-drain", "reset": "reset-gpu"}
 
 
-@remedy("program-error")
-def follow_xid_of_program(situation: Situation, problem: Problem) -> Remedy | None:
-    """Do what NVIDIA says about an Xid that a program causes."""
-    return _follow_xid(situation, problem)
-
-
-def _follow_xid(situation: Situation, problem: Problem) -> Remedy | None:
+@writes(FollowXid)
+def follow_xid(situation: Situation, fix: FollowXid) -> Remedy | None:
     """Do what NVIDIA's catalogue says about the codes of a log; None where it has none of them."""
-    table, codes = load_data("nvidia/xid", XidTable), problem.value("xids").split()
-    known = [row for row in table.xids if str(row.code) in codes]
+    table = load_data("nvidia/xid", XidTable)
+    known = [row for row in table.xids if str(row.code) in fix.codes]
     if not known:
         return None
     row = min(known, key=lambda item: _XID_ORDER.index(item.action))
-    action = _read_recommendation(problem.value("recovery")) if row.action == "as-stated" else row.action
+    action = _read_recommendation(fix.recovery) if row.action == "as-stated" else row.action
     later = table.actions[row.follow_up] if row.follow_up else ""
     advice = f" If it comes back, {later[0].lower()}{later[1:]}" if later else ""
-    steps = _build_xid_steps(situation, action, row.follow_up, problem.value("pci"))
+    steps = _build_xid_steps(situation, action, row.follow_up, fix.pci)
     return Remedy(f"{table.actions[action]} Xid {row.code}: {row.means}{advice}", steps, _list_gsp_ways(row))
 
 
@@ -334,15 +358,16 @@ def _list_gsp_ways(row: Xid) -> tuple[Alternative, ...]:
     return (Alternative("If it comes back, update the driver; the proprietary module also runs without GSP firmware."),)
 
 
-@remedy("cpu-missing-avx")
-def use_processor_with_avx(situation: Situation, problem: Problem) -> Remedy | None:
+@writes(UseOtherProcessor)
+def use_other_processor(situation: Situation, fix: UseOtherProcessor) -> Remedy | None:
     """Use a processor with AVX, or the last release that needs none."""
-    is_stated = bool(problem.names) or not _ILLEGAL_INSTRUCTION.issuperset(problem.cases)
-    if not is_stated and _needs_no_avx(situation):
+    if not fix.is_stated and _needs_no_avx(situation):
         search = ("sh", "-c", "dmesg | grep 'invalid opcode' | tail -3")
         return Remedy(_OTHER_INSTRUCTION, (Show(search, "names the library", SYSTEM, (LINUX,), situation.sudo),))
-    row = _find_last_without(situation, problem.framework, set(problem.names) or {"avx"}) if problem.framework else None
-    if row is None and not problem.names:
+    row = None
+    if fix.framework:
+        row = _find_last_without(situation, fix.framework, set(fix.instructions) or {"avx"})
+    if row is None and not fix.instructions:
         return None
     alternatives: tuple[Alternative, ...] = ()
     if row is not None:
@@ -350,7 +375,7 @@ def use_processor_with_avx(situation: Situation, problem: Problem) -> Remedy | N
         plan = RunEnvcheck(("plan", requirement, "--python", row.pythons[-1], "--expect", "cpu"), "shows the plan")
         alternatives = (Alternative(f"Use {requirement}, the newest release built without it.", (plan,)),)
     check = () if situation.facts.host.cpu_flags.value is not None else (_AVX,)
-    summary = _IF_WITHOUT_AVX if check and not is_stated else _WITHOUT_AVX
+    summary = _IF_WITHOUT_AVX if check and not fix.is_stated else _WITHOUT_AVX
     return Remedy(summary, check, alternatives)
 
 
@@ -370,34 +395,44 @@ def _find_last_without(situation: Situation, framework: str, flags: set[str]) ->
 # What is busy, split, hidden or limited.
 
 
-@remedy("gpu-memory-held")
-def free_gpu_memory(situation: Situation, problem: Problem) -> Remedy | None:
-    """End or find the processes that hold the GPU or its memory."""
-    if "compute-mode" in problem.cases:
-        index = problem.value("index")
-        reset = _run_nvidia_smi(
-            situation, ("-i", index, "-c", "DEFAULT"), "share the GPU again",
-            f"nvidia-smi -i {index} --query-gpu=compute_mode --format=csv,noheader | grep -qx Default",
-            lasting="the finding shows the previous mode; nvidia-smi -c restores it",
-        )  # fmt: skip
-        return Remedy("Set the default compute mode.", (reset,), (Alternative("Wait for the other process to end."),))
-    if "busy" in problem.cases:
-        show_holders = Show(("fuser", "-v", "/dev/nvidia0"), "shows who uses it", systems=(LINUX,))
-        return Remedy("Stop the process that uses the GPU.", (show_holders,))
-    if "held-by-others" in problem.cases:
-        return Remedy(
-            "Stop the process that holds the memory, or wait for it.",
-            (RunEnvcheck(("gpus",), "shows who holds it", "user"),),
-        )
-    if "listed" in problem.cases:
-        show_owner = Show(
-            ("ps", "-o", "user,pid,etime,cmd", "-p", problem.names[0]), "shows its owner", systems=(LINUX, "darwin")
-        )
-        return Remedy("Stop the process that holds the memory, if it is yours and finished.", (show_owner, _GPUS))
-    if "hidden" in problem.cases:
-        summary = "Find and stop the process that holds the memory. Use root to see other users' processes."
-        return Remedy(summary, (_GPUS,))
-    return None
+@writes(SetDefaultComputeMode)
+def set_default_compute_mode(situation: Situation, fix: SetDefaultComputeMode) -> Remedy:
+    """Let several processes use a GPU."""
+    reset = _run_nvidia_smi(
+        situation, ("-i", fix.index, "-c", "DEFAULT"), "share the GPU again",
+        f"nvidia-smi -i {fix.index} --query-gpu=compute_mode --format=csv,noheader | grep -qx Default",
+        lasting="the finding shows the previous mode; nvidia-smi -c restores it",
+    )  # fmt: skip
+    return Remedy("Set the default compute mode.", (reset,), (Alternative("Wait for the other process to end."),))
+
+
+@writes(FindGpuUser)
+def find_gpu_user(_: Situation, __: FindGpuUser) -> Remedy:
+    """Stop the process that has a GPU for itself."""
+    show_holders = Show(("fuser", "-v", "/dev/nvidia0"), "shows who uses it", systems=(LINUX,))
+    return Remedy("Stop the process that uses the GPU.", (show_holders,))
+
+
+@writes(WaitForMemory)
+def wait_for_memory(_: Situation, __: WaitForMemory) -> Remedy:
+    """Stop the process that holds the memory, or wait for it."""
+    holders = RunEnvcheck(("gpus",), "shows who holds it", "user")
+    return Remedy("Stop the process that holds the memory, or wait for it.", (holders,))
+
+
+@writes(StopProcess)
+def stop_process(_: Situation, fix: StopProcess) -> Remedy:
+    """Stop a process that the driver lists."""
+    words = ("ps", "-o", "user,pid,etime,cmd", "-p", fix.pid)
+    show_owner = Show(words, "shows its owner", systems=(LINUX, "darwin"))
+    return Remedy("Stop the process that holds the memory, if it is yours and finished.", (show_owner, _GPUS))
+
+
+@writes(FindHiddenProcess)
+def find_hidden_process(_: Situation, __: FindHiddenProcess) -> Remedy:
+    """Find a process that the driver does not list."""
+    summary = "Find and stop the process that holds the memory. Use root to see other users' processes."
+    return Remedy(summary, (_GPUS,))
 
 
 def _run_nvidia_smi(
@@ -415,39 +450,38 @@ def _run_nvidia_smi(
     )  # fmt: skip
 
 
-@remedy("mig-config")
-def configure_mig(situation: Situation, problem: Problem) -> Remedy | None:
-    """Create a MIG instance, or give each process one."""
-    if "without-instance" in problem.cases:
-        index = problem.value("index")
-        sizes = Show(
-            ("nvidia-smi", "mig", "-i", index, "-lgip"), "lists the available instance sizes", SYSTEM,
-            (LINUX, WINDOWS), situation.sudo,
-        )  # fmt: skip
-        off = _run_nvidia_smi(
-            situation, ("-i", index, "-mig", "0"), "turn MIG off",
-            f"nvidia-smi -i {index} --query-gpu=mig.mode.current --format=csv,noheader | grep -qx Disabled",
-            ("nvidia-smi", "-i", index, "-mig", "1"),
-        )  # fmt: skip
-        command = f"nvidia-smi mig -i {index} -cgi SIZE -C"
-        return Remedy(
-            f"Create a GPU instance and a compute instance ({command}).",
-            (sizes,),
-            (Alternative("Turn MIG off.", (off,)),),
-        )
-    if "one-of-many" in problem.cases:
-        uuid = problem.names[0]
-        is_plain = re.fullmatch(r"MIG-[0-9A-Za-z/-]+", uuid)
-        use = SetVariables((("CUDA_VISIBLE_DEVICES", uuid),), "one instance for each process")
-        return Remedy("Assign one instance to each process, by UUID.", (use,) if is_plain else ())
-    return None
+@writes(CreateMigInstance)
+def create_mig_instance(situation: Situation, fix: CreateMigInstance) -> Remedy:
+    """Create an instance on a GPU in MIG mode."""
+    index = fix.index
+    sizes = Show(
+        ("nvidia-smi", "mig", "-i", index, "-lgip"), "lists the available instance sizes", SYSTEM,
+        (LINUX, WINDOWS), situation.sudo,
+    )  # fmt: skip
+    off = _run_nvidia_smi(
+        situation, ("-i", index, "-mig", "0"), "turn MIG off",
+        f"nvidia-smi -i {index} --query-gpu=mig.mode.current --format=csv,noheader | grep -qx Disabled",
+        ("nvidia-smi", "-i", index, "-mig", "1"),
+    )  # fmt: skip
+    command = f"nvidia-smi mig -i {index} -cgi SIZE -C"
+    return Remedy(
+        f"Create a GPU instance and a compute instance ({command}).",
+        (sizes,),
+        (Alternative("Turn MIG off.", (off,)),),
+    )
 
 
-@remedy("os-limit")
-def enlarge_shared_memory(situation: Situation, problem: Problem) -> Remedy | None:
+@writes(AssignMigInstance)
+def assign_mig_instance(_: Situation, fix: AssignMigInstance) -> Remedy:
+    """Give each process one MIG instance."""
+    is_plain = re.fullmatch(r"MIG-[0-9A-Za-z/-]+", fix.uuid)
+    use = SetVariables((("CUDA_VISIBLE_DEVICES", fix.uuid),), "one instance for each process")
+    return Remedy("Assign one instance to each process, by UUID.", (use,) if is_plain else ())
+
+
+@writes(EnlargeSharedMemory)
+def enlarge_shared_memory(_: Situation, __: EnlargeSharedMemory) -> Remedy:
     """Start the container with more shared memory."""
-    if "small-shm" not in problem.cases:
-        return None
 
     def start(option: str) -> RunCommand:
         return RunCommand(
@@ -460,13 +494,15 @@ def enlarge_shared_memory(situation: Situation, problem: Problem) -> Remedy | No
     return Remedy("Start the container with a larger /dev/shm.", (start("--shm-size=8g"),), (hosts,))
 
 
-@remedy("visible-devices-hidden")
-def show_gpus(situation: Situation, problem: Problem) -> Remedy | None:
-    """Let the program see the GPUs."""
-    if "container" in problem.cases:
-        return start_container_with_gpus(situation, visible_container())
-    if "variable" not in problem.cases:
-        return None
+@writes(RequestGpusFromRuntime)
+def request_gpus_from_runtime(situation: Situation, _: RequestGpusFromRuntime) -> Remedy:
+    """Start the container with NVIDIA_VISIBLE_DEVICES set."""
+    return start_container_with_gpus(situation, visible_container())
+
+
+@writes(UnsetVisibleDevices)
+def unset_visible_devices(situation: Situation, _: UnsetVisibleDevices) -> Remedy:
+    """Unset CUDA_VISIBLE_DEVICES, or set it to GPUs that exist."""
     last = len(numbered_gpus(situation.context)) - 1
     return Remedy(
         "Unset CUDA_VISIBLE_DEVICES; scripts and job systems set it too.",

@@ -108,7 +108,7 @@ class Situation:
     @property
     def sudo(self) -> bool:
         """Tell whether a command that needs root needs sudo."""
-        return self.facts.host.is_root.value is not True
+        return self.os != "windows" and self.facts.host.is_root.value is not True
 
     @property
     def in_container(self) -> bool:

@@ -24,6 +24,10 @@ from envcheck.model import (
     is_older,
     numbers,
 )
+from envcheck.model.fixes.hardware import (
+    CompileWithNewerToolkit,
+    CompileWithOlderToolkit,
+)
 from envcheck.rules.builds import Build, cuda_builds, wanted_releases
 from envcheck.rules.context import Context, describe, incompatible, rule, source_of
 from envcheck.rules.gpus import JudgedGpu, gpu_name, judged_gpus
@@ -269,10 +273,13 @@ def _not_compiled(context: Context, finding_id: str, install: ToolkitInstall, it
     )
     row = item.architecture
     matrix_evidence = row_evidence(f"compute capability {item.capability}", support, row.citations if row else ())
-    problem = Problem(capability=item.capability, compiles=True)
-    severity = _severity(context, WARNING)
+    compile_with = CompileWithNewerToolkit if finding_id == "gpu-arch-too-new" else CompileWithOlderToolkit
     return incompatible(
-        message, (toolkit_evidence(install), matrix_evidence), finding_id=finding_id, severity=severity, problem=problem
+        message,
+        (toolkit_evidence(install), matrix_evidence),
+        finding_id=finding_id,
+        severity=_severity(context, WARNING),
+        cure=compile_with(item.capability),
     )
 
 

@@ -28,6 +28,11 @@ from envcheck.model.fixes.driver import (
     RestoreDevices,
     StartFabricManager,
 )
+from envcheck.model.fixes.hardware import (
+    FindGpuUser,
+    RequestGpusFromRuntime,
+    UnsetVisibleDevices,
+)
 from envcheck.rules.builds import judged_builds
 from envcheck.rules.context import Context, incompatible, rule
 from envcheck.rules.gpus import (
@@ -306,7 +311,7 @@ def _visible_devices_finding(context: Context, verdict: str, severity: str, mess
     )
     if severity == NOTE:
         return Finding(_VISIBLE_DEVICES, verdict, severity, message, evidence)
-    return Finding(_VISIBLE_DEVICES, verdict, severity, message, evidence, problem=Problem(("variable",)))
+    return Finding(_VISIBLE_DEVICES, verdict, severity, message, evidence, cure=UnsetVisibleDevices())
 
 
 @rule(_VISIBLE_DEVICES, goal="any")
@@ -335,7 +340,7 @@ def _hidden_by_runtime(context: Context, value: str) -> Finding:
     )
     if wants is None:
         return Finding(_VISIBLE_DEVICES, COMPATIBLE, NOTE, message + " Nothing here needs one.", evidence)
-    return incompatible(message, (*evidence, wants), problem=Problem(("container",)))
+    return incompatible(message, (*evidence, wants), cure=RequestGpusFromRuntime())
 
 
 _STUB = 34
@@ -365,7 +370,7 @@ def devices_busy(context: Context) -> Iterator[Finding]:
             "CUDA calls the GPUs busy or unavailable (46): another process has exclusive use of them, or a "
             "dead one still holds them.",
             (context.seen("driver.cuda_init_result"),),
-            problem=Problem(("busy",)),
+            cure=FindGpuUser(),
         )
 
 

@@ -12,10 +12,12 @@ from envcheck.model import (
     NOTE,
     UNDETERMINED,
     WARNING,
+    About,
     Citation,
     Distribution,
     Evidence,
     Finding,
+    Fix,
     Known,
     KnownProblem,
     Problem,
@@ -25,7 +27,11 @@ from envcheck.model import (
     is_older,
     major_minor,
     numbers,
-    replace,
+)
+from envcheck.model.fixes.hardware import (
+    AvoidReportedFailure,
+    UseNewerBuild,
+    UseOlderBuild,
 )
 from envcheck.model.specifiers import within
 from envcheck.rules.builds import (
@@ -113,7 +119,6 @@ def cuda_of_ptx(framework: str, version: str) -> str:
 
 TOO_NEW = "gpu-arch-too-new"
 TOO_OLD = "gpu-arch-too-old"
-REPORTED = "reported-to-fail"  # the case of a problem: users report that a build fails on a GPU
 UNREAD = "unread"  # nothing states the build's targets; its toolkit supports the GPU
 
 
@@ -177,8 +182,9 @@ def _excluded(context: Context, label: str, document: DocumentedGpus, item: Judg
     )
     name = label.partition(" ")[0]
     framework = next(iter(companion_row(name).frameworks), name)
-    problem = Problem(framework=framework, distribution=name, capability=item.capability)
-    return incompatible(message, evidence, finding_id=TOO_OLD, severity=severity, problem=problem)
+    cure = UseOlderBuild(framework, name, item.capability)
+    about = About(framework, name)
+    return incompatible(message, evidence, finding_id=TOO_OLD, severity=severity, cure=cure, about=about)
 
 
 @rule("ptxas-problem", severity=WARNING)
@@ -331,22 +337,20 @@ def _findings(context: Context, build: Build, gpus: tuple[JudgedGpu, ...], kind:
         f"{gpu_name(item.gpu)} has compute capability {item.capability}, which is {relation} {build.label}"
         f"{_targets_in_words(build)}." + (f" {why[0].upper()}{why[1:]}." if why else "")
     )
+    use_build = UseNewerBuild if kind == TOO_NEW else UseOlderBuild
     yield incompatible(
         message,
         _evidence(context, build, item),
         finding_id=kind,
         severity=WARNING if served else ERROR,
-        problem=_problem(build, item),
+        cure=use_build(build.framework, build.distribution, item.capability),
+        about=About(build.framework, build.distribution),
     )
 
 
 def _embedded(item: JudgedGpu) -> str:
     is_embedded = item.architecture is not None and item.architecture.tegra
     return "machine code for cards does not run on embedded parts such as Jetson" if is_embedded else ""
-
-
-def _problem(build: Build, item: JudgedGpu) -> Problem:
-    return Problem(framework=build.framework, distribution=build.distribution, capability=item.capability)
 
 
 def _targets_in_words(build: Build) -> str:
@@ -385,7 +389,8 @@ def _slow_or_unread(context: Context, build: Build, gpus: tuple[JudgedGpu, ...])
                 (*_evidence(context, build, item), *(_problem_evidence(row) for row in problem)),
                 finding_id=TOO_NEW,
                 severity=WARNING,
-                problem=_reported_problem(problem, build, item),
+                cure=_avoid_slow_start(problem, build, item),
+                about=About(build.framework, build.distribution),
             )
             return
         if kind == UNREAD:
@@ -409,16 +414,17 @@ def _find_known_problem(context: Context, build: Build, item: JudgedGpu) -> tupl
     )
 
 
-def _reported_problem(rows: tuple[KnownProblem, ...], build: Build, item: JudgedGpu) -> Problem:
-    """State the problem of a build that users report to fail on a GPU, with what is known to work."""
-    problem, advice = _problem(build, item), next((row.remedy for row in rows if row.remedy), "")
-    result: Problem = replace(problem, cases=(REPORTED,), advice=advice) if advice else problem
-    return result
+def _avoid_slow_start(rows: tuple[KnownProblem, ...], build: Build, item: JudgedGpu) -> Fix:
+    """Name what is known to work where users report that a build fails on a GPU; else a newer build."""
+    for row in rows:
+        if row.remedy:
+            return AvoidReportedFailure(row.remedy)
+    return UseNewerBuild(build.framework, build.distribution, item.capability)
 
 
 def is_reported_to_fail(finding: Finding) -> bool:
     """Tell whether a finding says that users report a build to fail on a GPU."""
-    return finding.problem is not None and REPORTED in finding.problem.cases
+    return isinstance(finding.cure, AvoidReportedFailure)
 
 
 def _problem_evidence(row: KnownProblem) -> Evidence:

@@ -12,13 +12,26 @@ from envcheck.model import (
     NOTE,
     UNDETERMINED,
     WARNING,
+    About,
     Absent,
     Evidence,
     Fact,
     Finding,
+    Fix,
+    FollowRow,
     Gpu,
-    Problem,
     Unknown,
+)
+from envcheck.model.fixes.hardware import (
+    AssignMigInstance,
+    CreateMigInstance,
+    EnlargeSharedMemory,
+    FindHiddenProcess,
+    PowerCycleGpu,
+    SetDefaultComputeMode,
+    StopProcess,
+    UseMachineWithGpu,
+    UseOtherProcessor,
 )
 from envcheck.rules.builds import Build, installed_builds, judged_builds
 from envcheck.rules.context import Context, UndecidedError, incompatible, rule
@@ -50,7 +63,7 @@ def gpu_absent(context: Context, gpus: tuple[Gpu, ...] | None) -> Iterator[Findi
         yield incompatible(
             f"This machine has no NVIDIA GPU, but one is expected{_describe_others(context)}.",
             evidence,
-            problem=Problem(("expected",)),
+            cure=UseMachineWithGpu(or_cpu=True),
         )
     elif not context.other_gpus:
         yield Finding(
@@ -64,7 +77,7 @@ def _idle(context: Context, builds: list[Build], reason: str) -> Finding:
         f"{' and '.join(item.label for item in builds)} can compute on NVIDIA GPUs only, and {reason}.",
         (context.seen("gpus"),),
         severity=ERROR if len(builds) == len(judged_builds(context)) else WARNING,
-        problem=Problem(("idle",)),
+        cure=UseMachineWithGpu(),
     )
 
 
@@ -83,7 +96,8 @@ def gpu_not_nvidia(context: Context) -> Iterator[Finding]:
             f"{judged_builds(context)[0].label} is a CPU-only build: it does not use this machine's "
             f"{other_gpu_name(context.other_gpus[0])}.",
             _other_evidence(context),
-            problem=Problem(("cpu-build",), framework=judged_builds(context)[0].framework),
+            cure=FollowRow("cpu-build"),
+            about=About(judged_builds(context)[0].framework),
         )
     elif context.asks_other_vendor:
         yield _not_judged(context, builds[0] if builds else None)
@@ -113,7 +127,8 @@ def _not_judged(context: Context, build: Build | None) -> Finding:
         ERROR,
         f"{built}Only NVIDIA GPUs and CPUs are judged, so envcheck cannot tell whether GPU work succeeds {where}.",
         _other_evidence(context),
-        problem=Problem((vendor,) if vendor else (), framework=build.framework if build else ""),
+        cure=FollowRow(vendor),
+        about=About(build.framework if build else ""),
     )
 
 
@@ -133,9 +148,7 @@ def gpu_hardware_fault(context: Context, gpus: tuple[Gpu, ...] | None) -> Iterat
         return
     evidence, subject = fault or _gpu_fault(failed[0])
     severity = WARNING if cuda_starts(context) and len(failed) < len(gpus or ()) else ERROR
-    yield incompatible(
-        f"{_which(failed)} fails: {subject}.", (evidence,), severity=severity, problem=Problem(("lost",))
-    )
+    yield incompatible(f"{_which(failed)} fails: {subject}.", (evidence,), severity=severity, cure=PowerCycleGpu())
 
 
 def _which(failed: list[Gpu]) -> str:
@@ -197,7 +210,7 @@ def cpu_missing_avx(context: Context) -> Iterator[Finding]:
                     context.seen("host.cpu_flags", shown=f"no {', '.join(missing)} among {len(flags)} flags"),
                     Evidence(f"matrix {build.label}", f"needs {', '.join(features)}", citation=build.citations[0]),
                 ),
-                problem=Problem(framework=build.framework, names=tuple(missing)),
+                cure=UseOtherProcessor(build.framework, tuple(missing)),
             )
 
 
@@ -217,7 +230,7 @@ def gpu_memory_held(context: Context) -> Iterator[Finding]:
             f"{used / _GIB:.1f} of {total / _GIB:.1f} GiB of the memory of {_describe_gpu(gpu)} are in use by "
             f"{_holders(gpu)}."
         )
-        yield incompatible(message, (_gpu_evidence(context, gpu, "memory_used_bytes"),), problem=_memory_problem(gpu))
+        yield incompatible(message, (_gpu_evidence(context, gpu, "memory_used_bytes"),), cure=_free_memory(gpu))
     for gpu in closed:
         mode = gpu.compute_mode.value or ""
         prohibited = mode == "prohibited"
@@ -232,7 +245,7 @@ def gpu_memory_held(context: Context) -> Iterator[Finding]:
             f"{_describe_gpu(gpu)} {cause}.",
             (_gpu_evidence(context, gpu, "compute_mode"),),
             severity=severity,
-            problem=Problem(("compute-mode",), values=(("index", index),)),
+            cure=SetDefaultComputeMode(index),
         )
 
 
@@ -274,11 +287,11 @@ def _most_is_hidden(gpu: Gpu) -> bool:
     return len(shares) == len(processes) and sum(shares) < _bytes(gpu)[0] / 2
 
 
-def _memory_problem(gpu: Gpu) -> Problem:
+def _free_memory(gpu: Gpu) -> Fix:
     processes = gpu.processes.value or ()
     if processes and not _most_is_hidden(gpu):
-        return Problem(("listed",), names=(str(processes[0].pid),))
-    return Problem(("hidden",))
+        return StopProcess(str(processes[0].pid))
+    return FindHiddenProcess()
 
 
 def _gpu_evidence(context: Context, gpu: Gpu, name: str) -> Evidence:
@@ -311,8 +324,8 @@ def _without_instance(context: Context, gpu: Gpu, *, only: bool) -> Finding:
         f"{_describe_gpu(gpu)} is in MIG mode (split into instances) and has no instance: CUDA sees no device on it."
     )
     evidence = (_gpu_evidence(context, gpu, "mig_enabled"), context.seen("gpus.mig_devices", gpu.mig_devices))
-    problem = Problem(("without-instance",), values=(("index", index),))
-    return incompatible(message, evidence, severity=ERROR if only else WARNING, problem=problem)
+    severity = ERROR if only else WARNING
+    return incompatible(message, evidence, severity=severity, cure=CreateMigInstance(index))
 
 
 def _one_of_many(context: Context, split: list[Gpu], total: int) -> Finding:
@@ -322,7 +335,7 @@ def _one_of_many(context: Context, split: list[Gpu], total: int) -> Finding:
         "only; programs that expect more GPUs fail."
     )
     evidence = (_gpu_evidence(context, split[0], "mig_enabled"), context.seen("gpus.mig_devices", split[0].mig_devices))
-    return incompatible(message, evidence, problem=Problem(("one-of-many",), names=(mig_device.uuid,)))
+    return incompatible(message, evidence, cure=AssignMigInstance(mig_device.uuid))
 
 
 @rule("os-limit", severity=WARNING)
@@ -336,4 +349,4 @@ def small_shared_memory(context: Context) -> Iterator[Finding]:
             f"The shared memory of this container (/dev/shm) holds {shm.value >> 20} MiB: NCCL between "
             f"{len(context.gpus)} GPUs and data loaders share memory there and fail when it is full."
         )
-        yield incompatible(message, (context.seen("host.shm_bytes"),), problem=Problem(("small-shm",)))
+        yield incompatible(message, (context.seen("host.shm_bytes"),), cure=EnlargeSharedMemory())

@@ -15,10 +15,13 @@ from envcheck.model import (
     numbers,
 )
 from envcheck.model.fixes.driver import InstallDriver
+from envcheck.model.fixes.hardware import (
+    UseNewerBuild,
+    UseOlderBuild,
+)
 from envcheck.rules.builds import is_free_threaded, library_of, plugin_of, rows_by_extra
 from envcheck.rules.context import Context
 from envcheck.rules.described_machine import LINUX
-from envcheck.rules.gpu_architecture import TOO_NEW, TOO_OLD
 from envcheck.rules.row_judge import Candidate, Fit, RowJudge
 
 
@@ -177,14 +180,14 @@ def _middle_python(candidate: Candidate) -> str:
 
 def describe_obstacle(context: Context, candidate: Candidate, finding: Finding) -> str:
     """Say in a few words what keeps a release from working: "needs driver 570.26"."""
-    problem, cure = finding.problem, finding.cure
+    cure = finding.cure
     if isinstance(cure, InstallDriver) and not cure.exact and cure.floor:
         return f"needs driver {cure.floor}"
-    if finding.id in (TOO_NEW, TOO_OLD) and problem and problem.capability:
+    if isinstance(cure, (UseNewerBuild, UseOlderBuild)):
         document = documented_gpus(candidate.row.distribution, candidate.row.version, context.platform)
-        if document is not None and document.excludes(problem.capability):
+        if document is not None and document.excludes(cure.capability):
             return f"asks for GPUs from {document.minimum} on"
-        return f"has no code for {problem.capability} GPUs"
+        return f"has no code for {cure.capability} GPUs"
     python = context.facts.python.version.value
     if finding.id == "python-unsupported" and python:
         return f"is not for Python {python}{'t' if is_free_threaded(context) else ''}"

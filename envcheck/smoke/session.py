@@ -45,15 +45,20 @@ from envcheck.model import (
     ERROR,
     INCOMPATIBLE,
     UNDETERMINED,
+    About,
     Distribution,
     Evidence,
     Finding,
+    Fix,
+    FollowRow,
     Gpu,
     Problem,
     Source,
     dataclass,
     replace,
 )
+from envcheck.model.fixes.driver import InstallMissingDriver
+from envcheck.model.fixes.hardware import StopUsingGpu, UseOtherProcessor, WaitForMemory
 from envcheck.rules.gpus import select_devices
 
 PASSED = "passed"
@@ -603,13 +608,8 @@ def _is_between_gpus(result: Result, job: Job) -> bool:
     return job.device.kind == ALL and result.check.startswith(_BETWEEN)
 
 
-_CASES = {
-    "gpu-hardware-fault": "computes-wrong",
-    "gpu-memory-held": "held-by-others",
-    "device-placement": "computed-elsewhere",
-}
 _SPEEDS = ("speed of ", "copy-on-device")  # checks that measure
-_CASES_OF_LIMITS = {OUT_OF_MEMORY: "sigkill", CRASHED: "bus-error"}
+_ROWS_OF_LIMITS = {OUT_OF_MEMORY: "sigkill", CRASHED: "bus-error"}
 
 
 def proven_gpus(session: Session) -> tuple[str, ...]:
@@ -688,24 +688,36 @@ def _finding(finding: str, found: list[tuple[Run, Result]]) -> Finding:
     evidence = tuple(_evidence(run, result) for _, result in found)
     cause = next((result.cause for _, result in found if result.cause), None)
     if cause is None:
-        return Finding(finding, INCOMPATIBLE, ERROR, message, evidence, problem=_problem(finding, run, first))
+        name = run.job.subject.name
+        if finding == "framework-cpu-build":
+            return Finding(finding, INCOMPATIBLE, ERROR, message, evidence, problem=Problem(framework=name))
+        return Finding(
+            finding, INCOMPATIBLE, ERROR, message, evidence, cure=_cure(finding, run, first), about=About(name)
+        )
     known = (item for item in cause.evidence if item.fact != "log")  # the log's own lines are those of the result
     message, evidence = f"{message} {cause.message}", (*evidence, *known)
     return Finding(finding, INCOMPATIBLE, ERROR, message, evidence, cause.fix, problem=cause.problem, cure=cause.cure)
 
 
-def _problem(finding: str, run: Run, result: Result) -> Problem:
-    is_slow = result.outcome == FAILED and result.check.startswith(_SPEEDS)
-    failed = "slow" if is_slow else result.outcome
-    cases = {**_CASES, UNEXPLAINED: failed, "os-limit": _CASES_OF_LIMITS.get(result.outcome, "")}
+def _cure(finding: str, run: Run, result: Result) -> Fix:
+    """Return what must change for a result that nothing else explains."""
     name, device = run.job.subject.name, run.job.device
     gpu = device.member(result.device) or (device if device.kind == GPU else None)
-    values = (
-        ("smoked", "" if name == DRIVER else name),
-        ("log", run.log),
-        ("gpu", gpu.identity if gpu else ""),
-    )
-    return Problem(tuple(filter(None, (cases.get(finding, ""),))), name, values=values)
+    if finding == "gpu-hardware-fault":
+        return StopUsingGpu(gpu.identity if gpu else "")
+    if finding == "gpu-memory-held":
+        return WaitForMemory()
+    if finding == "driver-missing":
+        return InstallMissingDriver()
+    if finding == "cpu-missing-avx":
+        return UseOtherProcessor(name, is_stated=False)
+    is_slow = result.outcome == FAILED and result.check.startswith(_SPEEDS)
+    rows = {
+        "device-placement": "computed-elsewhere",
+        "os-limit": _ROWS_OF_LIMITS.get(result.outcome, ""),
+        UNEXPLAINED: "slow" if is_slow else result.outcome,
+    }
+    return FollowRow(rows.get(finding, ""), (("smoked", "" if name == DRIVER else name), ("log", run.log)))
 
 
 def _evidence(run: Run, result: Result) -> Evidence:

@@ -51,7 +51,9 @@ WISHES = (
     ("darwin", "torch", machine("3.12", platform="macosx_arm64")),
 )
 # What they speak of is on Linux alone: the rules read kernel modules and device nodes there.
-LINUX_ALONE = ("LoadDriver", "OpenDeviceNode", "ReleaseFromVirtualMachine")
+LINUX_ALONE = (
+    "LoadDriver", "OpenDeviceNode", "PowerCycleGpu", "ReleaseFromVirtualMachine",
+)  # fmt: skip
 FOLDERS = {"pip": "my envs/x", "uv": "my envs/x", "conda": "envs/x"}  # a variable and a blank are for cmd alone
 
 
@@ -102,7 +104,6 @@ def fixes(system: str) -> tuple[Report, ...]:
     asked = [
         (name, Problem(framework=framework)) for name in list_findings_with_functions() for framework in FRAMEWORKS
     ]
-    asked += [("gpu-hardware-fault", Problem(("computes-wrong",))), ("gpu-memory-held", Problem(("held-by-others",)))]
     found += filter(None, (remedy_for(name, problem, situation) for name, problem in asked))
     asked_for = (kind for kind in kinds_of_fixes() if kind is not FollowRow and kind.__name__ not in LINUX_ALONE)
     written = (fix for kind in asked_for for fix in samples(kind))

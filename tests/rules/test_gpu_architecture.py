@@ -8,6 +8,7 @@ from typing import Any
 import pytest
 
 from envcheck.model import ERROR, INCOMPATIBLE, NOTE, UNDETERMINED, WARNING, Distribution
+from envcheck.model.fixes.hardware import AvoidReportedFailure
 from envcheck.rules.builds import JIT, NATIVE, NONE, coverage, parse_target
 from envcheck.rules.context import UndecidedError
 from tests.rules.factory_machine import NONE as ABSENT
@@ -88,8 +89,8 @@ def test_only_ptx_is_a_slow_start() -> None:
 def test_known_trouble_with_ptx_is_told() -> None:
     found = only(NEW, context(gpu(*BLACKWELL), builds=(build("2.19.0", "tensorflow"),)))
     assert "CUDA_ERROR_INVALID_PTX and CUDA_ERROR_INVALID_HANDLE as soon as it computes" in found.message
-    assert found.problem is not None
-    assert "nvcr.io/nvidia/tensorflow" in found.problem.advice
+    assert isinstance(found.cure, AvoidReportedFailure)
+    assert "nvcr.io/nvidia/tensorflow" in found.cure.sentence
 
 
 def test_an_embedded_gpu_is_not_called_newer_than_code_for_later_ones() -> None:

@@ -16,6 +16,7 @@ from envcheck.cli.smoke_causes import CauseFinder, merge_session
 from envcheck.diagnosis import diagnose
 from envcheck.matrix import load_matrix
 from envcheck.model import COMPATIBLE, INCOMPATIBLE, UNDETERMINED, Facts, HostFacts, Judged, Known, Source, replace
+from envcheck.model.fixes.hardware import StopUsingGpu
 from envcheck.render.formats import render
 from envcheck.render.smoke import describe_session, placement_lines, render_smoke_json
 from envcheck.render.text import print_document
@@ -139,8 +140,8 @@ def test_findings_carry_what_was_seen() -> None:
     assert "PyTorch 2.7.0 on GPU 0 (NVIDIA A100, GPU-0): matmul failed: gave 23" in finding.message
     assert finding.evidence[0].source
     assert finding.evidence[0].source.where == "/tmp/x.log"
-    assert finding.problem
-    assert (finding.problem.cases, finding.problem.framework) == (("computes-wrong",), "torch")
+    assert isinstance(finding.cure, StopUsingGpu)
+    assert finding.about.framework == "torch"
     assert proven_gpus(session(ON_CPU, ON_GPU, FAILED)) == ("GPU 0",)
 
 
