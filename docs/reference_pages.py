@@ -13,6 +13,8 @@ from typing import Any
 
 import click
 
+from docs.fact_page import facts_page
+
 ROOT = Path(__file__).parent.parent
 
 
@@ -23,6 +25,7 @@ def pages() -> Iterator[tuple[str, str]]:
     yield "reference/exit-codes.md", exit_codes()
     yield "reference/environment.md", variables()
     yield "reference/findings.md", findings()
+    yield "reference/facts.md", facts_page()
     yield "reference/schemas.md", schemas()
     yield "reference/releases.md", releases()
     yield "reference/matrix-tables.md", matrix_tables()
