@@ -118,7 +118,7 @@ def filled(free: int) -> Fault:
     def fault(folder: Path, stock: Path) -> tuple[int, str]:
         size = shutil.disk_usage(folder).used + free
         subprocess.run(["mount", "-o", f"remount,size={size}", str(folder)], check=True)
-        patched = "from envcheck.install import preflight; preflight.free_bytes = lambda _: 1 << 40; "
+        patched = "from envcheck.install import preflight; preflight.get_free_bytes = lambda _: 1 << 40; "
         main = "from envcheck.cli import main; main()"
         variables = {**os.environ, **NO_INDEX, "PIP_FIND_LINKS": str(stock)}
         argv = [sys.executable, "-c", patched + main, "install", *JAX, "--yes", "--installer", "uv"]

@@ -10,15 +10,15 @@ import json
 import os
 import re
 import time
-from collections.abc import Collection, Iterable, Sequence
+from collections.abc import Collection, Iterable, Mapping, Sequence
 from typing import TYPE_CHECKING, Any, Literal, TypeAlias
 
 from envcheck import __version__, rules
 from envcheck.actions.extras import MissingExtraError
-from envcheck.diagnosis import diagnose
-from envcheck.diagnosis.repair import with_fix_command
+from envcheck.diagnosis.doctor import Doctor, fold_home, inspected_options
 from envcheck.model import (
     COMPATIBLE,
+    INCOMPATIBLE,
     SCHEMA_VERSION,
     UNDETERMINED,
     CodecError,
@@ -365,12 +365,11 @@ def doctor(
     unknown = frozenset(only) - set(rules.catalogue())
     if unknown:
         raise UserError(f"--only: no finding has the id {', '.join(sorted(unknown))}: see the page Findings.")
+    judged = make_doctor(expect, requirements, matrix)
     machine = _read_judged(snapshot, python, env)
-    context = rules.Context(machine.facts, load_matrix(matrix), _target(expect, requirements))
-    inspected = inspected_options(_fold_home(python), _fold_home(env))
-    exists = None if snapshot else os.path.lexists
-    report = diagnose(context, frozenset(only), inspected=inspected, exists=exists)
-    return DoctorResult(report if snapshot else _offer_fix(report, machine.facts), machine)
+    inspected = inspected_options(fold_home(python), fold_home(env))
+    found = judged.judge(machine, inspected, only=frozenset(only), is_here=not snapshot)
+    return DoctorResult(found.report, machine)
 
 
 def check(
@@ -404,9 +403,8 @@ def check(
         )
     else:
         machine = _read_judged(snapshot, python, env)
-        exists = None if snapshot else os.path.lexists
-        report = gate.judge(machine.facts, inspected_options(python, env), exists)
-        report = report if snapshot else _offer_fix(report, machine.facts, gate.path)
+        inspected = inspected_options(fold_home(python), fold_home(env))
+        report = make_doctor(gate=gate).judge(machine, inspected, is_here=not snapshot).report
     return CheckResult(report, machine, gate.config, file or gate.path, gate.ignored(), gate.expired())
 
 
@@ -591,9 +589,26 @@ def _tried(fact: object) -> str:
     return detail or (f"Looked at {', '.join(tried)}." if tried else "")
 
 
-def inspected_options(python: str, env: str) -> tuple[str, ...]:
-    """Return the options with which another command inspects the same environment."""
-    return (*(("--python", python) if python else ()), *(("--env", env) if env else ()))
+def make_doctor(
+    expect: str = "auto", requirements: Requirements = (), matrix: Path | None = None, gate: Gate | None = None
+) -> Doctor:
+    """Return what judges environments as `doctor` does, or with a project's gate as `check` does."""
+    if gate is None:
+        return Doctor(load_matrix(matrix), _target(expect, requirements), read_machine, explain=_explain_imports)
+    target = rules.Target(gate.config.expect, gate.config.requires)
+    return Doctor(gate.matrix, target, read_machine, gate.judge, gate.path, _explain_imports)
+
+
+def _explain_imports(context: rules.Context, failing: Mapping[str, str]) -> tuple[Finding, ...]:
+    """Find the causes of failing imports in what each framework printed."""
+    from envcheck.explain.judge import judge_log  # few imports fail
+    from envcheck.explain.scan import scan
+    from envcheck.explain.signatures import load_signatures
+
+    texts = ((f"import {name}", [text.encode()]) for name, text in failing.items())
+    events = scan(texts, load_signatures()).events
+    explained = judge_log(events, context.matrix, context.facts, rules.Target(context.goal))
+    return explained.findings if explained.verdict == INCOMPATIBLE else ()
 
 
 def _read_saved(saved: Saved) -> Snapshot:
@@ -614,43 +629,6 @@ def _target(expect: str, requirements: Requirements = ()) -> rules.Target:
 
 def _texts(value: str | Sequence[str]) -> tuple[str, ...]:
     return (value,) if isinstance(value, str) and value else tuple(value)
-
-
-def _fold_home(path: str) -> str:
-    """Write ~ for this user's home folder: a report is sent to others."""
-    home = os.path.expanduser("~").rstrip(os.sep)  # noqa: PTH111 - pathlib is slow to import
-    return f"~{path[len(home) :]}" if len(home) > 1 and path.startswith(home + os.sep) else path
-
-
-_OWN_KINDS = ("venv", "conda")  # of a Python that no other program uses
-
-
-def find_changeable_environment(facts: Facts) -> tuple[str, str]:
-    """Return the folder of the environment that this user may change, or "" and the reason why there is none."""
-    python = facts.python
-    prefix, kind = python.prefix.value or "", python.kind.value
-    if not prefix:
-        return "", "no Python environment was found: name one with --env"
-    managed = python.externally_managed.value is True
-    if managed or kind not in _OWN_KINDS:
-        reason = "it is managed from outside (PEP 668)" if managed else "it is not a virtual environment"
-        return "", f"{prefix} holds a Python that other programs use: {reason}. Name an environment with --env"
-    folder = os.path.realpath(os.path.expanduser(prefix.replace("$USER", os.environ.get("USER", "$USER"))))  # noqa: PTH111 - pathlib is slow to import
-    if not os.path.isdir(folder):  # noqa: PTH112
-        return "", f"{prefix} is not a folder of this machine"
-    if os.path.isdir(os.path.join(folder, "condabin")):  # noqa: PTH112, PTH118
-        return "", f"{prefix} is conda's own environment, which conda itself runs from: name another one with --env"
-    is_own = not hasattr(os, "geteuid") or os.stat(folder).st_uid == os.geteuid()  # noqa: PTH116
-    if not is_own or not os.access(folder, os.W_OK) or not os.access(os.path.dirname(folder), os.W_OK):  # noqa: PTH120
-        return "", f"{prefix} cannot be replaced by this user: ask its owner, or name another one with --env"
-    return folder, ""
-
-
-def _offer_fix(report: Report, facts: Facts, project: str = "") -> Report:
-    """Name the command that fixes the environment, where this user may change it."""
-    if not report.steps or not find_changeable_environment(facts)[0]:
-        return report
-    return with_fix_command(report, project)
 
 
 _MIRROR = r"(?:https?|file)://[\w.:/@%~+-]+"

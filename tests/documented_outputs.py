@@ -144,13 +144,14 @@ def run_as_shown() -> None:
     """Run envcheck on the machine that a block names, in place of this one."""
     from envcheck import api
     from envcheck.cli import main
+    from envcheck.diagnosis import doctor
     from envcheck.probes import collection
 
     snapshot = api.load_snapshot(f"{os.environ['HOME']}/.machine.json")
     collection.collect = lambda *_, **__: snapshot
     python = snapshot.facts.python  # of the user who types the command there, who may change it
     owned = python.prefix.value if python.kind.value in {"venv", "conda"} else ""
-    api.find_changeable_environment = lambda facts: (owned or "", "")
+    doctor.find_changeable_environment = lambda facts: (owned or "", "")
     os.geteuid = lambda: 1000
     main()
 

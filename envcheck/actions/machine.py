@@ -94,6 +94,11 @@ class RunEnvcheck(Action):
         """Tell whether it plans a framework, named or described."""
         return self.words[0] == "plan" and len(self.words) > 2
 
+    @property
+    def fixes_environment(self) -> bool:
+        """Return whether it is the command that fixes an environment."""
+        return self.words[0] == "fix"
+
     def command(self, system: str = "") -> tuple[str, ...]:
         return ("envcheck", *self.words)
 

@@ -13,7 +13,7 @@ from typing import Any
 
 from envcheck.host.interruption import exit_on_interrupt, remove_handler, was_interrupted
 from envcheck.host.process import has_working_folder, kill_programs_on_signal, kill_running_programs
-from envcheck.model import COMPATIBLE, INCOMPATIBLE, UNDETERMINED, UserError, inert
+from envcheck.model import COMPATIBLE, INCOMPATIBLE, UNDETERMINED, MachineError, UserError, inert
 
 USAGE = 2
 STEP_FAILED = 4
@@ -22,12 +22,6 @@ INTERRUPTED = 130
 READER_GONE = 141  # 128 + SIGPIPE: `| head` closed the pipe
 
 OF_VERDICT = {COMPATIBLE: 0, INCOMPATIBLE: 1, UNDETERMINED: 3}
-
-
-class MachineError(UserError):
-    """The request is right, but this machine cannot carry it out now: a full disk, an index that does not answer."""
-
-    code = STEP_FAILED
 
 
 def guarded(run: Callable[[list[str]], int]) -> int:
@@ -144,7 +138,7 @@ def _run(run: Callable[[list[str]], int]) -> int:
         if was_interrupted():
             raise KeyboardInterrupt from None  # an error on the way out replaced it
         if isinstance(error, UserError):
-            return _fail(str(error) + _note_missing_folder(), error.code if isinstance(error, MachineError) else USAGE)
+            return _fail(str(error) + _note_missing_folder(), STEP_FAILED if isinstance(error, MachineError) else USAGE)
         if isinstance(error, FileNotFoundError) and not has_working_folder():
             return _fail("the working folder no longer exists: change to another one.", USAGE)
         if isinstance(error, OSError) and error.filename is None:

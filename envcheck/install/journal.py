@@ -11,7 +11,7 @@ import time
 from pathlib import Path
 from typing import Any
 
-from envcheck.actions import quoted
+from envcheck.actions import shell_line
 from envcheck.host.file_changes import (
     append_durably,
     copy_tree,
@@ -22,7 +22,7 @@ from envcheck.host.file_changes import (
     sync_file_system,
 )
 from envcheck.host.interruption import allow_interrupts
-from envcheck.model import dataclass
+from envcheck.model import MachineError, UserError, dataclass
 
 MARKER = ".envcheck-incomplete"  # in an environment that is not whole yet
 _STATE = ".envcheck-"
@@ -73,18 +73,14 @@ class Place:
         return tuple(path for path in found if ".kept" in path.name or ".aside" in path.name)
 
 
+def type_line(*words: str) -> str:
+    """Write a command for the shells of this machine."""
+    return shell_line(words, "windows" if os.name == "nt" else "")
+
+
 def resume_line(place: Place) -> str:
-    """Write the command that settles what did not come to its end, for the shells of this machine."""
-    return _line(place, "install", "--resume")
-
-
-def complete_line(place: Place) -> str:
-    """Write the command that completes an environment whose journal is gone."""
-    return _line(place, "fix")
-
-
-def _line(place: Place, *words: str) -> str:
-    return quoted(("envcheck", *words, "--env", str(place.folder)), "windows" if os.name == "nt" else "")
+    """Write the command that settles what did not come to its end."""
+    return type_line("envcheck", "install", "--resume", "--env", str(place.folder))
 
 
 def place_of(folder: str | Path) -> Place:
@@ -93,11 +89,49 @@ def place_of(folder: str | Path) -> Place:
     return Place(real, real.parent / (_STATE + real.name))
 
 
-def places_in(folder: Path) -> tuple[Place, ...]:
+def _places_in(folder: Path) -> tuple[Place, ...]:
     """List the environments of a folder that an installation was ever made into."""
     names = sorted(path.name[len(_STATE) :] for path in folder.iterdir() if path.name.startswith(_STATE))
     found = (place_of(folder / name) for name in names if name)
     return tuple(place for place in found if place.identities())
+
+
+DEFAULT_FOLDERS = (".venv", ".conda-env")  # for pip and uv, for conda
+
+
+def find_place(folder: str) -> Place:
+    """Return the named folder, or the only one here that envcheck has installed into; raises UserError, OSError."""
+    if folder:
+        place = place_of(folder)
+        if not place.identities():
+            raise UserError(f"envcheck has never installed into {place.folder}.")
+        return place
+    found = _list_places()
+    if len(found) != 1:
+        names = ", ".join(str(place.folder) for place in found) or "no environment"
+        raise UserError(f"name the environment with --env: envcheck has installed into {names} in this folder.")
+    return found[0]
+
+
+def find_resumable(folder: str) -> Place | None:
+    """Return the environment to resume; None where envcheck has installed into none. Raises as `find_place` does."""
+    name = folder or DEFAULT_FOLDERS[0]
+    if Path(name).is_dir() and not (place := place_of(name)).identities():
+        if (place.folder / MARKER).exists():
+            complete = type_line("envcheck", "fix", "--env", str(place.folder))
+            raise MachineError(
+                f"{place.folder} is an interrupted installation ({MARKER} is in it), and its journal is gone: "
+                f"type `{complete}`."
+            )
+        if folder:
+            return None
+    return find_place(folder) if folder or _list_places() else None
+
+
+def _list_places() -> tuple[Place, ...]:
+    """List the environments of this folder that envcheck has installed into."""
+    usual = (place_of(name) for name in DEFAULT_FOLDERS)  # if one is a link, its journals lie beside its target
+    return tuple(dict.fromkeys([*_places_in(Path()), *(place for place in usual if place.identities())]))
 
 
 STARTED = "begun"  # existed, inode, requirements: nothing is touched yet
@@ -157,7 +191,7 @@ class Journal:
     @property
     def is_installed(self) -> bool:
         """Tell whether the environment is the new one."""
-        events = [line["event"] for line in self.lines() if line["event"] in {INSTALLED, RESTORING}]
+        events = [line["event"] for line in self.lines() if line["event"] in {INSTALLED, RESTORING, RESTORED}]
         return events[-1:] == [INSTALLED]
 
 
@@ -389,27 +423,23 @@ def newest(place: Place) -> Journal | None:
 _SECOND = 1.0  # a journal's times are whole seconds
 
 
-class UndoError(Exception):
-    """There is no installation to undo; the message says why."""
-
-
 def find_undoable(place: Place, identity: str) -> Journal:
-    """Return the journal of the installation to undo: the one named, or the last one ("last")."""
+    """Return the journal of the installation to undo: the one named, or the last one ("last"); raises UserError."""
     installed = [name for name in place.identities() if Journal(place, name).is_installed]
     if not installed:
-        raise UndoError(f"no installation into {place.folder} is left to undo.")
+        raise UserError(f"no installation into {place.folder} is left to undo.")
     named = installed[-1] if identity == "last" else identity
     if named not in installed:
-        raise UndoError(f"{identity[:60]} is no installation into {place.folder}: the last one is {installed[-1]}.")
+        raise UserError(f"{identity[:60]} is no installation into {place.folder}: the last one is {installed[-1]}.")
     journal = Journal(place, named)
     begun = journal.last(STARTED)
     if not begun:
-        raise UndoError(f"{place.journal(named)} does not record what was there before {named}: it cannot be undone.")
+        raise UserError(f"{place.journal(named)} does not record what was there before {named}: it cannot be undone.")
     if begun["existed"] and get_inode(place.kept(named)) != begun["inode"]:
-        raise UndoError(f"what was there before {named} is no longer kept: only the last installation can be undone.")
+        raise UserError(f"what was there before {named} is no longer kept: only the last installation can be undone.")
     there = get_inode(place.folder)
     if there not in {0, journal.last(INSTALLED)["inode"]}:
-        raise UndoError(f"{place.folder} is not the environment that {named} made: it is left as it is.")
+        raise UserError(f"{place.folder} is not the environment that {named} made: it is left as it is.")
     return journal
 
 

@@ -88,7 +88,24 @@ from envcheck.model.machine import (
     ToolkitInstall,
     mark_uncollected,
 )
-from envcheck.model.plans import Change, Clash, Environment, Plan, PlannedRelease, Rejected, RequirementSet
+from envcheck.model.plans import (
+    BLOCKED,
+    FIXED,
+    INSTALLED,
+    PLANNED,
+    RESTORED,
+    UNCHANGED,
+    UNSETTLED,
+    Change,
+    Clash,
+    Environment,
+    Outcome,
+    Plan,
+    PlannedRelease,
+    Rejected,
+    RequirementSet,
+    SystemChange,
+)
 from envcheck.model.records import dataclass, field, list_fields, make_record, replace
 from envcheck.model.releases import (
     Architecture,
@@ -108,6 +125,7 @@ from envcheck.model.releases import (
     Toolkit,
 )
 from envcheck.model.text import (
+    MachineError,
     RequestError,
     UserError,
     canonical_name,

@@ -1,4 +1,4 @@
-"""Plans: which releases go where, the steps that bring them, and what is in the way."""
+"""Plans: which releases go where, the steps that bring them, what is in the way, and what came of running them."""
 
 from __future__ import annotations
 
@@ -119,3 +119,30 @@ class Plan:
     def is_resolved(self) -> bool:
         """Return whether an index was asked and resolved all of it."""
         return self.verified.startswith("resolved")
+
+
+# Outcomes: `planned`, `blocked` and `unchanged` changed nothing, `unsettled` left a journal to resume.
+INSTALLED, FIXED, RESTORED, UNSETTLED = "installed", "fixed", "restored", "unsettled"
+PLANNED, BLOCKED, UNCHANGED = "planned", "blocked", "unchanged"
+
+
+@dataclass(frozen=True)
+class SystemChange:
+    """A step that a transaction took on the machine, or began; it is not undone automatically."""
+
+    id: str
+    argv: Tuple[str, ...]
+    undo: Tuple[str, ...] = ()
+    lasting: str = ""  # why there is no undo
+
+
+@dataclass(frozen=True)
+class Outcome:
+    """What came of a transaction in an environment, of undoing one, or of a plan that was only shown."""
+
+    outcome: str
+    folder: str
+    id: str = ""  # of the transaction
+    why: str = ""  # why the environment is not the new one
+    log: str = ""  # file with what the steps printed
+    machine: Tuple[SystemChange, ...] = ()  # taken though the environment is not the new one; newest first

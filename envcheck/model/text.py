@@ -42,6 +42,10 @@ class UserError(Exception):
     """A request that cannot be carried out: a sentence that says what is wrong and, where known, what to do instead."""
 
 
+class MachineError(UserError):
+    """The request is right, but this machine cannot carry it out now: a full disk, an index that does not answer."""
+
+
 class RequestError(UserError):
     """A requirement, or the description of a machine, that cannot be read, judged or planned for."""
 

@@ -37,6 +37,7 @@ from envcheck.model import (
     Clash,
     Environment,
     Finding,
+    Outcome,
     Plan,
     PlannedRelease,
     Rejected,
@@ -528,19 +529,7 @@ def render_plan_json(plan: Plan, verdict: str) -> str:
 INSTALL_SCHEMA = "envcheck/install/1"
 
 
-@dataclass(frozen=True)
-class Result:
-    """What came of an installation, of its undoing, or of a plan that was only shown."""
-
-    outcome: str  # installed, unchanged, restored, planned, blocked, unsettled
-    folder: str
-    id: str = ""  # of the installation
-    why: str = ""  # why the environment is not the new one
-    log: str = ""  # file with what the steps printed
-    machine: tuple[Any, ...] = ()  # steps taken on the machine where the environment is not the new one, newest first
-
-
-def render_install_json(result: Result, plan: dict[str, Any] | None) -> str:
+def render_install_json(result: Outcome, plan: dict[str, Any] | None) -> str:
     """Render a result with the plan that ran (schema envcheck/plan/1; null for what needs none)."""
     told = {**schema_keys(INSTALL_SCHEMA), **encode(result), "plan": plan}
     return document_text(told)
@@ -572,7 +561,7 @@ FIX_SCHEMA = "envcheck/fix/1"
 class FixResult:
     """What came of a fix: the steps that were planned or failed, those left to a person, and the report then."""
 
-    result: Result
+    result: Outcome
     steps: tuple[Step, ...]
     remaining: tuple[Step, ...]
     report: Report

@@ -7,13 +7,13 @@ from __future__ import annotations
 
 import os
 import sys
+from collections.abc import Callable
 from pathlib import Path
 
 from envcheck.cli.installation import InstallProgress
-from envcheck.host.file_changes import FileLockedError
-from envcheck.install.journal import Journal, place_of
-from envcheck.install.run import Job, execute
-from envcheck.model import Step
+from envcheck.install.journal import NEW, OLD, place_of
+from envcheck.install.transaction import Transaction
+from envcheck.model import INSTALLED, Outcome, Plan, Step, UserError
 from envcheck.plan.verify import find_uv
 from tests.install.wheels import PARTS, site_packages
 from tests.patience import wait_for
@@ -31,8 +31,13 @@ class Told:
     def hears(self, line: str) -> None:
         print("hears", line, flush=True)
 
-    def settled(self, journal: Journal, environment: str, why: str) -> None:
-        print("settled", environment, why, flush=True)
+    def settled(self, outcome: Outcome, *, existed: bool) -> None:
+        print("settled", NEW if outcome.outcome == INSTALLED else OLD, outcome.why, flush=True)
+
+
+def transaction(folder: Path, *steps: Step, judge: Callable[[], str] = str) -> Transaction:
+    """Return a transaction of bare steps."""
+    return Transaction(place_of(folder), Plan("cpu", (), steps, requirements=("demo",)), judge)
 
 
 def unpacking(folder: Path, wheels: Path) -> tuple[Step, ...]:
@@ -95,12 +100,12 @@ def main() -> int:
         steps = with_uv(folder, wheels)
     else:
         steps = unpacking(folder, Path(wheels))
-    job = Job(steps, ("demo",), dict(os.environ), lambda: judging(how, folder))
+    changes = transaction(folder, *steps, judge=lambda: judging(how, folder))
     watch = InstallProgress(len(steps) + 1) if sys.argv[4:] else Told()
     try:
-        return 0 if execute(place_of(folder), job, watch) else 4
-    except FileLockedError:
-        return HELD
+        return 0 if changes.run(watch).outcome == INSTALLED else 4
+    except UserError as error:
+        return HELD if "is running in" in str(error) else 1
 
 
 if __name__ == "__main__":

@@ -14,8 +14,9 @@ import pytest
 
 from envcheck import api
 from envcheck.actions import CreateEnvironment, InstallPackages
-from envcheck.cli.fix import FixRequest, plan_fix, read_diagnosis
 from envcheck.cli.group import run
+from envcheck.diagnosis.doctor import find_changeable_environment
+from envcheck.install.fix import FixRequest, make_transaction
 from envcheck.model import Step, UserError, replace
 from tests.install.wheels import make_environment_with_pip, make_wheel, site_packages, tree_hash
 
@@ -113,15 +114,15 @@ def test_what_a_failing_import_prints_leads_to_its_fix(broken: Path, capfd: pyte
 def test_a_new_environment_is_made_with_the_python_that_is_found_or_else_by_uv(
     broken: Path, monkeypatch: pytest.MonkeyPatch, found: str, starts: str
 ) -> None:
-    monkeypatch.setattr("envcheck.cli.fix.find_python", lambda *_: found)
-    monkeypatch.setattr("envcheck.cli.installation.find_uv_program", lambda: "/opt/uv")
-    asked = FixRequest(env=str(broken), expect="cpu")
-    diagnosis = read_diagnosis(asked)
+    monkeypatch.setattr("envcheck.install.fix.find_python", lambda *_: found)
+    monkeypatch.setattr("envcheck.install.installers.find_uv_program", lambda: "/opt/uv")
+    doctor = api.make_doctor("cpu")
+    diagnosis = doctor.examine("", str(broken))
     create = CreateEnvironment(".venv-3.9", python="3.9")
     installed = InstallPackages(("jax==0.4.30",), create.interpreter())
     steps = (Step("one", create, ("python-unsupported",)), Step("two", installed, ("python-unsupported",)))
-    planned = plan_fix(replace(diagnosis, report=replace(diagnosis.report, steps=steps)), str(broken), asked)
-    assert planned is not None
+    known = replace(diagnosis, report=replace(diagnosis.report, steps=steps))
+    planned = make_transaction(doctor, known, str(broken), FixRequest())
     first, second = (" ".join(step.action.command()) for step in planned.plan.steps)
     assert first.startswith(starts)
     assert second.startswith("/opt/uv pip install" if not found else f"{planned.place.folder}/bin/python -m pip")
@@ -188,9 +189,9 @@ def test_a_marker_alone_is_taken_away_once_the_doctor_finds_no_fault(
 
 _INTERRUPTED = """
 import os, signal, sys
-from envcheck.cli import fix
 from envcheck.cli.group import run
-fix.judge_fixed = lambda *_: os.kill(os.getpid(), signal.SIGINT)
+from envcheck.install.judgement import FixedEnvironment
+FixedEnvironment.judge = lambda _: os.kill(os.getpid(), signal.SIGINT)
 run(sys.argv[1:])
 """
 
@@ -234,9 +235,9 @@ def test_a_python_that_other_programs_use_is_left_alone(here: Path) -> None:
 
 def test_another_user_s_environment_is_left_alone(broken: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     facts = api.snapshot(env="env").facts
-    assert api.find_changeable_environment(facts) == (str(broken), "")
+    assert find_changeable_environment(facts) == (str(broken), "")
     monkeypatch.setattr("os.geteuid", lambda: broken.stat().st_uid + 1)
-    folder, reason = api.find_changeable_environment(facts)
+    folder, reason = find_changeable_environment(facts)
     assert folder == ""
     assert reason.endswith("env cannot be replaced by this user: ask its owner, or name another one with --env")
 

@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import json
-import os
 import sys
 from pathlib import Path
 
@@ -12,10 +11,10 @@ import pytest
 
 from envcheck.cli.installation import InstallProgress
 from envcheck.install.journal import Journal, Place, place_of
-from envcheck.install.run import Job, SystemChange, execute, system_changes
-from envcheck.model import SYSTEM, Step
+from envcheck.install.transaction import system_changes
+from envcheck.model import RESTORED, SYSTEM, Outcome, Step, SystemChange
 from envcheck.render.plan import render_install_json
-from tests.install.session import creating
+from tests.install.session import creating, transaction
 from tests.model.test_schemas import SCHEMAS
 from tests.typed import argv, command_step
 
@@ -30,14 +29,13 @@ def touching(name: str, path: Path) -> Step:
     return command_step(name, *words, purpose="Make it.", scope=SYSTEM, check=check, undo=undo)
 
 
-def failed(tmp_path: Path, *machine: Step) -> tuple[Journal, InstallProgress]:
+def failed(tmp_path: Path, *machine: Step) -> tuple[Journal, Outcome]:
     """Install with steps of the machine, and a step of the environment that fails."""
     place: Place = place_of(tmp_path / "env")
     broken = command_step("install", sys.executable, "-c", "raise SystemExit(3)")
-    progress = InstallProgress(5)
-    job = Job((*machine, creating(place.folder), broken), ("demo",), dict(os.environ), str)
-    assert not execute(place, job, progress)
-    return Journal(place, place.identities()[-1]), progress
+    outcome = transaction(place.folder, *machine, creating(place.folder), broken).run(InstallProgress(5))
+    assert outcome.outcome == RESTORED
+    return Journal(place, place.identities()[-1]), outcome
 
 
 def test_what_was_done_to_the_machine_is_told_where_a_later_step_fails(
@@ -45,7 +43,7 @@ def test_what_was_done_to_the_machine_is_told_where_a_later_step_fails(
 ) -> None:
     first, second = tmp_path / "first", tmp_path / "second"
     restart = command_step("lists", "true", scope=SYSTEM, lasting="it reads lists alone")
-    journal, progress = failed(tmp_path, touching("one", first), restart, touching("two", second))
+    journal, outcome = failed(tmp_path, touching("one", first), restart, touching("two", second))
     assert first.exists()
     assert second.exists()
     assert [item.id for item in system_changes(journal)] == ["two", "lists", "one"]
@@ -56,7 +54,7 @@ def test_what_was_done_to_the_machine_is_told_where_a_later_step_fails(
     assert "Changes to this machine, newest first" in told
     assert told.index(f"undo: sudo rm -f {second}") < told.index(f"undo: sudo rm -f {first}")
     assert "(it reads lists alone)" in told
-    document = json.loads(render_install_json(progress.result, None))
+    document = json.loads(render_install_json(outcome, None))
     fastjsonschema.compile(json.loads((SCHEMAS / "install.schema.json").read_text(encoding="utf-8")))(document)
     assert [item["id"] for item in document["machine"]] == ["two", "lists", "one"]
 
@@ -73,17 +71,17 @@ def test_what_was_there_before_is_not_taken_away(tmp_path: Path, capfd: pytest.C
 
 def test_a_step_of_the_machine_that_brings_nothing_fails(tmp_path: Path, capfd: pytest.CaptureFixture[str]) -> None:
     idle = command_step("idle", "true", scope=SYSTEM, check=("test", "-e", str(tmp_path / "x")), undo=("x",))
-    journal, progress = failed(tmp_path, idle)
-    assert progress.result.why == "the step idle did not have its effect: exit status 1"
+    journal, outcome = failed(tmp_path, idle)
+    assert outcome.why == "the step idle did not have its effect: exit status 1"
     assert [item.id for item in system_changes(journal)] == ["idle"]
     assert not journal.place.folder.exists()
     assert "Make" not in capfd.readouterr().err
 
 
 def test_an_installation_without_such_steps_tells_of_none(tmp_path: Path, capfd: pytest.CaptureFixture[str]) -> None:
-    journal, progress = failed(tmp_path)
+    journal, outcome = failed(tmp_path)
     assert system_changes(journal) == ()
-    assert progress.result.machine == ()
+    assert outcome.machine == ()
     assert "Done to this machine" not in capfd.readouterr().err
 
 

@@ -21,13 +21,13 @@ from envcheck.actions import (
     RunCommand,
     SetVariables,
     UnsetVariable,
-    shell_line,
 )
 from envcheck.host import pip_settings
 from envcheck.host.connection import find_connection_error
 from envcheck.host.pip_settings import find_default_index, read_uv_bounds, read_uv_variables
 from envcheck.install import preflight
-from envcheck.install import run as adapt
+from envcheck.install.installation import Surroundings, adapt_plan
+from envcheck.install.installers import can_replace_pip, step_variables
 from envcheck.install.journal import place_of
 from envcheck.install.preflight import (
     Preflight,
@@ -37,8 +37,7 @@ from envcheck.install.preflight import (
     page_to_reach,
     wheel_space_for,
 )
-from envcheck.install.run import AdaptError, Surroundings, can_replace_pip, step_variables
-from envcheck.model import SYSTEM, Facts, Known, Plan, PythonFacts, RequirementSet, Source, Step, replace
+from envcheck.model import SYSTEM, Facts, Known, Plan, PythonFacts, RequirementSet, Source, Step, UserError, replace
 from tests.plan.machines import machine, planned
 from tests.typed import argv, command_step, undo
 
@@ -49,7 +48,7 @@ OFFLINE = {"PIP_NO_INDEX": "1", "PATH": os.environ["PATH"]}
 
 
 def adapted(plan: Plan, here: Surroundings, *, system: bool) -> Plan:
-    return adapt.adapt_plan(plan, here, system=system, typed=shell_line)
+    return adapt_plan(plan, replace(here, may_change_machine=system))
 
 
 def jax(installer: str = "pip", python: str = "") -> Plan:
@@ -239,7 +238,7 @@ def driver(manager: str = "apt-get", *, sudo: bool = True) -> InstallSystemPacka
 
 def test_steps_of_the_machine_are_run_when_asked_for_only(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     plan = with_driver_step(driver())
-    with pytest.raises(AdaptError, match=r"Install the driver: `sudo apt-get install -y driver`.*or add --system"):
+    with pytest.raises(UserError, match=r"Install the driver: `sudo apt-get install -y driver`.*or add --system"):
         adapted(plan, Surroundings(), system=False)
     asked = adapted(plan, Surroundings(), system=True)
     assert argv(asked.steps[0])[0] == "sudo"
@@ -284,7 +283,7 @@ def test_nothing_is_planned_beyond_a_restart(tmp_path: Path) -> None:
 
 
 def test_what_only_a_person_can_do_comes_first() -> None:
-    with pytest.raises(AdaptError, match=r"needs something first: Install the driver\. Do that as an administrator;"):
+    with pytest.raises(UserError, match=r"needs something first: Install the driver\. Do that as an administrator;"):
         adapted(with_driver_step(AskPerson("", SYSTEM)), Surroundings(), system=True)
 
 
@@ -300,13 +299,13 @@ def test_what_only_a_person_can_do_comes_first() -> None:
     ],
 )
 def test_what_a_shell_or_a_name_of_yours_is_needed_for_comes_first(action: Action, words: str) -> None:
-    with pytest.raises(AdaptError, match=words):
+    with pytest.raises(UserError, match=words):
         adapted(with_driver_step(action), Surroundings(), system=True)
 
 
 def test_two_environments_are_two_installations() -> None:
     plan = jax()
-    with pytest.raises(AdaptError, match=r"`envcheck install 'jax>=0.6'`, each with an --env of its own"):
+    with pytest.raises(UserError, match=r"`envcheck install 'jax>=0.6'`, each with an --env of its own"):
         adapted(
             replace(plan, environments=plan.environments * 2, requirements=("jax>=0.6",)), Surroundings(), system=False
         )

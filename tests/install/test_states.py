@@ -28,9 +28,10 @@ from envcheck.install.journal import (
     settle,
     unsettled,
 )
-from envcheck.install.run import UnsettledError, held_place
-from envcheck.model import UserError
-from tests.install.session import Told
+from envcheck.install.transaction import UnsettledError, hold, outcome_of
+from envcheck.model import INSTALLED, RESTORED, Outcome, UserError
+from tests.install.session import Told, transaction
+from tests.typed import command_step
 
 pytestmark = pytest.mark.needs("posix")
 FIRST = "20260101T000000-7"
@@ -73,7 +74,7 @@ def test_the_next_installation_settles_the_one_before(place: Place, capfd: pytes
     journal = Journal(place, FIRST)
     begin(journal, ("demo",))
     put_in_place(journal)
-    with held_place(place, Told()):
+    with hold(place, Told()):
         assert journal.is_settled
     assert "settled old it was interrupted" in capfd.readouterr().out
     assert not place.folder.exists()
@@ -110,7 +111,7 @@ def test_what_cannot_be_put_back_is_said(
     def fail(*_: object) -> None:
         raise OSError(5, "Input/output error")
 
-    monkeypatch.setattr("envcheck.cli.install.restore", fail)
+    monkeypatch.setattr("envcheck.install.transaction.restore", fail)
     assert run(["install", "--rollback", "--env", str(place.folder), "--yes"]) == 4
     assert f"not restored: {place.folder}: Input/output error. Fix that" in capfd.readouterr().err
 
@@ -130,7 +131,7 @@ def test_the_last_line_is_shown_where_somebody_watches(
     progress = InstallProgress(2)
     progress.begins("Install it.")
     progress.hears("Downloading \x1b[31mdemo")
-    progress.settled(installed(place), OLD, "the test refuses it")
+    progress.settled(Outcome(RESTORED, str(place.folder), why="the test refuses it"), existed=True)
     said = capfd.readouterr().err
     assert "[1/2] Install it. (0 s)\n" in said
     assert " 0/2 Downloading \ufffd[31mdemo (0 s)\r\x1b[K" in said
@@ -142,11 +143,8 @@ def test_a_terminal_that_was_closed_ends_no_installation(place: Place, monkeypat
         raise OSError(5, "Input/output error")
 
     monkeypatch.setattr(sys.stderr, "write", gone)
-    progress = InstallProgress(1, verbose=True)
-    progress.begins("Install it.")
-    progress.hears("Downloading")
-    progress.settled(installed(place), NEW, "")
-    assert progress.result.outcome == "installed"
+    step = command_step("say", "echo", "Downloading", purpose="Install it.")
+    assert transaction(place.folder, step).run(InstallProgress(1, verbose=True)).outcome == INSTALLED
 
 
 def test_an_installation_that_can_neither_be_finished_nor_undone_is_said_to_be(
@@ -157,18 +155,19 @@ def test_an_installation_that_can_neither_be_finished_nor_undone_is_said_to_be(
     def refuse(*_: object) -> None:
         raise ChangeError("the environment as it was is at none of these.")
 
-    monkeypatch.setattr("envcheck.install.run.settle", refuse)
+    monkeypatch.setattr("envcheck.install.transaction.settle", refuse)
     assert run(["install", "--resume", "--env", str(place.folder), "--format", "json"]) == 4
     said = capfd.readouterr()
     assert "could not be restored: the environment as it was is at none of these. The old " in said.err
     assert '"outcome": "unsettled"' in said.out
 
 
-@pytest.mark.parametrize(
-    ("installer", "line"), [("pip", ". '/a b/env/bin/activate'"), ("conda", "conda activate '/a b/env'")]
-)
-def test_an_environment_with_a_hook_is_to_be_activated(installer: str, line: str) -> None:
-    assert format_activation_hint(installer, place_of("/a b/env")).endswith(f"zsh: {line}")
+@pytest.mark.parametrize("installer", ["pip", "conda"])
+def test_an_environment_with_a_hook_is_to_be_activated(tmp_path: Path, installer: str) -> None:
+    folder = tmp_path / "a b"
+    (folder / "conda-meta" if installer == "conda" else folder).mkdir(parents=True)
+    line = f"conda activate '{folder}'" if installer == "conda" else f". '{folder}/bin/activate'"
+    assert format_activation_hint(place_of(folder)).endswith(f"zsh: {line}")
 
 
 def test_every_line_to_paste_names_the_folder_whatever_it_is_called(
@@ -176,10 +175,10 @@ def test_every_line_to_paste_names_the_folder_whatever_it_is_called(
 ) -> None:
     place = place_of(tmp_path / "my 'own' $HOME \"env\"")
     place.state.mkdir()
-    InstallProgress(1).settled(installed(place), NEW, "")
+    InstallProgress(1).settled(outcome_of(installed(place)), existed=False)
     back = capfd.readouterr().err.splitlines()[0].partition("To remove it: ")[2]
     assert shlex.split(back) == ["envcheck", "install", "--rollback", "--env", str(place.folder)]
-    assert shlex.split(format_activation_hint("pip", place).partition("zsh: ")[2]) == [
+    assert shlex.split(format_activation_hint(place).partition("zsh: ")[2]) == [
         ".",
         f"{place.folder}/bin/activate",
     ]
@@ -188,8 +187,8 @@ def test_every_line_to_paste_names_the_folder_whatever_it_is_called(
     put_in_place(journal)
     resume = ["envcheck", "install", "--resume", "--env", str(place.folder)]
     assert shlex.split((place.folder / MARKER).read_text().splitlines()[1]) == resume
-    monkeypatch.setattr("envcheck.install.run.settle", lambda *_: refused())
-    with pytest.raises(UnsettledError) as told, held_place(place, Told()):
+    monkeypatch.setattr("envcheck.install.transaction.settle", lambda *_: refused())
+    with pytest.raises(UnsettledError) as told, hold(place, Told()):
         pass
     assert shlex.split(str(told.value).split("`")[1]) == resume
 

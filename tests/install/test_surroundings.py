@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import os
+import re
 import subprocess
 import sys
 import threading
@@ -14,9 +15,9 @@ import pytest
 
 from envcheck.actions import AskPerson
 from envcheck.install.journal import ChangeError, Journal, place_of
-from envcheck.install.run import Job, UnsettledError, describe_error, execute
-from envcheck.model import SYSTEM, Step
-from tests.install.session import Told, unpacking
+from envcheck.install.transaction import describe_error
+from envcheck.model import INSTALLED, SYSTEM, UNSETTLED, Step
+from tests.install.session import Told, transaction, unpacking
 from tests.install.wheels import PARTS, held_by, make_environment, tree_hash
 from tests.typed import command_step
 
@@ -104,8 +105,9 @@ def test_an_index_that_goes_away(environment: Path, index: str) -> None:
     assert tree_hash(environment) == before
 
 
-def job(*steps: Step, judged: str = "") -> Job:
-    return Job(steps, ("demo",), dict(os.environ), lambda: judged)
+def changed(folder: Path, *steps: Step, judged: str = "") -> bool:
+    """Run steps; return whether the environment is the new one."""
+    return transaction(folder, *steps, judge=lambda: judged).run(Told()).outcome == INSTALLED
 
 
 def fails(*words: str, check: tuple[str, ...] = ()) -> Step:
@@ -123,14 +125,14 @@ def fails(*words: str, check: tuple[str, ...] = ()) -> Step:
 )
 def test_a_step_that_fails(environment: Path, step: Step, why: str, capfd: pytest.CaptureFixture[str]) -> None:
     before = tree_hash(environment)
-    assert not execute(place_of(environment), job(step), Told())
+    assert not changed(environment, step)
     assert why in capfd.readouterr().out
     assert tree_hash(environment) == before
 
 
 def test_what_a_step_prints_is_heard_and_logged(environment: Path, capfd: pytest.CaptureFixture[str]) -> None:
     step = command_step("say", "sh", "-c", "echo out; echo err >&2")
-    assert execute(place_of(environment), job(step), Told())
+    assert changed(environment, step)
     assert "hears out\nhears err\n" in capfd.readouterr().out
     place = place_of(environment)
     assert place.log(place.identities()[-1]).read_text() == "out\nerr\n"
@@ -139,14 +141,14 @@ def test_what_a_step_prints_is_heard_and_logged(environment: Path, capfd: pytest
 def test_steps_of_the_machine_come_before_the_environment_is_touched(environment: Path) -> None:
     step = command_step("driver", "sh", "-c", f"test ! -e {environment}/.envcheck-incomplete", scope=SYSTEM)
     after = command_step("own", "test", "-e", f"{environment}/.envcheck-incomplete")
-    assert execute(place_of(environment), job(after, step), Told())
+    assert changed(environment, after, step)
 
 
 def test_a_restart_is_left_to_a_person(environment: Path, capfd: pytest.CaptureFixture[str]) -> None:
     before = tree_hash(environment)
     first = command_step("driver", "touch", f"{environment.parent}/driver", scope=SYSTEM)
     restart = Step("restart", AskPerson("Restart the machine, then type the same command again.", SYSTEM))
-    assert not execute(place_of(environment), job(first, restart), Told())
+    assert not changed(environment, first, restart)
     assert "settled old Restart the machine, then type the same command again\n" in capfd.readouterr().out
     assert (environment.parent / "driver").exists()
     assert tree_hash(environment) == before
@@ -156,7 +158,7 @@ def test_an_empty_folder_is_an_empty_folder_again(stock: Path, tmp_path: Path) -
     folder = tmp_path / "env"
     folder.mkdir()
     steps = (command_step("create", sys.executable, "-m", "venv", "--without-pip", str(folder)), fails())
-    assert not execute(place_of(folder), job(*steps), Told())
+    assert not changed(folder, *steps)
     assert list(folder.iterdir()) == []
 
 
@@ -165,9 +167,9 @@ def test_without_an_exchange_of_folders_two_renames_do(
 ) -> None:
     before = tree_hash(environment)
     monkeypatch.setattr("envcheck.host.file_changes._exchange_atomically", lambda *_: False)
-    assert not execute(place_of(environment), job(*unpacking(environment, stock / "wheels"), judged="no"), Told())
+    assert not changed(environment, *unpacking(environment, stock / "wheels"), judged="no")
     assert tree_hash(environment) == before
-    assert execute(place_of(environment), job(*unpacking(environment, stock / "wheels")), Told())
+    assert changed(environment, *unpacking(environment, stock / "wheels"))
     assert held_by(environment) == "2.0"
 
 
@@ -180,7 +182,7 @@ def test_a_folder_that_cannot_be_renamed_stays(
         raise OSError(16, "Device or resource busy")
 
     monkeypatch.setattr("envcheck.install.journal.swap_folders", refuse)
-    assert not execute(place_of(environment), job(), Told())
+    assert not changed(environment)
     assert "cannot be replaced (Device or resource busy): is it a mount point, or in use?" in capfd.readouterr().out
     assert tree_hash(environment) == before
 
@@ -191,11 +193,10 @@ def test_what_cannot_be_put_back_is_left_to_the_guard(environment: Path, monkeyp
     def refuse(*_: object) -> None:
         raise OSError(5, "Input/output error", "/a/file")
 
-    monkeypatch.setattr("envcheck.install.run.settle", refuse)
-    with pytest.raises(
-        UnsettledError, match=r"could not be restored: /a/file: Input/output error\. .*--resume --env /"
-    ):
-        execute(place_of(environment), job(fails()), Told())
+    monkeypatch.setattr("envcheck.install.transaction.settle", refuse)
+    outcome = transaction(environment, fails()).run(Told())
+    assert outcome.outcome == UNSETTLED
+    assert re.search(r"could not be restored: /a/file: Input/output error\. .*--resume --env /", outcome.why)
     assert tree_hash(environment) == before
 
 

@@ -12,11 +12,12 @@ from pathlib import Path
 
 import pytest
 
+from envcheck import api
 from envcheck.cli.group import run
-from envcheck.cli.install import EnvironmentCheck, judge_environment
 from envcheck.cli.installation import expand_home
 from envcheck.install import journal, preflight
 from envcheck.install.journal import Journal, begin, place_of, put_in_place
+from envcheck.install.judgement import PlannedEnvironment
 from envcheck.model import UserError, replace
 from envcheck.plan.existing_environment import InstalledFramework
 from tests.install.test_command import document, install, make_wheels, planned
@@ -108,10 +109,8 @@ def test_a_package_that_would_be_broken_brings_the_old_environment_back(
 def test_a_framework_that_was_to_stay_and_is_gone_is_missed(here: Path) -> None:
     plan = replace(planned().plan, releases=())
     stays = InstalledFramework("torch", "torch", "2.13.0+cpu", "", "torch==2.13.0+cpu", ())
-    assert (
-        judge_environment(EnvironmentCheck(plan, bare(here / "env"), None, smoke=False, quiet=True, kept=(stays,)))
-        == "the environment does not hold torch 2.13.0+cpu"
-    )
+    wanted = PlannedEnvironment(bare(here / "env"), plan, api.make_doctor("cpu"), kept=(stays,))
+    assert wanted.judge() == "the environment does not hold torch 2.13.0+cpu"
 
 
 def test_what_was_cut_off_is_put_right_before_anything_is_planned(

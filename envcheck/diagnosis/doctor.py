@@ -1,0 +1,142 @@
+"""The doctor of this machine: it reads an environment, judges it for one target, and offers what fixes it."""
+
+from __future__ import annotations
+
+import os
+from collections.abc import Callable, Mapping
+from typing import TYPE_CHECKING
+
+from envcheck.diagnosis import diagnose, with_steps
+from envcheck.model import (
+    ERROR,
+    INCOMPATIBLE,
+    Facts,
+    Finding,
+    Known,
+    Report,
+    Snapshot,
+    dataclass,
+    replace,
+)
+from envcheck.rules import Context, Target
+
+if TYPE_CHECKING:
+    from envcheck.matrix import Matrix
+
+Exists = Callable[[str], bool]
+
+
+@dataclass(frozen=True)
+class Diagnosis:
+    """An environment as it was read, and the report on it."""
+
+    snapshot: Snapshot
+    context: Context
+    report: Report
+
+
+@dataclass(frozen=True)
+class Doctor:
+    """What must work, and what judges it; `doctor`, `check`, `install` and `fix` ask the same one."""
+
+    matrix: Matrix
+    target: Target
+    read: Callable[[str, str], Snapshot]  # this machine, with the environment of --python or --env
+    gate: Callable[[Facts, tuple[str, ...], Exists | None], Report] | None = None  # of a project
+    project: str = ""  # the file that makes its demands
+    explain: Callable[[Context, Mapping[str, str]], tuple[Finding, ...]] | None = None  # what failing imports print
+
+    def judge(
+        self, machine: Snapshot, inspected: tuple[str, ...], *, only: frozenset[str] = frozenset(), is_here: bool = True
+    ) -> Diagnosis:
+        """Judge a machine; on this one, name the folders that are there and the command that fixes it.
+
+        `inspected` are the options that say what was looked at, `only` limits the rules to some finding ids.
+        """
+        context, exists = Context(machine.facts, self.matrix, self.target), os.path.lexists if is_here else None
+        if self.gate is None:
+            report = diagnose(context, only, inspected=inspected, exists=exists)
+        else:
+            report = self.gate(machine.facts, inspected, exists)
+        return Diagnosis(machine, context, self._offer_fix(report, machine.facts) if is_here else report)
+
+    def examine(self, python: str, env: str, *, is_unfinished: bool = False) -> Diagnosis:
+        """Read an environment of this machine and judge it.
+
+        `is_unfinished`: leave out the marker that a transaction keeps in it until it is complete.
+        """
+        machine = self.read(python, env)
+        if is_unfinished:
+            machine = replace(machine, facts=_without_marker(machine.facts))
+        return self.judge(machine, inspected_options(fold_home(python), fold_home(env)))
+
+    def with_imports(self, diagnosis: Diagnosis, failing: Mapping[str, str]) -> Diagnosis:
+        """Add to a report in which nothing is wrong the causes of failing imports, by what they print."""
+        before = diagnosis.report
+        errors = [f"{name} does not import: {text.rpartition(chr(10))[2]}" for name, text in failing.items()]
+        findings = self.explain(diagnosis.context, failing) if self.explain else ()
+        if not findings:
+            from envcheck.smoke.session import UNEXPLAINED
+
+            findings = tuple(Finding(UNEXPLAINED, INCOMPATIBLE, ERROR, text, primary=True) for text in errors)
+        report = with_steps(
+            replace(
+                before,
+                verdict=INCOMPATIBLE,
+                headline=f"{errors[0]}.",
+                findings=(*findings, *before.findings),
+            )
+        )
+        return replace(diagnosis, report=self._offer_fix(report, diagnosis.snapshot.facts))
+
+    def _offer_fix(self, report: Report, facts: Facts) -> Report:
+        """Name the command that fixes the environment, where this user may change it."""
+        if not report.steps or not find_changeable_environment(facts)[0]:
+            return report
+        from envcheck.diagnosis.repair import with_fix_command
+
+        return with_fix_command(report, self.project)
+
+
+def _without_marker(facts: Facts) -> Facts:
+    found = facts.python.install_leftovers
+    if not isinstance(found, Known):
+        return facts
+    left = Known(tuple(item for item in found.value if item.kind != "marker"), found.source)
+    changed: Facts = replace(facts, python=replace(facts.python, install_leftovers=left))
+    return changed
+
+
+def inspected_options(python: str, env: str) -> tuple[str, ...]:
+    """Return the options with which another command inspects the same environment."""
+    return (*(("--python", python) if python else ()), *(("--env", env) if env else ()))
+
+
+def fold_home(path: str) -> str:
+    """Write ~ for this user's home folder: a report is sent to others."""
+    home = os.path.expanduser("~").rstrip(os.sep)  # noqa: PTH111 - pathlib is slow to import
+    return f"~{path[len(home) :]}" if len(home) > 1 and path.startswith(home + os.sep) else path
+
+
+_OWN_KINDS = ("venv", "conda")  # of a Python that no other program uses
+
+
+def find_changeable_environment(facts: Facts) -> tuple[str, str]:
+    """Return the folder of the environment that this user may change, or "" and the reason why there is none."""
+    python = facts.python
+    prefix, kind = python.prefix.value or "", python.kind.value
+    if not prefix:
+        return "", "no Python environment was found: name one with --env"
+    managed = python.externally_managed.value is True
+    if managed or kind not in _OWN_KINDS:
+        reason = "it is managed from outside (PEP 668)" if managed else "it is not a virtual environment"
+        return "", f"{prefix} holds a Python that other programs use: {reason}. Name an environment with --env"
+    folder = os.path.realpath(os.path.expanduser(prefix.replace("$USER", os.environ.get("USER", "$USER"))))  # noqa: PTH111 - pathlib is slow to import
+    if not os.path.isdir(folder):  # noqa: PTH112
+        return "", f"{prefix} is not a folder of this machine"
+    if os.path.isdir(os.path.join(folder, "condabin")):  # noqa: PTH112, PTH118
+        return "", f"{prefix} is conda's own environment, which conda itself runs from: name another one with --env"
+    is_own = not hasattr(os, "geteuid") or os.stat(folder).st_uid == os.geteuid()  # noqa: PTH116
+    if not is_own or not os.access(folder, os.W_OK) or not os.access(os.path.dirname(folder), os.W_OK):  # noqa: PTH120
+        return "", f"{prefix} cannot be replaced by this user: ask its owner, or name another one with --env"
+    return folder, ""

@@ -1,0 +1,194 @@
+"""Fix an environment: turn the doctor's report on it into the transaction that takes its steps."""
+
+from __future__ import annotations
+
+import os
+from collections.abc import Callable, Iterable
+
+from envcheck.actions import AddPip, CreateEnvironment, InstallPackages, UpgradePip, environment_python
+from envcheck.diagnosis.doctor import Diagnosis, Doctor, find_changeable_environment
+from envcheck.diagnosis.repair import INTERRUPTED, environment_steps, is_repairable, new_environment
+from envcheck.host.prerequisites import find_python
+from envcheck.install.installers import find_substitutes, find_uv_for_pip, installer_of, with_reachable_indexes
+from envcheck.install.journal import MARKER, place_of
+from envcheck.install.judgement import FixedEnvironment, list_failing_imports
+from envcheck.install.transaction import Transaction, Watch, settle_earlier
+from envcheck.model import (
+    COMPATIBLE,
+    CONDA,
+    FIXED,
+    PIP,
+    UNCHANGED,
+    UV,
+    Absent,
+    Action,
+    Environment,
+    Outcome,
+    Plan,
+    Step,
+    Trace,
+    UserError,
+    dataclass,
+    major_minor,
+    replace,
+)
+from envcheck.rules.dependencies import broken_pins
+
+_ROUNDS = 3  # a cause that is gone may uncover the next one
+_LATER = Trace(reason="the doctor judges the environment after the last step")
+
+
+@dataclass(frozen=True)
+class FixRequest:
+    """Which environment to fix, and where its packages come from."""
+
+    python: str = ""
+    env: str = ""
+    torch_index: str = ""  # a mirror of PyTorch's own index
+    dry_run: bool = False
+
+
+@dataclass(frozen=True)
+class Fix:
+    """The doctor's report on an environment, and what takes its steps; None where no step of it changes one."""
+
+    folder: str
+    diagnosis: Diagnosis
+    transaction: Transaction | None = None
+
+
+def fix_environment(
+    doctor: Doctor, asked: FixRequest, watch: Watch, take: Callable[[Fix, Transaction], Outcome]
+) -> tuple[Fix, Outcome]:
+    """Fix an environment cause by cause; return what the doctor says then, and what came of the last transaction.
+
+    `take` shows a transaction, has it agreed to, and runs it.
+    """
+    fix = plan_fix(doctor, asked, watch)
+    outcome = Outcome(UNCHANGED, fix.folder)
+    done: list[list[tuple[str, ...]]] = []
+    while fix.transaction is not None and len(done) < _ROUNDS:
+        plan = fix.transaction.plan
+        commands = [step.action.command(plan.system) for step in plan.steps]
+        if commands in done:
+            break
+        outcome = take(fix, fix.transaction)
+        done.append(commands)
+        if outcome.outcome != FIXED:
+            break
+        asked = replace(asked, python="", env=outcome.folder)
+        fix = plan_fix(doctor, asked, watch, is_imported=True)
+    return fix, outcome
+
+
+def plan_fix(doctor: Doctor, asked: FixRequest, watch: Watch, *, is_imported: bool = False) -> Fix:
+    """Have the doctor judge an environment, and plan its steps; if nothing is wrong, import the frameworks for real."""
+    diagnosis = doctor.examine(asked.python, asked.env)
+    folder, reason = find_changeable_environment(diagnosis.context.facts)
+    if not folder:
+        raise UserError(f"nothing was changed: {reason}.")
+    place = place_of(folder)
+    if settle_earlier(place, watch, dry_run=asked.dry_run):
+        diagnosis = doctor.examine(asked.python, asked.env)
+    known = diagnosis
+    if (place.folder / MARKER).exists():  # its journal is gone: the steps repair what it left, and complete it
+        known = doctor.examine(asked.python, asked.env, is_unfinished=True)
+    if known.report.verdict == COMPATIBLE and not is_imported:
+        failing = list_failing_imports(known.context, place.folder)
+        if failing:
+            diagnosis, known = (doctor.with_imports(each, failing) for each in (diagnosis, known))
+    if not is_repairable(diagnosis.report):
+        return Fix(folder, diagnosis)
+    return Fix(folder, diagnosis, make_transaction(doctor, known, folder, asked))
+
+
+def make_transaction(doctor: Doctor, known: Diagnosis, folder: str, asked: FixRequest) -> Transaction:
+    """Return what takes the steps of a report in an environment, or in the new one that replaces it."""
+    report, python = known.report, known.context.facts.python
+    created = new_environment(report)
+    place = place_of(created.folder if created else folder)
+    target = _find_target(known, str(place.folder), folder, created)
+    steps = _fit_steps(environment_steps(report), target)
+    resolved = [name for step in report.steps for name in step.resolves] if steps else []
+    if (place.folder / MARKER).exists() and (not steps or report.verdict == COMPATIBLE):
+        resolved.insert(0, INTERRUPTED)
+    environment = Environment(
+        target.folder,
+        UV if target.uv else target.installer,
+        created.python if created else major_minor(python.version.value or ""),
+        known.context.platform,
+    )
+    resolves = tuple(dict.fromkeys(resolved))
+    plan = Plan(report.goal, (), steps, resolves, environments=(environment,), system=report.system)
+    plan = with_reachable_indexes(plan, asked.torch_index)
+    judge = FixedEnvironment(place.folder, doctor, known, resolves, is_new=created is not None)
+    before = None if created else known.context.facts
+    return Transaction(place, plan, judge.judge, before, done=FIXED, ignores_marker=True, observe=judge.observe)
+
+
+@dataclass(frozen=True)
+class _Target:
+    """The environment that steps run in, as this machine names it."""
+
+    folder: str
+    reported: str  # its folder as the facts name it: ~/project/.venv
+    python: str  # its interpreter as the facts name it; "" for a new one
+    interpreter: str
+    installer: str
+    uv: str  # stands in for pip, where the environment has none; "" where pip is there
+    lacks_pip: bool
+    starter: str  # starts the Python of a new environment here; "" as the report says
+    is_consistent: bool  # no installed requirement is unmet before
+
+
+def _find_target(known: Diagnosis, place: str, folder: str, created: CreateEnvironment | None) -> _Target:
+    context = known.context
+    is_consistent = not any(broken_pins(context))
+    if created is None:
+        installer = installer_of(place_of(place).folder)
+        lacks_pip = installer == PIP and isinstance(context.facts.python.pip_version, Absent)
+        reported, starter, python = context.facts.python.prefix.value or folder, "", context.python_program
+        uv = find_uv_for_pip() if lacks_pip else ""
+    else:
+        installer, lacks_pip, reported, python = created.installer, False, created.folder, ""
+        needs_starter = installer == PIP and not created.starter
+        starter = find_python(created.python, os.environ) if needs_starter else ""
+        uv = find_uv_for_pip() if needs_starter and not starter else ""  # it downloads the Python
+    interpreter = environment_python(place, installer, windows=known.report.system == "windows")
+    return _Target(place, reported, python, interpreter, installer, uv, lacks_pip, starter, is_consistent)
+
+
+def _fit_steps(steps: Iterable[Step], target: _Target) -> tuple[Step, ...]:
+    """Return the steps as they run in the environment, in order, each with its own check."""
+    actions = [_fit(step.action, target) for step in steps]
+    if target.uv:
+        actions = [item for item in actions if not isinstance(item, (AddPip, UpgradePip))]
+    elif target.lacks_pip and _needs_pip(actions, target):
+        actions.insert(0, AddPip(target.interpreter, "Bring pip into the environment."))
+    last = max((place for place, item in enumerate(actions) if isinstance(item, InstallPackages)), default=-1)
+    fitted = []
+    for place, item in enumerate(actions):
+        is_later = isinstance(item, InstallPackages) and (place != last or not target.is_consistent)
+        fitted.append(Step(f"fix-{place + 1}", item, environment=target.folder, check=_LATER if is_later else None))
+    return tuple(fitted)
+
+
+def _fit(action: Action, target: _Target) -> Action:
+    action = action.moved(target.reported, target.folder)
+    if isinstance(action, CreateEnvironment):
+        action = replace(action, starter=(target.starter,)) if target.starter else action
+    elif getattr(action, "python", None) == target.python:
+        action = replace(action, python=target.interpreter)
+    if target.uv and _is_by_pip(action):
+        action = replace(action, installer=UV, program=target.uv)
+    return action.with_programs(dict(find_substitutes(CONDA if target.installer == CONDA else UV)))
+
+
+def _needs_pip(actions: Iterable[Action], target: _Target) -> bool:
+    own = [item for item in actions if getattr(item, "python", "") == target.interpreter]
+    return any(map(_is_by_pip, own)) and not any(isinstance(item, AddPip) for item in own)
+
+
+def _is_by_pip(action: Action) -> bool:
+    """Return whether pip takes an action: an installation, a removal, an environment for it."""
+    return getattr(action, "installer", "") == PIP and bool(getattr(action, "python", ""))

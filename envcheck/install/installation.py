@@ -1,0 +1,323 @@
+"""Plan an installation for this machine: the releases, the environment that takes them, and the steps as they run."""
+
+from __future__ import annotations
+
+import contextlib
+import os
+import time
+from collections.abc import Mapping, Sequence
+from functools import partial
+from typing import TYPE_CHECKING, Literal
+
+from envcheck.actions import EVERY_SHELL, AddPip, AskPerson, CreateEnvironment, action_line
+from envcheck.diagnosis.doctor import Doctor
+from envcheck.host.prerequisites import find_program, find_python
+from envcheck.install.installers import (
+    find_substitutes,
+    find_uv_for_pip,
+    installer_of,
+    with_reachable_indexes,
+)
+from envcheck.install.journal import Place, type_line
+from envcheck.install.judgement import PlannedEnvironment, Smoke
+from envcheck.install.preflight import describe_closed_index
+from envcheck.install.transaction import Transaction
+from envcheck.model import (
+    COMPATIBLE,
+    CONDA,
+    PIP,
+    SYSTEM,
+    UV,
+    Absent,
+    Environment,
+    Facts,
+    Plan,
+    Step,
+    UserError,
+    dataclass,
+    major_minor,
+    replace,
+)
+from envcheck.plan.build import build_plan, plan_alone, verdict_on
+from envcheck.plan.existing_environment import InstalledFramework, plan_update
+from envcheck.plan.other_vendors import vendor_plan
+from envcheck.plan.own_index import is_on_own_index
+from envcheck.plan.passengers import is_passenger
+from envcheck.plan.requests import (
+    NO_PASSENGERS,
+    Passenger,
+    PlanOptions,
+    check_description,
+    check_folder,
+    read_requests,
+)
+from envcheck.plan.resolver import Resolver
+from envcheck.plan.steps import interpreter
+from envcheck.rules import Context, Target
+from envcheck.rules.described_machine import Description, planned_facts
+
+if TYPE_CHECKING:
+    from envcheck.matrix import Matrix
+
+
+@dataclass(frozen=True)
+class InstallRequest:
+    """What to install, and how to plan it."""
+
+    requirements: tuple[str, ...]
+    folder: str = ""
+    python: str = ""
+    installer: str = ""
+    expect: str = "auto"
+    torch_index: str = ""  # a mirror of PyTorch's own index
+    verify: bool | Literal["wheels"] = False  # as for api.plan
+    verify_timeout: float = 300.0
+    system: bool = False  # the steps that change the machine may run, too
+    passengers: Mapping[str, Passenger] = NO_PASSENGERS  # what the index states of packages that the matrix lacks
+
+
+@dataclass(frozen=True)
+class InstallPlan:
+    """The plan as it will run, and the facts of the environment that it changes (None: a new one)."""
+
+    plan: Plan
+    facts: Facts | None
+    kept: tuple[InstalledFramework, ...] = ()  # frameworks of that environment that stay as they are
+    is_satisfied: bool = False  # they are all that is asked for: there is nothing to do
+
+    def transaction(self, place: Place, doctor: Doctor, smoke: Smoke | None = None) -> Transaction:
+        """Return what runs the plan, and lets the doctor decide whether its result counts."""
+        judging = replace(doctor, target=Target(self.plan.goal))
+        wanted = PlannedEnvironment(place.folder, self.plan, judging, self.facts, self.kept, smoke)
+        return Transaction(place, self.plan, wanted.judge, self.facts)
+
+
+def plan_installation(asked: InstallRequest, place: Place, doctor: Doctor) -> InstallPlan:
+    """Plan, and fit the plan to this machine; raises UserError if that fails, returns a blocked plan."""
+    facts = _read_environment(asked, place, doctor) if place.is_taken else None
+    return _Planner(asked, place, doctor.matrix, facts, facts or doctor.read("", "").facts).plan()
+
+
+@dataclass(frozen=True)
+class _Planner:
+    """Plans what was asked for on this machine."""
+
+    asked: InstallRequest
+    place: Place
+    matrix: Matrix
+    facts: Facts | None  # of the environment that is there
+    machine: Facts  # with that environment
+    on_default_index: bool = False  # with no build of a framework's own index
+
+    def plan(self) -> InstallPlan:
+        """Plan with the installer that is asked for, that the environment has, or that is here."""
+        installer = self.asked.installer
+        if not installer and self.facts is not None and installer_of(self.place.folder) == CONDA:
+            installer = CONDA
+        planner = self._board()
+        if isinstance(planner, Plan):
+            return InstallPlan(planner, self.facts)
+        made = planner.build(installer)
+        if not installer and _can_use_uv(made.plan):
+            installer = UV
+            made = planner.build(UV)
+        plan = planner.resolve(made.plan, installer)
+        if not plan.releases or plan.blocked_by:
+            return replace(made, plan=plan)
+        without_index = planner.plan_without_index(plan)
+        return without_index or replace(made, plan=adapt_plan(plan, planner.read_surroundings(plan)))
+
+    def _board(self) -> _Planner | Plan:
+        """Read on the index what packages require that the matrix lacks; where nothing tells, a plan says so."""
+        asked = self.asked
+        if not asked.verify or not any(is_passenger(text, self.matrix) for text in asked.requirements):
+            return self
+        said = Description(python=asked.python)
+        expected = planned_facts(self.machine, said, self.matrix, expects_gpu=asked.expect == "gpu")
+        context = Context(expected, self.matrix, Target(asked.expect))
+        boarded = self._make_resolver().board(asked.requirements, context)
+        if isinstance(boarded, Plan):
+            return boarded
+        changed = replace(asked, requirements=boarded.texts, passengers=boarded.passengers)
+        return replace(self, asked=changed)
+
+    def build(self, installer: str, refused: frozenset[str] = frozenset()) -> InstallPlan:
+        """Plan without asking an index."""
+        asked, facts, matrix = self.asked, self.facts, self.matrix
+        said = Description(python="" if facts is not None else asked.python)
+        options = PlanOptions(
+            asked.expect, installer, asked.folder, description=said, shells=EVERY_SHELL, refused=refused
+        )
+        check_description(said)
+        check_folder(options.folder)
+        is_alone = facts is None and is_on_own_index(asked.requirements)
+        requests = () if is_alone else read_requests(asked.requirements, matrix, asked.passengers)
+        expected = planned_facts(self.machine, said, matrix, expects_gpu=asked.expect == "gpu")
+        if expected.python.version.value is None:
+            raise UserError("the Python to install for is unknown: name one, such as --python 3.12.")
+        elsewhere = vendor_plan(expected, matrix, asked.requirements, requests, options)
+        if elsewhere is not None:
+            return InstallPlan(elsewhere, facts)
+        if is_alone:
+            return InstallPlan(plan_alone(expected, matrix, asked.requirements, options), None)
+        if facts is None:
+            return InstallPlan(build_plan(expected, matrix, requests, options), None)
+        update = plan_update(facts, matrix, requests, options)
+        return InstallPlan(update.plan or Plan("", (), ()), facts, update.unchanged, update.plan is None)
+
+    def resolve(self, plan: Plan, installer: str) -> Plan:
+        """Name the indexes that are reachable in a plan, and resolve it; an older release may take the place of one."""
+        if not plan.releases:
+            return plan
+        if not self.asked.verify:
+            return with_reachable_indexes(plan, self.asked.torch_index)
+        return self._make_resolver().resolve(lambda refused: self.build(installer, refused).plan)
+
+    def _make_resolver(self) -> Resolver:
+        """Return what asks the indexes; what an environment keeps may come from elsewhere."""
+        asked, until = self.asked, time.monotonic() + self.asked.verify_timeout
+        finish = partial(with_reachable_indexes, mirror=asked.torch_index)
+        keeps = self.facts is not None
+        return Resolver(os.environ, asked.verify_timeout, until, asked.verify is True, finish, keeps)
+
+    def plan_without_index(self, plan: Plan) -> InstallPlan | None:
+        """Plan with builds of the default index where a framework's own does not answer; None where there is none."""
+        if self.on_default_index or self.asked.torch_index:
+            return None
+        sets = (item for made in plan.environments for item in made.sets if item.index)
+        closed = next(filter(None, (describe_closed_index(item, os.environ) for item in sets)), "")
+        if not closed:
+            return None
+        other = replace(self, matrix=self.matrix.without_own_indexes(), on_default_index=True).plan()
+        if verdict_on(other.plan) != COMPATIBLE:
+            return None
+        note = f"{closed[0].upper()}{closed[1:]}: these are builds of the default index; --torch-index names a mirror."
+        changed: InstallPlan = replace(other, plan=replace(other.plan, notes=(*other.plan.notes, note)))
+        return changed
+
+    def read_surroundings(self, plan: Plan) -> Surroundings:
+        """Read what the plan's steps meet on this machine."""
+        made, facts = plan.environments[0], self.facts
+        starter = ""
+        if facts is None and self.asked.python and made.installer != CONDA:
+            starter = find_python(made.python, os.environ)
+        return Surroundings(
+            facts is not None,
+            facts is None or not isinstance(facts.python.pip_version, Absent),
+            find_substitutes(made.installer),
+            (starter,) if starter else (),
+            bool(find_program("sudo", os.environ)),
+            self.asked.system,
+        )
+
+
+def _read_environment(asked: InstallRequest, place: Place, doctor: Doctor) -> Facts:
+    try:
+        facts = doctor.read("", str(place.folder)).facts
+    except UserError as error:
+        raise UserError(_describe_missing_python(place) or str(error)) from None
+    version = facts.python.version
+    if version.value is None:
+        raise UserError(f"the Python of {place.folder} does not answer: name a new folder with --env.")
+    abi = facts.python.abi_tag
+    threads = "t" if abi.value and abi.value.endswith("t") else ""  # 3.14t: the free-threaded build
+    minor = major_minor(version.value) + threads
+    if asked.python and asked.python != minor:
+        raise UserError(f"{place.folder} has Python {minor}, not {asked.python}: name a new folder with --env.")
+    return facts
+
+
+def _describe_missing_python(place: Place) -> str:
+    """Describe an environment whose base Python is gone; "" for a folder that is no environment."""
+    settings = ""
+    with contextlib.suppress(OSError):
+        settings = (place.folder / "pyvenv.cfg").read_text(encoding="utf-8", errors="replace")
+    base = next((line.partition("=")[2].strip() for line in settings.splitlines() if line.startswith("home")), "")
+    where = f"its base Python, {base}, is missing or unreadable" if base else "its base Python is missing"
+    advice = "name a new folder with --env, or remove this one first."
+    return f"the Python of {place.folder} does not start: {where}; {advice}" if settings else ""
+
+
+def _can_use_uv(plan: Plan) -> bool:
+    """Return whether uv can replace pip: it is installed, and pip's settings can be read for it."""
+    only_pip = bool(plan.environments) and all(made.installer == PIP for made in plan.environments)
+    return only_pip and bool(find_uv_for_pip())
+
+
+@dataclass(frozen=True)
+class Surroundings:
+    """What the plan meets: the environment, and the programs its commands start."""
+
+    exists: bool = False  # the environment is there: it is not made again
+    has_pip: bool = True  # in that environment
+    programs: tuple[tuple[str, str], ...] = ()  # name in the plan -> what to type here: conda -> micromamba
+    python: tuple[str, ...] = ()  # starts the Python a new environment is made with; () as planned
+    has_sudo: bool = True  # without it this is root in a container, who needs none
+    may_change_machine: bool = False  # the person asked for the steps of the machine, too
+
+
+def _needs_person(step: Step) -> bool:
+    """Tell whether only a person can take a step: by hand, in their shell, under their own name."""
+    return step.action.by_person or step.action.in_shell
+
+
+def _stop_at_restart(steps: Sequence[Step], system: str) -> tuple[Step, ...]:
+    """Return the steps; where one restarts the machine, those of the machine before it, and what to do then."""
+    for place, step in enumerate(steps):
+        if step.scope == SYSTEM and step.action.ends_session:
+            told = f"Restart the machine ({action_line(step.action, system)}), then type the same command again."
+            first = tuple(each for each in steps[:place] if each.scope == SYSTEM)
+            return (*first, Step("restart", AskPerson(told, SYSTEM)))
+    return tuple(steps)
+
+
+def adapt_plan(plan: Plan, here: Surroundings) -> Plan:
+    """Return the plan as it will run; UserError where it makes no environment or two, or needs an administrator."""
+    may = here.may_change_machine
+    made = _only_environment(plan)
+    by_hand = [step for step in plan.steps if _needs_person(step) or (step.scope == SYSTEM and not may)]
+    if by_hand:
+        raise UserError(_describe_manual_steps(by_hand, plan.system, system=may))
+    steps = [step for each in _stop_at_restart(plan.steps, plan.system) for step in _fit_step(each, made, here)]
+    if here.exists and not here.has_pip and made.installer == PIP:
+        bring = AddPip(interpreter(made), "Bring pip into the environment.")
+        steps = [Step("bring-pip", bring, environment=made.folder), *steps]
+    fitted: Plan = replace(plan, steps=tuple(_with_local_programs(step, here) for step in steps))
+    return fitted
+
+
+def _only_environment(plan: Plan) -> Environment:
+    if len(plan.environments) != 1:
+        each = " and ".join(f"`{type_line('envcheck', 'install', item)}`" for item in plan.requirements)
+        raise UserError(f"these frameworks need two environments: {each}, each with an --env of its own.")
+    return plan.environments[0]
+
+
+def _describe_manual_steps(steps: list[Step], shells: str, *, system: bool) -> str:
+    lines = ((step.purpose.rstrip("."), action_line(step.action, shells)) for step in steps)
+    told = "; ".join(what + (f": `{line}`" if line else "") for what, line in lines)
+    could = "" if system or any(map(_needs_person, steps)) else ", or add --system to have it done"
+    who = " as an administrator" if any(step.scope == SYSTEM for step in steps) else ""
+    hint = f"Do that{who}{could}; --expect cpu plans without a GPU."
+    return f"the machine itself needs something first: {told}. {hint}"
+
+
+def _fit_step(step: Step, made: Environment, here: Surroundings) -> tuple[Step, ...]:
+    action = step.action
+    if step.scope == SYSTEM:
+        return (replace(step, action=action.unattended()),)
+    if not isinstance(action, CreateEnvironment):
+        return (step,)
+    if not here.exists:
+        # A plan writes the home folder as ~, which only a shell expands.
+        starter = here.python or tuple(map(os.path.expanduser, action.starter))
+        return (replace(step, action=replace(action, starter=starter)),)
+    if made.installer != CONDA:
+        return ()
+    return (replace(step, action=action.into_existing("Bring conda's packages into the environment.")),)
+
+
+def _with_local_programs(step: Step, here: Surroundings) -> Step:
+    action = step.action.with_programs(dict(here.programs))
+    changed: Step = replace(step, action=action if here.has_sudo else action.without_sudo())
+    return changed

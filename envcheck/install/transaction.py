@@ -1,0 +1,402 @@
+"""Change an environment in one transaction: run steps in a copy, judge what they leave, keep it or take it back."""
+
+from __future__ import annotations
+
+import contextlib
+import errno
+import os
+from collections.abc import Callable, Iterator
+from typing import Any, Protocol
+
+from envcheck.actions import AskPerson
+from envcheck.host.file_changes import FileLockedError, lock_file, remove_tree
+from envcheck.host.guard import Guard
+from envcheck.host.interruption import allow_interrupts
+from envcheck.host.process import (
+    ProgramEnd,
+    StillRunningError,
+    hold_signals,
+    ignore_signals,
+    kill_running_programs,
+    run_lines,
+)
+from envcheck.install.installers import step_variables, write_settings
+from envcheck.install.journal import (
+    DONE_STEP,
+    RESTORING,
+    STARTED,
+    STEP,
+    VERIFYING,
+    BrokenJournalError,
+    ChangeError,
+    Journal,
+    Place,
+    begin,
+    commit,
+    find_undoable,
+    new_identity,
+    newest,
+    put_in_place,
+    restore,
+    resume_line,
+    settle,
+    unsettled,
+    warn_on_activation,
+)
+from envcheck.install.preflight import Preflight, is_refused, objections
+from envcheck.model import (
+    CONDA,
+    INSTALLED,
+    PLANNED,
+    RESTORED,
+    SYSTEM,
+    UNCHANGED,
+    UNSETTLED,
+    Facts,
+    MachineError,
+    Outcome,
+    Plan,
+    Step,
+    SystemChange,
+    UserError,
+    dataclass,
+    hide_url_secrets,
+)
+
+PATIENCE = 1.5  # seconds for a guard that is just putting things back
+SECONDS = 7200.0  # for a step; a GPU build is gigabytes over a slow line
+_END_PATIENCE = 30.0  # seconds until a killed step is gone: until then it may write into the environment
+_VERIFY = 900.0  # seconds to see that a step worked: a first import compiles and reads gigabytes
+
+Runner = Callable[[tuple[str, ...], float, Step], ProgramEnd]  # command, seconds, its step
+
+
+class Watch(Protocol):
+    """Follows the progress of a transaction."""
+
+    def begins(self, what: str) -> None:
+        """Hear that something begins."""
+
+    def hears(self, line: str) -> None:
+        """Hear a line that a step printed."""
+
+    def settled(self, outcome: Outcome, *, existed: bool) -> None:
+        """Hear what a transaction came to, and whether there was an environment before it."""
+
+
+class StepError(Exception):
+    """A step failed, or what it was to bring about is not there."""
+
+
+class UnsettledError(Exception):
+    """An environment could be neither finished nor restored; the message says where it lies and what to type."""
+
+
+@dataclass(frozen=True)
+class Transaction:
+    """A change of one environment: what is asked for, the steps that bring it about, and who judges the result."""
+
+    place: Place
+    plan: Plan  # as it runs here
+    judge: Callable[[], str]  # of the environment after the steps; "" lets it count, else why it does not
+    before: Facts | None = None  # of the environment that is there; None: a new one
+    done: str = INSTALLED  # the outcome where the environment is the new one
+    ignores_marker: bool = False  # of an installation that was interrupted and has no journal: this one completes it
+    observe: Callable[[], None] = lambda: None  # sees, before the steps, what the judge compares with
+
+    @property
+    def count(self) -> int:
+        """Count what `Watch.begins` hears of."""
+        return len(self.plan.steps) + 1 + self.place.is_taken
+
+    @property
+    def planned(self) -> Outcome:
+        """Return the outcome where the steps are only shown."""
+        return Outcome(PLANNED, str(self.place.folder))
+
+    @property
+    def is_marked(self) -> bool:
+        """Return whether the folder is made and marked before the steps: conda takes no folder that is there."""
+        return self.place.is_taken or all(made.installer != CONDA for made in self.plan.environments)
+
+    def prepare(self, *, as_root: bool) -> None:
+        """Check all that the steps need; UserError or MachineError gives each reason not to begin."""
+        asked = Preflight(self.plan, self.place, os.environ, self.before, as_root, self.ignores_marker)
+        found = list(objections(asked))
+        if found:
+            error = UserError if is_refused(asked) else MachineError
+            raise error(f"nothing was changed: {'; '.join(text.rstrip('.') for text in found)}.")
+
+    def run(self, watch: Watch) -> Outcome:
+        """Run the steps and settle; raises UserError where nothing could begin.
+
+        However this ends, `watch` has heard which environment is there, or the outcome says that nobody can tell;
+        where this process is killed, its guard settles. A signal ends only what takes long: copies, programs, the
+        judgement.
+        """
+        self.observe()
+        try:
+            with hold_signals(), hold(self.place, watch) as descriptor:
+                journal = Journal(self.place, new_identity(self.place, os.getpid()))
+                with _guarded(journal, descriptor) as guard:
+                    begin(journal, self.plan.requirements or self.plan.resolves)
+                    return self._attempt(journal, watch, guard)
+        except UnsettledError as error:
+            return Outcome(UNSETTLED, str(self.place.folder), why=str(error))
+        except OSError as error:
+            raise UserError(f"nothing was changed: {describe_error(error, self.place)}.") from None
+
+    def _attempt(self, journal: Journal, watch: Watch, guard: Guard) -> Outcome:
+        try:
+            why = self._run_steps(journal, watch, guard)
+        except StillRunningError as error:
+            raise UnsettledError(_describe_unsettled(journal, "interrupted", str(error))) from None
+        except BaseException:  # KeyboardInterrupt too
+            kill_running_programs()  # of the judgement
+            _settle(journal, "interrupted", watch)
+            raise
+        return _settle(journal, why, watch, done=self.done)
+
+    def _run_steps(self, journal: Journal, watch: Watch, guard: Guard) -> str:
+        """Run the steps and let the result count; return why it does not, or ""."""
+        try:
+            with _open_log(journal, watch) as heard:
+                self._change_environment(journal, watch, self._make_runner(guard, heard))
+            journal.write(VERIFYING)
+            watch.begins("Judge the environment.")
+            with allow_interrupts():
+                why = self.judge()
+            if not why:
+                commit(journal)
+        except (StepError, ChangeError) as error:
+            return str(error)
+        except OSError as error:
+            return describe_error(error, self.place)
+        return why
+
+    def _make_runner(self, guard: Guard, heard: Callable[[str], None]) -> Runner:
+        variables = step_variables(os.environ)
+        variables |= write_settings(self.place.state, variables)
+        if any(made.installer == CONDA for made in self.plan.environments):  # its commands ask
+            variables |= {"CONDA_ALWAYS_YES": "1", "MAMBA_ALWAYS_YES": "1"}
+            if self.place.is_taken:  # and change the active environment
+                variables["CONDA_PREFIX"] = str(self.place.folder)
+
+        def run(argv: tuple[str, ...], seconds: float, step: Step) -> ProgramEnd:
+            ended = run_lines(
+                argv,
+                {**variables, **step.action.variables()},
+                heard,
+                seconds=seconds,
+                before_exec=guard.report_start,
+                patience=_END_PATIENCE,
+            )
+            guard.report_end()
+            return ended
+
+        return run
+
+    def _change_environment(self, journal: Journal, watch: Watch, run: Runner) -> None:
+        """Take the steps of the machine, put the copy in place, and take its own steps."""
+        for step in self.plan.steps:
+            if step.scope == SYSTEM:
+                if isinstance(step.action, AskPerson):
+                    raise StepError(step.purpose.rstrip("."))  # what only a person can do: a restart
+                _run_step(journal, step, run, watch, self.plan.system)
+        is_marked = self.is_marked  # before the folder is there
+        if self.place.is_taken:
+            watch.begins("Copy the environment.")
+        put_in_place(journal, marked=is_marked)
+        for step in self.plan.steps:
+            if step.scope != SYSTEM:
+                _run_step(journal, step, run, watch, self.plan.system)
+                if is_marked:
+                    warn_on_activation(self.place.folder)  # the step that makes an environment writes its scripts
+
+
+@contextlib.contextmanager
+def hold(place: Place, watch: Watch) -> Iterator[int]:
+    """Hold an environment against other transactions, and settle those that did not come to their end."""
+    place.state.mkdir(exist_ok=True)
+    (place.state / ".gitignore").write_text("*\n", encoding="utf-8")
+    with contextlib.ExitStack() as stack:
+        try:
+            descriptor = stack.enter_context(lock_file(str(place.lock), PATIENCE))
+        except FileLockedError as error:
+            who = f"another installation (process {error or '?'})"
+            message = f"nothing was changed: {who} is running in {place.folder}. Wait until it ends."
+            raise UserError(message) from None
+        for journal in unsettled(place):
+            _settle(journal, "it was interrupted", watch)
+        yield descriptor
+
+
+def settle_earlier(place: Place, watch: Watch, *, dry_run: bool) -> bool:
+    """Finish or undo an interrupted transaction before one is planned; return whether there was one."""
+    if not unsettled(place):
+        return False
+    if dry_run:
+        raise UserError(
+            f"an installation into {place.folder} is running or was interrupted: if interrupted, run "
+            f"`{resume_line(place)}` first."
+        )
+    try:
+        with hold(place, watch):
+            return True
+    except UnsettledError as error:
+        raise UserError(str(error)) from None
+
+
+def resume(place: Place, watch: Watch) -> Outcome:
+    """Finish or undo what was interrupted; return what the last transaction came to."""
+
+    def finish() -> Outcome:
+        with hold(place, watch):
+            last = newest(place)
+        return outcome_of(last) if last else Outcome(UNCHANGED, str(place.folder))
+
+    return _report_failure(place, "not resumed: {}.", finish)
+
+
+def undo(journal: Journal, watch: Watch) -> Outcome:
+    """Restore an environment as it was before a transaction."""
+    place = journal.place
+
+    def put_back() -> Outcome:
+        with hold(place, watch), ignore_signals():
+            restore(find_undoable(place, journal.identity), "asked for")
+            return outcome_of(journal)
+
+    return _report_failure(place, f"not restored: {{}}. Fix that, then run: {resume_line(place)}", put_back)
+
+
+def remove_kept(place: Place, watch: Watch) -> Outcome:
+    """Remove the environments kept from before."""
+
+    def remove() -> Outcome:
+        with hold(place, watch):
+            for path in place.leftovers():
+                remove_tree(path)
+        return Outcome(UNCHANGED, str(place.folder))
+
+    return _report_failure(place, "not removed: {}.", remove)
+
+
+def _report_failure(place: Place, sentence: str, work: Callable[[], Outcome]) -> Outcome:
+    """Return the outcome of the work; where it cannot be done, an outcome says so."""
+    try:
+        return work()
+    except (ChangeError, UnsettledError) as error:
+        refused = str(error).rstrip(".")
+    except OSError as error:
+        refused = describe_error(error, place)
+    return Outcome(UNSETTLED, str(place.folder), why=sentence.format(refused))
+
+
+def outcome_of(journal: Journal, why: str = "", done: str = INSTALLED) -> Outcome:
+    """Return what a transaction came to, by its journal; `why` the environment is not the new one, if known."""
+    place, identity = journal.place, journal.identity
+    if journal.is_installed:
+        return Outcome(done, str(place.folder), identity, log=str(place.log(identity)))
+    why = why or str(journal.last(RESTORING).get("why", ""))
+    return Outcome(RESTORED, str(place.folder), identity, why, str(place.log(identity)), system_changes(journal))
+
+
+def system_changes(journal: Journal) -> tuple[SystemChange, ...]:
+    """List the steps that a transaction took on the machine, newest first: the order to take them back in."""
+    found = [line for line in journal.lines() if line["event"] == STEP and "undo" in line]
+    return tuple(
+        SystemChange(line["id"], tuple(line["argv"]), tuple(line["undo"]), line["lasting"]) for line in reversed(found)
+    )
+
+
+@contextlib.contextmanager
+def _guarded(journal: Journal, descriptor: int) -> Iterator[Guard]:
+    guard = Guard("envcheck.install.guard", (str(journal.place.folder), journal.identity), (descriptor,))
+    try:
+        yield guard
+    finally:
+        guard.finish(all_is_well=journal.is_settled)
+
+
+def _settle(journal: Journal, why: str, watch: Watch, done: str = INSTALLED) -> Outcome:
+    """Finish or restore, and tell. Raises UnsettledError where neither can be done."""
+    with ignore_signals():
+        existed = bool(journal.last(STARTED).get("existed"))
+        try:
+            settle(journal, why)
+        except BrokenJournalError as error:
+            raise UnsettledError(str(error)) from None
+        except ChangeError as error:
+            raise UnsettledError(_describe_unsettled(journal, why, str(error).rstrip("."))) from None
+        except OSError as error:
+            raise UnsettledError(_describe_unsettled(journal, why, describe_error(error, journal.place))) from None
+        outcome = outcome_of(journal, why, done)
+        watch.settled(outcome, existed=existed)
+    return outcome
+
+
+@contextlib.contextmanager
+def before_any_change(place: Place) -> Iterator[None]:
+    """Turn what the system refuses in the block into the sentence that nothing was changed."""
+    try:
+        yield
+    except OSError as error:
+        raise UserError(f"nothing was changed: {describe_error(error, place)}.") from None
+
+
+def describe_error(error: OSError, place: Place) -> str:
+    """Say in words what the system refused; of a full disk, what could not be written."""
+    named = error.filename2 if error.errno == errno.ENOSPC and error.filename2 else error.filename
+    return f"{named or place.folder}: {error.strerror or error}"
+
+
+def _describe_unsettled(journal: Journal, why: str, refused: str) -> str:
+    place = journal.place
+    return (
+        f"{why}; {place.folder} could not be restored: {refused}. The old environment lies there or in "
+        f"{place.state}; run `{resume_line(place)}` before you use it."
+    )
+
+
+@contextlib.contextmanager
+def _open_log(journal: Journal, watch: Watch) -> Iterator[Callable[[str], None]]:
+    with journal.place.log(journal.identity).open("w", encoding="utf-8") as log:
+
+        def heard(line: str) -> None:
+            with contextlib.suppress(OSError):  # a full disk: the step itself will say so
+                log.write(hide_url_secrets(line) + "\n")
+                log.flush()
+            watch.hears(line)
+
+        yield heard
+
+
+def _run_step(journal: Journal, step: Step, run: Runner, watch: Watch, system: str) -> None:
+    """Take one step and see that it worked."""
+    command, checked = step.action.command(system), step.checked(system).argv
+    check = checked if checked != command else ()
+    of_machine = {}
+    if step.scope == SYSTEM:
+        was_there = bool(check) and run(check, _VERIFY, step).code == 0
+        of_machine = _undo_entry(step, system, was_there=was_there)
+    journal.write(STEP, id=step.id, argv=[hide_url_secrets(word) for word in command], **of_machine)
+    watch.begins(step.purpose)
+    for argv, seconds, what in ((command, SECONDS, "failed"), (check, _VERIFY, "did not have its effect")):
+        if argv and (ended := run(argv, seconds, step)).code != 0:
+            raise StepError(f"the step {step.id} {what}: {_describe_end(ended)}")
+    journal.write(DONE_STEP, id=step.id)
+
+
+def _undo_entry(step: Step, system: str, *, was_there: bool) -> dict[str, Any]:
+    """Say for the journal how a step of the machine is taken back; what was there before is left alone."""
+    if was_there:
+        return {"undo": [], "lasting": "it was there before, so it stays"}
+    undo = step.action.undo(system)
+    return {"undo": list(undo.argv), "lasting": undo.reason}
+
+
+def _describe_end(ended: ProgramEnd) -> str:
+    if ended.code is None:
+        return ended.detail
+    return f"ended by signal {-ended.code}" if ended.code < 0 else f"exit status {ended.code}"
