@@ -7,16 +7,19 @@ from __future__ import annotations
 
 def main() -> None:
     """Run the command line and exit with a code from the README's table."""
-    from envcheck.host import interruption
-
     try:
+        from envcheck.host import interruption
+
         interruption.install_handler()
         from envcheck.cli import exits
 
         code = exits.guarded(_run_command)
     except KeyboardInterrupt:
+        from envcheck.host import interruption  # the interruption may have come before the first
+
+        interruption.install_handler()
         interruption.ignore_interrupts()
-        from envcheck.cli import exits  # the interruption may have come before the first
+        from envcheck.cli import exits
 
         code = exits.end_interrupted()
     exits.leave(code)

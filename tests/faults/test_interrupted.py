@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import subprocess
+import sys
 from pathlib import Path
 
 import pytest
@@ -59,3 +60,29 @@ def test_a_closed_reader_ends_every_command(lines: dict[str, list[str]], folder:
     assert "Traceback" not in done.stderr
     assert "Broken pipe" not in done.stderr
     assert "Error" not in done.stderr
+
+
+_AT_FIRST_IMPORT = """
+import os, signal, sys
+from importlib.abc import MetaPathFinder
+
+signal.signal(signal.SIGINT, signal.default_int_handler)  # a job in the background is started with it ignored
+
+
+class Interrupting(MetaPathFinder):
+    def find_spec(self, name, path, target=None):
+        if name == "envcheck.host.interruption" and self in sys.meta_path:
+            sys.meta_path.remove(self)
+            os.kill(os.getpid(), signal.SIGINT)
+
+
+sys.meta_path.insert(0, Interrupting())
+from envcheck.cli import main
+main()
+"""
+
+
+def test_an_interrupt_before_the_programs_own_handler_is_a_sentence(folder: Path) -> None:
+    argv = [sys.executable, "-c", _AT_FIRST_IMPORT, "--version"]
+    done = subprocess.run(argv, cwd=folder, env=environment(), capture_output=True, text=True, check=False)
+    assert (done.returncode, done.stderr) == (130, "envcheck: Interrupted.\n")
