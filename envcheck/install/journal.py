@@ -89,49 +89,41 @@ def place_of(folder: str | Path) -> Place:
     return Place(real, real.parent / (_STATE + real.name))
 
 
-def _places_in(folder: Path) -> tuple[Place, ...]:
-    """List the environments of a folder that an installation was ever made into."""
-    names = sorted(path.name[len(_STATE) :] for path in folder.iterdir() if path.name.startswith(_STATE))
-    found = (place_of(folder / name) for name in names if name)
-    return tuple(place for place in found if place.identities())
-
-
 DEFAULT_FOLDERS = (".venv", ".conda-env")  # for pip and uv, for conda
+
+
+def _list_places(folder: str) -> tuple[Place, ...]:
+    """List the environments that envcheck has installed into: the named one, or those of this folder."""
+    names = [folder]
+    if not folder:  # if a usual one is a link, its journals lie beside its target
+        states = sorted(path.name for path in Path().iterdir() if path.name.startswith(_STATE))
+        names = [*(name[len(_STATE) :] for name in states), *DEFAULT_FOLDERS]
+    found = (place_of(name) for name in names if name)
+    return tuple(dict.fromkeys(place for place in found if place.identities()))
 
 
 def find_place(folder: str) -> Place:
     """Return the named folder, or the only one here that envcheck has installed into; raises UserError, OSError."""
+    found = _list_places(folder)
+    if len(found) == 1:
+        return found[0]
     if folder:
-        place = place_of(folder)
-        if not place.identities():
-            raise UserError(f"envcheck has never installed into {place.folder}.")
-        return place
-    found = _list_places()
-    if len(found) != 1:
-        names = ", ".join(str(place.folder) for place in found) or "no environment"
-        raise UserError(f"name the environment with --env: envcheck has installed into {names} in this folder.")
-    return found[0]
+        raise UserError(f"envcheck has never installed into {place_of(folder).folder}.")
+    names = ", ".join(str(place.folder) for place in found) or "no environment"
+    raise UserError(f"name the environment with --env: envcheck has installed into {names} in this folder.")
 
 
 def find_resumable(folder: str) -> Place | None:
     """Return the environment to resume; None where envcheck has installed into none. Raises as `find_place` does."""
-    name = folder or DEFAULT_FOLDERS[0]
-    if Path(name).is_dir() and not (place := place_of(name)).identities():
-        if (place.folder / MARKER).exists():
-            complete = type_line("envcheck", "fix", "--env", str(place.folder))
-            raise MachineError(
-                f"{place.folder} is an interrupted installation ({MARKER} is in it), and its journal is gone: "
-                f"type `{complete}`."
-            )
-        if folder:
-            return None
-    return find_place(folder) if folder or _list_places() else None
-
-
-def _list_places() -> tuple[Place, ...]:
-    """List the environments of this folder that envcheck has installed into."""
-    usual = (place_of(name) for name in DEFAULT_FOLDERS)  # if one is a link, its journals lie beside its target
-    return tuple(dict.fromkeys([*_places_in(Path()), *(place for place in usual if place.identities())]))
+    place = place_of(folder or DEFAULT_FOLDERS[0])
+    if (place.folder / MARKER).exists() and not place.identities():
+        complete = type_line("envcheck", "fix", "--env", str(place.folder))
+        raise MachineError(
+            f"{place.folder} is an interrupted installation ({MARKER} is in it), and its journal is gone: "
+            f"type `{complete}`."
+        )
+    is_named = bool(folder) and not place.folder.is_dir()  # by mistake
+    return find_place(folder) if is_named or _list_places(folder) else None
 
 
 STARTED = "begun"  # existed, inode, requirements: nothing is touched yet

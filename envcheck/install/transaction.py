@@ -92,6 +92,9 @@ class UnsettledError(Exception):
     """An environment could be neither finished nor restored; the message says where it lies and what to type."""
 
 
+_FAILURES = (ChangeError, UnsettledError, OSError)  # that leave a journal to resume
+
+
 @dataclass(frozen=True)
 class Transaction:
     """A change of one environment: what is asked for, the steps that bring it about, and who judges the result."""
@@ -142,7 +145,7 @@ class Transaction:
                     begin(journal, self.plan.requirements or self.plan.resolves)
                     return self._attempt(journal, watch, guard)
         except UnsettledError as error:
-            return Outcome(UNSETTLED, str(self.place.folder), why=str(error))
+            return _unsettled(self.place, str(error))
         except OSError as error:
             raise UserError(f"nothing was changed: {describe_error(error, self.place)}.") from None
 
@@ -249,48 +252,39 @@ def settle_earlier(place: Place, watch: Watch, *, dry_run: bool) -> bool:
 
 def resume(place: Place, watch: Watch) -> Outcome:
     """Finish or undo what was interrupted; return what the last transaction came to."""
-
-    def finish() -> Outcome:
+    try:
         with hold(place, watch):
             last = newest(place)
-        return outcome_of(last) if last else Outcome(UNCHANGED, str(place.folder))
-
-    return _report_failure(place, "not resumed: {}.", finish)
+    except _FAILURES as error:
+        return _unsettled(place, f"not resumed: {_describe_failure(error, place)}.")
+    return outcome_of(last) if last else Outcome(UNCHANGED, str(place.folder))
 
 
 def undo(journal: Journal, watch: Watch) -> Outcome:
     """Restore an environment as it was before a transaction."""
     place = journal.place
-
-    def put_back() -> Outcome:
+    try:
         with hold(place, watch), ignore_signals():
             restore(find_undoable(place, journal.identity), "asked for")
-            return outcome_of(journal)
-
-    return _report_failure(place, f"not restored: {{}}. Fix that, then run: {resume_line(place)}", put_back)
+    except _FAILURES as error:
+        why = f"not restored: {_describe_failure(error, place)}. Fix that, then run: {resume_line(place)}"
+        return _unsettled(place, why)
+    return outcome_of(journal)
 
 
 def remove_kept(place: Place, watch: Watch) -> Outcome:
     """Remove the environments kept from before."""
-
-    def remove() -> Outcome:
+    try:
         with hold(place, watch):
             for path in place.leftovers():
                 remove_tree(path)
-        return Outcome(UNCHANGED, str(place.folder))
+    except _FAILURES as error:
+        return _unsettled(place, f"not removed: {_describe_failure(error, place)}.")
+    return Outcome(UNCHANGED, str(place.folder))
 
-    return _report_failure(place, "not removed: {}.", remove)
 
-
-def _report_failure(place: Place, sentence: str, work: Callable[[], Outcome]) -> Outcome:
-    """Return the outcome of the work; where it cannot be done, an outcome says so."""
-    try:
-        return work()
-    except (ChangeError, UnsettledError) as error:
-        refused = str(error).rstrip(".")
-    except OSError as error:
-        refused = describe_error(error, place)
-    return Outcome(UNSETTLED, str(place.folder), why=sentence.format(refused))
+def _unsettled(place: Place, why: str) -> Outcome:
+    return Outcome(UNSETTLED, str(place.folder), why=why)
 
 
 def outcome_of(journal: Journal, why: str = "", done: str = INSTALLED) -> Outcome:
@@ -327,10 +321,9 @@ def _settle(journal: Journal, why: str, watch: Watch, done: str = INSTALLED) -> 
             settle(journal, why)
         except BrokenJournalError as error:
             raise UnsettledError(str(error)) from None
-        except ChangeError as error:
-            raise UnsettledError(_describe_unsettled(journal, why, str(error).rstrip("."))) from None
-        except OSError as error:
-            raise UnsettledError(_describe_unsettled(journal, why, describe_error(error, journal.place))) from None
+        except (ChangeError, OSError) as error:
+            refused = _describe_failure(error, journal.place)
+            raise UnsettledError(_describe_unsettled(journal, why, refused)) from None
         outcome = outcome_of(journal, why, done)
         watch.settled(outcome, existed=existed)
     return outcome
@@ -349,6 +342,10 @@ def describe_error(error: OSError, place: Place) -> str:
     """Say in words what the system refused; of a full disk, what could not be written."""
     named = error.filename2 if error.errno == errno.ENOSPC and error.filename2 else error.filename
     return f"{named or place.folder}: {error.strerror or error}"
+
+
+def _describe_failure(error: Exception, place: Place) -> str:
+    return describe_error(error, place) if isinstance(error, OSError) else str(error).rstrip(".")
 
 
 def _describe_unsettled(journal: Journal, why: str, refused: str) -> str:
