@@ -17,7 +17,6 @@ def main() -> None:
     except KeyboardInterrupt:
         from envcheck.host import interruption  # the interruption may have come before the first
 
-        interruption.install_handler()
         interruption.ignore_interrupts()
         from envcheck.cli import exits
 

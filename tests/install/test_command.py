@@ -134,7 +134,7 @@ def test_asked_at_a_terminal(here: Path, monkeypatch: pytest.MonkeyPatch, capfd:
         (["jax", "--env", "file"], "is not a folder"),
         (["jax", "--env", "full"], "no Python environment found"),
         (["jax @ https://example.org/x.whl"], "is not a plain requirement"),
-        (["./jax.whl"], "is not a plain requirement"),
+        (["./jax.whl"], "is not a requirement such as"),
         (["jax", "--env", "-x"], "give a folder"),
         (["jax", "--python", "3.99"], "is not installed"),
         (["jax", "--installer", "conda"], "conda, mamba and micromamba are not installed"),
