@@ -170,11 +170,12 @@ class Document:
     sections: tuple[Section, ...] = ()
     closing: Section | None = None  # what to type first
     steps: tuple[Step, ...] = ()  # of the plan that fixes the findings, where each finding says its own part
-    checks: tuple[Check, ...] = ()
+    checks: tuple[Check, ...] = ()  # that were made beside the rules
     rules: tuple[Rule, ...] = ()  # that were decided
     goal: str = ""
     file: str = ""  # that findings are about where no evidence names one
     date: str = ""  # when the machine was read
+    is_listing: bool = False  # the headline ends what is read from its end, good or bad
     is_verbose: bool = False
 
     @property
@@ -182,6 +183,16 @@ class Document:
         """The findings, those within sections too."""
         blocks = (block for section in (*self.about, *self.sections) for block in section.blocks)
         return (*self.findings, *(block for block in blocks if isinstance(block, Shown)))
+
+
+def format_evidence(item: Evidence, *, is_short: bool = False) -> str:
+    """Say what was seen or is known, and where; a short one counts all but the first places."""
+    where = item.source.where if item.source is not None else ""
+    places = where.split(", ") if is_short else []
+    if len(places) > 3:
+        where = f"{', '.join(places[:2])} and {len(places) - 2} more places"
+    cited = f" [{item.citation.url_or_artifact}]" if item.citation is not None else ""
+    return f"{item.fact}: {item.shown}" + (f" ({where})" if where else "") + cited
 
 
 def type_command(action: Action, system: str, *, is_told: bool = True) -> Command:

@@ -16,7 +16,7 @@ from envcheck.explain.signatures import Event
 from envcheck.model import NOTE, UNDETERMINED, Finding, replace
 from envcheck.render.document import Document, Line, Section, Shown, Way
 from envcheck.render.documents import document_text, encode_findings, schema_keys
-from envcheck.render.report import JointPlan, describe_steps, list_judged, list_quiet_checks, list_rules, show_fix
+from envcheck.render.report import JointPlan, describe_steps, list_judged, list_rules, show_fix
 
 _HARMLESS_SHOWN = 3
 _SHOWN_OF_A_LINE = 110
@@ -37,7 +37,6 @@ def describe_explanation(reading: Reading, *, verbose: bool = False, quiet: bool
         sections=others,
         closing=JointPlan(report).closing,
         steps=describe_steps(report),
-        checks=list_quiet_checks(report),
         rules=list_rules(list_judged(report)),
         goal=report.goal,
         is_verbose=verbose,

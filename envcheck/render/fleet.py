@@ -67,26 +67,27 @@ def host_data(row: HostRow) -> dict[str, Any]:
     }
 
 
-def fix_of(row: HostRow) -> str:
-    """Say in words what to do about a host."""
-    return row.fix.summary if row.fix else ""
+def _list_cells(row: HostRow) -> list[str]:
+    machine = dict(row.machine)
+    layers = [machine.get(label, "") for label in LABELS]
+    fix = row.fix.summary if row.fix else ""
+    return [inert(cell) for cell in (row.host, row.verdict, row.cause, row.message, *layers, "; ".join(row.drift), fix)]
+
+
+_HEAD = ("Host", "Verdict", "Cause", "Message", *LABELS, "Drift", "Fix")
 
 
 def render_fleet_csv(rows: list[HostRow]) -> str:
     """Render the rows as CSV; a cell that a spreadsheet would execute begins with an apostrophe."""
     text = io.StringIO()
     writer = csv.writer(text, quoting=csv.QUOTE_ALL)  # so that a semicolon is no separator either
-    writer.writerow(["host", "verdict", "cause", "message", *(label.lower() for label in LABELS), "drift", "fix"])
-    for row in rows:
-        machine = dict(row.machine)
-        cells = [row.host, row.verdict, row.cause, row.message, *(machine.get(label, "") for label in LABELS)]
-        writer.writerow([_cell(cell) for cell in (*cells, "; ".join(row.drift), fix_of(row))])
+    writer.writerow(map(str.lower, _HEAD))
+    writer.writerows(map(_disarm, _list_cells(row)) for row in rows)
     return text.getvalue()
 
 
-def _cell(text: str) -> str:
-    shown = inert(text)
-    return f"'{shown}" if shown.lstrip("\ufffd \xa0\u3000").startswith(_FORMULA) else shown
+def _disarm(text: str) -> str:
+    return f"'{text}" if text.lstrip("\ufffd \xa0\u3000").startswith(_FORMULA) else text
 
 
 _TONES = {"compatible": "ok", "incompatible": "error", "undetermined": "undetermined"}
@@ -106,24 +107,10 @@ def render_fleet_html(rows: list[HostRow], golden: str) -> str:
         show_fix=show_fix,
         verdict=choose_verdict(rows),
         golden=golden,
-        data=_data(rows),
+        data={"columns": _HEAD, "tones": _TONES, "rows": [_list_cells(row) for row in rows]},
         script=markupsafe.Markup(script),  # noqa: S704 - our own file, no text of a host
         script_hash=f"sha256-{digest}",
     )
-
-
-def _data(rows: list[HostRow]) -> dict[str, Any]:
-    return {
-        "columns": ["Host", "Verdict", "Cause", "Message", *LABELS, "Drift", "Fix"],
-        "tones": _TONES,
-        "rows": [_cells(row) for row in rows],
-    }
-
-
-def _cells(row: HostRow) -> list[str]:
-    machine = dict(row.machine)
-    cells = [row.host, row.verdict, row.cause, row.message, *(machine.get(label, "") for label in LABELS)]
-    return [inert(cell) for cell in (*cells, "; ".join(row.drift), fix_of(row))]
 
 
 _NAMED = 6  # hosts of a group that are named without -v

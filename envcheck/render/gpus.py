@@ -27,7 +27,7 @@ def describe_listing(listing: Listing, *, verbose: bool = False, quiet: bool = F
     """Describe a listing; `quiet` leaves the sentence of the verdict, `verbose` adds whole command lines."""
     verdict, message = judge(listing)
     blocks = () if quiet else tuple(_describe_views(listing, verbose=verbose))
-    return Document("envcheck gpus", verdict, message, about=(Section(blocks),) if blocks else ())
+    return Document("envcheck gpus", verdict, message, about=(Section(blocks),) if blocks else (), is_listing=True)
 
 
 def _describe_views(listing: Listing, *, verbose: bool) -> Iterator[Line | Table]:

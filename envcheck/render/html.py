@@ -8,7 +8,7 @@ from typing import TYPE_CHECKING, Any, cast
 from envcheck import __version__
 from envcheck.actions.extras import needs_extra
 from envcheck.model import inert
-from envcheck.render.document import Command, Document, Line, Machine, Step, Table, Way
+from envcheck.render.document import Command, Document, Line, Machine, Step, Table, Way, format_evidence
 
 if TYPE_CHECKING:
     import jinja2
@@ -43,7 +43,7 @@ def _environment() -> jinja2.Environment:
         trim_blocks=True,
         lstrip_blocks=True,
     )
-    environment.filters["inert"] = inert
+    environment.filters |= {"inert": inert, "evidence": format_evidence}
     for kind in (Line, Command, Table, Machine, Way, Step):
         environment.tests[kind.__name__] = cast("Any", partial(_is_of, kind))
     return environment

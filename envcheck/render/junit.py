@@ -7,7 +7,7 @@ from collections.abc import Iterable
 from xml.etree import ElementTree as ET  # only writes: nothing foreign is parsed
 
 from envcheck.model import COMPATIBLE, ERROR, INCOMPATIBLE, UNDETERMINED, inert, replace
-from envcheck.render.document import Check, Document, Shown
+from envcheck.render.document import Check, Document, Shown, format_evidence
 
 # Characters XML 1.0 cannot hold at all, escaped or not (https://www.w3.org/TR/xml/#charsets).
 _NOT_XML = re.compile("[^\t\n\r\x20-\ud7ff\ue000-\ufffd\U00010000-\U0010ffff]")
@@ -16,7 +16,9 @@ _OUTCOMES = {COMPATIBLE: "passed", INCOMPATIBLE: "failure", UNDETERMINED: "error
 
 def render_junit(document: Document) -> str:
     """Write a suite for each that the checks name; the verdict is a case where no other says it."""
-    checks = [*map(_check, document.all_findings), *document.checks]
+    found = {finding.id for finding in document.all_findings}
+    quiet = [Check("envcheck", f"envcheck.{rule.layer}", rule.id) for rule in document.rules if rule.id not in found]
+    checks = [*map(_check, document.all_findings), *document.checks, *quiet]
     is_said = document.verdict != INCOMPATIBLE or any(item.outcome in {"failure", "error"} for item in checks)
     if not checks or not is_said:
         outcome, headline = _OUTCOMES[document.verdict], document.headline
@@ -67,17 +69,15 @@ def _check(finding: Shown) -> Check:
     outcome = "passed"  # a warning or a note breaks nothing: it stands in the output of a passed case
     if finding.severity == ERROR:
         outcome = "error" if finding.verdict == UNDETERMINED else "failure"
-    details = (f"{finding.severity}: {finding.message}", *describe_finding(finding))
+    details = (f"{finding.severity}: {finding.message}", *_describe(finding))
     return Check("envcheck", f"envcheck.{finding.layer}", finding.id, outcome, finding.message, details)
 
 
-def describe_finding(finding: Shown) -> Iterable[str]:
+def _describe(finding: Shown) -> Iterable[str]:
     """Say what a finding follows from, what was seen and what to do."""
     if finding.follows:
         yield f"follows from {finding.follows}"
-    for item in finding.evidence:
-        where = f" ({item.source.where})" if item.source is not None and item.source.where else ""
-        yield f"seen: {item.fact}: {item.shown}{where}"
+    yield from (f"seen: {format_evidence(item)}" for item in finding.evidence)
     for way in finding.fix:
         yield f"{way.label}: {way.summary}"
         yield from (f"  $ {command.line}" for command in way.commands)

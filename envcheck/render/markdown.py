@@ -18,6 +18,7 @@ from envcheck.render.document import (
     Step,
     Table,
     Way,
+    format_evidence,
 )
 
 _MARKS = re.compile(r"([\\`*_{}\[\]<>#|~!&@$])")  # & begins an entity, $ a formula
@@ -90,12 +91,8 @@ def _write_table(head: Row, rows: Iterable[Row]) -> list[str]:
 def _write_finding(finding: Shown) -> list[str]:
     if not finding.evidence and not finding.fix:
         return []
-    lines = [f"### {finding.id}", ""]
-    for item in finding.evidence:
-        where = f" ({item.source.where})" if item.source is not None and item.source.where else ""
-        where += f" [{item.citation.url_or_artifact}]" if item.citation is not None else ""
-        lines.append(f"- {escaped(f'{item.fact}: {item.shown}{where}')}")
-    return [*lines, "", *_write_blocks(finding.fix)]
+    seen = [f"- {escaped(format_evidence(item))}" for item in finding.evidence]
+    return [f"### {finding.id}", "", *seen, *([""] if seen else []), *_write_blocks(finding.fix)]
 
 
 def _write_commands(commands: tuple[Command, ...]) -> list[str]:

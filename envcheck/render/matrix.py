@@ -123,7 +123,7 @@ def describe_found(found: Found, options: MatrixOptions = SHORT) -> Document:
     else:
         about = _describe_releases(found, sources, options)
     headline = "" if options.quiet and found.rows else found.message
-    return Document("envcheck matrix", found.verdict, headline, about=tuple(about))
+    return Document("envcheck matrix", found.verdict, headline, about=tuple(about), is_listing=True)
 
 
 def _describe_row(row: TableRow, sources: Sources, options: MatrixOptions) -> Section:

@@ -30,7 +30,6 @@ from envcheck.render.document import (
     SOUND,
     UNREAD,
     WARNED,
-    Check,
     Command,
     Document,
     Layer,
@@ -75,7 +74,6 @@ def describe_report(
         findings=tuple(joint.show(item, is_brief=item.severity == NOTE and not verbose) for item in shown),
         closing=joint.closing,
         steps=describe_steps(report),
-        checks=list_quiet_checks(report),
         rules=list_rules(list_judged(report)),
         goal=report.goal,
         file=file,
@@ -104,16 +102,10 @@ def describe_steps(report: Report) -> tuple[Step, ...]:
     return tuple(steps)
 
 
-def list_quiet_checks(report: Report) -> tuple[Check, ...]:
-    """List the checks that found nothing."""
-    found = {item.id for item in report.findings}
-    return tuple(Check("envcheck", f"envcheck.{_layer(name)}", name) for name in report.checked if name not in found)
-
-
 def list_rules(ids: Iterable[str]) -> tuple[Rule, ...]:
     """List what may be found, in general, by ids."""
-    entries = [catalogue()[name] for name in dict.fromkeys(ids)]
-    return tuple(Rule(entry.id, entry.layer, entry.headline, entry.means) for entry in entries)
+    entries = [catalogue().get(name) for name in dict.fromkeys(ids)]
+    return tuple(Rule(entry.id, entry.layer, entry.headline, entry.means) for entry in entries if entry)
 
 
 def list_judged(report: Report) -> Iterator[str]:

@@ -6,7 +6,7 @@ import os
 import sys
 from collections.abc import Iterable, Iterator
 from itertools import zip_longest
-from typing import TYPE_CHECKING, TextIO, TypeAlias
+from typing import TextIO, TypeAlias
 
 from envcheck.model import COMPATIBLE, INCOMPATIBLE, NOTE, inert, replace
 from envcheck.render.document import (
@@ -28,10 +28,8 @@ from envcheck.render.document import (
     Step,
     Table,
     Way,
+    format_evidence,
 )
-
-if TYPE_CHECKING:
-    from envcheck.model import Evidence
 
 Written: TypeAlias = "Line | Table"
 _BLANK = Line("")
@@ -49,14 +47,14 @@ def render_text(document: Document) -> str:
 
 
 def list_lines(document: Document) -> list[Written]:
-    """List the lines: a bad verdict first, a good one below what it is about, and last what to type."""
+    """List the lines: a bad verdict first, a good one and that of a listing below, and last what to type."""
     verdict = Line(document.headline, document.label, document.kind or document.verdict)
     head = [Section(document.below, verdict)] if document.headline else []
     if document.counts:
         head.append(Section((Line(document.counts, kind="dim"),), is_apart=False))
-    is_good = document.verdict == COMPATIBLE
+    is_last = document.is_listing or document.verdict == COMPATIBLE
     findings = Section(document.findings, is_apart=bool(document.findings) and document.findings[0].is_brief)
-    sections = [*document.about, *head] if is_good else [*head, *document.about]
+    sections = [*document.about, *head] if is_last else [*head, *document.about]
     lines: list[Written] = []
     for section in (*sections, findings, *document.sections):
         lines += _write_section(section, after=lines, is_verbose=document.is_verbose)
@@ -124,23 +122,9 @@ def _write_finding(finding: Shown, *, is_verbose: bool) -> Iterator[Written]:
     yield from (_BLANK, Line(finding.title, f"{finding.kind}: ", finding.kind), Line(finding.message, "  "))
     for item in finding.evidence if is_verbose else finding.evidence[:_EVIDENCE]:
         label = "  seen: " if item.citation is None else "  known: "  # on this machine; from the matrix
-        yield Line(_format_evidence(item, is_verbose=is_verbose), label, "dim")
+        yield Line(format_evidence(item, is_short=not is_verbose), label, "dim")
     for way in ways:
         yield from _indent(_write_block(way, is_verbose=is_verbose))
-
-
-def _format_evidence(item: Evidence, *, is_verbose: bool) -> str:
-    said = f"{item.fact}: {item.shown}"
-    if item.source is not None and item.source.where:
-        said += f" ({item.source.where if is_verbose else _shorten(item.source.where)})"
-    if item.citation is not None:
-        said += f" [{item.citation.url_or_artifact}]"
-    return said
-
-
-def _shorten(where: str) -> str:
-    places = where.split(", ")
-    return where if len(places) <= 3 else ", ".join(places[:2]) + f" and {len(places) - 2} more places"
 
 
 _STYLE_CODES = {"bold": 1, "dim": 2, "red": 31, "green": 32, "yellow": 33, "magenta": 35}

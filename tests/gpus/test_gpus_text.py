@@ -65,8 +65,8 @@ def test_unknown_is_a_question_mark_and_absent_a_dash(capsys: pytest.CaptureFixt
     found = listing(lost(), gpu(1, mig_enabled=Absent(("not supported",))), job=Job(10**9, activations=100))
     print_document(describe_listing(found), color=False)
     lines = capsys.readouterr().out.splitlines()
-    assert lines[4].split() == ["0", *"?" * 10]
-    assert lines[5].split()[-1] == "-"
+    assert lines[2].split() == ["0", *"?" * 10]
+    assert lines[3].split()[-1] == "-"
     assert any(line.split() == ["GPU", "0", "?", "unknown", "-"] for line in lines)
     assert "This user may not see the open files of 3 processes; root may (sudo)." in lines
 
