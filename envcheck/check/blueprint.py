@@ -39,6 +39,7 @@ class Line:
     command: int = 0  # which command of the file installs it: those of one are resolved together
     is_isolated: bool = True  # pip builds its sources where nothing else is installed
     is_resolved: bool = True  # with what it requires
+    is_upgrade: bool = False  # its command takes a newer release than the installed one
 
 
 @dataclass(frozen=True)
@@ -108,6 +109,7 @@ class Blueprint:
     inherited: tuple[Line, ...] = ()  # requirements installed in a stage that this one copies from
     refused: tuple[Line, ...] = ()  # pip installations that an externally managed Python refuses
     cuda_steps: tuple[Line, ...] = ()  # steps that bring CUDA or cuDNN into the image, in whatever release
+    variables: tuple[tuple[str, str], ...] = ()  # that ENV sets in the image
     platform: str = ""  # linux/arm64, where the file names one
     wants_gpu: Line | None = None  # an environment variable that asks the NVIDIA runtime for GPUs
     asks_gpu: Line | None = None  # a compose service that asks for GPUs

@@ -68,6 +68,7 @@ class Install:
     is_only_index: bool = False  # the index that it names goes before all others
     is_isolated: bool = True  # it builds sources where nothing else is installed
     is_resolved: bool = True  # with what the packages require
+    is_upgrade: bool = False  # it replaces an older release that is there
 
 
 def commands_of(text: str) -> Iterator[list[str]]:
@@ -172,6 +173,7 @@ def _arguments(tool: str, argv: list[str], *, is_uv: bool = False) -> Install:
         is_uv or bool(values["indexes"]),
         "--no-build-isolation" not in argv,
         "--no-deps" not in argv,
+        not {"-U", "--upgrade"}.isdisjoint(argv),
     )
 
 
@@ -388,7 +390,13 @@ def _add_install(blueprint: Blueprint, install: Install, location: str, files: F
         blueprint,
         requirements=blueprint.requirements
         + tuple(
-            replace(line, command=command, is_isolated=install.is_isolated, is_resolved=install.is_resolved)
+            replace(
+                line,
+                command=command,
+                is_isolated=install.is_isolated,
+                is_resolved=install.is_resolved,
+                is_upgrade=install.is_upgrade,
+            )
             for line in with_index(install.indexes, requirements, is_only=install.is_only_index)
         ),
         gaps=blueprint.gaps + tuple(Line(text, location) for text in gaps),
@@ -508,6 +516,8 @@ class Stage:
         for name, value in assignments(item.value):
             self.variables[name] = substituted(value, self.variables)
             self.environment.add(name)
+            pairs = (*self.blueprint.variables, (name, self.variables[name]))
+            self.blueprint = replace(self.blueprint, variables=pairs)
             self.has_own_python |= name == "PATH" and brings_python(self.variables[name])
             if name == "TORCH_CUDA_ARCH_LIST":
                 line = Line("TORCH_CUDA_ARCH_LIST is set", self._location(item.number))

@@ -23,6 +23,7 @@ from envcheck.model.actions import (
 )
 from envcheck.model.codec import CodecError, decode, decode_as, encode
 from envcheck.model.facts import (
+    AT_RUN,
     NOT_COLLECTED,
     NOT_STATED,
     SOURCE_KINDS,
@@ -86,6 +87,7 @@ from envcheck.model.machine import (
     Snapshot,
     ToolkitFacts,
     ToolkitInstall,
+    UnreadPart,
     mark_uncollected,
 )
 from envcheck.model.plans import (

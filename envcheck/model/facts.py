@@ -52,6 +52,8 @@ class Unknown:
 Fact = Union[Known[T], Absent, Unknown]
 
 NOT_STATED = Unknown("failed", "not stated in this snapshot")
+# What a file that builds an environment leaves to the machine that runs it: its driver, its GPUs, its loader.
+AT_RUN = Unknown("failed", "it shows when the environment runs")
 NOT_COLLECTED = Unknown("failed", "not collected: an older envcheck recorded this machine")
 
 

@@ -214,6 +214,14 @@ class Distribution:
 
 
 @dataclass(frozen=True)
+class UnreadPart:
+    """Something that a file installs, or may install, and that could not be read."""
+
+    reason: str
+    place: str = ""  # Dockerfile:3
+
+
+@dataclass(frozen=True)
 class LibraryLookup:
     """Where the loader finds one shared library that a framework build loads."""
 
@@ -335,6 +343,7 @@ class PythonFacts:
     user_site_enabled: Fact[bool] = NOT_STATED
     pip_version: Fact[str] = NOT_STATED
     distributions: Fact[Tuple[Distribution, ...]] = NOT_STATED
+    unread: Fact[Tuple[UnreadPart, ...]] = NOT_STATED  # what else a file may install
     duplicate_owners: Fact[Mapping[str, Tuple[str, ...]]] = NOT_STATED  # module or path -> distributions
     frameworks: Fact[Tuple[FrameworkBuild, ...]] = NOT_STATED
     extensions: Fact[Tuple[Extension, ...]] = NOT_STATED

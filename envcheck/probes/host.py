@@ -5,14 +5,12 @@ from __future__ import annotations
 import re
 from typing import Any, Callable, Dict, Iterator, List, Mapping, Optional, Tuple
 
-from envcheck.host.data_files import load_data
+from envcheck.host.known_variables import keep_known_variables
 from envcheck.host.loader import parse_libstdcxx_name
 from envcheck.host.paths import get_multiarch_triple, list_names
 from envcheck.host.protocol import Host
-from envcheck.model import Absent, Fact, HostFacts, Known, Source, Unknown, dataclass
+from envcheck.model import Absent, Fact, HostFacts, Known, Source, Unknown
 from envcheck.probes.package_managers import read_conda_configuration, read_pip_configuration
-
-HIDDEN = "<set>"  # the value of an unknown variable: it could be a secret
 
 
 def collect_host(host: Host) -> HostFacts:
@@ -53,24 +51,9 @@ def _make_system_fact(system: Mapping[str, Any], name: str) -> Fact[Any]:
     return Unknown("failed", f"this system does not report its {name}")
 
 
-@dataclass(frozen=True)
-class KnownVariables:
-    """The content of data/program/environment_variables.json."""
-
-    prefixes: Tuple[str, ...]  # of other variables with these prefixes, only the name is kept
-    variables: Mapping[str, str]  # name -> what it does
-
-
 def read_environment(host: Host) -> Fact[Mapping[str, str]]:
-    """Return the known variables with their values, and others with a known prefix without."""
-    data = load_data("program/environment_variables", KnownVariables)
-    kept: Dict[str, str] = {}
-    for name, value in sorted(host.environment().items()):
-        if name in data.variables:
-            kept[name] = value
-        elif name.startswith(data.prefixes):
-            kept[name] = HIDDEN
-    return Known(kept, Source("env", "environment"))
+    """Return the known variables of this process."""
+    return Known(keep_known_variables(host.environment()), Source("env", "environment"))
 
 
 # Marks of each container in the cgroup path of process 1, and in the layers of the root mount.

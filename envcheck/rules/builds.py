@@ -67,7 +67,7 @@ class Build:
     @property
     def label(self) -> str:
         """Name the build as people do: "tensorflow 2.15.0"."""
-        return f"{self.distribution} {self.version}" + (f"+{self.local}" if self.local else "")
+        return f"{self.distribution} {self.version}".rstrip() + (f"+{self.local}" if self.local else "")
 
     @property
     def accelerator(self) -> str:
@@ -140,7 +140,9 @@ def is_from_conda(context: Context, distribution: str) -> bool:
 
 
 def _first(*facts: Fact[T]) -> Fact[T]:
-    return next((fact for fact in facts if not isinstance(fact, Unknown)), facts[0])
+    """Return the first fact that is known or absent; one that is known to be open is not filled in by a table."""
+    decided = (fact for fact in facts if not isinstance(fact, Unknown) or fact.why == "conflict")
+    return next(decided, facts[0])
 
 
 def _row(release: FrameworkRelease | None, value: T | None) -> Fact[T]:

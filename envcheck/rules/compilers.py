@@ -22,14 +22,16 @@ from envcheck.model import (
     Unknown,
     dataclass,
     is_older,
+    major,
+    major_minor,
     numbers,
 )
 from envcheck.model.fixes.hardware import (
     CompileWithNewerToolkit,
     CompileWithOlderToolkit,
 )
-from envcheck.rules.builds import Build, cuda_builds, wanted_releases
-from envcheck.rules.context import Context, describe, incompatible, rule, source_of
+from envcheck.rules.builds import Build, cuda_builds, installed_builds, wanted_releases
+from envcheck.rules.context import Context, SourceBuild, describe, incompatible, rule, source_of
 from envcheck.rules.gpus import JudgedGpu, gpu_name, judged_gpus
 from envcheck.rules.toolkit import built_for_cuda, row_evidence, toolkit_evidence, unknown_release
 
@@ -216,19 +218,78 @@ def _other_major(context: Context, build: Build, install: ToolkitInstall, right:
 @rule(_MISSING, severity=NOTE)
 def nvcc_missing(context: Context) -> Iterator[Finding]:
     """Find PyTorch beside which CUDA code is built on a machine without nvcc."""
-    if isinstance(context.facts.toolkits.installs, Unknown) or toolkits_with_nvcc(context):
+    facts = context.facts.toolkits
+    is_unknown = isinstance(facts.installs, Unknown) and not isinstance(facts.nvcc_on_path, Absent)
+    if is_unknown or toolkits_with_nvcc(context):
         return
-    for build in cuda_builds(context):
+    hosts = [build for build in cuda_builds(context) if build.traits.hosts_extensions and build.cuda.value]
+    built = context.built or "CUDA code"
+    if not hosts and context.compiles:
+        message = f"{built} is built here, which needs nvcc; this machine has none."
+        problem = Problem(advice="Install the nvcc of a CUDA Toolkit, and set CUDA_HOME to its folder.")
+        yield incompatible(message, (context.seen("toolkits.installs"),), severity=ERROR, problem=problem)
+    if context.may_compile and not context.compiles:
+        message = (
+            f"An extension is built here ({context.built}). If it contains CUDA code, that fails: this machine has no "
+            "nvcc."
+        )
+        problem = Problem(advice="If it contains CUDA code, install the nvcc of a CUDA Toolkit.")
+        yield incompatible(message, (context.seen("toolkits.installs"),), severity=WARNING, problem=problem)
+    for build in hosts:
         cuda = build.cuda.value
-        reason = "CUDA code is built here" if context.compiles else _compiled_when_used(context)
-        if not build.traits.hosts_extensions or not reason or not cuda:
+        reason = f"{built} is built here" if context.compiles else _compiled_when_used(context)
+        if not reason:
             continue
-        message = f"{reason}, which needs nvcc of a CUDA {numbers(cuda)[0]} toolkit; this machine has none."
+        message = f"{reason}, which needs nvcc of a CUDA {major(cuda or '')} toolkit; this machine has none."
         advice = f"Install nvcc of CUDA {cuda} and set CUDA_HOME to its folder."
-        problem = Problem(("nvcc",), build.framework, build.distribution, cuda=cuda, advice=advice)
+        problem = Problem(("nvcc",), build.framework, build.distribution, cuda=cuda or "", advice=advice)
         evidence = (context.seen("toolkits.installs"), *built_for_cuda(build))
         severity = ERROR if context.compiles else NOTE  # much of such a package works without
         yield incompatible(message, evidence, severity=severity, problem=problem)
+
+
+@rule("extension-build-mismatch", "dependency-conflict", installs=True)
+def source_builds(context: Context) -> Iterator[Finding]:
+    """Find packages that are compiled where the framework is not, or that were built for another release of it."""
+    if isinstance(context.facts.python.frameworks, Unknown) or context.facts.python.unread.value:
+        return
+    for item in context.sources:
+        host = next((build for build in installed_builds(context) if build.framework == item.framework), None)
+        if host is None and not item.built_for:
+            yield _without_host(context, item)
+        elif host is not None and item.built_for and major_minor(host.version) != item.built_for:
+            message = (
+                f"{item.distribution} comes from a page of wheels for {item.framework} {item.built_for}, but "
+                f"{host.label} is installed."
+            )
+            problem = Problem(advice=f"Use the page for {item.framework} {major_minor(host.version)}.")
+            yield incompatible(message, built_for_cuda(host), problem=problem)
+        elif host is not None and item.is_isolated and not item.built_for:
+            yield _in_isolation(context, item, host)
+
+
+def _without_host(context: Context, item: SourceBuild) -> Finding:
+    """Report a package without its framework: an image holds none, another environment may."""
+    name, framework = item.distribution, item.framework
+    return incompatible(
+        f"{name} is compiled against {framework}, which no step before this one installs.",
+        (context.seen("python.frameworks"),),
+        finding_id="dependency-conflict",
+        severity=ERROR if context.facts.host.container.value else WARNING,
+        problem=Problem(advice=f"Install {framework} in a step before it, and {name} with --no-build-isolation."),
+    )
+
+
+def _in_isolation(context: Context, item: SourceBuild, host: Build) -> Finding:
+    """Report a build that takes the newest release of the framework in place of the installed one, or none."""
+    newest = next(iter(context.matrix.versions(host.framework)), "")
+    return incompatible(
+        f"{item.distribution} is compiled in an isolated environment, where it finds no {host.distribution}, or "
+        f"another one than {host.label}.",
+        (context.seen("python.frameworks", shown=host.label),),
+        severity=WARNING if host.version == newest else ERROR,
+        problem=Problem(advice=f"Install {item.distribution} with --no-build-isolation."),
+    )
 
 
 @rule("gpu-arch-too-new", "gpu-arch-too-old", severity=WARNING)

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import re
-from collections.abc import Callable, Hashable, Iterator
+from collections.abc import Callable, Hashable, Iterable, Iterator
 from functools import cached_property, wraps
 from typing import Any, Concatenate, ParamSpec, TypeAlias, TypeVar, cast
 
@@ -49,17 +49,33 @@ class UndecidedError(Exception):
 
 
 @dataclass(frozen=True)
+class SourceBuild:
+    """A package that is compiled against a framework while it is installed, or taken from a page of built wheels."""
+
+    distribution: str
+    framework: str
+    is_isolated: bool = True  # it is built where nothing else is installed
+    built_for: str = ""  # the minor version of the framework that the wheels of its page are for: 2.8
+
+
+@dataclass(frozen=True)
 class Target:
     """What the user wants: `expect` is auto, gpu or cpu; `requirements` are PEP 508 strings to judge.
 
-    `compiles` says that CUDA code is built on this machine, which running a framework does not need. `is_helper` says
-    that another framework of the same environment computes on the GPU, and that nobody asked for these requirements.
+    `compiles` says that CUDA code is built on this machine, which running a framework does not need; `may_compile`,
+    that an extension is built of which nobody knows whether it holds CUDA code; `built` names it.
+    The rest is known of a command that installs: the releases that it pins `beside` the requirements, what it builds
+    from source, and its text where it installs into the Python that is there.
     """
 
     expect: str = "auto"
     requirements: tuple[str, ...] = ()
     compiles: bool = False
-    is_helper: bool = False
+    may_compile: bool = False
+    built: str = ""
+    beside: tuple[str, ...] = ()
+    sources: tuple[SourceBuild, ...] = ()
+    command: str = ""
 
 
 DEFAULT_TARGET = Target()
@@ -71,8 +87,9 @@ class Context:
     def __init__(self, facts: Facts, matrix: Matrix, target: Target = DEFAULT_TARGET) -> None:
         """Hold what is judged; a context never changes."""
         self.facts, self.matrix, self._target = facts, matrix, target
-        self.expect, self.compiles, self.names_releases = target.expect, target.compiles, bool(target.requirements)
-        self.is_helper = target.is_helper
+        self.expect, self.names_releases = target.expect, bool(target.requirements)
+        self.compiles, self.may_compile, self.built = target.compiles, target.may_compile, target.built
+        self.beside, self.sources, self.command = target.beside, target.sources, target.command
         # See `once`: what was answered without a look at the requirements, and the rest.
         self.machine_answers: Answers = {}
         self.answers: Answers = {}
@@ -289,17 +306,25 @@ class Rule:
     goal: str  # "gpu": asked only when GPUs are meant to work; "any": always
     check: Check
     plugin: str = ""  # the module that registered it; "" for a rule of envcheck
+    installs: bool = False  # it decides whether what is asked for can be installed
     last: bool = False  # it says that something fails, not why: silent beside the errors that the catalogue names
 
 
 def rule(
-    *ids: str, severity: str = ERROR, needs: tuple[str, ...] = (), goal: str = "gpu", last: bool = False
+    *ids: str,
+    severity: str = ERROR,
+    needs: tuple[str, ...] = (),
+    goal: str = "gpu",
+    installs: bool = False,
+    last: bool = False,
 ) -> Callable[[Callable[..., Iterator[Finding]]], Check]:
     """Register a check under the finding ids that it decides.
 
     `needs` are dotted names of the facts that it cannot do without. Each arrives as a further argument: its value, or
     None where it is absent. An unknown one makes the check undetermined before its body runs, and leaves out a rule
-    whose severity is NOTE. A `last` rule is silent beside an error whose catalogue entry `silences` its id.
+    whose severity is NOTE. A rule that `installs` decides whether what is asked for can be installed: of each command
+    of a file only such rules are asked. A `last` rule is silent beside an error whose catalogue entry `silences` its
+    id.
 
         @rule("pip-too-old", severity=WARNING, needs=("python.pip_version",))
         def pip_too_old(context: Context, pip: str | None) -> Iterator[Finding]:
@@ -317,10 +342,22 @@ def rule(
 
         module = body.__module__
         plugin = module if are_allowed() and not module.startswith("envcheck.") else ""
-        RULES.append(Rule(ids, severity, needs, goal, check, plugin, last))
+        RULES.append(Rule(ids, severity, needs, goal, check, plugin, installs, last))
         return check
 
     return register
+
+
+def each(items: Iterable[T], judge: Callable[[T], Iterator[Finding]]) -> Iterator[Finding]:
+    """Judge each of several things; one that cannot be decided leaves the rule undetermined once all are judged."""
+    undecided: UndecidedError | None = None
+    for item in items:
+        try:
+            yield from judge(item)
+        except UndecidedError as error:  # noqa: PERF203 - the others are judged nevertheless
+            undecided = undecided or error
+    if undecided is not None:
+        raise undecided
 
 
 def incompatible(

@@ -34,9 +34,17 @@ from envcheck.rules.builds import (
     judged_frameworks,
     unfound_libraries,
 )
-from envcheck.rules.context import Context, incompatible, rule, source_of
+from envcheck.rules.context import Context, each, incompatible, rule, source_of
+from envcheck.rules.cudnn import installed_version
 from envcheck.rules.dependencies import pin_findings
-from envcheck.rules.gpu_releases import best_gpu_row, gpu_requirement, gpu_rows, has_cuda_wheels, problem_findings
+from envcheck.rules.gpu_releases import (
+    best_gpu_row,
+    driver_runs,
+    gpu_requirement,
+    gpu_rows,
+    has_cuda_wheels,
+    problem_findings,
+)
 from envcheck.rules.toolkit import system_toolkits, weigh
 
 
@@ -71,15 +79,18 @@ def framework_cuda_extra_missing(context: Context) -> Iterator[Finding]:
     """Find GPU wheels without the CUDA libraries that their extra brings."""
     if has_no_gpu(context):
         return
-    for framework in judged_frameworks(context):
-        by_plugin = bool(framework.traits.plugin_of_extra)
-        if by_plugin and not gpu_rows(context, framework.name):
-            continue
-        if by_plugin and not context.need(framework.cuda_build, f"{framework.main.label}: CUDA plugin"):
-            yield _no_plugin(context, framework)
-            continue
-        for build in framework.builds:
-            yield from _without_libraries(context, framework, build)
+    yield from each(judged_frameworks(context), lambda framework: _extra_missing(context, framework))
+
+
+def _extra_missing(context: Context, framework: JudgedFramework) -> Iterator[Finding]:
+    by_plugin = bool(framework.traits.plugin_of_extra)
+    if by_plugin and not gpu_rows(context, framework.name):
+        return
+    if by_plugin and not context.need(framework.cuda_build, f"{framework.main.label}: CUDA plugin"):
+        yield _no_plugin(context, framework)
+        return
+    for build in framework.builds:
+        yield from _without_libraries(context, framework, build)
 
 
 def _no_plugin(context: Context, framework: JudgedFramework) -> Finding:
@@ -105,11 +116,11 @@ def _without_libraries(context: Context, framework: JudgedFramework, build: Buil
         return
     if not (build.cuda_build.value):
         return
-    if isinstance(build.libraries, Unknown) and _has_no_wheels(context, build):
-        reason = "there is no CUDA Toolkit, and the nvidia-* wheels"
-        yield _missing_libraries(
-            context, build, reason, (context.seen("python.distributions"), context.seen("toolkits.installs"))
-        )
+    lacking = _list_lacking(context, build) if isinstance(build.libraries, Unknown) else ()
+    if lacking:
+        reason = f"this machine has no {' and no '.join(lacking)}, and the nvidia-* wheels"
+        evidence = ("python.distributions", "toolkits.installs", "cudnn")
+        yield _missing_libraries(context, build, reason, tuple(map(context.seen, evidence)))
         return
     context.need(build.libraries, f"{build.label}: CUDA libraries")
     missing = [item for item in unfound_libraries(build) if _lacks_wheel(context, build, item)]
@@ -120,16 +131,30 @@ def _without_libraries(context: Context, framework: JudgedFramework, build: Buil
         yield _missing_libraries(context, build, reason, looked)
 
 
-def _has_no_wheels(context: Context, build: Build) -> bool:
-    """Tell whether a build that takes its CUDA from an extra has neither its wheels nor a toolkit, as far as listed."""
-    facts, extra = context.facts, build.row.gpu_extra if build.row else None
-    is_known = facts.python.distributions.value is not None and not isinstance(facts.toolkits.installs, Unknown)
-    return bool(is_known and extra and not has_cuda_wheels(context, build) and not system_toolkits(context))
+def _list_lacking(context: Context, build: Build) -> tuple[str, ...]:
+    """Name what a build without the wheels of its extra finds nowhere on the system, by versions alone.
+
+    File names bear the major version: a toolkit or a cuDNN of another major does not serve it.
+    """
+    extra = build.row.gpu_extra if build.row else None
+    if not extra or context.facts.python.distributions.value is None or has_cuda_wheels(context, build):
+        return ()
+    cuda, cudnn = (major(fact.value or "") for fact in (build.cuda, build.cudnn))
+    toolkits = [context.need(item.version, f"version of {item.root}") for item in system_toolkits(context) or ()]
+    lacking = [f"CUDA {cuda}"] if cuda and not any(major(version or "") == cuda for version in toolkits) else []
+    if not cudnn or (lacking and isinstance(context.facts.cudnn, Unknown)):
+        return tuple(lacking)
+    copies = context.need(context.facts.cudnn, "cudnn") or ()
+    versions = [installed_version(item).value for item in copies if item.origin != "wheels"]
+    if not any(version is None or major(version) == cudnn for version in versions):
+        lacking.append(f"cuDNN {cudnn}")
+    return tuple(lacking)
 
 
 def _missing_libraries(context: Context, build: Build, reason: str, evidence: tuple[Evidence, ...]) -> Finding:
-    requirement = _requirement(context, build)
     row = build.release
+    working = None if driver_runs(context, build.cuda.value) else best_gpu_row(context, build.framework, build.version)
+    requirement = gpu_requirement(context, working) if working else _requirement(context, build)
     wheels = ", ".join(row.cuda_wheels[:3]) if row else ""
     matrix_evidence = Evidence(f"{build.distribution} {build.version}", wheels, citation=build.citations[0])
     return incompatible(
@@ -190,6 +215,8 @@ def cuda_wheel_not_found(context: Context) -> Iterator[Finding]:
                 yield _hidden_wheels(context, framework, build, hidden)
             elif _needing_activation(build):
                 yield _needs_activation(build, _needing_activation(build))
+    if context.environment.get("LD_LIBRARY_PATH"):
+        return  # it may lead to them
     yield from problem_findings(context, "cuda-wheel-not-found", lambda build: isinstance(build.libraries, Unknown))
 
 
@@ -265,7 +292,7 @@ def _row_evidence(build: Build) -> tuple[Evidence, ...]:
     return (Evidence(build.label, f"its RUNPATH {reaches} the wheels", citation=build.release.citations[0]),)
 
 
-@rule("cuda-wheel-conflict", goal="any")
+@rule("cuda-wheel-conflict", goal="any", installs=True)
 def cuda_wheel_conflict(context: Context) -> Iterator[Finding]:
     """Find CUDA wheels that overwrite each other or that are not the versions a framework pins."""
     for stem in wheels_in_one_folder() if context.goal == "gpu" else ():
@@ -366,7 +393,7 @@ def _owners(context: Context, rivals: list[Distribution]) -> tuple[Evidence, ...
     return (Evidence("python.duplicate_owners", f"{shared}: {', '.join(all_owners[shared])}", fact.source),)
 
 
-@rule("glibc-too-old", goal="any")
+@rule("glibc-too-old", goal="any", installs=True)
 def cuda_wheels_need_glibc(context: Context) -> Iterator[Finding]:
     """Find requested builds whose CUDA wheels exist for a newer C library only."""
     libc = context.facts.host.libc_version

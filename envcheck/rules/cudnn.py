@@ -28,7 +28,7 @@ from envcheck.model import (
 )
 from envcheck.model.specifiers import within
 from envcheck.rules.builds import Build, brings_cuda, built_with, cuda_builds, judged_builds
-from envcheck.rules.context import Context, UndecidedError, describe, incompatible, once, rule, source_of
+from envcheck.rules.context import Context, UndecidedError, describe, each, incompatible, once, rule, source_of
 from envcheck.rules.gpus import JudgedGpu, gpu_name, judged_gpus
 from envcheck.rules.toolkit import (
     cudnn_lookup,
@@ -159,8 +159,7 @@ SHADOWED = "cudnn-shadowed"
 @rule(MISSING, OTHER_MAJOR, OLDER, DROPPED, OTHER_CUDA, SHADOWED)
 def loaded_cudnn(context: Context) -> Iterator[Finding]:
     """Judge the cuDNN that each build loads: whether it is there, fits the build, and is the right one of several."""
-    for build in cuda_builds(context):
-        yield from _judge(context, build)
+    yield from each(cuda_builds(context), lambda build: _judge(context, build))
 
 
 def _judge(context: Context, build: Build) -> Iterator[Finding]:
@@ -310,7 +309,7 @@ def _shadowed(build: Build, copy: Copy, right: str, severity: str) -> Finding:
 def _on_library_path(context: Context, copy: Copy) -> bool:
     if copy.via:
         return copy.via == "LD_LIBRARY_PATH"
-    folders = context.environment.get("LD_LIBRARY_PATH", "").split(":")
+    folders = list(filter(None, context.environment.get("LD_LIBRARY_PATH", "").split(":")))
     return any(
         folder.startswith("/") and (folder + "/").startswith(copy.path.rstrip("/") + "/") for folder in folders
     ) or (copy.path.rsplit("/", 1)[0] in folders)

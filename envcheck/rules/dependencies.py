@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import re
-from collections.abc import Iterator
+from collections.abc import Iterator, Sequence
 from functools import lru_cache
 
 from envcheck.frameworks import companions, needed_distributions
@@ -141,13 +141,18 @@ def _is_met(version: str, specifier: str) -> bool:
         return True
 
 
-def pin_findings(context: Context, finding_id: str, reported_ids: frozenset[str] = frozenset()) -> Iterator[Finding]:
-    """Yield the broken pins of one finding id, but those on names that were `reported` before: errors first."""
+def pin_findings(
+    context: Context, finding_id: str, name: str = "", reported: Sequence[Finding] = ()
+) -> Iterator[Finding]:
+    """Yield the broken pins of one finding id: errors first.
+
+    Those on one name are left out where a known problem of the same owner was `reported` before.
+    """
     items = [
         item
         for item in violations(context)
         if item.about == finding_id
-        and item.name not in reported_ids
+        and not (item.name == name and any(each.message.startswith(f"{item.owner.name} ") for each in reported))
         and not is_proven(context, item.owner.name, item.name)
     ]
     missing: dict[str, list[Violation]] = {}
@@ -384,7 +389,7 @@ def unmet_requirements(context: Context) -> Iterator[Finding]:
     for finding_id, name in _SUBJECTS.items() if judged_frameworks(context) else ():
         findings = list(problem_findings(context, finding_id))
         yield from findings
-        yield from pin_findings(context, finding_id, frozenset({name} if findings and name else ()))
+        yield from pin_findings(context, finding_id, name, findings)
     yield from _legacy_keras(context)
 
 

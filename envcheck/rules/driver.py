@@ -8,6 +8,7 @@ from collections.abc import Iterator
 from typing import NamedTuple
 
 from envcheck.model import (
+    AT_RUN,
     COMPATIBLE,
     ERROR,
     INCOMPATIBLE,
@@ -30,6 +31,7 @@ from envcheck.model import (
     Unknown,
     at_least,
     at_least_minor,
+    is_older,
     major,
     numbers,
     replace,
@@ -55,7 +57,7 @@ from envcheck.model.fixes.driver import (
     SignModule,
 )
 from envcheck.rules.builds import JIT, Build, package_builds
-from envcheck.rules.context import Context, UndecidedError, incompatible, once, rule
+from envcheck.rules.context import Context, UndecidedError, each, incompatible, once, rule
 from envcheck.rules.gpu_architecture import (
     TOO_OLD,
     compiled_partly,
@@ -378,18 +380,43 @@ _ID = "driver-too-old"
 @rule(_ID)
 def driver_too_old(context: Context) -> Iterator[Finding]:
     """Compare the driver with what each build's CUDA needs: minor-version compatibility and its limit, PTX."""
-    for build in possible_cuda_builds(context):
-        cuda = context.need(build.cuda, f"{build.label}: CUDA version")
-        if cuda is None:
-            continue
-        toolkit = toolkit_of(context, cuda)
-        if toolkit is None:
-            yield _unknown_row(f"CUDA {cuda}, which {build.label} was built with,", build.citations)
-            continue
-        finding = _below_floor(context, build, toolkit) or _ptx_too_new(context, build, toolkit)
-        if finding is not None:
-            yield finding
+    yield from each(possible_cuda_builds(context), lambda build: _driver_of_build(context, build))
     yield from _packages_above_driver(context)
+
+
+def _driver_of_build(context: Context, build: Build) -> Iterator[Finding]:
+    cuda = context.need(build.cuda, f"{build.label}: CUDA version")
+    if cuda is None:
+        return
+    toolkit = toolkit_of(context, cuda)
+    if toolkit is None:
+        yield _unknown_row(f"CUDA {cuda}, which {build.label} was built with,", build.citations)
+        return
+    finding = _below_floor(context, build, toolkit) or _ptx_too_new(context, build, toolkit)
+    if finding is not None:
+        yield finding
+
+
+@rule(_ID, severity=NOTE)
+def driver_needed(context: Context) -> Iterator[Finding]:
+    """Name the driver that builds need where nobody states one; warn where a CUDA Toolkit beside them needs less."""
+    if context.facts.driver.release != AT_RUN:
+        return
+    versions = (item.version.value for item in context.facts.toolkits.installs.value or ())
+    rows = [(version, toolkit_of(context, version)) for version in versions if version]
+    own = [(version, driver_floor(context, row)) for version, row in rows if row]
+    for build in possible_cuda_builds(context):
+        toolkit = toolkit_of(context, build.cuda.value) if build.cuda.value else None
+        floor = driver_floor(context, toolkit) if toolkit else None
+        if toolkit is None or not floor:
+            continue
+        message = f"{build.label} is built for CUDA {build.cuda.value}, so it needs driver >= {floor}."
+        lower = next(((version, other) for version, other in own if other and is_older(other, floor)), None)
+        if lower:
+            message += f" The CUDA Toolkit {lower[0]} beside it alone needs {lower[1]}."
+        citation = toolkit.citations[0] if toolkit.citations else None
+        evidence = (Evidence(f"CUDA Toolkit {toolkit.version}", f"driver >= {floor}", citation=citation),)
+        yield Finding("", COMPATIBLE, WARNING if lower else NOTE, message, evidence)
 
 
 @once

@@ -5,6 +5,7 @@ from __future__ import annotations
 from collections.abc import Iterator
 
 from envcheck.model import (
+    AT_RUN,
     COMPATIBLE,
     ERROR,
     INCOMPATIBLE,
@@ -160,7 +161,7 @@ def driver_not_in_container(context: Context) -> Iterator[Finding]:
     wants = wants_gpu(context) or _driver_handed_in(context)
     if isinstance(context.facts.gpus, Absent) and not context.hides_host_gpus:
         return  # the host itself has none: gpu-absent says it
-    if _is_stated(context):
+    if _is_stated(context) and context.facts.driver.libcuda_path != AT_RUN:
         return  # it is another machine that is judged: this one may be where an image is built
     if context.facts.driver.libcuda_path.value and context.facts.driver.libcuda_path.value.startswith(_WSL_LIBRARIES):
         return  # WSL hands in its driver without device nodes

@@ -6,6 +6,7 @@ from collections.abc import Iterator, Sequence
 
 from envcheck.host import plugins
 from envcheck.model import (
+    AT_RUN,
     COMPATIBLE,
     ERROR,
     INCOMPATIBLE,
@@ -18,6 +19,7 @@ from envcheck.model import (
     Finding,
     Judged,
     Report,
+    Source,
     Unknown,
 )
 from envcheck.rules import (  # noqa: F401 - importing these registers their rules
@@ -47,10 +49,18 @@ def evaluate(context: Context, only: frozenset[str] = frozenset()) -> Report:
     return conclude(context, findings, sorted(checked, key=_rank))
 
 
-def find(context: Context, only: frozenset[str] = frozenset()) -> tuple[list[Finding], set[str]]:
-    """Return what a report is made of: the findings, not yet ranked, and the ids that were decided."""
+def find(
+    context: Context, only: frozenset[str] = frozenset(), commands: Sequence[Context] = ()
+) -> tuple[list[Finding], set[str]]:
+    """Return what a report is made of: the findings, not yet ranked, and the ids that were decided.
+
+    `commands` are what was installed before, each asked for in the environment as it was then: of those is decided
+    whether they can be installed.
+    """
     wanted_releases(context)  # one that cannot be judged is the caller's error, not a broken check
     run = _Run(context, only)
+    for command in commands:
+        run.decide_installation(command)
     run.decide_all()
     undecided = run.undecided()
     findings = [*_without_repeats(run.findings, undecided), *undecided, *_list_left_out()]
@@ -175,6 +185,14 @@ class _Run:
             wanted = silent & self.only if self.only else silent
             asked[self.only] = [item for item, holds in zip(rules, is_open, strict=True) if holds], frozenset(wanted)
 
+    def decide_installation(self, command: Context) -> None:
+        """Ask of what one command installs whether it can be installed."""
+        final, self.context = self.context, command
+        for item in _list_asked_rules(command):
+            if item.installs:
+                self.decide(item)
+        self.context = final
+
     def decide(self, item: Rule) -> bool:
         """Ask a rule about those of its ids that are wanted, and tell whether it may say more elsewhere.
 
@@ -192,7 +210,7 @@ class _Run:
         elif isinstance(error, UndecidedError):
             if item.severity != NOTE:  # a check that can only note something says nothing where it cannot tell
                 # One that can only warn warns: what no answer could have made incompatible decides no verdict.
-                severity = NOTE if error.unknown == NOT_COLLECTED else item.severity
+                severity = NOTE if error.unknown in (NOT_COLLECTED, AT_RUN) else item.severity
                 self._block(error.unknown, severity, error.name, ids)
         elif item.plugin:
             plugins.note_failure(f"{plugins.RULES}: {item.plugin}", error)
@@ -263,8 +281,14 @@ def _unreadable(reason: Unknown, severity: str, names: list[tuple[str, str]]) ->
     checks = sorted({check for _, check in names}, key=_rank)
     facts_text = ", ".join(facts[:4]) + (f" and {len(facts) - 4} more" if len(facts) > 4 else "")
     undecided = ", ".join(checks)
+    if reason == AT_RUN:
+        message = f"Shows only when the environment runs: {facts_text}. Not decided before: {undecided}."
+        return Finding(
+            "probe-failed", UNDETERMINED, severity, message, tuple(Evidence(fact, reason.detail) for fact in facts)
+        )
     message = f"Could not read {facts_text}: {reason.detail} ({reason.why}). Not decided for that reason: {undecided}."
-    evidence = tuple(Evidence(fact, f"{reason.why}: {reason.detail}") for fact in facts)
+    source = Source("file", reason.tried[0]) if len(reason.tried) == 1 else None
+    evidence = tuple(Evidence(fact, f"{reason.why}: {reason.detail}", source) for fact in facts)
     return Finding("probe-failed", UNDETERMINED, severity, message, evidence)
 
 
@@ -348,6 +372,14 @@ def tools_that_did_not_answer(context: Context) -> Iterator[Finding]:
 def _hangs_beside_cuda(context: Context, reason: Unknown, names: list[str]) -> bool:
     """Tell whether the driver's own tools hang although CUDA starts."""
     return reason.why == "timeout" and any(name.startswith("driver.") for name in names) and cuda_starts(context)
+
+
+@rule("probe-failed", severity=NOTE, goal="any")
+def unread_installations(context: Context) -> Iterator[Finding]:
+    """Report what else may be installed and could not be read."""
+    for part in context.facts.python.unread.value or ():
+        evidence = Evidence("python.unread", f"failed: {part.reason}", Source("file", part.place))
+        yield Finding("probe-failed", UNDETERMINED, NOTE, f"{part.reason}.", (evidence,))
 
 
 @rule("probe-failed", severity=NOTE)

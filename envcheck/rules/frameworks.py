@@ -7,8 +7,9 @@ from collections.abc import Iterator
 
 from packaging.version import InvalidVersion, Version
 
-from envcheck.frameworks import companions, framework_names, identities, imported_modules
+from envcheck.frameworks import companions, framework_names, identities, identity, imported_modules
 from envcheck.frameworks import framework as known_framework
+from envcheck.matrix.companions import shares_cuda
 from envcheck.matrix.package_index import package_index
 from envcheck.model import (
     COMPATIBLE,
@@ -29,6 +30,8 @@ from envcheck.model import (
     numbers,
     replace,
 )
+from envcheck.model.requirements import read_requirement
+from envcheck.model.specifiers import within
 from envcheck.rules.builds import (
     EXTRA,
     EXTRA_PLATFORM,
@@ -44,6 +47,7 @@ from envcheck.rules.builds import (
     WantedRelease,
     extra_table,
     has_no_gpu,
+    installed_builds,
     is_conda_build,
     is_free_threaded,
     judged_builds,
@@ -53,7 +57,7 @@ from envcheck.rules.builds import (
     supports_python,
     wanted_releases,
 )
-from envcheck.rules.context import Context, UndecidedError, incompatible, once, rule
+from envcheck.rules.context import Context, UndecidedError, each, incompatible, once, rule
 from envcheck.rules.dependencies import breaks_framework, fails_with_requirements
 from envcheck.rules.gpu_releases import driver_runs, empty_wheels, gpu_rows, has_gpu_build, problem_findings
 from envcheck.rules.gpus import vendor_of_build
@@ -234,7 +238,7 @@ def _describe_shadow(context: Context, framework: str, build: Build, shadow: Kno
     )
 
 
-@rule("python-unsupported", goal="any")
+@rule("python-unsupported", goal="any", installs=True)
 def python_unsupported(context: Context) -> Iterator[Finding]:
     """Find requested releases without a wheel for this Python."""
     for wanted in wanted_releases(context):
@@ -293,7 +297,7 @@ def _other_release(context: Context, framework: str, distribution: str) -> str:
     return f"{alternative.distribution}=={alternative.version}" if alternative else ""
 
 
-@rule("dependency-conflict", goal="any")
+@rule("dependency-conflict", goal="any", installs=True)
 def extra_missing(context: Context) -> Iterator[Finding]:
     """Find requested extras that no release has that the request admits: pip would go on without them."""
     for wanted in wanted_releases(context):
@@ -312,7 +316,7 @@ def extra_missing(context: Context) -> Iterator[Finding]:
         )
 
 
-@rule("dependency-conflict", goal="any")
+@rule("dependency-conflict", goal="any", installs=True)
 def package_without_peer(context: Context) -> Iterator[Finding]:
     """Find packages none of whose releases goes with the release of a framework that is asked for beside them."""
     asked = {item.framework: item for item in wanted_releases(context) if item.build is not None}
@@ -340,7 +344,77 @@ def package_without_peer(context: Context) -> Iterator[Finding]:
         )
 
 
-@rule("framework-package-removed", goal="any")
+@rule("dependency-conflict", goal="any", installs=True)
+def pin_excluded(context: Context) -> Iterator[Finding]:
+    """Find a pin beside a pinned framework whose metadata excludes it: pip installs neither."""
+    pins = [(item.name, item.pin) for item in map(read_requirement, context.beside)]
+    for wanted in wanted_releases(context) if pins else ():
+        row = wanted.build.release if wanted.build and not wanted.build.installed else None
+        if row is None or not wanted.specifier.startswith("=="):
+            continue
+        for name, version in pins:
+            if is_excluded(row, name, version) and not _names_framework(context, name, version, row.framework):
+                needed = name + row.requires[name]
+                yield incompatible(
+                    f"{row.distribution} {row.build_version} requires {needed}, but {name}=={version} stands beside "
+                    "it: pip refuses both.",
+                    (Evidence("matrix", needed, citation=row.citations[0] if row.citations else None),),
+                    problem=Problem(
+                        ("unmet-requirements",), requirements=(f"{row.distribution}=={row.version}", needed)
+                    ),
+                )
+
+
+def is_excluded(row: FrameworkRelease, name: str, version: str) -> bool:
+    """Say whether the metadata of a release excludes a pin, for whichever Python the release has a wheel."""
+    bounds = row.requires.get(name, "")
+    if (
+        row.framework in framework_names() and identity(row.framework).has_floors_by_python
+    ):  # the wheel for another Python may take an older release
+        bounds = ",".join(bound for bound in bounds.split(",") if not bound.strip().startswith(">"))
+    return bool(bounds) and not within(version, bounds)
+
+
+def _names_framework(context: Context, name: str, version: str, framework: str) -> bool:
+    """Say whether the pinned release states which releases of the framework it goes with, as Keras 3 does."""
+    section = context.matrix.companion_of(name)
+    rows = context.matrix.releases(section, context.platform, version.__eq__) if section else ()
+    return any(framework in required_frameworks(row, (framework,)) for row in rows)
+
+
+@rule("dependency-conflict", severity=WARNING, goal="any", installs=True)
+def framework_replaced(context: Context) -> Iterator[Finding]:
+    """Find packages that replace the framework which is installed by the release that they require."""
+    installed = installed_builds(context)
+    for wanted in wanted_releases(context) if installed else ():
+        there = [build for build in installed if build.framework == wanted.framework]
+        build = wanted.build
+        if not wanted.required_by or build is None or build.installed or not there or not there[0].version:
+            continue
+        cuda = build.cuda.value
+        other = f", a build for CUDA {cuda}" if cuda and cuda != there[0].cuda.value else ""
+        name = wanted.required_by.split(" ")[0]
+        fitting = fitting_package(context, name, there[0])
+        yield Finding(
+            "",
+            COMPATIBLE,
+            "",
+            f"{wanted.required_by} requires {wanted.text}, so installing it replaces {there[0].label} by {build.label}"
+            f"{other}.",
+            (context.seen("python.frameworks", shown=there[0].label),),
+            problem=Problem(advice=f"Ask for {fitting}, which goes with {there[0].label}.") if fitting else None,
+        )
+
+
+def fitting_package(context: Context, name: str, build: Build) -> str:
+    """Name the newest release of a package that goes with an installed framework; "" for none."""
+    rows = context.matrix.companions_of(build.framework, build.version, context.platform, name)
+    row = build.row or build.release
+    fitting = (item for item in rows if supports_python(context, item) and (row is None or shares_cuda(item, row)))
+    return next((f"{item.distribution}=={item.version}" for item in fitting), "")
+
+
+@rule("framework-package-removed", goal="any", installs=True)
 def framework_package_removed(context: Context) -> Iterator[Finding]:
     """Find requirements on a withdrawn distribution, which no longer brings its framework."""
     for wanted in wanted_releases(context):
@@ -360,7 +434,7 @@ def framework_package_removed(context: Context) -> Iterator[Finding]:
         )
 
 
-@rule("platform-no-gpu-wheel", goal="any")
+@rule("platform-no-gpu-wheel", goal="any", installs=True)
 def platform_no_gpu_wheel(context: Context) -> Iterator[Finding]:
     """Find releases without a GPU wheel, or without any wheel, for this platform."""
     for wanted in wanted_releases(context):
@@ -432,20 +506,28 @@ def framework_cpu_build(context: Context) -> Iterator[Finding]:
         return
     if not context.names_releases:
         context.need(context.facts.python.frameworks, "python.frameworks")
-    has_cuda = context.is_helper or any(_has_cuda(framework) for framework in judged_frameworks(context))
-    for framework in _cpu_frameworks(context):
-        build = framework.main
-        if framework.traits.plugin_of_extra or not (has_gpu_build(context, build) or is_conda_build(context, build)):
-            continue
-        is_named = any(wanted.framework == framework.name for wanted in wanted_releases(context))
-        is_requested = is_named and not context.is_helper
-        owner = "this machine's" if context.gpus else "a"
-        yield incompatible(
-            f"{build.label} is {_kind(build)}: it does not use {owner} GPU.",
-            _cpu_evidence(context, build),
-            severity=ERROR if is_requested or not has_cuda else WARNING,
-            problem=Problem(framework=framework.name, distribution=build.distribution),
-        )
+    yield from each(judged_frameworks(context), lambda framework: _cpu_build(context, framework))
+
+
+def _cpu_build(context: Context, framework: JudgedFramework) -> Iterator[Finding]:
+    build = framework.main
+    is_cpu_build = not context.need(framework.cuda_build, f"{build.label}: CUDA build or not")
+    has_other = has_gpu_build(context, build) or is_conda_build(context, build)
+    if not is_cpu_build or framework.traits.plugin_of_extra or not has_other:
+        return
+    is_requested = any(wanted.framework == framework.name for wanted in wanted_releases(context))
+    has_cuda = any(_has_cuda(other) for other in judged_frameworks(context))
+    unread = context.facts.python.unread.value
+    if unread and framework.traits.gpu_twin and not has_cuda and not is_requested:
+        reason = Unknown("failed", unread[0].reason, (unread[0].place,))
+        raise UndecidedError("python.unread", reason)  # another framework may be there that computes on the GPU
+    owner = "this machine's" if context.gpus else "a"
+    yield incompatible(
+        f"{build.label} is {_kind(build)}: it does not use {owner} GPU.",
+        _cpu_evidence(context, build),
+        severity=ERROR if is_requested or not has_cuda else WARNING,
+        problem=Problem(framework=framework.name, distribution=build.distribution),
+    )
 
 
 def _kind(build: Build) -> str:
@@ -457,13 +539,6 @@ def _kind(build: Build) -> str:
 
 def _has_cuda(framework: JudgedFramework) -> bool:
     return framework.cuda_build.value is not None and framework.cuda_build.value
-
-
-def _cpu_frameworks(context: Context) -> Iterator[JudgedFramework]:
-    """Yield the judged frameworks without any CUDA build; an unknown one ends the rule as undetermined."""
-    for framework in judged_frameworks(context):
-        if not context.need(framework.cuda_build, f"{framework.main.label}: CUDA build or not"):
-            yield framework
 
 
 def _cpu_evidence(context: Context, build: Build) -> tuple[Evidence, ...]:
@@ -482,7 +557,7 @@ def _cpu_evidence(context: Context, build: Build) -> tuple[Evidence, ...]:
 _ID = "release-unknown"
 
 
-@rule(_ID, goal="any")
+@rule(_ID, goal="any", installs=True)
 def release_unknown(context: Context) -> Iterator[Finding]:
     """Find releases that the matrix does not hold, which cannot be judged, or by their own files only."""
     for wanted in wanted_releases(context):

@@ -57,7 +57,23 @@ def _same_machine(python: str, machine: str) -> bool:
     )
 
 
-@rule("pip-too-old", goal="any")
+@rule("env-mixed", goal="any", installs=True)
+def pip_refuses(context: Context) -> Iterator[Finding]:
+    """Find an installation into a Python that its distribution manages: pip refuses it."""
+    if context.command and context.facts.python.externally_managed.value:
+        yield incompatible(
+            f"`{context.command}` fails: this Python is externally managed (PEP 668), so pip installs into "
+            "virtual environments only.",
+            (context.seen("python.externally_managed"),),
+            problem=Problem(
+                advice="Install python3-venv, and add `RUN python3 -m venv /opt/venv` and "
+                "`ENV PATH=/opt/venv/bin:$PATH` before it. In an image for this program alone, "
+                "--break-system-packages works too."
+            ),
+        )
+
+
+@rule("pip-too-old", goal="any", installs=True)
 def pip_too_old(context: Context) -> Iterator[Finding]:
     """Find a pip that does not know a platform tag and so says that there is no matching distribution."""
     for build in target_builds(context):
@@ -79,7 +95,7 @@ def pip_too_old(context: Context) -> Iterator[Finding]:
         )
 
 
-@rule("glibc-too-old", goal="any")
+@rule("glibc-too-old", goal="any", installs=True)
 def glibc_too_old(context: Context) -> Iterator[Finding]:
     """Find wheels that need a newer C library than this system has."""
     for wanted in wanted_releases(context):

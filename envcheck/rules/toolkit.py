@@ -25,7 +25,7 @@ from envcheck.model import (
     numbers,
 )
 from envcheck.rules.builds import Build, brings_cuda, cuda_builds, is_from_conda
-from envcheck.rules.context import Context, describe, incompatible, rule, source_of
+from envcheck.rules.context import Context, describe, each, incompatible, rule, source_of
 from envcheck.rules.gpus import JudgedGpu, gpu_name, judged_gpus
 
 # The parts of a CUDA Toolkit that every CUDA build loads, and those that only some do.
@@ -146,25 +146,31 @@ def row_evidence(fact: str, text: str, citations: tuple[Citation, ...]) -> Evide
 @rule("toolkit-missing")
 def toolkit_missing(context: Context) -> Iterator[Finding]:
     """Find CUDA libraries that a build needs and this machine does not have."""
-    for build in cuda_builds(context):
-        missing = _missing_sonames(context, build)
-        if missing is None:
-            if not brings_cuda(build) and not system_toolkits(context):
-                yield _missing(context, build, ())
-        elif missing and not _of_another_version(context, missing):
-            yield _missing(context, build, missing)
+    yield from each(cuda_builds(context), lambda build: _missing_libraries(context, build))
+
+
+def _missing_libraries(context: Context, build: Build) -> Iterator[Finding]:
+    missing = _missing_sonames(context, build)
+    if missing is None:
+        if not brings_cuda(build) and not system_toolkits(context):
+            yield _missing(context, build, ())
+    elif missing and not _of_another_version(context, missing):
+        yield _missing(context, build, missing)
 
 
 @rule("toolkit-wrong-version")
 def toolkit_wrong_version(context: Context) -> Iterator[Finding]:
     """Find builds for whose CUDA version no toolkit is there, while others are."""
-    for build in cuda_builds(context):
-        missing = _missing_sonames(context, build)
-        if missing is None:
-            if not brings_cuda(build):
-                yield from _judge_versions(context, build)
-        elif missing and _of_another_version(context, missing):
-            yield _wrong_version(build, system_toolkits(context) or (), missing)
+    yield from each(cuda_builds(context), lambda build: _other_versions(context, build))
+
+
+def _other_versions(context: Context, build: Build) -> Iterator[Finding]:
+    missing = _missing_sonames(context, build)
+    if missing is None:
+        if not brings_cuda(build):
+            yield from _judge_versions(context, build)
+    elif missing and _of_another_version(context, missing):
+        yield _wrong_version(build, system_toolkits(context) or (), missing)
 
 
 def _missing_sonames(context: Context, build: Build) -> tuple[str, ...] | None:

@@ -10,8 +10,9 @@ import yaml
 from envcheck.check.blueprint import Blueprint, FileError, parse_image
 from envcheck.check.build_files import read_blueprints
 from envcheck.check.config import Config, Ignored
-from envcheck.check.judge_file import judge_blueprints
-from envcheck.model import Report
+from envcheck.check.environment import Environment
+from envcheck.check.judge_file import UNSTATED, judge_blueprints
+from envcheck.model import Facts, Report
 from tests.rules.factory_machine import matrix
 
 TODAY = date(2026, 11, 21)
@@ -28,9 +29,18 @@ def judged(text: str, name: str = "Dockerfile", config: Config | None = None, **
 
 
 def told(report: Report) -> list[tuple[str, str]]:
-    """List the ids of what counts, with where the first evidence was read."""
-    counted = [item for item in report.findings if item.severity != "note"]
+    """List the ids of what is wrong, with where the first evidence was read."""
+    counted = [item for item in report.findings if item.severity != "note" and item.id != "probe-failed"]
     return [(item.id, item.evidence[0].source.where if item.evidence[0].source else "") for item in counted]
+
+
+def undecided(report: Report) -> list[str]:
+    """List why the report is undetermined."""
+    return [item.message for item in report.findings if item.id == "probe-failed" and item.severity == "error"]
+
+
+def facts_of_file(text: str) -> Facts:
+    return Environment(blueprints(text)[0], matrix(), "gpu", UNSTATED).final_facts()
 
 
 @pytest.mark.parametrize(
@@ -128,8 +138,10 @@ def test_requirement_files_are_read_where_they_lie_beside() -> None:
     )
     assert ("toolkit-wrong-version", "more.txt:1") in told(report)
     absent = judged(text)
-    assert (absent.verdict, absent.checked) == ("undetermined", ())
-    assert "requirements.txt was not found" in absent.findings[0].message
+    assert absent.verdict == "undetermined"
+    (reason,) = undecided(absent)
+    assert "requirements.txt was not found" in reason
+    assert "Not decided for that reason: framework-missing, framework-cpu-build" in reason
 
 
 def test_a_requirements_file_that_includes_itself_ends() -> None:
@@ -178,7 +190,8 @@ def test_what_the_project_requires_is_judged_with_the_file() -> None:
 
 def test_a_file_that_names_no_framework_is_undetermined() -> None:
     report = judged("requests\nnumpy<2\n", "requirements.txt")
-    assert (report.verdict, report.checked) == ("undetermined", ())
+    assert report.verdict == "undetermined"
+    assert "The file names no framework" in undecided(report)[0]
 
 
 LAUGHS = "a0: &a0 [x]\n" + "".join(f"a{n}: &a{n} [{', '.join([f'*a{n - 1}'] * 9)}]\n" for n in range(1, 12))

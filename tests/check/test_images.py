@@ -6,9 +6,7 @@ import pytest
 
 from envcheck.check.blueprint import parse_image
 from envcheck.check.config import Config
-from envcheck.check.judge_file import describe_facts
-from tests.check.test_files import CUDA_124, blueprints, judged, told
-from tests.rules.factory_machine import matrix
+from tests.check.test_files import CUDA_124, facts_of_file, judged, told, undecided
 
 GPU = Config(expect="gpu")
 UBUNTU = "nvidia/cuda:12.3.2-{}ubuntu22.04"
@@ -17,11 +15,11 @@ UBUNTU = "nvidia/cuda:12.3.2-{}ubuntu22.04"
 @pytest.mark.parametrize(
     ("image", "release", "lacks"),
     [
-        (UBUNTU.format("cudnn9-runtime-"), "tensorflow==2.17.0", "has no cuDNN 8."),
-        (UBUNTU.format("runtime-"), "tensorflow==2.17.0", "has no cuDNN 8."),
-        (UBUNTU.format("base-"), "tensorflow==2.17.0", "has no CUDA 12 and no cuDNN 8."),
-        ("python:3.11-slim-bookworm", "tensorflow==2.17.0", "has no CUDA 12 and no cuDNN 8."),
-        ("nvidia/cuda:12.4.1-cudnn-runtime-ubuntu22.04", "tensorflow==2.15.1", "has no cuDNN 8."),
+        (UBUNTU.format("cudnn9-runtime-"), "tensorflow==2.17.0", "the image has no cuDNN 8, and"),
+        (UBUNTU.format("runtime-"), "tensorflow==2.17.0", "the image has no cuDNN 8, and"),
+        (UBUNTU.format("base-"), "tensorflow==2.17.0", "the image has no CUDA 12 and no cuDNN 8, and"),
+        ("python:3.11-slim-bookworm", "tensorflow==2.17.0", "the image has no CUDA 12 and no cuDNN 8, and"),
+        ("nvidia/cuda:12.4.1-cudnn-runtime-ubuntu22.04", "tensorflow==2.15.1", "the image has no cuDNN 8, and"),
         (UBUNTU.format("cudnn9-runtime-"), "tensorflow[and-cuda]==2.17.0", ""),
         ("nvidia/cuda:12.2.2-cudnn8-runtime-ubuntu22.04", "tensorflow==2.15.1", ""),
         ("nvidia/cuda:12.6.3-cudnn-runtime-ubuntu22.04", "tensorflow==2.20.0", ""),
@@ -33,10 +31,9 @@ UBUNTU = "nvidia/cuda:12.3.2-{}ubuntu22.04"
 def test_a_release_without_its_extra_takes_its_libraries_from_the_image(image: str, release: str, lacks: str) -> None:
     report = judged(f"FROM {image}\nRUN pip install '{release}'\n".replace("9 t", "9' 't"), config=GPU)
     found = [item for item in report.findings if item.id == "framework-cuda-extra-missing"]
-    assert [item.message[-len(lacks) :] for item in found] == ([lacks] if lacks else [])
+    assert [lacks in item.message for item in found] == ([True] if lacks else [])
     assert (report.verdict == "incompatible") == bool(lacks), report.findings
     if lacks:
-        assert image in found[0].message
         assert found[0].fix is not None
         assert "tensorflow[and-cuda]" in found[0].fix.summary
 
@@ -69,7 +66,7 @@ def test_an_index_tells_what_its_wheels_are_for(index: str, goal: str, counted: 
     for line in lines:
         report = judged(f"FROM python:3.11-slim-bookworm\n{line}\n")
         assert report.goal == goal
-        assert bool(report.checked) == bool(counted)
+        assert (report.verdict == "undetermined") != bool(counted)
         strange = [item for item in report.findings if "other vendors' GPUs" in item.message]
         assert bool(strange) != bool(counted)
 
@@ -85,9 +82,10 @@ def test_a_build_for_the_cpu_beside_one_for_the_gpu_is_meant() -> None:
     assert (both.goal, both.verdict) == ("gpu", "compatible"), both.findings
     alone = judged(f"FROM {UBUNTU.format('runtime-')}\nRUN pip install tensorflow-cpu==2.15.0\n")
     assert ("framework-cpu-build", "Dockerfile:2") in told(alone)
-    open_ends = [item.message for item in both.findings if item.id == "probe-failed"]
-    assert len(open_ends) == len(set(open_ends)) == 1
-    assert "snapshot" not in open_ends[0]
+    assert ("framework-cpu-build", "requirements.txt:2") in told(both), "the doctor warns of it, too"
+    (open_end,) = [item.message for item in both.findings if item.id == "probe-failed"]
+    assert open_end.startswith("Shows only when the environment runs: ")
+    assert "snapshot" not in open_end
 
 
 BIONIC = "FROM nvidia/cuda:10.1-cudnn7-runtime-ubuntu18.04\nRUN apt-get update && apt-get install -y python3-pip\n"
@@ -147,12 +145,13 @@ def test_tags_of_images_with_frameworks_are_read(
         (f"FROM {TORCH.format('runtime')}\n", [("torch", "2.4.0", "12.4", "9")]),
         ("FROM tensorflow/tensorflow:2.15.0\n", [("tensorflow", "2.15.0", None, None)]),
         (f"FROM {CUDA_124}\nRUN pip install torch==2.6.0 numpy==1\n", [("torch", "2.6.0", None, None)]),
-        (f"FROM {CUDA_124}\nRUN pip install torch\n", None),
-        (f"FROM {JUPYTER.format('cuda12-latest')}\n", None),
+        (f"FROM {CUDA_124}\nRUN pip install torch\n", [("torch", "2.14.1", None, None)]),  # the newest
+        (f"FROM {JUPYTER.format('cuda12-latest')}\n", [("torch", "", None, None)]),
+        (f"FROM {CUDA_124}\n", None),
     ],
 )
 def test_the_frameworks_that_a_file_states_are_shown(text: str, frameworks: list[tuple[str, ...]] | None) -> None:
-    found = describe_facts(blueprints(text)[0], matrix()).python.frameworks.value
+    found = facts_of_file(text).python.frameworks.value
     shown = found and [
         (item.distribution, item.version, item.cuda_version.value, item.cudnn_version.value) for item in found
     ]
@@ -167,25 +166,25 @@ def test_the_framework_in_an_image_is_judged() -> None:
 
 
 def test_the_devel_variant_of_an_image_has_the_toolkit() -> None:
-    assert "12.4" in str(
-        describe_facts(blueprints(f"FROM {TORCH.format('devel')}\n")[0], matrix()).toolkits.installs.value
-    )
+    assert "12.4" in str(facts_of_file(f"FROM {TORCH.format('devel')}\n").toolkits.installs.value)
     assert told(judged(f"FROM {TORCH.format('devel')}\nRUN pip install --no-build-isolation flash-attn\n")) == []
 
 
 @pytest.mark.parametrize(
-    "text",
+    ("text", "why"),
     [
-        f"FROM {JUPYTER.format('cuda12-latest')}\n",  # torch, of an unknown release
-        f"FROM {RAPIDS}\nRUN pip install polars\n",
-        f"FROM {CUDA_124}\nRUN conda install pytorch\n",
-        f"FROM {CUDA_124}\nRUN python setup.py build\n",
+        (f"FROM {JUPYTER.format('cuda12-latest')}\n", "does not say which release of torch it contains"),
+        (f"FROM {RAPIDS}\nRUN pip install polars\n", "names no framework"),
+        (f"FROM {CUDA_124}\nRUN conda install pytorch\n", "conda chooses the build of pytorch when it installs"),
+        (f"FROM {CUDA_124}\nRUN python setup.py build\n", "names no framework"),
     ],
 )
-def test_without_a_release_that_was_judged_nothing_is_called_compatible(text: str) -> None:
+def test_without_a_release_that_was_judged_nothing_is_called_compatible(text: str, why: str) -> None:
     report = judged(text)
     assert report.verdict == "undetermined"
-    assert report.headline == "Dockerfile names no framework that envcheck can judge."
+    assert why in undecided(report)[0]
+    shown = "names no framework that envcheck can judge." if why.startswith("names") else "does not show whether"
+    assert report.headline.startswith(f"Dockerfile {shown}")
 
 
 def test_an_image_for_the_cpu_names_the_tags_for_a_gpu() -> None:

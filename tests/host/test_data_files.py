@@ -14,6 +14,7 @@ from envcheck.explain.signatures import load_signatures
 from envcheck.gpus.fits import load_training_memory
 from envcheck.host import data_files
 from envcheck.host.data_files import DataError, load_data
+from envcheck.host.known_variables import KnownVariables
 from envcheck.install.preflight import measured_sizes
 from envcheck.matrix.companions import Companions, DatedSymbols, OldAbi, companion_row, load_companions, source_package
 from envcheck.matrix.documented_gpus import DocumentedGpusTable
@@ -22,7 +23,6 @@ from envcheck.matrix.package_index import PackageIndex
 from envcheck.model import Citation, CudaWheels, GpuTable, dataclass, list_fields
 from envcheck.plan.data import conda_builds_data, plan_data
 from envcheck.probes.gpus import JetsonTable
-from envcheck.probes.host import KnownVariables
 from envcheck.probes.linking import Linking
 from envcheck.remedies.hardware import XidTable
 from envcheck.rules.builds import ExtraTable

@@ -9,9 +9,9 @@ from collections.abc import Mapping, Sequence
 from typing import Any, TypeVar
 
 from envcheck.host.data_files import read_data
+from envcheck.host.known_variables import HIDDEN
 from envcheck.host.protocol import Completed, ElfFacts, FileStatus, Host, SymbolNeed
 from envcheck.model import NOT_COLLECTED, Fact, Known, Unknown, encode
-from envcheck.probes.host import HIDDEN
 
 T = TypeVar("T")
 _BINARY_LIMIT = 64 << 10  # a larger binary file has no place in a recording

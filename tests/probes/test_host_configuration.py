@@ -9,8 +9,9 @@ from typing import Any
 import pytest
 
 from envcheck.host.data_files import read_data
+from envcheck.host.known_variables import HIDDEN
 from envcheck.model import Absent, Known, Unknown
-from envcheck.probes.host import HIDDEN, read_environment
+from envcheck.probes.host import read_environment
 from envcheck.probes.package_managers import (
     parse_condarc,
     parse_pip_configuration,

@@ -1,0 +1,592 @@
+"""Compose the machine that a file builds: what its image holds, and what each command leaves installed in it."""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Iterable, Iterator
+from itertools import groupby
+from typing import Any
+
+from envcheck.check.blueprint import Blueprint, Image, Line
+from envcheck.frameworks import identities, identity
+from envcheck.host.known_variables import keep_known_variables
+from envcheck.matrix.companions import companion_row
+from envcheck.matrix.images import load_base_images
+from envcheck.matrix.query import Matrix
+from envcheck.model import (
+    AT_RUN,
+    NOT_STATED,
+    Absent,
+    Distribution,
+    Fact,
+    Facts,
+    Finding,
+    FrameworkBuild,
+    FrameworkRelease,
+    HostFacts,
+    Known,
+    LibraryInstall,
+    PythonFacts,
+    RequestError,
+    Source,
+    ToolkitFacts,
+    ToolkitInstall,
+    Unknown,
+    UnreadPart,
+    dataclass,
+    list_fields,
+    major,
+    major_minor,
+    replace,
+)
+from envcheck.model.requirements import Requirement, read_requirement
+from envcheck.model.specifiers import within
+from envcheck.rules import Context, Target
+from envcheck.rules.builds import WantedRelease, plugin_of, supports_python, wanted_releases
+from envcheck.rules.context import SourceBuild
+from envcheck.rules.described_machine import Description, with_hardware
+from envcheck.rules.frameworks import is_excluded
+from envcheck.rules.requirements import marker_holds
+
+ROOT = "/usr/local/cuda"
+NO_IMAGE = Image("", "")
+_MACHINES = {"amd64": "x86_64", "x86_64": "x86_64", "arm64": "aarch64", "aarch64": "aarch64"}
+_LIBRARIES = ("runtime", "devel")  # the flavors that hold CUDA's libraries, not libcudart alone
+_CONDA_SPEC = re.compile(r"([\w-]+)\s*(?:={1,2}\s*(\d+(?:\.\d+)*)(?:\s*=\s*(\S+))?)?.*")
+_NOTHING = "The file names no framework that envcheck knows"
+
+
+def read_line(line: Line) -> Requirement | None:
+    """Read the requirement of a line; None for what is none, or names a URL."""
+    try:
+        requirement = read_requirement(line.text)
+    except RequestError:
+        return None
+    return None if requirement.url else requirement
+
+
+def name_of_line(line: Line) -> str:
+    """Return the normalized name of a requirement; "" for what is none, or names a URL."""
+    requirement = read_line(line)
+    return requirement.name if requirement else ""
+
+
+def is_source(line: Line) -> bool:
+    """Say whether a package is compiled when it is installed."""
+    return name_of_line(line) in load_base_images().compiles_cuda
+
+
+@dataclass(frozen=True)
+class Place:
+    """What a line brings, and where it stands."""
+
+    line: Line
+    name: str  # the distribution: torch
+    label: str  # as findings name it: torch 2.13.0
+    owner: str = ""  # the package that brings it: vllm 0.33.0
+
+    @property
+    def text(self) -> str:
+        """Show the line, and which release it means where it does not pin one."""
+        release = self.owner or self.label
+        is_open = "==" not in self.line.text and read_line(self.line) is not None and " " in release
+        return f"{self.line.text} (not pinned: judged as {release})" if is_open else self.line.text
+
+
+class Environment:
+    """What an environment holds after each command; it starts as its image."""
+
+    def __init__(self, blueprint: Blueprint, matrix: Matrix, goal: str, host: Description) -> None:
+        """Install what the file states, command by command."""
+        self.blueprint, self.image, self.matrix, self.goal = blueprint, blueprint.image or NO_IMAGE, matrix, goal
+        self.base: Facts = _leave_to_run(with_hardware(planned_facts(blueprint), host, matrix))
+        if blueprint.lacks_gpu:
+            driver = replace(self.base.driver, device_nodes=Absent((blueprint.lacks_gpu.location,)))
+            self.base = replace(self.base, driver=driver)
+        self.places: list[Place] = []
+        self.commands: list[Context] = []  # what each command asks for, in the environment as it is then
+        self.unread = [UnreadPart(line.text.rstrip("."), line.location) for line in _list_unread(blueprint)]
+        self._builds: dict[str, FrameworkBuild] = {}
+        self._rows: dict[str, FrameworkRelease] = {}
+        self._commands_of: dict[str, int] = {}
+        self._installed: dict[str, Distribution] = {}
+        compiled, possible = self.list_compiled()
+        self.places += [Place(line, name_of_line(line), line.text) for line in (*compiled, *possible)]
+        self._take_image()
+        self._take_conda()
+        for line in blueprint.refused[:1]:
+            self._ask(Target(goal, command=line.text), refused=line)
+        for _, group in groupby(blueprint.requirements, key=lambda line: line.command):
+            self.install(list(group))
+
+    def facts(self) -> Facts:
+        """Describe the environment as it is now."""
+        source = Source("file", self.blueprint.path)
+        builds = tuple(self._builds.values())
+        frameworks: Fact[tuple[FrameworkBuild, ...]] = Absent((self.blueprint.path,))
+        if builds:
+            frameworks = Known(builds, source)
+        elif self.blueprint.image is not None and not self.image.source:
+            frameworks = _why_unread(self.unread[0])
+        installed = tuple(self._with_requirements(item) for item in self._installed.values())
+        python = replace(
+            self.base.python,
+            distributions=Known(installed, source),
+            frameworks=_leave_to_run(frameworks),
+            unread=Known(tuple(self.unread), source),
+        )
+        return replace(self.base, python=python)
+
+    def final_facts(self) -> Facts:
+        """Describe the environment that the file leaves; one without a framework is not known to lack it."""
+        facts = self.facts()
+        if facts.python.frameworks.value is not None:
+            return facts
+        part = self.unread[0] if self.unread else UnreadPart(_NOTHING, self.blueprint.path)
+        return replace(facts, python=replace(facts.python, frameworks=_why_unread(part)))
+
+    @property
+    def holds_framework(self) -> bool:
+        """Say whether anything in the file names a framework."""
+        return bool(self._builds)
+
+    def holds(self, line: Line) -> bool:
+        """Say whether the framework that a line asks for is there, in whichever release."""
+        framework = self.matrix.framework_of(name_of_line(line))
+        return any(build.framework == framework for build in self._builds.values())
+
+    def list_compiled(self) -> tuple[list[Line], list[Line]]:
+        """List what is CUDA code that is compiled, and what may be."""
+        sources = (line for line in self.blueprint.requirements if is_source(line) and not line.links)
+        compiled = [*self.blueprint.compiles, *(line for line in sources if line not in self.blueprint.inherited)]
+        return compiled, list(self.blueprint.may_compile) if self.image.cuda else []
+
+    def find_places(self, finding: Finding) -> list[Place]:
+        """List the lines that a finding is about: what they bring is named in it."""
+        if finding.id == "probe-failed":
+            return []
+        texts = [finding.message, *(text for item in finding.evidence for text in (item.fact, item.shown))]
+        words = "\n".join(texts)
+        found = [place for place in self.places if _names(words, place.label)]
+        return list({place.line: place for place in reversed(found)}.values())[::-1]
+
+    def install(self, lines: list[Line]) -> None:
+        """Ask for what one command installs, and add it to what is there."""
+        now = self._context(Target(self.goal))
+        named = [line for line in lines if name_of_line(line) and line.index != "other" and _applies(now, line)]
+        asked = [line for line in named if self.is_judged(line)]
+        pins = _list_pins([line for line in named if not self.matrix.framework_of(name_of_line(line))])
+        sources = tuple(self._list_sources(line) for line in named if is_source(line) and self.goal == "gpu")
+        for name in [name_of_line(line) for line in named if line.is_upgrade]:
+            self._builds.pop(name, None)
+            self._installed.pop(name, None)
+        wanted = wanted_releases(self._context(Target(self.goal, tuple(map(self._without_label, asked)))))
+        places = {name_of_line(line): line for line in asked}
+        chosen = [(item, self._choose(item, line)) for item in wanted if (line := _line_of(item, places))]
+        texts = {name_of_line(line): self._without_label(line) for line in asked}
+        for item, row in chosen:
+            if row is not None and (row.local or item.framework in texts) and self._is_other(item, row):
+                texts[item.distribution] = _pin(item, row)
+        beside = tuple(f"{name}=={version}" for name, (version, line) in pins.items() if line.is_resolved)
+        if texts or sources:
+            target = Target(self.goal, tuple(texts.values()), beside=beside, sources=tuple(filter(None, sources)))
+            self._ask(target)
+        for item, row in chosen:
+            self._add(item, row, places)
+        self._add_pins(pins, [row for _, row in chosen if row is not None])
+
+    def is_judged(self, line: Line) -> bool:
+        """Say whether a line installs a framework, or a package on top of one that the matrix holds."""
+        name = name_of_line(line)
+        known = self.matrix.framework_of(name) or self.matrix.removed_distribution(name)
+        return bool(name and (known or (self.matrix.companion_of(name) and not is_source(line))))
+
+    def _context(self, target: Target, facts: Facts | None = None) -> Context:
+        return Context(facts or self.facts(), self.matrix, target)
+
+    def _ask(self, target: Target, refused: Line | None = None) -> None:
+        facts = self.facts()
+        if refused is not None:
+            managed = Known(value=True, source=_at(refused))
+            facts = replace(facts, python=replace(facts.python, externally_managed=managed))
+        self.commands.append(self._context(target, facts))
+
+    def _choose(self, item: WantedRelease, line: Line) -> FrameworkRelease | None:
+        """Return the row of what is installed: of the build that the index of its command has."""
+        if item.package is not None:
+            return item.package
+        if item.build is None or item.build.installed or item.build.release is None:
+            return None
+        row, label = item.build.release, line.label or ("cpu" if line.index == "cpu" else "")
+        label = row.local or label
+        if label and line.is_only_index:
+            rows = self.matrix.builds(
+                item.framework, self.base_platform(), admits=lambda version: within(version, item.specifier)
+            )
+            fitting = (each for each in rows if each.local == label and each.distribution == item.distribution)
+            newest = next((each for each in fitting if supports_python(self._context(Target()), each)), None)
+            if newest is not None:
+                return newest
+        builds = (row, *self.matrix.index_builds(row))
+        return next((each for each in builds if label and each.local == label), row)
+
+    def base_platform(self) -> str:
+        """Name the platform of the environment as the matrix does."""
+        return self._context(Target()).platform
+
+    def _without_label(self, line: Line) -> str:
+        """Write what is asked of a package without the label of its build: the matrix holds its releases."""
+        is_package = self.matrix.companion_of(name_of_line(line)) and not self.matrix.framework_of(name_of_line(line))
+        return re.sub(r"\+[\w.]+", "", line.text) if is_package else line.text
+
+    @staticmethod
+    def _label_of(line: Line) -> str:
+        """Return the label of the build of a package that its text names, or that its index has: +cu126."""
+        stated = re.search(r"==[\w.]+(\+[\w.]+)", line.text)
+        is_on_index = line.label and not line.own_index and companion_row(name_of_line(line)).on_index
+        return stated[1] if stated else f"+{line.label}" if is_on_index else ""
+
+    @staticmethod
+    def _is_other(item: WantedRelease, row: FrameworkRelease) -> bool:
+        """Say whether a command installs another build or release than its text alone would."""
+        build = item.build
+        return build is not None and (row.version, row.local) != (build.version, build.local)
+
+    def _add(self, item: WantedRelease, row: FrameworkRelease | None, places: dict[str, Line]) -> None:
+        line = _line_of(item, places)
+        label = f"{row.distribution} {row.build_version}" if row else item.text
+        if line is None:
+            return
+        self.places.append(Place(line, item.distribution, label, item.required_by))
+        if row is None:
+            return
+        source = _at(line)
+        self._rows[row.distribution] = row
+        version = row.build_version
+        if item.package is not None:
+            version += self._label_of(line)
+        self._installed[row.distribution] = Distribution(row.distribution, version)
+        if item.package is not None:
+            return
+        is_gpu_build: Fact[bool] = Known(row.cuda_build and line.index != "cpu", source)
+        if not row.cuda_build and identity(item.framework).plugins and self.blueprint.image and not self.image.source:
+            is_gpu_build = _why_unread(self.unread[0], "conflict")  # the image may hold the plugin
+        self._hold(FrameworkBuild(item.framework, row.distribution, row.build_version, cuda_build=is_gpu_build), line)
+        extra = next((extra for extra in item.extras if extra in row.extras), "")
+        plugin = plugin_of(self._context(Target()), row, extra) if extra else None
+        if plugin is not None:
+            self._installed[plugin.distribution] = Distribution(plugin.distribution, plugin.version)
+            self.places.append(Place(line, plugin.distribution, f"{plugin.distribution} {plugin.version}"))
+            is_plugin_build: Fact[bool] = Known(value=True, source=source)
+            self._hold(
+                FrameworkBuild(item.framework, plugin.distribution, plugin.version, cuda_build=is_plugin_build), line
+            )
+        for wheel in (plugin or row).cuda_wheels if extra else ():
+            name, exact, version = wheel.partition("==")  # of a range nobody knows which release comes
+            name = name_of_line(Line(name, ""))
+            self._installed.setdefault(name, Distribution(name, version if exact else ""))
+
+    def _hold(self, build: FrameworkBuild, line: Line | None = None) -> None:
+        """Add a build; of two distributions with one module, the last to be installed overwrites the other."""
+        for name, other in self._builds.items():
+            module = self.matrix.module_of(name)
+            if name == build.distribution or module is None or module != self.matrix.module_of(build.distribution):
+                continue
+            if other.cuda_build.value == build.cuda_build.value or module in identity(build.framework).namespaces:
+                continue
+            overwritten = build.cuda_build
+            if line is not None and self._commands_of.get(name) == line.command:
+                overwritten = Unknown("conflict", f"{name} and {build.distribution} install the same files")
+                build = replace(build, cuda_build=overwritten)
+            self._builds[name] = replace(other, cuda_build=overwritten)
+        self._builds[build.distribution] = build
+        if line is not None:
+            self._commands_of[build.distribution] = line.command
+
+    def _add_pins(self, pins: dict[str, tuple[str, Line]], rows: Iterable[FrameworkRelease]) -> None:
+        """Add what a command pins; what the frameworks beside it exclude, pip refuses or replaces."""
+        before = {name for name in self._installed if name not in pins and name not in self._rows}
+        for row in rows:
+            for name in before:
+                if is_excluded(row, name, self._installed[name].version):
+                    del self._installed[name]
+            before &= set(self._installed)
+        for name, (version, line) in pins.items():
+            if not line.is_resolved or not any(is_excluded(row, name, version) for row in rows):
+                self._installed[name] = Distribution(name, version)
+                self.places.append(Place(line, name, f"{name} {version}"))
+            else:
+                self.places.append(Place(line, name, f"{name}=={version}"))
+
+    def _list_sources(self, line: Line) -> SourceBuild | None:
+        """Describe what is compiled, or taken from a page of built wheels: which framework it needs."""
+        name = name_of_line(line)
+        if line in self.blueprint.inherited:
+            return None
+        pages = ((item, re.search(rf"/{item}-(\d+\.\d+)", line.links)) for item in self.matrix.frameworks())
+        framework, page = next((item for item in pages if item[1]), ("", None))
+        framework = framework or next(iter(companion_row(name).frameworks), "")
+        is_known = framework and (page or not line.links)
+        return SourceBuild(name, framework, line.is_isolated, page[1] if page else "") if is_known else None
+
+    def _with_requirements(self, item: Distribution) -> Distribution:
+        row = self._rows.get(item.name)
+        if row is None or self.matrix.framework_of(item.name):
+            return item  # the rules know the rows of frameworks
+        requires = tuple(f"{name}{bounds}" for name, bounds in row.requires.items() if name in self._installed)
+        return replace(item, requires=requires)
+
+    def _take_image(self) -> None:
+        """Add what the image's name states that it holds; its publisher has made that work together."""
+        image, source = self.image, Source("file", self.image.location, self.image.reference)
+        for text in image.packages:
+            line = Line(text, image.location)
+            wanted = wanted_releases(self._context(Target(self.goal, (text,))))
+            for item in wanted:
+                self._add(item, self._choose(item, line), {name_of_line(line): line})
+        for name, build in self._builds.items():
+            self._builds[name] = replace(build, libraries=Known((), source))
+        for text in image.frameworks:
+            named, _, version = text.partition("==")
+            framework = named.removesuffix("-cpu")
+            is_gpu_build: Fact[bool] = Known(named == framework, source)
+            if not version and named == framework:
+                is_gpu_build = Unknown(
+                    "failed", f"the name {image.reference} does not say which release of {named} it contains"
+                )
+            build = FrameworkBuild(
+                framework,
+                framework,
+                version,
+                cuda_build=is_gpu_build,
+                cuda_version=_of_image(image.cuda, image),
+                cudnn_version=_of_image(image.cudnn, image),
+                libraries=Known((), source),
+            )
+            self._hold(build)
+            self.places.append(
+                Place(Line(image.reference, image.location), framework, f"{framework} {version}".rstrip())
+            )
+            if version:
+                label = f"+cu{image.cuda.replace('.', '')}" if image.cuda else ""
+                self._installed[framework] = Distribution(framework, version + label)
+
+    def _take_conda(self) -> None:
+        """Add the frameworks that conda installs: its builds bring their own CUDA."""
+        packages = {name: item.name for item in identities() for name in item.conda_packages}
+        specs = [(match, line) for line in self.blueprint.conda if (match := _CONDA_SPEC.match(line.text))]
+        names = {match[1] for match, _ in specs}
+        cpuonly = next((line for match, line in specs if match[1] == "cpuonly"), None)
+        for match, line in specs:
+            framework = packages.get(match[1].removesuffix("-gpu"))
+            if framework is None:
+                continue
+            wants_cuda = bool({"pytorch-cuda", f"{match[1]}-gpu"} & names) or match[1].endswith("-gpu")
+            build = match[3] or ""
+            is_gpu_build: Fact[bool] = Unknown(
+                "failed", f"conda chooses the build of {match[1]} when it installs", (line.location,)
+            )
+            if "cpu" in build or cpuonly:
+                is_gpu_build = Known(value=False, source=_at(cpuonly or line))
+            elif match[2] and ("cuda" in build or wants_cuda):
+                is_gpu_build = Known(value=True, source=_at(line))
+            version, decisive = match[2] or "", cpuonly or line
+            self._hold(
+                FrameworkBuild(framework, framework, version, cuda_build=is_gpu_build, libraries=Known((), _at(line)))
+            )
+            self._installed[framework] = Distribution(framework, version, installer="conda")
+            self.places.append(Place(decisive, framework, f"{framework} {version}".rstrip()))
+
+
+def _leave_to_run(value: Any) -> Any:
+    """Mark what nobody stated as what the machine shows that runs the environment."""
+    if value == NOT_STATED:
+        return AT_RUN
+    if isinstance(value, Known) and isinstance(value.value, tuple):
+        return Known(tuple(_leave_to_run(item) for item in value.value), value.source)
+    if isinstance(value, (Known, Absent, Unknown)) or not list_fields(value):
+        return value
+    return replace(value, **{name: _leave_to_run(getattr(value, name)) for name in list_fields(value)})
+
+
+def _names(words: str, label: str) -> bool:
+    return re.search(rf"(?<![\w.-]){re.escape(label)}(?![\w+-]|\.\d)", words) is not None
+
+
+def _why_unread(part: UnreadPart, why: str = "failed") -> Unknown:
+    return Unknown(why, part.reason, (part.place,))
+
+
+def _at(line: Line) -> Source:
+    return Source("file", line.location, line.text)
+
+
+def _applies(context: Context, line: Line) -> bool:
+    requirement = read_line(line)
+    return requirement is None or not requirement.marker or marker_holds(context, requirement.marker)
+
+
+def _line_of(item: WantedRelease, places: dict[str, Line]) -> Line | None:
+    """Return the line that a release comes from: its own, or that of the package which requires it."""
+    return places.get(item.required_by.split(" ")[0] if item.required_by else item.distribution)
+
+
+def _pin(item: WantedRelease, row: FrameworkRelease) -> str:
+    extras = f"[{','.join(item.extras)}]" if item.extras else ""
+    return f"{item.distribution}{extras}=={row.build_version}"
+
+
+def _list_pins(lines: Iterable[Line]) -> dict[str, tuple[str, Line]]:
+    """Map the names to the one release that lines pin each to; a fork of a lock file pins several."""
+    found: dict[str, dict[str, Line]] = {}
+    for line in lines:
+        requirement = read_line(line)
+        if requirement and not requirement.marker and requirement.specifier == f"=={requirement.pin}":
+            found.setdefault(requirement.name, {})[requirement.pin] = line
+    return {name: next(iter(pins.items())) for name, pins in found.items() if len(pins) == 1}
+
+
+def _list_unread(blueprint: Blueprint) -> Iterator[Line]:
+    """Say what the names and lines of the file leave open."""
+    image = blueprint.image
+    if image is not None and not image.source:
+        name = image.reference or "(none)"
+        yield Line(f"The name {name} does not say what the image contains.", image.location)
+    yield from blueprint.gaps
+    for line in blueprint.requirements:
+        name, separator, _ = line.text.partition("@")
+        row = companion_row(name_of_line(line))
+        if line.index == "other":
+            yield replace(line, text=f"{line.text} comes from an index for other vendors' GPUs, which is not judged.")
+        elif separator and re.fullmatch(r"[\w.\[\],-]+", name.strip()):
+            yield replace(line, text=f"{name.strip()} comes from a URL, which is not judged.")
+        elif row.distributions and not row.releases and not is_source(line):
+            name = name_of_line(line)
+            yield replace(line, text=f"{name} is not judged: the matrix does not hold its releases.")
+        elif row.releases and line.own_index:
+            message = f"The builds of {line.own_index} are not read: {name_of_line(line)} was judged by its usual one."
+            yield replace(line, text=message)
+
+
+def planned_facts(blueprint: Blueprint) -> Facts:
+    """Compose the facts of the system that the file builds on."""
+    image = blueprint.image
+    if image is None:
+        host = HostFacts(os=Known("linux", Source("file", "the file")))
+        reason, where = "the file does not say which CUDA Toolkit and cuDNN the machine has", blueprint.path
+    else:
+        host = _host(blueprint, image)
+        reason = f"the name {image.reference} does not say which CUDA Toolkit and cuDNN it has"
+        where = image.location
+    for line in blueprint.cuda_steps[:1]:
+        reason, where = f"`{line.text}` brings a CUDA Toolkit or cuDNN that is not read", line.location
+    system: Fact[Any] = Unknown("failed", reason, (where,))
+    installs, cudnn = _toolkits(blueprint) or system, _cudnn(blueprint) or system
+    lacks_nvcc = image is not None and image.flavor in {"base", "runtime"} and not blueprint.cuda_steps
+    nvcc: Fact[str] = Absent((image.location,)) if image and lacks_nvcc else NOT_STATED
+    toolkits = ToolkitFacts(installs=installs, nvcc_on_path=nvcc)
+    return Facts(host=host, toolkits=toolkits, cudnn=cudnn, python=_python(blueprint))
+
+
+def _of_image(value: str, image: Image) -> Fact[str]:
+    return Known(value, Source("file", image.location, image.reference)) if value else NOT_STATED
+
+
+def _architecture(blueprint: Blueprint) -> Fact[str]:
+    location = blueprint.image.location if blueprint.image is not None else blueprint.path
+    machine = _MACHINES.get([*blueprint.platform.split("/"), ""][1] or blueprint.platform)
+    if blueprint.platform:
+        return Known(machine, Source("file", location, blueprint.platform)) if machine else NOT_STATED
+    return Known("x86_64", Source("file", "the file", "assumed: it does not name a platform"))
+
+
+def _host(blueprint: Blueprint, image: Image) -> HostFacts:
+    source = Source("file", image.location, image.reference)
+    libc = "musl" if image.os == "alpine" else "glibc" if image.glibc else ""
+    variables = keep_known_variables(dict(blueprint.variables))
+    if blueprint.loader_path is not None:
+        variables.setdefault("LD_LIBRARY_PATH", blueprint.loader_path.text)
+    return HostFacts(
+        os=NOT_STATED if "windows" in image.reference.lower() else Known("linux", source),
+        distribution_id=_of_image(image.os, image),
+        distribution_version=_of_image(image.os_version, image),
+        architecture=_architecture(blueprint),
+        libc_kind=_of_image(libc, image),
+        libc_version=_of_image(image.glibc, image),
+        container=Known("docker", source),
+        is_root=Known(value=True, source=source),
+        environment=Known(variables, source),
+    )
+
+
+def _toolkits(blueprint: Blueprint) -> Fact[tuple[ToolkitInstall, ...]] | None:
+    """Name the toolkits; None where a step adds one, or nothing says what the system holds."""
+    image, spec = blueprint.image, conda_version(blueprint, ("cudatoolkit", "cuda-toolkit", "cuda-version"))
+    installs: list[ToolkitInstall] = []
+    if spec is not None:
+        installs.append(ToolkitInstall("$CONDA_PREFIX", "conda", version=Known(spec.text, _at(spec))))
+    is_open = image is not None and _is_partial(image) and image.flavor != "devel"
+    if image is None or not image.source or blueprint.cuda_steps or is_open:
+        return Known(tuple(installs), _at(spec)) if spec else None
+    if image.cuda and image.flavor in _LIBRARIES:
+        version = _of_image(major_minor(image.cuda), image)
+        nvcc = _of_image(f"{ROOT}/bin/nvcc", image) if image.flavor == "devel" else Absent((image.location,))
+        installs.insert(0, ToolkitInstall(ROOT, "usr-local", version=version, nvcc_path=nvcc))
+    return Known(tuple(installs), Source("file", image.location)) if installs else Absent((image.location,))
+
+
+def _is_partial(image: Image) -> bool:
+    """Say whether an image holds CUDA libraries of which its name says nothing; one for the CPU holds none."""
+    is_for_cpu = bool(image.frameworks) and all("-cpu" in text for text in image.frameworks)
+    return image.is_partial and not is_for_cpu
+
+
+def _cudnn(blueprint: Blueprint) -> Fact[tuple[LibraryInstall, ...]] | None:
+    """Name the cuDNN of the system; None where nothing says which it is."""
+    image, spec = blueprint.image, conda_version(blueprint, ("cudnn",))
+    if spec is not None:
+        copy = LibraryInstall("cudnn", "$CONDA_PREFIX", "conda", package_version=Known(spec.text, _at(spec)))
+        return Known((copy,), _at(spec))
+    if image is None or blueprint.cuda_steps:
+        return None
+    if image.cudnn and (not _is_partial(image) or image.flavor == "devel"):
+        source = Source("file", image.location, image.reference)
+        version: Fact[str] = Known(image.cudnn, source) if image.cudnn != "any" else NOT_STATED
+        cuda = Known(major(image.cuda), source)
+        return Known((LibraryInstall("cudnn", "/usr", "debian", library_version=version, cuda_major=cuda),), source)
+    return Absent((image.location,)) if image.source and not _is_partial(image) else None
+
+
+def _python(blueprint: Blueprint) -> PythonFacts:
+    version: Fact[str] = NOT_STATED
+    if blueprint.python is not None:
+        version = Known(blueprint.python.text, Source("file", blueprint.python.location))
+    elif blueprint.image is not None:
+        version = _of_image(blueprint.image.python, blueprint.image)
+    source = version.source if isinstance(version, Known) else Source("file", blueprint.path)
+    return PythonFacts(
+        executable=Known("python", source),
+        pip_version=_pip(blueprint),
+        version=version,
+        abi_tag=Known(f"cp{version.value.replace('.', '')}", source) if version.value else NOT_STATED,
+        bits=Known(64, source),
+        architecture=_architecture(blueprint),
+    )
+
+
+def _pip(blueprint: Blueprint) -> Fact[str]:
+    """Name the system's own pip where the file installs it, and neither renews it nor uses another."""
+    image, line = blueprint.image, blueprint.pip
+    is_upgraded = any(re.match(r"pip\b(?!-)", item.text) for item in blueprint.requirements)
+    if image is None or line is None or not image.pip or blueprint.own_pip or blueprint.inherited or is_upgraded:
+        return NOT_STATED
+    return Known(image.pip, Source("file", line.location, f"{line.text}: {image.pip} in {image.os} {image.os_version}"))
+
+
+def conda_version(blueprint: Blueprint, names: tuple[str, ...]) -> Line | None:
+    """Return the version that a conda spec pins one of `names` to: cudatoolkit=11.2.2 -> 11.2.2."""
+    for line in blueprint.conda:
+        match = _CONDA_SPEC.match(line.text)
+        if match and match[2] and match[1] in names:
+            return Line(match[2], line.location)
+    return None

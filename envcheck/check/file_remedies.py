@@ -1,0 +1,162 @@
+"""What to write in a file so that what it builds works: another image, another release, another index."""
+
+from __future__ import annotations
+
+from envcheck.actions import InstallPackages
+from envcheck.check.blueprint import Line
+from envcheck.check.environment import Environment, Place, name_of_line, read_line
+from envcheck.diagnosis.planned import name_working_releases
+from envcheck.matrix.companions import TorchBuild, find_file
+from envcheck.model import ERROR, Alternative, Finding, Remedy, major, major_minor, numbers, replace
+from envcheck.rules import Context, Target
+from envcheck.rules.builds import Build, installed_builds, supports_python
+from envcheck.rules.described_machine import Description, with_hardware
+from envcheck.rules.frameworks import fitting_package
+from envcheck.rules.gpu_releases import full_driver, toolkit_of
+
+_OF_STATED_HARDWARE = frozenset({"driver-too-old", "gpu-arch-too-new", "gpu-arch-too-old"})
+_OF_IMAGE = frozenset({
+    "cudnn-missing", "cudnn-too-old", "cudnn-wrong-cuda-build", "cudnn-wrong-major", "toolkit-missing",
+    "toolkit-wrong-version",
+})  # fmt: skip
+_CPU_BUILD = "framework-cpu-build"
+
+
+def with_file_remedy(finding: Finding, places: list[Place], environment: Environment, context: Context) -> Finding:
+    """Return a finding with what to change in the file, where that is not what one types on a machine."""
+    if not finding.is_curable and finding.fix is None and finding.id not in _OF_STATED_HARDWARE:
+        return finding
+    fix = finding.fix
+    if finding.id in _OF_IMAGE and environment.blueprint.image is not None:
+        fix = _compile_elsewhere(finding, environment, context) or _another_image(finding, environment, context) or fix
+    elif finding.id == _CPU_BUILD:
+        fix = _build_for_gpu(places, environment) or fix
+    elif finding.id == "driver-not-in-container" and environment.blueprint.lacks_gpu:
+        fix = Remedy(f"Add `gpus: all` to {environment.blueprint.lacks_gpu.text}.")
+    elif finding.id in _OF_STATED_HARDWARE and finding.severity != "note":
+        fix = _another_release(fix, places, environment, context)
+    return replace(finding, fix=_edit(fix, places) if fix else None)
+
+
+def _edit(fix: Remedy, places: list[Place]) -> Remedy:
+    """Say what to write in the file in place of what one installs in an environment that is there."""
+    lines = {place.name: place.line for place in places if read_line(place.line)}
+    installs = [action for action in fix.actions if isinstance(action, InstallPackages)]
+    if not lines or not installs:
+        return fix
+    index = next((f" --index-url {action.index}" for action in installs if action.index), "")
+    changes: dict[Line, list[str]] = {}
+    for text in (text for action in installs for text in action.requirements):
+        line = lines.get(name_of_line(Line(text, "")), next(iter(lines.values())))
+        if text != line.text:
+            changes.setdefault(line, []).append(text)
+    written = (
+        f"In {line.location}, write `{' '.join(texts)}{index}` in place of `{line.text}`."
+        for line, texts in changes.items()
+    )
+    return replace(fix, summary=" ".join((fix.summary, *written)), actions=())
+
+
+def _compile_elsewhere(finding: Finding, environment: Environment, context: Context) -> Remedy | None:
+    """Say where to compile: in a stage from the devel variant; or name the file that is built already."""
+    image = environment.image
+    line = next((line for group in environment.list_compiled() for line in group if line.text in finding.message), None)
+    if line is None or (" is built here" not in finding.message and "is built here (" not in finding.message):
+        return None
+    if finding.severity != ERROR:
+        return Remedy("If it contains CUDA code, build in a stage from the devel variant of the image.")
+    devel = image.reference.replace(f"-{image.flavor}", "-devel") if image.cuda else "a devel image of nvidia/cuda"
+    build = f"uild in a stage FROM {devel}, and copy the result into the image that runs."
+    built = _name_built_file(line.text, context)
+    return Remedy(f"{built} Or b{build}" if built else f"B{build}")
+
+
+def _name_built_file(text: str, context: Context) -> str:
+    """Say which file installs what is compiled; "" where no built file is known."""
+    host = next((build for build in installed_builds(context) if build.traits.hosts_extensions), None)
+    if host is None:
+        return ""
+    python = major_minor(context.facts.python.version.value or "")
+    version = f"{host.version}+{host.local}" if host.local else host.version
+    glibc = context.facts.host.libc_version.value or ""
+    name = text.split("=", maxsplit=1)[0].split("<", maxsplit=1)[0].split(">", maxsplit=1)[0].strip()
+    built = find_file(
+        name, text[len(name) :].strip(), TorchBuild(version, host.cuda.value or "", python, context.platform, glibc)
+    )
+    if built is None:
+        return ""
+    words = " ".join((f"'{built.requirement}'", *built.options))
+    return f"Install the file that its project built (documented, not read): `pip install {words}`."
+
+
+def _another_image(finding: Finding, environment: Environment, context: Context) -> Remedy | None:
+    """Name the image that the build takes its CUDA from: packages laid over another one do not make it."""
+    build = next((item for item in installed_builds(context) if item.label in finding.message), None)
+    cuda = build.cuda.value if build else None
+    if build is None or not cuda:
+        return None
+    own = environment.image.cuda
+    if "refuses to build" in finding.message:
+        other = _name_build_for(build, own, context)
+        return Remedy(f"Build on a devel image with CUDA {cuda}{other}.")
+    cudnn = build.cudnn.value
+    holds = f"CUDA {cuda}" + (f" and cuDNN {major(cudnn)}" if cudnn else "")
+    other = f", or a release of {build.framework} that was built for CUDA {major_minor(own)}" if own else ""
+    return Remedy(f"Use a base image with {holds}{other}.")
+
+
+def _name_build_for(build: Build, cuda: str, context: Context) -> str:
+    rows = context.matrix.builds(build.framework, context.platform)
+    same = (row for row in rows if row.cuda and row.cuda_build and numbers(row.cuda)[:1] == numbers(cuda)[:1])
+    row = next((item for item in same if not item.yanked and supports_python(context, item)), None)
+    index = f" --index-url {row.index}" if row and row.index else ""
+    return f", or install `{row.distribution}=={row.build_version}{index}` before it" if row else ""
+
+
+def _build_for_gpu(places: list[Place], environment: Environment) -> Remedy | None:
+    """Say how the file comes to the build for CUDA: by the image's tag, the index or conda's package."""
+    line = places[0].line if places else None
+    if line is None:
+        return None
+    if line.location == environment.image.location and line.text == environment.image.reference:
+        return Remedy(f"Use {environment.image.gpu_tag or 'an image with its build for CUDA'}.")
+    if line in environment.blueprint.conda:
+        return Remedy("Use pytorch-cuda, or pytorch-gpu from conda-forge, instead of cpuonly.")
+    if line.index == "cpu" or "+cpu" in line.text:
+        text = "Use PyTorch's index for a CUDA variant (…/whl/cu126), or none: the default wheels include CUDA."
+        return Remedy(text)
+    return None
+
+
+def _fitting(environment: Environment, places: list[Place]) -> str:
+    """Name the release of a package that goes with the framework which it replaced; "" where it replaced none."""
+    owner = next((place for place in places if place.owner), None)
+    for command in environment.commands if owner else ():
+        for build in installed_builds(command):
+            if owner and build.framework == environment.matrix.framework_of(owner.name) and build.label != owner.label:
+                return fitting_package(command, owner.owner.split(" ")[0], build)
+    return ""
+
+
+def _before(environment: Environment, context: Context) -> Context:
+    """Return the system without what is installed in it, and where nobody states a driver with its CUDA's."""
+    facts, toolkit = environment.base, toolkit_of(context, environment.image.cuda) if environment.image.cuda else None
+    driver = full_driver(context, toolkit) if toolkit and facts.driver.release.value is None else None
+    if driver:
+        facts = with_hardware(facts, Description(driver=driver), context.matrix)
+    return Context(facts, context.matrix, Target(context.goal))
+
+
+def _another_release(
+    fix: Remedy | None, places: list[Place], environment: Environment, context: Context
+) -> Remedy | None:
+    """Name the releases that work on the stated driver and GPUs, before what to do to those."""
+    names = [
+        place.owner.split(" ")[0] or place.name for place in places if place.line.text != environment.image.reference
+    ]
+    other = _fitting(environment, places) if names else ""
+    other = other or (name_working_releases(_before(environment, context), tuple(names[:1])) if names else "")
+    if not other:
+        return fix
+    ways = (Alternative(fix.summary, fix.actions), *fix.alternatives) if fix else ()
+    return Remedy(f"Ask for `{other}` instead, which works there.", (), ways)
