@@ -695,13 +695,15 @@ def _read_beside(file: str, name: str) -> str | None:
 
 
 _TEXT_LIMIT = 1 << 20  # bytes of a pyproject.toml or a Dockerfile
+_LOCK_LIMIT = 32 << 20  # bytes of a lock file: real ones of uv reach two megabytes
 _SNAPSHOT_LIMIT = 64 << 20  # bytes of a snapshot file; the largest real ones are below one megabyte
 
 
 def _read_text(path: str) -> str:
     advice = ". Name the project's file with --config." if path == CONFIG else "."
     try:
-        return read_bytes(path, _TEXT_LIMIT, advice).decode("utf-8-sig")
+        limit = _LOCK_LIMIT if path.endswith(".lock") else _TEXT_LIMIT
+        return read_bytes(path, limit, advice).decode("utf-8-sig")
     except UnicodeDecodeError:
         raise UserError(f"{path} is not UTF-8 text.") from None
 

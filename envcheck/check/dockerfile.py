@@ -344,7 +344,9 @@ def add_command(blueprint: Blueprint, argv: list[str], location: str, files: Fil
     elif _SETUP.search(line):
         blueprint = replace(blueprint, may_compile=(*blueprint.may_compile, Line(line[:80], location)))
     installs = argv and _SYSTEM.fullmatch(argv[0]) and "install" in argv[:6]
-    if _CUDA.search(line) and not _COMPILES.search(line):
+    install = parse_install(argv)
+    is_pip = install is not None and install.tool == "pip"  # which brings wheels, not the system's CUDA
+    if _CUDA.search(line) and not _COMPILES.search(line) and not is_pip:
         blueprint = replace(blueprint, cuda_steps=(*blueprint.cuda_steps, Line(line[:80], location)))
     if installs and re.search(r"\bpython3?-pip\b", line):
         blueprint = replace(blueprint, pip=Line(line[:80], location))
@@ -356,7 +358,6 @@ def add_command(blueprint: Blueprint, argv: list[str], location: str, files: Fil
         blueprint = replace(blueprint, python=Line(python[1], location))
     if project := _PROJECTS.search(line):
         blueprint = _add_project(blueprint, _LOCKS.get(project[0].split()[0], ()), line, location, files)
-    install = parse_install(argv)
     return _add_install(blueprint, install, location, files) if install is not None else blueprint
 
 

@@ -410,7 +410,7 @@ def _leave_to_run(value: Any) -> Any:
 
 
 def _names(words: str, label: str) -> bool:
-    return re.search(rf"(?<![\w.-]){re.escape(label)}(?![\w+-]|\.\d)", words) is not None
+    return label in words and re.search(rf"(?<![\w.-]){re.escape(label)}(?![\w+-]|\.\d)", words) is not None
 
 
 def _why_unread(part: UnreadPart, why: str = "failed") -> Unknown:

@@ -25,6 +25,7 @@ _INCLUDE = re.compile(r"(?:-r|--requirement)[ =]?\s*(\S+)")
 _CONSTRAINT = re.compile(r"(?:-c|--constraint)[ =]?\s*(\S+)")
 _KINDS = {"cpu": "cpu", "cuda": r"cu\d+", "other": r"rocm[\d.]*|xpu"}
 _MAX_DEPTH = 20
+_MAX_PACKAGES = 20_000  # of a lock file; real ones reach some hundreds
 
 
 def parse_requirements(text: str, path: str, files: Files) -> Blueprint:
@@ -65,6 +66,8 @@ def parse_project(text: str, path: str) -> Blueprint:
     """
     document = read_toml(text, path)
     packages = [*_tables(document.get("package")), *_tables(document.get("packages"))]
+    if len(packages) > _MAX_PACKAGES:
+        raise FileError(f"{path} locks more than {_MAX_PACKAGES} packages")
     if packages:
         starts = [number for number, line in enumerate(text.splitlines(), 1) if _PACKAGE.match(line.strip())]
         numbered = zip(packages, starts, strict=False)

@@ -54,6 +54,7 @@ def facts_of_file(text: str) -> Facts:
         ("python:3.9-slim-bookworm", ("", "", "", "2.36", "3.9")),
         ("docker.io/library/python:3.12.4", ("", "", "", "", "3.12")),
         ("ubuntu:22.04@sha256:0000", ("", "", "", "2.35", "3.10")),
+        ("library/ubuntu:22.04", ("", "", "", "2.35", "3.10")),
         ("debian:bullseye-slim", ("", "", "", "2.31", "3.9")),
         ("registry.example:5000/team/base", ("", "", "", "", "")),
     ],
@@ -88,6 +89,12 @@ def test_cpu_wheels_in_a_cuda_image() -> None:
     ]
     on_cpu = judged(f"FROM python:3.11-slim-bookworm\nRUN pip install torch==2.4.0 {index}\n")
     assert (on_cpu.verdict, on_cpu.goal) == ("compatible", "cpu")
+
+
+def test_an_option_of_pip_is_no_step_that_brings_cuda() -> None:
+    step = "RUN pip install --global-option=--cuda_ext apex\nRUN pip install tensorflow==2.10.1\n"
+    report = judged(f"FROM {CUDA_124}\n{step}")
+    assert ("toolkit-wrong-version", "Dockerfile:3") in told(report)
 
 
 def test_a_removed_package_is_named_with_its_line() -> None:

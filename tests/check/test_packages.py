@@ -5,10 +5,14 @@ from __future__ import annotations
 import re
 from collections.abc import Mapping
 from dataclasses import replace
+from pathlib import Path
 from types import MappingProxyType
 
 import pytest
 
+from envcheck import api
+from envcheck.check.blueprint import FileError
+from envcheck.check.build_files import read_blueprints
 from envcheck.check.config import Config
 from envcheck.check.judge import Gate
 from envcheck.check.judge_file import UNSTATED, judge_text
@@ -276,6 +280,24 @@ def test_a_project_is_installed_from_its_lock_file_or_its_dependencies(
     assert re.search(FLOOR, report)
     name, content = next(iter(beside.items()))
     assert said(content, OLD, name)[0] == BAD, "judged by itself"
+
+
+def test_a_lock_file_of_two_megabytes_is_read(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    wheels = "".join(f'\n[[package]]\nname = "p{number}"\nversion = "1.0"\n# {"x" * 900}\n' for number in range(2000))
+    (tmp_path / "uv.lock").write_text(UV_LOCK + wheels, encoding="utf-8")
+    monkeypatch.chdir(tmp_path)
+    report = api.check(file="uv.lock", driver="570").report
+    assert report.verdict == BAD
+    assert any("uv.lock:11" in str(item.evidence) for item in report.findings)
+    with pytest.raises(FileError, match="locks more than 20000 packages"):
+        read_blueprints("[[package]]\n" * 20_001, "uv.lock", dict[str, str]().get)
+
+
+def test_a_label_names_the_build_of_a_package_beside_its_framework() -> None:
+    pins = "torch=={}\ntorchvision==0.22.0+cu128\n"
+    assert said(pins.format("2.7.0+cu128"), file="requirements.txt")[0] == GOOD
+    _, report = said(pins.format("2.7.0+cu118"), file="requirements.txt")
+    assert "torchvision 0.22.0+cu128 was built for CUDA 12.8, but torch 2.7.0+cu118 is installed" in report
 
 
 def test_builds_that_an_extra_chooses_are_not_judged() -> None:
