@@ -3,7 +3,8 @@
 The three newest releases of the package's framework count whose row states this Python and platform, and a CUDA build
 for the machine's driver, GPU and glibc. uv then resolves the package with each of them: in the three newest releases
 that the matrix holds for this Python and platform, and in any. What it resolves is no way where another release in it
-has CUDA builds for another machine alone, or documents that exclude the GPU. Of a package with files elsewhere the
+has CUDA builds for another machine alone, or documents that exclude the GPU; nor where it is a release of the package
+from before those that the matrix holds, which a refusal says were not read. Of a package with files elsewhere the
 documented files count, too.
 """
 
@@ -123,7 +124,8 @@ def _resolve(cell: Cell, matrix: Matrix, texts: tuple[str, ...], beside: _Fittin
         return f"{', '.join(texts)}: {error}"
     versions = dict(pin.partition(" ")[0].split("==") for pin in pins)
     held = {name: _rows(cell, matrix, name, version) for name, version in versions.items()}
-    if any(_release_fault(cell, matrix, rows, beside) for rows in held.values() if rows):
+    is_before_all = matrix.companion_releases(cell.name) and not held.get(cell.name)
+    if is_before_all or any(_release_fault(cell, matrix, rows, beside) for rows in held.values() if rows):
         return ""
     return f"{', '.join(texts)} resolves: {', '.join(f'{name}=={versions[name]}' for name in held if held[name])}"
 

@@ -1,17 +1,25 @@
 """Measure `matrix query` and `plan` against a bare start of the same interpreter.
 
     python bench/speed.py [--runs 7] [--before CHECKOUT]
+    python bench/speed.py --starts [--runs 40] --before CHECKOUT
 
 Runs each case of this checkout, and of another one that `--before` names, in turns with `python -c pass`. Plans are
 not resolved on an index. Prints the shortest of the runs as a multiple of the shortest bare start.
+
+--starts compares the processor time of `doctor` and `plan` with that of another checkout, in pairs: other work on the
+machine changes it less than the time by the clock. Each is run in an empty folder.
 """
 
 from __future__ import annotations
 
 import argparse
+import os
+import resource
 import shlex
+import statistics
 import subprocess
 import sys
+import tempfile
 import time
 from pathlib import Path
 
@@ -30,6 +38,8 @@ CASES = {
     "-m envcheck plan tensorflow --driver 470.57.02 --gpu 'RTX 5090' --python 3.11 --no-verify": 20,
     "-m envcheck plan tensorflow --driver 525.60.13 --gpu 'RTX 5090' --python 3.11 --no-verify": 20,
 }
+STARTS = ("-m envcheck doctor", "-m envcheck plan torch --driver 550.54 --gpu 'RTX 4090' --python 3.11")
+MOST = 1.03  # of the processor time of the checkout before
 
 
 def measure(command: str, checkout: Path) -> float:
@@ -42,12 +52,45 @@ def measure(command: str, checkout: Path) -> float:
     return time.perf_counter() - start
 
 
+def take_processor_time(command: str, checkout: Path, folder: str) -> float:
+    """Run a command of a checkout once in a folder; return the seconds of processor time."""
+    environ = {**os.environ, "PYTHONPATH": str(checkout), "ENVCHECK_VERIFY": "0"}
+    before = resource.getrusage(resource.RUSAGE_CHILDREN)
+    argv = [sys.executable, *shlex.split(command)]
+    done = subprocess.run(argv, cwd=folder, env=environ, capture_output=True, text=True, timeout=120, check=False)
+    after = resource.getrusage(resource.RUSAGE_CHILDREN)
+    if done.returncode not in (0, 1, 3):
+        sys.exit(f"{command}\n{done.stderr}")
+    return after.ru_utime + after.ru_stime - before.ru_utime - before.ru_stime
+
+
+def compare_starts(before: Path, runs: int) -> int:
+    """Print how the processor times of two checkouts compare; return 1 where this one takes too much more."""
+    missed = 0
+    print("| start | before, ms | ratio of the least | median ratio of pairs | allowed |\n|---|---|---|---|---|")
+    with tempfile.TemporaryDirectory() as folder:
+        for command in STARTS:
+            times: dict[Path, list[float]] = {before: [], ROOT: []}
+            for number in range(runs + 1):
+                for checkout in (before, ROOT) if number % 2 else (ROOT, before):
+                    times[checkout].append(take_processor_time(command, checkout, folder))
+            pairs = [new / old for old, new in zip(times[before][1:], times[ROOT][1:], strict=True)]  # bytecode first
+            least, median = min(times[ROOT]) / min(times[before]), statistics.median(pairs)
+            missed += min(least, median) > MOST
+            shown = f"{min(times[before]) * 1e3:.0f} | {least:.3f} | {median:.3f} | {MOST}"
+            print(f"| `{command.removeprefix('-m ')}` | {shown} |", flush=True)
+    return 1 if missed else 0
+
+
 def main() -> int:
     """Print the table; exit with 1 where this checkout takes longer than the case allows."""
     parser = argparse.ArgumentParser(description=__doc__)
     parser.add_argument("--runs", type=int, default=7)
     parser.add_argument("--before", type=Path, metavar="CHECKOUT")
+    parser.add_argument("--starts", action="store_true")
     options = parser.parse_args()
+    if options.starts:
+        return compare_starts(options.before.resolve(), options.runs)
     checkouts = [item for item in (options.before, ROOT) if item]
     bare: list[float] = []
     times: dict[tuple[str, Path], list[float]] = {}

@@ -497,13 +497,27 @@ def build_plan(
         is_fit = options.expect != "cpu" or computes_on_cpu(judge.context, candidate)
         return is_fit and not is_refused(options, candidate)
 
-    choices, clashes = choose_all(judge, requests, options.installer, admits)
+    bounded = tuple(without_refused(request, options.refused) for request in requests)
+    found, clashes = choose_all(judge, bounded, options.installer, admits)
+    choices = [replace(choice, request=request) for choice, request in zip(found, requests, strict=True)]
     return unmet_plan(judge, choices, options) or plan_of(judge, choices, clashes, options)
 
 
 def is_refused(options: PlanOptions, candidate: Candidate) -> bool:
     """Return whether an index was asked for a release, and cannot resolve it."""
     return bool({EVERY, candidate.label, *candidate.companions} & options.refused)
+
+
+def without_refused(request: Request, refused: frozenset[str]) -> Request:
+    """Bound what comes beside a framework to the newest release that an index resolves here: vllm>0.21.0 is refused."""
+    texts = list(request.companions)
+    for place, text in enumerate(texts):
+        for item in refused:
+            name, _, newest = item.partition(">")
+            if name == name_of(text):
+                texts[place] += f"<={newest}" if texts[place] == name else f",<={newest}"
+    result: Request = replace(request, companions=tuple(texts))
+    return result
 
 
 def goal_of(facts: Facts, matrix: Matrix, requests: tuple[Request, ...], options: PlanOptions) -> str:

@@ -208,9 +208,8 @@ class PlanOptions:
     keep: tuple[str, ...] = ()  # what the environment holds already and keeps: tensorflow==2.15.1
     find_interpreter: Callable[[], str] = str  # names the Python that is asked for, where it is looked for here
     shells: tuple[str, ...] = (SH,)  # whose activation of the environment is to set loader paths
-    refused: frozenset[str] = (
-        frozenset()
-    )  # what no index resolved for this Python: "torch==2.9.1 vllm==0.20", a companion
+    # What no index resolved for this Python: "torch==2.9.1 vllm==0.20", a companion, its newer releases: "vllm>0.20".
+    refused: frozenset[str] = frozenset()
 
 
 DEFAULT_OPTIONS = PlanOptions()

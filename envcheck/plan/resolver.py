@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import re
 import time
 from collections.abc import Callable, Iterable, Mapping
 
@@ -79,7 +78,7 @@ class Resolver:
                 if self.keeps:
                     return replace(plan, verified=f"not resolved: {error}")
                 release = _unresolved_release(plan, error)
-                cause = _cause(release, error.reason)
+                cause = self._find_cause(plan, release, error)
                 if cause in refused:
                     break  # a conda build, which no name of a candidate leaves out
                 refused[cause] = Rejected(_label(release), _CONFLICT, f"does not resolve: {error.reason}")
@@ -91,6 +90,28 @@ class Resolver:
             return plan
         return replace(make(frozenset((*refused, EVERY))), rejected=tuple(refused.values()))
 
+    def _find_cause(self, plan: Plan, release: PlannedRelease, error: UnresolvableError) -> str:
+        """Return what is refused: the releases of a companion that resolve with no framework, else this pair.
+
+        The reason seldom names the companion: it is asked for alone. vllm==0.33.0 comes to vllm 0.21.0 where what newer
+        ones require has no wheel for this C library.
+        """
+        for text in release.companions:
+            name, _, version = text.partition("==")
+            if not version or text not in error.requirements:
+                continue
+            alone = RequirementSet((f"{name}<={version}",))
+            try:
+                pins = resolve(plan.environments[0], alone, self.environ, self.until - time.monotonic())
+            except UnresolvableError:
+                return text  # nor does an older one
+            except UnreachableError:
+                break
+            newest = _versions(pins)[name_of(name)]
+            if newest != version:
+                return f"{name_of(name)}>{newest}"
+        return _label(release)
+
 
 _CONFLICT = "dependency-conflict"
 _UNREAD = (
@@ -101,13 +122,6 @@ _UNREAD = (
 
 def _label(release: PlannedRelease) -> str:
     return " ".join((release.requirement, *release.companions))
-
-
-def _cause(release: PlannedRelease, reason: str) -> str:
-    """Return what is refused: a companion whichever release it comes with, where the reason names it alone."""
-    names = {*re.findall(r"[a-z0-9._-]+", reason)}
-    named = [text for text in release.companions if name_of(text) in names]
-    return named[0] if named and release.distribution not in names else _label(release)
 
 
 def _unresolved_release(plan: Plan, error: UnresolvableError) -> PlannedRelease:

@@ -185,6 +185,7 @@ def verify_plan(plan: Plan, environ: Mapping[str, str], seconds: float, *, until
             except UnreachableError as error:
                 pins = ()
                 reasons.append(str(error) if time.monotonic() < until else f"no answer in {seconds:g} s")
+                _check_metadata(made, item, environ, until)
             sets.append(replace(item, pins=pins))
         solved: tuple[str, ...] = ()
         try:
@@ -195,6 +196,23 @@ def verify_plan(plan: Plan, environ: Mapping[str, str], seconds: float, *, until
         environments.append(replace(made, sets=tuple(sets), solved=solved))
     verified = f"not resolved: {reasons[0].rstrip('.')}" if reasons else _describe_pins(environments)
     return replace(plan, environments=tuple(environments), verified=verified)
+
+
+def _check_metadata(made: Environment, wanted: RequirementSet, environ: Mapping[str, str], until: float) -> None:
+    """Ask the usual index what a release requires whose own page does not answer: its builds state the same.
+
+    Raises UnresolvableError where that cannot be met, but not where the usual index has no build of the release.
+    """
+    pins = tuple(text for text in wanted.requirements if re.fullmatch(_PIN, text))
+    names = "|".join(re.escape(text.partition("==")[0]) for text in pins)
+    try:
+        if pins and _page_options(wanted):
+            resolve(made, RequirementSet(pins), environ, until - time.monotonic())
+    except UnreachableError:
+        return
+    except UnresolvableError as error:
+        if not re.search(rf"(no version of|only) ({names})\b|\b({names})[^ ]* has no ", error.reason):
+            raise UnresolvableError(wanted.requirements, error.reason) from None
 
 
 def _describe_pins(environments: list[Environment]) -> str:
