@@ -21,7 +21,6 @@ class PackageIndex:
     citation: Citation
     served: Mapping[str, str]  # platform -> first release with builds for CUDA
     proposed_from: str  # first release to propose; older ones lie on pages of another layout
-    pinned_from: str  # first release to propose where a request pins its line
     for_cuda: tuple[str, ...]  # requirements of its builds for CUDA, which that for the CPU does not have
     other_vendors: Mapping[str, str]  # how labels of builds for other GPUs begin: rocm -> AMD GPUs (ROCm)
 
@@ -70,12 +69,6 @@ def is_proposed(row: FrameworkRelease) -> bool:
     return index is None or numbers(row.version) >= numbers(index.proposed_from)
 
 
-def is_proposed_for_pin(row: FrameworkRelease) -> bool:
-    """Tell whether a build may be proposed to users who pin the line of its release."""
-    index = package_index(row.framework)
-    return index is None or numbers(row.version) >= numbers(index.pinned_from)
-
-
 def _cuda_row(row: FrameworkRelease, index: PackageIndex, cuda: str) -> FrameworkRelease:
     """Describe the build for one CUDA; it is the one on the default index where that was built with the same."""
     local = cuda_label(cuda)
@@ -105,9 +98,8 @@ def _cite_variant(row: FrameworkRelease, index: PackageIndex) -> tuple[Citation,
     """Cite the document that states a row's variants before the row's other citations."""
     if _tier(row) == "tier1":
         return row.citations
-    of_page = [item for item in row.citations if item.url_or_artifact == index.citation.url_or_artifact]
-    # The first citation of a row is the wheel on the default index.
-    documented = (*of_page, *row.citations[1:], index.citation)[0]
+    # The first citation of a row is the wheel on the default index, the second the document of the release.
+    documented = (*row.citations[1:], index.citation)[0]
     return tuple(dict.fromkeys((documented, *row.citations)))
 
 

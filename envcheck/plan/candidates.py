@@ -10,7 +10,7 @@ from packaging.version import Version
 from envcheck.frameworks import framework
 from envcheck.matrix.companions import SourceInstall, asked_of, companion_row, load_companions, source_package
 from envcheck.matrix.documented_gpus import documented_gpus
-from envcheck.matrix.package_index import CPU, is_proposed, is_proposed_for_pin
+from envcheck.matrix.package_index import CPU, is_proposed
 from envcheck.matrix.query import Matrix
 from envcheck.model import (
     CONDA,
@@ -237,17 +237,14 @@ def _by_plugin(context: Context, request: Request, rows: list[FrameworkRelease])
 def _by_label(context: Context, request: Request, rows: list[FrameworkRelease]) -> Iterator[Candidate]:
     label = _label(request)
     builds = [build for row in rows[:1] for build in (row, *context.matrix.index_builds(row))]
-    is_pin = any(item.operator == "==" for item in clauses(request.specifier))
     chosen = [item for item in builds if item.local == label]
-    chosen = chosen if label else _choose_builds(context, builds, pin=is_pin, beside=bool(request.companions))
+    chosen = chosen if label else _choose_builds(context, builds, beside=bool(request.companions))
     for build in chosen:
         text = _text(build.distribution, request.extras, build.build_version)
         yield Candidate(build, text, (text,))
 
 
-def _choose_builds(
-    context: Context, builds: list[FrameworkRelease], *, pin: bool, beside: bool
-) -> list[FrameworkRelease]:
+def _choose_builds(context: Context, builds: list[FrameworkRelease], *, beside: bool) -> list[FrameworkRelease]:
     """Choose the builds of a release that fit the goal, the one on the default index first.
 
     What comes `beside` it may be for one CUDA alone, or on the framework's own index alone.
@@ -258,7 +255,7 @@ def _choose_builds(
         return cpu
     # Newest CUDA first, but a build whose code is known before one whose code is not.
     gpu = [build for build in alternatives if build.cuda_build and (beside or not _is_same_cuda(build, default))]
-    gpu = [build for build in gpu if is_proposed(build) or (pin and is_proposed_for_pin(build))]
+    gpu = [build for build in gpu if is_proposed(build)]
     gpu.sort(key=lambda build: not build.compute_capabilities)
     usable = [default, *gpu] if default.cuda_build or not gpu else gpu
     return [*cpu, *(build for build in usable if build not in cpu)] if context.goal == "cpu" else usable

@@ -49,3 +49,10 @@ def test_a_known_build_is_planned() -> None:
 )
 def test_a_pinned_old_release_takes_the_build_of_its_index_that_serves_the_gpu(text: str, expected: str) -> None:
     assert chosen(planned(text, on=RTX_3090)).requirement == expected
+
+
+@pytest.mark.parametrize("text", ["torch", "torch<1.13", "torch==1.12.*"])
+def test_what_a_pin_plans_is_planned_without_it(text: str) -> None:
+    """Driver 450 on Windows runs no CUDA 11: the newest build that it runs is one of 1.12 on PyTorch's index."""
+    old = machine("3.9", "450.12", "7.5", "win_amd64")
+    assert chosen(planned(text, on=old)).requirement == "torch==1.12.1+cu102"
