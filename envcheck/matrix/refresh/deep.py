@@ -26,7 +26,7 @@ from envcheck.host.file_changes import write_atomically
 from envcheck.host.pip_settings import IndexSettings
 from envcheck.matrix.companions import binary_names, published_framework
 from envcheck.matrix.load import iterate_rows, load_document
-from envcheck.matrix.refresh.gpu_code import list_code, list_supported, sort_targets
+from envcheck.matrix.refresh.gpu_code import list_supported, sort_targets
 from envcheck.matrix.refresh.index import ArtifactError, OddWheelError, Wheel
 from envcheck.matrix.refresh.rows import Row, sentences
 from envcheck.matrix.refresh.wheel_contents import (
@@ -600,7 +600,7 @@ def derive_cells(framework: str, binaries: Binaries) -> Row:
     floors = [item["symbols"]["GLIBC"] for item in read if "GLIBC" in item.get("symbols", {})]
     cells: Row = {
         "compiler": _find_compiler([set(item.get("compilers", ())) for item in read]),
-        "compute_capabilities": list_code(read) if published_framework(framework) else list_supported(read),
+        "compute_capabilities": list_supported(read),
         "glibc": max(floors, key=numbers, default=None),
         **(known.binary_cells(binaries["read"]) if (known := published_framework(framework)) else {}),
     }
