@@ -24,10 +24,11 @@ from envcheck.model import (
     INCOMPATIBLE,
     NOTE,
     UNDETERMINED,
+    Advise,
     Evidence,
     Facts,
     Finding,
-    Problem,
+    Fix,
     Remedy,
     Report,
     RequestError,
@@ -40,6 +41,7 @@ from envcheck.model.fixes.driver import InstallDriver
 from envcheck.model.fixes.hardware import (
     HideGpu,
 )
+from envcheck.model.fixes.packages import InstallRequirements
 from envcheck.remedies import with_remedy
 from envcheck.remedies.situation import Situation
 from envcheck.rules import conclude, evaluate
@@ -117,11 +119,11 @@ def _not_installed(context: Context, text: str, location: str, missing: Missing)
     evidence = (_demand(f"requires = {text}", location), seen_builds)
     name = "dependency-conflict" if installed else "framework-missing"
     return Finding(
-        name, INCOMPATIBLE, ERROR, message, evidence, fix=missing.remedy, problem=_installation(context, text, missing)
+        name, INCOMPATIBLE, ERROR, message, evidence, fix=missing.remedy, cure=_installation(context, text, missing)
     )
 
 
-def _installation(context: Context, text: str, missing: Missing) -> Problem:
+def _installation(context: Context, text: str, missing: Missing) -> Fix:
     requirement, plain = Requirement(text), without_marker(text)
     versions = context.matrix.versions(context.matrix.framework_of(canonicalize_name(requirement.name)) or "")
     specifier = SpecifierSet(
@@ -129,11 +131,11 @@ def _installation(context: Context, text: str, missing: Missing) -> Problem:
     )  # the matrix counts builds as one release
     if versions and not any(specifier.contains(version, prereleases=True) for version in versions):
         none = f"envcheck knows no release that {plain} allows; the newest is {versions[0]}."
-        return Problem(advice=f"Require a release that exists: {none}")
+        return Advise(f"Require a release that exists: {none}")
     if missing.obstacles:
         against = f"the release that pip would choose does not work here ({', '.join(missing.obstacles)})"
-        return Problem(advice=f"Let `envcheck plan '{plain}'` choose a release for this machine: {against}.")
-    return Problem(requirements=(plain,))
+        return Advise(f"Let `envcheck plan '{plain}'` choose a release for this machine: {against}.")
+    return InstallRequirements((plain,))
 
 
 def _driver(context: Context, config: Config, location: str) -> Iterator[Finding]:
@@ -222,7 +224,9 @@ def _clash(module: str, lines: dict[str, Line]) -> Finding:
         f"{' and '.join(lines)} both install the module {module}, so their files overwrite each other. "
         "The installation order decides which build remains."
     )
-    return Finding("framework-duplicate-dists", INCOMPATIBLE, ERROR, message, evidence, problem=Problem(("files",)))
+    return Finding(
+        "framework-duplicate-dists", INCOMPATIBLE, ERROR, message, evidence, cure=Advise("Request only one of them.")
+    )
 
 
 @dataclass(frozen=True)

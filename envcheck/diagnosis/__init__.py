@@ -33,7 +33,7 @@ def diagnose(
         context, report = judge_what_works(context, only, report)
     report = replace(report, inspected=inspected)
     if report.asked and report.verdict == COMPATIBLE:
-        from envcheck.remedies.python import install_judged_releases  # few ask about a release
+        from envcheck.remedies.frameworks import install_judged_releases  # few ask about a release
 
         report = replace(report, obtained_by=install_judged_releases(context))
     if not any(item.is_curable for item in report.findings):

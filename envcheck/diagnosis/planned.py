@@ -25,6 +25,7 @@ from envcheck.model import (
     dataclass,
     replace,
 )
+from envcheck.model.fixes.cuda_wheels import InstallCudaLibraries
 from envcheck.plan.build import another_python, choose_all, is_worth_judging, plan_of
 from envcheck.plan.candidates import SYSTEM as SYSTEM_TOOLKIT
 from envcheck.plan.choose import Choice, Judge, choose
@@ -172,7 +173,7 @@ def _build_judge(context: Context) -> Judge:
 
 def _is_cause(finding: Finding) -> bool:
     """Tell whether another release may help: not where the root is something else, such as a missing driver."""
-    if finding.problem is not None and "pinned" in finding.problem.cases:
+    if isinstance(finding.cure, InstallCudaLibraries) and finding.cure.are_pinned:
         return False  # the release is well, and says itself what it lacks
     is_root = finding.caused_by is None or finding.caused_by in _REPLACED_FINDINGS
     return is_root and finding.id in _CAUSES and finding.severity != NOTE and finding.verdict == INCOMPATIBLE

@@ -5,17 +5,22 @@ from __future__ import annotations
 import re
 from collections.abc import Callable
 
-from envcheck.explain.log import Claim, Log
+from envcheck.actions import is_requirement
+from envcheck.explain.log import Claim, Log, find_framework_of_message
 from envcheck.explain.problem import (
     SHAPES,
     VERSION,
     ClaimValues,
     find_capability,
     find_companion,
+    find_duplicate_wheels,
     find_required_cuda,
     match_shape,
 )
+from envcheck.explain.reasons_python import list_matching_releases
+from envcheck.frameworks import Framework, identities
 from envcheck.model import Fix, major
+from envcheck.model.fixes.cuda_wheels import InstallCudaExtra, ReplaceCudaWheels, UseFreshEnvironment
 from envcheck.model.fixes.driver import (
     InstallDriver,
     InstallMissingDriver,
@@ -26,6 +31,12 @@ from envcheck.model.fixes.driver import (
     SignModule,
     StartFabricManager,
 )
+from envcheck.model.fixes.frameworks import (
+    InstallCudaBuild,
+    InstallFramework,
+    InstallReplacement,
+    UseOtherPlatform,
+)
 from envcheck.model.fixes.hardware import (
     CompileWithNewerToolkit,
     CompileWithOlderToolkit,
@@ -34,6 +45,10 @@ from envcheck.model.fixes.hardware import (
     UseOlderBuild,
     UseOtherProcessor,
 )
+from envcheck.model.fixes.interpreter import UseNewerGlibc, UseOtherPython
+from envcheck.model.fixes.packages import InstallRequiredRelease, InstallRequirements, RestoreKeras2
+from envcheck.model.requirements import find_requirement, name_of
+from envcheck.remedies.system import system_packages
 from envcheck.rules.gpu_releases import driver_floor, full_driver, toolkit_of
 
 
@@ -41,6 +56,11 @@ def build_cure(log: Log, claim: Claim) -> Fix | None:
     """Return what must change for a claim; None where the log states too little, and its messages alone advise."""
     build = CURES.get(claim.id)
     return build(ClaimValues(log, claim)) if build else None
+
+
+def list_packages(log: Log, claim: Claim) -> tuple[str, ...]:
+    """Name the packages that a claim is about; () where it may be any."""
+    return find_duplicate_wheels(ClaimValues(log, claim))[0] if claim.id == "cuda-wheel-conflict" else ()
 
 
 # Messages for which the driver must be that of the very CUDA.
@@ -116,8 +136,135 @@ def _use_other_processor(values: ClaimValues) -> UseOtherProcessor:
     return UseOtherProcessor(values.framework, is_stated=not _OF_SOME_INSTRUCTION.issuperset(values.signatures))
 
 
+def _use_other_python(values: ClaimValues) -> Fix | None:
+    """Name the Pythons that a release has wheels for, or that a package asks for."""
+    text = values.find_value("requirement")
+    is_framework = values.log.matrix.framework_of(name_of(text))
+    plain = text.replace("===", "==")
+    requirement = plain if is_framework and is_requirement(plain) else ""
+    with_wheels = _minor_of_wheel(values) or _minors_with_wheels(values, text)
+    if with_wheels:
+        return UseOtherPython(with_wheels, requirement)
+    minors = _list_requested_minors(values)
+    if minors:
+        or_newer = minors[-1] == system_packages().python.newest
+        return UseOtherPython(minors, requirement, by_package=True, or_newer=or_newer)
+    return InstallRequirements((requirement,)) if requirement else None
+
+
+def _minor_of_wheel(values: ClaimValues) -> tuple[str, ...]:
+    """Read the Python of a wheel's name: -cp36- is 3.6."""
+    names = " ".join(event.values.get("wheel", "") for event in values.claim.events)
+    match = re.search(r"-cp(\d)(\d{1,2})-", names)
+    return (f"{match.group(1)}.{match.group(2)}",) if match else ()
+
+
+def _minors_with_wheels(values: ClaimValues, text: str) -> tuple[str, ...]:
+    """List the Pythons of the newest release that a requirement admits, oldest first."""
+    asked = find_requirement(text)
+    framework = values.log.matrix.framework_of(asked.name) if asked else None
+    if asked is None or framework is None:
+        return ()
+    public = asked.specifier.partition("+")[0]  # the rows are of releases, without the label of a build
+    rows = list_matching_releases(values.log, framework, asked.name, public)
+    published = [row for row in rows if row.pythons]
+    for_platform = [row for row in published if row.platform == values.context.platform]
+    return tuple((for_platform or published)[0].pythons) if published else ()
+
+
+def _list_requested_minors(values: ClaimValues) -> tuple[str, ...]:
+    """List the minors that satisfy what a package says of Python: >=3.9,<3.13."""
+    from packaging.specifiers import InvalidSpecifier, SpecifierSet
+
+    captures = (pair for event in values.claim.events for pair in event.captures)
+    specifier = next((value for name, value in captures if re.fullmatch(r"wanted\d?", name)), "")
+    try:
+        allowed = SpecifierSet(match_shape(specifier.strip(" '\","), r"[<>=!~\d.,* ]{3,40}") or "<0")
+    except InvalidSpecifier:
+        return ()
+    return tuple(minor for minor in system_packages().python.minors if allowed.contains(f"{minor}.9"))
+
+
+def _use_newer_glibc(values: ClaimValues) -> UseNewerGlibc | None:
+    version = values.find_capture("glibc_wanted")
+    return UseNewerGlibc(version) if version else None
+
+
+def _install_framework(values: ClaimValues) -> InstallFramework:
+    module = values.find_capture("module").partition(".")[0]
+    return InstallFramework(module if values.log.matrix.framework_of(module) else values.framework)
+
+
+def _install_replacement(values: ClaimValues) -> InstallReplacement | None:
+    """Name what took the place of a withdrawn distribution, of the same release where there is one."""
+    matrix = values.log.matrix
+    owners = filter(None, map(find_framework_of_message, values.signatures))
+    removed = (name for item in owners for name in item.distributions if matrix.removed_distribution(name))
+    asked = find_requirement(values.find_capture("requirement") or next(removed, ""))
+    name, specifier = (asked.name, asked.specifier) if asked else ("", "")
+    version = re.sub(r"^={2,3}|\+.*", "", specifier) if specifier.startswith("==") else ""
+    framework = next((item for item in identities() if item.plugins and item.owns(name)), None)
+    if framework:
+        return InstallReplacement(_with_extra(values, framework, specifier, version))
+    row = matrix.removed_distribution(name)
+    if row is None:
+        return None
+    line = re.match(r"\d+\.\d+", version)
+    successor = matrix.release(row.framework, f"{line[0]}.0", "linux_x86_64", row.framework) if line else None
+    if successor is None:
+        return InstallReplacement(row.replacement)
+    extra = f"[{successor.gpu_extra}]" if successor.gpu_extra else ""
+    return InstallReplacement(f"{row.framework}{extra}=={successor.version}")
+
+
+def _with_extra(values: ClaimValues, framework: Framework, specifier: str, version: str) -> str:
+    """Write the requirement whose extra took the place of a label: jax[cuda12] of jaxlib+cuda12."""
+    label = match_shape(specifier.partition("+")[2].partition(".")[0], r"cuda\d\d")
+    requirement = f"{framework.main}[{label}]" if label else framework.gpu_requirement
+    row = values.log.matrix.release(framework.name, version, "linux_x86_64", framework.main) if version else None
+    is_published = row is not None and any(f"[{extra}]" in requirement for extra in row.extras)
+    return f"{requirement}=={version}" if is_published else requirement
+
+
+def _install_cuda_build(values: ClaimValues) -> InstallCudaBuild:
+    """Ask for the CUDA that another package was built for: xFormers names the torch of its own build."""
+    text = " ".join(event.text for event in values.log.events)
+    match = re.search(r"\b[Pp]y[Tt]orch \d[\d.]*\+cu(\d+)(\d)\b", text)
+    cuda = f"{match[1]}.{match[2]}" if match else ""
+    by_conda = "conda-cpu-build" in values.signatures
+    return InstallCudaBuild(values.framework, values.release, cuda, by_conda)
+
+
+def _install_cuda_extra(values: ClaimValues) -> InstallCudaExtra | None:
+    return InstallCudaExtra(values.framework, values.release) if values.framework else None
+
+
+def _keep_one_cuda_major(values: ClaimValues) -> Fix:
+    removed, kept = find_duplicate_wheels(values)
+    return (
+        ReplaceCudaWheels(removed, kept) if removed and kept else UseFreshEnvironment(values.framework, values.release)
+    )
+
+
+def _require(name: str) -> Callable[[ClaimValues], InstallRequiredRelease]:
+    return lambda values: InstallRequiredRelease(name, values.framework, values.release)
+
+
+_KERAS_2 = {"keras-3-words", "keras-2-or-3", "keras-config"}  # code or a file of Keras 2 meets Keras 3
+
+
+def _restore_keras_2(values: ClaimValues) -> RestoreKeras2 | None:
+    meets_keras_3 = bool(_KERAS_2 & set(values.signatures))
+    return RestoreKeras2(values.framework, values.release) if meets_keras_3 and values.framework else None
+
+
+def _use_other_platform(values: ClaimValues) -> UseOtherPlatform | None:
+    return UseOtherPlatform(values.framework) if values.framework else None
+
+
 CURES: dict[str, Callable[[ClaimValues], Fix | None]] = {
     "cpu-missing-avx": _use_other_processor,
+    "cuda-wheel-conflict": _keep_one_cuda_major,
     "driver-library-mismatch": _match_driver_parts,
     "driver-missing": lambda _: InstallMissingDriver(),
     "driver-not-in-container": lambda _: PassGpusToContainer(),
@@ -125,6 +272,16 @@ CURES: dict[str, Callable[[ClaimValues], Fix | None]] = {
     "driver-secure-boot": lambda _: SignModule(),
     "driver-too-old": _install_driver,
     "fabric-manager": _start_fabric_manager,
+    "framework-cpu-build": _install_cuda_build,
+    "framework-cuda-extra-missing": _install_cuda_extra,
+    "framework-missing": _install_framework,
+    "framework-package-removed": _install_replacement,
+    "glibc-too-old": _use_newer_glibc,
+    "keras-mismatch": _restore_keras_2,
+    "numpy-abi": _require("numpy"),
+    "platform-no-gpu-wheel": _use_other_platform,
+    "protobuf-conflict": _require("protobuf"),
+    "python-unsupported": _use_other_python,
     "gpu-arch-too-new": _serve_newer_gpu,
     "gpu-arch-too-old": _serve_older_gpu,
     "gpu-hardware-fault": _follow_xid,

@@ -15,7 +15,6 @@ from envcheck.explain.log import (
     Claim,
     Log,
     Strength,
-    find_framework_of_message,
     normalize_capability,
     parse_number,
 )
@@ -29,8 +28,8 @@ from envcheck.explain.reasons_cuda import (
     parse_library,
     providers,
 )
-from envcheck.explain.reasons_python import is_users_file, list_matching_releases
-from envcheck.frameworks import Framework, identities, identity
+from envcheck.explain.reasons_python import is_users_file
+from envcheck.frameworks import identities, identity
 from envcheck.host.data_files import load_data
 from envcheck.matrix.companions import companion_row, load_companions, source_package
 from envcheck.matrix.gpus import find_capabilities
@@ -48,7 +47,7 @@ from envcheck.model import (
     numbers,
     replace,
 )
-from envcheck.model.requirements import find_requirement, name_of
+from envcheck.model.requirements import name_of
 from envcheck.remedies.rows import list_value_names, remedy_table
 from envcheck.remedies.situation import Situation
 from envcheck.remedies.system import system_packages
@@ -458,12 +457,30 @@ def _library_wheel(values: ClaimValues) -> str:
     return f"{wheel}-cu{cuda}" if wheel and cuda else ""
 
 
+def find_duplicate_wheels(values: ClaimValues) -> tuple[tuple[str, ...], tuple[str, ...]]:
+    """Name the CUDA wheels that go, and those to reinstall, where the log lists one for two CUDA majors."""
+    majors: dict[str, dict[str, str]] = {}
+    for name, version in values.log.packages.items():
+        versions = re.fullmatch(r"(nvidia-[a-z-]+)-cu(\d\d)", name)
+        if versions and match_shape(version, r"[\d.]+"):
+            majors.setdefault(versions.group(1), {})[versions.group(2)] = version
+    duplicates = {name: versions for name, versions in majors.items() if len(versions) > 1}
+    if not duplicates:
+        return (), ()
+    kept = _torch_label(values)[2:4]
+    if not all(kept in versions for versions in duplicates.values()):
+        kept = max(max(versions) for versions in duplicates.values())
+    removed = [f"{name}-cu{other}" for name, versions in duplicates.items() for other in versions if other != kept]
+    pairs = [(name, versions[kept]) for name, versions in duplicates.items() if kept in versions]
+    return tuple(removed), tuple(f"{name}-cu{kept}=={version}" for name, version in pairs)
+
+
 DERIVED: dict[str, Callable[[ClaimValues], str]] = {
     "beside": _beside,
     "cuda_major": _cuda_major,
     "companion": lambda values: name if companion_row(name := _companion(values)).releases else "",
     "companion_framework": lambda values: next(iter(companion_row(_companion(values)).frameworks), ""),
-    "duplicates": lambda values: " ".join(_resolve_cuda_majors(values).get("names", ())),
+    "duplicates": lambda values: " ".join(find_duplicate_wheels(values)[0]),
     "fitting_release": _fitting_release,
     "isolated_package": _isolated_package,
     "library_wheel": _library_wheel,
@@ -654,140 +671,15 @@ def _host_version(values: ClaimValues) -> str:
     return f"{int(value) // 10000}.{int(value) % 10000 // 100}" if value else ""
 
 
-def _python(values: ClaimValues) -> ProblemFields:
-    """State the Pythons that a release has wheels for, or that a package asks for."""
-    text = _requirement(values)
-    requested = _list_requested_minors(values)
-    minors = _minor_of_wheel(values) or _minors_with_wheels(values, text) or requested
-    is_framework = values.log.matrix.framework_of(name_of(text))
-    requirement = text.replace("===", "==") if is_framework and is_requirement(text.replace("===", "==")) else ""
-    is_requested = bool(minors) and minors is requested
-    is_open = "yes" if is_requested and minors[-1] == system_packages().python.newest else ""
-    problem_values = {"pythons": " ".join(minors), "asks": "package" if is_requested else "", "open_end": is_open}
-    return {"requirements": (requirement,) if requirement else (), "values": problem_values}
-
-
-def _minor_of_wheel(values: ClaimValues) -> tuple[str, ...]:
-    """Read the Python of a wheel's name: -cp36- is 3.6."""
-    names = " ".join(event.values.get("wheel", "") for event in values.claim.events)
-    match = re.search(r"-cp(\d)(\d{1,2})-", names)
-    return (f"{match.group(1)}.{match.group(2)}",) if match else ()
-
-
-def _minors_with_wheels(values: ClaimValues, text: str) -> tuple[str, ...]:
-    """List the Pythons of the newest release that a requirement admits, oldest first."""
-    asked = find_requirement(text)
-    framework = values.log.matrix.framework_of(asked.name) if asked else None
-    if asked is None or framework is None:
-        return ()
-    public = asked.specifier.partition("+")[0]  # the rows are of releases, without the label of a build
-    rows = list_matching_releases(values.log, framework, asked.name, public)
-    published = [row for row in rows if row.pythons]
-    for_platform = [row for row in published if row.platform == values.context.platform]
-    return tuple((for_platform or published)[0].pythons) if published else ()
-
-
-def _list_requested_minors(values: ClaimValues) -> tuple[str, ...]:
-    """List the minors that satisfy what a package says of Python: >=3.9,<3.13."""
-    from packaging.specifiers import InvalidSpecifier, SpecifierSet
-
-    captures = (pair for event in values.claim.events for pair in event.captures)
-    specifier = next((value for name, value in captures if re.fullmatch(r"wanted\d?", name)), "")
-    try:
-        allowed = SpecifierSet(match_shape(specifier.strip(" '\","), r"[<>=!~\d.,* ]{3,40}") or "<0")
-    except InvalidSpecifier:
-        return ()
-    return tuple(minor for minor in system_packages().python.minors if allowed.contains(f"{minor}.9"))
-
-
-def _replacement(values: ClaimValues) -> ProblemFields:
-    """State what took the place of a withdrawn distribution, of the same release where there is one."""
-    owners = filter(None, map(find_framework_of_message, values.signatures))
-    removed = (name for item in owners for name in item.distributions if values.log.matrix.removed_distribution(name))
-    asked = find_requirement(values.find_capture("requirement") or next(removed, ""))
-    name, specifier = (asked.name, asked.specifier) if asked else ("", "")
-    version = re.sub(r"^={2,3}|\+.*", "", specifier) if specifier.startswith("==") else ""
-    framework = next((item for item in identities() if item.plugins and item.owns(name)), None)
-    if framework:
-        return {"framework": framework.name, "requirements": (_with_extra(values, framework, specifier, version),)}
-    row = values.log.matrix.removed_distribution(name)
-    if row is None:
-        return {}
-    line = re.match(r"\d+\.\d+", version)
-    successor = (
-        values.log.matrix.release(row.framework, f"{line.group()}.0", "linux_x86_64", row.framework) if line else None
-    )
-    extra = f"[{successor.gpu_extra}]" if successor and successor.gpu_extra else ""
-    requirement = f"{row.framework}{extra}=={successor.version}" if successor else row.replacement
-    return {"framework": row.framework, "requirements": (requirement,)}
-
-
-def _with_extra(values: ClaimValues, framework: Framework, specifier: str, version: str) -> str:
-    """Write the requirement whose extra took the place of a label: jax[cuda12] of jaxlib+cuda12."""
-    label = match_shape(specifier.partition("+")[2].partition(".")[0], r"cuda\d\d")
-    requirement = f"{framework.main}[{label}]" if label else framework.gpu_requirement
-    row = values.log.matrix.release(framework.name, version, "linux_x86_64", framework.main) if version else None
-    is_published = row is not None and any(f"[{extra}]" in requirement for extra in row.extras)
-    return f"{requirement}=={version}" if is_published else requirement
-
-
-def _replaced_label(values: ClaimValues) -> ProblemFields:
-    """State the CUDA that another package was built for: xFormers names the torch of its own build."""
-    text = " ".join(event.text for event in values.log.events)
-    match = re.search(r"\b[Pp]y[Tt]orch \d[\d.]*\+cu(\d+)(\d)\b", text)
-    return {"cuda": f"{match.group(1)}.{match.group(2)}"} if match else {}
-
-
-def _missing_framework(values: ClaimValues) -> ProblemFields:
-    module = values.find_capture("module").partition(".")[0]
-    return {"framework": module if values.log.matrix.framework_of(module) else values.framework}
-
-
-def _resolve_cuda_majors(values: ClaimValues) -> ProblemFields:
-    """State which wheels go and which come again where the log lists one of them for two CUDA majors."""
-    majors: dict[str, dict[str, str]] = {}
-    for name, version in values.log.packages.items():
-        versions = re.fullmatch(r"(nvidia-[a-z-]+)-cu(\d\d)", name)
-        if versions and match_shape(version, r"[\d.]+"):
-            majors.setdefault(versions.group(1), {})[versions.group(2)] = version
-    duplicates = {name: versions for name, versions in majors.items() if len(versions) > 1}
-    if not duplicates:
-        return {}
-    label = _torch_label(values)[2:4]
-    kept = (
-        label
-        if all(label in versions for versions in duplicates.values())
-        else max(max(versions) for versions in duplicates.values())
-    )
-    removed = tuple(f"{name}-cu{major}" for name, versions in duplicates.items() for major in versions if major != kept)
-    reinstalled = tuple(
-        f"{name}-cu{kept}=={versions[kept]}" for name, versions in duplicates.items() if kept in versions
-    )
-    return {"names": removed, "requirements": reinstalled}
-
-
-def _package(name: str) -> Callable[[ClaimValues], ProblemFields]:
-    return lambda _: {"names": (name,)}
-
-
 _FIELDS_BY_FINDING: dict[str, Callable[[ClaimValues], ProblemFields]] = {
-    "cuda-wheel-conflict": _resolve_cuda_majors,
     "cudnn-missing": _cudnn,
     "cudnn-shadowed": _paths,
     "cudnn-too-new": _cudnn,
     "cudnn-too-old": _cudnn,
     "cudnn-wrong-major": _cudnn,
     "extension-build-mismatch": _extension,
-    "framework-cpu-build": _replaced_label,
-    "framework-cuda-extra-missing": lambda values: {"values": {"framework_extra": _framework_extra(values)}},
-    "framework-missing": _missing_framework,
-    "framework-package-removed": _replacement,
-    "glibc-too-old": lambda values: {"values": {"glibc_wanted": values.find_capture("glibc_wanted")}},
     "host-compiler-too-new": _compiler,
-    "numpy-abi": _package("numpy"),
-    "protobuf-conflict": _package("protobuf"),
     "ptxas-problem": lambda values: {"capability": find_capability(values)},
-    "python-unsupported": _python,
     "toolkit-missing": _toolkit,
     "toolkit-path-conflict": _paths,
     "toolkit-wrong-version": _toolkit,

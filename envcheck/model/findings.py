@@ -69,7 +69,6 @@ class Problem:
     cudnn: str = ""
     driver: str = ""  # the lowest driver that serves
     capability: str = ""  # compute capability of the GPU it is about
-    python: str = ""  # the minor that serves
     advice: str = ""  # one sentence to do beside or instead of the requirements
     exact: bool = False  # the driver or release must be this very one
     compiles: bool = False  # a build of CUDA code fails, not a program

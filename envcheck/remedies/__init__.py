@@ -28,14 +28,6 @@ _MODULES = {
         "libdevice-missing", "library-missing", "ptxas-problem", "tensorrt-missing", "toolkit-missing",
         "toolkit-path-conflict", "toolkit-wrong-version",
     ),
-    "python": (
-        "cuda-wheel-conflict", "cuda-wheel-not-found", "dependency-conflict", "env-mixed",
-        "framework-cpu-build", "framework-cuda-extra-missing", "framework-duplicate-dists", "framework-missing",
-        "framework-package-removed", "glibc-too-old", "install-damaged", "install-interrupted", "keras-mismatch",
-        "libstdcxx-mismatch",
-        "local-module-shadowing", "msvc-runtime-missing", "numpy-abi", "pip-too-old", "platform-no-gpu-wheel",
-        "protobuf-conflict", "python-32bit", "python-unsupported", "python-wrong-arch", "release-unknown",
-    ),
 }  # fmt: skip
 # What a release names goes before what a message says.
 _RELEASE_FIRST = frozenset({"extension-build-mismatch", "keras-mismatch", "protobuf-conflict", "tensorrt-missing"})

@@ -46,9 +46,10 @@ from envcheck.model import (
     numbers,
     replace,
 )
+from envcheck.model.fixes.packages import InstallDependant
 from envcheck.model.specifiers import matches, within
 from envcheck.remedies import remedy
-from envcheck.remedies.python import install_matching_dependant
+from envcheck.remedies.packages import install_dependant
 from envcheck.remedies.situation import DEBIAN, UBUNTU, Situation, find_setting, install_conda_packages, set_entries
 from envcheck.remedies.system import (
     CudnnPackage,
@@ -842,11 +843,16 @@ def rebuild_extension(situation: Situation, problem: Problem) -> Remedy | None:
     from_project = _install_from_project(situation, name) if source_package(name) else None
     known: dict[str, Callable[[], Remedy | None]] = {
         "labelled": lambda: Remedy(f"Install the {name} build for {problem.value('label')}."),
-        "companion": lambda: install_matching_dependant(situation, problem),
+        "companion": lambda: _install_companion(situation, problem),
         "other-cuda": lambda: _install_for_one_cuda(situation, problem),
         "compiled": lambda: _install_fitting_pair(situation, name) or _rebuild(situation, name),
     }
     return from_project or next((make() for case, make in known.items() if case in problem.cases), None)
+
+
+def _install_companion(situation: Situation, problem: Problem) -> Remedy | None:
+    framework = problem.requirements[0].partition("==")[0]
+    return install_dependant(situation, InstallDependant(problem.names[0], framework, problem.value("release")))
 
 
 def _rebuild(situation: Situation, name: str) -> Remedy:

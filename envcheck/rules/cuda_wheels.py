@@ -11,19 +11,29 @@ from envcheck.matrix.package_index import index_url
 from envcheck.model import (
     COMPATIBLE,
     WARNING,
+    About,
+    Advise,
     Citation,
     CudaWheels,
     Distribution,
     Evidence,
     Finding,
+    Fix,
     Known,
     LibraryLookup,
-    Problem,
     Source,
     Unknown,
     major,
     numbers,
 )
+from envcheck.model.fixes.cuda_wheels import (
+    ExposeCudaWheels,
+    InstallCudaLibraries,
+    ReplaceCudaWheels,
+    StartActivated,
+)
+from envcheck.model.fixes.frameworks import InstallCudaBuild
+from envcheck.model.fixes.interpreter import UseNewerGlibc
 from envcheck.model.requirements import name_of
 from envcheck.model.specifiers import can_be_met
 from envcheck.rules.builds import (
@@ -103,7 +113,7 @@ def _no_plugin(context: Context, framework: JudgedFramework) -> Finding:
             context.seen("python.frameworks", build.cuda_build, f"{build.label}: no CUDA plugin"),
             Evidence(f"{row.distribution} {row.version}", f"brings CUDA to {name}", citation=row.citations[0]),
         ),
-        problem=Problem(("no-plugin",), framework.name),
+        cure=InstallCudaBuild(framework.name),
     )
 
 
@@ -160,7 +170,7 @@ def _missing_libraries(context: Context, build: Build, reason: str, evidence: tu
     return incompatible(
         f"{build.label} is installed without its CUDA libraries: {reason} that {requirement} brings are not installed.",
         (*evidence, matrix_evidence),
-        problem=Problem(requirements=(requirement,), values=(("index", index_url(build.framework, build.local)),)),
+        cure=InstallCudaLibraries((requirement,), index_url(build.framework, build.local)),
     )
 
 
@@ -179,7 +189,7 @@ def _target_without_extra(context: Context, framework: JudgedFramework, build: B
             Evidence(build.label, f"extra {extra}", citation=build.citations[0]),
         ),
         severity=WARNING,
-        problem=Problem(requirements=(requirement,)),
+        cure=InstallCudaLibraries((requirement,)),
     )
 
 
@@ -237,7 +247,7 @@ def _needs_activation(build: Build, items: list[LibraryLookup]) -> Finding:
             *(Evidence(f"library {item.soname}", "found once activated", _looked_at(item)) for item in items[:3]),
             *_row_evidence(build),
         ),
-        problem=Problem(("needs-activation",)),
+        cure=StartActivated(),
     )
 
 
@@ -265,24 +275,21 @@ def _hidden_wheels(context: Context, framework: JudgedFramework, build: Build, h
             *citations,
         ),
         severity=weigh(hidden),
-        problem=Problem(
-            folders=tuple(dict.fromkeys(folders)),
-            requirements=(requirement,) if requirement else (),
-            values=_name_links(build, [_in_wheels(item)[0] for item in hidden]),
-        ),
+        cure=_expose(build, [_in_wheels(item)[0] for item in hidden], folders, requirement),
     )
 
 
-def _name_links(build: Build, copies: list[str]) -> tuple[tuple[str, str], ...]:
-    """Name the libraries to link, and a wheel's folder on the RUNPATH to link them into; () if there is none.
+def _expose(build: Build, copies: list[str], folders: list[str], requirement: str) -> ExposeCudaWheels:
+    """Name the folders, and a wheel's folder on the RUNPATH to link the libraries into if there is one.
 
-    The folder is as deep as theirs, because libraries look for others relative to their own folder.
+    That folder is as deep as theirs, because libraries look for others relative to their own folder.
     """
     lookups = (item for item in build.libraries.value or () if item.via == "runpath")
     found = (item.found.value or "" for item in lookups)
     depths = {path.count("/") for path in copies}
     reached = next((path for path in found if re.search(_IN_WHEEL, path) and {path.count("/")} == depths), "")
-    return (("links", " ".join(copies)), ("reached", posixpath.dirname(reached))) if reached else ()
+    links = tuple(copies) if reached else ()
+    return ExposeCudaWheels(tuple(dict.fromkeys(folders)), links, posixpath.dirname(reached), requirement)
 
 
 def _row_evidence(build: Build) -> tuple[Evidence, ...]:
@@ -290,6 +297,9 @@ def _row_evidence(build: Build) -> tuple[Evidence, ...]:
         return ()
     reaches = "reaches" if build.release.finds_cuda_wheels else "does not reach"
     return (Evidence(build.label, f"its RUNPATH {reaches} the wheels", citation=build.release.citations[0]),)
+
+
+_SEPARATE = Advise("Use separate environments for frameworks that need different CUDA majors.")
 
 
 @rule("cuda-wheel-conflict", goal="any", installs=True)
@@ -315,7 +325,7 @@ def _requested_conflict(context: Context) -> Iterator[Finding]:
                         Evidence(build.label, first, citation=build.citations[0]),
                         Evidence(other.label, second, citation=other.citations[0]),
                     ),
-                    problem=Problem(("apart",)),
+                    cure=_SEPARATE,
                 )
                 return
 
@@ -360,8 +370,10 @@ def _overwritten(context: Context, stem: str, rivals: list[Distribution]) -> Fin
     folder = "nvidia/" + stem.partition("-")[2]
     required = _required_by_frameworks(context, rivals)
     keep = required or [rivals[-1]]
-    remove = tuple(item.name for item in rivals if item not in keep)
-    repair = Problem(names=remove, requirements=(f"{keep[0].name}=={keep[0].version}",))
+    removed = tuple(item.name for item in rivals if item not in keep)
+    cure: Fix = ReplaceCudaWheels(removed, (f"{keep[0].name}=={keep[0].version}",))
+    if len(required) > 1:
+        cure, removed = _SEPARATE, ()
     return incompatible(
         f"{labels} are both installed and share the folder {folder}: each overwrote files of the other, "
         f"so one framework gets the library of another CUDA major.",
@@ -370,7 +382,8 @@ def _overwritten(context: Context, stem: str, rivals: list[Distribution]) -> Fin
             *_owners(context, rivals),
             Evidence("cuda wheels", folder, citation=wheels_citation()),
         ),
-        problem=Problem(("apart",)) if len(required) > 1 else repair,
+        cure=cure,
+        about=About(names=removed),
     )
 
 
@@ -417,6 +430,6 @@ def _newer_glibc(context: Context, build: Build, wheels: tuple[str, ...], glibc:
                 f"glibc {glibc}."
             )
             evidence = Evidence("CUDA wheels", f"{wheel}: glibc {floor.glibc}", citation=data.citation)
-            problem = Problem(values=(("glibc_wanted", floor.glibc),))
-            yield incompatible(message, (context.seen("host.libc_version"), evidence), problem=problem)
+            cure = UseNewerGlibc(floor.glibc)
+            yield incompatible(message, (context.seen("host.libc_version"), evidence), cure=cure)
             return

@@ -16,10 +16,19 @@ from envcheck.model import (
     Distribution,
     Evidence,
     Finding,
-    Problem,
+    Fix,
+    FollowRow,
     dataclass,
     major,
     major_minor,
+)
+from envcheck.model.fixes.environment import KeepCondasCopy, LeaveOutFolders
+from envcheck.model.fixes.packages import (
+    InstallDependant,
+    InstallLegacyKeras,
+    InstallRequirements,
+    ReinstallParts,
+    RestoreRequirements,
 )
 from envcheck.model.specifiers import clauses, within
 from envcheck.rules.builds import judged_frameworks, unfound_libraries
@@ -196,7 +205,7 @@ def _finding(context: Context, item: Violation, distribution: Distribution) -> F
         ),
         finding_id=item.about,
         severity=_severity(context, item, known_break),
-        problem=_problem(context, item, distribution),
+        cure=_build_cure(context, item, distribution),
     )
 
 
@@ -254,7 +263,7 @@ def _missing(context: Context, items: list[Violation]) -> Finding:
         ),
         finding_id=OTHER,
         severity=ERROR if needed else WARNING,
-        problem=_restoration(context, items, "missing-requirements"),
+        cure=_restore(context, items, is_missing=True),
     )
 
 
@@ -273,14 +282,14 @@ def _needed_names(context: Context) -> dict[str, str]:
     return names
 
 
-def _restoration(context: Context, items: list[Violation], case: str) -> Problem:
+def _restore(context: Context, items: list[Violation], *, is_missing: bool = False) -> RestoreRequirements:
     """State what brings back all that one distribution requires: itself, as it is there, and what is not met."""
     owner = items[0].owner
     public = _public(owner.version)
     extra = next(filter(None, (_extra(context, item) for item in items)), "")
     constraints = constraints_on(context, owner.name, public, [item.name for item in items if item.found is None])
     unmet = [item.requirement for item in items if item.found is not None]
-    return Problem((case,), requirements=(f"{owner.name}{extra}=={public}", *constraints, *unmet))
+    return RestoreRequirements(f"{owner.name}{extra}=={public}", (*constraints, *unmet), is_missing)
 
 
 def _loads_wheels(context: Context, items: list[Violation]) -> bool:
@@ -309,7 +318,7 @@ def _wheels_finding(context: Context, items: list[Violation]) -> Finding:
         (context.seen("python.distributions", shown=shown), *_cited(context, items[0]), *_tried(first_break)),
         finding_id=items[0].about,
         severity=ERROR if is_error and context.matrix.framework_of(owner.name) else WARNING,
-        problem=_restoration(context, items, "unmet-requirements"),
+        cure=_restore(context, items),
     )
 
 
@@ -333,24 +342,20 @@ def _public(version: str) -> str:
     return version.partition("+")[0]
 
 
-def _problem(context: Context, item: Violation, distribution: Distribution) -> Problem:
+def _build_cure(context: Context, item: Violation, distribution: Distribution) -> Fix:
     if _within_framework(context, item):
         owner_pin = f"{item.owner.name}{_extra(context, item)}=={_public(item.owner.version)}"
-        return Problem(("part",), requirements=(owner_pin,))
+        return ReinstallParts(owner_pin)
     if context.matrix.framework_of(item.name):  # the framework stays, its dependant moves
-        item_pin = f"{item.name}=={_public(distribution.version)}"
-        values = (("release", distribution.version),)
-        return Problem(
-            ("dependant",), names=(item.owner.name,), requirements=(item_pin, item.owner.name), values=values
-        )
+        return InstallDependant(item.owner.name, item.name, distribution.version)
     if context.matrix.framework_of(item.owner.name) and item.owner.installer != "conda":
         unmet = [
             other
             for other in violations(context)
             if other.owner == item.owner and other.found is not None and not other.by_extra
         ]
-        return _restoration(context, [item] if item.by_extra else unmet, "unmet-requirements")
-    return Problem(("unmet-requirements",), requirements=(item.requirement,))
+        return _restore(context, [item] if item.by_extra else unmet)
+    return InstallRequirements((item.requirement,))
 
 
 def _severity(context: Context, item: Violation, known_break: KnownBreak | None) -> str:
@@ -432,7 +437,7 @@ def equal_releases(context: Context) -> Iterator[Finding]:
                     context.seen("python.distributions", shown=f"{main.name} {main.version}, {labels}"),
                     Evidence(main.name, _COMPARISONS[bool(row.library)], citation=table.citation),
                 ),
-                problem=Problem(("unmet-requirements",), requirements=pins),
+                cure=InstallRequirements(pins),
             )
 
 
@@ -474,7 +479,7 @@ def _legacy_keras(context: Context) -> Iterator[Finding]:
                 Evidence(build.label, f"keras{needs_keras}", citation=build.citations[0]),
             ),
             finding_id="keras-mismatch",
-            problem=Problem(("legacy-keras",), requirements=(requirement,)),
+            cure=InstallLegacyKeras(requirement),
         )
 
 
@@ -550,7 +555,7 @@ def _outside(context: Context, group: list[list[Distribution]]) -> Finding:
             for item in first
         ),
         severity=ERROR if first[0].name in broken else WARNING,
-        problem=Problem(("user-site",) if outer.scope == "user" else ("python-path",), folders=(outer.location,)),
+        cure=FollowRow("user-site") if outer.scope == "user" else LeaveOutFolders((outer.location,)),
     )
 
 
@@ -564,7 +569,7 @@ def _overlaid(context: Context, name: str, copies: list[Distribution]) -> Findin
             context.seen("python.distributions", shown=f"{name} {by_conda.version} by conda"),
             context.seen("python.distributions", shown=f"{name} {by_pip.version} by {by_pip.installer}"),
         ),
-        problem=Problem(("two-installers",), names=(name,), values=(("installer", by_pip.installer),)),
+        cure=KeepCondasCopy(name, by_pip.installer),
     )
 
 
@@ -599,5 +604,5 @@ def _foreign_python(context: Context, entry: str, release: str) -> Finding:
             context.seen("python.executable"),
         ),
         severity=ERROR if _hides_framework(context, entry) else WARNING,
-        problem=Problem(("other-python",), folders=tuple(_foreign_entries(context))),
+        cure=LeaveOutFolders(tuple(_foreign_entries(context))),
     )

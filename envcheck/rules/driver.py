@@ -26,7 +26,6 @@ from envcheck.model import (
     FollowRow,
     Gpu,
     Known,
-    Problem,
     Toolkit,
     Unknown,
     at_least,
@@ -56,6 +55,7 @@ from envcheck.model.fixes.driver import (
     ReplaceNouveau,
     SignModule,
 )
+from envcheck.model.fixes.frameworks import RenewMatrix
 from envcheck.rules.builds import JIT, Build, package_builds
 from envcheck.rules.context import Context, UndecidedError, each, incompatible, once, rule
 from envcheck.rules.gpu_architecture import (
@@ -615,7 +615,7 @@ def _unknown_row(subject: str, citations: tuple[Citation, ...], *facts: Evidence
         ERROR,
         f"{subject} is not in the compatibility matrix, so what it works with is unknown.",
         evidence,
-        problem=Problem(),
+        cure=RenewMatrix(),
     )
 
 

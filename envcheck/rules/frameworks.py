@@ -19,17 +19,29 @@ from envcheck.model import (
     UNDETERMINED,
     WARNING,
     Absent,
+    Advise,
     Distribution,
     Evidence,
     Finding,
+    Fix,
     FrameworkRelease,
     Known,
-    Problem,
     Unknown,
     canonical_name,
     numbers,
     replace,
 )
+from envcheck.model.fixes.environment import RenameShadow
+from envcheck.model.fixes.frameworks import (
+    ChooseFramework,
+    InstallCudaBuild,
+    InstallReplacement,
+    KeepOneDistribution,
+    RenewMatrix,
+    UseOtherPlatform,
+)
+from envcheck.model.fixes.interpreter import UseOtherPython
+from envcheck.model.fixes.packages import InstallRequirements, RestoreRequirements
 from envcheck.model.requirements import read_requirement
 from envcheck.model.specifiers import within
 from envcheck.rules.builds import (
@@ -88,7 +100,7 @@ def framework_missing(context: Context) -> Iterator[Finding]:
         ERROR if expected else NOTE,
         f"None of {', '.join(names)} is installed in the inspected Python environment.",
         (context.seen("python.frameworks"), context.seen("python.executable")),
-        problem=Problem(("none-installed",)),
+        cure=ChooseFramework(),
     )
 
 
@@ -103,7 +115,7 @@ def _nothing_to_judge(context: Context) -> Finding:
         NOTE,
         message,
         (context.seen("python.executable"),),
-        problem=Problem(("none-installed",)),
+        cure=ChooseFramework(),
     )
 
 
@@ -133,7 +145,7 @@ def framework_duplicate_dists(context: Context) -> Iterator[Finding]:
             "one installed wins.",
             (context.seen("python.distributions", shown=labels), *_duplicate_evidence(context, module)),
             severity=WARNING if _does_last_work(context, rivals) and _is_goal_met(context, rivals) else "",
-            problem=Problem(names=names, requirements=(_rival_to_keep(context, rivals),)),
+            cure=KeepOneDistribution(names, _rival_to_keep(context, rivals)),
         )
 
 
@@ -234,7 +246,7 @@ def _describe_shadow(context: Context, framework: str, build: Build, shadow: Kno
         f"{shadow.value} is imported instead of {hidden}, because it has the same name.",
         (Evidence("python.frameworks", f"{framework}: {shadow.value}", shadow.source),),
         severity="" if is_own or needing else WARNING,
-        problem=Problem(("read",), values=(("path", shadow.value),)),
+        cure=RenameShadow(shadow.value),
     )
 
 
@@ -256,12 +268,12 @@ def _no_wheel_for_python(context: Context, wanted: WantedRelease, newest: Framew
         f"{wanted.distribution} {newest.version}", f"Python {', '.join(pythons)}", citation=newest.citations[0]
     )
     other = _other_release(context, wanted.framework, wanted.distribution)
-    values = (("pythons", " ".join(pythons)), ("other_release", other))
+    requirement = wanted.text.replace(" ", "")
     return incompatible(
         f"{wanted.text} has no wheel for Python {_python(context)} here; {newest.version} has wheels for "
         f"{_available_pythons(context, newest)}.",
         (context.seen("python.version"), evidence),
-        problem=Problem(framework=wanted.framework, requirements=(wanted.text.replace(" ", ""),), values=values),
+        cure=UseOtherPython(tuple(pythons), requirement, other_release=other),
     )
 
 
@@ -312,7 +324,7 @@ def extra_missing(context: Context) -> Iterator[Finding]:
         yield incompatible(
             f"No known release that {wanted.text} allows has the extra {' and '.join(missing)}; {has}.",
             (Evidence(f"extras {release}", ", ".join(extras) or "none", citation=extra_table().citation),),
-            problem=Problem(framework=wanted.framework, advice="Ask for an extra that the release has, or for none."),
+            cure=Advise("Ask for an extra that the release has, or for none."),
         )
 
 
@@ -333,14 +345,13 @@ def package_without_peer(context: Context) -> Iterator[Finding]:
         fitting = [f"{item.distribution}=={item.version}" for item in known if supports_python(context, item)][:1]
         beside = peer.label if peer else "the other packages"
         required = " and ".join(name + pin for name, pin in pins.items())
+        cure: Fix = Advise(f"Ask for releases of {wanted.distribution} and {beside} that go together.")
+        if fitting and peer:
+            cure = InstallRequirements((*fitting, f"{peer.distribution}=={peer.version}"))
         yield incompatible(
             f"{wanted.text} does not go with {beside}: {row.distribution} {row.version} requires {required}.",
             (Evidence(f"matrix {row.distribution} {row.version}", f"requires {required}", citation=row.citations[0]),),
-            problem=Problem(
-                framework=framework,
-                requirements=(*fitting, f"{peer.distribution}=={peer.version}") if fitting and peer else (),
-                advice="" if fitting else f"Ask for releases of {wanted.distribution} and {beside} that go together.",
-            ),
+            cure=cure,
         )
 
 
@@ -359,9 +370,7 @@ def pin_excluded(context: Context) -> Iterator[Finding]:
                     f"{row.distribution} {row.build_version} requires {needed}, but {name}=={version} stands beside "
                     "it: pip refuses both.",
                     (Evidence("matrix", needed, citation=row.citations[0] if row.citations else None),),
-                    problem=Problem(
-                        ("unmet-requirements",), requirements=(f"{row.distribution}=={row.version}", needed)
-                    ),
+                    cure=RestoreRequirements(f"{row.distribution}=={row.version}", (needed,)),
                 )
 
 
@@ -402,7 +411,7 @@ def framework_replaced(context: Context) -> Iterator[Finding]:
             f"{wanted.required_by} requires {wanted.text}, so installing it replaces {there[0].label} by {build.label}"
             f"{other}.",
             (context.seen("python.frameworks", shown=there[0].label),),
-            problem=Problem(advice=f"Ask for {fitting}, which goes with {there[0].label}.") if fitting else None,
+            cure=Advise(f"Ask for {fitting}, which goes with {there[0].label}.") if fitting else None,
         )
 
 
@@ -430,7 +439,7 @@ def framework_package_removed(context: Context) -> Iterator[Finding]:
                 context.seen("host.os", shown=f"{wanted.text} on {context.platform}"),
                 Evidence(f"removed {row.name}", row.reason, citation=row.citations[0]),
             ),
-            problem=Problem(framework=wanted.framework, requirements=(replacement,)),
+            cure=InstallReplacement(replacement),
         )
 
 
@@ -495,7 +504,7 @@ def _no_wheel(
                 for row in evidence
             ),
         ),
-        problem=Problem(framework=framework),
+        cure=UseOtherPlatform(framework),
     )
 
 
@@ -526,7 +535,7 @@ def _cpu_build(context: Context, framework: JudgedFramework) -> Iterator[Finding
         f"{build.label} is {_kind(build)}: it does not use {owner} GPU.",
         _cpu_evidence(context, build),
         severity=ERROR if is_requested or not has_cuda else WARNING,
-        problem=Problem(framework=framework.name, distribution=build.distribution),
+        cure=InstallCudaBuild(framework.name),
     )
 
 
@@ -595,7 +604,7 @@ def _unknown_label(context: Context, wanted: WantedRelease) -> Finding:
         ERROR,
         f"No build +{label} of {release} is known for {row.platform}. Known builds: {known}.{limit}",
         (Evidence(f"releases {wanted.framework}", known, citation=row.citations[0]),),
-        problem=Problem(framework=wanted.framework, advice="Ask for one of the known builds."),
+        cure=RenewMatrix(wanted.framework, "Ask for one of the known builds."),
     )
 
 
@@ -686,8 +695,5 @@ def _unknown_release(context: Context, label: str, framework: str, fact: str) ->
         ERROR,
         f"The compatibility matrix does not list {label} for {context.platform}, so it cannot be judged.{hint}",
         (evidence, *newest_evidence),
-        problem=Problem(
-            framework=framework,
-            advice=f"{_RENEWALS[context.matrix.renewal]}, or ask about a release that it lists.",
-        ),
+        cure=RenewMatrix(framework, f"{_RENEWALS[context.matrix.renewal]}, or ask about a release that it lists."),
     )

@@ -28,6 +28,7 @@ from envcheck.model import (
     major_minor,
     numbers,
 )
+from envcheck.model.fixes.frameworks import RenewMatrix
 from envcheck.model.fixes.hardware import (
     AvoidReportedFailure,
     UseNewerBuild,
@@ -443,5 +444,5 @@ def _no_architecture(build: Build, item: JudgedGpu) -> Finding:
         ERROR,
         message,
         (Evidence("gpus", f"compute capability {item.capability}", source),),
-        problem=Problem(),
+        cure=RenewMatrix(),
     )

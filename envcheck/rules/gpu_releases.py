@@ -17,15 +17,17 @@ from envcheck.model import (
     INCOMPATIBLE,
     NOTE,
     WARNING,
+    Advise,
     Evidence,
     Finding,
+    Fix,
     FrameworkRelease,
     KnownProblem,
-    Problem,
     Toolkit,
     major_minor,
     numbers,
 )
+from envcheck.model.fixes.packages import InstallRequirements
 from envcheck.model.requirements import name_of
 from envcheck.model.specifiers import matches
 from envcheck.rules.builds import (
@@ -69,7 +71,7 @@ def empty_wheels(context: Context) -> Iterator[Finding]:
                     problem.severity,
                     f"{name} {item.version}: {problem.what}",
                     (context.seen("python.distributions", shown=f"{name} {item.version}"), problem_evidence),
-                    problem=Problem(requirements=requirements, advice=problem.remedy),
+                    cure=InstallRequirements(requirements, problem.remedy),
                 )
 
 
@@ -163,7 +165,7 @@ def _finding(context: Context, problem: KnownProblem, build: Build, extras: tupl
             context.seen("python.frameworks" if build.installed else "python.version", shown=build.label),
             Evidence(f"problems {problem.id}", problem.what, citation=problem.citations[0]),
         ),
-        problem=_problem(problem, build, extras),
+        cure=_build_cure(problem, build, extras),
     )
 
 
@@ -174,14 +176,14 @@ def _severity(problem: KnownProblem, build: Build, extras: tuple[str, ...]) -> s
     return problem.severity if certain else (WARNING if problem.severity == ERROR else NOTE)
 
 
-def _problem(problem: KnownProblem, build: Build, extras: tuple[str, ...]) -> Problem | None:
+def _build_cure(problem: KnownProblem, build: Build, extras: tuple[str, ...]) -> Fix | None:
     constraints = [_with_extra(item, problem, build) for item in problem.fix.split()]
-    if not constraints and not problem.remedy:
-        return None
+    if not constraints:
+        return Advise(problem.remedy) if problem.remedy else None
     if not build.installed and constraints and not constraints[0].startswith(build.distribution):
         extra = f"[{','.join(extras)}]" if extras else ""
         constraints = [f"{build.distribution}{extra}=={build.version}", *constraints]
-    return Problem((), build.framework, build.distribution, requirements=tuple(constraints), advice=problem.remedy)
+    return InstallRequirements(tuple(constraints), problem.remedy)
 
 
 def _with_extra(constraint: str, problem: KnownProblem, build: Build) -> str:

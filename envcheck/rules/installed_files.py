@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import re
-from collections.abc import Iterable, Iterator
+from collections.abc import Iterator, Sequence
 from typing import TypeVar
 
 from envcheck.frameworks import companions, framework_of, identity, imported_modules, needed_distributions
@@ -18,9 +18,13 @@ from envcheck.model import (
     FileFault,
     Finding,
     InstallLeftover,
-    Problem,
     dataclass,
     numbers,
+)
+from envcheck.model.fixes.environment import (
+    InstallOverRemains,
+    ReinstallFiles,
+    SettleInstallation,
 )
 from envcheck.rules.context import Context, incompatible, once, rule
 from envcheck.rules.requirements import tried_release
@@ -127,7 +131,7 @@ def install_interrupted(context: Context) -> Iterator[Finding]:
     """Find an installation that did not come to its end, of envcheck or of pip."""
     leftovers: Fact[tuple[InstallLeftover, ...]] = context.facts.python.install_leftovers
     found = _read(context, leftovers, "python.install_leftovers")
-    folder = context.fact("python.prefix")
+    folder = context.facts.python.prefix
     for item in found:
         evidence = (Evidence("python.install_leftovers", item.path),)
         label = f"{item.distribution} {item.release}".strip()
@@ -136,26 +140,24 @@ def install_interrupted(context: Context) -> Iterator[Finding]:
             message = (
                 f"An installation into this environment has not come to its end: {item.path} is still there{lost}."
             )
-            values = (("folder", str(getattr(folder, "value", ""))),)
-            case = "marker" if item.command else "marker-alone"
-            yield incompatible(message, evidence, problem=Problem((case,), values=values))
+            settle = SettleInstallation(folder.value or "", lacks_journal=not item.command)
+            yield incompatible(message, evidence, cure=settle)
         elif item.kind in {"renamed", "compared"} and item.distribution:
             is_whole = item.kind == "compared" and not _lacks_needed(context, item.distribution)
             left = "what its import needs is there, without metadata" if is_whole else f"only {item.path} is left of it"
             message = f"pip was interrupted while it replaced {label}: {left}."
             severity = WARNING if is_whole else ""
-            problem = _problem("reinstall", (item,), context)
-            yield incompatible(message, evidence, severity=severity, problem=problem)
+            yield incompatible(message, evidence, severity=severity, cure=_reinstall((item,), context))
         elif item.kind == "unowned":
             message = f"{item.path} belongs to no installed distribution: an installation of {label} was interrupted."
             pin = f"{item.distribution}=={item.release}" if item.release else item.distribution
-            problem = Problem(("unowned",), framework=item.distribution, requirements=(pin,))
-            yield incompatible(message, evidence, problem=problem)
+            yield incompatible(message, evidence, cure=InstallOverRemains(pin))
         elif item.kind in {"no-record", "no-metadata"} and _list_imports(context, item.distribution):
             lost = item.kind.partition("-")[2].upper()
             last = ", which pip writes last" if lost == "RECORD" else ""
             message = f"{label} has no {lost}{last}: its installation may have been interrupted."
-            yield incompatible(message, evidence, severity=WARNING, problem=_problem("no-record", (item,), context))
+            cure = _reinstall((item,), context, without_record=True)
+            yield incompatible(message, evidence, severity=WARNING, cure=cure)
 
 
 def _lacks_needed(context: Context, distribution: str) -> bool:
@@ -192,22 +194,19 @@ def install_damaged(context: Context) -> Iterator[Finding]:
         f"{names} {'is' if len(labels) == 1 else 'are'} damaged: {files}{others}; {why}.",
         evidence,
         severity=ERROR if needed else WARNING,
-        problem=_problem("reinstall", [*needed, *found], context),
+        cure=_reinstall([*needed, *found], context),
     )
 
 
-def _problem(case: str, items: Iterable[FileFault | InstallLeftover], context: Context) -> Problem:
-    listed = list(items)
-    owners = dict.fromkeys((item.distribution, item.release) for item in listed)
-    names = sorted({name for item in listed for name in _list_checks(context, item)})
+def _reinstall(
+    items: Sequence[FileFault | InstallLeftover], context: Context, *, without_record: bool = False
+) -> ReinstallFiles:
+    """Name the releases to reinstall, and the imports that show whether that worked."""
+    owners = dict.fromkeys((item.distribution, item.release) for item in items)
+    names = sorted({name for item in items for name in _list_checks(context, item)})
     modules = names or [owner for owner, _ in owners]
-    return Problem(
-        (case,),
-        framework=companions().get(names[0], names[0]) if names else "",
-        names=tuple(owner for owner, _ in owners),
-        requirements=tuple(f"{owner}=={release}" for owner, release in owners),
-        values=(("modules", " ".join(name.replace("-", "_") for name in modules)),),
-    )
+    requirements = tuple(f"{owner}=={release}" for owner, release in owners)
+    return ReinstallFiles(requirements, " ".join(modules).replace("-", "_"), without_record)
 
 
 def _list_checks(context: Context, item: FileFault | InstallLeftover) -> list[str]:

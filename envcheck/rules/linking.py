@@ -14,10 +14,13 @@ from envcheck.model import (
     NOT_STATED,
     USE,
     WARNING,
+    About,
     Distribution,
     Evidence,
     Extension,
     Finding,
+    Fix,
+    FollowRow,
     Known,
     LinkFault,
     Problem,
@@ -28,6 +31,9 @@ from envcheck.model import (
     numbers,
     replace,
 )
+from envcheck.model.fixes.cuda_wheels import InstallCudaLibraries, ReplaceCudaWheels
+from envcheck.model.fixes.interpreter import LeaveOutOldLibrary, UseNewerGlibc
+from envcheck.model.fixes.packages import InstallRequirements
 from envcheck.model.requirements import find_requirement, name_of
 from envcheck.model.specifiers import within
 from envcheck.rules.builds import Build, installed_builds, judged_builds, label_cuda, package_builds
@@ -119,10 +125,14 @@ def _fail(context: Context, fault: LinkFault) -> str:
     return f"{_label(context, fault.distribution)} {effect}"
 
 
-def _report(context: Context, fault: LinkFault, message: str, finding_id: str, problem: Problem) -> Finding:
+def _report(context: Context, fault: LinkFault, message: str, finding_id: str, what: Problem | Fix) -> Finding:
     severity = WARNING if _is_minor(context, fault) else ERROR
-    problem = replace(problem, distribution=problem.distribution or fault.distribution)
-    return incompatible(message, _evidence(fault), finding_id=finding_id, severity=severity, problem=problem)
+    finding = incompatible(message, _evidence(fault), finding_id=finding_id, severity=severity)
+    if isinstance(what, Problem):
+        problem = replace(what, distribution=what.distribution or fault.distribution)
+        return replace(finding, problem=problem)
+    names = what.removed if isinstance(what, ReplaceCudaWheels) else ()
+    return replace(finding, cure=what, about=About(distribution=fault.distribution, names=names))
 
 
 def _extension(context: Context, fault: LinkFault) -> Iterator[Finding]:
@@ -195,15 +205,15 @@ def _missing(context: Context, faults: list[LinkFault]) -> Iterator[Finding]:
         return
     pin = pins[0]
     required = f"{_label(context, pin.owner.name)} requires {pin.requirement}"
-    problem = Problem(requirements=_unmet(context, fault.distribution, pin))
+    unmet = _unmet(context, fault.distribution, pin)
     if installed:
         message = f"{need}, which {installed[0].name} {installed[0].version} does not hold; {required}."
-        if _is_met(context, pin):  # the right one, without its library
-            problem = replace(problem, names=(pin.name,))
-        yield _report(context, fault, message, CONFLICT, problem)
+        is_met = _is_met(context, pin)  # it is the right one, without its library
+        cure = ReplaceCudaWheels((pin.name,), unmet) if is_met else InstallRequirements(unmet)
+        yield _report(context, fault, message, CONFLICT, cure)
         return
     message = f"{lost}; {required}, which is not installed."
-    yield _report(context, fault, message, LACKS_WHEEL, replace(problem, cases=("pinned",)))
+    yield _report(context, fault, message, LACKS_WHEEL, InstallCudaLibraries(unmet, are_pinned=True))
 
 
 def _outside_wheels(context: Context, sonames: tuple[str, ...], fault: LinkFault, lost: str) -> Iterator[Finding]:
@@ -241,8 +251,7 @@ def _lacking(context: Context, fault: LinkFault) -> Finding:
     glibc = fault.symbols[0].partition("GLIBC_")[2]
     if glibc and not fault.found:
         message = f"{_fail(context, fault)}: {posixpath.basename(fault.file)} needs glibc {glibc} or newer."
-        problem = Problem(values=(("glibc_wanted", glibc),))
-        return _report(context, fault, message, OLD_LIBC, problem)
+        return _report(context, fault, message, OLD_LIBC, UseNewerGlibc(glibc))
     symbol = ("the version " if fault.kind == "missing-symbol-version" else "") + fault.symbols[0]
     holder = _label(context, fault.found_in) if fault.found_in else fault.found
     of_framework = fault.kind in ("missing-symbol", "missing-name") and framework_of(fault.found_in)
@@ -265,12 +274,13 @@ def _lacking(context: Context, fault: LinkFault) -> Finding:
     pins = [pin for pin in _list_pins(context, fault.distribution) if _is_of(pin.name, fault.wheel)]
     if pins and pins[0].specifier:
         required = f"{message}; {_label(context, pins[0].owner.name)} requires {pins[0].requirement}."
-        names = (fault.found_in,) if fault.found_in != pins[0].name else ()  # its files lie over those of the right one
-        problem = Problem(names=names, requirements=_unmet(context, fault.distribution, pins[0]))
-        return _report(context, fault, required, CONFLICT, problem)
+        unmet = _unmet(context, fault.distribution, pins[0])
+        is_over = fault.found_in != pins[0].name  # its files lie over those of the right one
+        cure = ReplaceCudaWheels((fault.found_in,), unmet) if is_over else InstallRequirements(unmet)
+        return _report(context, fault, required, CONFLICT, cure)
     version = context.distributions[fault.found_in].version
-    problem = Problem(requirements=(f"{fault.found_in}>{version}",))
-    return _report(context, fault, f"{message}; a newer one does.", CONFLICT, problem)
+    cure = InstallRequirements((f"{fault.found_in}>{version}",))
+    return _report(context, fault, f"{message}; a newer one does.", CONFLICT, cure)
 
 
 def _built_for(context: Context, fault: LinkFault) -> str:
@@ -281,12 +291,11 @@ def _built_for(context: Context, fault: LinkFault) -> str:
     return f": it was built for {row.built_for}" if row else ""
 
 
-def _old_copy(fault: LinkFault) -> Problem:
+def _old_copy(fault: LinkFault) -> Fix:
     """Name the folder of LD_LIBRARY_PATH that holds a library of the system."""
-    values = (("library", fault.library),)
     if fault.via != "LD_LIBRARY_PATH":
-        return Problem(("lacks-version",), values=values)
-    return Problem(("library-path",), folders=(posixpath.dirname(fault.found),), values=values)
+        return FollowRow("update")
+    return LeaveOutOldLibrary(posixpath.dirname(fault.found), fault.library)
 
 
 def _companion(context: Context, fault: LinkFault) -> Problem:

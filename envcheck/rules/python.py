@@ -7,7 +7,12 @@ from collections.abc import Iterator
 from packaging.version import InvalidVersion, Version
 
 from envcheck.frameworks import identities
-from envcheck.model import WARNING, Absent, Citation, Evidence, Finding, Problem, Unknown
+from envcheck.model import WARNING, Absent, Advise, Citation, Evidence, Finding, FollowRow, Unknown
+from envcheck.model.fixes.interpreter import (
+    InstallPython,
+    UpdatePip,
+    UseNewerGlibc,
+)
 from envcheck.rules.builds import BITS, GLIBC, Build, is_conda_build, judged_builds, target_builds, wanted_releases
 from envcheck.rules.context import Context, incompatible, rule
 from envcheck.rules.requirements import easiest_for_pip, tag_glibcxx, wheel_glibc
@@ -30,7 +35,7 @@ def python_32bit(context: Context, bits: int | None) -> Iterator[Finding]:
             context.seen("python.bits"),
             *(Evidence("framework releases", "64-bit wheels only", citation=citation) for citation in citations[:1]),
         ),
-        problem=Problem(("read",)),
+        cure=InstallPython(),
     )
 
 
@@ -43,7 +48,7 @@ def python_wrong_arch(context: Context, python: str | None, machine: str | None)
         f"This Python is built for {python}, the machine is {machine}: pip installs {python} wheels, "
         f"which run emulated, without the GPU and without some CPU instructions they need.",
         (context.seen("python.architecture"), context.seen("host.architecture")),
-        problem=Problem(("read",)),
+        cure=InstallPython(machine),
     )
 
 
@@ -65,8 +70,8 @@ def pip_refuses(context: Context) -> Iterator[Finding]:
             f"`{context.command}` fails: this Python is externally managed (PEP 668), so pip installs into "
             "virtual environments only.",
             (context.seen("python.externally_managed"),),
-            problem=Problem(
-                advice="Install python3-venv, and add `RUN python3 -m venv /opt/venv` and "
+            cure=Advise(
+                "Install python3-venv, and add `RUN python3 -m venv /opt/venv` and "
                 "`ENV PATH=/opt/venv/bin:$PATH` before it. In an image for this program alone, "
                 "--break-system-packages works too."
             ),
@@ -91,7 +96,7 @@ def pip_too_old(context: Context) -> Iterator[Finding]:
                 Evidence(f"{build.distribution} {build.version}", need.tag, citation=build.citations[0]),
                 Evidence("pip tags", f"{need.tag} needs pip >= {need.pip}", citation=need.citation),
             ),
-            problem=Problem(requirements=(f"{build.distribution}=={build.version}",)),
+            cure=UpdatePip(f"{build.distribution}=={build.version}"),
         )
 
 
@@ -125,7 +130,7 @@ def _glibc_finding(context: Context, label: str, floor: str, citations: tuple[Ci
             context.seen("host.libc_version"),
             *(Evidence(label, f"needs glibc >= {floor}", citation=citation) for citation in citations[:1]),
         ),
-        problem=Problem(values=(("glibc_wanted", floor),)),
+        cure=UseNewerGlibc(floor),
     )
 
 
@@ -157,7 +162,7 @@ def libstdcxx_mismatch(context: Context) -> Iterator[Finding]:
                     for citation in build.citations[:1]
                 ),
             ),
-            problem=Problem(("older-than-tag",)),
+            cure=FollowRow("update"),
         )
 
 
@@ -185,7 +190,7 @@ def msvc_runtime_missing(context: Context) -> Iterator[Finding]:
         "with 'DLL load failed'."
     )
     evidence = (context.seen("host.msvc_runtime"),)
-    yield incompatible(message, evidence, problem=Problem())
+    yield incompatible(message, evidence, cure=FollowRow())
 
 
 def _brings_runtime(context: Context, build: Build) -> bool:

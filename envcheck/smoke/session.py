@@ -52,12 +52,12 @@ from envcheck.model import (
     Fix,
     FollowRow,
     Gpu,
-    Problem,
     Source,
     dataclass,
     replace,
 )
 from envcheck.model.fixes.driver import InstallMissingDriver
+from envcheck.model.fixes.frameworks import InstallCudaBuild
 from envcheck.model.fixes.hardware import StopUsingGpu, UseOtherProcessor, WaitForMemory
 from envcheck.rules.gpus import select_devices
 
@@ -688,12 +688,8 @@ def _finding(finding: str, found: list[tuple[Run, Result]]) -> Finding:
     evidence = tuple(_evidence(run, result) for _, result in found)
     cause = next((result.cause for _, result in found if result.cause), None)
     if cause is None:
-        name = run.job.subject.name
-        if finding == "framework-cpu-build":
-            return Finding(finding, INCOMPATIBLE, ERROR, message, evidence, problem=Problem(framework=name))
-        return Finding(
-            finding, INCOMPATIBLE, ERROR, message, evidence, cure=_cure(finding, run, first), about=About(name)
-        )
+        about = About(run.job.subject.name)
+        return Finding(finding, INCOMPATIBLE, ERROR, message, evidence, cure=_cure(finding, run, first), about=about)
     known = (item for item in cause.evidence if item.fact != "log")  # the log's own lines are those of the result
     message, evidence = f"{message} {cause.message}", (*evidence, *known)
     return Finding(finding, INCOMPATIBLE, ERROR, message, evidence, cause.fix, problem=cause.problem, cure=cause.cure)
@@ -703,6 +699,8 @@ def _cure(finding: str, run: Run, result: Result) -> Fix:
     """Return what must change for a result that nothing else explains."""
     name, device = run.job.subject.name, run.job.device
     gpu = device.member(result.device) or (device if device.kind == GPU else None)
+    if finding == "framework-cpu-build":
+        return InstallCudaBuild(name)
     if finding == "gpu-hardware-fault":
         return StopUsingGpu(gpu.identity if gpu else "")
     if finding == "gpu-memory-held":

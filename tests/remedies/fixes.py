@@ -12,7 +12,11 @@ from envcheck.model import Fix, fixes, list_fields
 SAMPLES: dict[Any, Any] = {str: "8", bool: True, tuple[str, ...]: ("8",)}  # "8" is a word, a number, a requirement
 
 
-WORDS = {"InstallKernelModule.kind": "open"}  # fields that hold one of a few words
+WORDS = {
+    "InstallKernelModule.kind": "open",
+    "InstallCudaExtra.framework": "tensorflow",
+    "InstallCudaLibraries.index": "https://download.pytorch.org/whl/cu126",
+}  # fields that hold one of a few words
 
 
 def kinds_of_fixes() -> list[type[Fix]]:

@@ -10,7 +10,8 @@ import pytest
 
 from envcheck.host.data_files import read_data
 from envcheck.model import Facts, Problem, Remedy
-from envcheck.remedies import remedy_for
+from envcheck.model.fixes.frameworks import ChooseFramework
+from envcheck.remedies import remedy_for, write_fix
 from envcheck.remedies.situation import Situation
 from envcheck.remedies.system import install_anywhere, install_compiler, list_package_names
 from envcheck.remedies.toolkit import is_plain_path
@@ -202,5 +203,6 @@ def test_a_path_that_cannot_stand_in_a_command_gives_none() -> None:
 def test_nothing_installed_names_the_command_that_installs(kind: str, folder: tuple[str, ...]) -> None:
     facts = machine(kind=kind)
     facts = replace(facts, python=replace(facts.python, prefix=known("/srv/venv")))
-    found = remedy("framework-missing", Problem(("none-installed",)), of(facts))
+    found = write_fix(ChooseFramework(), of(facts))
+    assert found is not None
     assert argvs(found.actions) == [("envcheck", "install", "torch", *folder)]

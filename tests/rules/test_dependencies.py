@@ -7,6 +7,7 @@ from typing import Any
 import pytest
 
 from envcheck.model import LibraryInstall, replace
+from envcheck.model.fixes.packages import InstallRequirements
 from envcheck.rules.dependencies import violations
 from envcheck.rules.requirements import tried_release
 from tests.rules.factory_python import (
@@ -209,7 +210,9 @@ def test_parts_of_a_package_of_another_release(names: dict[str, str], variable: 
     given = facts(distributions=tuple(distribution(name, version) for name, version in names.items()))
     given = replace(given, host=replace(given.host, environment=known({variable: "1"} if variable else {})))
     items = findings("dependency-conflict", context(given))
-    assert [list(item.problem.requirements) for item in items if item.problem] == [expected] * bool(expected)
+    assert [list(item.cure.requirements) for item in items if isinstance(item.cure, InstallRequirements)] == [
+        expected
+    ] * bool(expected)
     assert all(item.severity == "error" for item in items)
 
 
@@ -234,7 +237,9 @@ def test_bindings_of_tensorrt_need_libraries_of_their_major(
     copy = LibraryInstall("tensorrt", "/usr", "system", library_version=known(system))
     given = replace(facts(distributions=items), tensorrt=known((copy,) if system else ()))
     report = findings("dependency-conflict", context(given))
-    assert [list(item.problem.requirements) for item in report if item.problem] == [expected] * bool(expected)
+    assert [list(item.cure.requirements) for item in report if isinstance(item.cure, InstallRequirements)] == [
+        expected
+    ] * bool(expected)
     assert all(item.severity == "error" and "the major releases must be equal" in item.message for item in report)
 
 

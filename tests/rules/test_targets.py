@@ -8,6 +8,7 @@ import pytest
 from packaging.version import Version
 
 from envcheck.model import Absent, Facts, RequestError
+from envcheck.model.fixes.packages import InstallRequirements
 from envcheck.rules import evaluate
 from envcheck.rules.builds import (
     BITS,
@@ -169,8 +170,7 @@ def test_a_package_that_no_requested_framework_goes_with_is_a_conflict() -> None
         if item.id == "dependency-conflict"
     )
     assert "vllm 0.33.0 requires torch==2.14.0" in finding.message
-    assert finding.problem is not None
-    assert finding.problem.requirements == ("vllm==0.11.0", "torch==2.8.0")
+    assert finding.cure == InstallRequirements(("vllm==0.11.0", "torch==2.8.0"))
 
 
 def test_a_package_without_a_wheel_for_this_python_says_so() -> None:

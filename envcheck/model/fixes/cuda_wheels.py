@@ -1,0 +1,56 @@
+"""Fixes of the CUDA libraries that come as wheels into an environment."""
+
+from __future__ import annotations
+
+from typing import Tuple
+
+from envcheck.model.fixes import Fix
+from envcheck.model.records import dataclass
+
+
+@dataclass(frozen=True)
+class InstallCudaLibraries(Fix):
+    """Install requirements that bring a framework its CUDA libraries."""
+
+    requirements: Tuple[str, ...]
+    index: str = ""  # PyTorch's, where the build is from there
+    are_pinned: bool = False  # by the installed release, which then works
+
+
+@dataclass(frozen=True)
+class InstallCudaExtra(Fix):
+    """Install the framework of a log with the extra that brings its CUDA libraries."""
+
+    framework: str
+    release: str = ""
+
+
+@dataclass(frozen=True)
+class StartActivated(Fix):
+    """Activate the environment, which sets the loader's path, before a program starts."""
+
+
+@dataclass(frozen=True)
+class ExposeCudaWheels(Fix):
+    """Make the loader find the libraries of wheels that are installed."""
+
+    folders: Tuple[str, ...]
+    links: Tuple[str, ...] = ()  # the libraries to link into `reached`
+    reached: str = ""  # a folder that the framework looks in; "" none of that depth
+    requirement: str = ""  # on a release that finds them
+
+
+@dataclass(frozen=True)
+class ReplaceCudaWheels(Fix):
+    """Remove wheels that wrote into the folders of others, and reinstall those."""
+
+    removed: Tuple[str, ...]
+    requirements: Tuple[str, ...]
+
+
+@dataclass(frozen=True)
+class UseFreshEnvironment(Fix):
+    """Make an environment for one framework, with the CUDA wheels that it asks for itself."""
+
+    framework: str
+    release: str = ""

@@ -1,0 +1,54 @@
+"""Fixes of an environment's files: what an installation left, and what comes in from outside."""
+
+from __future__ import annotations
+
+from typing import Tuple
+
+from envcheck.model.fixes import Fix
+from envcheck.model.records import dataclass
+
+
+@dataclass(frozen=True)
+class SettleInstallation(Fix):
+    """Let envcheck finish its interrupted installation, or undo it."""
+
+    folder: str = ""  # of the environment
+    lacks_journal: bool = False  # it can be repaired alone
+
+
+@dataclass(frozen=True)
+class ReinstallFiles(Fix):
+    """Reinstall the same releases of distributions whose files are damaged."""
+
+    requirements: Tuple[str, ...]
+    modules: str = ""  # whose imports show that it worked
+    without_record: bool = False  # pip does not know their files
+
+
+@dataclass(frozen=True)
+class InstallOverRemains(Fix):
+    """Install a distribution of which files are left that belong to nothing."""
+
+    requirement: str
+
+
+@dataclass(frozen=True)
+class LeaveOutFolders(Fix):
+    """Take folders off PYTHONPATH."""
+
+    folders: Tuple[str, ...]
+
+
+@dataclass(frozen=True)
+class KeepCondasCopy(Fix):
+    """Remove the copy of a package that another installer put over conda's."""
+
+    name: str
+    installer: str
+
+
+@dataclass(frozen=True)
+class RenameShadow(Fix):
+    """Rename a file that is imported in a framework's place, or take its folder off PYTHONPATH."""
+
+    path: str

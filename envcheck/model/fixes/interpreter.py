@@ -1,0 +1,48 @@
+"""Fixes of the Python that runs, of its pip, and of the C and C++ libraries below it."""
+
+from __future__ import annotations
+
+from typing import Tuple
+
+from envcheck.model.fixes import Fix
+from envcheck.model.records import dataclass
+
+
+@dataclass(frozen=True)
+class UseOtherPython(Fix):
+    """Make an environment with a Python that a release has a wheel for."""
+
+    pythons: Tuple[str, ...]  # their minors, oldest first
+    requirement: str = ""  # on that release; "" not known
+    by_package: bool = False  # a package asks for them, whatever wheels there are
+    or_newer: bool = False
+    other_release: str = ""  # one with a wheel for the Python that is there
+
+
+@dataclass(frozen=True)
+class InstallPython(Fix):
+    """Recreate the environment with another build of Python."""
+
+    architecture: str = ""  # of the machine, where Python is for another one; "": it has 32 bits
+
+
+@dataclass(frozen=True)
+class UpdatePip(Fix):
+    """Update pip, which does not know the tags of a release's wheels."""
+
+    requirement: str
+
+
+@dataclass(frozen=True)
+class UseNewerGlibc(Fix):
+    """Use a system with a newer C library, which cannot be replaced on this one."""
+
+    version: str
+
+
+@dataclass(frozen=True)
+class LeaveOutOldLibrary(Fix):
+    """Take the folder with an old copy of a system's library off LD_LIBRARY_PATH."""
+
+    folder: str
+    library: str

@@ -1,0 +1,65 @@
+"""Fixes of the packages around a framework: what it requires, and what was made for it."""
+
+from __future__ import annotations
+
+from typing import Tuple
+
+from envcheck.model.fixes import Fix
+from envcheck.model.records import dataclass
+
+
+@dataclass(frozen=True)
+class InstallRequirements(Fix):
+    """Install requirements, within what the other installed packages require."""
+
+    requirements: Tuple[str, ...]
+    advice: str = ""  # one more sentence
+
+
+@dataclass(frozen=True)
+class RestoreRequirements(Fix):
+    """Install what a distribution requires, together with the release of it that is there."""
+
+    owner: str  # as a requirement
+    others: Tuple[str, ...] = ()
+    is_missing: bool = False  # nothing of it is installed: the owner brings it
+
+
+@dataclass(frozen=True)
+class ReinstallParts(Fix):
+    """Reinstall a framework, whose parts are of several releases."""
+
+    requirement: str
+
+
+@dataclass(frozen=True)
+class InstallDependant(Fix):
+    """Install the release of a package that was made for the framework that is there."""
+
+    name: str
+    framework: str  # its distribution
+    release: str  # that is installed: 2.7.1+cu118
+
+
+@dataclass(frozen=True)
+class InstallLegacyKeras(Fix):
+    """Install Keras 2, which a variable asks for."""
+
+    requirement: str
+
+
+@dataclass(frozen=True)
+class RestoreKeras2(Fix):
+    """Run code for Keras 2 with the TensorFlow that is there."""
+
+    framework: str
+    release: str = ""
+
+
+@dataclass(frozen=True)
+class InstallRequiredRelease(Fix):
+    """Install the release of a package that a framework's release requires."""
+
+    name: str
+    framework: str
+    release: str = ""

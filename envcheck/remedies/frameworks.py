@@ -1,0 +1,193 @@
+"""What to do about the frameworks: which is installed, in which release and build."""
+
+from __future__ import annotations
+
+from envcheck.actions import Action, RunCommand, RunEnvcheck
+from envcheck.frameworks import framework_names, identity
+from envcheck.matrix.package_index import cuda_label, index_url
+from envcheck.model import USER, WINDOWS, Alternative, Remedy, major_minor
+from envcheck.model.fixes.frameworks import (
+    ChooseFramework,
+    InstallCudaBuild,
+    InstallFramework,
+    InstallReplacement,
+    KeepOneDistribution,
+    RenewMatrix,
+    UseOtherPlatform,
+)
+from envcheck.remedies import writes
+from envcheck.remedies.situation import Situation, find_last_gpu_release, install_conda_packages
+from envcheck.remedies.system import system_packages
+from envcheck.rules import Context
+from envcheck.rules.builds import Build, WantedRelease, is_conda_build, wanted_releases
+from envcheck.rules.gpu_releases import best_gpu_row, choose_variant, gpu_requirement, gpu_rows
+
+_ELSEWHERE = "Use a platform with GPU wheels, or a container image or build for this one"
+_NO_CUDA_ON_MACOS = (
+    "Use a Linux machine with an NVIDIA GPU: no framework has CUDA builds for macOS. (PyTorch and tensorflow-metal use "
+    "Apple's GPU)"
+)
+
+
+def install_judged_releases(context: Context) -> RunEnvcheck | None:
+    """Install the releases that were judged without being installed; None without any."""
+    wanted = [item for item in wanted_releases(context) if item.build is not None and not item.build.installed]
+    texts = tuple(_pinned(item, item.build) for item in wanted if item.build is not None)
+    packages = (item.package for item in wanted_releases(context) if item.package is not None)
+    texts += tuple(f"{row.distribution}=={row.version}" for row in packages)
+    return RunEnvcheck(("install", *texts), "installs what was judged") if texts else None
+
+
+def _pinned(wanted: WantedRelease, build: Build) -> str:
+    extras = f"[{','.join(wanted.extras)}]" if wanted.extras else ""
+    return f"{build.distribution}{extras}=={build.version}" + (f"+{build.local}" if build.local else "")
+
+
+@writes(ChooseFramework)
+def choose_framework(situation: Situation, _: ChooseFramework) -> Remedy:
+    """Install the framework that most start with, or another that has releases for this platform."""
+    summary = "Install a framework, or check one before the installation with --for."
+    platform = situation.context.platform
+    names = (system_packages().python.usual_framework, *framework_names())
+    name = next((each for each in names if any(situation.matrix.releases(each, platform))), "")
+    if not name:
+        return Remedy(summary)
+    is_own = situation.facts.python.kind.value == "venv" and situation.prefix
+    folder = ("--env", situation.prefix) if is_own else ()
+    purpose = f"Install the {identity(name).title} that fits this machine, or name another framework."
+    return Remedy(summary, (RunEnvcheck(("install", name, *folder), purpose, USER),))
+
+
+@writes(InstallFramework)
+def install_framework(situation: Situation, fix: InstallFramework) -> Remedy | None:
+    """Install its build for this machine, and show which Python runs."""
+    name = fix.framework
+    if name not in framework_names():
+        return None
+    show_python = situation.run_python("import sys; print(sys.executable)", "shows the Python that runs")
+    summary = f"Install {name} into the Python that runs the program: use python -m pip."
+    steps = situation.install_gpu_build(name) or situation.install(identity(name).main or name)
+    return Remedy(summary, (show_python, *steps))
+
+
+@writes(InstallReplacement)
+def install_replacement(situation: Situation, fix: InstallReplacement) -> Remedy:
+    """Install it instead."""
+    return Remedy(f"Install {fix.requirement} instead.", situation.install(fix.requirement))
+
+
+@writes(UseOtherPlatform)
+def use_other_platform(situation: Situation, fix: UseOtherPlatform) -> Remedy | None:
+    """Name the nearest platform with GPU wheels; None where the system is not known."""
+    if not situation.os:
+        return None
+    if situation.facts.host.libc_kind.value == "musl":
+        return Remedy("Use a system or container image with glibc.")
+    last = next(iter(gpu_rows(situation.context, fix.framework)), None)
+    alternatives: tuple[Alternative, ...] = ()
+    if last is not None:
+        requirement = f"{last.distribution}=={last.version}"
+        words = ("plan", requirement, "--platform", situation.context.platform, "--python", last.pythons[-1])
+        summary = f"Use {requirement}, the last release with a GPU wheel here."
+        alternatives = (Alternative(summary, (RunEnvcheck(words, "shows the plan"),)),)
+    if situation.os == "windows":
+        advice = "Use WSL 2, where the Linux wheels support the GPU."
+        return Remedy(advice, (_install_wsl(fix.framework),), alternatives)
+    advice = _NO_CUDA_ON_MACOS if situation.os == "darwin" else _ELSEWHERE
+    return Remedy(f"{advice}.", (), alternatives)
+
+
+def _install_wsl(framework: str) -> RunCommand:
+    return RunCommand(
+        ("wsl.exe", "--install"), f"WSL 2; inside it: envcheck plan {framework}", USER, (WINDOWS,),
+        check_argv=("wsl.exe", "--status"), lasting="removing WSL would remove its distributions",
+        ends_session=True,
+    )  # fmt: skip
+
+
+@writes(InstallCudaBuild)
+def install_cuda_build(situation: Situation, fix: InstallCudaBuild) -> Remedy | None:
+    """Install it through conda where conda chose the build, else the one for this Python and driver."""
+    name = fix.framework
+    framework = situation.framework(name)
+    if fix.by_conda or (framework and is_conda_build(situation.context, framework.main)):
+        return _install_condas_build(situation, name)
+    facts = situation.facts
+    is_described = facts.python.version.value is not None or facts.driver.release.value is not None
+    if framework is not None and (is_described or not situation.from_log):
+        installed = tuple(item.distribution for item in framework.builds if item.installed)
+        return _install_gpu_build(situation, framework.main, installed)
+    if name not in framework_names():
+        return None
+    removals = situation.uninstall(*identity(name).cpu_builds)
+    summary = f"Remove the CPU build and install the one for CUDA.{_describe_end_on_windows(situation, name)}"
+    return Remedy(summary, (*removals, *install_build_of_log(situation, name, fix.release, fix.cuda)))
+
+
+def _install_condas_build(situation: Situation, name: str) -> Remedy:
+    summary = f"Install the CUDA build of {name} with conda. Name the build: conda may choose a CPU build."
+    steps = situation.install_gpu_build(name) if situation.from_log else ()
+    alternatives = (Alternative("Or install the build from pip's index.", steps),) if steps else ()
+    spec = identity(name).conda_gpu_spec if name in framework_names() else ""
+    return Remedy(summary, (install_conda_packages(spec),) if spec else (), alternatives)
+
+
+def install_build_of_log(situation: Situation, name: str, release: str, cuda: str = "") -> tuple[Action, ...]:
+    """Install the CUDA build of the release that a log names, for the CUDA that it names, else the one that fits."""
+    steps: tuple[Action, ...] = ()
+    if cuda and release:
+        steps = situation.install_gpu_build(name, release=release, cuda=cuda)
+    if release and not steps:
+        steps = situation.install_gpu_build(name, release=release)
+    return steps or situation.install_gpu_build(name)
+
+
+def _describe_end_on_windows(situation: Situation, name: str) -> str:
+    """Say after which release a framework has no CUDA build for Windows, where this may be one."""
+    last = find_last_gpu_release(situation.matrix, name, "win_amd64") if situation.os in ("", "windows") else ""
+    title = identity(name).title
+    return f" On Windows no {title} after {major_minor(last)} has CUDA: use WSL 2 there." if last else ""
+
+
+def _install_gpu_build(situation: Situation, build: Build, installed: tuple[str, ...]) -> Remedy:
+    context = situation.context
+    if identity(build.framework).index:
+        return _install_labelled_build(situation, build)
+    row = best_gpu_row(context, build.framework, build.version)
+    if row is None:
+        return Remedy(
+            f"No GPU release of {build.framework} fits this Python and driver: use another Python or a newer driver."
+        )
+    is_kept = row.distribution in installed or bool(identity(row.framework).plugins)
+    requirement = gpu_requirement(context, row)
+    steps = (*situation.uninstall(*(() if is_kept else installed)), *situation.install(requirement))
+    return Remedy(f"Install the GPU build: {requirement}.", steps)
+
+
+def _install_labelled_build(situation: Situation, build: Build) -> Remedy:
+    """Install a CUDA build from the framework's own index, whose versions have labels such as +cu126."""
+    name, title = build.framework, identity(build.framework).title
+    version, variant = choose_variant(situation.context, name, build.version)
+    if not variant:
+        return Remedy(
+            f"Install a CUDA build from {title}'s package index, as its installation page shows for this driver."
+        )
+    index = index_url(name, cuda_label(variant))
+    steps = situation.install(f"{name}=={version}", index=index, force=build.installed)
+    return Remedy(f"Install {name} {version} for CUDA {variant} from {title}'s package index.", steps)
+
+
+@writes(KeepOneDistribution)
+def keep_one_distribution(situation: Situation, fix: KeepOneDistribution) -> Remedy:
+    """Remove them all, since each overwrote files of the others, then install one."""
+    steps = (*situation.uninstall(*fix.names), *situation.install(fix.kept))
+    return Remedy(f"Remove them all, then install only {fix.kept}.", steps)
+
+
+@writes(RenewMatrix)
+def renew_matrix(situation: Situation, fix: RenewMatrix) -> Remedy:
+    """Renew it from where it came from."""
+    renewal = situation.matrix.renewal
+    option = ("--framework", fix.framework) if fix.framework and renewal == "refresh" else ()
+    renew = RunEnvcheck(("matrix", renewal, *option), scope="user")
+    return Remedy(fix.advice or f"Update envcheck, or {renewal} its matrix.", (renew,))

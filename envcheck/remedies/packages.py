@@ -1,0 +1,191 @@
+"""What to do about the packages around a framework: what it requires, and what was made for it."""
+
+from __future__ import annotations
+
+from envcheck.actions import SetVariables, UnsetVariable, is_requirement
+from envcheck.frameworks import identity
+from envcheck.matrix.companions import companion_row
+from envcheck.matrix.package_index import index_url
+from envcheck.model import Alternative, Distribution, FrameworkRelease, Remedy, major, major_minor
+from envcheck.model.fixes.packages import (
+    InstallDependant,
+    InstallLegacyKeras,
+    InstallRequiredRelease,
+    InstallRequirements,
+    ReinstallParts,
+    RestoreKeras2,
+    RestoreRequirements,
+)
+from envcheck.model.requirements import name_of
+from envcheck.model.specifiers import admits_others, can_be_met, matches
+from envcheck.remedies import writes
+from envcheck.remedies.situation import Situation
+from envcheck.rules.requirements import requirements_on
+
+_PROGRAM_SHELL = "in the program's shell"
+
+
+@writes(InstallRequirements)
+def install_requirements(situation: Situation, fix: InstallRequirements) -> Remedy:
+    """Install them, in releases that the other installed packages admit, too."""
+    rival, requirements = _fit_installed(situation, fix.requirements)
+    if rival:
+        return Remedy(rival)
+    summary = f"Install {', '.join(requirements)}."
+    if fix.advice:
+        summary = f"{summary} {fix.advice}"
+    return Remedy(summary, situation.install(*requirements))
+
+
+@writes(RestoreRequirements)
+def restore_requirements(situation: Situation, fix: RestoreRequirements) -> Remedy:
+    """Install what a distribution requires, in releases that the other installed packages admit, too."""
+    rival, requirements = _fit_installed(situation, (fix.owner, *fix.others))
+    if rival:
+        return Remedy(rival)
+    owner, *others = requirements
+    summary = f"Install {', '.join((*others, owner))}."
+    if fix.is_missing:
+        with_others = f", with {' and '.join(others)}" if others else ""
+        summary = f"Reinstall {owner}{with_others}: pip then installs what is missing."
+    return Remedy(summary, situation.install(*requirements))
+
+
+@writes(ReinstallParts)
+def reinstall_parts(situation: Situation, fix: ReinstallParts) -> Remedy:
+    """Reinstall the framework, which pins its parts."""
+    summary = f"Reinstall {fix.requirement}: pip then installs the matching parts."
+    return Remedy(summary, situation.install(fix.requirement))
+
+
+def _fit_installed(situation: Situation, texts: tuple[str, ...]) -> tuple[str, tuple[str, ...]]:
+    """Bound requirements by what installed packages require; say why where that leaves none."""
+    fitted = []
+    for text in texts:
+        rival, requirement = _fit_others(situation, text)
+        if rival:
+            name = name_of(text)
+            reason = f"{rival} needs another release of {name} than {text.removeprefix(name)}"
+            return f"Use separate environments: {reason}.", ()
+        fitted.append(requirement)
+    return "", tuple(fitted)
+
+
+def _fit_others(situation: Situation, text: str) -> tuple[str, str]:
+    """Bound a requirement by what installed packages require that are well now, and name who refuses all of it."""
+    name = name_of(text)
+    specifier = text.removeprefix(name)
+    installed = situation.context.distributions.get(name)
+    if installed is None or specifier[:1] not in ("<", ">", "=", "!", "~"):
+        return "", text
+    for owner, other in requirements_on(situation.context, name):
+        if not matches(installed.version, other):
+            continue  # it is broken already, by what is installed
+        if not can_be_met(f"{specifier},{other}"):
+            return f"{owner.name} {owner.version}", text
+        extra = [clause for clause in other.split(",") if admits_others(specifier, clause)]
+        specifier = ",".join((specifier, *extra))
+    return "", name + specifier
+
+
+@writes(InstallDependant)
+def install_dependant(situation: Situation, fix: InstallDependant) -> Remedy | None:
+    """Install it from the index that the framework's build came from."""
+    name, framework = fix.name, fix.framework
+    version, _, label = fix.release.partition("+")
+    pin, index = f"{framework}=={version}", index_url(framework, label)
+    known = _list_dependants(situation, framework, version, name)
+    build = situation.matrix.build(framework, version, label, situation.context.platform)
+    fits = [row for row in known if build is None or situation.matrix.is_of_one_cuda(row, build)]
+    installed = situation.context.distributions.get(name)
+    if fits:
+        requirement = f"{fits[0].distribution}=={fits[0].version}"
+        # pip takes another build of this very release for the one that is asked for.
+        is_other = installed and installed.version.partition("+")[0] != fits[0].version and fits[0].distribution == name
+        replaced = () if is_other else situation.uninstall(name)
+        steps = situation.install(pin, requirement, index=index if companion_row(name).on_index else "")
+        return Remedy(f"Install {requirement}, which was made for {framework} {version}.", (*replaced, *steps))
+    if known:
+        there = (row for row in known if installed and row.version == installed.version)
+        return _install_for_cuda_of(situation, framework, version, next(there, known[0]))
+    kept = _keep_dependant(situation, framework, label, installed) if installed else None
+    if kept or situation.from_log:
+        return kept
+    summary = f"Install the release of {name} that was made for {framework} {version}."
+    return Remedy(summary, situation.install(pin, name, index=index))
+
+
+def _keep_dependant(situation: Situation, framework: str, label: str, installed: Distribution) -> Remedy | None:
+    """Install the framework's newest release that an installed companion was made for; None where none is known."""
+    matrix, platform = situation.matrix, situation.context.platform
+    pin = matrix.companion_pins(framework, installed.name).get(installed.version.partition("+")[0])
+    minor = major_minor(situation.facts.python.version.value or "")
+    rows = matrix.releases(framework, platform, lambda version: matches(version, pin)) if pin else ()
+    row = next((item for item in rows if item.distribution == framework and (not minor or minor in item.pythons)), None)
+    if row is None:
+        return None
+    index = index_url(framework, label) if matrix.build(framework, row.version, label, platform) else ""
+    summary = f"Install {framework}=={row.version}, which {installed.name} {installed.version} was made for."
+    return Remedy(summary, situation.install(f"{framework}=={row.version}", index=index))
+
+
+def _list_dependants(situation: Situation, framework: str, version: str, name: str) -> list[FrameworkRelease]:
+    """List the releases of a companion, or of one with the same module, that go with a framework's, newest first."""
+    matrix, row, platform = situation.matrix, companion_row(name), situation.context.platform
+    minor = major_minor(situation.facts.python.version.value or "")
+    found = [*matrix.companions_of(framework, version, platform, name)]
+    owners = matrix.companions_of(framework, version, platform, row.pinned_by) if row.pinned_by else ()
+    for item in row.distributions if owners else ():
+        pins = {owner.requires.get(item, "").removeprefix("==") for owner in owners}
+        releases = matrix.companion_releases(item) if any(pins) else ()
+        found += (each for each in releases if each.version in pins and each.platform in (platform, "any"))
+    return [each for each in found if not minor or each.platform == "any" or minor in each.pythons]
+
+
+def _install_for_cuda_of(situation: Situation, framework: str, version: str, companion: FrameworkRelease) -> Remedy:
+    """Install the framework's build for the CUDA that a companion's only build is for."""
+    row = situation.matrix.release(framework, version, situation.context.platform)
+    builds = situation.matrix.index_builds(row) if row else ()
+    same = next((each for each in builds if each.cuda and major(each.cuda) == major(companion.cuda or "")), None)
+    pin, label = f"{framework}=={version}", same.local if same else ""
+    other = f"{companion.distribution}=={companion.version}"
+    summary = f"Install {pin}{'+' if label else ''}{label} with {other}: that one is for CUDA {companion.cuda}."
+    installed = situation.context.distributions.get(companion.distribution)
+    is_there = installed is not None and installed.version.partition("+")[0] == companion.version
+    steps = situation.install(f"{pin}+{label}", index=index_url(framework, label)) if label else ()
+    return Remedy(summary, (*steps, *(() if is_there else situation.install(other))))
+
+
+@writes(InstallLegacyKeras)
+def install_legacy_keras(situation: Situation, fix: InstallLegacyKeras) -> Remedy:
+    """Install the package that the variable makes TensorFlow import, or unset the variable."""
+    unset = UnsetVariable("TF_USE_LEGACY_KERAS", _PROGRAM_SHELL)
+    steps = situation.install(fix.requirement)
+    return Remedy(f"Install {fix.requirement}.", steps, (Alternative("Use Keras 3.", (unset,)),))
+
+
+@writes(RestoreKeras2)
+def restore_keras_2(situation: Situation, fix: RestoreKeras2) -> Remedy | None:
+    """Install the tf-keras of the TensorFlow that is there, which brings Keras 2 back."""
+    row = situation.release_row(fix.framework, fix.release)
+    if row is None:
+        return None
+    found = situation.matrix.companions_of(row.framework, row.version, situation.context.platform, "tf-keras")
+    if not found:
+        return None
+    requirement = f"tf-keras=={found[0].version}"
+    switch = SetVariables((("TF_USE_LEGACY_KERAS", "1"),), _PROGRAM_SHELL)
+    summary = f"Code for Keras 2 needs {requirement} with {identity(row.framework).title} {row.version}."
+    return Remedy(summary, (*situation.install(requirement), switch))
+
+
+@writes(InstallRequiredRelease)
+def install_required_release(situation: Situation, fix: InstallRequiredRelease) -> Remedy | None:
+    """Install it within the bounds of the framework's release; None where that has no upper one."""
+    row = situation.release_row(fix.framework, fix.release)
+    specifier = row.requires.get(fix.name, "").replace(" ", "").replace("dev", ".dev0") if row else ""
+    requirement = f"{fix.name}{specifier}"
+    if row is None or "<" not in specifier or not is_requirement(requirement):
+        return None
+    summary = f"Install the {fix.name} that {row.distribution} {row.version} requires."
+    return Remedy(summary, situation.install(requirement))
