@@ -92,15 +92,15 @@ def _list_packages(extra: str) -> list[str]:
     from importlib.metadata import PackageNotFoundError, requires
     from pathlib import Path
 
-    from packaging.requirements import Requirement
+    from envcheck.model.requirements import evaluate_marker, read_requirement
 
     try:
-        stated = [Requirement(text) for text in requires(_DISTRIBUTION) or ()]
+        stated = [read_requirement(text) for text in requires(_DISTRIBUTION) or ()]
     except PackageNotFoundError:
         return [f"{Path(__file__).parents[2]}[{extra}]"]
-    conditional = [(item, item.marker) for item in stated if item.marker]
+    conditional = [item for item in stated if item.marker]
     return [
         f"{item.name}{item.specifier}"
-        for item, marker in conditional
-        if marker.evaluate({"extra": extra}) and not marker.evaluate({"extra": ""})
+        for item in conditional
+        if evaluate_marker(item.marker, {"extra": extra}) and not evaluate_marker(item.marker, {"extra": ""})
     ]

@@ -7,9 +7,6 @@ from collections.abc import Callable, Iterator, Sequence
 from dataclasses import replace
 from datetime import date, datetime, timezone
 
-from packaging.requirements import Requirement
-from packaging.specifiers import SpecifierSet
-from packaging.utils import canonicalize_name
 from packaging.version import Version
 
 from envcheck.check.blueprint import Line
@@ -42,6 +39,8 @@ from envcheck.model.fixes.hardware import (
     HideGpu,
 )
 from envcheck.model.fixes.packages import InstallRequirements
+from envcheck.model.requirements import Requirement, name_of, read_requirement
+from envcheck.model.specifiers import within
 from envcheck.remedies import with_remedy
 from envcheck.remedies.situation import Situation
 from envcheck.rules import conclude, evaluate
@@ -71,22 +70,15 @@ def gate_findings(context: Context, config: Config, location: str, missing: Miss
 
 def applies(context: Context, text: str) -> bool:
     """Tell whether a requirement is for this system and Python."""
-    marker = Requirement(text).marker
-    return marker is None or marker_holds(context, str(marker))
+    marker = read_requirement(text).marker
+    return not marker or marker_holds(context, marker)
 
 
 def is_installed(context: Context, text: str) -> bool:
     """Tell whether a requirement is met; one that cannot be told counts as met here, and is undetermined there."""
-    requirement = Requirement(text)
+    requirement = read_requirement(text)
     is_unknown = isinstance(context.facts.python.frameworks, Unknown)
     return is_unknown or any(_meets(build, requirement, context) for build in installed_builds(context))
-
-
-def without_marker(text: str) -> str:
-    """Return a requirement as it is where it applies."""
-    requirement = Requirement(text)
-    requirement.marker = None
-    return str(requirement)
 
 
 def _requirements(context: Context, config: Config, location: str, missing: Missing) -> Iterator[Finding]:
@@ -103,15 +95,15 @@ def _requirements(context: Context, config: Config, location: str, missing: Miss
 
 
 def _meets(build: Build, requirement: Requirement, context: Context) -> bool:
-    name = canonicalize_name(requirement.name)
+    name = requirement.name
     framework = context.matrix.framework_of(name)
     # tensorflow-cpu is what a project that requires tensorflow runs on where no GPU is asked for.
     is_match = build.distribution == name or (build.framework == framework == name)
-    return is_match and requirement.specifier.contains(Version(build.version), prereleases=True)
+    return is_match and requirement.admits(build.full_version, prereleases=True)
 
 
 def _not_installed(context: Context, text: str, location: str, missing: Missing) -> Finding:
-    framework = context.matrix.framework_of(canonicalize_name(Requirement(text).name))
+    framework = context.matrix.framework_of(name_of(text))
     installed = [build for build in installed_builds(context) if build.framework == framework]
     has = f"{' and '.join(build.label for build in installed)} is" if installed else "it is not"
     message = f"The project requires {text}; {has} installed in the inspected environment."
@@ -124,12 +116,10 @@ def _not_installed(context: Context, text: str, location: str, missing: Missing)
 
 
 def _installation(context: Context, text: str, missing: Missing) -> Fix:
-    requirement, plain = Requirement(text), without_marker(text)
-    versions = context.matrix.versions(context.matrix.framework_of(canonicalize_name(requirement.name)) or "")
-    specifier = SpecifierSet(
-        re.sub(r"\+[\w.]+", "", str(requirement.specifier))
-    )  # the matrix counts builds as one release
-    if versions and not any(specifier.contains(version, prereleases=True) for version in versions):
+    requirement = read_requirement(text)
+    plain, public = requirement.plain, re.sub(r"\+[\w.]+", "", requirement.specifier)
+    versions = context.matrix.versions(context.matrix.framework_of(requirement.name) or "")
+    if versions and not any(within(version, public) for version in versions):  # which counts builds as one release
         none = f"envcheck knows no release that {plain} allows; the newest is {versions[0]}."
         return Advise(f"Require a release that exists: {none}")
     if missing.obstacles:
@@ -202,7 +192,7 @@ def find_module_clashes(lines: list[Line], context: Context) -> list[Finding]:
     """Find the requirements of which one overwrites the other's files; `wanted` are of frameworks."""
     owners: dict[str, dict[str, Line]] = {}
     for line in lines:
-        name = canonicalize_name(Requirement(line.text).name)
+        name = name_of(line.text)
         module = context.matrix.module_of(name) or companion_row(name).distributions.get(name)
         if module and module != "jax_plugins" and _surely_applies(line, context):  # a namespace that plugins share
             owners.setdefault(module, {}).setdefault(name, line)
@@ -303,7 +293,7 @@ def _missing(context: Context, texts: list[str], report: Report) -> Missing:
     if not texts:
         return Missing()
     obstacles = _obstacles(context, report)
-    return Missing(obstacles, plan_to_meet(context, tuple(map(without_marker, texts)), obstacles))
+    return Missing(obstacles, plan_to_meet(context, tuple(read_requirement(text).plain for text in texts), obstacles))
 
 
 def _obstacles(context: Context, report: Report) -> tuple[str, ...]:

@@ -8,14 +8,12 @@ from collections.abc import Callable, Iterable, Iterator, Mapping
 from dataclasses import replace
 from typing import Any
 
-from packaging.requirements import InvalidRequirement, Requirement
-from packaging.specifiers import InvalidSpecifier, SpecifierSet
-from packaging.utils import canonicalize_name
-
 from envcheck.actions.extras import needs_extra
 from envcheck.check.blueprint import Blueprint, FileError, Files, Line
 from envcheck.matrix.companions import companion_row
 from envcheck.matrix.package_index import package_index
+from envcheck.model import RequestError
+from envcheck.model.requirements import find_requirement, name_of, read_requirement
 
 _NAME = re.compile(r"[A-Za-z0-9][\w.-]*")
 _PYTORCH = "download.pytorch.org"
@@ -190,22 +188,22 @@ def apply_constraints(lines: tuple[Line, ...], text: str) -> tuple[Line, ...]:
     """Narrow requirements by the text of a constraints file: of what it names, only those releases are installed."""
     bounds: dict[str, str] = {}
     for _, line_text in logical_lines(text):
-        match = re.match(r"([\w.-]+)\s*([=<>!~][^;#]*)", line_text)
-        if match:
-            bounds[canonicalize_name(match[1])] = match[2].strip()
+        bound = find_requirement(line_text)
+        if bound and bound.specifier:
+            bounds[bound.name] = bound.specifier
     return tuple(replace(line, text=_apply_bound(line.text, bounds)) for line in lines)
 
 
 def _apply_bound(text: str, bounds: Mapping[str, str]) -> str:
     try:
-        requirement = Requirement(text)
-        bound = bounds.get(canonicalize_name(requirement.name), "")
-        if not bound or requirement.url:
+        asked = read_requirement(text)
+        bound = bounds.get(asked.name, "")
+        if not bound or asked.url:
             return text
-        requirement.specifier &= SpecifierSet(bound)
-    except (InvalidRequirement, InvalidSpecifier):
+        joined = replace(asked, specifier=",".join(filter(None, (asked.specifier, bound)))).plain
+        return read_requirement(joined).plain + (f"; {asked.marker}" if asked.marker else "")
+    except RequestError:
         return text
-    return str(requirement)
 
 
 def with_index(indexes: Iterable[str], lines: Iterable[Line], *, is_only: bool = False) -> tuple[Line, ...]:
@@ -233,8 +231,7 @@ def with_index(indexes: Iterable[str], lines: Iterable[Line], *, is_only: bool =
 
 def _is_on_index(line: Line) -> bool:
     """Tell whether PyTorch's own index has builds of a package."""
-    match = _NAME.match(line.text)
-    name = canonicalize_name(match[0]) if match else ""
+    name = name_of(line.text)
     return package_index(name) is not None or companion_row(name).on_index
 
 

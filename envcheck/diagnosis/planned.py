@@ -4,7 +4,6 @@ from __future__ import annotations
 
 from envcheck.actions import Action, AddPip, CreateEnvironment, ImportFrameworks, quoted
 from envcheck.model import (
-    COMPATIBLE,
     CONDA,
     ERROR,
     INCOMPATIBLE,
@@ -26,6 +25,7 @@ from envcheck.model import (
     replace,
 )
 from envcheck.model.fixes.cuda_wheels import InstallCudaLibraries
+from envcheck.model.requirements import read_requirement
 from envcheck.plan.build import another_python, choose_all, is_worth_judging, plan_of
 from envcheck.plan.candidates import SYSTEM as SYSTEM_TOOLKIT
 from envcheck.plan.choose import Choice, Judge, choose
@@ -100,30 +100,36 @@ def judge_what_works(context: Context, only: frozenset[str], newest: Report) -> 
     """Judge the releases that the planner takes where the newest that ranges admit do not work.
 
     A range asks whether a release works, not whether the newest one does. Returns what was judged already where every
-    release is pinned or none works; otherwise what is wrong with the newest stays as a note.
+    release is pinned or none works; otherwise what is wrong with the newest stays as a note. What is wrong with the
+    machine itself is held against no release.
     """
-    ranges = [item for item in wanted_releases(context) if not _is_pinned(item.specifier)]
-    if not ranges:
+    asked = tuple(item.text for item in wanted_releases(context) if not item.required_by)
+    if all(read_requirement(text).pin for text in asked):
         return context, newest
     judge = _build_judge(context)
-    choices, clashes = choose_all(judge, read_requests(context.target.requirements, context.matrix), PIP)
+    try:
+        choices, clashes = choose_all(judge, read_requests(asked, context.matrix), PIP)
+    except RequestError:  # a package that is judged and not planned, such as tensorrt
+        return context, newest
     found = [choice.best for choice in choices]
     if clashes or not all(best is not None and best.is_compatible for best in found):
         return context, newest
     chosen = tuple(text for best in found if best for text in (best.candidate.requirement, *best.candidate.companions))
     working = Context(context.facts, context.matrix, replace(context.target, requirements=chosen))
-    report = judge_release(working, only).report
-    if report.verdict != COMPATIBLE:
+    judgement = judge_release(working, only)
+    if judgement.errors:
         return context, newest
-    errors = (item for item in newest.findings if item.severity == ERROR and item.verdict == INCOMPATIBLE)
+    report = judgement.report
+    remaining = {(item.id, item.message) for item in report.findings}
+    errors = (
+        item
+        for item in newest.findings
+        if item.severity == ERROR and item.verdict == INCOMPATIBLE and (item.id, item.message) not in remaining
+    )
     notes = tuple(
         replace(item, severity=NOTE, primary=False, caused_by=None, problem=None, cure=None) for item in errors
     )
     return working, replace(report, findings=(*report.findings, *notes))
-
-
-def _is_pinned(specifier: str) -> bool:
-    return any(part.startswith("==") and not part.endswith(".*") for part in specifier.split(","))
 
 
 def plan_to_meet(context: Context, requirements: tuple[str, ...], against: tuple[str, ...]) -> Remedy | None:
@@ -132,7 +138,10 @@ def plan_to_meet(context: Context, requirements: tuple[str, ...], against: tuple
     `against` are the finding ids that speak against what pip would choose.
     """
     releases = wanted_releases(Context(context.facts, context.matrix, Target(context.goal, requirements)))
-    failing = [FailingFramework(item.framework, (item.text,), frozenset(against)) for item in releases]
+    failing = []
+    for item in releases:
+        text = item.framework if item.required_by else item.text  # of what a package brings, the plan chooses a release
+        failing.append(FailingFramework(item.framework, (text,), frozenset(against)))
     return _plan_remedy(context, _build_judge(context), failing) if failing else None
 
 

@@ -6,9 +6,8 @@ import fnmatch
 import posixpath
 import re
 from collections import deque
-from typing import Any, Dict, Iterator, List, Optional, Sequence, Tuple
+from typing import Any, Dict, Iterator, List, Mapping, Optional, Protocol, Sequence, Tuple
 
-from envcheck.frameworks.base import Framework
 from envcheck.frameworks.packages import Installation, find_activated_folders, find_shadowing, load_cuda_data
 from envcheck.host.loader import FoundLibrary, Loader
 from envcheck.host.protocol import ElfFacts, Host
@@ -28,6 +27,27 @@ from envcheck.model import (
 _FINDS_WHEELS = re.compile(r"cuda[-_.]pathfinder\b")  # what requires it loads the libraries of NVIDIA's wheels
 _RENAMED_CUDNN = re.compile(r"libcudnn-[0-9a-f]{8}\.so\.(\d+)")  # by auditwheel
 _LIMIT = 60  # libraries followed for one framework
+
+
+class ReadFramework(Protocol):
+    """What is asked of a framework to read its installed copies; `base.Framework` explains each cell."""
+
+    name: str
+    distributions: Mapping[str, str]
+    needs_gpu: bool
+    linking_files: Tuple[str, ...]
+    opens: Tuple[str, ...]
+    opens_optionally: Tuple[str, ...]
+    accelerators: Mapping[str, str]
+
+    def module_of(self, distribution: str) -> str:
+        """Return the module that an import finds of a distribution."""
+
+    def cuda_of(self, distribution: str) -> str:
+        """Return the CUDA version that a distribution names."""
+
+    def collect(self, inspection: "Inspection") -> Tuple[FrameworkBuild, ...]:
+        """Read the installed builds."""
 
 
 @dataclass(frozen=True)
@@ -172,7 +192,7 @@ def cuda_names(needed: Sequence[str]) -> Tuple[str, ...]:
     return tuple(name for name in needed if name.startswith(prefixes) and not name.startswith(driver))
 
 
-def opened_names(framework: Framework, cuda: str, cudnn: str) -> Tuple[Tuple[str, bool], ...]:
+def opened_names(framework: ReadFramework, cuda: str, cudnn: str) -> Tuple[Tuple[str, bool], ...]:
     """Name what a build for CUDA `cuda` and cuDNN `cudnn` opens at run time, mandatory ones first.
 
     Empty when the table does not hold that CUDA.
@@ -222,7 +242,7 @@ class Inspection:
             self._search = LibrarySearch(self.host, self.installed)
         return self._search
 
-    def read_linked(self, framework: Framework, distribution: Distribution) -> FrameworkBuild:
+    def read_linked(self, framework: ReadFramework, distribution: Distribution) -> FrameworkBuild:
         """Read a build by the CUDA libraries that its linking files need, and by those that it opens by name.
 
         Without such a file it is for the CPU, or damaged where it has no build for that.
@@ -274,7 +294,7 @@ class Inspection:
         found = (re.match(r"libcublas\.so\.(\d+)", name) for name in (elf.needed if elf else ()))
         return next((match.group(1) for match in found if match), "")
 
-    def _written_last(self, framework: Framework, distribution: Distribution, linked: str) -> Distribution:
+    def _written_last(self, framework: ReadFramework, distribution: Distribution, linked: str) -> Distribution:
         """Return which of the distributions of one folder came last, by the CUDA that its file needs."""
         rivals = (each for each in self.installed.named(tuple(framework.distributions)) if linked)
         beside = (each for each in rivals if each.location == distribution.location)
@@ -405,7 +425,7 @@ def with_names(libraries: Fact[Tuple[LibraryLookup, ...]]) -> Fact[Tuple[Library
     return Unknown("failed", "the names of the CUDA libraries that it opens are not known", (where,))
 
 
-def collect_frameworks(inspection: Inspection, frameworks: Sequence[Framework]) -> Tuple[FrameworkBuild, ...]:
+def collect_frameworks(inspection: Inspection, frameworks: Sequence[ReadFramework]) -> Tuple[FrameworkBuild, ...]:
     """Read the builds of each framework; of several copies of one, the imported one comes first."""
     host, installed = inspection.host, inspection.installed
     builds = ((framework, build) for framework in frameworks for build in framework.collect(inspection))
@@ -421,7 +441,7 @@ def collect_frameworks(inspection: Inspection, frameworks: Sequence[Framework]) 
     )
 
 
-def _find_accelerator(installed: Installation, framework: Framework, build: FrameworkBuild) -> Fact[str]:
+def _find_accelerator(installed: Installation, framework: ReadFramework, build: FrameworkBuild) -> Fact[str]:
     """Name what a build computes on beside CPU and CUDA, where a distribution of that name says so."""
     for pattern, accelerator in framework.accelerators.items():
         for each in installed.distributions:

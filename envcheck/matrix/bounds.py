@@ -11,10 +11,9 @@ import re
 from collections.abc import Collection, Iterator, Mapping
 from typing import Any
 
-from packaging.requirements import InvalidRequirement, Requirement
-
 from envcheck.matrix.load import MatrixError, iterate_rows
-from envcheck.model import dataclass
+from envcheck.model import RequestError, dataclass
+from envcheck.model.requirements import Requirement, read_requirement
 from envcheck.model.specifiers import within
 
 Document = Mapping[str, Any]
@@ -139,8 +138,8 @@ def _check_cell(cell: str, value: Any, known: _Known) -> None:
 def _parse_requirement(cell: str, text: str) -> Requirement:
     """Parse a name with extras and a specifier; raises ValueError for an address, a marker and anything else."""
     try:
-        parsed = Requirement(text)
-    except InvalidRequirement:
+        parsed = read_requirement(text)
+    except RequestError:
         raise ValueError(f"has {text[:80]!r} in {cell}, which is no requirement") from None
     if parsed.url or parsed.marker:
         raise ValueError(f"has {text[:80]!r} in {cell}, which is more than a name and a version")

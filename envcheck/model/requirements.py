@@ -7,7 +7,7 @@ from __future__ import annotations
 
 import re
 from functools import lru_cache
-from typing import Optional, Tuple
+from typing import Mapping, Optional, Tuple
 
 from envcheck.model.records import dataclass
 from envcheck.model.specifiers import Clause, clauses, within
@@ -96,6 +96,17 @@ def name_of(text: str) -> str:
     """Return the name that a requirement begins with, as an index writes it: Numpy>=2 -> numpy; "" without one."""
     match = re.match(rf"\s*{_NAME}", text, re.ASCII)
     return canonical_name(match[1]) if match else ""
+
+
+def evaluate_marker(marker: str, environment: Mapping[str, str]) -> bool:
+    """Return whether a marker holds in an environment; one that cannot be evaluated does not."""
+    from packaging.markers import InvalidMarker, Marker, UndefinedComparison, UndefinedEnvironmentName
+    from packaging.version import InvalidVersion
+
+    try:
+        return Marker(marker).evaluate({**environment})
+    except (InvalidMarker, InvalidVersion, UndefinedComparison, UndefinedEnvironmentName):
+        return False
 
 
 def _split_extras(text: Optional[str]) -> Tuple[str, ...]:

@@ -114,7 +114,7 @@ def _describe_installed(context: Context, build: Build, machine_errors: set[tupl
     ]
     owner = context.distributions.get(build.framework)  # jax, whose compiled half is jaxlib
     name = owner.name if owner else build.distribution
-    version = owner.version if owner else build.version + (f"+{build.local}" if build.local else "")
+    version = owner.version if owner else build.full_version
     extras = sorted(_extras(context, build.framework, name, version))
     text = Requirement("", name, tuple(extras), f"=={version}").plain
     requirement = text if is_requirement(text) else ""

@@ -65,9 +65,14 @@ class Build:
         return known_framework(self.framework)
 
     @property
+    def full_version(self) -> str:
+        """Return its version with the label: 2.7.1+cu118."""
+        return f"{self.version}+{self.local}" if self.local else self.version
+
+    @property
     def label(self) -> str:
         """Name the build as people do: "tensorflow 2.15.0"."""
-        return f"{self.distribution} {self.version}".rstrip() + (f"+{self.local}" if self.local else "")
+        return f"{self.distribution} {self.full_version}".rstrip()
 
     @property
     def accelerator(self) -> str:
@@ -536,7 +541,7 @@ def _resolve(context: Context, requirement: Requirement, framework: str) -> Want
 
 
 def _satisfies(build: Build, name: str, requirement: Requirement) -> bool:
-    return build.distribution == name and requirement.admits(build.version, prereleases=True)
+    return build.distribution == name and requirement.admits(build.full_version, prereleases=True)
 
 
 def _is_removed(context: Context, name: str, requirement: Requirement) -> bool:

@@ -6,7 +6,7 @@ import re
 from collections.abc import Iterable, Iterator, Mapping
 from functools import lru_cache
 
-from packaging.version import InvalidVersion, Version
+from packaging.version import Version
 
 from envcheck.host.data_files import load_data
 from envcheck.model import (
@@ -20,7 +20,7 @@ from envcheck.model import (
     numbers,
     replace,
 )
-from envcheck.model.requirements import find_requirement, name_of
+from envcheck.model.requirements import evaluate_marker, find_requirement, name_of
 from envcheck.model.specifiers import matches
 from envcheck.rules.context import Context, once
 
@@ -28,12 +28,7 @@ from envcheck.rules.context import Context, once
 @once
 def marker_holds(context: Context, marker: str, extra: str = "") -> bool:
     """Evaluate a marker for the inspected Python; one that cannot be evaluated does not hold."""
-    from packaging.markers import InvalidMarker, Marker, UndefinedComparison, UndefinedEnvironmentName
-
-    try:
-        return Marker(marker).evaluate({**_environment(context), "extra": extra})
-    except (InvalidMarker, UndefinedComparison, UndefinedEnvironmentName, InvalidVersion):
-        return False
+    return evaluate_marker(marker, {**_environment(context), "extra": extra})
 
 
 @once

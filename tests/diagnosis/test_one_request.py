@@ -1,0 +1,129 @@
+"""One request, one answer: the doctor, the plan, the check and the agent's tools say the same of a requirement.
+
+Machines are the recordings, each without its frameworks. Requests are drawn by a seed: pins, ranges, wildcards, bare
+names, extras, labels, unknown packages and releases, and texts that are none.
+"""
+
+from __future__ import annotations
+
+import json
+import random
+from functools import cache
+from pathlib import Path
+
+import pytest
+
+from envcheck import api
+from envcheck.cli import mcp
+from envcheck.model import ERROR, INCOMPATIBLE, Absent, Known, Report, Snapshot, Source, UserError, encode, replace
+from envcheck.rules import Context
+from tests.hosts.test_hosts import NAMES, matrix, snapshot_of
+
+REFUSED, WORKS, FAILS, BLOCKED = "refused", "works", "fails", "blocked"
+REQUESTS = (
+    *("torch", "torch>=2.6", "torch==2.6.*", "torch==2.6.0", "torch==2.7.1+cu118", "torch<2", "Torch~=2.4"),
+    *("tensorflow", "tensorflow>=2.15,<2.18", "tensorflow[and-cuda]", "tensorflow[and-cuda]==2.16.*", "tensorflow-cpu"),
+    *("jax[cuda12]", "jax[cuda12]>=0.7", "jax==0.4.30", "jax", "vllm", "vllm>=0.5", "torchvision==0.20.*"),
+    *("onnxruntime-gpu>=1.18", "torch>=99", "torch==2.6.77", "tensorflow[nosuch]"),
+)
+NO_REQUESTS = ("nosuchpackage", "torch=2.6", "torch>=", "torch @ https://example.org/x.whl", "torch\0", "(" * 99)
+
+
+def is_planned_for(name: str) -> bool:
+    """Return whether a plan knows the Python that it is for, and names releases: not for other vendors' GPUs."""
+    facts = snapshot_of(name).facts
+    return isinstance(facts.python.version, Known) and not facts.other_gpus.value
+
+
+MACHINES = [name for name in NAMES if is_planned_for(name)]
+
+
+@cache
+def without_frameworks(name: str) -> Snapshot:
+    snapshot, source = snapshot_of(name), Source("command", "python")
+    python = snapshot.facts.python
+    python = replace(python, frameworks=Absent(("the environment",)), distributions=Known((), source))
+    return replace(snapshot, facts=replace(snapshot.facts, python=python))
+
+
+def errors_of(report: Report) -> set[str]:
+    return {item.id for item in report.findings if item.severity == ERROR and item.verdict == INCOMPATIBLE}
+
+
+def ask_doctor(machine: Snapshot, text: str) -> str:
+    """Say what the doctor holds against a requirement, and not against the machine alone."""
+    try:
+        report = api.doctor(snapshot=machine, requirements=text).report
+    except UserError:
+        return REFUSED
+    of_machine = errors_of(api.doctor(snapshot=machine).report)
+    unknown = any(item.id == "release-unknown" and text in item.message for item in report.findings)
+    return FAILS if errors_of(report) - of_machine or not report.asked or unknown else WORKS
+
+
+def ask_plan(machine: Snapshot, text: str) -> str:
+    try:
+        plan = api.plan(text, snapshot=machine).plan
+    except UserError:
+        return REFUSED
+    if plan.blocked_by:
+        return "blocked"
+    return WORKS if plan.releases else FAILS
+
+
+def ask_check(machine: Snapshot, text: str, folder: Path) -> str:
+    """Return whether the check knows a release that it would install for what a project requires."""
+    config = folder / "pyproject.toml"
+    config.write_text(f"[tool.envcheck]\nrequires = [{json.dumps(text)}]\n")
+    try:
+        report = api.check(config, snapshot=machine).report
+    except UserError:
+        return REFUSED
+    fixes = [item.fix for item in report.findings if item.id == "framework-missing" and item.fix]
+    planned = [fix for fix in fixes if fix.actions and "`envcheck plan" in fix.summary]
+    with_other_python = any("--python" in fix.summary for fix in planned)
+    return WORKS if planned and not with_other_python else FAILS
+
+
+def ask_agent(machine: Snapshot, text: str, folder: Path) -> str:
+    file = folder / "machine.json"
+    file.write_text(json.dumps({"schema": "envcheck/snapshot/1", **encode(machine)}))
+    try:
+        answer = mcp.doctor(requirements=[text], snapshot="machine.json", as_json=True)
+    except UserError:
+        return REFUSED
+    return str(answer["verdict"])
+
+
+@pytest.mark.parametrize("text", NO_REQUESTS)
+def test_what_is_no_request_is_refused_by_all(text: str, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.chdir(tmp_path)
+    machine = without_frameworks("a100-driver-525-runs-cuda-12.6")
+    answers = [ask_doctor(machine, text), ask_plan(machine, text), ask_agent(machine, text, tmp_path)]
+    assert [*answers, ask_check(machine, text, tmp_path)] == [REFUSED] * 4
+
+
+def test_an_agent_is_answered_as_a_person(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.chdir(tmp_path)
+    machine = without_frameworks("a100-driver-525-runs-cuda-12.6")
+    for text in ("torch>=2.6", "torch>=99", "torch==2.15.0"):
+        report = api.doctor(snapshot=machine, requirements=text).report
+        assert ask_agent(machine, text, tmp_path) == report.verdict
+
+
+@pytest.mark.parametrize("seed", range(6))
+def test_a_requirement_gets_one_answer(seed: int, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.chdir(tmp_path)
+    choose, wrong = random.Random(seed), []
+    for _ in range(4):
+        name, text = choose.choice(MACHINES), choose.choice(REQUESTS)
+        machine = without_frameworks(name)
+        if "[" in text and Context(machine.facts, matrix()).goal != "gpu":
+            continue  # an extra with CUDA where there is no GPU: the plan proposes the build for the CPU instead
+        planned = ask_plan(machine, text)
+        if planned == BLOCKED:
+            continue
+        answers = {ask_doctor(machine, text), planned, ask_check(machine, text, tmp_path)}
+        if len(answers) > 1:
+            wrong.append((name, text, answers))
+    assert not wrong
