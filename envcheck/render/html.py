@@ -40,6 +40,7 @@ def _environment() -> jinja2.Environment:
         loader=jinja2.PackageLoader("envcheck.render"),
         autoescape=True,
         undefined=jinja2.StrictUndefined,
+        finalize=_make_inert,
         trim_blocks=True,
         lstrip_blocks=True,
     )
@@ -47,6 +48,11 @@ def _environment() -> jinja2.Environment:
     for kind in (Line, Command, Table, Machine, Way, Step):
         environment.tests[kind.__name__] = cast("Any", partial(_is_of, kind))
     return environment
+
+
+def _make_inert(value: object) -> object:
+    """Make every text inert that a template writes; what it has made itself is no plain text."""
+    return inert(value) if type(value) is str else value
 
 
 def _is_of(kind: type[object], block: object) -> bool:
