@@ -29,20 +29,12 @@ from envcheck.model.specifiers import can_be_met, clauses, within
 from envcheck.plan.data import CudaWheelSet, SourceOnly, plan_data
 from envcheck.plan.requests import Request
 from envcheck.remedies import find_install
-from envcheck.rules.builds import NONE as NO_CODE
-from envcheck.rules.builds import (
-    coverage,
-    has_extra_wheels,
-    has_extras,
-    library_of,
-    parse_target,
-    plugin_of,
-    resolve_extras,
-    rows_by_extra,
-    supports_python,
-)
+from envcheck.rules.builds import library_of, plugin_of, rows_by_extra, supports_python
 from envcheck.rules.context import Context
 from envcheck.rules.cudnn import REQUESTED, list_cudnn_caps
+from envcheck.rules.extras import has_extra_wheels, has_extras, resolve_extras
+from envcheck.rules.gpu_code import NONE as NO_CODE
+from envcheck.rules.gpu_code import coverage, parse_target
 from envcheck.rules.requirements import wheel_glibc
 
 

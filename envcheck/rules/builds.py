@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import re
 from collections.abc import Callable, Iterable, Iterator, Mapping
-from functools import lru_cache
 from typing import TypeVar
 
 from packaging.version import InvalidVersion, Version
@@ -12,7 +11,6 @@ from packaging.version import InvalidVersion, Version
 from envcheck.frameworks import Framework as FrameworkTraits
 from envcheck.frameworks import framework as known_framework
 from envcheck.frameworks import framework_names, identity
-from envcheck.host.data_files import load_data
 from envcheck.matrix.companions import asked_of, companion_row
 from envcheck.matrix.query import Matrix
 from envcheck.model import (
@@ -35,6 +33,7 @@ from envcheck.model import (
 from envcheck.model.requirements import Requirement, read_requirement
 from envcheck.model.specifiers import within
 from envcheck.rules.context import Context, once
+from envcheck.rules.extras import has_extra_wheels, has_extras, resolve_extras
 from envcheck.rules.requirements import marker_holds, wheel_glibc
 
 T = TypeVar("T")
@@ -233,62 +232,6 @@ PYTHON = "python"
 LIBC = "libc"  # musl
 GLIBC = "glibc"
 PEER = "peer"  # no release of a package goes with the framework that is asked for
-
-
-@dataclass(frozen=True)
-class ExtraRow:
-    """Extras that some releases have."""
-
-    distributions: tuple[str, ...]
-    specifier: str
-    extras: tuple[str, ...]
-    platforms: tuple[str, ...] = ()  # where what they bring has wheels; () everywhere
-    same_as: str = ""  # the extra of the matrix that brings the same: cuda12 for cuda
-
-
-@dataclass(frozen=True)
-class ExtraTable:
-    """The content of data/frameworks/extras.json."""
-
-    rows: tuple[ExtraRow, ...]
-    citation: Citation
-
-
-def extra_table() -> ExtraTable:
-    """Return data/frameworks/extras.json."""
-    return load_data("frameworks/extras", ExtraTable)
-
-
-def list_extras(row: FrameworkRelease) -> tuple[str, ...] | None:
-    """List the extras that a release has; None where nothing states them."""
-    rows = [item for item in extra_table().rows if row.distribution in item.distributions]
-    stated = [*row.extras, *(row.gpu_extra.split(",") if row.gpu_extra else ())]
-    matches = (item.extras for item in rows if within(row.version, item.specifier))
-    return tuple(sorted({*stated, *(extra for extras in matches for extra in extras)})) if rows else None
-
-
-def has_extras(row: FrameworkRelease, extras: Iterable[str]) -> bool:
-    """Tell whether a release has extras; one of which nothing states them counts as having all."""
-    known_extras = list_extras(row)
-    return known_extras is None or set(extras) <= set(known_extras)
-
-
-def has_extra_wheels(platform: str, row: FrameworkRelease, extras: Iterable[str]) -> bool:
-    """Tell whether what extras of a release bring has wheels for a platform."""
-    return all(not item.platforms or platform in item.platforms for item in extra_rows(row, extras))
-
-
-def resolve_extras(row: FrameworkRelease, extras: Iterable[str]) -> tuple[str, ...]:
-    """Write extras by the names that the matrix has for them: cuda -> cuda12."""
-    same = {extra: item.same_as for item in extra_rows(row, extras) if item.same_as for extra in item.extras}
-    return tuple(sorted({same.get(extra, extra) for extra in extras}))
-
-
-def extra_rows(row: FrameworkRelease, extras: Iterable[str]) -> list[ExtraRow]:
-    """List what is stated of extras of a release."""
-    wanted = set(extras)
-    rows = (item for item in extra_table().rows if wanted & {*item.extras} and row.distribution in item.distributions)
-    return [item for item in rows if within(row.version, item.specifier)]
 
 
 class UnknownNameError(RequestError):
@@ -717,70 +660,3 @@ def brings_cuda(build: Build) -> bool:
         return True
     release = build.release
     return release is not None and bool(release.gpu_extra or release.cuda_wheels or release.finds_cuda_wheels)
-
-
-NATIVE = "native"  # machine code that runs as it is
-
-
-JIT = "jit"  # only PTX, which the driver compiles at the first start
-
-
-NONE = "none"
-
-
-@dataclass(frozen=True)
-class ArchitectureTarget:
-    """One target of a build: machine code ("sm") or PTX ("compute")."""
-
-    kind: str
-    major: int
-    minor: int
-    suffix: str  # "a": that capability only; "f": its family only; "" for all later ones
-
-    @property
-    def capability(self) -> str:
-        """Return the compute capability it was made for: "8.6"."""
-        return f"{self.major}.{self.minor}"
-
-    def reaches(self, capability: tuple[int, ...]) -> bool:
-        """Tell whether code for this target runs on a compute capability, embedded parts aside."""
-        target = (self.major, self.minor)
-        if self.suffix == "a":
-            return target == capability
-        if self.kind == "sm" or self.suffix == "f":
-            return self.major == capability[0] and self.minor <= capability[1]
-        return target <= capability
-
-
-@lru_cache(maxsize=256)
-def parse_target(text: str) -> ArchitectureTarget | None:
-    """Read a target: "sm_86", "sm_90a", "compute_120", "sm_100f"; None for anything else."""
-    match = re.fullmatch(r"(sm|compute)_(\d+)(\d)([af]?)", text)
-    return ArchitectureTarget(match[1], int(match[2]), int(match[3]), match[4]) if match else None
-
-
-@lru_cache(maxsize=256)
-def build_targets(framework: str, texts: tuple[str, ...]) -> tuple[ArchitectureTarget, ...]:
-    """Read the targets that a build names; leave out what is no target.
-
-    In some frameworks "compute_80" stands for machine code and PTX of 8.0 alike: TensorFlow's configure script says so,
-    and the code in its wheels shows it.
-    """
-    targets = tuple(target for target in map(parse_target, texts) if target)
-    if framework not in framework_names() or not identity(framework).ptx_means_code:
-        return targets
-    return targets + tuple(replace(target, kind="sm") for target in targets if target.kind == "compute")
-
-
-def coverage(targets: Iterable[ArchitectureTarget], capability: str, is_tegra: Callable[[str], bool]) -> str:
-    """Return how a build serves a GPU: NATIVE, JIT or NONE.
-
-    Machine code of embedded parts and of cards never serves the other kind, PTX does.
-    """
-    needed = numbers(capability)
-    usable = [target for target in targets if target.reaches(needed)]
-    for target in usable:
-        same_kind = target.capability == capability or is_tegra(target.capability) == is_tegra(capability)
-        if target.kind == "sm" and same_kind:
-            return NATIVE
-    return JIT if any(target.kind == "compute" for target in usable) else NONE

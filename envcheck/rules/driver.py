@@ -56,7 +56,7 @@ from envcheck.model.fixes.driver import (
     SignModule,
 )
 from envcheck.model.fixes.frameworks import RenewMatrix
-from envcheck.rules.builds import JIT, Build, package_builds
+from envcheck.rules.builds import Build, package_builds
 from envcheck.rules.context import Context, UndecidedError, each, incompatible, once, rule
 from envcheck.rules.gpu_architecture import (
     TOO_OLD,
@@ -65,6 +65,7 @@ from envcheck.rules.gpu_architecture import (
     possible_cuda_builds,
     verdict_on,
 )
+from envcheck.rules.gpu_code import JIT
 from envcheck.rules.gpu_releases import driver_floor, full_driver, is_windows_driver, toolkit_of
 from envcheck.rules.gpus import (
     JudgedGpu,

@@ -57,20 +57,19 @@ from envcheck.rules.builds import (
     Build,
     JudgedFramework,
     WantedRelease,
-    extra_table,
     has_no_gpu,
     installed_builds,
     is_conda_build,
     is_free_threaded,
     judged_builds,
     judged_frameworks,
-    list_extras,
     required_frameworks,
     supports_python,
     wanted_releases,
 )
 from envcheck.rules.context import Context, UndecidedError, each, incompatible, once, rule
 from envcheck.rules.dependencies import breaks_framework, fails_with_requirements
+from envcheck.rules.extras import extra_table, list_extras
 from envcheck.rules.gpu_releases import driver_runs, empty_wheels, gpu_rows, has_gpu_build, problem_findings
 from envcheck.rules.gpus import vendor_of_build
 from envcheck.rules.requirements import requirements_of

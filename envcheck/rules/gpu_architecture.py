@@ -35,20 +35,9 @@ from envcheck.model.fixes.hardware import (
     UseOlderBuild,
 )
 from envcheck.model.specifiers import within
-from envcheck.rules.builds import (
-    JIT,
-    NATIVE,
-    NO_ROW,
-    NONE,
-    Build,
-    build_targets,
-    coverage,
-    judged_builds,
-    package_builds,
-    parse_target,
-    wanted_releases,
-)
+from envcheck.rules.builds import NO_ROW, Build, judged_builds, package_builds, wanted_releases
 from envcheck.rules.context import Context, UndecidedError, incompatible, rule
+from envcheck.rules.gpu_code import JIT, NATIVE, NONE, build_targets, coverage, parse_target
 from envcheck.rules.gpu_releases import problem_findings, toolkit_of
 from envcheck.rules.gpus import JudgedGpu, gpu_name, judged_gpus
 

@@ -30,17 +30,9 @@ from envcheck.model import (
 from envcheck.model.fixes.packages import InstallRequirements
 from envcheck.model.requirements import name_of
 from envcheck.model.specifiers import matches
-from envcheck.rules.builds import (
-    NATIVE,
-    Build,
-    build_targets,
-    coverage,
-    is_conda_build,
-    judged_builds,
-    judged_frameworks,
-    supports_python,
-)
+from envcheck.rules.builds import Build, is_conda_build, judged_builds, judged_frameworks, supports_python
 from envcheck.rules.context import Context, once
+from envcheck.rules.gpu_code import NATIVE, build_targets, coverage
 
 
 def problem_findings(

@@ -19,10 +19,11 @@ from envcheck.model import (
     replace,
 )
 from envcheck.model.specifiers import matches
-from envcheck.rules.builds import build_of, extra_rows, has_extras, supports_python
+from envcheck.rules.builds import build_of, supports_python
 from envcheck.rules.context import RULES, Context, Target, UndecidedError, once
 from envcheck.rules.described_machine import Description, planned_facts
 from envcheck.rules.driver import is_below_floor, is_ptx_too_new
+from envcheck.rules.extras import extra_rows, has_extras
 from envcheck.rules.gpu_architecture import cuda_of_ptx, serves_no_gpu, verdict_on
 from envcheck.rules.gpu_releases import fits_machine, toolkit_of
 from envcheck.rules.gpus import judged_gpus

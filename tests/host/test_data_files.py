@@ -25,10 +25,10 @@ from envcheck.plan.data import conda_builds_data, plan_data
 from envcheck.probes.gpus import JetsonTable
 from envcheck.probes.linking import Linking
 from envcheck.remedies.hardware import XidTable
-from envcheck.rules.builds import ExtraTable
 from envcheck.rules.catalogue import catalogue
 from envcheck.rules.compilers import BuiltWhenUsed
 from envcheck.rules.dependencies import EqualReleaseTable
+from envcheck.rules.extras import ExtraTable
 from envcheck.rules.gpu_architecture import PartialCode, PtxasTable
 from envcheck.rules.installed_files import Imports
 from envcheck.rules.requirements import PipTags, TriedRequirements
