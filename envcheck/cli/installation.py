@@ -77,7 +77,8 @@ class InstallProgress:
         self._number += 1
         self._tail = []
         if not self._quiet:
-            self._print(f"[{self._number}/{max(self._total, self._number)}] {what} ({self._elapsed()})")
+            seconds = time.monotonic() - self._since
+            self._print(f"[{self._number}/{max(self._total, self._number)}] {what} ({seconds:.0f} s)")
         self._show("")
 
     def hears(self, line: str) -> None:
@@ -120,9 +121,6 @@ class InstallProgress:
             self._print(f"  {type_line(*step.argv)}" + (f"  ({step.lasting})" if step.lasting else ""))
             if step.undo:
                 self._print(f"    undo: {type_line(*step.undo)}")
-
-    def _elapsed(self) -> str:
-        return f"{time.monotonic() - self._since:.0f} s"
 
     def _print(self, line: str) -> None:
         self._line.print(line)

@@ -121,21 +121,27 @@ def fold_home(path: str) -> str:
 _OWN_KINDS = ("venv", "conda")  # of a Python that no other program uses
 
 
+def find_other_users(folder: str, facts: Facts, *, is_environment: bool) -> str:
+    """Say which other programs run from an environment, so that nobody may change it; "" where none do."""
+    managed = facts.python.externally_managed.value is True
+    if managed or not is_environment:
+        reason = "it is managed from outside (PEP 668)" if managed else "it is not a virtual environment"
+        return f"holds a Python that other programs use: {reason}"
+    is_condas = os.path.isdir(os.path.join(folder, "condabin"))  # noqa: PTH112, PTH118 - pathlib is slow to import
+    return "is conda's own environment, which conda itself runs from" if is_condas else ""
+
+
 def find_changeable_environment(facts: Facts) -> tuple[str, str]:
     """Return the folder of the environment that this user may change, or "" and the reason why there is none."""
-    python = facts.python
-    prefix, kind = python.prefix.value or "", python.kind.value
+    prefix = facts.python.prefix.value or ""
     if not prefix:
         return "", "no Python environment was found: name one with --env"
-    managed = python.externally_managed.value is True
-    if managed or kind not in _OWN_KINDS:
-        reason = "it is managed from outside (PEP 668)" if managed else "it is not a virtual environment"
-        return "", f"{prefix} holds a Python that other programs use: {reason}. Name an environment with --env"
     folder = os.path.realpath(os.path.expanduser(prefix.replace("$USER", os.environ.get("USER", "$USER"))))  # noqa: PTH111 - pathlib is slow to import
+    others = find_other_users(folder, facts, is_environment=facts.python.kind.value in _OWN_KINDS)
+    if others:
+        return "", f"{prefix} {others}. Name another one with --env"
     if not os.path.isdir(folder):  # noqa: PTH112
         return "", f"{prefix} is not a folder of this machine"
-    if os.path.isdir(os.path.join(folder, "condabin")):  # noqa: PTH112, PTH118
-        return "", f"{prefix} is conda's own environment, which conda itself runs from: name another one with --env"
     is_own = not hasattr(os, "geteuid") or os.stat(folder).st_uid == os.geteuid()  # noqa: PTH116
     if not is_own or not os.access(folder, os.W_OK) or not os.access(os.path.dirname(folder), os.W_OK):  # noqa: PTH120
         return "", f"{prefix} cannot be replaced by this user: ask its owner, or name another one with --env"

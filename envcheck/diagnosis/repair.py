@@ -40,7 +40,6 @@ _RUN_FINDINGS = frozenset(
         "smoke-failed",
     ]
 )  # which no rule of the doctor decides: only what ran could tell
-_LATER = Trace(reason="the doctor judges the environment after the last step")
 
 
 def with_steps(report: Report) -> Report:

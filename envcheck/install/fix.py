@@ -108,7 +108,8 @@ def make_transaction(doctor: Doctor, known: Diagnosis, folder: str, asked: FixRe
     created = new_environment(report)
     place = place_of(created.folder if created else folder)
     target = _find_target(known, str(place.folder), folder, created)
-    steps = _fit_steps(environment_steps(report), target)
+    is_consistent = not any(broken_pins(known.context))  # no installed requirement is unmet before
+    steps = _fit_steps(environment_steps(report), target, is_consistent=is_consistent)
     resolved = [name for step in report.steps for name in step.resolves] if steps else []
     if (place.folder / MARKER).exists() and (not steps or report.verdict == COMPATIBLE):
         resolved.insert(0, INTERRUPTED)
@@ -138,12 +139,10 @@ class _Target:
     uv: str  # stands in for pip, where the environment has none; "" where pip is there
     lacks_pip: bool
     starter: str  # starts the Python of a new environment here; "" as the report says
-    is_consistent: bool  # no installed requirement is unmet before
 
 
 def _find_target(known: Diagnosis, place: str, folder: str, created: CreateEnvironment | None) -> _Target:
     context = known.context
-    is_consistent = not any(broken_pins(context))
     if created is None:
         installer = installer_of(place_of(place).folder)
         lacks_pip = installer == PIP and isinstance(context.facts.python.pip_version, Absent)
@@ -155,10 +154,10 @@ def _find_target(known: Diagnosis, place: str, folder: str, created: CreateEnvir
         starter = find_python(created.python, os.environ) if needs_starter else ""
         uv = find_uv_for_pip() if needs_starter and not starter else ""  # it downloads the Python
     interpreter = environment_python(place, installer, windows=known.report.system == "windows")
-    return _Target(place, reported, python, interpreter, installer, uv, lacks_pip, starter, is_consistent)
+    return _Target(place, reported, python, interpreter, installer, uv, lacks_pip, starter)
 
 
-def _fit_steps(steps: Iterable[Step], target: _Target) -> tuple[Step, ...]:
+def _fit_steps(steps: Iterable[Step], target: _Target, *, is_consistent: bool) -> tuple[Step, ...]:
     """Return the steps as they run in the environment, in order, each with its own check."""
     actions = [_fit(step.action, target) for step in steps]
     if target.uv:
@@ -168,7 +167,7 @@ def _fit_steps(steps: Iterable[Step], target: _Target) -> tuple[Step, ...]:
     last = max((place for place, item in enumerate(actions) if isinstance(item, InstallPackages)), default=-1)
     fitted = []
     for place, item in enumerate(actions):
-        is_later = isinstance(item, InstallPackages) and (place != last or not target.is_consistent)
+        is_later = isinstance(item, InstallPackages) and (place != last or not is_consistent)
         fitted.append(Step(f"fix-{place + 1}", item, environment=target.folder, check=_LATER if is_later else None))
     return tuple(fitted)
 

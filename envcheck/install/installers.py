@@ -111,7 +111,9 @@ def step_variables(environment: Mapping[str, str]) -> dict[str, str]:
         told = {**uv_variables(environment, Path()), "UV_NO_CONFIG": "1"}
     except SettingsError:  # a broken file, or files cannot be read here: the installer says so itself
         told = {}
-    return {**_mamba_variables(environment), **told, **kept, **_QUIET}
+    alias = environment.get("CONDA_CHANNEL_ALIAS", "")  # mamba and micromamba read it under a name of their own
+    mamba = {"MAMBA_CHANNEL_ALIAS": alias} if alias else {}
+    return {**mamba, **told, **kept, **_QUIET}
 
 
 def can_replace_pip(environment: Mapping[str, str]) -> bool:
@@ -142,9 +144,3 @@ def write_settings(folder: Path, variables: Mapping[str, str]) -> dict[str, str]
             path.write_text(text, encoding="utf-8")
             found[name] = f"{variables.get(name, '')} {path}".strip()
     return found
-
-
-def _mamba_variables(environment: Mapping[str, str]) -> dict[str, str]:
-    """Hand over where channels lie, which mamba and micromamba read under a name of their own."""
-    alias = environment.get("CONDA_CHANNEL_ALIAS", "")
-    return {"MAMBA_CHANNEL_ALIAS": alias} if alias else {}

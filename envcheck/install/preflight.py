@@ -11,6 +11,7 @@ from pathlib import Path
 from urllib.parse import urlsplit
 
 from envcheck.actions import CreateEnvironment
+from envcheck.diagnosis.doctor import find_other_users
 from envcheck.host.connection import find_connection_error
 from envcheck.host.data_files import load_data
 from envcheck.host.file_changes import get_free_bytes, measure_tree
@@ -201,14 +202,10 @@ def _belongs_to_other_user(folder: Path) -> bool:
 
 
 def _check_environment(place: Place, facts: Facts) -> Iterator[str]:
-    python = facts.python
-    is_managed = python.externally_managed.value is not None and python.externally_managed.value
     is_environment = any((place.folder / name).exists() for name in ("pyvenv.cfg", "conda-meta"))
-    if is_managed or not is_environment:
-        reason = "it is managed from outside (PEP 668)" if is_managed else "it is not a virtual environment"
-        yield f"{place.folder} holds a Python that other programs use: {reason}. Name a new folder: --env .venv"
-    elif (place.folder / "condabin").is_dir():
-        yield f"{place.folder} is conda's own environment, which conda itself runs from: name a new folder."
+    others = find_other_users(str(place.folder), facts, is_environment=is_environment)
+    if others:
+        yield f"{place.folder} {others}. Name a new folder: --env .venv"
     elif os.name == "nt" and _runs_from(place):
         yield "envcheck runs from this environment, and Windows renames no folder in use: run it from another one."
 
