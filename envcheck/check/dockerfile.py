@@ -7,6 +7,7 @@ import posixpath
 import re
 import shlex
 from collections.abc import Iterator, Mapping
+from copy import copy
 from dataclasses import replace
 
 from envcheck.check.blueprint import Blueprint, FileError, Files, Line, assignments, is_open, parse_image, substituted
@@ -407,35 +408,41 @@ def _add_install(blueprint: Blueprint, install: Install, location: str, files: F
 def _add_project(blueprint: Blueprint, names: tuple[str, ...], line: str, location: str, files: Files) -> Blueprint:
     """Add what a project's lock file pins, or its pyproject.toml asks for."""
     inner = next((found for found in map(files.find, names) if found), None)
+    if inner is None:
+        return _with_gap(
+            blueprint, f"`{line[:60]}` installs from the project's own files, which are not judged.", location
+        )
     try:
-        project = parse_project(inner[1], inner[0]) if inner else None
+        project = parse_project(inner[1], inner[0])
     except FileError as error:
-        return replace(blueprint, gaps=(*blueprint.gaps, Line(f"{error}.", location)))
-    if project is None:
-        gap = Line(f"`{line[:60]}` installs from the project's own files, which are not judged.", location)
-        return replace(blueprint, gaps=(*blueprint.gaps, gap))
+        return _with_gap(blueprint, f"{error}.", location)
     command = blueprint.requirements[-1].command + 1 if blueprint.requirements else 1
     lines = tuple(replace(item, command=command) for item in project.requirements)
-    return replace(
-        blueprint, requirements=blueprint.requirements + lines, gaps=blueprint.gaps + project.gaps, own_pip=True
-    )
+    return _with_contents(replace(blueprint, own_pip=True), replace(project, requirements=lines))
 
 
 def _conda_file(blueprint: Blueprint, name: str, location: str, files: Files) -> Blueprint:
     inner = files.find(name)
     if inner is None:
-        gap = Line(f"{name} was not found, so what it installs is not judged.", location)
-        return replace(blueprint, gaps=(*blueprint.gaps, gap))
+        return _with_gap(blueprint, f"{name} was not found, so what it installs is not judged.", location)
     try:
-        conda_blueprint = parse_environment_yml(inner[1], inner[0], files)
+        return _with_contents(blueprint, parse_environment_yml(inner[1], inner[0], files))
     except FileError as error:
-        return replace(blueprint, gaps=(*blueprint.gaps, Line(f"{error}.", location)))
+        return _with_gap(blueprint, f"{error}.", location)
+
+
+def _with_gap(blueprint: Blueprint, sentence: str, location: str) -> Blueprint:
+    return replace(blueprint, gaps=(*blueprint.gaps, Line(sentence, location)))
+
+
+def _with_contents(blueprint: Blueprint, inner: Blueprint) -> Blueprint:
+    """Add what a file installs that a step names."""
     return replace(
         blueprint,
-        conda=blueprint.conda + conda_blueprint.conda,
-        python=conda_blueprint.python or blueprint.python,
-        requirements=blueprint.requirements + conda_blueprint.requirements,
-        gaps=blueprint.gaps + conda_blueprint.gaps,
+        python=inner.python or blueprint.python,
+        conda=blueprint.conda + inner.conda,
+        requirements=blueprint.requirements + inner.requirements,
+        gaps=blueprint.gaps + inner.gaps,
     )
 
 
@@ -479,20 +486,24 @@ _LOADER_PATH = "LD_LIBRARY_PATH"
 class Stage:
     """One FROM with what its instructions say; it starts as its parent ended."""
 
-    def __init__(self, name: str, blueprint: Blueprint, files: Files, parent: Stage | None = None) -> None:
+    def __init__(self, name: str, blueprint: Blueprint, files: Files) -> None:
         self.name, self.blueprint, self.files = name, blueprint, files
-        self.variables: dict[str, str] = dict(parent.variables) if parent else {}
-        self.environment: set[str] = set(parent.environment) if parent else set()  # variables that no ARG changes
+        self.variables: dict[str, str] = {}
+        self.environment: set[str] = set()  # variables that no ARG changes
         self.defaults: dict[str, str] = {}  # of the ARGs before the first FROM
         self.arguments: dict[str, str] = {}  # what the build gives for ARGs
-        self.helpers: list[Stage] = list(parent.helpers) if parent else []
-        self.environment_sources: list[Stage] = (
-            list(parent.environment_sources) if parent else []
-        )  # helpers whose environment is copied
-        self.copies: dict[str, str] = dict(parent.copies) if parent else {}  # path in the image -> path here
-        self.generated: dict[str, tuple[str, str]] = dict(parent.generated) if parent else {}  # by here-documents
+        self.helpers: list[Stage] = []
+        self.environment_sources: list[Stage] = []  # helpers whose environment is copied
+        self.copies: dict[str, str] = {}  # path in the image -> path here
+        self.generated: dict[str, tuple[str, str]] = {}  # by here-documents
         # Another Python, or a permission, that makes pip install although the distribution's Python refuses.
-        self.has_own_python: bool = parent.has_own_python if parent else False
+        self.has_own_python = False
+
+    def start_from(self, parent: Stage) -> None:
+        """Begin with what another stage ended with."""
+        for name in ("variables", "environment", "helpers", "environment_sources", "copies", "generated"):
+            setattr(self, name, copy(getattr(parent, name)))
+        self.has_own_python = parent.has_own_python
 
     def take(self, item: Instruction, stages: list[Stage]) -> None:
         """Read one instruction; `stages` are those before and this one."""
@@ -696,7 +707,9 @@ def _stage(item: Instruction, path: str, files: Files, stages: list[Stage], vari
     parent = next((stage for stage in reversed(stages) if stage.name and stage.name == reference.lower()), None)
     location = f"{path}:{item.number}"
     if parent is not None:
-        return Stage(name, replace(parent.blueprint, platform=platform or parent.blueprint.platform), files, parent)
+        stage = Stage(name, replace(parent.blueprint, platform=platform or parent.blueprint.platform), files)
+        stage.start_from(parent)
+        return stage
     if not reference:
         raise FileError(f"{location}: FROM names no image")
     image = parse_image(reference, location)

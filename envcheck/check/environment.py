@@ -76,6 +76,13 @@ def is_source(line: Line) -> bool:
     return name_of_line(line) in load_base_images().compiles_cuda
 
 
+def is_of_interest(line: Line, matrix: Matrix) -> bool:
+    """Say whether a line installs a framework, or a package on top of one."""
+    name = name_of_line(line)
+    known = matrix.framework_of(name) or matrix.removed_distribution(name) or matrix.companion_of(name)
+    return bool(name and known) or is_source(line)
+
+
 @dataclass(frozen=True)
 class Place:
     """What a line brings, and where it stands."""
@@ -174,7 +181,7 @@ class Environment:
         """Ask for what one command installs, and add it to what is there."""
         now = self._context(Target(self.goal))
         named = [line for line in lines if name_of_line(line) and line.index != "other" and _applies(now, line)]
-        asked = [line for line in named if self.is_judged(line)]
+        asked = [line for line in named if is_of_interest(line, self.matrix) and not self._is_compiled(line)]
         pins = _list_pins([line for line in named if not self.matrix.framework_of(name_of_line(line))])
         sources = tuple(self._list_sources(line) for line in named if is_source(line) and self.goal == "gpu")
         for name in [name_of_line(line) for line in named if line.is_upgrade]:
@@ -195,11 +202,8 @@ class Environment:
             self._add(item, row, places)
         self._add_pins(pins, [row for _, row in chosen if row is not None])
 
-    def is_judged(self, line: Line) -> bool:
-        """Say whether a line installs a framework, or a package on top of one that the matrix holds."""
-        name = name_of_line(line)
-        known = self.matrix.framework_of(name) or self.matrix.removed_distribution(name)
-        return bool(name and (known or (self.matrix.companion_of(name) and not is_source(line))))
+    def _is_compiled(self, line: Line) -> bool:
+        return is_source(line) and not self.matrix.framework_of(name_of_line(line))
 
     def _context(self, target: Target, facts: Facts | None = None) -> Context:
         return Context(facts or self.facts(), self.matrix, target)
@@ -221,7 +225,7 @@ class Environment:
         label = row.local or label
         if label and line.is_only_index:
             rows = self.matrix.builds(
-                item.framework, self.base_platform(), admits=lambda version: within(version, item.specifier)
+                item.framework, self._context(Target()).platform, admits=lambda version: within(version, item.specifier)
             )
             fitting = (each for each in rows if each.local == label and each.distribution == item.distribution)
             newest = next((each for each in fitting if supports_python(self._context(Target()), each)), None)
@@ -229,10 +233,6 @@ class Environment:
                 return newest
         builds = (row, *self.matrix.index_builds(row))
         return next((each for each in builds if label and each.local == label), row)
-
-    def base_platform(self) -> str:
-        """Name the platform of the environment as the matrix does."""
-        return self._context(Target()).platform
 
     def _without_label(self, line: Line) -> str:
         """Write what is asked of a package without the label of its build: the matrix holds its releases."""

@@ -9,11 +9,9 @@ from datetime import date, datetime, timezone
 
 from packaging.version import Version
 
-from envcheck.check.blueprint import Line
 from envcheck.check.config import Config, ConfigError, parse_config
 from envcheck.diagnosis import with_remedies, with_steps
 from envcheck.diagnosis.planned import plan_to_meet
-from envcheck.matrix.companions import companion_row
 from envcheck.matrix.query import Matrix
 from envcheck.model import (
     COMPATIBLE,
@@ -186,37 +184,6 @@ def _nothing_to_judge(context: Context, text: str) -> Finding:
 def _unknown_finding(name: str, unknown: Unknown, question: str) -> Finding:
     message = f"Could not read {name}: {unknown.detail} ({unknown.why}). This leaves undecided {question}."
     return Finding("probe-failed", UNDETERMINED, ERROR, message, (Evidence(name, f"{unknown.why}: {unknown.detail}"),))
-
-
-def find_module_clashes(lines: list[Line], context: Context) -> list[Finding]:
-    """Find the requirements of which one overwrites the other's files; `wanted` are of frameworks."""
-    owners: dict[str, dict[str, Line]] = {}
-    for line in lines:
-        name = name_of(line.text)
-        module = context.matrix.module_of(name) or companion_row(name).distributions.get(name)
-        if module and module != "jax_plugins" and _surely_applies(line, context):  # a namespace that plugins share
-            owners.setdefault(module, {}).setdefault(name, line)
-    return [_clash(module, lines_by_name) for module, lines_by_name in owners.items() if len(lines_by_name) > 1]
-
-
-def _surely_applies(line: Line, context: Context) -> bool:
-    try:
-        return applies(context, line.text)
-    except UndecidedError:
-        return False
-
-
-def _clash(module: str, lines: dict[str, Line]) -> Finding:
-    evidence = tuple(
-        Evidence("requirement", line.text, Source("file", line.location, line.text)) for line in lines.values()
-    )
-    message = (
-        f"{' and '.join(lines)} both install the module {module}, so their files overwrite each other. "
-        "The installation order decides which build remains."
-    )
-    return Finding(
-        "framework-duplicate-dists", INCOMPATIBLE, ERROR, message, evidence, cure=Advise("Request only one of them.")
-    )
 
 
 @dataclass(frozen=True)

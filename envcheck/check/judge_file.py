@@ -10,7 +10,7 @@ from datetime import date
 from envcheck.check.blueprint import Blueprint, Line, Reader, is_for_gpu
 from envcheck.check.build_files import read_blueprints
 from envcheck.check.config import Config
-from envcheck.check.environment import NO_IMAGE, Environment, Place, is_source, name_of_line
+from envcheck.check.environment import NO_IMAGE, Environment, Place, is_of_interest, name_of_line
 from envcheck.check.file_remedies import with_file_remedy
 from envcheck.check.judge import Gate, apply_ignores
 from envcheck.diagnosis import with_steps
@@ -138,23 +138,16 @@ def _project_environments(blueprints: Sequence[Blueprint], matrix: Matrix) -> li
     matches = [
         item
         for item in final
-        if any(_is_of_interest(line, matrix) for line in item.requirements) or (item.image and is_for_gpu(item.image))
+        if any(is_of_interest(line, matrix) for line in item.requirements) or (item.image and is_for_gpu(item.image))
     ]
     return matches or final[:1]
-
-
-def _is_of_interest(line: Line, matrix: Matrix) -> bool:
-    name = name_of_line(line)
-    return bool(name) and bool(
-        matrix.framework_of(name) or matrix.removed_distribution(name) or matrix.companion_of(name) or is_source(line)
-    )
 
 
 def _goal(blueprint: Blueprint, asked: Sequence[Line], expect: str, matrix: Matrix) -> str:
     """Say what the environment is for: a GPU where anything in the file asks for one."""
     if expect != "auto":
         return expect
-    lines = [line for line in blueprint.requirements if _is_of_interest(line, matrix) and line.index != "other"]
+    lines = [line for line in blueprint.requirements if is_of_interest(line, matrix) and line.index != "other"]
     by_name = any(
         line.index == "cuda" or re.search(r"cuda|-gpu|[+-]cu\d", line.text)
         for line in (*lines, *asked, *blueprint.conda, *blueprint.cuda_steps)
