@@ -14,7 +14,7 @@ from typing import Any, Dict, Iterator, List, Mapping, Set, Tuple
 from envcheck.frameworks import framework_of
 from envcheck.host.paths import list_names
 from envcheck.host.protocol import Host
-from envcheck.model import NO_ENVIRONMENT, Absent, Fact, Known, Source, dataclass, replace
+from envcheck.model import NO_ENVIRONMENT, Absent, Fact, Known, Source, canonical_name, dataclass, replace
 
 _PROGRAM = "envcheck-gpu"  # the distribution of this program
 _INSTALLERS = frozenset(("pip", "setuptools", "wheel"))  # come with an environment
@@ -201,13 +201,13 @@ def _holds_only_this_program(host: Host, distributions: Mapping[str, str]) -> bo
 
 def _read_requirements(host: Host, folder: str) -> List[str]:
     header = (host.read_text(f"{folder}/METADATA").value or "").replace("\r", "").partition("\n\n")[0]
-    return [_normalize(name) for name in re.findall(r"^Requires-Dist:\s*([\w.-]+)", header, re.MULTILINE)]
+    return [canonical_name(name) for name in re.findall(r"^Requires-Dist:\s*([\w.-]+)", header, re.MULTILINE)]
 
 
 def _list_distributions(host: Host, prefix: str) -> Dict[str, str]:
     """Map the normalised names of what is installed below a prefix to the folders of their metadata."""
     return {
-        _normalize(name.rsplit(".", 1)[0].split("-")[0]): f"{folder}/{name}"
+        canonical_name(name.rsplit(".", 1)[0].split("-")[0]): f"{folder}/{name}"
         for folder in _list_packages_folders(host, prefix)
         for name in list_names(host, folder)
         if name.endswith((".dist-info", ".egg-info"))
@@ -219,10 +219,6 @@ def _list_packages_folders(host: Host, prefix: str) -> List[str]:
         return [f"{prefix}/Lib/site-packages"]
     names = [name for name in list_names(host, f"{prefix}/lib") if name.startswith(("python", "pypy"))]
     return [f"{prefix}/lib/{name}/site-packages" for name in names]
-
-
-def _normalize(name: str) -> str:
-    return re.sub(r"[-_.]+", "-", name).lower()
 
 
 def _is_venv(host: Host, folder: str) -> bool:

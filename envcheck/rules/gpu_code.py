@@ -10,9 +10,7 @@ from envcheck.frameworks import framework_names, identity
 from envcheck.model import dataclass, numbers, replace
 
 NATIVE = "native"  # machine code that runs as it is
-
 JIT = "jit"  # only PTX, which the driver compiles at the first start
-
 NONE = "none"  # nothing that the GPU runs
 
 
