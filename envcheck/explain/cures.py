@@ -8,15 +8,20 @@ from collections.abc import Callable
 from envcheck.actions import is_requirement
 from envcheck.explain.log import Claim, Log, find_framework_of_message
 from envcheck.explain.problem import (
+    PATH,
     SHAPES,
     VERSION,
     ClaimValues,
     find_capability,
     find_companion,
+    find_cuda_line,
     find_duplicate_wheels,
     find_required_cuda,
+    find_required_cudnn,
+    list_matching_toolkits,
     match_shape,
 )
+from envcheck.explain.reasons_cuda import find_build_cuda, find_library_name, parse_library
 from envcheck.explain.reasons_python import list_matching_releases
 from envcheck.frameworks import Framework, identities
 from envcheck.model import Fix, major
@@ -46,7 +51,10 @@ from envcheck.model.fixes.hardware import (
     UseOtherProcessor,
 )
 from envcheck.model.fixes.interpreter import UseNewerGlibc, UseOtherPython
+from envcheck.model.fixes.libraries import InstallCudnn, InstallSystemLibrary, InstallTensorrt
 from envcheck.model.fixes.packages import InstallRequiredRelease, InstallRequirements, RestoreKeras2
+from envcheck.model.fixes.paths import BuildWithToolkit, RemoveFromLibraryPath, UseInstalledToolkit
+from envcheck.model.fixes.toolkit import ChooseToolkit, InstallToolkit, UseNewerPtxas
 from envcheck.model.requirements import find_requirement, name_of
 from envcheck.remedies.system import system_packages
 from envcheck.rules.gpu_releases import driver_floor, full_driver, toolkit_of
@@ -262,9 +270,80 @@ def _use_other_platform(values: ClaimValues) -> UseOtherPlatform | None:
     return UseOtherPlatform(values.framework) if values.framework else None
 
 
+def _use_right_copy(values: ClaimValues) -> Fix | None:
+    """Name the toolkit that is meant, or the folders of the library path that hold another copy."""
+    torch_cuda = values.find_capture("torch_cuda")
+    if torch_cuda and values.find_capture("nvcc"):
+        return BuildWithToolkit(f"/usr/local/cuda-{torch_cuda}", torch_cuda=torch_cuda)
+    installed = [line for line in list_matching_toolkits(values) if line in values.log.cudas]
+    if installed:
+        return UseInstalledToolkit(installed[0])
+    folders = filter(None, values.log.library_path.split(":"))
+    others = tuple(folder for folder in folders if re.search(r"cuda|cudnn|nvidia", folder, re.IGNORECASE))
+    return RemoveFromLibraryPath(others) if others else None
+
+
+def _install_toolkit(values: ClaimValues) -> Fix | None:
+    """Name the CUDA that a build is compiled with, that a message asks for, or that the release was built with."""
+    stated = (values.find_capture("cuda_wanted") or values.find_capture("torch_cuda")) if values.compiles else ""
+    stated = stated or values.find_own_capture("cuda_wanted")
+    cuda = stated if re.fullmatch(r"\d{1,2}(?:\.\d)?", stated) else find_cuda_line(values)
+    if not cuda:
+        lines = list_matching_toolkits(values)
+        return ChooseToolkit(lines, values.framework) if lines else None
+    if cuda in values.log.cudas:
+        return UseInstalledToolkit(cuda, values.compiles)
+    installed = values.find_capture("nvcc") or next(iter(values.log.cudas), "")
+    return InstallToolkit(cuda, values.framework, release=values.release, installed=installed, compiles=values.compiles)
+
+
+def _use_newer_ptxas(values: ClaimValues) -> UseNewerPtxas | None:
+    capability = find_capability(values)
+    row = values.log.matrix.architecture(capability)
+    return UseNewerPtxas(row.first_toolkit, capability, values.framework) if row and row.first_toolkit else None
+
+
+def _install_cudnn(values: ClaimValues) -> InstallCudnn:
+    """Name the cuDNN that is asked for: as a message does, as the release does, as the name of the library does."""
+    names = map(find_library_name, values.claim.events)
+    library = next((parse_library(name).version for name in names if "cudnn" in name), "")
+    of_release = values.row.cudnn if values.row else ""
+    wanted = find_required_cudnn(values) or of_release or major(library)
+    is_other_build = values.claim.id == "cudnn-wrong-cuda-build"  # its libraries are of the CUDA that is not wanted
+    return InstallCudnn(
+        values.framework,
+        version=match_shape(wanted, r"\d{1,2}(?:\.\d{1,2}){0,3}"),
+        cuda=find_build_cuda(values.log) if is_other_build else find_cuda_line(values),
+        exact=values.claim.id == "cudnn-too-new",
+        site_packages=_find_site_packages(values.log),
+    )
+
+
+def _find_site_packages(log: Log) -> str:
+    """Return the folder of the environment's packages, as the paths of a traceback show it; "" where none does."""
+    texts = " ".join(event.text for event in log.events)
+    match = re.search(r"(/[\w./+-]{1,160}/(?:site|dist)-packages)/", texts)
+    return match_shape(match.group(1), PATH) if match else ""
+
+
+def _install_tensorrt(values: ClaimValues) -> InstallTensorrt:
+    return InstallTensorrt(values.framework, values.release)
+
+
+def _install_system_library(values: ClaimValues) -> InstallSystemLibrary | None:
+    library = values.find_capture("library")
+    return InstallSystemLibrary(library) if library else None
+
+
 CURES: dict[str, Callable[[ClaimValues], Fix | None]] = {
     "cpu-missing-avx": _use_other_processor,
     "cuda-wheel-conflict": _keep_one_cuda_major,
+    "cudnn-missing": _install_cudnn,
+    "cudnn-shadowed": _use_right_copy,
+    "cudnn-too-new": _install_cudnn,
+    "cudnn-too-old": _install_cudnn,
+    "cudnn-wrong-cuda-build": _install_cudnn,
+    "cudnn-wrong-major": _install_cudnn,
     "driver-library-mismatch": _match_driver_parts,
     "driver-missing": lambda _: InstallMissingDriver(),
     "driver-not-in-container": lambda _: PassGpusToContainer(),
@@ -277,13 +356,19 @@ CURES: dict[str, Callable[[ClaimValues], Fix | None]] = {
     "framework-missing": _install_framework,
     "framework-package-removed": _install_replacement,
     "glibc-too-old": _use_newer_glibc,
-    "keras-mismatch": _restore_keras_2,
-    "numpy-abi": _require("numpy"),
-    "platform-no-gpu-wheel": _use_other_platform,
-    "protobuf-conflict": _require("protobuf"),
-    "python-unsupported": _use_other_python,
     "gpu-arch-too-new": _serve_newer_gpu,
     "gpu-arch-too-old": _serve_older_gpu,
     "gpu-hardware-fault": _follow_xid,
+    "keras-mismatch": _restore_keras_2,
+    "library-missing": _install_system_library,
+    "numpy-abi": _require("numpy"),
+    "platform-no-gpu-wheel": _use_other_platform,
     "program-error": _follow_xid,
+    "protobuf-conflict": _require("protobuf"),
+    "ptxas-problem": _use_newer_ptxas,
+    "python-unsupported": _use_other_python,
+    "tensorrt-missing": _install_tensorrt,
+    "toolkit-missing": _install_toolkit,
+    "toolkit-path-conflict": _use_right_copy,
+    "toolkit-wrong-version": _install_toolkit,
 }

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import re
-from collections.abc import Callable, Iterable
+from collections.abc import Callable, Iterable, Mapping
 from functools import cached_property
 from typing import Any, TypeVar
 
@@ -86,7 +86,7 @@ def build_machine_situation(log: Log, context: Context) -> Situation:
 
 VERSION = r"\d{1,4}(?:\.\d{1,8}){0,4}(?:[a-z]{1,4}\d{1,3})?"
 _NAME = r"[A-Za-z0-9][A-Za-z0-9_]*(?:[.-][A-Za-z0-9_]+)*"
-_PATH = r"(?:[A-Za-z]:)?[\w./\\~][\w ./\\+@()~-]*"
+PATH = r"(?:[A-Za-z]:)?[\w./\\~][\w ./\\+@()~-]*"
 _CLAUSES = r"(?:(?:===|==|>=|<=|!=|~=|<|>)[0-9][A-Za-z0-9.*+!-]*,?)*"
 _VERSIONS = (
     "cc_min", "clang_limit", "cuda_wanted", "cudnn_built", "cudnn_loaded", "gcc", "gcc_max", "gcc_min",
@@ -101,7 +101,7 @@ SHAPES = {
     "library": r"[\w./+-]+",
     "mig": r"MIG-[\w/-]+",
     "node": r"(?:GLIBCXX|CXXABI)_[\d.]+",
-    "path": _PATH,
+    "path": PATH,
     "pid": r"\d{1,8}",
     "requirement": rf"[A-Za-z0-9][\w.-]*(?:\[[\w,-]+\])?{_CLAUSES}",
     "std": r"c\+\+\d\d",
@@ -202,6 +202,7 @@ class ClaimValues:
             distribution_id=_known_or(host.distribution_id, distribution),
             distribution_version=_known_or(host.distribution_version, version.group() if version else ""),
             architecture=_known_or(host.architecture, self.log.architecture),
+            environment=self._add_variables(host.environment),
         )
         python = replace(
             python,
@@ -210,6 +211,13 @@ class ClaimValues:
             frameworks=_known_or(python.frameworks, self._stated_builds),
         )
         return Context(replace(facts, host=host, python=python), self.log.matrix)
+
+    def _add_variables(self, environment: Fact[Mapping[str, str]]) -> Fact[Mapping[str, str]]:
+        """Add the library path that the log shows where the facts hold none."""
+        variables = environment.value or {}
+        if not self.log.library_path or "LD_LIBRARY_PATH" in variables:
+            return environment
+        return Known({**variables, "LD_LIBRARY_PATH": self.log.library_path}, Source("file", "log"))
 
     @property
     def _python_of_path(self) -> str:
@@ -272,7 +280,7 @@ def _find_largest_process(values: ClaimValues) -> list[str]:
 def _users_file(values: ClaimValues) -> str:
     """Name the user's own file that stands in the way; "" for one of an installed package."""
     paths = (event.values.get("path", "") for event in values.claim.events)
-    files = (match_shape(path, _PATH) for path in paths if path and is_users_file(path))
+    files = (match_shape(path, PATH) for path in paths if path and is_users_file(path))
     return next((path for path in files if path.endswith(".py") and not path.endswith("__init__.py")), "")
 
 
@@ -301,7 +309,8 @@ def _find_distribution(name: str) -> str:
     return remedy_table().distributions.get(name, "")
 
 
-def _find_required_cudnn(values: ClaimValues) -> str:
+def find_required_cudnn(values: ClaimValues) -> str:
+    """Return the cuDNN that a message says the build was made with."""
     version = values.find_capture("cudnn_built")
     return ".".join(map(str, parse_cudnn_version(version)[:3])) if version else ""
 
@@ -397,7 +406,7 @@ def _loaded_folder(values: ClaimValues) -> str:
     """Return the folder of the wrong CUDA library that was loaded, as a loader message names it."""
     pattern = r"(/[\w./+-]+)/lib(?:cu|nv)\w*\.so[\w.]*: (?:undefined symbol|version|symbol)"
     match = re.search(pattern, values.text)
-    return match_shape(match.group(1), _PATH) if match and "-packages/" not in match.group(1) else ""
+    return match_shape(match.group(1), PATH) if match and "-packages/" not in match.group(1) else ""
 
 
 def _cuda_major(values: ClaimValues) -> str:
@@ -407,7 +416,7 @@ def _cuda_major(values: ClaimValues) -> str:
 
 def _wanted_major(values: ClaimValues) -> str:
     """Return the major of the CUDA whose libraries are missing; "" where several have them."""
-    majors = {major(line) for line in _list_matching_toolkits(values)}
+    majors = {major(line) for line in list_matching_toolkits(values)}
     return majors.pop() if len(majors) == 1 else ""
 
 
@@ -487,7 +496,7 @@ DERIVED: dict[str, Callable[[ClaimValues], str]] = {
     "other_major": lambda values: _cuda_major(values) if _cuda_major(values) != _wanted_major(values) else "",
     "wanted_major": _wanted_major,
     "wheel_pin": _wheel_pin,
-    "cuda_dashed": lambda values: _find_build_cuda(values).replace(".", "-"),
+    "cuda_dashed": lambda values: find_cuda_line(values).replace(".", "-"),
     "jetson": lambda values: "yes" if values.log.values("jetson") else "",
     "loaded_folder": _loaded_folder,
     "nvinfer_major": _nvinfer_major,
@@ -495,7 +504,7 @@ DERIVED: dict[str, Callable[[ClaimValues], str]] = {
     "branch": lambda values: match_shape(values.log.first_value("branch")[:3], r"\d{3}"),
     "cc": find_capability,
     "cc_digits": lambda values: find_capability(values).replace(".", ""),
-    "cudnn_wanted": _find_required_cudnn,
+    "cudnn_wanted": find_required_cudnn,
     "extension_known": lambda values: _find_distribution(_extension_package(values)),
     "extension_package": _extension_package,
     "framework": lambda values: values.framework,
@@ -573,7 +582,7 @@ def find_required_cuda(values: ClaimValues) -> str:
         if match:
             return match.group(1)
     companion = find_companion(values)
-    return _find_build_cuda(values) or (companion.cuda or "" if companion else "")
+    return find_cuda_line(values) or (companion.cuda or "" if companion else "")
 
 
 def find_companion(values: ClaimValues) -> FrameworkRelease | None:
@@ -584,17 +593,17 @@ def find_companion(values: ClaimValues) -> FrameworkRelease | None:
     return next((row for row in rows if row.cuda), None)
 
 
-def _find_build_cuda(values: ClaimValues) -> str:
+def find_cuda_line(values: ClaimValues) -> str:
     """Return the CUDA line that a build asks for: by its release, by the libraries it names; "" where several fit."""
     label = re.fullmatch(r"cu(\d+)(\d)", _torch_label(values))
     cuda = f"{label.group(1)}.{label.group(2)}" if label else (values.row.cuda or "" if values.row else "")
-    lines = _list_matching_toolkits(values)
+    lines = list_matching_toolkits(values)
     if cuda and (not lines or cuda in lines):
         return cuda
     return lines[0] if len(lines) == 1 else ""
 
 
-def _list_matching_toolkits(values: ClaimValues) -> tuple[str, ...]:
+def list_matching_toolkits(values: ClaimValues) -> tuple[str, ...]:
     """List the CUDA lines that hold every library that is missing, and every one that was opened."""
     libraries = [find_library_name(event) for event in values.claim.events]
     required = _list_common_toolkits(values, libraries)
@@ -607,48 +616,6 @@ def _list_common_toolkits(values: ClaimValues, names: Iterable[str]) -> tuple[st
     toolkits = [providers(values.log.matrix, item) for item in libraries if item.family in (TOOLKIT, PROFILER)]
     found = [lines for lines in toolkits if lines]
     return tuple(line for line in found[0] if all(line in lines for lines in found)) if found else ()
-
-
-def _toolkit(values: ClaimValues) -> ProblemFields:
-    version = (values.find_capture("cuda_wanted") or values.find_capture("torch_cuda")) if values.compiles else ""
-    version = version or values.find_own_capture("cuda_wanted")
-    cuda = version if re.fullmatch(r"\d{1,2}(?:\.\d)?", version) else _find_build_cuda(values)
-    installed = values.find_capture("nvcc") or next(iter(values.log.cudas), "")
-    folders = (f"/usr/local/cuda-{cuda}",) if cuda and cuda in values.log.cudas else ()
-    lines = "" if cuda else " ".join(_list_matching_toolkits(values))
-    return {"cuda": cuda, "folders": folders, "values": {"installed": installed, "cuda_lines": lines}}
-
-
-def _cudnn(values: ClaimValues) -> ProblemFields:
-    """State the cuDNN that is asked for: as a message names it, as the release does, as the library's name does."""
-    names = map(find_library_name, values.claim.events)
-    library = next((parse_library(name).version for name in names if "cudnn" in name), "")
-    wanted = _find_required_cudnn(values) or (values.row.cudnn or "" if values.row else "") or library.partition(".")[0]
-    is_version = re.fullmatch(r"\d{1,2}(?:\.\d{1,2}){0,3}", wanted)
-    is_other_build = values.claim.id == "cudnn-wrong-cuda-build"  # its libraries are of the CUDA that is not wanted
-    return {
-        "cudnn": wanted if is_version else "",
-        "cuda": find_build_cuda(values.log) if is_other_build else _find_build_cuda(values),
-        "exact": values.claim.id == "cudnn-too-new",
-        "values": {"site_packages": _find_site_packages(values.log)},
-    }
-
-
-def _find_site_packages(log: Log) -> str:
-    """Return the folder of the environment's packages, as the paths of a traceback show it; "" where none does."""
-    texts = " ".join(event.text for event in log.events)
-    match = re.search(r"(/[\w./+-]{1,160}/(?:site|dist)-packages)/", texts)
-    return match_shape(match.group(1), _PATH) if match else ""
-
-
-def _paths(values: ClaimValues) -> ProblemFields:
-    """State which copy is meant, or the folders of the library path that was read."""
-    if values.find_capture("torch_cuda") and values.find_capture("nvcc"):
-        return {"values": {"meant": values.find_capture("torch_cuda")}}
-    installed = [line for line in _list_matching_toolkits(values) if line in values.log.cudas]
-    if installed:
-        return {"cuda": installed[0]}
-    return {"folders": tuple(folder for folder in values.log.library_path.split(":") if folder)}
 
 
 def _compiler(values: ClaimValues) -> ProblemFields:
@@ -672,15 +639,6 @@ def _host_version(values: ClaimValues) -> str:
 
 
 _FIELDS_BY_FINDING: dict[str, Callable[[ClaimValues], ProblemFields]] = {
-    "cudnn-missing": _cudnn,
-    "cudnn-shadowed": _paths,
-    "cudnn-too-new": _cudnn,
-    "cudnn-too-old": _cudnn,
-    "cudnn-wrong-major": _cudnn,
     "extension-build-mismatch": _extension,
     "host-compiler-too-new": _compiler,
-    "ptxas-problem": lambda values: {"capability": find_capability(values)},
-    "toolkit-missing": _toolkit,
-    "toolkit-path-conflict": _paths,
-    "toolkit-wrong-version": _toolkit,
 }

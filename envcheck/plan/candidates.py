@@ -24,6 +24,7 @@ from envcheck.model import (
     numbers,
     replace,
 )
+from envcheck.model.fixes.libraries import BoundCudnn
 from envcheck.model.requirements import name_of
 from envcheck.model.specifiers import can_be_met, clauses, within
 from envcheck.plan.data import CudaWheelSet, SourceOnly, plan_data
@@ -31,7 +32,7 @@ from envcheck.plan.requests import Request
 from envcheck.remedies import find_install
 from envcheck.rules.builds import library_of, plugin_of, rows_by_extra, supports_python
 from envcheck.rules.context import Context
-from envcheck.rules.cudnn import REQUESTED, list_cudnn_caps
+from envcheck.rules.cudnn import list_cudnn_caps
 from envcheck.rules.extras import has_extra_wheels, has_extras, resolve_extras
 from envcheck.rules.gpu_code import NONE as NO_CODE
 from envcheck.rules.gpu_code import coverage, parse_target
@@ -381,7 +382,7 @@ def python_minor(context: Context) -> str:
 
 def is_resolved(context: Context, candidate: Candidate, finding: Finding) -> bool:
     """Tell whether the constraints of a release, or what is built for it, take away what a finding warns of."""
-    if finding.problem is not None and REQUESTED in finding.problem.cases:
+    if isinstance(finding.cure, BoundCudnn):
         return True  # the constraints hold the bound
     problems = {problem.id for problem, _ in _bounding_problems(context, candidate)}
     problems |= {entry.answers for entry in _source_rows(context, candidate) if entry.answers}

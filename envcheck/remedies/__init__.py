@@ -23,10 +23,7 @@ W = TypeVar("W", bound="Callable[..., Remedy | None]")
 # Which module makes the remedy of which finding: only that one is loaded.
 _MODULES = {
     "toolkit": (
-        "cudnn-missing", "cudnn-shadowed", "cudnn-too-new", "cudnn-too-old", "cudnn-wrong-cuda-build",
-        "cudnn-wrong-major", "extension-build-mismatch", "host-compiler-too-new", "host-compiler-too-old",
-        "libdevice-missing", "library-missing", "ptxas-problem", "tensorrt-missing", "toolkit-missing",
-        "toolkit-path-conflict", "toolkit-wrong-version",
+        "extension-build-mismatch", "host-compiler-too-new", "host-compiler-too-old",
     ),
 }  # fmt: skip
 # What a release names goes before what a message says.

@@ -6,19 +6,16 @@ import re
 from collections.abc import Callable, Iterable
 
 from envcheck.actions import (
-    APT,
     Action,
     InstallCondaPackages,
     InstallPackages,
-    InstallSystemPackages,
     LinkFile,
     MakeFolder,
     RunEnvcheck,
     SetVariables,
     Show,
-    UnsetVariable,
 )
-from envcheck.frameworks import Framework, identities, identity
+from envcheck.frameworks import Framework, identity
 from envcheck.matrix.companions import (
     SourceBuild,
     SourceInstall,
@@ -32,12 +29,10 @@ from envcheck.model import (
     ENVIRONMENT,
     LINUX,
     SYSTEM,
-    USER,
     WINDOWS,
     Absent,
     Alternative,
     CondaBuild,
-    FrameworkRelease,
     Problem,
     Remedy,
     ToolkitInstall,
@@ -47,13 +42,21 @@ from envcheck.model import (
     replace,
 )
 from envcheck.model.fixes.packages import InstallDependant
+from envcheck.model.fixes.toolkit import (
+    ChooseToolkit,
+    InstallLibdevice,
+    InstallNvcc,
+    InstallToolkit,
+    NameLibdevice,
+    ReplaceBundledPtxas,
+    UseNewerPtxas,
+)
 from envcheck.model.specifiers import matches, within
-from envcheck.remedies import remedy
+from envcheck.remedies import remedy, writes
 from envcheck.remedies.packages import install_dependant
-from envcheck.remedies.situation import DEBIAN, UBUNTU, Situation, find_setting, install_conda_packages, set_entries
+from envcheck.remedies.paths import PROGRAM_SHELL, is_plain_path, point_at_toolkit
+from envcheck.remedies.situation import Situation, install_conda_packages
 from envcheck.remedies.system import (
-    CudnnPackage,
-    install,
     install_anywhere,
     install_compiler,
     install_visual_studio,
@@ -61,67 +64,50 @@ from envcheck.remedies.system import (
     set_host_compiler,
     system_packages,
 )
-from envcheck.rules.builds import Build, brings_cuda, built_with, is_conda_build, is_free_threaded
+from envcheck.rules.builds import Build, is_conda_build, is_free_threaded
 from envcheck.rules.compilers import toolkits_with_nvcc
 from envcheck.rules.context import Context
 from envcheck.rules.described_machine import capabilities
-from envcheck.rules.gpu_releases import gpu_rows
 
 _ARCHIVE = "https://developer.nvidia.com/cuda-toolkit-archive"
-_CUDNN_ARCHIVE = "https://developer.nvidia.com/cudnn-archive"
 _REPOSITORY = "from NVIDIA's repository"
-_PROGRAM_SHELL = "in the program's shell"
-_BUILD_SHELL = "in the build shell"
 
 
 # The toolkit.
 
 
-@remedy("toolkit-missing", "toolkit-wrong-version")
-def install_matching_toolkit(situation: Situation, problem: Problem) -> Remedy | None:
+@writes(InstallToolkit)
+def install_matching_toolkit(situation: Situation, fix: InstallToolkit) -> Remedy:
     """Install the CUDA that a build loads, or name the release that takes the one that is there."""
-    build = situation.build(problem.framework, problem.distribution) if problem.framework else None
-    if "nvcc" in problem.cases and build is not None:
-        return install_nvcc(situation, build, problem.cuda, problem.advice)
-    if not problem.cuda:
-        return _install_one_of(situation, problem)
-    if problem.folders:  # installed, and not found
-        root = problem.folders[0]
-        return Remedy(f"CUDA {problem.cuda} is installed: add it to the search path.", (_use_toolkit(root, problem),))
-    if situation.has_conda and not problem.compiles:
-        return _install_conda_libraries(situation, problem, build)
-    version = complete_version(situation, problem.cuda)
-    other_releases = _name_release_for_installed(situation, problem)
-    if situation.os == "windows":
-        return replace(_install_windows_toolkit(problem, build, version), alternatives=other_releases)
-    steps, elsewhere = install_toolkit(situation, version, compiles=problem.compiles)
-    return Remedy(_describe_toolkit(problem, build, version), steps, (*elsewhere, *other_releases))
-
-
-def _describe_toolkit(problem: Problem, build: Build | None, version: str) -> str:
-    if problem.compiles:
-        return f"Build with CUDA {version}{' next to the installed one' if problem.value('installed') else ''}."
-    built = f"; {build.label} was built for CUDA {problem.cuda}" if build else ""
-    return f"Install the CUDA {version} libraries{built}. NVIDIA's archive: {_ARCHIVE}."
-
-
-def _install_windows_toolkit(problem: Problem, build: Build | None, version: str) -> Remedy:
-    return Remedy(_describe_toolkit(problem, build, version), install_windows_toolkit(version))
-
-
-def _install_conda_libraries(situation: Situation, problem: Problem, build: Build | None) -> Remedy:
-    version = complete_version(situation, problem.cuda)
-    libraries = _find_conda_toolkit(situation, version) or install_conda_packages(f"cudatoolkit={version}")
-    built = f"; {build.label} was built for CUDA {problem.cuda}" if build else ""
+    build = situation.build(fix.framework, fix.distribution)
+    version = complete_version(situation, fix.cuda)
+    built = f"; {build.label} was built for CUDA {fix.cuda}" if build else ""
     summary = f"Install the CUDA {version} libraries{built}."
+    if fix.compiles:
+        beside = " next to the installed one" if fix.installed else ""
+        summary = f"Build with CUDA {version}{beside}."
+    elif situation.has_conda:
+        return _install_conda_libraries(situation, version, summary)
+    else:
+        summary = f"{summary} NVIDIA's archive: {_ARCHIVE}."
+    other_releases = _name_release_for_installed(situation, fix)
+    if situation.os == "windows":
+        return Remedy(summary, install_windows_toolkit(version), other_releases)
+    steps, elsewhere = install_toolkit(situation, version, compiles=fix.compiles)
+    return Remedy(summary, steps, (*elsewhere, *other_releases))
+
+
+def _install_conda_libraries(situation: Situation, version: str, summary: str) -> Remedy:
+    libraries = find_conda_toolkit(situation, version) or install_conda_packages(f"cudatoolkit={version}")
     note = f"{summary} Then have the activation script add its lib folder to LD_LIBRARY_PATH."
-    return Remedy(note, (libraries, *_activate_conda_libraries(situation)), _install_outside_conda(situation, version))
+    return Remedy(note, (libraries, *activate_conda_libraries(situation)), _install_outside_conda(situation, version))
 
 
-def _activate_conda_libraries(situation: Situation) -> tuple[Action, ...]:
+def activate_conda_libraries(situation: Situation) -> tuple[Action, ...]:
+    """Make the loader look in the lib folder of the conda environment."""
     if situation.prefix:
         return situation.add_loader_folders((f"{situation.prefix}/lib",))
-    return (SetVariables((("LD_LIBRARY_PATH", "$CONDA_PREFIX/lib:$LD_LIBRARY_PATH"),), _PROGRAM_SHELL),)
+    return (SetVariables((("LD_LIBRARY_PATH", "$CONDA_PREFIX/lib:$LD_LIBRARY_PATH"),), PROGRAM_SHELL),)
 
 
 def _install_outside_conda(situation: Situation, version: str, *, compiles: bool = False) -> tuple[Alternative, ...]:
@@ -131,14 +117,13 @@ def _install_outside_conda(situation: Situation, version: str, *, compiles: bool
     return (Alternative("Outside conda, from NVIDIA's repository:", steps), *elsewhere)
 
 
-def _install_one_of(situation: Situation, problem: Problem) -> Remedy | None:
+@writes(ChooseToolkit)
+def choose_toolkit(situation: Situation, fix: ChooseToolkit) -> Remedy:
     """Say which release was built with which of the CUDA lines that hold what is missing."""
-    lines = tuple(problem.value("cuda_lines").split())
-    if not lines:
-        return None
-    framework = identity(problem.framework) if problem.framework else None
-    built = _list_releases_by_cuda(situation, framework, lines) if framework and framework.build_info else []
-    cuda_text = ", ".join(built) or (lines[0] if len(lines) == 1 else f"one of {lines[-1]} to {lines[0]}")
+    framework = identity(fix.framework) if fix.framework else None
+    built = _list_releases_by_cuda(situation, framework, fix.lines) if framework and framework.build_info else []
+    one_of = f"one of {fix.lines[-1]} to {fix.lines[0]}" if len(fix.lines) > 1 else fix.lines[0]
+    cuda_text = ", ".join(built) or one_of
     summary = f"Install the CUDA that the release was built with: {cuda_text}; or a release for the installed CUDA"
     check: Action = _DOCTOR
     if framework and built:
@@ -194,28 +179,17 @@ def _install_from_repository(
     return (*steps, point_at_toolkit(f"/usr/local/cuda-{version}", compiles=compiles)), elsewhere
 
 
-def point_at_toolkit(root: str, *, compiles: bool) -> SetVariables:
-    """Point the build, or the loader, at a toolkit."""
-    if compiles:
-        return SetVariables((("CUDA_HOME", root), ("PATH", f"{root}/bin:$PATH")), _BUILD_SHELL)
-    return SetVariables((("LD_LIBRARY_PATH", f"{root}/lib64:$LD_LIBRARY_PATH"),), _PROGRAM_SHELL)
-
-
-def _use_toolkit(root: str, problem: Problem) -> SetVariables:
-    return point_at_toolkit(root, compiles=problem.compiles)
-
-
 def _install_with_conda(situation: Situation, cuda: str, *, compiles: bool) -> tuple[Action, ...]:
     """Install a CUDA line into a conda environment, from a channel that has it."""
     if compiles:
         nvcc = system_packages().conda_nvcc
         is_available = numbers(cuda) >= numbers(nvcc.first)
         return (install_conda_packages(f"cuda-nvcc={cuda}", channel=nvcc.channel),) if is_available else ()
-    found = _find_conda_toolkit(situation, cuda)
-    return (found, *_activate_conda_libraries(situation)) if found else ()
+    found = find_conda_toolkit(situation, cuda)
+    return (found, *activate_conda_libraries(situation)) if found else ()
 
 
-def _find_conda_toolkit(situation: Situation, cuda: str) -> InstallCondaPackages | None:
+def find_conda_toolkit(situation: Situation, cuda: str) -> InstallCondaPackages | None:
     """Install the libraries of a CUDA line with conda: one package, or many beside one that fixes the line."""
     toolkit_builds, version_builds = (
         situation.matrix.conda_builds("cudatoolkit"),
@@ -224,27 +198,27 @@ def _find_conda_toolkit(situation: Situation, cuda: str) -> InstallCondaPackages
     channels = [row.channel for row in toolkit_builds if cuda in row.cuda]
     if channels:
         return install_conda_packages(f"cudatoolkit={cuda}", channel=channels[0])
-    if _list_matching_builds(version_builds, cuda) and not _list_matching_builds(toolkit_builds, cuda):
+    if list_matching_builds(version_builds, cuda) and not list_matching_builds(toolkit_builds, cuda):
         return install_conda_packages(f"cuda-version={cuda}", "cuda-libraries")
     return None
 
 
-def _list_matching_builds(rows: Iterable[CondaBuild], version: str) -> list[CondaBuild]:
+def list_matching_builds(rows: Iterable[CondaBuild], version: str) -> list[CondaBuild]:
     """List the builds on conda's channels whose versions admit one."""
     from packaging.specifiers import SpecifierSet
 
     return [row for row in rows if SpecifierSet(row.versions).contains(version)]
 
 
-def _name_release_for_installed(situation: Situation, problem: Problem) -> tuple[Alternative, ...]:
+def _name_release_for_installed(situation: Situation, fix: InstallToolkit) -> tuple[Alternative, ...]:
     """Name the release of the framework that takes the CUDA that is there, and the command that installs it."""
-    line = major_minor(problem.value("installed"))
-    if not line or not problem.framework:
+    line = major_minor(fix.installed)
+    if not line or not fix.framework:
         return ()
-    rows = situation.matrix.releases(problem.framework, situation.context.platform)
-    identity_row = identity(problem.framework)
+    rows = situation.matrix.releases(fix.framework, situation.context.platform)
+    identity_row = identity(fix.framework)
     if identity_row.index:
-        named_row = situation.release_row(identity_row.name, problem.release)
+        named_row = situation.release_row(identity_row.name, fix.release)
         matching = (
             [named_row] if named_row and line in named_row.variants else [row for row in rows if line in row.variants]
         )
@@ -265,9 +239,17 @@ def complete_version(situation: Situation, cuda: str) -> str:
     return next((line for line in lines if numbers(line)[:1] == numbers(cuda)), cuda)
 
 
-def install_nvcc(situation: Situation, build: Build, cuda: str, summary: str) -> Remedy:
+@writes(InstallNvcc)
+def install_matching_nvcc(situation: Situation, fix: InstallNvcc) -> Remedy:
+    """Install the nvcc of the CUDA that a framework was built with."""
+    build = situation.build(fix.framework, fix.distribution)
+    summary = f"Install nvcc of CUDA {fix.cuda}, and point CUDA_HOME at its folder where you compile extensions."
+    return _install_nvcc_for(situation, build, fix.cuda, summary)
+
+
+def _install_nvcc_for(situation: Situation, build: Build | None, cuda: str, summary: str) -> Remedy:
     """Install nvcc with ptxas and libdevice: as the wheel a build asks for, else from NVIDIA's repository."""
-    wheels = build.release.cuda_wheels if build.release else ()
+    wheels = build.release.cuda_wheels if build and build.release else ()
     wheel = next((item for item in wheels if item.startswith("nvidia-cuda-nvcc")), "")
     if wheel:
         return Remedy(summary, situation.install(wheel))
@@ -282,21 +264,19 @@ def install_nvcc(situation: Situation, build: Build, cuda: str, summary: str) ->
 # What XLA compiles with.
 
 
-@remedy("libdevice-missing")
-def find_libdevice(situation: Situation, problem: Problem) -> Remedy | None:
-    """Let XLA find libdevice, or install it."""
-    build = next((item for item in situation.builds if identity(item.framework).needs_libdevice), None)
-    if "elsewhere" in problem.cases:
-        return _name_libdevice(situation, problem)
-    if build is None or not problem.cuda:
-        return None
-    return install_nvcc(situation, build, problem.cuda, "Install the part of CUDA that contains libdevice.")
+@writes(InstallLibdevice)
+def install_libdevice(situation: Situation, fix: InstallLibdevice) -> Remedy:
+    """Install the part of CUDA that holds libdevice."""
+    build = next((item for item in situation.builds if item.traits.needs_libdevice), None)
+    return _install_nvcc_for(situation, build, fix.cuda, "Install the part of CUDA that contains libdevice.")
 
 
-def _name_libdevice(situation: Situation, problem: Problem) -> Remedy:
-    root = problem.folders[0]
+@writes(NameLibdevice)
+def name_libdevice(_: Situation, fix: NameLibdevice) -> Remedy:
+    """Let XLA look in the folder where libdevice is."""
+    root = fix.root
     flags = SetVariables((("XLA_FLAGS", f"--xla_gpu_cuda_data_dir={root}"),), "in the environment's activation script")
-    steps = (*_link_libdevice(root, problem.value("path")), flags) if is_plain_path(root) else ()
+    steps = (*_link_libdevice(root, fix.path), flags) if is_plain_path(root) else ()
     return Remedy("Set XLA_FLAGS to that folder in the environment's activation script.", steps)
 
 
@@ -309,272 +289,36 @@ def _link_libdevice(root: str, path: str) -> tuple[Action, ...]:
     return (MakeFolder(folder, "XLA searches this subfolder"), link)
 
 
-@remedy("ptxas-problem")
-def use_newer_ptxas(situation: Situation, problem: Problem) -> Remedy | None:
+@writes(UseNewerPtxas)
+def use_newer_ptxas(situation: Situation, fix: UseNewerPtxas) -> Remedy:
     """Put a ptxas that knows the GPU first."""
-    row = situation.matrix.architecture(problem.capability)
-    first = row.first_toolkit if row else None
-    if first is None:
-        return None
-    if "bundled" in problem.cases:
-        return _name_ptxas(problem, first)
-    build = situation.build(problem.framework, problem.distribution) if problem.framework else None
+    build = situation.build(fix.framework, fix.distribution)
+    root = f"/usr/local/cuda-{fix.cuda}/bin"
     if build is not None:
-        found = install_nvcc(situation, build, first, f"Put a ptxas of CUDA {first} or newer first on PATH.")
+        summary = f"Put a ptxas of CUDA {fix.cuda} or newer first on PATH."
+        found = _install_nvcc_for(situation, build, fix.cuda, summary)
         if not any(item.scope == SYSTEM for item in found.actions):
             return found
-        before = SetVariables((("PATH", f"/usr/local/cuda-{first}/bin:$PATH"),), "where training is started")
+        before = SetVariables((("PATH", f"{root}:$PATH"),), "where training is started")
         changed: Remedy = replace(found, actions=(*found.actions, before))  # it lies beside the one that is called
         return changed
-    root = f"/usr/local/cuda-{first}/bin"
-    summary = f"Let the ptxas of CUDA {first} or newer be found first: none before it knows {problem.capability}."
-    look = Show(("ptxas", "--version"), "the one that is found now", ENVIRONMENT)
+    summary = f"Let the ptxas of CUDA {fix.cuda} or newer be found first: none before it knows {fix.capability}."
+    look = Show(("ptxas", "--version"), "the one that is found now", ENVIRONMENT, (LINUX,))
     triton = ((name, f"{root}/ptxas") for name in ("TRITON_PTXAS_PATH", "TRITON_PTXAS_BLACKWELL_PATH"))
     named = (("PATH", f"{root}:$PATH"), *triton)
     return Remedy(summary, (look, SetVariables(named, "where that toolkit is installed; Triton reads its own two")))
 
 
-def _name_ptxas(problem: Problem, first: str) -> Remedy:
+@writes(ReplaceBundledPtxas)
+def replace_bundled_ptxas(_: Situation, fix: ReplaceBundledPtxas) -> Remedy | None:
     """Name another ptxas to a package that calls its own."""
-    variable, newer, path = (problem.value(name) for name in ("variable", "newer", "path"))
-    upgrade = f"install a torch that requires {newer} or newer" if newer else ""
-    if not variable:
-        return Remedy(f"{upgrade[:1].upper()}{upgrade[1:]}.")
-    place = "in the program's shell" if path else "where that toolkit is installed"
-    named = SetVariables(((variable, path or f"/usr/local/cuda-{first}/bin/ptxas"),), place)
-    options = f", or {upgrade}" if upgrade else ""
-    return Remedy(f"Let the ptxas of CUDA {first} or newer be called{options}.", (named,))
-
-
-# cuDNN.
-
-
-@remedy("cudnn-missing", "cudnn-wrong-major", "cudnn-too-old", "cudnn-wrong-cuda-build", "cudnn-too-new")
-def install_matching_cudnn(situation: Situation, problem: Problem) -> Remedy | None:
-    """Install the cuDNN that a build was made with, for its CUDA."""
-    build = situation.build(problem.framework, problem.distribution) if problem.framework else None
-    if "requested" in problem.cases and build is not None:
-        return _bound_cudnn(situation, build, problem)
-    if "dropped-gpu" in problem.cases and build is not None:
-        return _install_older_cudnn(situation, build, problem.cudnn, problem.capability)
-    version = problem.cudnn or (built_with(build) if build else None) or ""
-    cuda = problem.cuda or (build.cuda.value if build else None) or ""
-    if not numbers(version):
-        return _install_named_libraries(situation, problem, build)
-    cuda_major = numbers(cuda)[:1]
-    summary = _describe_cudnn(problem, build, version, cuda)
-    alternatives = _list_cudnn_alternatives(situation, problem, build, version, cuda_major)
-    if not alternatives:
-        return Remedy(f"{summary} NVIDIA's archive: {_CUDNN_ARCHIVE}.")
-    first, *others = alternatives
-    archive = "" if first.actions[0].scope == ENVIRONMENT else f" NVIDIA's archive: {_CUDNN_ARCHIVE}."
-    return Remedy(summary + archive, first.actions, tuple(others))
-
-
-def _describe_cudnn(problem: Problem, build: Build | None, version: str, cuda: str) -> str:
-    version_text, major = (_parse_minor(version) if build else version), numbers(version)[0]
-    cuda_text = f" for CUDA {numbers(cuda)[0] if build else cuda}" if cuda else ""
-    newer_text = f", or a newer {major}.x" if "." in version and not problem.exact else ""
-    return (
-        f"Install cuDNN {version_text}{cuda_text}{newer_text}{f'; {build.label} was built with it' if build else ''}."
-    )
-
-
-def _install_named_libraries(situation: Situation, problem: Problem, build: Build | None) -> Remedy | None:
-    steps = situation.install_gpu_build(problem.framework) if situation.from_log else ()
-    if build is not None:
-        summary = (
-            f"Install the cuDNN that {build.label} was built with, for its CUDA. NVIDIA's archive: {_CUDNN_ARCHIVE}."
-        )
-        return Remedy(summary, steps)
-    return Remedy("Install the framework with the CUDA libraries that it requires.", steps) if steps else None
-
-
-def _list_cudnn_alternatives(
-    situation: Situation, problem: Problem, build: Build | None, version: str, cuda_major: tuple[int, ...]
-) -> list[Alternative]:
-    """List the ways to a cuDNN, the one for this machine first."""
-    major = numbers(version)[0]
-    if situation.os == "windows":
-        check = Show(
-            ("where.exe", f"cudnn64_{major}.dll"), "its folder must be on PATH, in the stated version",
-            USER, (WINDOWS,),
-        )  # fmt: skip
-        return [Alternative("On Windows:", (check,))]
-    conda = _install_cudnn_with_conda(situation, version)
-    wheel = _install_cudnn_wheel(situation, problem, build, version, cuda_major)
-    if situation.has_conda:
-        return [*conda, *wheel]
-    apt = _install_cudnn_with_apt(situation, problem, major, cuda_major)
-    is_reachable = any(len(way.actions) > 1 for way in wheel)  # the step after it lets the loader look there
-    is_reachable = is_reachable or (brings_cuda(build) if build else _finds_wheels(situation, problem, version))
-    return [*wheel, *conda, *apt] if is_reachable else [*apt, *conda, *wheel]  # the loader looks where apt puts it
-
-
-def _install_cudnn_wheel(
-    situation: Situation, problem: Problem, build: Build | None, version: str, cuda_major: tuple[int, ...]
-) -> list[Alternative]:
-    """Install the wheel, with what lets a build that does not look there find it."""
-    major, line = numbers(version)[0], _parse_minor(version)
-    cuda_major = cuda_major or _find_cuda_of_cudnn(situation, problem, build, version)
-    if not cuda_major and problem.value("site_packages"):
-        package_row = _find_cudnn_package(major)
-        cuda_major = numbers(package_row.usual_cuda) if package_row else ()
-    wheel = f"nvidia-cudnn-cu{cuda_major[0]}" if cuda_major else ""
-    if not wheel or major < system_packages().cudnn.first_wheel or not _is_published(situation, wheel):
-        return []
-    limits = f"=={line}.*" if problem.exact else f">={line},<{major + 1}"
-    steps = situation.install(_find_pinned_wheel(build, wheel) or f"{wheel}{limits}")
-    if build is not None and not brings_cuda(build):
-        folder = f"{build.facts.location}/nvidia/cudnn/lib" if build.facts and build.facts.location else ""
-        steps = (*steps, *(situation.add_loader_folders((folder,)) if folder else ()))
-    elif problem.value("site_packages") and steps:  # a program that loads cuDNN itself looks only where it is told to
-        folder = f"{problem.value('site_packages')}/nvidia/cudnn/lib:$LD_LIBRARY_PATH"
-        steps = (*steps, SetVariables((("LD_LIBRARY_PATH", folder),), _PROGRAM_SHELL))
-    return [Alternative("If the framework uses CUDA from wheels:", steps)] if steps else []
-
-
-def _find_pinned_wheel(build: Build | None, wheel: str) -> str:
-    """Return the requirement of the very cuDNN that a build asks for: nvidia-cudnn-cu12==9.1.0.70; "" for none."""
-    wheels = build.release.cuda_wheels if build is not None and build.release else ()
-    return next((item for item in wheels if item.startswith(f"{wheel}==")), "")
-
-
-def _list_releases_with_cudnn(situation: Situation, problem: Problem, cudnn: str) -> list[FrameworkRelease]:
-    """List the releases of a framework that load a cuDNN of this major from outside, newest first."""
-    rows = gpu_rows(situation.context, problem.framework) if problem.framework else ()
-    return [row for row in rows if row.cudnn and numbers(row.cudnn)[:1] == numbers(cudnn)[:1]]
-
-
-def _finds_wheels(situation: Situation, problem: Problem, cudnn: str) -> bool:
-    """Tell whether every release that may be meant finds the cuDNN of a wheel."""
-    rows = _list_releases_with_cudnn(situation, problem, cudnn)
-    return bool(rows) and all(row.finds_cuda_wheels for row in rows)
-
-
-def _find_cuda_of_cudnn(situation: Situation, problem: Problem, build: Build | None, cudnn: str) -> tuple[int, ...]:
-    """Return the CUDA major that the newest release with this cuDNN goes with; () where a build is known, or none."""
-    rows = _list_releases_with_cudnn(situation, problem, cudnn) if build is None else []
-    return numbers(rows[0].cuda or "")[:1] if rows else ()
-
-
-def _install_cudnn_with_conda(situation: Situation, version: str) -> list[Alternative]:
-    line = _parse_minor(version)
-    builds = _list_matching_builds(situation.matrix.conda_builds("cudnn"), line)
-    if not builds:
-        return []
-    channel = builds[0].channel
-    activation = _activate_conda_libraries(situation) if situation.has_conda else ()
-    return [
-        Alternative(
-            "Into a conda environment:", (install_conda_packages(f"cudnn={line}", channel=channel), *activation)
-        )
-    ]
-
-
-def _find_cudnn_package(major: int) -> CudnnPackage | None:
-    return next((item for item in reversed(system_packages().cudnn.apt) if item.first <= major), None)
-
-
-def _install_cudnn_with_apt(
-    situation: Situation, problem: Problem, major: int, cuda_major: tuple[int, ...]
-) -> list[Alternative]:
-    packages, package_row = system_packages().cudnn, _find_cudnn_package(major)
-    if package_row is None or problem.exact or situation.os == "darwin":
-        return []
-    if situation.is_distribution_known and situation.distribution not in (DEBIAN, UBUNTU):
-        return []
-    published_for = packages.released.get(str(major))
-    version = f"{situation.distribution} {situation.distribution_version}"
-    if published_for and situation.distribution_version and version not in published_for:
-        return []
-    package = package_row.package.format(major=major, cuda=cuda_major[0] if cuda_major else package_row.usual_cuda)
-    summary = "Debian and Ubuntu, from NVIDIA's repository; in a container, use an image with -cudnn in its name:"
-    return [Alternative(summary, (InstallSystemPackages(APT, (package,), situation.sudo),))]
-
-
-def _bound_cudnn(situation: Situation, build: Build, problem: Problem) -> Remedy:
-    """Install a requested release with a cuDNN that still serves the GPUs."""
-    framework = situation.framework(build.framework)
-    main = framework.main if framework else build
-    extras = f"[{','.join(framework.extras)}]" if framework and framework.extras else ""
-    requirement = f"{main.distribution}{extras}=={main.version}"
-    return Remedy(
-        f"Install {requirement} with {problem.requirements[0]}.", situation.install(requirement, *problem.requirements)
-    )
-
-
-def _install_older_cudnn(situation: Situation, build: Build, version: str, capability: str) -> Remedy:
-    """Go back to the newest cuDNN that still serves a GPU, as far as the build allows."""
-    needed, (major, minor) = numbers(built_with(build) or "")[:2], numbers(version)[:2]
-    lowest = needed[1] if len(needed) > 1 else 0
-    for candidate in range(minor - 1, lowest - 1, -1):
-        row = situation.matrix.cudnn(f"{major}.{candidate}")
-        if row and row.compute_capability_min and numbers(row.compute_capability_min) <= numbers(capability):
-            wheels = [name for name in situation.context.distributions if name.startswith("nvidia-cudnn-cu")]
-            is_pinned = identity(build.framework).pins_cudnn and len(needed) > 1
-            limits = f"=={built_with(build)}" if is_pinned else f">={major}.{lowest},<{major}.{candidate + 1}"
-            steps = situation.install(f"{wheels[0]}{limits}") if wheels else ()
-            reason = f"cuDNN {row.version} is the last that supports compute capability {capability}"
-            return Remedy(f"Go back to an older cuDNN: {reason}.", steps)
-    return Remedy(
-        f"No cuDNN that {build.label} accepts supports compute capability {capability}: use an older release of it."
-    )
-
-
-def _is_published(situation: Situation, wheel: str) -> bool:
-    """Tell whether a wheel of that name exists: some release of a framework asks for it."""
-    pinning = (item.name for item in identities() if item.pins_cudnn)
-    asking = (
-        row
-        for name in pinning
-        for row in gpu_rows(situation.context, name) or situation.matrix.releases(name, "linux_x86_64")
-    )
-    return any(item.startswith(wheel) for row in asking for item in row.cuda_wheels)
-
-
-# Paths.
-
-
-@remedy("cudnn-shadowed", "toolkit-path-conflict")
-def use_matching_copy(situation: Situation, problem: Problem) -> Remedy | None:
-    """Let the loader, or the build, find the copy that is meant."""
-    unwanted = [folder for name, folder in problem.values if name == "unwanted"]
-    if unwanted:
-        libraries = (f"{folder}/{name}" for folder in unwanted for name in ("lib", "lib64"))
-        steps = situation.leave_out("LD_LIBRARY_PATH", *unwanted, *libraries)
-        return Remedy(problem.advice, steps or (find_setting(unwanted[0]),))
-    if problem.advice:
-        steps = situation.add_loader_folders(problem.folders) if problem.folders else _set_paths(problem)
-        return Remedy(problem.advice, steps)
-    if problem.value("meant"):  # the toolkit that torch was built with, where nvcc is of another
-        cuda = problem.value("meant")
-        step = point_at_toolkit(f"/usr/local/cuda-{cuda}", compiles=True)
-        return Remedy(f"Point CUDA_HOME and PATH at CUDA {cuda}, which torch was built with.", (step,))
-    if problem.cuda and situation.os != "windows":
-        step = point_at_toolkit(f"/usr/local/cuda-{problem.cuda}", compiles=False)
-        return Remedy(f"CUDA {problem.cuda} is installed: add its lib64 folder to the loader's path.", (step,))
-    return _remove_folders(problem)
-
-
-def _set_paths(problem: Problem) -> tuple[Action, ...]:
-    """Set the variables in this shell, and show the file that sets them otherwise; () where neither is known."""
-    root, variable, setting = map(problem.value, ("root", "unset", "setting"))
-    if not (root or variable) or not all(re.fullmatch(r"[~\w./+-]*", text) for text in (root, variable, setting)):
-        return ()
-    step = point_at_toolkit(root, compiles=True) if root else UnsetVariable(variable, _PROGRAM_SHELL)
-    return (step, find_setting(setting))
-
-
-def _remove_folders(problem: Problem) -> Remedy | None:
-    """Take the folders of another copy off the library path that was read."""
-    folders = problem.folders
-    others = [folder for folder in folders if re.search(r"cuda|cudnn|nvidia", folder, re.IGNORECASE)]
-    remaining = [folder for folder in folders if folder not in others]
-    if not others or not all(re.fullmatch(r"[~\w./+-]+", folder) for folder in folders):
-        return None
-    summary = f"Let the framework load its own libraries: remove {', '.join(others)} from LD_LIBRARY_PATH."
-    return Remedy(summary, (set_entries("LD_LIBRARY_PATH", remaining, ":"),))
+    upgrade = f"nstall a torch that requires {fix.newer} or newer" if fix.newer else ""
+    if not fix.variable:
+        return Remedy(f"I{upgrade}.") if upgrade else None
+    place = PROGRAM_SHELL if fix.path else "where that toolkit is installed"
+    named = SetVariables(((fix.variable, fix.path or f"/usr/local/cuda-{fix.cuda}/bin/ptxas"),), place)
+    options = f", or i{upgrade}" if upgrade else ""
+    return Remedy(f"Let the ptxas of CUDA {fix.cuda} or newer be called{options}.", (named,))
 
 
 # The host compiler.
@@ -625,24 +369,6 @@ def _name_newer_cuda(situation: Situation, problem: Problem, highest: str) -> tu
         return ()
     accepting = [row.version for row in situation.matrix.toolkits() if numbers(row.gcc_max or "")[:1] >= gcc[:1]]
     return (Alternative(f"Use CUDA {accepting[-1]} or newer, which accepts gcc {gcc[0]}."),) if accepting else ()
-
-
-# TensorRT.
-
-
-@remedy("tensorrt-missing")
-def install_matching_tensorrt(situation: Situation, problem: Problem) -> Remedy | None:
-    """Install the TensorRT that a release was built with."""
-    build = next((item for item in situation.builds if item.release and item.release.tensorrt), None)
-    row = build.release if build else situation.release_row(problem.framework, problem.release)
-    if row is None or not row.tensorrt or row.tensorrt == "none":
-        title = identity(build.framework).title if build else ""
-        return Remedy(f"Install the TensorRT release that this {title} release requires.") if build else None
-    requirement = f"tensorrt=={row.tensorrt}.*" if row.tensorrt.count(".") < 3 else f"tensorrt=={row.tensorrt}"
-    summary = f"Install TensorRT {row.tensorrt}, which {row.distribution} {row.version} was built with."
-    if numbers(row.tensorrt) < numbers(system_packages().tensorrt.first_wheel):
-        return Remedy(f"{summary} NVIDIA's archive: https://developer.nvidia.com/tensorrt.")
-    return Remedy(summary, situation.install(requirement))
 
 
 # Extensions: the built file that fits, or a build that can work here.
@@ -928,22 +654,6 @@ def _install_for_one_cuda(situation: Situation, problem: Problem) -> Remedy:
         return Remedy(f"Install {pin}+{label}, which is for the same CUDA as {companion}.", steps)
     steps = situation.install(companion, index=index_url(name, there), force=True) if there else ()
     return Remedy(f"Install {companion} and {pin} for the same CUDA.", steps)
-
-
-@remedy("library-missing")
-def restore_library(situation: Situation, problem: Problem) -> Remedy | None:
-    """Say where a library comes from that no wheel of the framework brings."""
-    library = problem.value("library")
-    if problem.requirements:
-        return Remedy(f"Install what {problem.distribution} requires.", situation.install(*problem.requirements))
-    stem = library.partition(".so")[0]
-    steps = install(situation, stem, f"contains {library}") if stem in system_packages().packages else ()
-    return Remedy(f"Install the system package that contains {library}.", steps) if library else None
-
-
-def is_plain_path(path: str) -> bool:
-    """Tell whether a path can stand in a shell line as it is."""
-    return re.fullmatch(r"/[\w./+~-]+", path) is not None
 
 
 def _parse_minor(version: str) -> str:

@@ -11,10 +11,12 @@ from envcheck.model import (
     NOTE,
     WARNING,
     Absent,
+    Advise,
     Citation,
     Evidence,
     Fact,
     Finding,
+    Fix,
     Known,
     Problem,
     Toolkit,
@@ -30,6 +32,9 @@ from envcheck.model.fixes.hardware import (
     CompileWithNewerToolkit,
     CompileWithOlderToolkit,
 )
+from envcheck.model.fixes.libraries import InstallTensorrt
+from envcheck.model.fixes.paths import BuildWithToolkit
+from envcheck.model.fixes.toolkit import InstallNvcc
 from envcheck.rules.builds import Build, cuda_builds, installed_builds, wanted_releases
 from envcheck.rules.context import Context, SourceBuild, describe, incompatible, rule, source_of
 from envcheck.rules.gpus import JudgedGpu, gpu_name, judged_gpus
@@ -167,7 +172,8 @@ def tensorrt_missing(context: Context) -> Iterator[Finding]:
             part = f"{build.traits.title}-TensorRT"
             message = f"TensorRT, requested with {build.label}, is not installed; everything except {part} works."
             evidence = (context.seen("tensorrt"), *built_for_cuda(build))
-            yield incompatible(message, evidence, problem=Problem())
+            cure = InstallTensorrt(build.framework, build.version)
+            yield incompatible(message, evidence, cure=cure)
 
 
 _WRONG, _PATH, _MISSING = "toolkit-wrong-version", "toolkit-path-conflict", "toolkit-missing"
@@ -204,15 +210,12 @@ def _other_major(context: Context, build: Build, install: ToolkitInstall, right:
         f"{build.label} is built for CUDA {cuda} and refuses to build extensions with nvcc of CUDA {version} "
         f"({install.root}); running it needs no nvcc.{hint}"
     )
+    cure: Fix = InstallNvcc(cuda, build.framework, build.distribution)
     if right:
-        advice = f"Point CUDA_HOME at {right.root} where you compile extensions."
-        problem = Problem(advice=advice, values=(("root", right.root), ("setting", install.root)))
-    else:
-        advice = f"Install nvcc of CUDA {cuda}, and point CUDA_HOME at its folder where you compile extensions."
-        problem = Problem(("nvcc",), build.framework, build.distribution, cuda=cuda, advice=advice)
+        cure = BuildWithToolkit(right.root, install.root)
     evidence = (toolkit_evidence(install), *([toolkit_evidence(right)] if right else []), *built_for_cuda(build))
     severity = _severity(context, NOTE)
-    return incompatible(message, evidence, finding_id=_PATH if right else _WRONG, severity=severity, problem=problem)
+    return incompatible(message, evidence, finding_id=_PATH if right else _WRONG, severity=severity, cure=cure)
 
 
 @rule(_MISSING, severity=NOTE)
@@ -226,26 +229,25 @@ def nvcc_missing(context: Context) -> Iterator[Finding]:
     built = context.built or "CUDA code"
     if not hosts and context.compiles:
         message = f"{built} is built here, which needs nvcc; this machine has none."
-        problem = Problem(advice="Install the nvcc of a CUDA Toolkit, and set CUDA_HOME to its folder.")
-        yield incompatible(message, (context.seen("toolkits.installs"),), severity=ERROR, problem=problem)
+        cure: Fix = Advise("Install the nvcc of a CUDA Toolkit, and set CUDA_HOME to its folder.")
+        yield incompatible(message, (context.seen("toolkits.installs"),), severity=ERROR, cure=cure)
     if context.may_compile and not context.compiles:
         message = (
             f"An extension is built here ({context.built}). If it contains CUDA code, that fails: this machine has no "
             "nvcc."
         )
-        problem = Problem(advice="If it contains CUDA code, install the nvcc of a CUDA Toolkit.")
-        yield incompatible(message, (context.seen("toolkits.installs"),), severity=WARNING, problem=problem)
+        cure = Advise("If it contains CUDA code, install the nvcc of a CUDA Toolkit.")
+        yield incompatible(message, (context.seen("toolkits.installs"),), severity=WARNING, cure=cure)
     for build in hosts:
         cuda = build.cuda.value
         reason = f"{built} is built here" if context.compiles else _compiled_when_used(context)
         if not reason:
             continue
         message = f"{reason}, which needs nvcc of a CUDA {major(cuda or '')} toolkit; this machine has none."
-        advice = f"Install nvcc of CUDA {cuda} and set CUDA_HOME to its folder."
-        problem = Problem(("nvcc",), build.framework, build.distribution, cuda=cuda or "", advice=advice)
+        cure = InstallNvcc(cuda or "", build.framework, build.distribution)
         evidence = (context.seen("toolkits.installs"), *built_for_cuda(build))
         severity = ERROR if context.compiles else NOTE  # much of such a package works without
-        yield incompatible(message, evidence, severity=severity, problem=problem)
+        yield incompatible(message, evidence, severity=severity, cure=cure)
 
 
 @rule("extension-build-mismatch", "dependency-conflict", installs=True)
@@ -262,8 +264,8 @@ def source_builds(context: Context) -> Iterator[Finding]:
                 f"{item.distribution} comes from a page of wheels for {item.framework} {item.built_for}, but "
                 f"{host.label} is installed."
             )
-            problem = Problem(advice=f"Use the page for {item.framework} {major_minor(host.version)}.")
-            yield incompatible(message, built_for_cuda(host), problem=problem)
+            cure = Advise(f"Use the page for {item.framework} {major_minor(host.version)}.")
+            yield incompatible(message, built_for_cuda(host), cure=cure)
         elif host is not None and item.is_isolated and not item.built_for:
             yield _in_isolation(context, item, host)
 
@@ -276,7 +278,7 @@ def _without_host(context: Context, item: SourceBuild) -> Finding:
         (context.seen("python.frameworks"),),
         finding_id="dependency-conflict",
         severity=ERROR if context.facts.host.container.value else WARNING,
-        problem=Problem(advice=f"Install {framework} in a step before it, and {name} with --no-build-isolation."),
+        cure=Advise(f"Install {framework} in a step before it, and {name} with --no-build-isolation."),
     )
 
 
@@ -288,7 +290,7 @@ def _in_isolation(context: Context, item: SourceBuild, host: Build) -> Finding:
         f"another one than {host.label}.",
         (context.seen("python.frameworks", shown=host.label),),
         severity=WARNING if host.version == newest else ERROR,
-        problem=Problem(advice=f"Install {item.distribution} with --no-build-isolation."),
+        cure=Advise(f"Install {item.distribution} with --no-build-isolation."),
     )
 
 

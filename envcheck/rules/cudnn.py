@@ -11,6 +11,7 @@ from envcheck.model import (
     ERROR,
     WARNING,
     Absent,
+    Advise,
     CudnnRelease,
     Evidence,
     Fact,
@@ -18,7 +19,6 @@ from envcheck.model import (
     Known,
     LibraryInstall,
     LibraryLookup,
-    Problem,
     Source,
     Unknown,
     dataclass,
@@ -26,6 +26,8 @@ from envcheck.model import (
     numbers,
     replace,
 )
+from envcheck.model.fixes.libraries import BoundCudnn, InstallCudnn, InstallOlderCudnn
+from envcheck.model.fixes.paths import RemoveFromLibraryPath
 from envcheck.model.specifiers import within
 from envcheck.rules.builds import Build, brings_cuda, built_with, cuda_builds, judged_builds
 from envcheck.rules.context import Context, UndecidedError, describe, each, incompatible, once, rule, source_of
@@ -239,20 +241,16 @@ def _unlisted(context: Context, build: Build, copy: Copy) -> Iterator[Finding]:
 
 
 def _none_fits(context: Context, build: Build, copies: tuple[Copy, ...], soname: str) -> Finding:
-    expected, problem = built_with(build), _problem(build)
+    expected, cure = built_with(build), InstallCudnn(build.framework, build.distribution)
     alternatives = [copy for copy in copies if copy.version.value]
     if alternatives:
         versions = " and ".join(dict.fromkeys(describe(copy.version) for copy in alternatives))
         message = f"{build.label} loads {soname} (built with cuDNN {expected}); this machine has cuDNN {versions}."
         evidence = (*(copy.evidence for copy in alternatives), *_row(build))
-        return incompatible(message, evidence, finding_id=OTHER_MAJOR, problem=problem)
+        return incompatible(message, evidence, finding_id=OTHER_MAJOR, cure=cure)
     message = f"{build.label} loads {soname}, but this machine has no cuDNN that it can load."
     evidence = (context.seen("cudnn"), *_row(build))
-    return incompatible(message, evidence, finding_id=MISSING, problem=problem)
-
-
-def _problem(build: Build) -> Problem:
-    return Problem(framework=build.framework, distribution=build.distribution)
+    return incompatible(message, evidence, finding_id=MISSING, cure=cure)
 
 
 def _fault(context: Context, build: Build, copy: Copy, fault: str) -> Finding:
@@ -266,7 +264,8 @@ def _fault(context: Context, build: Build, copy: Copy, fault: str) -> Finding:
         message = f"{build.label} {verb} cuDNN {expected} and would load {version} from {copy.path}."
         evidence = ()
     all_evidence = (copy.evidence, *evidence, *_row(build))
-    return incompatible(message, all_evidence, finding_id=fault, problem=_problem(build))
+    cure = InstallCudnn(build.framework, build.distribution)
+    return incompatible(message, all_evidence, finding_id=fault, cure=cure)
 
 
 def _other_cuda(build: Build, copy: Copy, version: str) -> tuple[str, tuple[Evidence, ...]]:
@@ -289,8 +288,8 @@ def _dropped(context: Context, build: Build, copy: Copy, version: str) -> Findin
     severity = ERROR if len(gpus) == len(context.gpus) else WARNING
     floor = row_evidence(f"cuDNN {version}", f"from {lowest} on", row.citations if row else ())
     evidence = (copy.evidence, context.seen("gpus", shown=names), floor)
-    problem = replace(_problem(build), cases=("dropped-gpu",), cudnn=version, capability=gpus[0].capability)
-    return incompatible(message, evidence, finding_id=DROPPED, severity=severity, problem=problem)
+    cure = InstallOlderCudnn(build.framework, build.distribution, version, gpus[0].capability)
+    return incompatible(message, evidence, finding_id=DROPPED, severity=severity, cure=cure)
 
 
 def _shadowed(build: Build, copy: Copy, right: str, severity: str) -> Finding:
@@ -301,9 +300,9 @@ def _shadowed(build: Build, copy: Copy, right: str, severity: str) -> Finding:
         f"{build.label}{origin} loads cuDNN {describe(copy.version)} from {copy.path}{path_variable} ahead of {right}."
     )
     folder = copy.path.rpartition("/lib")[0] or copy.path
-    problem = Problem(advice=f"Remove {folder} from LD_LIBRARY_PATH where it is set.", values=(("unwanted", folder),))
     evidence = (copy.evidence, *_row(build))
-    return incompatible(message, evidence, finding_id=SHADOWED, severity=severity, problem=problem)
+    cure = RemoveFromLibraryPath((folder,))
+    return incompatible(message, evidence, finding_id=SHADOWED, severity=severity, cure=cure)
 
 
 def _on_library_path(context: Context, copy: Copy) -> bool:
@@ -348,10 +347,9 @@ def cudnn_header_of_another(context: Context) -> Iterator[Finding]:
             Evidence("cuDNN library", library.value, library.source),
         )
         advice = f"Install header and library of one cuDNN release in {copy.root}, and remove the other."
-        yield incompatible(message, evidence, problem=Problem(advice=advice))
+        yield incompatible(message, evidence, cure=Advise(advice))
 
 
-REQUESTED = "requested"  # the case of a problem: what a requirement brings, not what is installed
 _CUDNN_WHEEL = re.compile(r"(nvidia-cudnn-cu(\d+))([<>=!~].*)?")
 _MINORS = 100  # more than any major of cuDNN has had
 
@@ -368,9 +366,9 @@ def requested_cudnn(context: Context) -> Iterator[Finding]:
             dropped = (gpu_name(item.gpu) for item in judged_gpus(context) if numbers(item.capability) < lowest)
             names = " and ".join(dict.fromkeys(dropped))
             message = f"{build.label} admits cuDNN {first} and newer, which do not support {names}."
-            problem = Problem((REQUESTED,), build.framework, build.distribution, requirements=(f"{name}{bound}",))
+            cure = BoundCudnn(build.framework, f"{name}{bound}")
             evidence = row_evidence(f"cuDNN {first}", f"does not support {names}", line.citations if line else ())
-            yield incompatible(message, (context.seen("gpus", shown=names), evidence), problem=problem)
+            yield incompatible(message, (context.seen("gpus", shown=names), evidence), cure=cure)
             break
 
 

@@ -16,7 +16,6 @@ from envcheck.model import (
     Evidence,
     Finding,
     Known,
-    Problem,
     Unknown,
     same_release,
 )
@@ -34,6 +33,7 @@ from envcheck.model.fixes.hardware import (
     RequestGpusFromRuntime,
     UnsetVisibleDevices,
 )
+from envcheck.model.fixes.paths import RemoveFromLibraryPath
 from envcheck.rules.builds import judged_builds
 from envcheck.rules.context import Context, incompatible, rule
 from envcheck.rules.gpus import (
@@ -355,11 +355,12 @@ def stub_library(context: Context) -> Iterator[Finding]:
     path = driver.libcuda_path.value or ""
     if _result(context) == _STUB or (path and "/stubs/" in path):
         folder = path.rpartition("/")[0]
-        named, unwanted = (folder, folder) if folder else ("the toolkit's lib64/stubs", "lib64/stubs")
+        named = folder or "the toolkit's lib64/stubs"
+        cure = RemoveFromLibraryPath((folder or "lib64/stubs",), named)
         yield incompatible(
             f"The loader finds a stub of libcuda in {named}, made for linking only, before the driver's library.",
             (context.seen("driver.libcuda_path"), context.seen("driver.cuda_init_result")),
-            problem=Problem(advice=f"Remove {named} from LD_LIBRARY_PATH.", values=(("unwanted", unwanted),)),
+            cure=cure,
         )
 
 

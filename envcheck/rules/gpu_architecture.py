@@ -20,7 +20,6 @@ from envcheck.model import (
     Fix,
     Known,
     KnownProblem,
-    Problem,
     Unknown,
     at_least_minor,
     dataclass,
@@ -34,6 +33,7 @@ from envcheck.model.fixes.hardware import (
     UseNewerBuild,
     UseOlderBuild,
 )
+from envcheck.model.fixes.toolkit import ReplaceBundledPtxas
 from envcheck.model.specifiers import within
 from envcheck.rules.builds import NO_ROW, Build, judged_builds, package_builds, wanted_releases
 from envcheck.rules.context import Context, UndecidedError, incompatible, rule
@@ -219,9 +219,7 @@ def _old_ptxas(context: Context, table: PtxasTable, row: BundledPtxas, item: Jud
         context.seen("python.distributions", shown=f"{copy.name} {copy.version}"),
         Evidence(f"ptxas of {copy.name} {row.release}", f"CUDA {row.cuda}", citation=table.citation),
     )
-    values = (("variable", row.variable), ("path", path), ("newer", newer))
-    problem = Problem(("bundled",), capability=item.capability, values=values)
-    return incompatible(message, evidence, problem=problem)
+    return incompatible(message, evidence, cure=ReplaceBundledPtxas(first, row.variable, path, newer))
 
 
 def serves_no_gpu(context: Context, build: Build) -> bool:

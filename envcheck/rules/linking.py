@@ -15,6 +15,7 @@ from envcheck.model import (
     USE,
     WARNING,
     About,
+    Advise,
     Distribution,
     Evidence,
     Extension,
@@ -33,7 +34,9 @@ from envcheck.model import (
 )
 from envcheck.model.fixes.cuda_wheels import InstallCudaLibraries, ReplaceCudaWheels
 from envcheck.model.fixes.interpreter import LeaveOutOldLibrary, UseNewerGlibc
+from envcheck.model.fixes.libraries import InstallSystemLibrary
 from envcheck.model.fixes.packages import InstallRequirements
+from envcheck.model.fixes.toolkit import InstallToolkit
 from envcheck.model.requirements import find_requirement, name_of
 from envcheck.model.specifiers import within
 from envcheck.rules.builds import Build, installed_builds, judged_builds, label_cuda, package_builds
@@ -222,18 +225,16 @@ def _outside_wheels(context: Context, sonames: tuple[str, ...], fault: LinkFault
         absent = _absent_requirements(context, fault.distribution)
         more = f" and {len(absent) - 1} more" if absent[1:] else ""
         because = f"; it requires {absent[0]}{more}, which {'are' if more else 'is'} not installed" if absent else ""
-        problem = Problem(
-            distribution=fault.distribution,
-            requirements=absent,
-            values=(("library", " or ".join(fault.symbols) or sonames[0]),),
-        )
-        yield _report(context, fault, f"{lost}{because}.", MISSING, problem)
+        cure: Fix = InstallSystemLibrary(" or ".join(fault.symbols) or sonames[0])
+        if absent:
+            cure = InstallRequirements(absent)
+        yield _report(context, fault, f"{lost}{because}.", MISSING, cure)
     elif context.goal == "cpu":  # where GPUs are meant to work, the rules of the toolkit and of cuDNN say it
         framework = context.matrix.framework_of(fault.distribution) or ""
         builds = (item for item in installed_builds(context) if item.framework == framework)
         cuda = next((item.cuda.value or "" for item in builds), "")
-        problem = Problem(framework=framework, distribution=fault.distribution, cuda=cuda)
-        yield _report(context, fault, f"{lost}.", TOOLKIT, problem)
+        cure = InstallToolkit(cuda, framework, fault.distribution) if cuda else FollowRow()
+        yield _report(context, fault, f"{lost}.", TOOLKIT, cure)
 
 
 def _absent_requirements(context: Context, name: str) -> tuple[str, ...]:
@@ -266,8 +267,8 @@ def _lacking(context: Context, fault: LinkFault) -> Finding:
     if not fault.found_in:
         folder = posixpath.dirname(fault.found)
         where = f"{folder} from {fault.via}" if fault.via == "LD_LIBRARY_PATH" else f"the copy in {folder}"
-        problem = Problem(advice=f"Remove {where}: the framework brings its own {fault.library}.")
-        return _report(context, fault, f"{message}.", OTHER_COPY, problem)
+        cure: Fix = Advise(f"Remove {where}: the framework brings its own {fault.library}.")
+        return _report(context, fault, f"{message}.", OTHER_COPY, cure)
     if not fault.wheel:
         built = _built_for(context, fault) if of_framework else ""
         return _report(context, fault, f"{message}{built}.", OTHER_BUILD, _companion(context, fault))

@@ -11,19 +11,27 @@ from envcheck.model import (
     UNDETERMINED,
     WARNING,
     Absent,
+    Advise,
     Architecture,
     Citation,
     Evidence,
     Fact,
     Finding,
+    Fix,
     Known,
     LibraryLookup,
-    Problem,
     ToolkitInstall,
     Unknown,
     is_older,
     numbers,
 )
+from envcheck.model.fixes.paths import (
+    AddToLibraryPath,
+    BuildWithToolkit,
+    RemoveFromLibraryPath,
+    UnsetToolkitVariable,
+)
+from envcheck.model.fixes.toolkit import InstallLibdevice, InstallToolkit, NameLibdevice, UseNewerPtxas
 from envcheck.rules.builds import Build, brings_cuda, cuda_builds, is_from_conda
 from envcheck.rules.context import Context, describe, each, incompatible, rule, source_of
 from envcheck.rules.gpus import JudgedGpu, gpu_name, judged_gpus
@@ -241,7 +249,7 @@ def _missing(context: Context, build: Build, sonames: tuple[str, ...]) -> Findin
     names = f" ({', '.join(sonames[:4])})" if sonames else ""
     message = f"{build.label} needs {needs} from the system; this machine has none{names}."
     evidence = context.seen("toolkits.installs")
-    return incompatible(message, (evidence, *built_for_cuda(build)), problem=_problem(build))
+    return incompatible(message, (evidence, *built_for_cuda(build)), cure=_install_toolkit(build))
 
 
 def _wrong_version(build: Build, installs: tuple[ToolkitInstall, ...], missing: tuple[str, ...]) -> Finding:
@@ -252,12 +260,12 @@ def _wrong_version(build: Build, installs: tuple[ToolkitInstall, ...], missing: 
         f"{build.label} was built for CUDA {cuda or 'of another version'}{loads}; this machine has CUDA {versions}."
     )
     evidence = (*map(toolkit_evidence, installs), *built_for_cuda(build))
-    return incompatible(message, evidence, problem=_problem(build))
+    return incompatible(message, evidence, cure=_install_toolkit(build))
 
 
-def _problem(build: Build) -> Problem | None:
+def _install_toolkit(build: Build) -> InstallToolkit | None:
     cuda = build.cuda.value
-    return Problem(framework=build.framework, distribution=build.distribution, cuda=cuda) if cuda else None
+    return InstallToolkit(cuda, build.framework, build.distribution) if cuda else None
 
 
 _ID = "toolkit-path-conflict"
@@ -286,12 +294,11 @@ def _unreached(context: Context, build: Build) -> Iterator[Finding]:
     folders = tuple(dict.fromkeys(path.rpartition("/")[0] for item in visible for path in item.elsewhere[:1]))
     names = ", ".join(item.soname for item in visible[:3]) + (" and more" if len(visible) > 3 else "")
     message = f"{build.label} loads {names}; the loader does not look in {folders[0]}, where it is."
-    advice = f"Add {' and '.join(folders)} to LD_LIBRARY_PATH in the environment's activation."
     evidence = Evidence(
         lookup.soname, f"not found by the loader, but at {lookup.elsewhere[0]}", source_of(lookup.found)
     )
-    problem = Problem(advice=advice, folders=folders)
-    yield incompatible(message, (evidence, *built_for_cuda(build)), severity=weigh(visible), problem=problem)
+    cure = AddToLibraryPath(folders)
+    yield incompatible(message, (evidence, *built_for_cuda(build)), severity=weigh(visible), cure=cure)
 
 
 def _shadowed(context: Context, build: Build) -> Iterator[Finding]:
@@ -313,25 +320,18 @@ def _ahead(context: Context, build: Build, install: ToolkitInstall, shown: Evide
         f"LD_LIBRARY_PATH puts {toolkit} in {install.root} ahead of the {library} libraries that {build.label} brings, "
         "so the loader mixes the two."
     )
-    advice = (
-        f"Remove the folders of {install.root} from LD_LIBRARY_PATH where it is set; {build.label} needs none of them."
-    )
     severity = ERROR if version and cuda else WARNING
     evidence = (shown, toolkit_evidence(install), *built_for_cuda(build))
-    return incompatible(message, evidence, severity=severity, problem=_without_toolkit(context, advice, install.root))
+    folders = _list_folders_on_path(context, install.root)
+    cure = RemoveFromLibraryPath(folders, f"the folders of {install.root}", build.label)
+    return incompatible(message, evidence, severity=severity, cure=cure)
 
 
-def _without_toolkit(context: Context, advice: str, root: str) -> Problem:
-    """Return the problem of a toolkit on LD_LIBRARY_PATH, with the folders of it that the path names."""
+def _list_folders_on_path(context: Context, root: str) -> tuple[str, ...]:
+    """List the folders of a toolkit that LD_LIBRARY_PATH names."""
     linked = "/usr/local/cuda" if context.facts.toolkits.usr_local_cuda.value == root else root
     folders = context.environment.get("LD_LIBRARY_PATH", "").split(":")
-    unwanted = [folder for folder in folders if f"{folder}/".startswith((f"{root}/", f"{linked}/"))]
-    return _problem_of_paths(context, advice, *(("unwanted", folder) for folder in unwanted))
-
-
-def _problem_of_paths(context: Context, advice: str, *values: tuple[str, str]) -> Problem:
-    """Return the problem of a variable: its advice, and on Linux the values that the remedy needs."""
-    return Problem(advice=advice, values=values if context.os == "linux" else ())
+    return tuple(folder for folder in folders if f"{folder}/".startswith((f"{root}/", f"{linked}/")))
 
 
 def _toolkits_ahead(context: Context, build: Build) -> Iterator[tuple[ToolkitInstall, Evidence]]:
@@ -368,9 +368,8 @@ def _home_nowhere(context: Context) -> Iterator[Finding]:
     if isinstance(facts.cuda_home, Known) and isinstance(facts.cuda_home_root, Absent):
         name = facts.cuda_home.source.where
         message = f"{name} names {facts.cuda_home.value}, which does not exist: builds that use it fail."
-        advice = f"Unset {name}, or set it to a CUDA Toolkit that is installed."
-        problem = _problem_of_paths(context, advice, ("unset", name), ("setting", name))
-        yield incompatible(message, (context.seen("toolkits.cuda_home"),), severity=WARNING, problem=problem)
+        evidence = context.seen("toolkits.cuda_home")
+        yield incompatible(message, (evidence,), severity=WARNING, cure=UnsetToolkitVariable(name))
 
 
 def _mixed_installs(context: Context) -> Iterator[Finding]:
@@ -387,7 +386,7 @@ def _mixed_installs(context: Context) -> Iterator[Finding]:
         )
         advice = "Install one toolkit into its own folder, and point PATH and CUDA_HOME at it."
         evidence = tuple(Evidence(f"{name} in {install.root}", fact.value, fact.source) for name, fact in parts)
-        yield incompatible(message, evidence, severity=WARNING, problem=Problem(advice=advice))
+        yield incompatible(message, evidence, severity=WARNING, cure=Advise(advice))
 
 
 def _two_compilers(context: Context) -> Iterator[Finding]:
@@ -413,10 +412,8 @@ def _disagree(context: Context, root: Fact[str], name: str, severity: str) -> It
         "CUDA code compiled here may mix them."
     )
     meant, other = _order_toolkits(context, active, on_path)
-    advice = "Make CUDA_HOME and PATH name the same toolkit where you compile CUDA code."
-    problem = _problem_of_paths(context, advice, ("root", meant.root), ("setting", other.root))
     evidence = (Evidence(name, active.root, source_of(root)), toolkit_evidence(active), toolkit_evidence(on_path))
-    yield incompatible(message, evidence, severity=severity, problem=problem)
+    yield incompatible(message, evidence, severity=severity, cure=BuildWithToolkit(meant.root, other.root))
 
 
 def _order_toolkits(
@@ -470,15 +467,15 @@ def _without_libdevice(context: Context, build: Build, installs: tuple[ToolkitIn
         root = holding[0].root
         message = f"XLA in {build.label} does not look for libdevice.10.bc in {root}, the only place that has it."
         path = holding[0].libdevice_path.value or ""
-        problem: Problem | None = Problem(("elsewhere",), folders=(root,), values=(("path", path),))
+        cure: Fix | None = NameLibdevice(root, path)
     else:
         message = (
             f"XLA in {build.label} needs libdevice.10.bc to compile kernels; neither a wheel nor a toolkit provides it."
         )
-        problem = Problem(cuda=cuda) if cuda else None
+        cure = InstallLibdevice(cuda) if cuda else None
     evidence = tuple(Evidence(f"libdevice in {item.root}", describe(item.libdevice_path)) for item in installs)
     all_evidence = evidence or (context.seen("toolkits.installs"),)
-    yield incompatible(message, all_evidence, problem=problem)
+    yield incompatible(message, all_evidence, cure=cure)
 
 
 def _is_searched(context: Context, install: ToolkitInstall) -> bool:
@@ -513,8 +510,8 @@ def _too_old(build: Build, install: ToolkitInstall, item: JudgedGpu, row: Archit
         Evidence("ptxas", describe(install.ptxas_path), source_of(install.ptxas_path)),
         row_evidence(f"compute capability {item.capability}", f"from CUDA {first_toolkit} on", row.citations),
     )
-    problem = Problem(framework=build.framework, distribution=build.distribution, capability=item.capability)
-    return incompatible(message, evidence, problem=problem)
+    cure = UseNewerPtxas(first_toolkit, item.capability, build.framework, build.distribution)
+    return incompatible(message, evidence, cure=cure)
 
 
 def _ptxas_install(context: Context) -> ToolkitInstall | None:

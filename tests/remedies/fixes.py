@@ -12,11 +12,14 @@ from envcheck.model import Fix, fixes, list_fields
 SAMPLES: dict[Any, Any] = {str: "8", bool: True, tuple[str, ...]: ("8",)}  # "8" is a word, a number, a requirement
 
 
+# Fields that hold one of a few words.
 WORDS = {
+    "framework": "torch",
+    "capability": "8.9",
     "InstallKernelModule.kind": "open",
     "InstallCudaExtra.framework": "tensorflow",
     "InstallCudaLibraries.index": "https://download.pytorch.org/whl/cu126",
-}  # fields that hold one of a few words
+}
 
 
 def kinds_of_fixes() -> list[type[Fix]]:
@@ -29,7 +32,8 @@ def kinds_of_fixes() -> list[type[Fix]]:
 def samples(kind: type[Fix]) -> Iterator[Fix]:
     """Make a record with all its fields filled, and one with those alone that it cannot do without."""
     hints = {name: _plain(hint) for name, hint in get_type_hints(kind).items()}
-    filled = {name: WORDS.get(f"{kind.__name__}.{name}", SAMPLES.get(hint, ())) for name, hint in hints.items()}
+    words = {name: WORDS.get(f"{kind.__name__}.{name}") or WORDS.get(name) for name in hints}
+    filled = {name: words[name] or SAMPLES.get(hint, ()) for name, hint in hints.items()}
     needed = {name: value for name, value in filled.items() if not hasattr(kind, name)}
     assert set(filled) == set(list_fields(kind))
     yield kind(**filled)

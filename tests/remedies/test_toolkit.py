@@ -9,12 +9,15 @@ import fastjsonschema
 import pytest
 
 from envcheck.host.data_files import read_data
-from envcheck.model import Facts, Problem, Remedy
+from envcheck.model import Facts, Fix, Problem, Remedy
 from envcheck.model.fixes.frameworks import ChooseFramework
+from envcheck.model.fixes.libraries import InstallCudnn, InstallOlderCudnn
+from envcheck.model.fixes.paths import BuildWithToolkit, RemoveFromLibraryPath, UnsetToolkitVariable
+from envcheck.model.fixes.toolkit import InstallToolkit
 from envcheck.remedies import remedy_for, write_fix
+from envcheck.remedies.paths import is_plain_path
 from envcheck.remedies.situation import Situation
 from envcheck.remedies.system import install_anywhere, install_compiler, list_package_names
-from envcheck.remedies.toolkit import is_plain_path
 from envcheck.rules import Context, Target
 from tests.rules.factory_machine import UNREAD, matrix
 from tests.rules.factory_toolkit import NONE, known, machine, tensorflow, torch
@@ -39,8 +42,14 @@ def remedy(finding_id: str, problem: Problem, situation: Situation) -> Remedy:
     return found
 
 
+def written(fix: Fix, situation: Situation) -> Remedy:
+    found = write_fix(fix, situation)
+    assert found is not None
+    return found
+
+
 def toolkit(situation: Situation, cuda: str) -> list[tuple[str, ...]]:
-    return argvs(remedy("toolkit-missing", Problem(framework="tensorflow", cuda=cuda), situation).actions)
+    return argvs(written(InstallToolkit(cuda, "tensorflow"), situation).actions)
 
 
 @pytest.mark.parametrize(
@@ -123,7 +132,7 @@ def test_conda_has_other_packages_from_cuda_12_on(cuda: str, specs: tuple[str, .
 
 
 def test_no_cudnn_is_named_where_none_is_known() -> None:
-    found = remedy("cudnn-missing", Problem(framework="torch"), on("debian"))
+    found = written(InstallCudnn("torch"), on("debian"))
     assert "torch 1.12.0 was built with" in found.summary
     assert found.actions == ()
 
@@ -131,8 +140,7 @@ def test_no_cudnn_is_named_where_none_is_known() -> None:
 def test_going_back_to_a_cudnn_that_serves_the_gpu() -> None:
     def older(facts: Facts, capability: str = "7.0") -> Remedy:
         framework = next(iter(known_builds(facts)))
-        problem = Problem(("dropped-gpu",), framework, cudnn="9.11.0.98", capability=capability)
-        return remedy("cudnn-too-new", problem, of(facts))
+        return written(InstallOlderCudnn(framework, framework, "9.11.0.98", capability), of(facts))
 
     wheels = {"nvidia-cudnn-cu12": "9.11.0.98"}
     pinned = older(machine(torch("2.5.1"), distributions=wheels))
@@ -162,17 +170,18 @@ def test_a_path_that_could_mean_something_to_a_shell_is_not_shown() -> None:
 
 
 @pytest.mark.parametrize(
-    ("name", "value", "setting", "line"),
+    ("fix", "setting", "line"),
     [
-        ("root", "/usr/local/cuda-12.4", "/usr/local/cuda-12.1", "export CUDA_HOME=/usr/local/cuda-12.4 PATH="),
-        ("unset", "CUDA_HOME", "CUDA_HOME", "unset CUDA_HOME"),
+        (
+            BuildWithToolkit("/usr/local/cuda-12.4", "/usr/local/cuda-12.1"),
+            "/usr/local/cuda-12.1",
+            "export CUDA_HOME=/usr/local/cuda-12.4 PATH=",
+        ),
+        (UnsetToolkitVariable("CUDA_HOME"), "CUDA_HOME", "unset CUDA_HOME"),
     ],
 )
-def test_paths_of_two_toolkits_are_set_and_the_line_that_sets_them_is_shown(
-    name: str, value: str, setting: str, line: str
-) -> None:
-    problem = Problem(advice="Keep one.", values=((name, value), ("setting", setting)))
-    sets, search = argvs(remedy("toolkit-path-conflict", problem, on("ubuntu")).actions)
+def test_paths_of_two_toolkits_are_set_and_the_line_that_sets_them_is_shown(fix: Fix, setting: str, line: str) -> None:
+    sets, search = argvs(written(fix, on("ubuntu")).actions)
     assert " ".join(sets).startswith(line)
     assert "~/.bashrc" in search[2]
     assert search[-1] == setting
@@ -186,16 +195,14 @@ def test_the_folders_of_a_toolkit_are_left_out_of_the_library_path(own: str, lin
     path = ":".join(filter(None, (unwanted[0], own, unwanted[1])))
     facts = machine(torch("2.5.1"))
     facts = replace(facts, host=replace(facts.host, environment=known({"LD_LIBRARY_PATH": path})))
-    problem = Problem(advice="Keep one.", values=tuple(("unwanted", folder) for folder in unwanted))
-    sets, search = argvs(remedy("toolkit-path-conflict", problem, of(facts)).actions)
+    sets, search = argvs(written(RemoveFromLibraryPath(unwanted), of(facts)).actions)
     assert " ".join(sets) == line
     assert "~/.bashrc" in search[2]
     assert search[-1] == unwanted[0]
 
 
 def test_a_path_that_cannot_stand_in_a_command_gives_none() -> None:
-    values = (("root", "/usr/local/cuda 12"), ("setting", "/usr/local/cuda-12.1"))
-    found = remedy("toolkit-path-conflict", Problem(advice="Keep one.", values=values), on("ubuntu"))
+    found = written(BuildWithToolkit("/usr/local/cuda 12", "/usr/local/cuda-12.1"), on("ubuntu"))
     assert found.actions == ()
 
 

@@ -1,0 +1,248 @@
+"""What to do about what frameworks load beside the toolkit: cuDNN, TensorRT, and libraries of the system."""
+
+from __future__ import annotations
+
+from envcheck.actions import APT, InstallSystemPackages, SetVariables, Show
+from envcheck.frameworks import identities
+from envcheck.model import (
+    ENVIRONMENT,
+    USER,
+    WINDOWS,
+    Alternative,
+    FrameworkRelease,
+    Remedy,
+    major_minor,
+    numbers,
+)
+from envcheck.model.fixes.libraries import (
+    BoundCudnn,
+    InstallCudnn,
+    InstallOlderCudnn,
+    InstallSystemLibrary,
+    InstallTensorrt,
+)
+from envcheck.remedies import writes
+from envcheck.remedies.paths import PROGRAM_SHELL
+from envcheck.remedies.situation import DEBIAN, UBUNTU, Situation, install_conda_packages
+from envcheck.remedies.system import CudnnPackage, install, install_anywhere, system_packages
+from envcheck.remedies.toolkit import activate_conda_libraries, list_matching_builds
+from envcheck.rules.builds import Build, brings_cuda, built_with
+from envcheck.rules.gpu_releases import gpu_rows
+
+_ARCHIVE = "https://developer.nvidia.com/cudnn-archive"
+
+
+# cuDNN.
+
+
+@writes(InstallCudnn)
+def install_matching_cudnn(situation: Situation, fix: InstallCudnn) -> Remedy | None:
+    """Install the cuDNN that a build was made with, for its CUDA."""
+    build = situation.build(fix.framework, fix.distribution)
+    version = fix.version or (built_with(build) if build else None) or ""
+    cuda = fix.cuda or (build.cuda.value if build else None) or ""
+    if not numbers(version):
+        return _install_named_libraries(situation, fix, build)
+    summary = _describe_cudnn(fix, build, version, cuda)
+    ways = _list_ways(situation, fix, build, version, numbers(cuda)[:1])
+    if not ways:
+        return Remedy(f"{summary} NVIDIA's archive: {_ARCHIVE}.")
+    first, *others = ways
+    archive = "" if first.actions[0].scope == ENVIRONMENT else f" NVIDIA's archive: {_ARCHIVE}."
+    return Remedy(summary + archive, first.actions, tuple(others))
+
+
+def _describe_cudnn(fix: InstallCudnn, build: Build | None, version: str, cuda: str) -> str:
+    named = major_minor(version) if build else version
+    for_cuda = f" for CUDA {numbers(cuda)[0] if build else cuda}" if cuda else ""
+    newer = f", or a newer {numbers(version)[0]}.x" if "." in version and not fix.exact else ""
+    built = f"; {build.label} was built with it" if build else ""
+    return f"Install cuDNN {named}{for_cuda}{newer}{built}."
+
+
+def _install_named_libraries(situation: Situation, fix: InstallCudnn, build: Build | None) -> Remedy | None:
+    steps = situation.install_gpu_build(fix.framework) if situation.from_log else ()
+    if build is not None:
+        built = f"{build.label} was built with, for its CUDA"
+        return Remedy(f"Install the cuDNN that {built}. NVIDIA's archive: {_ARCHIVE}.", steps)
+    return Remedy("Install the framework with the CUDA libraries that it requires.", steps) if steps else None
+
+
+def _list_ways(
+    situation: Situation, fix: InstallCudnn, build: Build | None, version: str, cuda_major: tuple[int, ...]
+) -> list[Alternative]:
+    """List the ways to a cuDNN, the one for this machine first."""
+    major = numbers(version)[0]
+    if situation.os == "windows":
+        purpose = "its folder must be on PATH, in the stated version"
+        check = Show(("where.exe", f"cudnn64_{major}.dll"), purpose, USER, (WINDOWS,))
+        return [Alternative("On Windows:", (check,))]
+    conda = _install_with_conda(situation, version)
+    wheel = _install_wheel(situation, fix, build, version, cuda_major)
+    if situation.has_conda:
+        return [*conda, *wheel]
+    apt = _install_with_apt(situation, fix, major, cuda_major)
+    is_reachable = any(len(way.actions) > 1 for way in wheel)  # the step after it lets the loader look there
+    is_reachable = is_reachable or (brings_cuda(build) if build else _finds_wheels(situation, fix, version))
+    return [*wheel, *conda, *apt] if is_reachable else [*apt, *conda, *wheel]  # the loader looks where apt puts it
+
+
+def _install_wheel(
+    situation: Situation, fix: InstallCudnn, build: Build | None, version: str, cuda_major: tuple[int, ...]
+) -> list[Alternative]:
+    """Install the wheel, with what lets a build that does not look there find it."""
+    major, line = numbers(version)[0], major_minor(version)
+    cuda_major = cuda_major or _find_cuda_of_cudnn(situation, fix, build, version)
+    if not cuda_major and fix.site_packages:
+        package_row = _find_cudnn_package(major)
+        cuda_major = numbers(package_row.usual_cuda) if package_row else ()
+    wheel = f"nvidia-cudnn-cu{cuda_major[0]}" if cuda_major else ""
+    if not wheel or major < system_packages().cudnn.first_wheel or not _is_published(situation, wheel):
+        return []
+    limits = f"=={line}.*" if fix.exact else f">={line},<{major + 1}"
+    steps = situation.install(_find_pinned_wheel(build, wheel) or f"{wheel}{limits}")
+    if build is not None and not brings_cuda(build):
+        folder = f"{build.facts.location}/nvidia/cudnn/lib" if build.facts and build.facts.location else ""
+        steps = (*steps, *(situation.add_loader_folders((folder,)) if folder else ()))
+    elif fix.site_packages and steps:  # a program that loads cuDNN itself looks only where it is told to
+        folder = f"{fix.site_packages}/nvidia/cudnn/lib:$LD_LIBRARY_PATH"
+        steps = (*steps, SetVariables((("LD_LIBRARY_PATH", folder),), PROGRAM_SHELL))
+    return [Alternative("If the framework uses CUDA from wheels:", steps)] if steps else []
+
+
+def _find_pinned_wheel(build: Build | None, wheel: str) -> str:
+    """Return the requirement of the very cuDNN that a build asks for: nvidia-cudnn-cu12==9.1.0.70; "" for none."""
+    wheels = build.release.cuda_wheels if build is not None and build.release else ()
+    return next((item for item in wheels if item.startswith(f"{wheel}==")), "")
+
+
+def _list_releases_with_cudnn(situation: Situation, fix: InstallCudnn, cudnn: str) -> list[FrameworkRelease]:
+    """List the releases of a framework that load a cuDNN of this major from outside, newest first."""
+    rows = gpu_rows(situation.context, fix.framework) if fix.framework else ()
+    return [row for row in rows if row.cudnn and numbers(row.cudnn)[:1] == numbers(cudnn)[:1]]
+
+
+def _finds_wheels(situation: Situation, fix: InstallCudnn, cudnn: str) -> bool:
+    """Tell whether every release that may be meant finds the cuDNN of a wheel."""
+    rows = _list_releases_with_cudnn(situation, fix, cudnn)
+    return bool(rows) and all(row.finds_cuda_wheels for row in rows)
+
+
+def _find_cuda_of_cudnn(situation: Situation, fix: InstallCudnn, build: Build | None, cudnn: str) -> tuple[int, ...]:
+    """Return the CUDA major that the newest release with this cuDNN goes with; () where a build is known, or none."""
+    rows = _list_releases_with_cudnn(situation, fix, cudnn) if build is None else []
+    return numbers(rows[0].cuda or "")[:1] if rows else ()
+
+
+def _install_with_conda(situation: Situation, version: str) -> list[Alternative]:
+    line = major_minor(version)
+    builds = list_matching_builds(situation.matrix.conda_builds("cudnn"), line)
+    if not builds:
+        return []
+    channel = builds[0].channel
+    activation = activate_conda_libraries(situation) if situation.has_conda else ()
+    return [
+        Alternative(
+            "Into a conda environment:", (install_conda_packages(f"cudnn={line}", channel=channel), *activation)
+        )
+    ]
+
+
+def _find_cudnn_package(major: int) -> CudnnPackage | None:
+    return next((item for item in reversed(system_packages().cudnn.apt) if item.first <= major), None)
+
+
+def _install_with_apt(
+    situation: Situation, fix: InstallCudnn, major: int, cuda_major: tuple[int, ...]
+) -> list[Alternative]:
+    packages, package_row = system_packages().cudnn, _find_cudnn_package(major)
+    if package_row is None or fix.exact or situation.os == "darwin":
+        return []
+    if situation.is_distribution_known and situation.distribution not in (DEBIAN, UBUNTU):
+        return []
+    published_for = packages.released.get(str(major))
+    version = f"{situation.distribution} {situation.distribution_version}"
+    if published_for and situation.distribution_version and version not in published_for:
+        return []
+    package = package_row.package.format(major=major, cuda=cuda_major[0] if cuda_major else package_row.usual_cuda)
+    summary = "Debian and Ubuntu, from NVIDIA's repository; in a container, use an image with -cudnn in its name:"
+    return [Alternative(summary, (InstallSystemPackages(APT, (package,), situation.sudo),))]
+
+
+@writes(BoundCudnn)
+def bound_cudnn(situation: Situation, fix: BoundCudnn) -> Remedy | None:
+    """Install a requested release with a cuDNN that still serves the GPUs."""
+    framework = situation.framework(fix.framework)
+    if framework is None:
+        return None
+    extras = f"[{','.join(framework.extras)}]" if framework.extras else ""
+    requirement = f"{framework.main.distribution}{extras}=={framework.main.version}"
+    return Remedy(f"Install {requirement} with {fix.requirement}.", situation.install(requirement, fix.requirement))
+
+
+@writes(InstallOlderCudnn)
+def install_older_cudnn(situation: Situation, fix: InstallOlderCudnn) -> Remedy | None:
+    """Go back to the newest cuDNN that still serves a GPU, as far as the build allows."""
+    build = situation.build(fix.framework, fix.distribution)
+    if build is None:
+        return None
+    built = built_with(build) or ""
+    needed, (major, minor) = numbers(built)[:2], numbers(fix.version)[:2]
+    lowest = needed[1] if len(needed) > 1 else 0
+    for candidate in range(minor - 1, lowest - 1, -1):
+        row = situation.matrix.cudnn(f"{major}.{candidate}")
+        if row and row.compute_capability_min and numbers(row.compute_capability_min) <= numbers(fix.capability):
+            wheels = [name for name in situation.context.distributions if name.startswith("nvidia-cudnn-cu")]
+            is_pinned = build.traits.pins_cudnn and len(needed) > 1
+            limits = f"=={built}" if is_pinned else f">={major}.{lowest},<{major}.{candidate + 1}"
+            steps = situation.install(f"{wheels[0]}{limits}") if wheels else ()
+            reason = f"cuDNN {row.version} is the last that supports compute capability {fix.capability}"
+            return Remedy(f"Go back to an older cuDNN: {reason}.", steps)
+    none = f"No cuDNN that {build.label} accepts supports compute capability {fix.capability}"
+    return Remedy(f"{none}: use an older release of it.")
+
+
+def _is_published(situation: Situation, wheel: str) -> bool:
+    """Tell whether a wheel of that name exists: some release of a framework asks for it."""
+    pinning = (item.name for item in identities() if item.pins_cudnn)
+    asking = (
+        row
+        for name in pinning
+        for row in gpu_rows(situation.context, name) or situation.matrix.releases(name, "linux_x86_64")
+    )
+    return any(item.startswith(wheel) for row in asking for item in row.cuda_wheels)
+
+
+# TensorRT, and libraries of the system.
+
+
+@writes(InstallTensorrt)
+def install_matching_tensorrt(situation: Situation, fix: InstallTensorrt) -> Remedy | None:
+    """Install the TensorRT that a release was built with."""
+    row = situation.release_row(fix.framework, fix.release)
+    if row is None or not row.tensorrt or row.tensorrt == "none":
+        return None
+    requirement = f"tensorrt=={row.tensorrt}" + (".*" if row.tensorrt.count(".") < 3 else "")
+    summary = f"Install TensorRT {row.tensorrt}, which {row.distribution} {row.version} was built with."
+    if numbers(row.tensorrt) < numbers(system_packages().tensorrt.first_wheel):
+        return Remedy(f"{summary} NVIDIA's archive: https://developer.nvidia.com/tensorrt.")
+    return Remedy(summary, situation.install(requirement))
+
+
+@writes(InstallSystemLibrary)
+def install_system_library(situation: Situation, fix: InstallSystemLibrary) -> Remedy:
+    """Say where a library comes from that no wheel of the framework brings."""
+    if fix.library.startswith(("libav", "libsw")):
+        return _install_ffmpeg(situation)
+    stem = fix.library.partition(".so")[0]
+    steps = install(situation, stem, f"contains {fix.library}") if stem in system_packages().packages else ()
+    return Remedy(f"Install the system package that contains {fix.library}.", steps)
+
+
+def _install_ffmpeg(situation: Situation) -> Remedy:
+    steps, elsewhere = install_anywhere(situation, "ffmpeg", "FFmpeg and its shared libraries")
+    versions = "its major version; libavutil 56 to 60 are of FFmpeg 4 to 8"
+    show = Show(("ffmpeg", "-version"), versions, ENVIRONMENT)
+    conda = Alternative("In a conda environment:", (install_conda_packages("ffmpeg"),))
+    summary = "Install FFmpeg with its shared libraries, in a major version that the package supports."
+    return Remedy(summary, (*steps, show), (*elsewhere, conda))
