@@ -38,7 +38,7 @@ def facts_page() -> str:
     for section in dict.fromkeys(name.partition(".")[0] for name in described):
         text += f"\n## {section}\n\n| fact | value | read by |\n| --- | --- | --- |\n"
         for name in (name for name in described if name.partition(".")[0] == section):
-            ids = ", ".join(f"[{item}](findings.md#{item})" for item in sorted(readers.get(name, ())))
+            ids = ", <wbr>".join(f"[{item}](findings.md#{item})" for item in sorted(readers.get(name, ())))
             text += f"| `{name}` | {described[name] or ''} | {ids or 'no rule'} |\n"
     return text
 

@@ -107,7 +107,7 @@ REFUSED: dict[str, Any] = {
     "log.txt is not JSON": lambda: envcheck.diff("log.txt", "machine.json"),
     "gone.txt does not exist": lambda: envcheck.explain(files=["gone.txt"]),
     "--here and --snapshot exclude each other": lambda: envcheck.explain("x", snapshot="machine.json", here=True),
-    "'--index-url=x' is not a plain requirement": lambda: envcheck.plan("--index-url=x"),
+    "'--index-url=x' is not a requirement such as": lambda: envcheck.plan("--index-url=x"),
     "--installer 'poetry': give pip, uv or conda": lambda: envcheck.plan("torch", installer="poetry"),  # type: ignore[arg-type]
     "--torch-index 'x' is no address": lambda: envcheck.plan("torch", platform="linux_x86_64", torch_index="x"),
     "name at least one condition": envcheck.matrix,

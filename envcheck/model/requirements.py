@@ -139,6 +139,6 @@ def _read_by_packaging(text: str) -> Requirement:
 def _describe_unreadable(text: str, reason: str) -> str:
     """Say why a text is no requirement; a single = is how conda and shells write it."""
     name, _, version = text.partition("=")
-    if name and version and not set(text) & set("<>!~") and not version.startswith("="):
+    if re.fullmatch(rf"\s*{_NAME}\s*", name, re.ASCII) and version and not version.startswith("="):
         return f"{text[:60]!r} is not a requirement. Did you mean {name.strip()}=={version.strip()}?"
     return f"{text[:60]!r} is not a requirement such as tensorflow==2.15.* ({reason})."
