@@ -66,11 +66,6 @@ def build_cure(log: Log, claim: Claim) -> Fix | None:
     return build(ClaimValues(log, claim)) if build else None
 
 
-def list_packages(log: Log, claim: Claim) -> tuple[str, ...]:
-    """Name the packages that a claim is about; () where it may be any."""
-    return find_duplicate_wheels(ClaimValues(log, claim))[0] if claim.id == "cuda-wheel-conflict" else ()
-
-
 # Messages for which the driver must be that of the very CUDA.
 _FULL_DRIVER_SIGNATURES = ("image-driver", "ptx-", "container-requirement", "forward-compat")
 
@@ -249,9 +244,9 @@ def _install_cuda_extra(values: ClaimValues) -> InstallCudaExtra | None:
 
 def _keep_one_cuda_major(values: ClaimValues) -> Fix:
     removed, kept = find_duplicate_wheels(values)
-    return (
-        ReplaceCudaWheels(removed, kept) if removed and kept else UseFreshEnvironment(values.framework, values.release)
-    )
+    if removed and kept:
+        return ReplaceCudaWheels(removed, kept)
+    return UseFreshEnvironment(values.framework, values.release)
 
 
 def _require(name: str) -> Callable[[ClaimValues], InstallRequiredRelease]:

@@ -10,7 +10,7 @@ from typing import TYPE_CHECKING
 from envcheck import rules
 from envcheck.actions import Action, InstallPackages, RunEnvcheck, Show
 from envcheck.diagnosis import with_remedies, with_steps
-from envcheck.explain.cures import build_cure, list_packages
+from envcheck.explain.cures import build_cure
 from envcheck.explain.facts import build_target, collect_stated_facts
 from envcheck.explain.log import Claim, Log, Strength, find_root, is_consequence, is_second_reading, rank_claims
 from envcheck.explain.problem import ClaimValues, build_machine_situation, build_problem, build_situation
@@ -286,8 +286,7 @@ def judge_log(
 
 def _leave_out_other_packages(log: Log, machine: Machine, claims: Iterable[Claim]) -> Machine:
     """Leave out what the rules found of one package where the log says the same of another."""
-    shared = [claim for claim in claims if machine.finding(claim.id)]
-    named = {claim.id: {*build_problem(log, claim).names, *list_packages(log, claim)} for claim in shared}
+    named = {claim.id: set(build_problem(log, claim).names) for claim in claims if machine.finding(claim.id)}
 
     def is_of_other(item: Finding) -> bool:
         names = {*item.about.names, *(item.problem.names if item.problem else ())}

@@ -5,7 +5,6 @@ from __future__ import annotations
 import re
 
 from envcheck.actions import (
-    InstallCondaPackages,
     RenameFile,
     RunEnvcheck,
     UnsetVariable,
@@ -14,7 +13,6 @@ from envcheck.matrix.package_index import index_url
 from envcheck.model import Alternative, Remedy
 from envcheck.model.fixes.environment import (
     InstallOverRemains,
-    KeepCondasCopy,
     LeaveOutFolders,
     ReinstallFiles,
     RenameShadow,
@@ -62,15 +60,6 @@ def leave_out_folders(situation: Situation, fix: LeaveOutFolders) -> Remedy:
     folders = " and ".join(filter(None, fix.folders)) or "the other copy"
     steps = situation.leave_out("PYTHONPATH", *fix.folders) or (UnsetVariable("PYTHONPATH", _PROGRAM_SHELL),)
     return Remedy(f"Keep {folders} out: remove it from PYTHONPATH.", steps)
-
-
-@writes(KeepCondasCopy)
-def keep_condas_copy(situation: Situation, fix: KeepCondasCopy) -> Remedy:
-    """Reinstall conda's copy: the other one wrote over its files."""
-    is_name = re.fullmatch(r"[a-z0-9][a-z0-9._-]*", fix.name)
-    reinstall = (InstallCondaPackages((fix.name,), (), options=("--force-reinstall",)),) if is_name else ()
-    summary = f"Remove the copy of {fix.installer}, then reinstall it with conda."
-    return Remedy(summary, (*situation.uninstall(fix.name), *reinstall))
 
 
 @writes(RenameShadow)

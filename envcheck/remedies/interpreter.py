@@ -45,7 +45,9 @@ def use_other_python(situation: Situation, fix: UseOtherPython) -> Remedy:
         reason = f"The package requires Python {versions}"
     new = situation.new_environment(usual if usual in minors else minors[-1])
     install = _install_into_new(situation, new, fix.requirement)
-    check = () if situation.facts.python.version.value is not None else (_ask_bits(situation),)
+    code = "import struct, sys; print(sys.version, 8 * struct.calcsize('P'))"
+    ask = situation.run_python(code, "shows the Python; the last number must be 64")
+    check = () if situation.facts.python.version.value is not None else (ask,)
     alternatives: tuple[Alternative, ...] = ()
     if fix.other_release:
         text = f"Request {fix.other_release}, which has a wheel for this Python."
@@ -62,11 +64,6 @@ def _install_into_new(situation: Situation, new: tuple[Action, ...], requirement
         return ()
     index = index_url(name_of(requirement), requirement.partition("+")[2])
     return (InstallPackages((requirement,), environment.interpreter(situation.os), index=index),)
-
-
-def _ask_bits(situation: Situation) -> Action:
-    code = "import struct, sys; print(sys.version, 8 * struct.calcsize('P'))"
-    return situation.run_python(code, "shows the Python; the last number must be 64")
 
 
 _BUILDS = {"darwin": "-macos-aarch64-none", "linux": "-linux-{cpu}-gnu"}  # 64 bits, as uv names them

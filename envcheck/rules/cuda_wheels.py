@@ -11,7 +11,6 @@ from envcheck.matrix.package_index import index_url
 from envcheck.model import (
     COMPATIBLE,
     WARNING,
-    About,
     Advise,
     Citation,
     CudaWheels,
@@ -373,7 +372,7 @@ def _overwritten(context: Context, stem: str, rivals: list[Distribution]) -> Fin
     removed = tuple(item.name for item in rivals if item not in keep)
     cure: Fix = ReplaceCudaWheels(removed, (f"{keep[0].name}=={keep[0].version}",))
     if len(required) > 1:
-        cure, removed = _SEPARATE, ()
+        cure = _SEPARATE
     return incompatible(
         f"{labels} are both installed and share the folder {folder}: each overwrote files of the other, "
         f"so one framework gets the library of another CUDA major.",
@@ -383,7 +382,6 @@ def _overwritten(context: Context, stem: str, rivals: list[Distribution]) -> Fin
             Evidence("cuda wheels", folder, citation=wheels_citation()),
         ),
         cure=cure,
-        about=About(names=removed),
     )
 
 

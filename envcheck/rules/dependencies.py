@@ -22,7 +22,7 @@ from envcheck.model import (
     major,
     major_minor,
 )
-from envcheck.model.fixes.environment import KeepCondasCopy, LeaveOutFolders
+from envcheck.model.fixes.environment import LeaveOutFolders
 from envcheck.model.fixes.packages import (
     InstallDependant,
     InstallLegacyKeras,
@@ -569,7 +569,7 @@ def _overlaid(context: Context, name: str, copies: list[Distribution]) -> Findin
             context.seen("python.distributions", shown=f"{name} {by_conda.version} by conda"),
             context.seen("python.distributions", shown=f"{name} {by_pip.version} by {by_pip.installer}"),
         ),
-        cure=KeepCondasCopy(name, by_pip.installer),
+        cure=FollowRow("two-installers", (("name", name), ("installer", by_pip.installer))),
     )
 
 

@@ -134,8 +134,7 @@ def _report(context: Context, fault: LinkFault, message: str, finding_id: str, w
     if isinstance(what, Problem):
         problem = replace(what, distribution=what.distribution or fault.distribution)
         return replace(finding, problem=problem)
-    names = what.removed if isinstance(what, ReplaceCudaWheels) else ()
-    return replace(finding, cure=what, about=About(distribution=fault.distribution, names=names))
+    return replace(finding, cure=what, about=About(distribution=fault.distribution))
 
 
 def _extension(context: Context, fault: LinkFault) -> Iterator[Finding]:

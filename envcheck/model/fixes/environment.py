@@ -40,14 +40,6 @@ class LeaveOutFolders(Fix):
 
 
 @dataclass(frozen=True)
-class KeepCondasCopy(Fix):
-    """Remove the copy of a package that another installer put over conda's."""
-
-    name: str
-    installer: str
-
-
-@dataclass(frozen=True)
 class RenameShadow(Fix):
     """Rename a file that is imported in a framework's place, or take its folder off PYTHONPATH."""
 
