@@ -6,7 +6,7 @@ import re
 from collections.abc import Callable
 
 from envcheck.actions import is_requirement
-from envcheck.explain.log import Claim, Log, find_framework_of_message
+from envcheck.explain.log import Claim, Log, find_framework_of_message, parse_number
 from envcheck.explain.problem import (
     PATH,
     SHAPES,
@@ -25,6 +25,7 @@ from envcheck.explain.reasons_cuda import find_build_cuda, find_library_name, pa
 from envcheck.explain.reasons_python import list_matching_releases
 from envcheck.frameworks import Framework, identities
 from envcheck.model import Fix, major
+from envcheck.model.fixes.compilers import UseOtherCompiler
 from envcheck.model.fixes.cuda_wheels import InstallCudaExtra, ReplaceCudaWheels, UseFreshEnvironment
 from envcheck.model.fixes.driver import (
     InstallDriver,
@@ -330,6 +331,25 @@ def _install_system_library(values: ClaimValues) -> InstallSystemLibrary | None:
     return InstallSystemLibrary(library) if library else None
 
 
+def _use_other_compiler(values: ClaimValues) -> UseOtherCompiler:
+    """Name the newest gcc that this nvcc takes, and the one that is there."""
+    matrix = values.log.matrix
+    line = values.find_capture("nvcc") or next(iter(values.log.cudas), "")
+    row = matrix.toolkit(line) if line else None
+    limit, highest = values.find_capture("gcc_over"), values.find_capture("gcc_max")
+    if limit and not highest:
+        maxima = (item.gcc_max for item in matrix.toolkits() if item.gcc_max)
+        highest = next((gcc for gcc in maxima if parse_number(gcc) < parse_number(limit)), "")
+    highest = highest or (row.gcc_max or "" if row else "")
+    return UseOtherCompiler(line, highest, present=values.find_capture("gcc") or _host_version(values))
+
+
+def _host_version(values: ClaimValues) -> str:
+    """Read the number of a host compiler as nvcc shows it: 90300 is gcc 9.3."""
+    value = match_shape(values.find_own_capture("host_version"), r"\d{5,6}")
+    return f"{int(value) // 10000}.{int(value) % 10000 // 100}" if value else ""
+
+
 CURES: dict[str, Callable[[ClaimValues], Fix | None]] = {
     "cpu-missing-avx": _use_other_processor,
     "cuda-wheel-conflict": _keep_one_cuda_major,
@@ -354,6 +374,7 @@ CURES: dict[str, Callable[[ClaimValues], Fix | None]] = {
     "gpu-arch-too-new": _serve_newer_gpu,
     "gpu-arch-too-old": _serve_older_gpu,
     "gpu-hardware-fault": _follow_xid,
+    "host-compiler-too-new": _use_other_compiler,
     "keras-mismatch": _restore_keras_2,
     "library-missing": _install_system_library,
     "numpy-abi": _require("numpy"),

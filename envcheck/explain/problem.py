@@ -16,7 +16,6 @@ from envcheck.explain.log import (
     Log,
     Strength,
     normalize_capability,
-    parse_number,
 )
 from envcheck.explain.reasons_cuda import (
     EXTENSIONS,
@@ -618,27 +617,6 @@ def _list_common_toolkits(values: ClaimValues, names: Iterable[str]) -> tuple[st
     return tuple(line for line in found[0] if all(line in lines for lines in found)) if found else ()
 
 
-def _compiler(values: ClaimValues) -> ProblemFields:
-    """State the newest gcc that this nvcc takes, and the one that is there."""
-    matrix = values.log.matrix
-    line = values.find_capture("nvcc") or next(iter(values.log.cudas), "")
-    row = matrix.toolkit(line) if line else None
-    limit, highest = values.find_capture("gcc_over"), values.find_capture("gcc_max")
-    if limit and not highest:
-        maxima = (item.gcc_max for item in matrix.toolkits() if item.gcc_max)
-        highest = next((gcc for gcc in maxima if parse_number(gcc) < parse_number(limit)), "")
-    highest = highest or (row.gcc_max or "" if row else "")
-    version = values.find_capture("gcc") or _host_version(values)
-    return {"cuda": line, "values": {"highest": highest, "kind": "gcc", "version": version}}
-
-
-def _host_version(values: ClaimValues) -> str:
-    """Read the number of a host compiler as nvcc shows it: 90300 is gcc 9.3."""
-    value = match_shape(values.find_own_capture("host_version"), r"\d{5,6}")
-    return f"{int(value) // 10000}.{int(value) % 10000 // 100}" if value else ""
-
-
 _FIELDS_BY_FINDING: dict[str, Callable[[ClaimValues], ProblemFields]] = {
     "extension-build-mismatch": _extension,
-    "host-compiler-too-new": _compiler,
 }

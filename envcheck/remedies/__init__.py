@@ -23,7 +23,7 @@ W = TypeVar("W", bound="Callable[..., Remedy | None]")
 # Which module makes the remedy of which finding: only that one is loaded.
 _MODULES = {
     "toolkit": (
-        "extension-build-mismatch", "host-compiler-too-new", "host-compiler-too-old",
+        "extension-build-mismatch",
     ),
 }  # fmt: skip
 # What a release names goes before what a message says.

@@ -41,6 +41,7 @@ from envcheck.model import (
     numbers,
     replace,
 )
+from envcheck.model.fixes.compilers import UseOtherCompiler
 from envcheck.model.fixes.packages import InstallDependant
 from envcheck.model.fixes.toolkit import (
     ChooseToolkit,
@@ -53,15 +54,13 @@ from envcheck.model.fixes.toolkit import (
 )
 from envcheck.model.specifiers import matches, within
 from envcheck.remedies import remedy, writes
+from envcheck.remedies.compilers import use_other_compiler
 from envcheck.remedies.packages import install_dependant
 from envcheck.remedies.paths import PROGRAM_SHELL, is_plain_path, point_at_toolkit
 from envcheck.remedies.situation import Situation, install_conda_packages
 from envcheck.remedies.system import (
     install_anywhere,
-    install_compiler,
-    install_visual_studio,
     install_windows_toolkit,
-    set_host_compiler,
     system_packages,
 )
 from envcheck.rules.builds import Build, is_conda_build, is_free_threaded
@@ -321,56 +320,6 @@ def replace_bundled_ptxas(_: Situation, fix: ReplaceBundledPtxas) -> Remedy | No
     return Remedy(f"Let the ptxas of CUDA {fix.cuda} or newer be called{options}.", (named,))
 
 
-# The host compiler.
-
-
-@remedy("host-compiler-too-new", "host-compiler-too-old")
-def use_matching_compiler(situation: Situation, problem: Problem) -> Remedy | None:
-    """Point nvcc at a compiler that it accepts, or install one."""
-    highest, lowest = problem.value("highest"), problem.value("lowest")
-    kind = problem.value("kind") or "gcc"
-    if kind == "msvc":
-        return install_visual_studio(highest)
-    if not numbers(highest) and not numbers(lowest):
-        return None
-    path = _find_installed_compiler(situation, highest, lowest, kind)
-    if path:
-        return Remedy(f"Point nvcc at {path}, which CUDA {problem.cuda} accepts.", (set_host_compiler(path),))
-    newest = (numbers(highest) or numbers(lowest))[0]
-    present = problem.value("version") or situation.facts.compilers.gcc_version.value or ""
-    if highest and numbers(present)[:1] == (newest,):
-        newest -= 1  # nvcc fails with the one that is there, though it takes that major
-    remedy_found = install_compiler(situation, (numbers(lowest) or (0,))[0], newest)
-    remedy_found = replace(
-        remedy_found, alternatives=(*remedy_found.alternatives, *_name_newer_cuda(situation, problem, highest))
-    )
-    if kind == "clang":
-        return replace(remedy_found, summary=f"{remedy_found.summary} A {kind} that it accepts works too.")
-    return remedy_found
-
-
-def _find_installed_compiler(situation: Situation, highest: str, lowest: str, kind: str) -> str:
-    """Return the newest GCC within bounds that is installed; "" where there is none."""
-    compilers = situation.facts.compilers
-    gcc = {compilers.gcc_path.value or "": compilers.gcc_version.value or ""} if kind == "clang" else {}
-    installed = {**(compilers.others.value or {}), **gcc}
-    for path, version in sorted(installed.items(), key=lambda item: numbers(item[1]), reverse=True):
-        limit = numbers(highest or version)  # nvcc's headers compare as many numbers as the limit names
-        fits = numbers(version)[: len(limit)] <= limit and numbers(version) >= numbers(lowest or "0")
-        if version and fits and re.search(r"/(?:gcc|g\+\+)(?:-[\d.]+)?$", path) and is_plain_path(path):
-            return path
-    return ""
-
-
-def _name_newer_cuda(situation: Situation, problem: Problem, highest: str) -> tuple[Alternative, ...]:
-    """Name the first CUDA that takes the compiler that is there."""
-    gcc = numbers(problem.value("version"))
-    if not gcc or not numbers(highest) or gcc[0] <= numbers(highest)[0]:
-        return ()
-    accepting = [row.version for row in situation.matrix.toolkits() if numbers(row.gcc_max or "")[:1] >= gcc[:1]]
-    return (Alternative(f"Use CUDA {accepting[-1]} or newer, which accepts gcc {gcc[0]}."),) if accepting else ()
-
-
 # Extensions: the built file that fits, or a build that can work here.
 
 
@@ -516,8 +465,7 @@ def _bring_compiler(situation: Situation, cuda: str) -> tuple[Action, ...]:
     limit = numbers(highest or gcc.value)  # nvcc's headers compare as many numbers as the limit names
     if numbers(gcc.value)[: len(limit)] <= limit and _reaches(gcc.value, lowest):
         return ()
-    bounds = (("highest", highest), ("lowest", lowest), ("kind", "gcc"), ("version", gcc.value))
-    found = use_matching_compiler(situation, Problem(cuda=row.version, values=bounds))
+    found = use_other_compiler(situation, UseOtherCompiler(row.version, highest, lowest, gcc.value))
     return tuple(action.with_purpose(found.summary) for action in found.actions) if found else ()
 
 

@@ -18,7 +18,6 @@ from envcheck.model import (
     Finding,
     Fix,
     Known,
-    Problem,
     Toolkit,
     ToolkitInstall,
     Unknown,
@@ -28,6 +27,7 @@ from envcheck.model import (
     major_minor,
     numbers,
 )
+from envcheck.model.fixes.compilers import InstallVisualStudio, UseOtherCompiler
 from envcheck.model.fixes.hardware import (
     CompileWithNewerToolkit,
     CompileWithOlderToolkit,
@@ -152,15 +152,16 @@ def _finding(context: Context, finding_id: str, install: ToolkitInstall, compile
         row_evidence(f"CUDA Toolkit {cuda}", limit, row.citations if row else ()),
     )
     severity = ERROR if context.compiles else WARNING
-    problem = _problem(compiler, row) if row else None
-    return incompatible(message, evidence, finding_id=finding_id, severity=severity, problem=problem)
+    cure = _use_accepted_compiler(compiler, row) if row else None
+    return incompatible(message, evidence, finding_id=finding_id, severity=severity, cure=cure)
 
 
-def _problem(compiler: HostCompiler, row: Toolkit) -> Problem:
+def _use_accepted_compiler(compiler: HostCompiler, row: Toolkit) -> Fix:
     """State what nvcc accepts; where it calls clang, a GCC would do as well."""
-    limits = "msvc" if compiler.kind == "msvc" else "gcc"
-    bounds = (("highest", _highest(row, limits)), ("lowest", _lowest(row, limits)))
-    return Problem(cuda=row.version, values=(*bounds, ("kind", compiler.kind), ("version", compiler.version)))
+    if compiler.kind == "msvc":
+        return InstallVisualStudio(_highest(row, "msvc"))
+    is_clang = compiler.kind == "clang"
+    return UseOtherCompiler(row.version, row.gcc_max or "", row.gcc_min or "", compiler.version, is_clang)
 
 
 @rule("tensorrt-missing", severity=NOTE)

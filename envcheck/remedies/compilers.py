@@ -1,0 +1,61 @@
+"""What to do about the host compiler that nvcc calls."""
+
+from __future__ import annotations
+
+import re
+
+from envcheck.model import Alternative, Remedy, numbers, replace
+from envcheck.model.fixes.compilers import InstallVisualStudio, UseOtherCompiler
+from envcheck.remedies import writes
+from envcheck.remedies.paths import is_plain_path
+from envcheck.remedies.situation import Situation
+from envcheck.remedies.system import install_compiler, install_visual_studio, set_host_compiler
+
+
+@writes(InstallVisualStudio)
+def install_matching_visual_studio(_: Situation, fix: InstallVisualStudio) -> Remedy:
+    """Install a Visual Studio that nvcc accepts."""
+    return install_visual_studio(fix.highest)
+
+
+@writes(UseOtherCompiler)
+def use_other_compiler(situation: Situation, fix: UseOtherCompiler) -> Remedy | None:
+    """Point nvcc at a compiler that it accepts, or install one."""
+    lowest, highest = numbers(fix.lowest), numbers(fix.highest)
+    if not highest and not lowest:
+        return None
+    path = _find_installed_compiler(situation, fix)
+    if path:
+        return Remedy(f"Point nvcc at {path}, which CUDA {fix.cuda} accepts.", (set_host_compiler(path),))
+    newest = (highest or lowest)[0]
+    present = fix.present or situation.facts.compilers.gcc_version.value or ""
+    if highest and numbers(present)[:1] == (newest,):
+        newest -= 1  # nvcc fails with the one that is there, though it takes that major
+    found = install_compiler(situation, (lowest or (0,))[0], newest)
+    summary = f"{found.summary} A clang that it accepts works too." if fix.calls_clang else found.summary
+    ways = (*found.alternatives, *_name_newer_cuda(situation, fix))
+    changed: Remedy = replace(found, summary=summary, alternatives=ways)
+    return changed
+
+
+def _find_installed_compiler(situation: Situation, fix: UseOtherCompiler) -> str:
+    """Return the newest GCC within bounds that is installed; "" where there is none."""
+    compilers = situation.facts.compilers
+    installed = dict(compilers.others.value or {})
+    if fix.calls_clang:
+        installed[compilers.gcc_path.value or ""] = compilers.gcc_version.value or ""
+    for path, version in sorted(installed.items(), key=lambda item: numbers(item[1]), reverse=True):
+        limit = numbers(fix.highest or version)  # nvcc's headers compare as many numbers as the limit names
+        fits = numbers(version)[: len(limit)] <= limit and numbers(version) >= numbers(fix.lowest or "0")
+        if version and fits and re.search(r"/(?:gcc|g\+\+)(?:-[\d.]+)?$", path) and is_plain_path(path):
+            return path
+    return ""
+
+
+def _name_newer_cuda(situation: Situation, fix: UseOtherCompiler) -> tuple[Alternative, ...]:
+    """Name the first CUDA that takes the compiler that is there."""
+    present, highest = numbers(fix.present), numbers(fix.highest)
+    if not present or not highest or present[0] <= highest[0]:
+        return ()
+    accepting = [row.version for row in situation.matrix.toolkits() if numbers(row.gcc_max or "")[:1] >= present[:1]]
+    return (Alternative(f"Use CUDA {accepting[-1]} or newer, which accepts gcc {present[0]}."),) if accepting else ()
