@@ -8,6 +8,7 @@ from typing import Any
 import pytest
 
 from envcheck.model import FrameworkBuild, Source
+from envcheck.model.fixes.paths import BuildWithToolkit
 from tests.rules.factory_toolkit import (
     HANGS,
     NONE,
@@ -150,8 +151,8 @@ def test_the_toolkit_that_the_build_is_for_is_meant() -> None:
     home: dict[str, Any] = {"cuda_home": "/a", "cuda_home_root": "/a", "root_on_path": "/b"}
 
     def meant(*builds: FrameworkBuild, **paths: Any) -> dict[str, str]:
-        problem = findings(machine(*builds, toolkits=both, **paths), ID)[0].problem
-        return dict(problem.values) if problem else {}
+        cure = findings(machine(*builds, toolkits=both, **paths), ID)[0].cure
+        return {"root": cure.root, "setting": cure.instead_of} if isinstance(cure, BuildWithToolkit) else {}
 
     assert meant(**home) == {"root": "/a", "setting": "/b"}, "CUDA_HOME is set on purpose"
     assert meant(usr_local_cuda="/a", root_on_path="/b") == {"root": "/b", "setting": "/a"}
