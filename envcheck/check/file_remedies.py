@@ -24,7 +24,7 @@ _CPU_BUILD = "framework-cpu-build"
 
 def with_file_remedy(finding: Finding, places: list[Place], environment: Environment, context: Context) -> Finding:
     """Return a finding with what to change in the file, where that is not what one types on a machine."""
-    if not finding.is_curable and finding.fix is None and finding.id not in _OF_STATED_HARDWARE:
+    if finding.cure is None and finding.fix is None and finding.id not in _OF_STATED_HARDWARE:
         return finding
     fix = finding.fix
     if finding.id in _OF_IMAGE and environment.blueprint.image is not None:

@@ -281,7 +281,7 @@ def _without_missing_framework(findings: Sequence[Finding], config: Config, gate
 
 def _note(finding: Finding) -> Finding:
     message = "No project requirement applies to this system, and no framework is installed."
-    return replace(finding, verdict=COMPATIBLE, severity=NOTE, message=message, fix=None, problem=None, cure=None)
+    return replace(finding, verdict=COMPATIBLE, severity=NOTE, message=message, fix=None, cure=None)
 
 
 def _without_duplicate(findings: list[Finding], finding: Finding) -> Finding | None:
@@ -302,7 +302,7 @@ def apply_ignores(finding: Finding, findings: Sequence[Finding], config: Config,
             verdict = finding.verdict if finding.verdict == UNDETERMINED else COMPATIBLE
             evidence = (reason, *finding.evidence)
             note = replace(finding, verdict=verdict, severity=NOTE, message=message, evidence=evidence)
-            return replace(note, fix=None, problem=None, cure=None)
+            return replace(note, fix=None, cure=None)
     return finding
 
 

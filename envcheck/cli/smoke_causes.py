@@ -120,7 +120,7 @@ def _join_findings(known: list[Finding], found: list[Finding]) -> tuple[Finding,
 
 def _is_same(rule: Finding, smoke: Finding) -> bool:
     is_cause = rule.verdict == INCOMPATIBLE and rule.severity != NOTE
-    return is_cause and rule.id == smoke.id and (rule.problem, rule.cure) == (smoke.problem, smoke.cure)
+    return is_cause and rule.id == smoke.id and rule.cure == smoke.cure
 
 
 def _with_cause(finding: Finding, roots: list[str]) -> Finding:

@@ -36,7 +36,7 @@ def diagnose(
         from envcheck.remedies.frameworks import install_judged_releases  # few ask about a release
 
         report = replace(report, obtained_by=install_judged_releases(context))
-    if not any(item.is_curable for item in report.findings):
+    if all(item.cure is None for item in report.findings):
         return report
     from envcheck.remedies.situation import Situation
 

@@ -126,9 +126,7 @@ def judge_what_works(context: Context, only: frozenset[str], newest: Report) -> 
         for item in newest.findings
         if item.severity == ERROR and item.verdict == INCOMPATIBLE and (item.id, item.message) not in remaining
     )
-    notes = tuple(
-        replace(item, severity=NOTE, primary=False, caused_by=None, problem=None, cure=None) for item in errors
-    )
+    notes = tuple(replace(item, severity=NOTE, primary=False, caused_by=None, cure=None) for item in errors)
     return working, replace(report, findings=(*report.findings, *notes))
 
 

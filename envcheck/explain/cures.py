@@ -6,24 +6,28 @@ import re
 from collections.abc import Callable
 
 from envcheck.actions import is_requirement
-from envcheck.explain.log import Claim, Log, find_framework_of_message, parse_number
-from envcheck.explain.problem import (
+from envcheck.explain.claim_values import (
     PATH,
     SHAPES,
     VERSION,
     ClaimValues,
     find_capability,
     find_companion,
+    find_complaining_package,
     find_cuda_line,
+    find_distribution,
     find_duplicate_wheels,
+    find_extension_package,
     find_required_cuda,
     find_required_cudnn,
     list_matching_toolkits,
     match_shape,
 )
+from envcheck.explain.log import Log, find_framework_of_message, parse_number
 from envcheck.explain.reasons_cuda import find_build_cuda, find_library_name, parse_library
 from envcheck.explain.reasons_python import list_matching_releases
-from envcheck.frameworks import Framework, identities
+from envcheck.frameworks import Framework, identities, identity
+from envcheck.matrix.companions import companion_row
 from envcheck.model import Fix, major
 from envcheck.model.fixes.compilers import UseOtherCompiler
 from envcheck.model.fixes.cuda_wheels import InstallCudaExtra, ReplaceCudaWheels, UseFreshEnvironment
@@ -37,6 +41,7 @@ from envcheck.model.fixes.driver import (
     SignModule,
     StartFabricManager,
 )
+from envcheck.model.fixes.extensions import InstallProjectsBuild, MatchInstalledFramework
 from envcheck.model.fixes.frameworks import (
     InstallCudaBuild,
     InstallFramework,
@@ -61,10 +66,15 @@ from envcheck.remedies.system import system_packages
 from envcheck.rules.gpu_releases import driver_floor, full_driver, toolkit_of
 
 
-def build_cure(log: Log, claim: Claim) -> Fix | None:
+def build_cure(values: ClaimValues) -> Fix | None:
     """Return what must change for a claim; None where the log states too little, and its messages alone advise."""
-    build = CURES.get(claim.id)
-    return build(ClaimValues(log, claim)) if build else None
+    build = CURES.get(values.claim.id)
+    return build(values) if build else None
+
+
+def names_of(cure: Fix | None) -> set[str]:
+    """Name the packages that a log's claim is about; none where the log does not tell them apart."""
+    return {cure.name} if isinstance(cure, MatchInstalledFramework) else set()
 
 
 # Messages for which the driver must be that of the very CUDA.
@@ -350,6 +360,16 @@ def _host_version(values: ClaimValues) -> str:
     return f"{int(value) // 10000}.{int(value) % 10000 // 100}" if value else ""
 
 
+def _replace_extension(values: ClaimValues) -> Fix:
+    """Name the package whose compiled part complains, and the release of its framework that is there."""
+    name = find_complaining_package(values)
+    framework = next(iter(companion_row(name).frameworks), "")
+    release = values.log.release_of(identity(framework)) if framework else ""
+    if match_shape(release, rf"{VERSION}(?:\+[a-z0-9.]+)?"):
+        return MatchInstalledFramework(name, framework, release)
+    return InstallProjectsBuild(find_distribution(find_extension_package(values)))
+
+
 CURES: dict[str, Callable[[ClaimValues], Fix | None]] = {
     "cpu-missing-avx": _use_other_processor,
     "cuda-wheel-conflict": _keep_one_cuda_major,
@@ -365,6 +385,7 @@ CURES: dict[str, Callable[[ClaimValues], Fix | None]] = {
     "driver-nouveau": _replace_owner,
     "driver-secure-boot": lambda _: SignModule(),
     "driver-too-old": _install_driver,
+    "extension-build-mismatch": _replace_extension,
     "fabric-manager": _start_fabric_manager,
     "framework-cpu-build": _install_cuda_build,
     "framework-cuda-extra-missing": _install_cuda_extra,

@@ -10,10 +10,10 @@ from typing import TYPE_CHECKING
 from envcheck import rules
 from envcheck.actions import Action, InstallPackages, RunEnvcheck, Show
 from envcheck.diagnosis import with_remedies, with_steps
-from envcheck.explain.cures import build_cure
+from envcheck.explain.claim_values import ClaimValues, build_machine_situation, build_situation
+from envcheck.explain.cures import build_cure, names_of
 from envcheck.explain.facts import build_target, collect_stated_facts
 from envcheck.explain.log import Claim, Log, Strength, find_root, is_consequence, is_second_reading, rank_claims
-from envcheck.explain.problem import ClaimValues, build_machine_situation, build_problem, build_situation
 from envcheck.explain.reasons_cuda import architecture_claims, library_claims, version_claims
 from envcheck.explain.reasons_driver import driver_claims, is_normal_without_gpu, memory_claims
 from envcheck.explain.reasons_python import pip_claims, python_claims
@@ -40,7 +40,7 @@ from envcheck.model import (
     replace,
 )
 from envcheck.model.requirements import name_of
-from envcheck.remedies import fit_to_system, remedy_for
+from envcheck.remedies import fit_to_system, remedy_of_message
 from envcheck.rules.catalogue import catalogue, rank_findings
 
 if TYPE_CHECKING:
@@ -286,10 +286,11 @@ def judge_log(
 
 def _leave_out_other_packages(log: Log, machine: Machine, claims: Iterable[Claim]) -> Machine:
     """Leave out what the rules found of one package where the log says the same of another."""
-    named = {claim.id: set(build_problem(log, claim).names) for claim in claims if machine.finding(claim.id)}
+    seen = [ClaimValues(log, claim) for claim in claims if machine.finding(claim.id)]
+    named = {values.claim.id: names_of(build_cure(values)) for values in seen}
 
     def is_of_other(item: Finding) -> bool:
-        names = {*item.about.names, *(item.problem.names if item.problem else ())}
+        names = set(item.about.names)
         return bool(names and named.get(item.id) and not names & named[item.id])
 
     changed: Machine = replace(machine, findings=tuple(item for item in machine.findings if not is_of_other(item)))
@@ -298,22 +299,19 @@ def _leave_out_other_packages(log: Log, machine: Machine, claims: Iterable[Claim
 
 def _build_joined_finding(log: Log, machine: Machine, claim: Claim, root: Claim) -> Finding:
     """Make the finding of a claim, joined with what the doctor's rules say of the same cause."""
-    problem, situation = build_problem(log, claim), build_situation(log, claim)
-    cure = build_cure(log, claim)
-    finding = build_finding(claim, root, remedy_for(claim.id, problem, situation, cure))
+    values, situation = ClaimValues(log, claim), build_situation(log, claim)
+    cure = build_cure(values)
+    finding = build_finding(claim, root, remedy_of_message(claim.id, values, cure, situation))
     rule_finding = machine.finding(claim.id)
     if rule_finding is None:
-        return replace(finding, problem=problem, cure=cure)
-    plan_command = (
-        situation.plan_command(problem.framework) if _installs_framework(rule_finding.fix, log.matrix) else ()
-    )
+        return replace(finding, cure=cure)
+    plan_command = situation.plan_command(values.framework) if _installs_framework(rule_finding.fix, log.matrix) else ()
     fix = _merge_remedies(rule_finding.fix, finding.fix, plan_command)
     evidence = (*finding.evidence, *rule_finding.evidence)
     joined: Finding = replace(
         finding,
         evidence=evidence,
         fix=fix,
-        problem=rule_finding.problem,
         cure=rule_finding.cure,
         about=rule_finding.about,
     )

@@ -155,7 +155,7 @@ class _Judge:
     def __call__(self, snapshot: Snapshot) -> Report:
         context = Context(snapshot.facts, self._matrix, self._target)
         report = evaluate(context)
-        if not any(item.is_curable for item in report.findings):
+        if all(item.cure is None for item in report.findings):
             return report
         key = pickle.dumps((report, *_list_planner_inputs(context)))
         if key not in self._planned:

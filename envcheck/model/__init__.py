@@ -49,7 +49,6 @@ from envcheck.model.findings import (
     Evidence,
     Finding,
     Judged,
-    Problem,
     Remedy,
     Report,
 )

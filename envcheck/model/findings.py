@@ -55,31 +55,6 @@ class Remedy:
 
 
 @dataclass(frozen=True)
-class Problem:
-    """What a finding is about, in values: what its remedy is made from. Rules and logs fill the same fields."""
-
-    cases: Tuple[str, ...] = ()  # which of the finding's remedies fits: a rule's case, or the messages of a log
-    framework: str = ""  # tensorflow, torch, jax ...
-    distribution: str = ""
-    release: str = ""  # the release it is about: 2.15.1, 2.7.1+cu118
-    requirements: Tuple[str, ...] = ()  # what to install: numpy<2
-    names: Tuple[str, ...] = ()  # distributions, packages or processes it is about
-    folders: Tuple[str, ...] = ()
-    cuda: str = ""
-    cudnn: str = ""
-    driver: str = ""  # the lowest driver that serves
-    capability: str = ""  # compute capability of the GPU it is about
-    advice: str = ""  # one sentence to do beside or instead of the requirements
-    exact: bool = False  # the driver or release must be this very one
-    compiles: bool = False  # a build of CUDA code fails, not a program
-    values: Tuple[Tuple[str, str], ...] = ()  # further values by name, for the sentences of data/advice/remedies.json
-
-    def value(self, name: str) -> str:
-        """Return a further value; "" where there is none."""
-        return dict(self.values).get(name, "")
-
-
-@dataclass(frozen=True)
 class Finding:
     """One root cause, or one check that could not be decided."""
 
@@ -88,17 +63,11 @@ class Finding:
     severity: str
     message: str
     evidence: Tuple[Evidence, ...] = ()
-    fix: Optional[Remedy] = None  # attached by remedies, see Problem
+    fix: Optional[Remedy] = None  # attached by remedies, which write `cure`
     primary: bool = False
     caused_by: Optional[str] = None
-    problem: Optional[Problem] = None  # None: nothing to do about it
     cure: Optional[Fix] = None  # what must change; None: nothing to do about it
     about: About = NOBODY
-
-    @property
-    def is_curable(self) -> bool:
-        """Return whether something can be done about it, by whatever remedy."""
-        return self.cure is not None or self.problem is not None
 
     @property
     def is_the_cause(self) -> bool:

@@ -142,7 +142,7 @@ def _is_resolved(finding: Finding, source: CudaSource) -> bool:
     if finding.id == _CUDA_NOT_FOUND:
         return source.needs_hook
     in_toolkit = catalogue()[finding.id].layer == "toolkit"
-    return source.kind == SYSTEM and in_toolkit and finding.is_curable and finding.verdict != UNDETERMINED
+    return source.kind == SYSTEM and in_toolkit and finding.cure is not None and finding.verdict != UNDETERMINED
 
 
 def _with_libraries(facts: Facts, source: CudaSource) -> Facts:

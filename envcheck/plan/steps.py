@@ -257,7 +257,7 @@ def _errors(findings: Iterable[Finding]) -> list[Finding]:
 
 def _find_remedy(finding: Finding, context: Context) -> Remedy | None:
     """Return the remedy that mends a machine; None where none does."""
-    if not finding.is_curable:
+    if finding.cure is None:
         return None
 
     remedy = with_remedy(replace(finding, fix=None), Situation(context)).fix
@@ -268,7 +268,7 @@ def _find_remedy(finding: Finding, context: Context) -> Remedy | None:
 def with_remedies(findings: Iterable[Finding], context: Context) -> tuple[Finding, ...]:
     """Say of findings what to do about them."""
     all_findings = tuple(findings)
-    if not any(item.is_curable for item in all_findings):
+    if all(item.cure is None for item in all_findings):
         return all_findings
 
     situation = Situation(context)

@@ -1,11 +1,11 @@
-"""The remedies of data/advice/remedies.json: what to do about a case, filled with the values of the problem."""
+"""The remedies of data/advice/remedies.json: what to do about a case, filled with the values of a log or a rule."""
 
 from __future__ import annotations
 
 import re
 from collections.abc import Iterable, Iterator, Mapping
 from functools import cache
-from typing import Any
+from typing import Any, Protocol
 
 from envcheck.actions import (
     Action,
@@ -29,12 +29,46 @@ from envcheck.actions import (
     UnsetVariable,
 )
 from envcheck.host.data_files import load_data
-from envcheck.model import Alternative, Problem, Remedy, dataclass, decode, field, list_fields, replace
+from envcheck.model import Alternative, FollowRow, Remedy, dataclass, decode, field, list_fields, replace
 from envcheck.remedies.situation import Situation
 from envcheck.remedies.system import install_anywhere
 
 _PLACEHOLDER = re.compile(r"\{([a-z_][a-z_0-9]*)\}")
 _LIST_PLACEHOLDER = "{pids}"  # stands for several words
+
+
+class RowValues(Protocol):
+    """What chooses a row and fills its {names}: the values of a log's messages, or those of a rule's `FollowRow`."""
+
+    @property
+    def signatures(self) -> tuple[str, ...]:
+        """Name the messages, the strongest first, or the row."""
+
+    @property
+    def framework(self) -> str:
+        """Name the framework that it is about."""
+
+    @property
+    def compiles(self) -> bool:
+        """Return whether a build of CUDA code fails."""
+
+    def find_value(self, name: str) -> str:
+        """Return a value by its name; "" where it is not known."""
+
+
+class RuleValues:
+    """The values of a rule's finding."""
+
+    compiles = False
+
+    def __init__(self, fix: FollowRow, framework: str = "") -> None:
+        """Take the row that a rule asks for, and the framework of its finding."""
+        self.signatures: tuple[str, ...] = (fix.row,) if fix.row else ()
+        self.framework, self._values = framework, dict(fix.values)
+
+    def find_value(self, name: str) -> str:
+        """Return a value of the fix."""
+        return self._values.get(name, "")
 
 
 @dataclass(frozen=True)
@@ -90,7 +124,7 @@ class RemedyRow:
     """What to do about a finding; values stand in it as {names}."""
 
     summary: str
-    cases: tuple[str, ...] = ()  # signatures or cases of the problem, of which it has one; () for any
+    cases: tuple[str, ...] = ()  # messages of a log, or the name by which a rule asks for it; () for any
     when: tuple[str, ...] = ()  # what must hold of the machine: windows, conda, compiling, a framework
     where: Mapping[str, str] = field(default_factory=dict)  # value -> pattern that it holds
     actions: tuple[ActionRow, ...] = ()
@@ -122,15 +156,15 @@ def remedy_table() -> RemedyTable:
     return load_data("advice/remedies", RemedyTable)
 
 
-def build_special_remedy(finding_id: str, problem: Problem, situation: Situation) -> Remedy | None:
+def build_special_remedy(finding_id: str, values: RowValues, situation: Situation) -> Remedy | None:
     """Return the remedy for this very case; None where the finding has one for all."""
     special = [row for row in load_rows(finding_id) if row.is_special]
-    return _fill_first(sorted(special, key=lambda row: _rank_row(row, problem)), problem, situation)
+    return _fill_first(sorted(special, key=lambda row: _rank_row(row, values)), values, situation)
 
 
-def build_general_remedy(finding_id: str, problem: Problem, situation: Situation) -> Remedy | None:
+def build_general_remedy(finding_id: str, values: RowValues, situation: Situation) -> Remedy | None:
     """Return the remedy of a finding of which nothing more is known."""
-    return _fill_first((row for row in load_rows(finding_id) if not row.is_special), problem, situation)
+    return _fill_first((row for row in load_rows(finding_id) if not row.is_special), values, situation)
 
 
 @cache
@@ -140,46 +174,40 @@ def load_rows(finding_id: str) -> tuple[RemedyRow, ...]:
     return tuple(decode(RemedyRow, row) for row in rows)
 
 
-def list_value_names(finding_id: str) -> tuple[str, ...]:
-    """Name the values that the rows of a finding show or ask for; that of the interpreter is the situation's."""
-    names = dict.fromkeys(name for row in load_rows(finding_id) for name in (*row.shown, *row.where))
-    return tuple(name for name in names if name != "python")
-
-
 def list_rows_by_finding() -> dict[str, tuple[RemedyRow, ...]]:
     """Map every finding to its rows."""
     return {name: load_rows(name) for name in remedy_table().remedies}
 
 
-def _fill_first(rows: Iterable[RemedyRow], problem: Problem, situation: Situation) -> Remedy | None:
-    matching = (row for row in rows if _matches(row, problem, situation))
-    return next((remedy for row in matching if (remedy := fill_row(row, problem, situation)) is not None), None)
+def _fill_first(rows: Iterable[RemedyRow], values: RowValues, situation: Situation) -> Remedy | None:
+    matching = (row for row in rows if _matches(row, values, situation))
+    return next((remedy for row in matching if (remedy := fill_row(row, values, situation)) is not None), None)
 
 
-def _rank_row(row: RemedyRow, problem: Problem) -> int:
-    """Return which of the problem's cases a row is for: the strongest comes first."""
-    cases = row.cases or problem.cases
-    return next((place for place, name in enumerate(problem.cases) if name in cases), len(problem.cases))
+def _rank_row(row: RemedyRow, values: RowValues) -> int:
+    """Return which of the messages a row is for: the strongest comes first."""
+    cases = row.cases or values.signatures
+    return next((place for place, name in enumerate(values.signatures) if name in cases), len(values.signatures))
 
 
-def _matches(row: RemedyRow, problem: Problem, situation: Situation) -> bool:
-    if not set(row.when) <= _list_tags(problem, situation):
+def _matches(row: RemedyRow, values: RowValues, situation: Situation) -> bool:
+    if not set(row.when) <= _list_tags(values, situation):
         return False
-    if row.cases and not set(row.cases) & set(problem.cases):
+    if row.cases and not set(row.cases) & set(values.signatures):
         return False
-    return all(re.search(pattern, problem.value(name)) for name, pattern in row.where.items())
+    return all(re.search(pattern, values.find_value(name)) for name, pattern in row.where.items())
 
 
-def _list_tags(problem: Problem, situation: Situation) -> set[str]:
+def _list_tags(values: RowValues, situation: Situation) -> set[str]:
     """Name what a row may ask for: the system, the framework, conda, WSL, a build of CUDA code."""
-    tags = {situation.os, problem.framework, "conda" if situation.has_conda else ""}
-    tags |= {"wsl" if situation.facts.host.wsl_version.value else "", "compiling" if problem.compiles else ""}
+    tags = {situation.os, values.framework, "conda" if situation.has_conda else ""}
+    tags |= {"wsl" if situation.facts.host.wsl_version.value else "", "compiling" if values.compiles else ""}
     return tags - {""}
 
 
-def fill_row(row: RemedyRow, problem: Problem, situation: Situation) -> Remedy | None:
+def fill_row(row: RemedyRow, values: RowValues, situation: Situation) -> Remedy | None:
     """Fill a row; None where a name of its summary, or of all its actions, has no value."""
-    filler = _Filler(problem, situation)
+    filler = _Filler(values, situation)
     summary = filler.text(row.summary)
     actions, elsewhere = filler.actions(row.actions)
     if summary is None or (row.actions and not actions):
@@ -193,10 +221,10 @@ def fill_row(row: RemedyRow, problem: Problem, situation: Situation) -> Remedy |
 
 
 class _Filler:
-    """Puts the values of a problem in the place of {names}; what lacks a value is left out."""
+    """Puts values in the place of {names}; what lacks a value is left out."""
 
-    def __init__(self, problem: Problem, situation: Situation) -> None:
-        self._problem, self._situation = problem, situation
+    def __init__(self, values: RowValues, situation: Situation) -> None:
+        self._values, self._situation = values, situation
 
     def actions(self, rows: Iterable[ActionRow]) -> tuple[tuple[Action, ...], tuple[Alternative, ...]]:
         """Make the actions; what a package manager installs comes with how other distributions have it."""
@@ -237,7 +265,7 @@ class _Filler:
         return _PLACEHOLDER.sub(lambda match: values[match[1]], text) if all(values.values()) else None
 
     def _value(self, name: str) -> str:
-        return self._situation.python if name == "python" else self._problem.value(name)
+        return self._situation.python if name == "python" else self._values.find_value(name)
 
 
 def _list_texts(value: Any) -> Iterator[str]:

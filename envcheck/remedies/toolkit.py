@@ -2,8 +2,7 @@
 
 from __future__ import annotations
 
-import re
-from collections.abc import Callable, Iterable
+from collections.abc import Iterable
 
 from envcheck.actions import (
     Action,
@@ -16,33 +15,19 @@ from envcheck.actions import (
     Show,
 )
 from envcheck.frameworks import Framework, identity
-from envcheck.matrix.companions import (
-    SourceBuild,
-    SourceInstall,
-    TorchBuild,
-    find_file,
-    shares_cuda,
-    source_package,
-)
 from envcheck.matrix.package_index import cuda_label, index_url
 from envcheck.model import (
     ENVIRONMENT,
     LINUX,
     SYSTEM,
     WINDOWS,
-    Absent,
     Alternative,
     CondaBuild,
-    Problem,
     Remedy,
-    ToolkitInstall,
-    Unknown,
     major_minor,
     numbers,
     replace,
 )
-from envcheck.model.fixes.compilers import UseOtherCompiler
-from envcheck.model.fixes.packages import InstallDependant
 from envcheck.model.fixes.toolkit import (
     ChooseToolkit,
     InstallLibdevice,
@@ -52,10 +37,7 @@ from envcheck.model.fixes.toolkit import (
     ReplaceBundledPtxas,
     UseNewerPtxas,
 )
-from envcheck.model.specifiers import matches, within
-from envcheck.remedies import remedy, writes
-from envcheck.remedies.compilers import use_other_compiler
-from envcheck.remedies.packages import install_dependant
+from envcheck.remedies import writes
 from envcheck.remedies.paths import PROGRAM_SHELL, is_plain_path, point_at_toolkit
 from envcheck.remedies.situation import Situation, install_conda_packages
 from envcheck.remedies.system import (
@@ -63,10 +45,7 @@ from envcheck.remedies.system import (
     install_windows_toolkit,
     system_packages,
 )
-from envcheck.rules.builds import Build, is_conda_build, is_free_threaded
-from envcheck.rules.compilers import toolkits_with_nvcc
-from envcheck.rules.context import Context
-from envcheck.rules.described_machine import capabilities
+from envcheck.rules.builds import Build
 
 _ARCHIVE = "https://developer.nvidia.com/cuda-toolkit-archive"
 _REPOSITORY = "from NVIDIA's repository"
@@ -318,290 +297,6 @@ def replace_bundled_ptxas(_: Situation, fix: ReplaceBundledPtxas) -> Remedy | No
     named = SetVariables(((fix.variable, fix.path or f"/usr/local/cuda-{fix.cuda}/bin/ptxas"),), place)
     options = f", or i{upgrade}" if upgrade else ""
     return Remedy(f"Let the ptxas of CUDA {fix.cuda} or newer be called{options}.", (named,))
-
-
-# Extensions: the built file that fits, or a build that can work here.
-
-
-def torch_build(context: Context, version: str, cuda: str | None) -> TorchBuild | None:
-    """Describe what a file must be built for to load beside a torch here; None where that is not known."""
-    python, libc = context.facts.python.version.value, context.facts.host.libc_version
-    if not python or not cuda or is_free_threaded(context) or context.facts.host.libc_kind.value == "musl":
-        return None
-    glibc = libc.value if context.os == "linux" and libc.value is not None else ""
-    return TorchBuild(version, cuda, major_minor(python), context.platform, glibc)
-
-
-def find_install(
-    context: Context, text: str, version: str, cuda: str | None, *, compiles: bool = True
-) -> SourceInstall | None:
-    """Choose the built file of a package for a torch, or a build of it where that may compile; None for neither."""
-    if find_obstacle(context, text, version, cuda):
-        return None
-    return _use_file(context, text, version, cuda) or _use_sources(context, text, version, cuda, compiles=compiles)
-
-
-def _use_file(context: Context, text: str, version: str, cuda: str | None) -> SourceInstall | None:
-    """Name the built file of a package for a torch; None where none is known."""
-    name, specifier = _split(text)
-    wanted = torch_build(context, version, cuda)
-    found = find_file(name, specifier, wanted) if wanted else None
-    if found is None or wanted is None:
-        return None
-    described: SourceInstall = replace(found, notes=(_describe_file(found, wanted),))
-    return described
-
-
-def _describe_file(found: SourceInstall, wanted: TorchBuild) -> str:
-    if found.options:
-        return f"documented: {found.options[-1]} lists {found.name} {found.version} for this CUDA; it was not read."
-    built = f"{found.name} for torch {major_minor(wanted.version)} and Python {wanted.python}"
-    return f"documented: the project's build files name this file of {built}; the file itself was not read."
-
-
-def _use_sources(
-    context: Context, text: str, version: str, cuda: str | None, *, compiles: bool
-) -> SourceInstall | None:
-    """Plan how a package is built for a torch; None where that would have to compile."""
-    name, specifier = _split(text)
-    package = source_package(name)
-    release = _newest(name, specifier)
-    if package is None or not release or package.options:
-        return None
-    pin, build = f"{name}=={release}", package.build
-    if build is None:  # nothing is compiled: the sources are what is installed
-        return SourceInstall(name, release, pin)
-    if not compiles or not cuda:
-        return None
-    toolkit, situation = _find_nvcc(context, build, cuda), Situation(context)
-    steps = () if toolkit else _install_nvcc(situation, cuda)
-    root = toolkit.root if toolkit else "" if situation.has_conda else f"/usr/local/cuda-{major_minor(cuda)}"
-    home = {"CUDA_HOME": root} if is_plain_path(root) else {}
-    compiler = _bring_compiler(situation, (toolkit.version.value if toolkit else "") or cuda)
-    chosen = dict(pair for action in compiler if isinstance(action, SetVariables) for pair in action.values)
-    limits = {**_limit_jobs(context, build), **_limit_architectures(context, build)}
-    settings = {**home, **chosen, **build.settings, **limits}
-    return SourceInstall(
-        name,
-        release,
-        pin,
-        ("--no-build-isolation",),
-        tuple(settings.items()),
-        build.requires,
-        compiles=True,
-        machine_steps=(*steps, *(action for action in compiler if not action.in_shell)),
-        notes=_describe_build(context, pin, build),
-    )
-
-
-def find_obstacle(context: Context, text: str, version: str, cuda: str | None) -> str:
-    """Say why a package cannot be built for a torch here, and what would help; "" where it can."""
-    name, _ = _split(text)
-    package = source_package(name)
-    build = package.build if package else None
-    if build is None:
-        return ""
-    if context.platform not in build.platforms:
-        return f"{name} is built on {' and '.join(build.platforms)} only" + (
-            ": use WSL 2." if context.os == "windows" else "."
-        )
-    if not cuda:
-        return f"{name} is CUDA code: it needs a CUDA build of torch."
-    oldest = min(capabilities(context.facts), key=numbers, default="")
-    obstacles = (
-        (f"torch{build.torch}", f"this is {version}", within(version.partition("+")[0], build.torch)),
-        (f"nvcc {build.cuda} or newer", f"torch {version} is built for CUDA {cuda}", _reaches(cuda, build.cuda)),
-        (
-            f"compute capability {build.compute_capability} or newer",
-            f"the GPU has {oldest}",
-            not oldest or _reaches(oldest, build.compute_capability),
-        ),
-    )
-    return next((f"{name} needs {need}; {present}." for need, present, is_met in obstacles if not is_met), "")
-
-
-def _reaches(version: str, lowest: str) -> bool:
-    return numbers(version) >= numbers(lowest or "0")
-
-
-def _split(text: str) -> tuple[str, str]:
-    name = re.split(r"[<>=!~]", text, maxsplit=1)[0]
-    return name, text[len(name) :]
-
-
-def _newest(name: str, specifier: str) -> str:
-    package = source_package(name)
-    versions = (version for release in package.releases for version in release.versions) if package else ()
-    return next((version for version in versions if within(version, specifier)), "")
-
-
-def _find_nvcc(context: Context, build: SourceBuild, cuda: str) -> ToolkitInstall | None:
-    """Find an nvcc of the CUDA major of torch, the one of its own minor first."""
-    fitting = [
-        item
-        for item in toolkits_with_nvcc(context)
-        if numbers(item.version.value or "0") >= numbers(build.cuda or "0")
-        and numbers(item.version.value or "0")[:1] == numbers(cuda)[:1]
-    ]
-    return min(fitting, key=lambda item: item.version.value != major_minor(cuda), default=None)
-
-
-def _install_nvcc(situation: Situation, cuda: str) -> tuple[Action, ...]:
-    """Install the toolkit of a CUDA; its folder is named to the build itself."""
-    steps, _ = install_build_toolkit(situation, cuda)
-    is_read = not isinstance(situation.facts.toolkits.installs, Unknown)
-    purpose = f"Install nvcc of CUDA {major_minor(cuda)}" + ("." if is_read else ", if it is not installed.")
-    return tuple(replace(item, purpose=purpose) for item in steps if not item.in_shell)
-
-
-def _bring_compiler(situation: Situation, cuda: str) -> tuple[Action, ...]:
-    """Install, or name to nvcc, a host compiler that it accepts; () where the one that is there will do."""
-    gcc, row = situation.facts.compilers.gcc_version, situation.matrix.toolkit(cuda)
-    if isinstance(gcc, Absent):
-        return install_anywhere(situation, "compiler-for-python", "Install a C++ compiler.")[0]
-    if row is None or gcc.value is None:
-        return ()
-    highest, lowest = row.gcc_max or "", row.gcc_min or ""
-    limit = numbers(highest or gcc.value)  # nvcc's headers compare as many numbers as the limit names
-    if numbers(gcc.value)[: len(limit)] <= limit and _reaches(gcc.value, lowest):
-        return ()
-    found = use_other_compiler(situation, UseOtherCompiler(row.version, highest, lowest, gcc.value))
-    return tuple(action.with_purpose(found.summary) for action in found.actions) if found else ()
-
-
-def _limit_jobs(context: Context, build: SourceBuild) -> dict[str, str]:
-    memory = context.facts.host.memory_bytes.value
-    if not memory or not build.job_gigabytes:
-        return {}
-    return {"MAX_JOBS": str(max(1, int(memory / 1e9 / build.job_gigabytes)))}
-
-
-def _limit_architectures(context: Context, build: SourceBuild) -> dict[str, str]:
-    """Compile for the GPUs that are there alone, where the build can be told."""
-    present = capabilities(context.facts)
-    if not build.variable or not present:
-        return {}
-    if not build.architectures:
-        return {build.variable: ";".join(present)}
-    codes = {_code_for(capability, build.architectures) for capability in present}
-    return {build.variable: ";".join(sorted(codes, key=int))}
-
-
-def _code_for(capability: str, codes: tuple[str, ...]) -> str:
-    """Return the newest code of a GPU's major that it runs: 80 for 8.9."""
-    own = int(capability.replace(".", ""))
-    return next((code for code in sorted(codes, key=int, reverse=True) if int(code) <= own), codes[0])
-
-
-def _describe_build(context: Context, pin: str, build: SourceBuild) -> tuple[str, ...]:
-    name, _, _ = pin.partition("==")
-    text = f"No built file of {name} is known for this torch, CUDA and Python, so it is compiled."
-    if build.looks_for_file:
-        text += " Its build first looks for a file on the project's page."
-    count = len(_limit_architectures(context, build).get(build.variable, "").split(";")) if build.variable else 0
-    minutes = build.core_minutes * (count or build.compiled)
-    jobs = int(_limit_jobs(context, build).get("MAX_JOBS", "0"))
-    if minutes:
-        text += f" That takes about {minutes:.0f} minutes of one core"
-        text += f", {minutes / jobs:.0f} minutes on {jobs} cores" if jobs > 1 else ""
-        text += f", and {build.job_gigabytes:g} GB of memory for each job." if build.job_gigabytes else "."
-    else:
-        text += " How long that takes is not known."
-    return (text,)
-
-
-@remedy("extension-build-mismatch")
-def rebuild_extension(situation: Situation, problem: Problem) -> Remedy | None:
-    """Install the build of an extension that was made for the installed framework, or build it against that."""
-    name = problem.names[0] if problem.names else problem.value("extension_known")
-    from_project = _install_from_project(situation, name) if source_package(name) else None
-    known: dict[str, Callable[[], Remedy | None]] = {
-        "labelled": lambda: Remedy(f"Install the {name} build for {problem.value('label')}."),
-        "companion": lambda: _install_companion(situation, problem),
-        "other-cuda": lambda: _install_for_one_cuda(situation, problem),
-        "compiled": lambda: _install_fitting_pair(situation, name) or _rebuild(situation, name),
-    }
-    return from_project or next((make() for case, make in known.items() if case in problem.cases), None)
-
-
-def _install_companion(situation: Situation, problem: Problem) -> Remedy | None:
-    framework = problem.requirements[0].partition("==")[0]
-    return install_dependant(situation, InstallDependant(problem.names[0], framework, problem.value("release")))
-
-
-def _rebuild(situation: Situation, name: str) -> Remedy:
-    """Rebuild an extension of which no more is known."""
-    options = ("--force-reinstall", "--no-deps", "--no-build-isolation", "--no-cache-dir", "--no-binary", name)
-    rebuild = InstallPackages((name,), situation.python, options=options, purpose=f"rebuild {name}")
-    is_name = re.fullmatch(r"[a-z0-9][a-z0-9._-]*", name) is not None
-    wheel = (Alternative("Install its wheel for this framework, CUDA and Python, if there is one."),)
-    return Remedy("Rebuild it against the installed framework.", (rebuild,) if is_name else (), wheel)
-
-
-def _install_from_project(situation: Situation, name: str) -> Remedy | None:
-    """Install the file that its project built for the framework that is there; where there is none, build it."""
-    context = situation.context
-    build = next((item for item in situation.builds if item.traits.hosts_extensions), None)
-    if build is None or is_conda_build(context, build):
-        return None
-    version, cuda = build.label.partition(" ")[2], build.cuda.value
-    present = context.distributions.get(name)
-    pin = f"{name}=={present.version.partition('+')[0]}" if present else name
-    found = find_install(context, pin, version, cuda, compiles=False) or find_install(context, name, version, cuda)
-    if found is None:
-        obstacle = find_obstacle(context, name, version, cuda)
-        removal = situation.uninstall(name) if present else ()
-        return Remedy(f"{obstacle} Uninstall it." if removal else obstacle, removal) if obstacle else None
-    verb = f"Build {name} {found.version} against" if found.compiles else f"Install {name} {found.version}, built for"
-    summary = " ".join((f"{verb} {build.label}.", *found.notes))
-    plan = situation.plan_command("", name) if found.compiles else ()
-    without_compiler = (Alternative("With a torch that it has a built file for, it needs no compiler:", plan),)
-    steps = (*found.machine_steps, *_install_again(situation, found))
-    return Remedy(summary, steps, without_compiler if plan else ())
-
-
-def _install_again(situation: Situation, found: SourceInstall) -> tuple[Action, ...]:
-    """Replace an extension, and nothing else, by another build of it."""
-    options = ("--force-reinstall", "--no-deps", *found.options)
-    options = (*options, "--no-cache-dir", "--no-binary", found.name) if found.compiles else options
-    replaced = InstallPackages((found.requirement,), situation.python, options=options, settings=found.settings)
-    return (*(situation.install(*found.requires) if found.requires else ()), replaced)
-
-
-def _install_fitting_pair(situation: Situation, name: str) -> Remedy | None:
-    """Install the release of a package that goes with the framework that is there, or a pair that goes together."""
-    build = next((item for item in situation.builds if item.traits.hosts_extensions), None)
-    row = build.release if build else None
-    if row is None or build is None:
-        return None
-    platform, matrix = situation.context.platform, situation.matrix
-    known = matrix.companions_of(row.framework, row.version, platform, name)
-    fitting = next((item.version for item in known if shares_cuda(item, row) and not build.local), "")
-    if fitting:
-        requirement = f"{name}=={fitting}"
-        return Remedy(f"Install {requirement}, which was made for {build.label}.", situation.install(requirement))
-    newest = next((item for item in matrix.companion_releases(name) if item.platform == platform), None)
-    pin = matrix.companion_pins(row.framework, name).get(newest.version) if newest else None
-    if newest is None or pin is None:
-        return None
-    admitted = matrix.releases(row.framework, platform, lambda version: matches(version, pin))
-    release = next((item for item in admitted if shares_cuda(newest, item)), None)
-    if release is None:
-        return None
-    pair = (f"{release.distribution}=={release.version}", f"{name}=={newest.version}")
-    return Remedy(f"Install {' and '.join(pair)}, which go together.", situation.install(*pair))
-
-
-def _install_for_one_cuda(situation: Situation, problem: Problem) -> Remedy:
-    """Install the build of the framework for the companion's CUDA, or the companion's for the framework's."""
-    (pin, companion), label = problem.requirements, problem.value("label")
-    name, _, version = pin.partition("==")
-    there = problem.value("release").partition("+")[2]
-    if situation.matrix.build(name, version, label, situation.context.platform):
-        steps = situation.install(f"{pin}+{label}", index=index_url(name, label))
-        return Remedy(f"Install {pin}+{label}, which is for the same CUDA as {companion}.", steps)
-    steps = situation.install(companion, index=index_url(name, there), force=True) if there else ()
-    return Remedy(f"Install {companion} and {pin} for the same CUDA.", steps)
 
 
 def _parse_minor(version: str) -> str:

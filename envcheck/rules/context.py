@@ -24,7 +24,6 @@ from envcheck.model import (
     Gpu,
     Known,
     OtherGpu,
-    Problem,
     Source,
     Unknown,
     dataclass,
@@ -366,12 +365,11 @@ def incompatible(
     *,
     finding_id: str = "",
     severity: str = "",
-    problem: Problem | None = None,
     cure: Fix | None = None,
     about: About = NOBODY,
 ) -> Finding:
     """Make a finding of what does not work; without an id or severity it takes those of its rule."""
-    return Finding(finding_id, INCOMPATIBLE, severity, message, evidence, problem=problem, cure=cure, about=about)
+    return Finding(finding_id, INCOMPATIBLE, severity, message, evidence, cure=cure, about=about)
 
 
 def _complete(finding: Finding, finding_id: str, severity: str) -> Finding:

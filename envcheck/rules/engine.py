@@ -327,7 +327,7 @@ def _headline(verdict: str, context: Context, findings: tuple[Finding, ...]) -> 
 def _only_packages(context: Context, findings: tuple[Finding, ...]) -> str:
     """Name the packages on top of a framework that alone do not work; "" where more fails."""
     errors = [item for item in findings if item.severity == ERROR]
-    names = {item.about.distribution or (item.problem.distribution if item.problem else "") for item in errors}
+    names = {item.about.distribution for item in errors}
     items = [context.distributions[name] for name in sorted(names) if name in context.distributions]
     if len(items) < len(names) or any(context.matrix.framework_of(item.name) for item in items):
         return ""

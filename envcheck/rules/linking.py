@@ -24,7 +24,6 @@ from envcheck.model import (
     FollowRow,
     Known,
     LinkFault,
-    Problem,
     Source,
     dataclass,
     major,
@@ -33,6 +32,12 @@ from envcheck.model import (
     replace,
 )
 from envcheck.model.fixes.cuda_wheels import InstallCudaLibraries, ReplaceCudaWheels
+from envcheck.model.fixes.extensions import (
+    MatchCudaOfPackage,
+    MatchInstalledFramework,
+    RebuildExtension,
+    ReplaceLabelledBuild,
+)
 from envcheck.model.fixes.interpreter import LeaveOutOldLibrary, UseNewerGlibc
 from envcheck.model.fixes.libraries import InstallSystemLibrary
 from envcheck.model.fixes.packages import InstallRequirements
@@ -128,13 +133,10 @@ def _fail(context: Context, fault: LinkFault) -> str:
     return f"{_label(context, fault.distribution)} {effect}"
 
 
-def _report(context: Context, fault: LinkFault, message: str, finding_id: str, what: Problem | Fix) -> Finding:
+def _report(context: Context, fault: LinkFault, message: str, finding_id: str, cure: Fix) -> Finding:
     severity = WARNING if _is_minor(context, fault) else ERROR
-    finding = incompatible(message, _evidence(fault), finding_id=finding_id, severity=severity)
-    if isinstance(what, Problem):
-        problem = replace(what, distribution=what.distribution or fault.distribution)
-        return replace(finding, problem=problem)
-    return replace(finding, cure=what, about=About(distribution=fault.distribution))
+    about = About(distribution=fault.distribution, names=(fault.distribution,) if finding_id == OTHER_BUILD else ())
+    return incompatible(message, _evidence(fault), finding_id=finding_id, severity=severity, cure=cure, about=about)
 
 
 def _extension(context: Context, fault: LinkFault) -> Iterator[Finding]:
@@ -146,9 +148,16 @@ def _extension(context: Context, fault: LinkFault) -> Iterator[Finding]:
             f"{posixpath.basename(fault.file)} needs {fault.symbols[0]}, which {fault.library} of "
             f"{_label(context, owner)} does not define. Loading it fails; the framework itself works."
         )
-        compiled = Problem(("compiled",), names=(fault.distribution,))
-        problem = _companion(context, fault) if _names_release(context, fault) else compiled
-        yield incompatible(message, _evidence(fault), finding_id=OTHER_BUILD, severity=WARNING, problem=problem)
+        cure: Fix = RebuildExtension(fault.distribution)
+        if _names_release(context, fault):
+            cure = _match_framework(context, fault)
+        about = About(names=(fault.distribution,))
+        yield incompatible(message, _evidence(fault), finding_id=OTHER_BUILD, severity=WARNING, cure=cure, about=about)
+
+
+def _match_framework(context: Context, fault: LinkFault) -> Fix:
+    framework = context.distributions[fault.found_in]
+    return MatchInstalledFramework(fault.distribution, framework.name, framework.version)
 
 
 def _names_release(context: Context, fault: LinkFault) -> bool:
@@ -168,15 +177,16 @@ def _other_cuda(context: Context, fault: LinkFault) -> Iterator[Finding]:
     message = (
         f"{_fail(context, fault)}: it was built for CUDA {own}, and {_label(context, framework.name)} for CUDA {other}."
     )
-    pins = tuple(f"{item.name}=={item.version.partition('+')[0]}" for item in (framework, companion))
-    values = (("label", cuda_label(own)), ("release", framework.version))
-    case = "compiled" if fault.stops == USE else "other-cuda"  # a newer release may hold more
-    problem = Problem((case,), names=(companion.name,), requirements=pins, values=values)
+    pins = [f"{item.name}=={item.version.partition('+')[0]}" for item in (framework, companion)]
+    cure: Fix = RebuildExtension(companion.name)  # a newer release may hold more
+    if fault.stops != USE:
+        framework_label = framework.version.partition("+")[2]
+        cure = MatchCudaOfPackage(companion.name, pins[1], pins[0], framework_label, cuda_label(own))
     evidence = (
         Evidence(fault.file, f"CUDA {own}", Source("file", fault.file)),
         Evidence(fault.found, f"CUDA {other}", Source("file", fault.found)),
     )
-    yield replace(_report(context, fault, message, OTHER_BUILD, problem), evidence=evidence)
+    yield replace(_report(context, fault, message, OTHER_BUILD, cure), evidence=evidence)
 
 
 def _is_damaged(context: Context, fault: LinkFault) -> bool:
@@ -199,8 +209,8 @@ def _missing(context: Context, faults: list[LinkFault]) -> Iterator[Finding]:
     pins = [pin for pin in _list_pins(context, fault.distribution) if _is_of(pin.name, fault.wheel)]
     installed = [item for name, item in context.distributions.items() if _is_of(name, fault.wheel)]
     if reason:
-        problem = Problem(("compiled",), names=(fault.distribution,))
-        yield _report(context, fault, f"{_fail(context, fault)}: it {reason}.", OTHER_BUILD, problem)
+        rebuild = RebuildExtension(fault.distribution)
+        yield _report(context, fault, f"{_fail(context, fault)}: it {reason}.", OTHER_BUILD, rebuild)
         return
     if not pins:
         yield from _outside_wheels(context, sonames, fault, lost)
@@ -270,7 +280,7 @@ def _lacking(context: Context, fault: LinkFault) -> Finding:
         return _report(context, fault, f"{message}.", OTHER_COPY, cure)
     if not fault.wheel:
         built = _built_for(context, fault) if of_framework else ""
-        return _report(context, fault, f"{message}{built}.", OTHER_BUILD, _companion(context, fault))
+        return _report(context, fault, f"{message}{built}.", OTHER_BUILD, _match_framework(context, fault))
     pins = [pin for pin in _list_pins(context, fault.distribution) if _is_of(pin.name, fault.wheel)]
     if pins and pins[0].specifier:
         required = f"{message}; {_label(context, pins[0].owner.name)} requires {pins[0].requirement}."
@@ -296,13 +306,6 @@ def _old_copy(fault: LinkFault) -> Fix:
     if fault.via != "LD_LIBRARY_PATH":
         return FollowRow("update")
     return LeaveOutOldLibrary(posixpath.dirname(fault.found), fault.library)
-
-
-def _companion(context: Context, fault: LinkFault) -> Problem:
-    framework = context.distributions[fault.found_in]
-    pin = f"{framework.name}=={framework.version.partition('+')[0]}"
-    values = (("release", framework.version),)
-    return Problem(("companion",), names=(fault.distribution,), requirements=(pin, fault.distribution), values=values)
 
 
 def _label(context: Context, name: str) -> str:
@@ -394,8 +397,9 @@ def package_for_another_cuda(context: Context) -> Iterator[Finding]:
                 f"{build.label} was built for CUDA {major(own)}, and {torch.label} for CUDA {cuda}: it does not load."
             )
             evidence = Evidence(build.label, f"CUDA {own}", citation=build.citations[0])
-            problem = Problem(("compiled",), distribution=build.distribution, names=(build.distribution,))
-            yield incompatible(message, (evidence, *built_for_cuda(torch)), problem=problem)
+            cure = RebuildExtension(build.distribution)
+            about = About(distribution=build.distribution, names=(build.distribution,))
+            yield incompatible(message, (evidence, *built_for_cuda(torch)), cure=cure, about=about)
 
 
 @rule(OTHER_BUILD, severity=WARNING)
@@ -442,8 +446,8 @@ def _extends(torch: Build, item: Distribution, label: str) -> bool:
 def _labelled(context: Context, torch: Build, item: Distribution, reason: str) -> Finding:
     message = f"{item.name} {item.version} {reason}, but {torch.label} is installed: its compiled code does not fit."
     evidence_seen = context.seen("python.distributions", shown=f"{item.name} {item.version}")
-    problem = Problem(("labelled",), names=(item.name,), values=(("label", torch.label),))
-    return incompatible(message, (evidence_seen, *built_for_cuda(torch)), problem=problem)
+    cure, about = ReplaceLabelledBuild(item.name, torch.label), About(names=(item.name,))
+    return incompatible(message, (evidence_seen, *built_for_cuda(torch)), cure=cure, about=about)
 
 
 def _describe_other_python(context: Context, extension: Extension) -> str:
@@ -483,7 +487,8 @@ def _mismatch(context: Context, extension: Extension, torch: Build | None, reaso
     return incompatible(
         message,
         (file_evidence, *(built_for_cuda(torch) if torch else ())),
-        problem=Problem(("compiled",), names=(extension.distribution,)),
+        cure=RebuildExtension(extension.distribution),
+        about=About(names=(extension.distribution,)),
     )
 
 

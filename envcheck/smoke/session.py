@@ -692,7 +692,7 @@ def _finding(finding: str, found: list[tuple[Run, Result]]) -> Finding:
         return Finding(finding, INCOMPATIBLE, ERROR, message, evidence, cure=_cure(finding, run, first), about=about)
     known = (item for item in cause.evidence if item.fact != "log")  # the log's own lines are those of the result
     message, evidence = f"{message} {cause.message}", (*evidence, *known)
-    return Finding(finding, INCOMPATIBLE, ERROR, message, evidence, cause.fix, problem=cause.problem, cure=cause.cure)
+    return Finding(finding, INCOMPATIBLE, ERROR, message, evidence, cause.fix, cure=cause.cure)
 
 
 def _cure(finding: str, run: Run, result: Result) -> Fix:

@@ -4,14 +4,14 @@ from __future__ import annotations
 
 import itertools
 import re
-from collections.abc import Iterator
+from collections.abc import Iterable, Iterator
 
 import pytest
 
 from envcheck.actions import action_line
-from envcheck.model import Advise, Alternative, Fix, FollowRow, Problem, Remedy, replace
-from envcheck.remedies import find_writer, list_findings_with_functions, remedy_for, write_fix
-from envcheck.remedies.rows import RemedyRow, fill_row, list_rows_by_finding
+from envcheck.model import Advise, Alternative, Fix, FollowRow, Remedy
+from envcheck.remedies import find_writer, remedy_of_message, write_fix
+from envcheck.remedies.rows import RemedyRow, RuleValues, fill_row, list_rows_by_finding
 from envcheck.remedies.situation import Situation
 from envcheck.rules import Context
 from envcheck.rules.described_machine import Description, planned_facts
@@ -21,7 +21,6 @@ from tests.remedies.fixes import kinds_of_fixes, samples
 FIELD = re.compile(r"\{[a-z_]\w*\}")
 GAP = re.compile(r"\{[a-z_]\w*\}|  +| [.,;:)](?:\s|$)|CUDA [:;]|\bNone\b")  # what an empty value leaves in a sentence
 ROWS = list_rows_by_finding()
-FINDINGS = sorted({*ROWS, *list_findings_with_functions()})
 SITUATIONS = [
     Situation(
         Context(planned_facts(None, Description(platform=platform), matrix(), expects_gpu=False), matrix()),
@@ -40,24 +39,32 @@ def gaps(fix: Remedy) -> Iterator[str]:
         yield from (text for text in texts if FIELD.search(text))
 
 
-def problems(finding_id: str) -> Iterator[Problem]:
-    """Yield the problem of each row with nothing known, with one value missing, and for each framework."""
+class Values(RuleValues):
+    """What a log may state of a finding: some values, its messages, a framework."""
+
+    def __init__(self, signatures: tuple[str, ...], framework: str, values: Iterable[tuple[str, str]]) -> None:
+        super().__init__(FollowRow(values=tuple(values)), framework)
+        self.signatures = signatures
+
+
+def values_of(finding_id: str) -> Iterator[Values]:
+    """Yield the values of each row with nothing known, with one value missing, and for each framework."""
     for row in (None, *ROWS.get(finding_id, ())):
         cases = row.cases if row else ()
         names = tuple(name for name in row.shown if name != "python") if row else ()
         kept = (values for size in (0, len(names) - 1) for values in itertools.combinations(names, max(size, 0)))
         for values in dict.fromkeys(kept):
             for framework in ("", "tensorflow", "torch", "jax"):
-                yield Problem(cases, framework, values=tuple((name, "1") for name in values))
+                yield Values(cases, framework, ((name, "1") for name in values))
 
 
-@pytest.mark.parametrize("finding_id", FINDINGS)
+@pytest.mark.parametrize("finding_id", ROWS)
 def test_no_field_is_left_in_a_remedy(finding_id: str) -> None:
     left = {
         text
         for situation in SITUATIONS
-        for problem in problems(finding_id)
-        for text in gaps(remedy_for(finding_id, problem, situation) or Remedy(""))
+        for values in values_of(finding_id)
+        for text in gaps(remedy_of_message(finding_id, values, None, situation) or Remedy(""))
     }
     assert left == set()
 
@@ -74,7 +81,7 @@ def test_each_fix_is_written_without_a_gap(kind: type[Fix]) -> None:
 
 def test_a_row_with_an_unknown_field_is_not_offered() -> None:
     row = RemedyRow("Install CUDA {cuda_wanted}.")
-    assert fill_row(row, Problem(), SITUATIONS[0]) is None
-    filled = fill_row(row, replace(Problem(), values=(("cuda_wanted", "12.4"),)), SITUATIONS[0])
+    assert fill_row(row, RuleValues(FollowRow()), SITUATIONS[0]) is None
+    filled = fill_row(row, RuleValues(FollowRow(values=(("cuda_wanted", "12.4"),))), SITUATIONS[0])
     assert filled is not None
     assert filled.summary == "Install CUDA 12.4."

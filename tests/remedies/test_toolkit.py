@@ -9,12 +9,12 @@ import fastjsonschema
 import pytest
 
 from envcheck.host.data_files import read_data
-from envcheck.model import Facts, Fix, Problem, Remedy
+from envcheck.model import Facts, Fix, Remedy
 from envcheck.model.fixes.frameworks import ChooseFramework
 from envcheck.model.fixes.libraries import InstallCudnn, InstallOlderCudnn
 from envcheck.model.fixes.paths import BuildWithToolkit, RemoveFromLibraryPath, UnsetToolkitVariable
 from envcheck.model.fixes.toolkit import InstallToolkit
-from envcheck.remedies import remedy_for, write_fix
+from envcheck.remedies import write_fix
 from envcheck.remedies.paths import is_plain_path
 from envcheck.remedies.situation import Situation
 from envcheck.remedies.system import install_anywhere, install_compiler, list_package_names
@@ -34,12 +34,6 @@ def on(distribution: str, kind: str = "venv", version: str = "") -> Situation:
 
 def of(facts: Facts) -> Situation:
     return Situation(Context(facts, matrix(), Target()))
-
-
-def remedy(finding_id: str, problem: Problem, situation: Situation) -> Remedy:
-    found = remedy_for(finding_id, problem, situation)
-    assert found is not None
-    return found
 
 
 def written(fix: Fix, situation: Situation) -> Remedy:

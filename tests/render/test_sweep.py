@@ -13,9 +13,9 @@ import pytest
 
 from envcheck.actions import Action, WriteFile, shell_line, windows_line
 from envcheck.diagnosis import with_steps
-from envcheck.model import Alternative, Finding, FollowRow, Plan, Problem, Remedy, Report, Step
-from envcheck.remedies import fit_to_system, list_findings_with_functions, remedy_for, write_fix
-from envcheck.remedies.rows import RemedyRow, fill_row, list_rows_by_finding
+from envcheck.model import Alternative, Finding, FollowRow, Plan, Remedy, Report, Step
+from envcheck.remedies import fit_to_system, write_fix
+from envcheck.remedies.rows import RemedyRow, RuleValues, fill_row, list_rows_by_finding
 from envcheck.remedies.situation import Situation
 from tests.cases.judged import FOLDER as CASES
 from tests.cases.judged import judge, read_cases
@@ -101,10 +101,6 @@ def fixes(system: str) -> tuple[Report, ...]:
     every = (row for found in list_rows_by_finding().values() for row in found)
     rows = [row for row in every if not set(SYSTEMS) & set(row.when) - {system}]
     found = [fit_to_system(_of_row(row, situation), system) for row in rows]
-    asked = [
-        (name, Problem(framework=framework)) for name in list_findings_with_functions() for framework in FRAMEWORKS
-    ]
-    found += filter(None, (remedy_for(name, problem, situation) for name, problem in asked))
     asked_for = (kind for kind in kinds_of_fixes() if kind is not FollowRow and kind.__name__ not in LINUX_ALONE)
     written = (fix for kind in asked_for for fix in samples(kind))
     found += [fit_to_system(remedy, system) for fix in written if (remedy := write_fix(fix, situation))]
@@ -113,8 +109,8 @@ def fixes(system: str) -> tuple[Report, ...]:
 
 
 def _of_row(row: RemedyRow, situation: Situation) -> Remedy:
-    problem = Problem(values=tuple((name, "8") for name in row.shown))  # is a word, a number and a requirement
-    found = fill_row(row, problem, situation)
+    values = RuleValues(FollowRow(values=tuple((name, "8") for name in row.shown)))  # a word, number and requirement
+    found = fill_row(row, values, situation)
     assert found is not None, row
     return found
 

@@ -1,11 +1,11 @@
-"""What a log tells about a cause: the problem and the machine that its remedy is made for."""
+"""What a log states about a cause: its values, and the machine that its remedy is written for."""
 
 from __future__ import annotations
 
 import re
 from collections.abc import Callable, Iterable, Mapping
 from functools import cached_property
-from typing import Any, TypeVar
+from typing import TypeVar
 
 from envcheck.actions import is_requirement
 from envcheck.explain.facts import merge_facts
@@ -38,7 +38,6 @@ from envcheck.model import (
     FrameworkBuild,
     FrameworkRelease,
     Known,
-    Problem,
     Source,
     Unknown,
     canonical_name,
@@ -47,25 +46,12 @@ from envcheck.model import (
     replace,
 )
 from envcheck.model.requirements import name_of
-from envcheck.remedies.rows import list_value_names, remedy_table
+from envcheck.remedies.rows import remedy_table
 from envcheck.remedies.situation import Situation
 from envcheck.remedies.system import system_packages
 from envcheck.rules.context import Context
 
 T = TypeVar("T")
-ProblemFields = dict[str, Any]  # fields of a Problem
-
-
-def build_problem(log: Log, claim: Claim) -> Problem:
-    """State what a claim is about; every value has the shape of its kind, or is left out."""
-    values = ClaimValues(log, claim)
-    build_fields = _FIELDS_BY_FINDING.get(claim.id)
-    fields = build_fields(values) if build_fields else {}
-    derived = dict(fields.pop("values", {}))
-    row_values = {name: values.find_value(name) for name in list_value_names(claim.id)}
-    merged = {name: value for name, value in {**row_values, **derived}.items() if value}
-    common = {"framework": values.framework, "release": values.release, "compiles": values.compiles}
-    return Problem(values=tuple(merged.items()), **{"cases": values.signatures, **common, **fields})
 
 
 def build_situation(log: Log, claim: Claim) -> Situation:
@@ -303,7 +289,7 @@ def _plain_requirement(values: ClaimValues) -> str:
     return requirement if is_known and is_requirement(requirement) else ""
 
 
-def _find_distribution(name: str) -> str:
+def find_distribution(name: str) -> str:
     """Return the distribution that is known to bring a module: a name out of a log alone is not installed."""
     return remedy_table().distributions.get(name, "")
 
@@ -341,10 +327,10 @@ def find_capability(values: ClaimValues) -> str:
     return next(known, "")
 
 
-def _extension_package(values: ClaimValues) -> str:
+def find_extension_package(values: ClaimValues) -> str:
     """Name the package whose compiled part complains: by its place below site-packages, else by the frame before it."""
     files = re.findall(r"[/\\](\w+)\.(?:cpython|cp3|abi3|so|pyd)", values.text)
-    known = next((name for name in files if _find_distribution(name)), "")
+    known = next((name for name in files if find_distribution(name)), "")
     if known:
         return known
     folder = r"(?:site|dist)-packages[/\\]([A-Za-z][A-Za-z0-9_]+)[/\\.]"
@@ -362,26 +348,14 @@ def _extension_package(values: ClaimValues) -> str:
     return nearest[0].values["extension"] if nearest else ""
 
 
-def _companion(values: ClaimValues) -> str:
+def find_complaining_package(values: ClaimValues) -> str:
     """Name the distribution of the package whose compiled part complains: one that goes with a framework."""
-    module = _extension_package(values)
+    module = find_extension_package(values)
     rows = (row.distributions for row in load_companions().rows if module in row.distributions.values())
     owners = [name for names in rows for name, owned in names.items() if owned == module]
     installed = (name for name in owners if name in values.log.packages)
-    name = _find_distribution(module) or next(installed, "") or (owners[0] if owners else "")
+    name = find_distribution(module) or next(installed, "") or (owners[0] if owners else "")
     return name if companion_row(name).frameworks else ""
-
-
-def _extension(values: ClaimValues) -> ProblemFields:
-    """State the package whose compiled part complains, and the release of its framework that is there."""
-    name = _companion(values)
-    framework = next(iter(companion_row(name).frameworks), "")
-    release = values.log.release_of(identity(framework)) if framework else ""
-    if not match_shape(release, rf"{VERSION}(?:\+[a-z0-9.]+)?"):
-        return {}
-    pins = (f"{framework}=={release.partition('+')[0]}", name)
-    cases = (*values.signatures, "companion")
-    return {"cases": cases, "names": (name,), "requirements": pins, "values": {"release": release}}
 
 
 def _nvcc_wheel(values: ClaimValues) -> str:
@@ -486,8 +460,8 @@ def find_duplicate_wheels(values: ClaimValues) -> tuple[tuple[str, ...], tuple[s
 DERIVED: dict[str, Callable[[ClaimValues], str]] = {
     "beside": _beside,
     "cuda_major": _cuda_major,
-    "companion": lambda values: name if companion_row(name := _companion(values)).releases else "",
-    "companion_framework": lambda values: next(iter(companion_row(_companion(values)).frameworks), ""),
+    "companion": lambda values: name if companion_row(name := find_complaining_package(values)).releases else "",
+    "companion_framework": lambda values: next(iter(companion_row(find_complaining_package(values)).frameworks), ""),
     "duplicates": lambda values: " ".join(find_duplicate_wheels(values)[0]),
     "fitting_release": _fitting_release,
     "isolated_package": _isolated_package,
@@ -504,8 +478,8 @@ DERIVED: dict[str, Callable[[ClaimValues], str]] = {
     "cc": find_capability,
     "cc_digits": lambda values: find_capability(values).replace(".", ""),
     "cudnn_wanted": find_required_cudnn,
-    "extension_known": lambda values: _find_distribution(_extension_package(values)),
-    "extension_package": _extension_package,
+    "extension_known": lambda values: find_distribution(find_extension_package(values)),
+    "extension_package": find_extension_package,
     "framework": lambda values: values.framework,
     "framework_extra": _framework_extra,
     "framework_module": lambda values: values.framework,
@@ -514,7 +488,7 @@ DERIVED: dict[str, Callable[[ClaimValues], str]] = {
     "library_path_full": lambda values: match_shape(values.find_capture("library"), r"/[\w./+-]+"),
     "line": lambda values: values.text,
     "message": lambda values: values.claim.message,
-    "missing_distribution": lambda values: _find_distribution(values.find_capture("missing_module")),
+    "missing_distribution": lambda values: find_distribution(values.find_capture("missing_module")),
     "missing_top": lambda values: values.find_capture("missing_module").partition(".")[0],
     "nvcc_wheel": _nvcc_wheel,
     "pids": _pids,
@@ -615,8 +589,3 @@ def _list_common_toolkits(values: ClaimValues, names: Iterable[str]) -> tuple[st
     toolkits = [providers(values.log.matrix, item) for item in libraries if item.family in (TOOLKIT, PROFILER)]
     found = [lines for lines in toolkits if lines]
     return tuple(line for line in found[0] if all(line in lines for lines in found)) if found else ()
-
-
-_FIELDS_BY_FINDING: dict[str, Callable[[ClaimValues], ProblemFields]] = {
-    "extension-build-mismatch": _extension,
-}
