@@ -58,6 +58,7 @@ def requirements_of(name: str) -> Iterator[Requirement]:
             yield item
 
 
+@functools.cache  # reads the metadata of every distribution
 def hidden_modules(chosen: tuple[str, ...]) -> set[str]:
     """Return the top-level modules that are installed here and that an installation with these extras lacks."""
     there = {name for extra in ("", *chosen) for name in brought(extra)} | {"envcheck-gpu"}

@@ -59,7 +59,7 @@ REFUSED: list[tuple[str, dict[str, Any], str]] = [
     ("explain", {"text": "x" * ((1 << 20) + 1)}, "give at most 1,048,576 characters"),
     ("explain", {"text": 5}, "Input should be a valid string"),
     ("explain", {}, "Field required"),
-    ("plan", {"requirements": ["-r /etc/passwd"]}, "is not a plain requirement"),
+    ("plan", {"requirements": ["-r /etc/passwd"]}, "is not a requirement such as"),
     ("plan", {"requirements": ["torch"], "installer": "sh -c"}, "give pip, uv or conda"),
     ("plan", {"requirements": ["torch"], "gpu": ["$(id)"]}, "--gpu"),
     ("matrix", {"requirement": "x" * 1001}, "give at most 1,000 characters"),
