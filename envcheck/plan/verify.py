@@ -199,7 +199,7 @@ def verify_plan(plan: Plan, environ: Mapping[str, str], seconds: float, *, until
 
 
 def _check_metadata(made: Environment, wanted: RequirementSet, environ: Mapping[str, str], until: float) -> None:
-    """Ask the usual index what a release requires whose own page does not answer: its builds state the same.
+    """Read a release's requirements from the usual index if its own page does not answer: both state the same.
 
     Raises UnresolvableError where that cannot be met, but not where the usual index has no build of the release.
     """

@@ -308,7 +308,7 @@ def add_libcuda_folder(situation: Situation, fix: AddLibcudaFolder) -> Remedy:
 
 @writes(InstallLibcuda)
 def install_libcuda(situation: Situation, _: InstallLibcuda) -> Remedy:
-    """Install the libraries of the driver that runs."""
+    """Install the user-space libraries of the running driver's release."""
     release = situation.facts.driver.release.value or ""
     branch = major(release)
     package = {UBUNTU: f"libnvidia-compute-{branch}", DEBIAN: "libcuda1"}.get(situation.family, "")
@@ -408,7 +408,7 @@ _DRIVER_RELEASE = Show(
 
 @writes(ConvertToWsl2)
 def convert_to_wsl2(_: Situation, __: ConvertToWsl2) -> Remedy:
-    """Convert a distribution of WSL 1."""
+    """Convert a WSL 1 distribution to WSL 2."""
     convert = RunCommand(
         ("wsl.exe", "--set-version", "DISTRIBUTION", "2"), "DISTRIBUTION is a name from wsl.exe -l", SYSTEM,
         (WINDOWS,),

@@ -141,7 +141,7 @@ def _without_libraries(context: Context, framework: JudgedFramework, build: Buil
 
 
 def _list_lacking(context: Context, build: Build) -> tuple[str, ...]:
-    """Name what a build without the wheels of its extra finds nowhere on the system, by versions alone.
+    """List the CUDA and cuDNN that a build needs and neither wheels nor the system provide, by version alone.
 
     File names bear the major version: a toolkit or a cuDNN of another major does not serve it.
     """
@@ -279,7 +279,7 @@ def _hidden_wheels(context: Context, framework: JudgedFramework, build: Build, h
 
 
 def _expose(build: Build, copies: list[str], folders: list[str], requirement: str) -> ExposeCudaWheels:
-    """Name the folders, and a wheel's folder on the RUNPATH to link the libraries into if there is one.
+    """Name the folders of hidden libraries, and a wheel's folder on the RUNPATH to link them into, if any.
 
     That folder is as deep as theirs, because libraries look for others relative to their own folder.
     """

@@ -53,7 +53,7 @@ def has_extra_wheels(platform: str, row: FrameworkRelease, extras: Iterable[str]
 
 
 def resolve_extras(row: FrameworkRelease, extras: Iterable[str]) -> tuple[str, ...]:
-    """Write extras by the names that the matrix has for them: cuda -> cuda12."""
+    """Translate extras to the names that the matrix uses: cuda -> cuda12."""
     same = {extra: item.same_as for item in extra_rows(row, extras) if item.same_as for extra in item.extras}
     return tuple(sorted({same.get(extra, extra) for extra in extras}))
 

@@ -90,7 +90,7 @@ class RemoveForwardCompatibility(Fix):
 
 @dataclass(frozen=True)
 class InstallLibcuda(Fix):
-    """Install the libraries of the driver that runs."""
+    """Install the user-space libraries of the running driver's release."""
 
 
 @dataclass(frozen=True)
@@ -133,7 +133,7 @@ class StartFabricManager(Fix):
 
 @dataclass(frozen=True)
 class ConvertToWsl2(Fix):
-    """Convert a distribution of WSL 1."""
+    """Convert a WSL 1 distribution to WSL 2."""
 
 
 @dataclass(frozen=True)

@@ -64,7 +64,7 @@ class UseNewerPtxas(Fix):
 
 @dataclass(frozen=True)
 class ReplaceBundledPtxas(Fix):
-    """Make a package call another ptxas than its own, or install a newer one of it."""
+    """Point a package at another ptxas than the one it bundles, or install a newer release of the package."""
 
     cuda: str  # the first whose ptxas knows the GPU
     variable: str = ""  # names another ptxas; "" where nothing does
