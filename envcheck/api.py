@@ -9,8 +9,8 @@ from __future__ import annotations
 import json
 import os
 import re
-import time
 from collections.abc import Collection, Iterable, Mapping, Sequence
+from functools import partial
 from typing import TYPE_CHECKING, Any, Literal, TypeAlias
 
 from envcheck import __version__, rules
@@ -473,42 +473,35 @@ def plan(
     conda, and an index that does not answer leaves the verdict as it is. Without it, no network is asked.
     `torch_index` is a mirror of PyTorch's own index. Nothing is installed.
     """
-    from envcheck.plan.build import make_options, plan_requirements, use_mirror, verdict_on
+    from envcheck.plan.build import use_mirror, verdict_on
+    from envcheck.plan.planner import for_this_machine, make_resolver, plan_requirements, typed_here
+    from envcheck.plan.requests import PlanOptions
+    from envcheck.rules.described_machine import Description
 
-    here = not platform and not snapshot and not container
-    given = {"--snapshot": snapshot, "--matrix": matrix, "--installer": installer, "--env": env}
-    named = {name: os.fspath(value) for name, value in given.items() if value and not isinstance(value, Snapshot)}
-    repeated = tuple(word for pair in named.items() for word in pair)
-    described = python, driver, _texts(gpu), glibc, platform
-    options = make_options(_target(expect).expect, installer, os.fspath(env), described, repeated, image=container)
-    saved = _read_saved(snapshot).facts if snapshot else None
-    check_mirror(torch_index)
     if installer not in ("", "pip", "uv", "conda"):
         raise UserError(f"--installer {installer!r}: give pip, uv or conda.")
+    check_mirror(torch_index)
+    here = not platform and not snapshot and not container
+    given = {"--snapshot": snapshot, "--matrix": matrix, "--installer": installer, "--env": env}
+    repeated = [(name, os.fspath(value)) for name, value in given.items() if value and not isinstance(value, Snapshot)]
+    said = Description(python, driver, _texts(gpu), glibc, platform)
+    options = PlanOptions(_target(expect).expect, installer, os.fspath(env), container, said, sum(repeated, ()))
+    if here:
+        options = for_this_machine(options, os.environ)
+    machine = _read_saved(snapshot).facts if snapshot else _read_for_plan
+    asked = *requirements, *_texts(with_requirements)
 
-    def finish(plan: Plan) -> Plan:
-        return use_mirror(plan, torch_index) if torch_index else plan
-
-    resolver = None
-    if verify:
-        from envcheck.plan.resolver import Resolver  # 3 ms
-
-        until = time.monotonic() + verify_timeout
-        resolver = Resolver(os.environ, verify_timeout, until, channels=verify is True, finish=finish)
+    finish = partial(use_mirror, mirror=torch_index)
+    resolver = make_resolver(verify, verify_timeout, finish)
     try:
-        made = plan_requirements(
-            (*requirements, *_texts(with_requirements)),
-            options,
-            load_matrix(matrix),
-            saved or _read_for_plan,
-            os.environ if here else None,
-            resolver=resolver,
-        )
+        made = plan_requirements(asked, options, load_matrix(matrix), machine, resolver=resolver).plan
     except ValueError as error:
         if not matrix:
             raise
-        raise UserError(f"{named['--matrix']} holds a value that no command may contain: {str(error)[:200]}") from None
-    made, verdict = finish(made), verdict_on(made)
+        message = f"{os.fspath(matrix)} holds a value that no command may contain: {str(error)[:200]}"
+        raise UserError(message) from None
+    made = finish(typed_here(made, installer) if here else made)
+    verdict = verdict_on(made)
     unverified = verify is True and bool(made.releases) and not made.is_resolved
     return PlanResult(made, UNDETERMINED if unverified and verdict == COMPATIBLE else verdict, unverified)
 

@@ -4,8 +4,7 @@ from __future__ import annotations
 
 import contextlib
 import os
-import time
-from collections.abc import Mapping, Sequence
+from collections.abc import Sequence
 from functools import partial
 from typing import TYPE_CHECKING, Literal
 
@@ -38,23 +37,12 @@ from envcheck.model import (
     major_minor,
     replace,
 )
-from envcheck.plan.build import build_plan, plan_alone, verdict_on
-from envcheck.plan.existing_environment import InstalledFramework, plan_update
-from envcheck.plan.other_vendors import vendor_plan
-from envcheck.plan.own_index import is_on_own_index
-from envcheck.plan.passengers import is_passenger
-from envcheck.plan.requests import (
-    NO_PASSENGERS,
-    Passenger,
-    PlanOptions,
-    check_description,
-    check_folder,
-    read_requests,
-)
-from envcheck.plan.resolver import Resolver
+from envcheck.plan.build import InstalledFramework, verdict_on
+from envcheck.plan.planner import make_resolver, plan_requirements
+from envcheck.plan.requests import PlanOptions
 from envcheck.plan.steps import interpreter
-from envcheck.rules import Context, Target
-from envcheck.rules.described_machine import Description, planned_facts
+from envcheck.rules import Target
+from envcheck.rules.described_machine import Description
 
 if TYPE_CHECKING:
     from envcheck.matrix import Matrix
@@ -73,7 +61,6 @@ class InstallRequest:
     verify: bool | Literal["wheels"] = False  # as for api.plan
     verify_timeout: float = 300.0
     system: bool = False  # the steps that change the machine may run, too
-    passengers: Mapping[str, Passenger] = NO_PASSENGERS  # what the index states of packages that the matrix lacks
 
 
 @dataclass(frozen=True)
@@ -111,74 +98,28 @@ class _Planner:
 
     def plan(self) -> InstallPlan:
         """Plan with the installer that is asked for, that the environment has, or that is here."""
-        installer = self.asked.installer
-        if not installer and self.facts is not None and installer_of(self.place.folder) == CONDA:
+        asked, facts = self.asked, self.facts
+        installer = asked.installer
+        if not installer and facts is not None and installer_of(self.place.folder) == CONDA:
             installer = CONDA
-        planner = self._board()
-        if isinstance(planner, Plan):
-            return InstallPlan(planner, self.facts)
-        made = planner.build(installer)
-        if not installer and _can_use_uv(made.plan):
-            installer = UV
-            made = planner.build(UV)
-        plan = planner.resolve(made.plan, installer)
-        if not plan.releases or plan.blocked_by:
-            return replace(made, plan=plan)
-        without_index = planner.plan_without_index(plan)
-        return without_index or replace(made, plan=adapt_plan(plan, planner.read_surroundings(plan)))
-
-    def _board(self) -> _Planner | Plan:
-        """Read on the index what packages require that the matrix lacks; where nothing tells, a plan says so."""
-        asked = self.asked
-        if not asked.verify or not any(is_passenger(text, self.matrix) for text in asked.requirements):
-            return self
-        said = Description(python=asked.python)
-        expected = planned_facts(self.machine, said, self.matrix, expects_gpu=asked.expect == "gpu")
-        context = Context(expected, self.matrix, Target(asked.expect))
-        boarded = self._make_resolver().board(asked.requirements, context)
-        if isinstance(boarded, Plan):
-            return boarded
-        changed = replace(asked, requirements=boarded.texts, passengers=boarded.passengers)
-        return replace(self, asked=changed)
-
-    def build(self, installer: str, refused: frozenset[str] = frozenset()) -> InstallPlan:
-        """Plan without asking an index."""
-        asked, facts, matrix = self.asked, self.facts, self.matrix
         said = Description(python="" if facts is not None else asked.python)
-        options = PlanOptions(
-            asked.expect, installer, asked.folder, description=said, shells=EVERY_SHELL, refused=refused
-        )
-        check_description(said)
-        check_folder(options.folder)
-        is_alone = facts is None and is_on_own_index(asked.requirements)
-        requests = () if is_alone else read_requests(asked.requirements, matrix, asked.passengers)
-        expected = planned_facts(self.machine, said, matrix, expects_gpu=asked.expect == "gpu")
-        if expected.python.version.value is None:
-            raise UserError("the Python to install for is unknown: name one, such as --python 3.12.")
-        elsewhere = vendor_plan(expected, matrix, asked.requirements, requests, options)
-        if elsewhere is not None:
-            return InstallPlan(elsewhere, facts)
-        if is_alone:
-            return InstallPlan(plan_alone(expected, matrix, asked.requirements, options), None)
-        if facts is None:
-            return InstallPlan(build_plan(expected, matrix, requests, options), None)
-        update = plan_update(facts, matrix, requests, options)
-        return InstallPlan(update.plan or Plan("", (), ()), facts, update.unchanged, update.plan is None)
-
-    def resolve(self, plan: Plan, installer: str) -> Plan:
-        """Name the indexes that are reachable in a plan, and resolve it; an older release may take the place of one."""
-        if not plan.releases:
-            return plan
-        if not self.asked.verify:
-            return with_reachable_indexes(plan, self.asked.torch_index)
-        return self._make_resolver().resolve(lambda refused: self.build(installer, refused).plan)
-
-    def _make_resolver(self) -> Resolver:
-        """Return what asks the indexes; what an environment keeps may come from elsewhere."""
-        asked, until = self.asked, time.monotonic() + self.asked.verify_timeout
+        options = PlanOptions(asked.expect, installer, asked.folder, description=said, shells=EVERY_SHELL)
         finish = partial(with_reachable_indexes, mirror=asked.torch_index)
-        keeps = self.facts is not None
-        return Resolver(os.environ, asked.verify_timeout, until, asked.verify is True, finish, keeps)
+        resolver = make_resolver(asked.verify, asked.verify_timeout, finish, keeps=facts is not None)
+        update = plan_requirements(
+            asked.requirements,
+            options,
+            self.matrix,
+            self.machine,
+            resolver=resolver,
+            installed=facts,
+            choose_installer=None if installer else _prefer_uv,
+        )
+        plan = update.plan if resolver else finish(update.plan)
+        if not plan.releases or plan.blocked_by:
+            return InstallPlan(plan, facts, update.unchanged, update.is_satisfied)
+        without_index = self.plan_without_index(plan)
+        return without_index or InstallPlan(adapt_plan(plan, self.read_surroundings(plan)), facts, update.unchanged)
 
     def plan_without_index(self, plan: Plan) -> InstallPlan | None:
         """Plan with builds of the default index where a framework's own does not answer; None where there is none."""
@@ -238,10 +179,10 @@ def _describe_missing_python(place: Place) -> str:
     return f"the Python of {place.folder} does not start: {where}; {advice}" if settings else ""
 
 
-def _can_use_uv(plan: Plan) -> bool:
-    """Return whether uv can replace pip: it is installed, and pip's settings can be read for it."""
+def _prefer_uv(plan: Plan) -> str:
+    """Return uv where it can replace pip in a plan: it is installed, and pip's settings can be read for it."""
     only_pip = bool(plan.environments) and all(made.installer == PIP for made in plan.environments)
-    return only_pip and bool(find_uv_for_pip())
+    return UV if only_pip and find_uv_for_pip() else ""
 
 
 @dataclass(frozen=True)

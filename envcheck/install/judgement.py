@@ -28,7 +28,7 @@ from envcheck.model import (
     field,
 )
 from envcheck.model.specifiers import within
-from envcheck.plan.existing_environment import InstalledFramework
+from envcheck.plan.build import InstalledFramework
 from envcheck.rules import Context
 from envcheck.rules.dependencies import broken_pins
 

@@ -2,19 +2,16 @@
 
 from __future__ import annotations
 
-import os
 import posixpath
 import re
-from collections.abc import Callable, Collection, Iterable, Iterator, Mapping
-from functools import cache, partial
+from collections.abc import Callable, Iterable, Iterator
+from functools import partial
 from itertools import chain
-from typing import TYPE_CHECKING
 
 from packaging.version import Version
 
-from envcheck.actions import move_environment, shells_of
+from envcheck.actions import move_environment
 from envcheck.frameworks import framework, framework_names
-from envcheck.host.prerequisites import find_python
 from envcheck.matrix.companions import companion_row
 from envcheck.matrix.package_index import package_index
 from envcheck.matrix.query import Matrix
@@ -22,18 +19,16 @@ from envcheck.model import (
     COMPATIBLE,
     CONDA,
     INCOMPATIBLE,
-    PIP,
     UNDETERMINED,
     Change,
     Clash,
     Environment,
     Facts,
     Known,
-    OtherGpu,
     Plan,
     PlannedRelease,
-    RequestError,
     Step,
+    dataclass,
     numbers,
     replace,
 )
@@ -48,18 +43,12 @@ from envcheck.plan.candidates import (
 )
 from envcheck.plan.choose import Choice, Judge, choose, choose_together, groups_of, note_companions
 from envcheck.plan.environments import environment_of, planned_release
-from envcheck.plan.other_vendors import vendor_plan
-from envcheck.plan.own_index import is_on_own_index, plan_from_own_index
-from envcheck.plan.passengers import is_passenger
 from envcheck.plan.requests import (
     DEFAULT_OPTIONS,
     EVERY,
     PlanOptions,
     Request,
-    UnknownPackageError,
     assumptions,
-    check_description,
-    check_folder,
     frameworks_beside,
     list_other_sources,
     read_requests,
@@ -75,7 +64,6 @@ from envcheck.plan.steps import (
     environment_steps,
     list_alternatives,
     machine_steps,
-    use_free_folders,
     with_remedies,
 )
 from envcheck.rules import Context, Target
@@ -84,9 +72,7 @@ from envcheck.rules.described_machine import (
     LINUX,
     WHATIF,
     Description,
-    OtherVendorError,
     capabilities,
-    in_an_image,
     in_wsl,
     planned_facts,
     with_driver,
@@ -98,12 +84,35 @@ from envcheck.rules.gpu_releases import driver_floor, driver_runs, full_driver, 
 from envcheck.rules.requirements import wheel_glibc
 from envcheck.rules.row_judge import is_refused_for_gpu
 
-if TYPE_CHECKING:
-    from envcheck.plan.resolver import Resolver  # what asks an index is loaded where one is asked
-
 # By effort: an environment, two compromises, a second system beside this one, a restart, another system.
 PYTHON, RELEASE, CPU, WSL, DRIVER, LIBC = 1, 2, 3, 4, 5, 6
 Requests = tuple[Request, ...]
+
+
+@dataclass(frozen=True)
+class InstalledFramework:
+    """One framework that is installed."""
+
+    framework: str
+    distribution: str
+    version: str  # with its label: 2.13.0+cpu
+    error: str  # what the rules say against it; "" where it is well
+    requirement: str  # asks for exactly what is there: tensorflow[and-cuda]==2.20.0; "" where nothing plain does
+    pins: tuple[str, ...]  # what it needs of others, as its own metadata tells
+
+    @property
+    def label(self) -> str:
+        """Name it as people do."""
+        return f"{self.distribution} {self.version}"
+
+
+@dataclass(frozen=True)
+class EnvironmentUpdate:
+    """What comes of planning for an environment, new or not."""
+
+    plan: Plan
+    unchanged: tuple[InstalledFramework, ...] = ()  # stay as they are
+    is_satisfied: bool = False  # they are all that is asked for, and well: the plan is empty
 
 
 def possible_changes(context: Context, requests: tuple[Request, ...], options: PlanOptions) -> tuple[Change, ...]:
@@ -359,118 +368,6 @@ _WITH_APPLE_PLUGIN = (
 )
 
 
-# Probes that are left out: for every plan, for one on the CPU as well, and in the second reading.
-_NEVER_NEEDED = ("compilers",)
-_FOR_CUDA = ("toolkits", "cudnn tensorrt nccl")
-_READ_BEFORE = ("python", "driver", "gpus", "host")
-
-
-def make_options(
-    expect: str,
-    installer: str,
-    folder: str,
-    machine: tuple[str, str, tuple[str, ...], str, str],
-    repeated: tuple[str, ...],
-    *,
-    image: bool,
-) -> PlanOptions:
-    """Make the options of a plan; `machine` describes one: Python, driver, GPUs, glibc, platform."""
-    described = Description(*machine)
-    return PlanOptions(expect, installer, folder, image, description=described, repeat_options=repeated)
-
-
-def plan_requirements(
-    requirements: tuple[str, ...],
-    options: PlanOptions,
-    matrix: Matrix,
-    machine: Facts | Callable[[Collection[str]], Facts],
-    environ: Mapping[str, str] | None,
-    *,
-    resolver: Resolver | None = None,
-) -> Plan:
-    """Plan for what was asked; raises RequestError for a request that cannot be planned.
-
-    `machine` is a saved one, or reads this one without the probes that are named. `environ` are the variables of this
-    machine where the plan is for it. `resolver` resolves the plan on the package index.
-    """
-    said = options.description
-    check_description(said)
-    check_folder(options.folder)
-    is_alone = is_on_own_index(requirements)
-    requests = () if is_alone else _read_known(requirements, matrix, is_asked=resolver is not None)
-    if environ and said.python and options.installer != CONDA:
-        options = replace(options, find_interpreter=cache(partial(find_python, said.python, environ)))
-    options = replace(options, shells=shells_of(environ or {}))
-    read = None if isinstance(machine, Facts) or said.platform else machine
-    needless = (*_NEVER_NEEDED, *_described_sections(said))
-    base = machine if isinstance(machine, Facts) else read((*needless, *_FOR_CUDA)) if read else None
-    try:
-        facts = planned_facts(base, said, matrix, expects_gpu=options.expect == "gpu")
-    except OtherVendorError as error:
-        facts = planned_facts(base, replace(said, gpus=("none",)), matrix, expects_gpu=False)
-        facts = replace(facts, other_gpus=Known((OtherGpu(error.vendor, Known(error.gpu, WHATIF)),), WHATIF))
-    if facts.python.version.value is None:
-        raise RequestError("the Python to plan for is unknown: name one, such as --python 3.12.")
-    if resolver and not is_alone and any(is_passenger(text, matrix) for text in requirements):
-        boarded = resolver.board(requirements, Context(facts, matrix, Target(options.expect)))
-        if isinstance(boarded, Plan):
-            return boarded
-        requests = read_requests(boarded.texts, matrix, boarded.passengers)
-    elsewhere = vendor_plan(facts, matrix, requirements, requests, options)
-    if elsewhere is not None:
-        return elsewhere
-    facts = in_an_image(facts) if options.in_container else facts
-    if not options.in_container and read and goal_of(facts, matrix, requests, options) == "gpu":
-        cuda = read((*_NEVER_NEEDED, *_READ_BEFORE))
-        facts = replace(facts, toolkits=cuda.toolkits, cudnn=cuda.cudnn, tensorrt=cuda.tensorrt, nccl=cuda.nccl)
-
-    def make(refused: frozenset[str] = frozenset()) -> Plan:
-        if is_alone:
-            return plan_alone(facts, matrix, requirements, options)
-        return build_plan(facts, matrix, requests, replace(options, refused=refused))
-
-    made = resolver.resolve(make) if resolver else make()
-    return made if environ is None else _note_installer(use_free_folders(made, _exists), options.installer)
-
-
-def _read_known(requirements: tuple[str, ...], matrix: Matrix, *, is_asked: bool) -> tuple[Request, ...]:
-    """Read what is asked for; () where an index has to be asked about a package first."""
-    try:
-        return read_requests(requirements, matrix)
-    except UnknownPackageError as error:
-        if not is_asked:
-            advice = "For another package, leave out --no-verify: the package index states which framework it needs."
-            raise UnknownPackageError(f"{error} {advice}") from None
-        return ()
-
-
-def plan_alone(facts: Facts, matrix: Matrix, requirements: tuple[str, ...], options: PlanOptions) -> Plan:
-    """Plan a package that needs no framework, from an index of its own."""
-    context = Context(facts, matrix, Target(options.expect))
-    return plan_from_own_index(context, requirements[0], options, _base_python(context, options))
-
-
-def _described_sections(said: Description) -> list[str]:
-    """List the probes whose answers are described by hand, so that nothing of them is read."""
-    sections = ["python"] if said.python else []
-    sections += ["driver"] if said.driver else []
-    is_gpu = bool(said.gpus) and said.gpus[0].strip().lower() != "none"
-    return [*sections, *(("gpus", "other_gpus") if is_gpu else ())]
-
-
-def _exists(folder: str) -> bool:
-    return os.path.lexists(os.path.expanduser(folder))  # noqa: PTH111 - pathlib costs a third of a bare start
-
-
-def _note_installer(plan: Plan, installer: str) -> Plan:
-    """Add the note that `envcheck install` runs the same steps, with uv if it is installed."""
-    if not plan.releases or installer or any(made.installer != PIP for made in plan.environments):
-        return plan
-    note = "These commands use pip. `envcheck install` takes the same steps, with uv where it finds it."
-    result: Plan = replace(plan, notes=(*plan.notes, note))
-    return result
-
-
 def verdict_on(plan: Plan) -> str:
     """Judge a plan: incompatible without releases; undetermined with doubts, or if a release is not known."""
     if not plan.releases or plan.blocked_by:
@@ -481,8 +378,8 @@ def verdict_on(plan: Plan) -> str:
 
 
 def use_mirror(plan: Plan, mirror: str) -> Plan:
-    """Replace the address of each framework's own index in a plan by its mirror's."""
-    for owner in filter(None, map(package_index, framework_names())):
+    """Replace the address of each framework's own index in a plan by its mirror's; "" replaces none."""
+    for owner in filter(None, map(package_index, framework_names() if mirror else ())):
         plan = move_environment(plan, owner.url.rstrip("/"), mirror.rstrip("/"))
     return plan
 
@@ -594,7 +491,7 @@ def plan_of(judge: Judge, choices: list[Choice], clashes: list[Clash], options: 
             environment,
             frameworks,
             context.goal,
-            _base_python(context, options),
+            base_python(context, options),
             shells=options.shells,
             doubted=tuple(item.framework for item in releases if any(map(is_reported_to_fail, item.warnings))),
             companions={
@@ -652,7 +549,7 @@ def _notes(context: Context, environment: Environment, releases: list[PlannedRel
     return [*native, *([f"The wheels are for macOS {environment.macos} or newer."] if environment.macos else [])]
 
 
-def _base_python(context: Context, options: PlanOptions) -> str:
+def base_python(context: Context, options: PlanOptions) -> str:
     """Return the interpreter that an environment is made with; "" where another one, or machine, is planned for."""
     description = options.description
     is_current = (

@@ -25,11 +25,10 @@ from envcheck.model import (
     Step,
     Trace,
     UserError,
-    dataclass,
     replace,
 )
 from envcheck.model.requirements import Requirement, name_of, read_requirement
-from envcheck.plan.build import choose_all, goal_of, plan_of, unmet_plan
+from envcheck.plan.build import EnvironmentUpdate, InstalledFramework, choose_all, goal_of, plan_of, unmet_plan
 from envcheck.plan.choose import Choice, Judge
 from envcheck.plan.data import conda_builds_data
 from envcheck.plan.requests import PlanOptions, Request
@@ -41,23 +40,6 @@ from envcheck.rules.cuda_wheels import split_cuda_suffix, wheels_in_one_folder
 from envcheck.rules.dependencies import broken_pins
 from envcheck.rules.described_machine import Description, planned_facts
 from envcheck.rules.requirements import requirements_of
-
-
-@dataclass(frozen=True)
-class InstalledFramework:
-    """One framework that is installed."""
-
-    framework: str
-    distribution: str
-    version: str  # with its label: 2.13.0+cpu
-    error: str  # what the rules say against it; "" where it is well
-    requirement: str  # asks for exactly what is there: tensorflow[and-cuda]==2.20.0; "" where nothing plain does
-    pins: tuple[str, ...]  # what it needs of others, as its own metadata tells
-
-    @property
-    def label(self) -> str:
-        """Name it as people do."""
-        return f"{self.distribution} {self.version}"
 
 
 def isolate_framework(context: Context, framework: str) -> Context:
@@ -326,14 +308,6 @@ class OccupiedError(UserError):
     """What is in the environment speaks against the plan; the message says what to type instead."""
 
 
-@dataclass(frozen=True)
-class EnvironmentUpdate:
-    """What comes of planning into an environment; `plan` None: what is asked for is there and well."""
-
-    plan: Plan | None
-    unchanged: tuple[InstalledFramework, ...]  # stay as they are
-
-
 def plan_update(facts: Facts, matrix: Matrix, requests: tuple[Request, ...], options: PlanOptions) -> EnvironmentUpdate:
     """Plan for the environment that `facts` describe. Raises OccupiedError."""
     empty = planned_facts(facts, Description(), matrix, expects_gpu=options.expect == "gpu")
@@ -348,7 +322,7 @@ def plan_update(facts: Facts, matrix: Matrix, requests: tuple[Request, ...], opt
     renamed = tuple(_keep_installed_name(context, one, present) for one in requests)
     unmet_requests = tuple(one for one in renamed if one.framework not in {item.framework for item in satisfied})
     if not unmet_requests:
-        return EnvironmentUpdate(None, satisfied)
+        return EnvironmentUpdate(Plan("", (), ()), satisfied, is_satisfied=True)
     _check_others_work(context, others, requests, options)
     attempts = dict.fromkeys([(unmet_requests, (*others, *satisfied)), (renamed, others)])
     return _try_updates(context, empty_context, tuple(attempts), options)

@@ -10,7 +10,7 @@ from envcheck import api
 from envcheck.install import judgement
 from envcheck.install.judgement import PlannedEnvironment
 from envcheck.model import Environment, Plan, PlannedRelease, replace
-from envcheck.plan.existing_environment import InstalledFramework
+from envcheck.plan.build import InstalledFramework
 from tests.hosts.test_hosts import snapshot_of
 
 

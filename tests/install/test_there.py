@@ -19,7 +19,7 @@ from envcheck.install import journal, preflight
 from envcheck.install.journal import Journal, begin, place_of, put_in_place
 from envcheck.install.judgement import PlannedEnvironment
 from envcheck.model import UserError, replace
-from envcheck.plan.existing_environment import InstalledFramework
+from envcheck.plan.build import InstalledFramework
 from tests.install.test_command import document, install, make_wheels, planned
 from tests.install.test_preflight import UNMANAGED, said
 from tests.install.test_states import FIRST, installed

@@ -5,7 +5,8 @@ from __future__ import annotations
 import pytest
 
 from envcheck.model import UNDETERMINED, Plan
-from envcheck.plan.build import plan_requirements, verdict_on
+from envcheck.plan.build import verdict_on
+from envcheck.plan.planner import plan_requirements
 from envcheck.plan.requests import PlanOptions
 from envcheck.rules.described_machine import Description
 from tests.hosts.test_hosts import snapshot_of
@@ -13,7 +14,7 @@ from tests.plan.machines import matrix
 
 
 def planned(machine: str, options: PlanOptions) -> Plan:
-    return plan_requirements(("torch",), options, matrix(), snapshot_of(machine).facts, None)
+    return plan_requirements(("torch",), options, matrix(), snapshot_of(machine).facts).plan
 
 
 @pytest.mark.parametrize("expect", ["auto", "gpu"])

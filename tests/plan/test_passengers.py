@@ -9,8 +9,9 @@ from collections.abc import Mapping
 import pytest
 
 from envcheck.model import Plan, RequestError
-from envcheck.plan.build import build_plan, plan_requirements, verdict_on
+from envcheck.plan.build import build_plan, verdict_on
 from envcheck.plan.passengers import Boarding, board, is_passenger
+from envcheck.plan.planner import plan_requirements
 from envcheck.plan.requests import PlanOptions, UnknownPackageError, read_requests
 from envcheck.plan.resolver import Resolver
 from envcheck.rules import Context, Target
@@ -86,7 +87,7 @@ def test_where_no_index_answers_the_refusal_names_what_to_type() -> None:
     assert verdict_on(plan) == "undetermined"
     assert "plan that, as in `envcheck plan torch`, and install transformers" in plan.rejected[0].why
     with pytest.raises(UnknownPackageError, match="leave out --no-verify"):
-        plan_requirements(("transformers",), PlanOptions(description=ADA), matrix(), facts, None)
+        plan_requirements(("transformers",), PlanOptions(description=ADA), matrix(), facts)
 
 
 def test_a_name_one_letter_off_a_known_one_is_not_asked_about() -> None:

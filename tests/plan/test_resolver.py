@@ -9,7 +9,7 @@ from pathlib import Path
 import pytest
 
 from envcheck.model import Plan
-from envcheck.plan.build import plan_requirements
+from envcheck.plan.planner import plan_requirements
 from envcheck.plan.requests import PlanOptions
 from envcheck.plan.resolver import Resolver
 from envcheck.rules.described_machine import Description, planned_facts
@@ -40,7 +40,7 @@ def resolved(folder: Path, answers: str, said: Description, text: str) -> Plan:
     environ = {"PATH": f"{folder}:/usr/bin:/bin", "PIP_CONFIG_FILE": os.devnull}
     resolver = Resolver(environ, 60, time.monotonic() + 60)
     facts = planned_facts(None, said, matrix(), expects_gpu=True)
-    return plan_requirements((text,), PlanOptions(description=said), matrix(), facts, None, resolver=resolver)
+    return plan_requirements((text,), PlanOptions(description=said), matrix(), facts, resolver=resolver).plan
 
 
 NO_WINDOWS = """"flashinfer-python<="*) echo "flashinfer-python==0.6.14"; exit;;

@@ -1,0 +1,181 @@
+"""Plan what somebody asks for: read the requirements and the machine, choose an installer, resolve on the index."""
+
+from __future__ import annotations
+
+import os
+import time
+from collections.abc import Callable, Collection, Mapping
+from functools import cache, partial
+from typing import TYPE_CHECKING, Literal
+
+from envcheck.actions import shells_of
+from envcheck.host.prerequisites import find_python
+from envcheck.matrix.query import Matrix
+from envcheck.model import CONDA, PIP, Facts, Known, OtherGpu, Plan, RequestError, replace
+from envcheck.plan.build import EnvironmentUpdate, base_python, build_plan, goal_of
+from envcheck.plan.other_vendors import vendor_plan
+from envcheck.plan.own_index import is_on_own_index, plan_from_own_index
+from envcheck.plan.passengers import is_passenger
+from envcheck.plan.requests import (
+    PlanOptions,
+    Request,
+    UnknownPackageError,
+    check_description,
+    check_folder,
+    read_requests,
+)
+from envcheck.plan.steps import use_free_folders
+from envcheck.rules import Context, Target
+from envcheck.rules.described_machine import WHATIF, Description, OtherVendorError, in_an_image, planned_facts
+
+if TYPE_CHECKING:
+    from envcheck.plan.resolver import Resolver  # what asks an index is loaded where one is asked
+
+# Probes that are left out: for every plan, for one on the CPU as well, and in the second reading.
+_NEVER_NEEDED = ("compilers",)
+_FOR_CUDA = ("toolkits", "cudnn tensorrt nccl")
+_READ_BEFORE = ("python", "driver", "gpus", "host")
+
+Read = Callable[[Collection[str]], Facts]  # reads this machine without the probes that are named
+
+
+def make_resolver(
+    verify: bool | Literal["wheels"],  # noqa: FBT001 - as the API takes it
+    seconds: float,
+    finish: Callable[[Plan], Plan],
+    *,
+    keeps: bool = False,
+) -> Resolver | None:
+    """Return what resolves plans on the indexes of this machine for so many seconds; None where none is to be asked."""
+    if not verify:
+        return None
+    from envcheck.plan.resolver import Resolver  # 3 ms
+
+    return Resolver(os.environ, seconds, time.monotonic() + seconds, verify is True, finish, keeps)
+
+
+def plan_requirements(
+    requirements: tuple[str, ...],
+    options: PlanOptions,
+    matrix: Matrix,
+    machine: Facts | Read,
+    *,
+    resolver: Resolver | None = None,
+    installed: Facts | None = None,
+    choose_installer: Callable[[Plan], str] | None = None,
+) -> EnvironmentUpdate:
+    """Plan for what was asked; raises RequestError for a request that cannot be planned.
+
+    `machine` is what was read of one, or reads this one. `resolver` resolves the plan on the package index.
+    `installed` are the facts of the environment to change; without them a new one is planned. `choose_installer`
+    names the installer for a plan that was made without one.
+    """
+    check_description(options.description)
+    check_folder(options.folder)
+    is_alone = installed is None and is_on_own_index(requirements)
+    requests = () if is_alone else _read_known(requirements, matrix, is_asked=resolver is not None)
+    read = None if isinstance(machine, Facts) or options.description.platform else machine
+    facts = _read_machine(machine, options, matrix)
+    if resolver and not is_alone and any(is_passenger(text, matrix) for text in requirements):
+        boarded = resolver.board(requirements, Context(facts, matrix, Target(options.expect)))
+        if isinstance(boarded, Plan):
+            return EnvironmentUpdate(boarded)
+        requests = read_requests(boarded.texts, matrix, boarded.passengers)
+    elsewhere = vendor_plan(facts, matrix, requirements, requests, options)
+    if elsewhere is not None:
+        return EnvironmentUpdate(elsewhere)
+    if options.in_container:
+        facts = in_an_image(facts)
+    elif read and goal_of(facts, matrix, requests, options) == "gpu":
+        cuda = read((*_NEVER_NEEDED, *_READ_BEFORE))
+        facts = replace(facts, toolkits=cuda.toolkits, cudnn=cuda.cudnn, tensorrt=cuda.tensorrt, nccl=cuda.nccl)
+
+    @cache
+    def make(installer: str, refused: frozenset[str] = frozenset()) -> EnvironmentUpdate:
+        changed = replace(options, installer=installer, refused=refused)
+        if is_alone:
+            return EnvironmentUpdate(_plan_alone(facts, matrix, requirements[0], changed))
+        return _plan_beside(installed, facts, matrix, requests, changed)
+
+    installer = options.installer
+    if choose_installer:
+        installer = choose_installer(make(installer).plan)
+    made = make(installer)
+    if resolver is None or not made.plan.releases:
+        return made
+    return replace(made, plan=resolver.resolve(lambda refused: make(installer, refused).plan))
+
+
+def _plan_alone(facts: Facts, matrix: Matrix, requirement: str, options: PlanOptions) -> Plan:
+    """Plan a package that needs no framework, from an index of its own."""
+    context = Context(facts, matrix, Target(options.expect))
+    return plan_from_own_index(context, requirement, options, base_python(context, options))
+
+
+def _plan_beside(
+    installed: Facts | None, facts: Facts, matrix: Matrix, requests: tuple[Request, ...], options: PlanOptions
+) -> EnvironmentUpdate:
+    """Plan beside what an environment holds, or a new one."""
+    if installed is None:
+        return EnvironmentUpdate(build_plan(facts, matrix, requests, options))
+    from envcheck.plan.existing_environment import plan_update  # few plans are for one
+
+    return plan_update(installed, matrix, requests, options)
+
+
+def _read_machine(machine: Facts | Read, options: PlanOptions, matrix: Matrix) -> Facts:
+    """Return the facts to plan with: those of a machine but for CUDA's libraries, and what is stated of it."""
+    said, expects_gpu = options.description, options.expect == "gpu"
+    base: Facts | None = None
+    if isinstance(machine, Facts):
+        base = machine
+    elif not said.platform:
+        base = machine((*_NEVER_NEEDED, *_described_sections(said), *_FOR_CUDA))
+    try:
+        facts = planned_facts(base, said, matrix, expects_gpu=expects_gpu)
+    except OtherVendorError as error:
+        facts = planned_facts(base, replace(said, gpus=("none",)), matrix, expects_gpu=False)
+        facts = replace(facts, other_gpus=Known((OtherGpu(error.vendor, Known(error.gpu, WHATIF)),), WHATIF))
+    if facts.python.version.value is None:
+        raise RequestError("the Python to plan for is unknown: name one, such as --python 3.12.")
+    return facts
+
+
+def _read_known(requirements: tuple[str, ...], matrix: Matrix, *, is_asked: bool) -> tuple[Request, ...]:
+    """Read what is asked for; () where an index has to be asked about a package first."""
+    try:
+        return read_requests(requirements, matrix)
+    except UnknownPackageError as error:
+        if not is_asked:
+            advice = "For another package, leave out --no-verify: the package index states which framework it needs."
+            raise UnknownPackageError(f"{error} {advice}") from None
+        return ()
+
+
+def _described_sections(said: Description) -> list[str]:
+    """List the probes whose answers are described by hand, so that nothing of them is read."""
+    sections = []
+    if said.python:
+        sections.append("python")
+    if said.driver:
+        sections.append("driver")
+    if said.gpus and said.gpus[0].strip().lower() != "none":
+        sections += ["gpus", "other_gpus"]
+    return sections
+
+
+def for_this_machine(options: PlanOptions, environ: Mapping[str, str]) -> PlanOptions:
+    """Return the options with the shells of this machine, and its Python of the version that is asked for."""
+    wanted = options.description.python
+    if wanted and options.installer != CONDA:
+        options = replace(options, find_interpreter=cache(partial(find_python, wanted, environ)))
+    return replace(options, shells=shells_of(environ))
+
+
+def typed_here(plan: Plan, installer: str) -> Plan:
+    """Return the plan as it is typed on this machine: into folders that are free, with what runs it for the user."""
+    plan = use_free_folders(plan, lambda folder: os.path.lexists(os.path.expanduser(folder)))  # noqa: PTH111 - pathlib costs a third of a bare start
+    if not plan.releases or installer or any(made.installer != PIP for made in plan.environments):
+        return plan
+    note = "These commands use pip. `envcheck install` takes the same steps, with uv where it finds it."
+    return replace(plan, notes=(*plan.notes, note))
