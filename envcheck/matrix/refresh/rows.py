@@ -6,7 +6,7 @@ import re
 from collections.abc import Collection, Mapping, Sequence
 from dataclasses import dataclass, field
 from functools import cached_property, lru_cache
-from typing import TYPE_CHECKING, Any
+from typing import Any
 
 from envcheck.frameworks import Framework, all_frameworks, distribution_names, framework_of, identity
 from envcheck.frameworks.base import Need, RowDraft
@@ -29,9 +29,7 @@ from envcheck.matrix.refresh.wheel_contents import (
     parse_requirements,
 )
 from envcheck.model import FrameworkRelease, list_fields, numbers
-
-if TYPE_CHECKING:
-    from packaging.requirements import Requirement
+from envcheck.model.requirements import Requirement, read_requirement
 
 Row = dict[str, Any]
 
@@ -143,10 +141,8 @@ class Draft:
 
     def is_published(self, need: Need) -> bool:
         """Tell whether the index has a release of the same framework that meets a requirement."""
-        from packaging.requirements import Requirement
-
-        asked = Requirement(need.text)
-        return any(asked.specifier.contains(version) for version in self.published.get(asked.name, ()))
+        asked = read_requirement(need.text)
+        return any(asked.admits(version, prereleases=False) for version in self.published.get(asked.name, ()))
 
     def rest_on(self, other: RowDraft) -> None:
         """Cite the wheel of another row, too."""

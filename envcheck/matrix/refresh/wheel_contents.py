@@ -30,11 +30,11 @@ from envcheck.matrix.refresh.index import (
     reject_downgrade,
     strip_url,
 )
+from envcheck.model import canonical_name
+from envcheck.model.requirements import Requirement, evaluate_marker, find_requirement
 
 if TYPE_CHECKING:
     import requests
-    from packaging.requirements import Requirement
-    from packaging.specifiers import SpecifierSet
     from remotezip import PartialBuffer
 
 
@@ -434,16 +434,7 @@ def parse_requirements(metadata: str) -> list[Requirement]:
     Requires-Dist: protobuf (>=3.20) ; python_version < "3.10"
     """
     lines = re.findall(r"^Requires-Dist: *(.+)$", metadata, re.MULTILINE)
-    return [found for found in map(_parse_requirement, lines) if found is not None]
-
-
-def _parse_requirement(line: str) -> Requirement | None:
-    from packaging.requirements import InvalidRequirement, Requirement
-
-    try:
-        return Requirement(re.sub(r"^([\w.\[\]-]+)\s*\((.*?)\)\s*", r"\1 \2 ", line.strip()))
-    except InvalidRequirement:
-        return None
+    return [found for found in map(find_requirement, lines) if found is not None]
 
 
 def parse_field(metadata: str, name: str) -> str:
@@ -454,25 +445,23 @@ def parse_field(metadata: str, name: str) -> str:
 
 def extra_of(requirement: Requirement) -> str:
     """Return the extra of a requirement: and-cuda; "" for a plain one."""
-    found = re.search(r"extra == ['\"]([^'\"]+)['\"]", str(requirement.marker or ""))
-    return found[1] if found else ""
+    found = re.search(r"extra == ['\"]([^'\"]+)['\"]", requirement.marker)
+    return canonical_name(found[1]) if found else ""
 
 
 def nested_extras(requirements: list[Requirement], distribution: str, extra: str) -> list[str]:
     """List an extra and those that it brings: srt of sglang requires sglang[runtime_common]."""
-    from packaging.utils import canonicalize_name
-
     found = [extra]
     for name in found:
-        own = (item for item in requirements if extra_of(item) == name and canonicalize_name(item.name) == distribution)
-        brought = (str(canonicalize_name(each)) for item in own for each in sorted(item.extras))
-        found += [each for each in brought if each not in found]
+        for item in requirements:
+            if extra_of(item) == name and item.name == distribution:
+                found += [each for each in item.extras if each not in found]
     return found
 
 
 def holds(requirement: Requirement, platform: str, python: str, extra: str = "") -> bool:
     """Tell whether the marker of a requirement applies on a platform and Python minor."""
-    if requirement.marker is None:
+    if not requirement.marker:
         return True
     system, name, machine, kind = _MARKERS.get(platform, _MARKERS["linux_x86_64"])
     environment = {
@@ -489,7 +478,7 @@ def holds(requirement: Requirement, platform: str, python: str, extra: str = "")
         "platform_version": "",
         "extra": extra,
     }
-    return requirement.marker.evaluate(environment)
+    return evaluate_marker(requirement.marker, environment)
 
 
 def columns(
@@ -503,12 +492,10 @@ def columns(
 
     What `extras` require counts, too.
     """
-    from packaging.utils import canonicalize_name
-
     plain: dict[str, list[Requirement]] = {}
     for item in requirements:
         if extra_of(item) in ("", *extras):
-            plain.setdefault(canonicalize_name(item.name), []).append(item)
+            plain.setdefault(item.name, []).append(item)
     found: dict[str, str] = {}
     notes = []
     for name in names:
@@ -526,22 +513,22 @@ def columns(
 def _join_specifiers(requirements: Iterable[Requirement], platform: str, python: str) -> str | None:
     """Join the specifiers of the requirements that apply; None if none applies."""
     fitting = [item for item in requirements if holds(item, platform, python, extra_of(item))]
-    return ",".join(format_specifier(item.specifier) for item in fitting) if fitting else None
+    return ",".join(map(_format_bounds, fitting)) if fitting else None
 
 
 def bare(requirement: Requirement) -> str:
-    """Format a requirement without its marker: nvidia-cudnn-cu12>=9.3,<10.0."""
-    from packaging.utils import canonicalize_name
+    """Format a requirement without its marker, extras as they are written: jax-cuda12-plugin[with_cuda]>=0.5.1,<0.6."""
+    extras = re.match(r"[^;\[]*\[([^\]]*)\]", requirement.text)
+    names = sorted(re.findall(r"[\w.-]+", extras[1])) if extras else []
+    return requirement.name + (f"[{','.join(names)}]" if names else "") + _format_bounds(requirement)
 
-    extras = f"[{','.join(sorted(requirement.extras))}]" if requirement.extras else ""
-    return canonicalize_name(requirement.name) + extras + format_specifier(requirement.specifier)
 
-
-def format_specifier(specifier: SpecifierSet) -> str:
-    """Format a specifier set, the lower bound first: >=1.23.5,<2.0.0."""
-    return ",".join(sorted(map(str, specifier), key=lambda text: (not text.startswith(">"), text)))
+def _format_bounds(requirement: Requirement) -> str:
+    """Format the clauses of a requirement, the lower bound first: >=1.23.5,<2.0.0."""
+    texts = {clause.operator + clause.version for clause in requirement.clauses}
+    return ",".join(sorted(texts, key=lambda text: (not text.startswith(">"), text)))
 
 
 def lower_bound(requirement: Requirement) -> str:
     """Return the version of an == or >= clause; "" if there is none."""
-    return next((item.version for item in requirement.specifier if item.operator in {"==", ">="}), "")
+    return next((item.version for item in requirement.clauses if item.operator in {"==", ">="}), "")
