@@ -103,7 +103,7 @@ def change_text(text: str, rng: random.Random) -> str:
 
 def good_snapshot() -> str:
     """Return a snapshot that the tables are judged with."""
-    from envcheck.render.documents import render_snapshot
+    from envcheck.render.json_contracts import render_snapshot
     from tests.hosts.test_hosts import snapshot_of
 
     return str(render_snapshot(snapshot_of("torch-cpu-beside-gpu")))
@@ -122,7 +122,7 @@ def small_matrix() -> dict[str, Any]:
 
 def list_readers() -> dict[str, tuple[Callable[[random.Random], str], Callable[[str], list[str]]]]:
     """Map each reader to what makes an input for it, and to the command line that reads the file."""
-    from envcheck.render.documents import render_snapshot
+    from envcheck.render.json_contracts import render_snapshot
     from tests.explain.test_variants import own_lines
     from tests.hosts.test_hosts import snapshot_of
 

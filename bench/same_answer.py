@@ -26,7 +26,7 @@ from dataclasses import dataclass
 from pathlib import Path
 
 from envcheck import api, model
-from envcheck.render.documents import render_snapshot
+from envcheck.render.json_contracts import render_snapshot
 
 sys.path.insert(0, str(Path(__file__).resolve().parent.parent))
 

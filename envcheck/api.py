@@ -144,7 +144,7 @@ class DoctorResult(Result):
 
     def to_json(self) -> str:
         """Return the JSON document: the report and the snapshot that it rests on."""
-        from envcheck.render.documents import render_json
+        from envcheck.render.json_contracts import render_json
 
         return render_json(self.report, self.snapshot, project=self.project)
 

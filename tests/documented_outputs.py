@@ -125,7 +125,7 @@ def matches(shown: str, printed: str) -> bool:
 
 
 def _snapshot(machine: str) -> str:
-    from envcheck.render.documents import render_snapshot
+    from envcheck.render.json_contracts import render_snapshot
     from tests.hosts.test_hosts import snapshot_of
 
     return render_snapshot(snapshot_of(machine))

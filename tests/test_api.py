@@ -13,7 +13,7 @@ import pytest
 
 import envcheck
 from envcheck.cli.group import run
-from envcheck.render.documents import render_snapshot
+from envcheck.render.json_contracts import render_snapshot
 from tests.api_example import advise
 from tests.hosts.test_hosts import snapshot_of
 

@@ -99,6 +99,11 @@ class RunEnvcheck(Action):
         """Return whether it is the command that fixes an environment."""
         return self.words[0] == "fix"
 
+    @property
+    def installs(self) -> bool:
+        """Return whether it is the command that installs what was judged."""
+        return self.words[0] == "install"
+
     def command(self, system: str = "") -> tuple[str, ...]:
         return ("envcheck", *self.words)
 

@@ -24,7 +24,7 @@ from envcheck.matrix.refresh.index import ArtifactError, is_version
 from envcheck.matrix.refresh.reader import Cache, Reader, find_user_cache
 from envcheck.matrix.refresh.refresh import Change, Document, format_change, list_changes
 from envcheck.model import COMPATIBLE, UNDETERMINED, dataclass, inert, replace
-from envcheck.render.documents import document_text, schema_keys
+from envcheck.render.json_contracts import document_text, schema_keys
 from envcheck.render.text import styled
 from envcheck.rules.matrix_question import check_framework
 

@@ -15,7 +15,7 @@ from envcheck.matrix.refresh.refresh import Change, list_changes
 from envcheck.matrix.stored import DataFile
 from envcheck.matrix.update import Update, read_request, undo, update
 from envcheck.model import COMPATIBLE, inert
-from envcheck.render.documents import document_text, schema_keys
+from envcheck.render.json_contracts import document_text, schema_keys
 
 
 def run_update(source: str, sha256: str, bundle: str, printing: common.Printing) -> int:

@@ -82,7 +82,7 @@ def print_report(report: Report, snapshot: Snapshot, printing: Printing, subject
 
 
 def _encode(report: Report, snapshot: Snapshot, subject: ReportSubject) -> str:
-    from envcheck.render.documents import render_json
+    from envcheck.render.json_contracts import render_json
 
     project = {
         "file": subject.project_file,

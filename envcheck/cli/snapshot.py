@@ -5,7 +5,7 @@ from __future__ import annotations
 import click
 
 from envcheck.cli import common
-from envcheck.render.documents import render_snapshot
+from envcheck.render.json_contracts import render_snapshot
 
 EXAMPLE = "Example: envcheck snapshot -o machine.json && envcheck doctor --snapshot machine.json"
 

@@ -10,7 +10,7 @@ from envcheck.diff.compare import Comparison, Machine
 from envcheck.diff.facts import Difference, LinkedFinding
 from envcheck.model import COMPATIBLE, INCOMPATIBLE, NOTE, encode
 from envcheck.render.document import Document, Line, Section
-from envcheck.render.documents import document_text, schema_keys
+from envcheck.render.json_contracts import document_text, schema_keys
 
 _LONGEST = 90  # characters of a value
 _MORE = 12  # further differences that are shown without -v

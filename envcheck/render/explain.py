@@ -5,7 +5,6 @@ from __future__ import annotations
 from typing import Any
 
 from envcheck.explain.judge import (
-    NOISE,
     Reading,
     find_decisive_event,
     find_main_finding,
@@ -15,8 +14,9 @@ from envcheck.explain.judge import (
 from envcheck.explain.signatures import Event
 from envcheck.model import NOTE, UNDETERMINED, Finding, replace
 from envcheck.render.document import Document, Line, Section, Shown, Way
-from envcheck.render.documents import document_text, encode_findings, schema_keys
+from envcheck.render.json_contracts import document_text, encode_findings, schema_keys
 from envcheck.render.report import JointPlan, describe_steps, list_judged, list_rules, show_fix
+from envcheck.rules.catalogue import UNREAD_FACTS, catalogue
 
 _HARMLESS_SHOWN = 3
 _SHOWN_OF_A_LINE = 110
@@ -82,7 +82,9 @@ def _format_place(event: Event) -> str:
 
 def _show_findings(reading: Reading, *, verbose: bool, quiet: bool) -> tuple[Shown, ...]:
     report, main = reading.report, find_main_finding(reading.report)
-    found = [item for item in report.findings if item.id != NOISE and (verbose or item.caused_by is None)]
+    found = [
+        item for item in report.findings if catalogue()[item.id].layer != "none" and (verbose or item.caused_by is None)
+    ]
     rivals = [item for item in found if main is not None and _is_rival(item)]
     if quiet:
         found = [item for item in found if item is main]
@@ -102,7 +104,7 @@ def _show_findings(reading: Reading, *, verbose: bool, quiet: bool) -> tuple[Sho
 
 def _is_rival(finding: Finding) -> bool:
     """Say whether a finding is another cause that fits the lines of the main one; not one about an unread fact."""
-    return finding.verdict == UNDETERMINED and finding.id != "probe-failed"
+    return finding.verdict == UNDETERMINED and UNREAD_FACTS not in catalogue()[finding.id].parts
 
 
 def _describe_rivals(findings: list[Finding], system: str) -> list[Way]:

@@ -16,8 +16,8 @@ from envcheck.fleet.results import Failure
 from envcheck.host.data_files import read_packaged
 from envcheck.model import COMPATIBLE, INCOMPATIBLE, UNDETERMINED, inert
 from envcheck.render.document import Block, Check, Document, Line, Section, type_command
-from envcheck.render.documents import document_text, remedy_document, schema_keys
 from envcheck.render.html import fill
+from envcheck.render.json_contracts import document_text, remedy_document, schema_keys
 from envcheck.render.report import show_fix
 
 # What a spreadsheet takes for a formula (https://owasp.org/www-community/attacks/CSV_Injection).

@@ -14,7 +14,7 @@ from envcheck.gpus.holders import GpuView, Holder, has_unexplained_memory
 from envcheck.gpus.listing import Listing, judge
 from envcheck.model import Absent, Fact, GpuActivity, Known, encode, hide_secrets
 from envcheck.render.document import Document, Line, Row, Section, Table
-from envcheck.render.documents import document_text, schema_keys
+from envcheck.render.json_contracts import document_text, schema_keys
 from envcheck.render.text import lay_out, list_lines, print_document, terminal_size, wants_ascii, write_styled
 
 _GPU_HEAD = ("GPU", "name", "PCI", "capability", "memory used", "use", "temp", "fan", "state", "power", "MIG")

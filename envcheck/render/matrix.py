@@ -10,7 +10,7 @@ from typing import Any, TypeAlias
 from envcheck.actions import shell_line
 from envcheck.model import COMPATIBLE, Citation, FrameworkRelease, dataclass, encode, numbers
 from envcheck.render.document import Command, Document, Line, Row, Section, Table
-from envcheck.render.documents import document_text, schema_keys
+from envcheck.render.json_contracts import document_text, schema_keys
 from envcheck.rules.matrix_question import Answer, ReleasesFound, RowsFound, TableRow, TablesFound
 from envcheck.rules.newest_release import NewestRelease
 

@@ -54,7 +54,7 @@ from envcheck.plan.data import Images, images_for
 from envcheck.plan.requests import join_words
 from envcheck.render.document import Block, Command, Document, Line, Section, Shown, type_command
 from envcheck.render.document import Step as ShownStep
-from envcheck.render.documents import (
+from envcheck.render.json_contracts import (
     document_text,
     finding_document,
     report_document,

@@ -42,7 +42,7 @@ from envcheck.render.document import (
     Way,
     type_command,
 )
-from envcheck.rules.catalogue import catalogue
+from envcheck.rules.catalogue import UNREAD_FACTS, catalogue
 
 if TYPE_CHECKING:
     from envcheck.model import Action, Snapshot
@@ -114,11 +114,6 @@ def list_judged(report: Report) -> Iterator[str]:
     yield from report.checked
 
 
-def _layer(finding_id: str) -> str:
-    entry = catalogue().get(finding_id)
-    return entry.layer if entry else "tool"
-
-
 def show_finding(finding: Finding, system: str) -> Shown:
     """Show a finding with its fix and its alternatives, for the shells of a system."""
     return Shown(
@@ -131,7 +126,7 @@ def show_finding(finding: Finding, system: str) -> Shown:
         is_primary=finding.primary,
         is_cause=finding.is_the_cause,
         follows=finding.caused_by or "",
-        layer=_layer(finding.id),
+        layer=catalogue()[finding.id].layer,
         excuse=next((item.shown for item in finding.evidence if item.fact == "tool.envcheck.ignore"), ""),
     )
 
@@ -176,7 +171,7 @@ class JointPlan:
         shown = replace(show_finding(finding, self._system), is_brief=is_brief)
         if is_brief:
             actions = finding.fix.actions if finding.fix else ()
-            installs = [item for item in actions if item.command(self._system)[:2] == ("envcheck", "install")]
+            installs = [item for item in actions if isinstance(item, RunEnvcheck) and item.installs]
             return replace(shown, here=(Way("", "", tuple(map(self._type, installs))),))
         return replace(shown, here=self._share(finding, shown.fix)) if self._steps else shown
 
@@ -217,9 +212,7 @@ def _has_several_fixes(report: Report) -> bool:
 
 _WORST_FIRST = (BROKEN, UNREAD, WARNED, SOUND)
 _NOTHING = ("none", "no toolkit")  # what is said of a layer that is not there
-# The check that decides whether an absent layer is missed, and the facts that a layer stands on.
-_MISSED = {"CUDA": "toolkit-missing", "cuDNN": "cudnn-missing"}
-_FACTS = (
+_PARTS_OF_FACTS = (
     ("python.frameworks", "Frameworks"),
     ("python", "Python"),
     ("host", "Python"),
@@ -228,22 +221,7 @@ _FACTS = (
     ("cudnn", "cuDNN"),
     ("driver", "Driver"),
 )
-_LAYERS = {"driver": "Driver", "toolkit": "CUDA", "python": "Python"}  # of the catalogue
-# Beginnings of ids: what these findings concern in place of the layer of the catalogue, or beside it.
-_INSTEAD = {
-    "cudnn-": "cuDNN",
-    "framework-": "Frameworks",
-    "platform-no": "Frameworks",
-    "release-unknown": "Frameworks",
-    "keras-mismatch": "Frameworks",
-}
-_BESIDE = {
-    "glibc-": "Machine",
-    "platform-": "Machine",
-    "cpu-": "Machine",
-    "os-": "Machine",
-    "host-compiler-": "Compiler",
-}
+_PART_OF_LAYER = {"driver": "Driver", "toolkit": "CUDA", "python": "Python"}  # of the catalogue; any other: GPU
 
 
 def describe_machine(report: Report, facts: Facts) -> tuple[Layer, ...]:
@@ -254,16 +232,17 @@ def describe_machine(report: Report, facts: Facts) -> tuple[Layer, ...]:
         "CUDA": _describe_driver_limit(facts),
         "Driver": _describe_gpu_code(builds),
     }
+    missed = {catalogue()[name].misses for name in report.checked}
     layers = []
     for name, text in summarize_machine(facts):
-        concerned = [item for item in report.findings if name in _list_layers(item)]
+        concerned = [item for item in report.findings if name in _list_parts(item)]
         state, said = _find_state(concerned, text), text
         wrong = [item.id for item in concerned if item.caused_by is None and _finding_state(item) == state != SOUND]
         asked = [one for one in report.asked if one.partition(" (")[0] not in text] if name == "Frameworks" else []
         if asked:
             there = "not installed" if text == "none" else text
             said = f"{there}; asked for: {', '.join(asked)}"
-        if state == ABSENT and builds and _MISSED.get(name) in report.checked:
+        if state == ABSENT and builds and name in missed:
             state = NEEDLESS  # the check looked, and missed nothing
         if name == "Frameworks" and report.asked and not builds and state in {SOUND, ABSENT}:
             state = ASKED
@@ -271,15 +250,19 @@ def describe_machine(report: Report, facts: Facts) -> tuple[Layer, ...]:
     return tuple(layers)
 
 
-def _list_layers(finding: Finding) -> set[str]:
-    if finding.id == "probe-failed":  # it concerns whatever could not be read
-        read = [
-            next((layer for fact, layer in _FACTS if item.fact.startswith(fact)), "GPU") for item in finding.evidence
-        ]
-        return set(read) or {"GPU"}
-    beside = {layer for start, layer in _BESIDE.items() if finding.id.startswith(start)}
-    usual = _LAYERS.get(catalogue()[finding.id].layer, "GPU")
-    return {next((layer for start, layer in _INSTEAD.items() if finding.id.startswith(start)), usual), *beside}
+def _list_parts(finding: Finding) -> set[str]:
+    """List the parts of the machine that a finding is about."""
+    entry = catalogue()[finding.id]
+    if UNREAD_FACTS in entry.parts:
+        facts = [item.fact for item in finding.evidence]
+        return {
+            next((part for start, part in _PARTS_OF_FACTS if fact.startswith(start)), "GPU") for fact in facts or [""]
+        }
+    return set(entry.parts) or {_PART_OF_LAYER.get(entry.layer, "GPU")}
+
+
+def _part_of_fact(fact: str) -> str:
+    return next((part for start, part in _PARTS_OF_FACTS if fact.startswith(start)), "GPU")
 
 
 def _find_state(findings: list[Finding], text: str) -> str:

@@ -7,7 +7,7 @@ from typing import Any
 
 from envcheck.model import COMPATIBLE, ERROR, INCOMPATIBLE, NOTE, UNDETERMINED, Report, Step, inert, replace
 from envcheck.render.document import Check, Document, Line, Section, Table
-from envcheck.render.documents import document_text, finding_document, schema_keys
+from envcheck.render.json_contracts import document_text, finding_document, schema_keys
 from envcheck.render.report import JointPlan, list_judged, list_rules, show_finding
 from envcheck.smoke.session import (
     CPU,

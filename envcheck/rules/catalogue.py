@@ -10,6 +10,8 @@ from envcheck.host import plugins
 from envcheck.host.data_files import load_data
 from envcheck.model import ERROR, INCOMPATIBLE, NOTE, UNDETERMINED, WARNING, Finding, dataclass, replace
 
+UNREAD_FACTS = "unread"  # part of the machine: whatever could not be read
+
 
 @dataclass(frozen=True)
 class Entry:
@@ -19,6 +21,8 @@ class Entry:
     layer: str
     headline: str  # what is wrong, one plain sentence
     means: str  # what belongs to it
+    parts: tuple[str, ...] = ()  # of the machine that it is about, where not its layer: cuDNN, Machine, or UNREAD_FACTS
+    misses: str = ""  # the part of the machine whose absence it reports
     explains: tuple[str, ...] = ()  # what follows from it
     silences: tuple[str, ...] = ()  # what its error leaves no reason to say: findings of a rule that is `last`
     rank: int = 0

@@ -12,7 +12,7 @@ import pytest
 
 from envcheck.host.data_files import read_packaged
 from envcheck.model import SCHEMA_VERSION, Snapshot
-from envcheck.render.documents import render_snapshot
+from envcheck.render.json_contracts import render_snapshot
 from envcheck.rules import Target
 from tests.scenarios.machine import Machine, context_of, torch
 

@@ -11,7 +11,7 @@ from xml.etree import ElementTree as ET
 import pytest
 
 from envcheck.model import SCHEMA_VERSION, Facts, Snapshot
-from envcheck.render.documents import render_snapshot
+from envcheck.render.json_contracts import render_snapshot
 
 
 @pytest.fixture

@@ -16,7 +16,7 @@ from envcheck.cli.report import FORMATS, FORMATS_WITHOUT_FINDINGS, ReportSubject
 from envcheck.diff.compare import compare
 from envcheck.model import UserError
 from envcheck.render.diff import describe_comparison, render_diff_json
-from envcheck.render.documents import render_snapshot
+from envcheck.render.json_contracts import render_snapshot
 from envcheck.rules import Context, Target, evaluate
 from tests.hosts.test_hosts import snapshot_of
 from tests.rules.factory_machine import matrix

@@ -17,7 +17,7 @@ from mcp import Client, StdioServerParameters
 from envcheck import api
 from envcheck.cli import mcp
 from envcheck.model import UserError
-from envcheck.render.documents import render_snapshot
+from envcheck.render.json_contracts import render_snapshot
 from tests.hosts.test_hosts import snapshot_of
 
 LOG = "ImportError: libcudnn.so.9: cannot open shared object file: No such file or directory"

@@ -10,7 +10,7 @@ import pytest
 
 from envcheck.cli.common import UserError
 from envcheck.cli.group import run
-from envcheck.render.documents import render_snapshot
+from envcheck.render.json_contracts import render_snapshot
 from tests.hosts.test_hosts import snapshot_of
 from tests.matrix.documents import changed_copy
 

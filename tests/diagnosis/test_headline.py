@@ -10,7 +10,7 @@ import pytest
 from envcheck.diagnosis import diagnose
 from envcheck.diagnosis.overview import summarize_machine
 from envcheck.model import NO_ENVIRONMENT, Absent, Facts, Known, PythonFacts, Report, Source, Unknown
-from envcheck.render.documents import render_json
+from envcheck.render.json_contracts import render_json
 from envcheck.rules import Target
 from tests.scenarios.machine import Machine, context_of, torch
 

@@ -16,7 +16,7 @@ from envcheck.diagnosis import diagnose
 from envcheck.diagnosis.planned import with_planned_remedies
 from envcheck.model import ERROR, INCOMPATIBLE, Absent, Distribution, Facts, Finding, Known, Report, Source, replace
 from envcheck.remedies.situation import Situation
-from envcheck.render.documents import render_snapshot
+from envcheck.render.json_contracts import render_snapshot
 from envcheck.rules import Context, Target
 from tests.hosts.test_hosts import NAMES, context_of, diagnosed, snapshot_of
 from tests.plan.machines import matrix

@@ -11,7 +11,7 @@ import pytest
 
 from envcheck.cli.group import run
 from envcheck.model import Snapshot, Unknown, UserError
-from envcheck.render.documents import render_snapshot
+from envcheck.render.json_contracts import render_snapshot
 from tests.diff.test_compare import HEALTHY, changed, known
 from tests.hosts.test_hosts import snapshot_of
 

@@ -6,7 +6,7 @@ import sys
 from pathlib import Path
 
 from envcheck.cli.group import run
-from envcheck.render.documents import render_snapshot
+from envcheck.render.json_contracts import render_snapshot
 from tests.hosts.test_hosts import snapshot_of
 
 MACHINES = ("docker-with-gpu", "tensorflow-without-cuda-extra", "cudnn-too-old", "no-gpu-auto", "nvidia-uvm-missing")

@@ -17,7 +17,7 @@ from envcheck.matrix import load as load_module
 from envcheck.matrix.load import load_document
 from envcheck.matrix.refresh import index as index_module
 from envcheck.model import UserError
-from envcheck.render.documents import render_snapshot
+from envcheck.render.json_contracts import render_snapshot
 from tests.hosts.test_hosts import snapshot_of
 from tests.matrix.documents import changed_copy, document, text
 from tests.matrix.index.server import Handler, LocalIndex

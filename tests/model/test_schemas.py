@@ -27,7 +27,7 @@ from envcheck.model import (
     Source,
     Unknown,
 )
-from envcheck.render.documents import render_json, render_snapshot
+from envcheck.render.json_contracts import render_json, render_snapshot
 from tests.model.snapshot_schema import PATH, text
 
 SCHEMAS = PATH.parent

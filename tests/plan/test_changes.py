@@ -11,7 +11,7 @@ from envcheck.cli.group import run
 from envcheck.model import Absent, Change, replace
 from envcheck.plan.build import build_plan
 from envcheck.plan.requests import PlanOptions, read_requests
-from envcheck.render.documents import render_snapshot
+from envcheck.render.json_contracts import render_snapshot
 from envcheck.rules.described_machine import Description, planned_facts
 from tests.hosts.test_hosts import snapshot_of
 from tests.plan.machines import chosen, machine, matrix, planned

@@ -13,7 +13,7 @@ from typing import Any
 
 import pytest
 
-from envcheck.render.documents import render_snapshot
+from envcheck.render.json_contracts import render_snapshot
 from tests.hosts.test_hosts import snapshot_of
 from tests.structure import ROOT
 

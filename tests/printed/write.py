@@ -12,7 +12,7 @@ from pathlib import Path
 from typing import Any
 
 from envcheck.cli.group import run
-from envcheck.render.documents import render_snapshot
+from envcheck.render.json_contracts import render_snapshot
 from tests.cases.judged import FOLDER as CASES
 from tests.cases.judged import read_cases
 from tests.hosts.test_hosts import NAMES, recording, snapshot_of

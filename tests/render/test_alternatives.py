@@ -10,8 +10,8 @@ from envcheck.actions import InstallPackages, InstallSystemPackages, LoadModule,
 from envcheck.diagnosis import with_steps
 from envcheck.model import Alternative, Finding, Remedy, Report
 from envcheck.remedies import fit_to_system
-from envcheck.render.documents import render_json
 from envcheck.render.formats import FORMATS
+from envcheck.render.json_contracts import render_json
 from tests.model.test_schemas import check, snapshot
 from tests.render.shown import write
 from tests.typed import argv

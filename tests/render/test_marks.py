@@ -14,7 +14,7 @@ import pytest
 from envcheck.actions import AskPerson, InstallPackages, Reboot
 from envcheck.diagnosis import with_steps
 from envcheck.model import SCHEMA_VERSION, Facts, Finding, Remedy, Report, Snapshot, replace
-from envcheck.render.documents import render_snapshot
+from envcheck.render.json_contracts import render_snapshot
 from envcheck.render.text import COLORS, LOOKS
 from tests.hosts.test_hosts import snapshot_of
 from tests.render.shown import print_text
