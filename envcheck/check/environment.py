@@ -42,11 +42,12 @@ from envcheck.model import (
 from envcheck.model.requirements import Requirement, read_requirement
 from envcheck.model.specifiers import within
 from envcheck.rules import Context, Target
-from envcheck.rules.builds import WantedRelease, plugin_of, supports_python, wanted_releases
+from envcheck.rules.builds import plugin_of, supports_python
 from envcheck.rules.context import SourceBuild
 from envcheck.rules.described_machine import Description, with_hardware
 from envcheck.rules.frameworks import is_excluded
 from envcheck.rules.requirements import marker_holds
+from envcheck.rules.wanted_releases import WantedRelease, wanted_releases
 
 ROOT = "/usr/local/cuda"
 NO_IMAGE = Image("", "")

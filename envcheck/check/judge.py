@@ -42,11 +42,12 @@ from envcheck.model.specifiers import within
 from envcheck.remedies import with_remedy
 from envcheck.remedies.situation import Situation
 from envcheck.rules import conclude, evaluate
-from envcheck.rules.builds import Build, check_requirements, installed_builds
+from envcheck.rules.builds import Build, installed_builds
 from envcheck.rules.context import Context, Target, UndecidedError
 from envcheck.rules.gpus import gpu_name, judged_gpus
 from envcheck.rules.judgement import judge_release
 from envcheck.rules.requirements import marker_holds
+from envcheck.rules.wanted_releases import check_requirements
 
 
 @dataclass(frozen=True)

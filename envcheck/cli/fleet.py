@@ -28,7 +28,7 @@ from envcheck.render.fleet import (
     render_run_json,
 )
 from envcheck.rules import Target
-from envcheck.rules.builds import check_requirements
+from envcheck.rules.wanted_releases import check_requirements
 
 EXAMPLE = "Example: envcheck fleet run -i inventory.ini -o machines && envcheck fleet report machines --html fleet.html"
 

@@ -35,11 +35,13 @@ from envcheck.plan.steps import blockers, interpreter
 from envcheck.remedies.situation import Situation
 from envcheck.remedies.system import system_packages
 from envcheck.rules import Context, Target, evaluate
-from envcheck.rules.builds import is_conda_build, judged_frameworks, wanted_releases
+from envcheck.rules.builds import is_conda_build
 from envcheck.rules.catalogue import catalogue
 from envcheck.rules.context import is_typeable
 from envcheck.rules.described_machine import Description, planned_facts, with_python
+from envcheck.rules.judged_builds import judged_frameworks
 from envcheck.rules.judgement import judge_release
+from envcheck.rules.wanted_releases import wanted_releases
 
 # Findings that another build or release of the framework may take away ...
 _CAUSES = frozenset(

@@ -20,8 +20,8 @@ from envcheck.model import (
     canonical_name,
     replace,
 )
-from envcheck.rules.builds import check_requirements
 from envcheck.rules.context import Target
+from envcheck.rules.wanted_releases import check_requirements
 
 _LISTS = tuple(f"pip-list-{item.name}" for item in FRAMEWORKS)
 

@@ -21,10 +21,10 @@ from envcheck.model import (
 )
 from envcheck.model.requirements import Requirement, name_of, read_requirement
 from envcheck.model.specifiers import can_be_met
-from envcheck.rules.builds import UnknownNameError, check_requirements
 from envcheck.rules.context import Context
 from envcheck.rules.described_machine import PLATFORMS, Description, capabilities
 from envcheck.rules.gpu_releases import driver_floor, toolkit_of
+from envcheck.rules.wanted_releases import UnknownNameError, check_requirements
 
 
 @dataclass(frozen=True)

@@ -28,9 +28,10 @@ from envcheck.frameworks import framework_names, framework_of, identity
 from envcheck.matrix.package_index import index_url
 from envcheck.matrix.query import Matrix
 from envcheck.model import CONDA, PIP, UV, Absent, FrameworkRelease, numbers
-from envcheck.rules.builds import Build, JudgedFramework, judged_builds, judged_frameworks
+from envcheck.rules.builds import Build
 from envcheck.rules.context import Context
 from envcheck.rules.gpu_releases import best_gpu_row, find_index_build, gpu_requirement, serves_capability
+from envcheck.rules.judged_builds import JudgedFramework, judged_builds, judged_frameworks
 
 DEBIAN, UBUNTU, FEDORA, RHEL, SUSE, ARCH = "debian", "ubuntu", "fedora", "rhel", "suse", "arch"
 WSL, WINDOWS, MACOS, CONTAINER, JETSON, OTHER = "wsl", "windows", "macos", "container", "jetson", "other"

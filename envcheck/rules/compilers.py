@@ -35,10 +35,12 @@ from envcheck.model.fixes.hardware import (
 from envcheck.model.fixes.libraries import InstallTensorrt
 from envcheck.model.fixes.paths import BuildWithToolkit
 from envcheck.model.fixes.toolkit import InstallNvcc
-from envcheck.rules.builds import Build, cuda_builds, installed_builds, wanted_releases
+from envcheck.rules.builds import Build, installed_builds
 from envcheck.rules.context import Context, SourceBuild, describe, incompatible, rule, source_of
 from envcheck.rules.gpus import JudgedGpu, gpu_name, judged_gpus
+from envcheck.rules.judged_builds import cuda_builds
 from envcheck.rules.toolkit import built_for_cuda, row_evidence, toolkit_evidence, unknown_release
+from envcheck.rules.wanted_releases import wanted_releases
 
 TOO_NEW = "host-compiler-too-new"
 TOO_OLD = "host-compiler-too-old"

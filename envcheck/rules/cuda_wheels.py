@@ -35,14 +35,7 @@ from envcheck.model.fixes.frameworks import InstallCudaBuild
 from envcheck.model.fixes.interpreter import UseNewerGlibc
 from envcheck.model.requirements import name_of
 from envcheck.model.specifiers import can_be_met
-from envcheck.rules.builds import (
-    Build,
-    JudgedFramework,
-    has_no_gpu,
-    is_conda_build,
-    judged_frameworks,
-    unfound_libraries,
-)
+from envcheck.rules.builds import Build, has_no_gpu, is_conda_build, unfound_libraries
 from envcheck.rules.context import Context, each, incompatible, rule, source_of
 from envcheck.rules.cudnn import installed_version
 from envcheck.rules.dependencies import pin_findings
@@ -54,6 +47,7 @@ from envcheck.rules.gpu_releases import (
     has_cuda_wheels,
     problem_findings,
 )
+from envcheck.rules.judged_builds import JudgedFramework, judged_frameworks
 from envcheck.rules.toolkit import system_toolkits, weigh
 
 

@@ -29,9 +29,10 @@ from envcheck.model import (
 from envcheck.model.fixes.libraries import BoundCudnn, InstallCudnn, InstallOlderCudnn
 from envcheck.model.fixes.paths import RemoveFromLibraryPath
 from envcheck.model.specifiers import within
-from envcheck.rules.builds import Build, brings_cuda, built_with, cuda_builds, judged_builds
+from envcheck.rules.builds import Build, brings_cuda, built_with
 from envcheck.rules.context import Context, UndecidedError, describe, each, incompatible, once, rule, source_of
 from envcheck.rules.gpus import JudgedGpu, gpu_name, judged_gpus
+from envcheck.rules.judged_builds import cuda_builds, judged_builds
 from envcheck.rules.toolkit import (
     cudnn_lookup,
     in_environment,

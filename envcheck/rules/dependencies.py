@@ -31,10 +31,11 @@ from envcheck.model.fixes.packages import (
     RestoreRequirements,
 )
 from envcheck.model.specifiers import clauses, within
-from envcheck.rules.builds import judged_frameworks, unfound_libraries
+from envcheck.rules.builds import unfound_libraries
 from envcheck.rules.context import Context, incompatible, once, rule
 from envcheck.rules.cudnn import installed_version
 from envcheck.rules.gpu_releases import constraints_on, problem_findings
+from envcheck.rules.judged_builds import judged_frameworks
 from envcheck.rules.linking import is_proven
 from envcheck.rules.requirements import KnownBreak, TriedRelease, requirements_of, tried_citation, tried_release
 

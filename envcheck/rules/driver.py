@@ -56,7 +56,7 @@ from envcheck.model.fixes.driver import (
     SignModule,
 )
 from envcheck.model.fixes.frameworks import RenewMatrix
-from envcheck.rules.builds import Build, package_builds
+from envcheck.rules.builds import Build
 from envcheck.rules.context import Context, UndecidedError, each, incompatible, once, rule
 from envcheck.rules.gpu_architecture import (
     TOO_OLD,
@@ -76,6 +76,7 @@ from envcheck.rules.gpus import (
     judged_gpus,
     was_given_gpus,
 )
+from envcheck.rules.judged_builds import package_builds
 
 _FOREIGN = ("nouveau", "vfio-pci")
 

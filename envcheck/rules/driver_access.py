@@ -34,7 +34,6 @@ from envcheck.model.fixes.hardware import (
     UnsetVisibleDevices,
 )
 from envcheck.model.fixes.paths import RemoveFromLibraryPath
-from envcheck.rules.builds import judged_builds
 from envcheck.rules.context import Context, incompatible, rule
 from envcheck.rules.gpus import (
     cuda_starts,
@@ -45,6 +44,7 @@ from envcheck.rules.gpus import (
     visible_selection,
     was_given_gpus,
 )
+from envcheck.rules.judged_builds import judged_builds
 
 _ID = "driver-device-nodes"
 _UVM = "/dev/nvidia-uvm"

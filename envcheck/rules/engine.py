@@ -37,10 +37,12 @@ from envcheck.rules import (  # noqa: F401 - importing these registers their rul
     python,
     toolkit,
 )
-from envcheck.rules.builds import Build, target_builds, wanted_releases
+from envcheck.rules.builds import Build
 from envcheck.rules.catalogue import catalogue, rank_findings
 from envcheck.rules.context import RULES, Check, Context, Rule, Target, UndecidedError, once, rule
 from envcheck.rules.gpus import cuda_starts
+from envcheck.rules.judged_builds import target_builds
+from envcheck.rules.wanted_releases import wanted_releases
 
 
 def evaluate(context: Context, only: frozenset[str] = frozenset()) -> Report:

@@ -44,7 +44,15 @@ from envcheck.model.fixes.interpreter import UseOtherPython
 from envcheck.model.fixes.packages import InstallRequirements, RestoreRequirements
 from envcheck.model.requirements import read_requirement
 from envcheck.model.specifiers import within
-from envcheck.rules.builds import (
+from envcheck.rules.builds import Build, has_no_gpu, installed_builds, is_conda_build, is_free_threaded, supports_python
+from envcheck.rules.context import Context, UndecidedError, each, incompatible, once, rule
+from envcheck.rules.dependencies import breaks_framework, fails_with_requirements
+from envcheck.rules.extras import extra_table, list_extras
+from envcheck.rules.gpu_releases import driver_runs, empty_wheels, gpu_rows, has_gpu_build, problem_findings
+from envcheck.rules.gpus import vendor_of_build
+from envcheck.rules.judged_builds import JudgedFramework, judged_builds, judged_frameworks
+from envcheck.rules.requirements import requirements_of
+from envcheck.rules.wanted_releases import (
     EXTRA,
     EXTRA_PLATFORM,
     LABEL,
@@ -54,25 +62,10 @@ from envcheck.rules.builds import (
     PYTHON,
     REMOVED,
     UNLISTED,
-    Build,
-    JudgedFramework,
     WantedRelease,
-    has_no_gpu,
-    installed_builds,
-    is_conda_build,
-    is_free_threaded,
-    judged_builds,
-    judged_frameworks,
     required_frameworks,
-    supports_python,
     wanted_releases,
 )
-from envcheck.rules.context import Context, UndecidedError, each, incompatible, once, rule
-from envcheck.rules.dependencies import breaks_framework, fails_with_requirements
-from envcheck.rules.extras import extra_table, list_extras
-from envcheck.rules.gpu_releases import driver_runs, empty_wheels, gpu_rows, has_gpu_build, problem_findings
-from envcheck.rules.gpus import vendor_of_build
-from envcheck.rules.requirements import requirements_of
 
 
 @rule("framework-missing", goal="any")

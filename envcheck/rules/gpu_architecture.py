@@ -35,11 +35,13 @@ from envcheck.model.fixes.hardware import (
 )
 from envcheck.model.fixes.toolkit import ReplaceBundledPtxas
 from envcheck.model.specifiers import within
-from envcheck.rules.builds import NO_ROW, Build, judged_builds, package_builds, wanted_releases
+from envcheck.rules.builds import NO_ROW, Build
 from envcheck.rules.context import Context, UndecidedError, incompatible, rule
 from envcheck.rules.gpu_code import JIT, NATIVE, NONE, build_targets, coverage, parse_target
 from envcheck.rules.gpu_releases import problem_findings, toolkit_of
 from envcheck.rules.gpus import JudgedGpu, gpu_name, judged_gpus
+from envcheck.rules.judged_builds import judged_builds, package_builds
+from envcheck.rules.wanted_releases import wanted_releases
 
 
 @dataclass(frozen=True)

@@ -30,9 +30,10 @@ from envcheck.model import (
 from envcheck.model.fixes.packages import InstallRequirements
 from envcheck.model.requirements import name_of
 from envcheck.model.specifiers import matches
-from envcheck.rules.builds import Build, is_conda_build, judged_builds, judged_frameworks, supports_python
+from envcheck.rules.builds import Build, is_conda_build, supports_python
 from envcheck.rules.context import Context, once
 from envcheck.rules.gpu_code import NATIVE, build_targets, coverage
+from envcheck.rules.judged_builds import judged_builds, judged_frameworks
 
 
 def problem_findings(

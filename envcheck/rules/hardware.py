@@ -33,9 +33,10 @@ from envcheck.model.fixes.hardware import (
     UseMachineWithGpu,
     UseOtherProcessor,
 )
-from envcheck.rules.builds import Build, installed_builds, judged_builds
+from envcheck.rules.builds import Build, installed_builds
 from envcheck.rules.context import Context, UndecidedError, incompatible, rule
 from envcheck.rules.gpus import cuda_starts, gpu_name, numbered_gpus, other_gpu_name, other_vendors
+from envcheck.rules.judged_builds import judged_builds
 
 # NVML and nvidia-smi share their codes; cuInit has its own.
 _NVML_FAULTS = {

@@ -44,8 +44,9 @@ from envcheck.model.fixes.packages import InstallRequirements
 from envcheck.model.fixes.toolkit import InstallToolkit
 from envcheck.model.requirements import find_requirement, name_of
 from envcheck.model.specifiers import within
-from envcheck.rules.builds import Build, installed_builds, judged_builds, label_cuda, package_builds
+from envcheck.rules.builds import Build, installed_builds, label_cuda
 from envcheck.rules.context import Context, incompatible, once, rule
+from envcheck.rules.judged_builds import judged_builds, package_builds
 from envcheck.rules.requirements import marker_holds, requirements_of
 from envcheck.rules.toolkit import built_for_cuda, library_name
 

@@ -35,11 +35,12 @@ from envcheck.model import (
 )
 from envcheck.model.requirements import name_of, read_requirement
 from envcheck.model.specifiers import matches
-from envcheck.rules.builds import check_requirements, find_plugin, rows_by_extra
+from envcheck.rules.builds import find_plugin, rows_by_extra
 from envcheck.rules.described_machine import LINUX, describe_unknown_gpu, name_architectures
 from envcheck.rules.gpu_releases import floor_of
 from envcheck.rules.newest_release import NewestRelease, list_newest
 from envcheck.rules.row_judge import Candidate, Question, RowJudge
+from envcheck.rules.wanted_releases import check_requirements
 
 
 @dataclass(frozen=True)

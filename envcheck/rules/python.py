@@ -13,9 +13,11 @@ from envcheck.model.fixes.interpreter import (
     UpdatePip,
     UseNewerGlibc,
 )
-from envcheck.rules.builds import BITS, GLIBC, Build, is_conda_build, judged_builds, target_builds, wanted_releases
+from envcheck.rules.builds import Build, is_conda_build
 from envcheck.rules.context import Context, incompatible, rule
+from envcheck.rules.judged_builds import judged_builds, target_builds
 from envcheck.rules.requirements import easiest_for_pip, tag_glibcxx, wheel_glibc
+from envcheck.rules.wanted_releases import BITS, GLIBC, wanted_releases
 
 _SAME_MACHINE = {"amd64": "x86_64", "x64": "x86_64", "arm64": "aarch64"}
 

@@ -32,9 +32,10 @@ from envcheck.model.fixes.paths import (
     UnsetToolkitVariable,
 )
 from envcheck.model.fixes.toolkit import InstallLibdevice, InstallToolkit, NameLibdevice, UseNewerPtxas
-from envcheck.rules.builds import Build, brings_cuda, cuda_builds, is_from_conda
+from envcheck.rules.builds import Build, brings_cuda, is_from_conda
 from envcheck.rules.context import Context, describe, each, incompatible, rule, source_of
 from envcheck.rules.gpus import JudgedGpu, gpu_name, judged_gpus
+from envcheck.rules.judged_builds import cuda_builds
 
 # The parts of a CUDA Toolkit that every CUDA build loads, and those that only some do.
 _CUDA = ("cudart", "cublas", "cublasLt", "cufft", "curand", "cusolver", "cusolverMg", "cusparse")

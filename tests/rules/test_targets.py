@@ -10,7 +10,8 @@ from packaging.version import Version
 from envcheck.model import Absent, Facts, RequestError
 from envcheck.model.fixes.packages import InstallRequirements
 from envcheck.rules import evaluate
-from envcheck.rules.builds import (
+from envcheck.rules.judged_builds import judged_builds, target_builds
+from envcheck.rules.wanted_releases import (
     BITS,
     GLIBC,
     LIBC,
@@ -20,8 +21,6 @@ from envcheck.rules.builds import (
     UNLISTED,
     WantedRelease,
     check_requirements,
-    judged_builds,
-    target_builds,
     wanted_releases,
 )
 from tests.rules.factory_python import build, context, edited_matrix, facts, known, matrix

@@ -1,0 +1,319 @@
+"""What the requirements of --for mean on this machine: the release that pip would take, or why there is none."""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Callable, Iterable, Iterator, Mapping
+
+from packaging.version import InvalidVersion, Version
+
+from envcheck.frameworks import framework_names, identity
+from envcheck.matrix.companions import asked_of, companion_row
+from envcheck.matrix.query import Matrix
+from envcheck.model import (
+    FrameworkRelease,
+    RemovedDistribution,
+    RequestError,
+    dataclass,
+    major_minor,
+    numbers,
+    replace,
+)
+from envcheck.model.requirements import Requirement, read_requirement
+from envcheck.model.specifiers import within
+from envcheck.rules.builds import Build, build_of, installed_builds, rows_by_extra, supports_python
+from envcheck.rules.context import Context, once
+from envcheck.rules.extras import has_extra_wheels, has_extras, resolve_extras
+from envcheck.rules.requirements import marker_holds, wheel_glibc
+
+# Why a requirement means no release here, in the order of the checks.
+REMOVED = "removed"  # the distribution was withdrawn
+UNLISTED = "unlisted"  # no release in the matrix satisfies the specifier
+LABEL = "label"  # the release has no known build with this local version
+EXTRA = "extra"  # the release does not have one of the extras
+EXTRA_PLATFORM = "extra-platform"  # what the extra brings has no wheel for this platform
+BITS = "bits"  # 32-bit interpreter
+PLATFORM = "platform"
+PYTHON = "python"
+LIBC = "libc"  # musl
+GLIBC = "glibc"
+PEER = "peer"  # no release of a package goes with the framework that is asked for
+
+
+class UnknownNameError(RequestError):
+    """A distribution that the matrix does not judge."""
+
+
+@dataclass(frozen=True)
+class WantedRelease:
+    """One requirement with the release it means; `obstacle` says why there is none."""
+
+    text: str  # canonical: "tensorflow[and-cuda]==2.15.*"
+    distribution: str
+    framework: str
+    specifier: str
+    extras: tuple[str, ...]
+    build: Build | None
+    obstacle: str = ""
+    rejected: tuple[FrameworkRelease, ...] = ()  # what the obstacle alone left out, newest first
+    removed: RemovedDistribution | None = None
+    package: FrameworkRelease | None = None  # the release of a package on top of a framework, which is no build
+    required_by: str = ""  # the package that brings a framework that nobody asked for: vllm 0.33.0
+
+
+@once
+def wanted_releases(context: Context) -> tuple[WantedRelease, ...]:
+    """Resolve the requirements of --for as pip does, with the frameworks that packages bring; raises RequestError."""
+    parsed = (_parse(text, context.matrix) for text in context.target.requirements)
+    requests = [item for item in parsed if not item[0].marker or marker_holds(context, item[0].marker)]
+    bounds = {framework: requirement.specifier for requirement, framework in requests if framework}
+    packages = _resolve_packages(context, [item for item, framework in requests if not framework], bounds)
+    named = [framework for _, framework in requests if framework]  # two of one: what is wanted, and what a log lacks
+    frameworks = [
+        _resolve(context, replace(item, specifier=bounds[name]) if named.count(name) == 1 else item, name)
+        for item, name in requests
+        if name
+    ]
+    asked = {item.framework for item in frameworks}
+    return (*frameworks, *packages, *_list_brought(context, packages, bounds, asked))
+
+
+def _resolve_packages(
+    context: Context, requests: Iterable[Requirement], bounds: dict[str, str]
+) -> tuple[WantedRelease, ...]:
+    """Choose the newest releases of packages that go with each other, and narrow what is asked of the frameworks."""
+    wanted = [_resolve_package(context, requirement) for requirement in requests]
+    open_places = [place for place, item in enumerate(wanted) if item.rejected and not item.obstacle]
+    for count in range(len(open_places), -1, -1):
+        found = _choose_together(context, [wanted[place].rejected for place in open_places[:count]], bounds)
+        if found is not None:
+            break
+    if count < len(open_places):
+        wanted[open_places[count]] = replace(wanted[open_places[count]], obstacle=PEER)
+    for place, row in zip(open_places, found[0] if found else (), strict=False):
+        wanted[place] = replace(wanted[place], package=row, rejected=())
+    bounds.update(found[1] if found else {})
+    return tuple(wanted)
+
+
+def _resolve_package(context: Context, requirement: Requirement) -> WantedRelease:
+    """List the releases of a package that can be installed here, as `rejected`, or say why there are none."""
+    name = requirement.name
+    section = context.matrix.companion_of(name) or ""
+    wanted = WantedRelease(name + requirement.specifier, name, section, requirement.specifier, (), None)
+    installed = context.distributions.get(name)
+    if installed is not None and requirement.admits(installed.version, prereleases=True):
+        return wanted
+    rows = _matching_rows(context, section, name, requirement)
+    obstacle, installable = _filter_installable(context, rows, ())
+    newer_too = tuple(row for row in installable if obstacle == PYTHON and _is_for_newer_pythons(context, row))
+    return replace(wanted, obstacle="" if newer_too else obstacle, rejected=newer_too or installable)
+
+
+def _is_for_newer_pythons(context: Context, row: FrameworkRelease) -> bool:
+    """Tell whether a wheel without binaries installs on this Python, newer than those that its metadata names."""
+    minor = major_minor(context.facts.python.version.value or "")
+    return row.platform == "any" and bool(row.pythons) and numbers(minor) >= min(map(numbers, row.pythons))
+
+
+_Packages = tuple[FrameworkRelease, ...]
+
+
+def _choose_together(
+    context: Context, options: list[_Packages], bounds: dict[str, str]
+) -> tuple[_Packages, dict[str, str]] | None:
+    """Choose one release of each package, the newest first, and the releases of frameworks that they leave."""
+    if not options:
+        return (), bounds
+    tried: list[dict[str, str]] = []
+    for row in options[0]:
+        narrowed = _narrow(context, row, bounds)
+        if narrowed is None or narrowed in tried:
+            continue
+        tried.append(narrowed)
+        rest = _choose_together(context, options[1:], narrowed)
+        if rest is not None:
+            return (row, *rest[0]), rest[1]
+    return None
+
+
+def _narrow(context: Context, row: FrameworkRelease, bounds: dict[str, str]) -> dict[str, str] | None:
+    """Add what a package requires of frameworks to what is asked of them; None where no release meets both."""
+    narrowed = dict(bounds)
+    for framework, pin in required_frameworks(row, bounds).items():
+        parts = f"{bounds.get(framework, '')},{pin}".split(",")
+        narrowed[framework] = ",".join(dict.fromkeys(filter(None, parts)))
+        public = re.sub(r"\+[\w.]+", "", narrowed[framework])
+        if not any(within(version, public) for version in _installable_versions(context, framework)):
+            return None
+    return narrowed
+
+
+def required_frameworks(row: FrameworkRelease, bounds: Iterable[str] = ()) -> dict[str, str]:
+    """Map the frameworks that a release of a package brings, or goes with of those given, to their releases."""
+    pins = {name: asked_of(row, name) for name in companion_row(row.distribution).frameworks}
+    brought = {name for name in pins if any(item in row.requires for item in identity(name).distributions)}
+    return {name: pin for name, pin in pins.items() if pin is not None and (name in brought or name in bounds)}
+
+
+@once
+def _installable_versions(context: Context, framework: str) -> tuple[str, ...]:
+    """List the versions of a framework that have a wheel here, newest first."""
+    rows = context.matrix.releases(framework)
+    versions = context.matrix.versions(framework)
+    usable = {row.version for row in rows if not row.yanked and not _filter_installable(context, (row,), ())[0]}
+    return tuple(version for version in versions if version in usable)
+
+
+def _list_brought(
+    context: Context, packages: Iterable[WantedRelease], bounds: Mapping[str, str], asked: Iterable[str]
+) -> Iterator[WantedRelease]:
+    """List the frameworks that come with packages, each with the first package that requires it."""
+    seen = set(asked)
+    for row in (item.package for item in packages if item.package is not None):
+        for name in required_frameworks(row):
+            if name not in seen:
+                seen.add(name)
+                known = identity(name).distributions
+                distribution = next((item for item in known if item in row.requires), name)
+                brought = _resolve(context, Requirement("", distribution, specifier=bounds[name]), name)
+                yield replace(brought, required_by=f"{row.distribution} {row.version}")
+
+
+def check_requirements(requirements: Iterable[str], matrix: Matrix, *, is_judged: bool = True) -> None:
+    """Raise RequestError for the first requirement that cannot be read or, with `is_judged`, cannot be judged."""
+    for text in requirements:
+        _parse(text, matrix, is_judged=is_judged)
+
+
+def _parse(text: str, matrix: Matrix, *, is_judged: bool = True) -> tuple[Requirement, str]:
+    """Read a requirement; return it with its framework, "" for a package on top of one."""
+    requirement = read_requirement(text)
+    if requirement.url:
+        raise RequestError(f"{text!r} names a URL; name a release instead, such as {requirement.name}==VERSION.")
+    name = requirement.name
+    removal = matrix.removed_distribution(name)
+    framework = matrix.framework_of(name) or (removal.framework if removal else None)
+    if framework is None and is_judged and matrix.companion_of(name):
+        return requirement, ""  # a package on top of a framework
+    if framework is None:
+        raise UnknownNameError(_unknown_name(name, matrix))
+    if is_judged and framework not in framework_names():  # a user's matrix may hold a framework of its own
+        known = ", ".join(framework_names())
+        raise RequestError(f"{framework!r} is a framework of this matrix alone; envcheck judges {known}.")
+    return requirement, framework
+
+
+def _unknown_name(name: str, matrix: Matrix) -> str:
+    from difflib import get_close_matches
+
+    names = [item for framework in matrix.judged() for item in matrix.distributions(framework)]
+    matches = get_close_matches(name, names, n=1, cutoff=0.7)
+    hint = f" Did you mean {matches[0]}?" if matches else ""
+    return f"{name!r} is no framework that envcheck knows; it knows {', '.join(matrix.judged())}.{hint}"
+
+
+def _resolve(context: Context, requirement: Requirement, framework: str) -> WantedRelease:
+    name, specifier, extras = requirement.name, requirement.specifier, requirement.extras
+
+    def wanted(build: Build | None, obstacle: str = "", near: tuple[FrameworkRelease, ...] = ()) -> WantedRelease:
+        removed = context.matrix.removed_distribution(name) if obstacle == REMOVED else None
+        resolved = resolve_extras(build.release, extras) if build and build.release and extras else extras
+        return WantedRelease(requirement.plain, name, framework, specifier, resolved, build, obstacle, near, removed)
+
+    installed = next((item for item in installed_builds(context) if _satisfies(item, name, requirement)), None)
+    if installed is not None:
+        return wanted(installed)
+    if _is_removed(context, name, requirement):
+        return wanted(None, REMOVED)
+    local = requirement.label
+    rows = _matching_rows(context, framework, name, requirement, local)
+    if local and not rows:
+        public = replace(requirement, specifier=requirement.specifier.replace(f"+{local}", ""))
+        others = _matching_rows(context, framework, name, public)
+        return wanted(None, LABEL if others else UNLISTED, others)
+    obstacle, installable = _filter_installable(context, rows, extras)
+    if obstacle:
+        return wanted(None, obstacle, installable)
+    return wanted(build_of(rows_by_extra(installable[0], extras)[0]))
+
+
+def _satisfies(build: Build, name: str, requirement: Requirement) -> bool:
+    return build.distribution == name and requirement.admits(build.full_version, prereleases=True)
+
+
+def _is_removed(context: Context, name: str, requirement: Requirement) -> bool:
+    """Tell whether the requirement leads to a withdrawn distribution: pip takes the newest it admits."""
+    row = context.matrix.removed_distribution(name)
+    if row is None:
+        return False
+    last_version = row.last_versions.get(context.platform)
+    if last_version is None or requirement.admits(_after(last_version), prereleases=True):
+        return True
+    real = _matching_rows(context, row.framework, name, requirement)
+    return not any(Version(release.version) <= Version(last_version) for release in real)
+
+
+def _after(version: str) -> str:
+    """Return the next minor release: 2.11.0 -> 2.12.0."""
+    release = Version(version).release
+    return ".".join(str(part) for part in (release[0], release[1] + 1, *(0 for _ in release[2:])))
+
+
+def _matching_rows(
+    context: Context, framework: str, name: str, requirement: Requirement, local: str = ""
+) -> tuple[FrameworkRelease, ...]:
+    """List a distribution's releases within a specifier; yanked ones only if pinned exactly.
+
+    Those of other platforms are listed only where this one has none, or where no wheel can be installed at all.
+    """
+
+    def admits(version: str) -> bool:
+        return requirement.admits(f"{version}+{local}" if local else version, prereleases=False)
+
+    def list_rows(platform: str | None) -> tuple[FrameworkRelease, ...]:
+        rows = (row for row in context.matrix.builds(framework, platform, admits, pin) if row.local == local)
+        return tuple(row for row in rows if row.distribution == name and (requirement.pin or not row.yanked))
+
+    public = requirement.pin.partition("+")[0]
+    pin = public if re.fullmatch(r"[\d.]+", public) else ""
+    return (() if _is_32bit(context) else list_rows(context.platform)) or list_rows(None)
+
+
+def _filter_installable(
+    context: Context, rows: tuple[FrameworkRelease, ...], extras: tuple[str, ...]
+) -> tuple[str, tuple[FrameworkRelease, ...]]:
+    """Drop what cannot be installed here, check by check; return the obstacle that left nothing and what it dropped."""
+    if not rows:
+        return UNLISTED, ()
+    libc = context.facts.host.libc_kind
+    checks: tuple[tuple[str, Callable[[FrameworkRelease], bool]], ...] = (
+        (BITS, lambda _: not _is_32bit(context)),
+        (PLATFORM, lambda row: row.platform in (context.platform, "any")),
+        (PYTHON, lambda row: supports_python(context, row)),
+        (LIBC, lambda row: not (libc.value == "musl" and row.platform.startswith("linux"))),
+        (GLIBC, lambda row: _has_glibc(context, row)),
+        (EXTRA, lambda row: has_extras(row, extras)),
+        (EXTRA_PLATFORM, lambda row: has_extra_wheels(context.platform, row, extras)),
+    )
+    for obstacle, passes in checks:
+        remaining = tuple(row for row in rows if passes(row))
+        if not remaining:
+            return obstacle, rows
+        rows = remaining
+    return "", rows
+
+
+def _is_32bit(context: Context) -> bool:
+    bits = context.facts.python.bits
+    return bits.value == 32
+
+
+def _has_glibc(context: Context, row: FrameworkRelease) -> bool:
+    floor, libc = wheel_glibc(row), context.facts.host.libc_version
+    if not floor or libc.value is None:
+        return True
+    try:
+        return Version(libc.value) >= Version(floor)
+    except InvalidVersion:
+        return True
