@@ -103,19 +103,25 @@ class Blueprint:
     pip: Line | None = None  # where the system's package of pip is installed
     own_pip: bool = False  # another pip, or another installer, is brought or asked
     requirements: tuple[Line, ...] = ()  # PEP 508
+    removals: tuple[Line, ...] = ()  # names that a command uninstalls
     conda: tuple[Line, ...] = ()  # match specs: "cudatoolkit=11.2"
     compiles: tuple[Line, ...] = ()  # what needs nvcc
     may_compile: tuple[Line, ...] = ()  # what builds an extension, of CUDA code or not
     inherited: tuple[Line, ...] = ()  # requirements installed in a stage that this one copies from
     refused: tuple[Line, ...] = ()  # pip installations that an externally managed Python refuses
     cuda_steps: tuple[Line, ...] = ()  # steps that bring CUDA or cuDNN into the image, in whatever release
-    variables: tuple[tuple[str, str], ...] = ()  # that ENV sets in the image
+    variables: tuple[Line, ...] = ()  # that the image or the service sets: NAME=value
     platform: str = ""  # linux/arm64, where the file names one
     wants_gpu: Line | None = None  # an environment variable that asks the NVIDIA runtime for GPUs
     asks_gpu: Line | None = None  # a compose service that asks for GPUs
     loader_path: Line | None = None  # what sets LD_LIBRARY_PATH, for good or in a file read at the start
     lacks_gpu: Line | None = None  # a compose service with a CUDA image and no request
     gaps: tuple[Line, ...] = field(default_factory=tuple)  # sentences on what the file leaves open
+
+    @property
+    def next_command(self) -> int:
+        """Return the number of the next command that installs or uninstalls."""
+        return max((line.command for line in (*self.requirements[-1:], *self.removals[-1:])), default=0) + 1
 
 
 _VARIABLE = re.compile(r"\\\$|\$(\w+)|\$\{(\w+)(?:(:?[-+?]|##?|%%?|//?)([^{}]*))?\}")

@@ -82,6 +82,10 @@ def _service(name: str, entry: dict[str, Any], places: Places, files: Files) -> 
     if isinstance(base, dict) and isinstance(base.get("file"), str):
         gap = Line(f"{kind} extends a service in {base['file']}, which is not judged.", location)
         return [replace(blueprints[0], gaps=(*blueprints[0].gaps, gap)), *blueprints[1:]]
+    stated = entry.get("environment")
+    pairs = [f"{key}={value}" for key, value in stated.items()] if isinstance(stated, dict) else _list(stated)
+    lines = tuple(Line(text, location) for text in pairs if isinstance(text, str) and "=" in text)
+    blueprints[0] = replace(blueprints[0], variables=(*blueprints[0].variables, *lines))
     if isinstance(entry.get("platform"), str):
         blueprints[0] = replace(blueprints[0], platform=entry["platform"])
     if _asks_for_gpus(entry):

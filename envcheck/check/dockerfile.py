@@ -70,6 +70,7 @@ class Install:
     is_isolated: bool = True  # it builds sources where nothing else is installed
     is_resolved: bool = True  # with what the packages require
     is_upgrade: bool = False  # it replaces an older release that is there
+    is_removal: bool = False  # it uninstalls the packages
 
 
 def commands_of(text: str) -> Iterator[list[str]]:
@@ -137,8 +138,9 @@ def parse_install(argv: list[str]) -> Install | None:
     if len(argv) < 2:
         return None
     if _PIP.fullmatch(argv[0]):
-        place = next((index for index, arg in enumerate(argv[:8]) if arg in {"install", "wheel"}), 0)
-        return _arguments("pip", [*variables, *argv[place + 1 :]], is_uv=is_uv) if place else None
+        place = next((index for index, arg in enumerate(argv[:8]) if arg in _PIP_COMMANDS), 0)
+        install = _arguments("pip", [*variables, *argv[place + 1 :]], is_uv=is_uv)
+        return replace(install, is_removal=argv[place] == "uninstall") if place else None
     if argv[0] == "add" and is_uv:
         return _arguments("pip", [*variables, *argv[1:]], is_uv=True)
     if not _CONDA.fullmatch(argv[0]):
@@ -147,6 +149,7 @@ def parse_install(argv: list[str]) -> Install | None:
     return _arguments("conda", argv[2:]) if argv[1:2] and argv[1] in _CONDA_INSTALLS else None
 
 
+_PIP_COMMANDS = frozenset({"install", "wheel", "uninstall"})
 _CONDA_INSTALLS = frozenset({"install", "create", "update"})
 
 
@@ -363,7 +366,7 @@ def add_command(blueprint: Blueprint, argv: list[str], location: str, files: Fil
 
 
 def _add_install(blueprint: Blueprint, install: Install, location: str, files: Files) -> Blueprint:
-    command = blueprint.requirements[-1].command + 1 if blueprint.requirements else 1
+    command = blueprint.next_command
     lines = tuple(Line(text, location, links=install.links) for text in install.packages)
     if install.tool == "conda":
         blueprint = replace(blueprint, conda=blueprint.conda + lines)
@@ -388,19 +391,14 @@ def _add_install(blueprint: Blueprint, install: Install, location: str, files: F
         if inner is None:
             gaps.append(f"{name} was not found, so its constraints are not applied.")
         requirements = apply_constraints(requirements, inner[1] if inner else "")
+    indexed = with_index(install.indexes, requirements, is_only=install.is_only_index)
+    flags = {name: getattr(install, name) for name in ("is_isolated", "is_resolved", "is_upgrade")}
+    added = tuple(replace(line, command=command, **flags) for line in indexed)
+    if install.is_removal:
+        return replace(blueprint, removals=blueprint.removals + added)
     return replace(
         blueprint,
-        requirements=blueprint.requirements
-        + tuple(
-            replace(
-                line,
-                command=command,
-                is_isolated=install.is_isolated,
-                is_resolved=install.is_resolved,
-                is_upgrade=install.is_upgrade,
-            )
-            for line in with_index(install.indexes, requirements, is_only=install.is_only_index)
-        ),
+        requirements=blueprint.requirements + added,
         gaps=blueprint.gaps + tuple(Line(text, location) for text in gaps),
     )
 
@@ -416,8 +414,7 @@ def _add_project(blueprint: Blueprint, names: tuple[str, ...], line: str, locati
         project = parse_project(inner[1], inner[0])
     except FileError as error:
         return _with_gap(blueprint, f"{error}.", location)
-    command = blueprint.requirements[-1].command + 1 if blueprint.requirements else 1
-    lines = tuple(replace(item, command=command) for item in project.requirements)
+    lines = tuple(replace(item, command=blueprint.next_command) for item in project.requirements)
     return _with_contents(replace(blueprint, own_pip=True), replace(project, requirements=lines))
 
 
@@ -528,8 +525,8 @@ class Stage:
         for name, value in assignments(item.value):
             self.variables[name] = substituted(value, self.variables)
             self.environment.add(name)
-            pairs = (*self.blueprint.variables, (name, self.variables[name]))
-            self.blueprint = replace(self.blueprint, variables=pairs)
+            line = Line(f"{name}={self.variables[name]}", self._location(item.number))
+            self.blueprint = replace(self.blueprint, variables=(*self.blueprint.variables, line))
             self.has_own_python |= name == "PATH" and brings_python(self.variables[name])
             if name == "TORCH_CUDA_ARCH_LIST":
                 line = Line("TORCH_CUDA_ARCH_LIST is set", self._location(item.number))
@@ -665,12 +662,14 @@ def parse_dockerfile(
 
 def _with_environment(blueprint: Blueprint, helper: Blueprint) -> Blueprint:
     """Add what a copied environment holds; it runs on the last stage's image."""
-    first = blueprint.requirements[-1].command + 1 if blueprint.requirements else 0
+    first = blueprint.next_command
     copied = tuple(replace(line, command=line.command + first) for line in helper.requirements)
+    removals = tuple(replace(line, command=line.command + first) for line in helper.removals)
     return replace(
         blueprint,
         python=blueprint.python or helper.python,
         requirements=blueprint.requirements + copied,
+        removals=blueprint.removals + removals,
         gaps=blueprint.gaps + helper.gaps,
         inherited=blueprint.inherited + copied,
     )

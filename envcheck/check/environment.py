@@ -47,7 +47,7 @@ from envcheck.rules.context import SourceBuild
 from envcheck.rules.described_machine import Description, with_hardware
 from envcheck.rules.frameworks import is_excluded
 from envcheck.rules.requirements import marker_holds
-from envcheck.rules.wanted_releases import WantedRelease, wanted_releases
+from envcheck.rules.wanted_releases import LABEL, UNLISTED, WantedRelease, wanted_releases
 
 ROOT = "/usr/local/cuda"
 NO_IMAGE = Image("", "")
@@ -92,6 +92,7 @@ class Place:
     name: str  # the distribution: torch
     label: str  # as findings name it: torch 2.13.0
     owner: str = ""  # the package that brings it: vllm 0.33.0
+    kind: str = "requirement"  # or variable, which it sets, or uninstalled
 
     @property
     def text(self) -> str:
@@ -114,18 +115,26 @@ class Environment:
         self.places: list[Place] = []
         self.commands: list[Context] = []  # what each command asks for, in the environment as it is then
         self.unread = [UnreadPart(line.text.rstrip("."), line.location) for line in _list_unread(blueprint)]
+        self.refused: list[str] = []  # what pip does not install: the build ends there
         self._builds: dict[str, FrameworkBuild] = {}
         self._rows: dict[str, FrameworkRelease] = {}
         self._commands_of: dict[str, int] = {}
         self._installed: dict[str, Distribution] = {}
         compiled, possible = self.list_compiled()
         self.places += [Place(line, name_of_line(line), line.text) for line in (*compiled, *possible)]
+        names = ((line, line.text.partition("=")[0]) for line in blueprint.variables)
+        self.places += [Place(line, name, name, kind="variable") for line, name in names]
         self._take_image()
         self._take_conda()
         for line in blueprint.refused[:1]:
             self._ask(Target(goal, command=line.text), refused=line)
-        for _, group in groupby(blueprint.requirements, key=lambda line: line.command):
-            self.install(list(group))
+        steps = sorted((*blueprint.requirements, *blueprint.removals), key=lambda line: line.command)
+        for _, group in groupby(steps, key=lambda line: line.command):
+            lines = list(group)
+            if lines[0] in blueprint.removals:
+                self._remove(lines)
+            else:
+                self.install(lines)
 
     def facts(self) -> Facts:
         """Describe the environment as it is now."""
@@ -148,7 +157,8 @@ class Environment:
     def final_facts(self) -> Facts:
         """Describe the environment that the file leaves; one without a framework is not known to lack it."""
         facts = self.facts()
-        if facts.python.frameworks.value is not None:
+        is_empty = self.refused and isinstance(facts.python.frameworks, Absent)
+        if facts.python.frameworks.value is not None or is_empty:
             return facts
         part = self.unread[0] if self.unread else UnreadPart(_NOTHING, self.blueprint.path)
         return replace(facts, python=replace(facts.python, frameworks=_why_unread(part)))
@@ -188,7 +198,10 @@ class Environment:
         for name in [name_of_line(line) for line in named if line.is_upgrade]:
             self._builds.pop(name, None)
             self._installed.pop(name, None)
-        wanted = wanted_releases(self._context(Target(self.goal, tuple(map(self._without_label, asked)))))
+        brings = all(line.is_resolved for line in asked)
+        wanted = wanted_releases(
+            self._context(Target(self.goal, tuple(map(self._without_label, asked)), brings=brings))
+        )
         places = {name_of_line(line): line for line in asked}
         chosen = [(item, self._choose(item, line)) for item in wanted if (line := _line_of(item, places))]
         texts = {name_of_line(line): self._without_label(line) for line in asked}
@@ -197,11 +210,20 @@ class Environment:
                 texts[item.distribution] = _pin(item, row)
         beside = tuple(f"{name}=={version}" for name, (version, line) in pins.items() if line.is_resolved)
         if texts or sources:
-            target = Target(self.goal, tuple(texts.values()), beside=beside, sources=tuple(filter(None, sources)))
-            self._ask(target)
+            built = tuple(filter(None, sources))
+            self._ask(Target(self.goal, tuple(texts.values()), beside=beside, sources=built, brings=brings))
+        self.refused += [item.text for item, _ in chosen if item.obstacle not in {"", UNLISTED, LABEL}]
         for item, row in chosen:
             self._add(item, row, places)
         self._add_pins(pins, [row for _, row in chosen if row is not None])
+
+    def _remove(self, lines: list[Line]) -> None:
+        """Take away what one command uninstalls; its line is to blame for what then lacks it."""
+        for line in lines:
+            name = name_of_line(line)
+            for held in (self._builds, self._rows, self._installed):
+                held.pop(name, None)
+            self.places.append(Place(line, name, name, kind="uninstalled"))
 
     def _is_compiled(self, line: Line) -> bool:
         return is_source(line) and not self.matrix.framework_of(name_of_line(line))
@@ -262,6 +284,9 @@ class Environment:
         if row is None:
             return
         source = _at(line)
+        before = self._rows.get(row.distribution)
+        for wheel in before.cuda_wheels if before and line.is_resolved else ():
+            self._installed.pop(name_of_line(Line(wheel, "")), None)  # the new release's wheels lie over them
         self._rows[row.distribution] = row
         version = row.build_version
         if item.package is not None:
@@ -282,10 +307,18 @@ class Environment:
             self._hold(
                 FrameworkBuild(item.framework, plugin.distribution, plugin.version, cuda_build=is_plugin_build), line
             )
-        for wheel in (plugin or row).cuda_wheels if extra else ():
-            name, exact, version = wheel.partition("==")  # of a range nobody knows which release comes
+        if extra or (line.is_resolved and not row.gpu_extra):
+            self._add_wheels((plugin or row).cuda_wheels, line)
+
+    def _add_wheels(self, wheels: Iterable[str], line: Line) -> None:
+        """Add CUDA wheels; of a range, or of two pins in one command, nobody knows which release comes."""
+        for wheel in wheels:
+            name, exact, version = wheel.partition("==")
             name = name_of_line(Line(name, ""))
-            self._installed.setdefault(name, Distribution(name, version if exact else ""))
+            known = self._installed.get(name)
+            is_rival = known is not None and self._commands_of.get(name) == line.command and known.version != version
+            self._installed[name] = Distribution(name, version if exact and not is_rival else "")
+            self._commands_of[name] = line.command
 
     def _hold(self, build: FrameworkBuild, line: Line | None = None) -> None:
         """Add a build; of two distributions with one module, the last to be installed overwrites the other."""
@@ -485,8 +518,20 @@ def planned_facts(blueprint: Blueprint) -> Facts:
     installs, cudnn = _toolkits(blueprint) or system, _cudnn(blueprint) or system
     lacks_nvcc = image is not None and image.flavor in {"base", "runtime"} and not blueprint.cuda_steps
     nvcc: Fact[str] = Absent((image.location,)) if image and lacks_nvcc else NOT_STATED
-    toolkits = ToolkitFacts(installs=installs, nvcc_on_path=nvcc)
+    toolkits = _with_library_path(ToolkitFacts(installs=installs, nvcc_on_path=nvcc), host)
     return Facts(host=host, toolkits=toolkits, cudnn=cudnn, python=_python(blueprint))
+
+
+def _with_library_path(toolkits: ToolkitFacts, host: HostFacts) -> ToolkitFacts:
+    """Say which toolkits the LD_LIBRARY_PATH of the image names; one of an image is linked to as /usr/local/cuda."""
+    variables = host.environment.value or {}
+    source = Source("file", "the file", "LD_LIBRARY_PATH")
+    folders = tuple(f"{folder}/" for folder in variables.get("LD_LIBRARY_PATH", "").split(":"))
+    own = [item.root for item in toolkits.installs.value or () if item.origin == "usr-local"]
+    named = tuple(root for root in own if any(folder.startswith((f"{root}/", f"{ROOT}/")) for folder in folders))
+    roots: Fact[tuple[str, ...]] = Known(named, source) if named else toolkits.roots_on_library_path
+    linked: Fact[str] = Known(own[0], source) if own else toolkits.usr_local_cuda
+    return replace(toolkits, roots_on_library_path=roots, usr_local_cuda=linked)
 
 
 def _of_image(value: str, image: Image) -> Fact[str]:
@@ -504,7 +549,7 @@ def _architecture(blueprint: Blueprint) -> Fact[str]:
 def _host(blueprint: Blueprint, image: Image) -> HostFacts:
     source = Source("file", image.location, image.reference)
     libc = "musl" if image.os == "alpine" else "glibc" if image.glibc else ""
-    variables = keep_known_variables(dict(blueprint.variables))
+    variables = keep_known_variables(dict(line.text.split("=", 1) for line in blueprint.variables))
     if blueprint.loader_path is not None:
         variables.setdefault("LD_LIBRARY_PATH", blueprint.loader_path.text)
     return HostFacts(
@@ -530,9 +575,10 @@ def _toolkits(blueprint: Blueprint) -> Fact[tuple[ToolkitInstall, ...]] | None:
     if image is None or not image.source or blueprint.cuda_steps or is_open:
         return Known(tuple(installs), _at(spec)) if spec else None
     if image.cuda and image.flavor in _LIBRARIES:
-        version = _of_image(major_minor(image.cuda), image)
-        nvcc = _of_image(f"{ROOT}/bin/nvcc", image) if image.flavor == "devel" else Absent((image.location,))
-        installs.insert(0, ToolkitInstall(ROOT, "usr-local", version=version, nvcc_path=nvcc))
+        version = major_minor(image.cuda)
+        root = f"{ROOT}-{version}"
+        nvcc = _of_image(f"{root}/bin/nvcc", image) if image.flavor == "devel" else Absent((image.location,))
+        installs.insert(0, ToolkitInstall(root, "usr-local", version=_of_image(version, image), nvcc_path=nvcc))
     return Known(tuple(installs), Source("file", image.location)) if installs else Absent((image.location,))
 
 

@@ -8,6 +8,10 @@ from envcheck.check.environment import Environment, Place, name_of_line, read_li
 from envcheck.diagnosis.planned import name_working_releases
 from envcheck.matrix.companions import TorchBuild, find_file
 from envcheck.model import ERROR, Alternative, Finding, Remedy, major, major_minor, numbers, replace
+from envcheck.model.fixes.cuda_wheels import InstallCudaLibraries
+from envcheck.model.fixes.hardware import UnsetVisibleDevices
+from envcheck.model.fixes.packages import RestoreRequirements
+from envcheck.model.fixes.paths import RemoveFromLibraryPath, UnsetToolkitVariable
 from envcheck.rules import Context, Target
 from envcheck.rules.builds import Build, installed_builds, supports_python
 from envcheck.rules.described_machine import Description, with_hardware
@@ -35,12 +39,24 @@ def with_file_remedy(finding: Finding, places: list[Place], environment: Environ
         fix = Remedy(f"Add `gpus: all` to {environment.blueprint.lacks_gpu.text}.")
     elif finding.id in _OF_STATED_HARDWARE and finding.severity != "note":
         fix = _another_release(fix, places, environment, context)
-    return replace(finding, fix=_edit(fix, places) if fix else None)
+    fix = _leave_out(finding, places) or (_edit(fix, places) if fix else None)
+    return replace(finding, fix=fix)
+
+
+def _leave_out(finding: Finding, places: list[Place]) -> Remedy | None:
+    """Say which line to leave out: one that sets a variable, or that uninstalls what is needed."""
+    kind, verb = "", ""
+    if isinstance(finding.cure, (RemoveFromLibraryPath, UnsetToolkitVariable, UnsetVisibleDevices)):
+        kind, verb = "variable", "Leave out"
+    elif isinstance(finding.cure, (InstallCudaLibraries, RestoreRequirements)):
+        kind, verb = "uninstalled", "Do not uninstall"
+    lines = [f"`{place.line.text}` ({place.line.location})" for place in places if place.kind == kind]
+    return Remedy(f"{verb} {' and '.join(lines)}.") if lines else None
 
 
 def _edit(fix: Remedy, places: list[Place]) -> Remedy:
     """Say what to write in the file in place of what one installs in an environment that is there."""
-    lines = {place.name: place.line for place in places if read_line(place.line)}
+    lines = {place.name: place.line for place in places if place.kind == "requirement" and read_line(place.line)}
     installs = [action for action in fix.actions if isinstance(action, InstallPackages)]
     if not lines or not installs:
         return fix

@@ -89,7 +89,7 @@ def _context(environment: Environment, requirements: tuple[str, ...]) -> Context
     compiled, possible = environment.list_compiled()
     target = Target(
         environment.goal,
-        requirements,
+        (*requirements, *environment.refused),
         compiles=bool(compiled),
         may_compile=bool(possible),
         built=(compiled or possible or (Line("", ""),))[0].text,
@@ -173,7 +173,7 @@ def _with_places(finding: Finding, places: Sequence[Place], subject: str) -> Fin
         if place.owner and finding.verdict == INCOMPATIBLE and place.label in message:
             message = _name_owner(message, place)
     lines = tuple(
-        Evidence("requirement", place.text, Source("file", place.line.location, place.line.text)) for place in places
+        Evidence(place.kind, place.text, Source("file", place.line.location, place.line.text)) for place in places
     )
     return replace(finding, message=message, evidence=(*lines, *finding.evidence))
 

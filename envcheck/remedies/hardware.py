@@ -503,9 +503,10 @@ def request_gpus_from_runtime(situation: Situation, _: RequestGpusFromRuntime) -
 @writes(UnsetVisibleDevices)
 def unset_visible_devices(situation: Situation, _: UnsetVisibleDevices) -> Remedy:
     """Unset CUDA_VISIBLE_DEVICES, or set it to GPUs that exist."""
-    last = len(numbered_gpus(situation.context)) - 1
+    count = len(numbered_gpus(situation.context))
+    numbers = f"numbers from 0 to {count - 1}" if count else "the numbers of GPUs, from 0 on"
     return Remedy(
         "Unset CUDA_VISIBLE_DEVICES; scripts and job systems set it too.",
         (UnsetVariable("CUDA_VISIBLE_DEVICES", "in the program's shell"),),
-        (Alternative(f"Set it to numbers from 0 to {last}."),),
+        (Alternative(f"Set it to {numbers}."),),
     )

@@ -64,7 +64,8 @@ class Target:
     `compiles` says that CUDA code is built on this machine, which running a framework does not need; `may_compile`,
     that an extension is built of which nobody knows whether it holds CUDA code; `built` names it.
     The rest is known of a command that installs: the releases that it pins `beside` the requirements, what it builds
-    from source, and its text where it installs into the Python that is there.
+    from source, whether it `brings` what packages require, and its text where it installs into the Python that is
+    there.
     """
 
     expect: str = "auto"
@@ -75,6 +76,7 @@ class Target:
     beside: tuple[str, ...] = ()
     sources: tuple[SourceBuild, ...] = ()
     command: str = ""
+    brings: bool = True
 
 
 DEFAULT_TARGET = Target()

@@ -9,6 +9,7 @@ from collections.abc import Iterator
 from envcheck.host.data_files import load_data
 from envcheck.matrix.package_index import index_url
 from envcheck.model import (
+    AT_RUN,
     COMPATIBLE,
     WARNING,
     Advise,
@@ -119,6 +120,10 @@ def _without_libraries(context: Context, framework: JudgedFramework, build: Buil
         return
     if not (build.cuda_build.value):
         return
+    # What a file builds is listed in full; a log or a report may name some of the wheels.
+    if build.libraries == AT_RUN and not row.gpu_extra and has_cuda_wheels(context, build):
+        yield from _some_missing(context, build, build.row.cuda_wheels if build.row else ())
+        return
     lacking = _list_lacking(context, build) if isinstance(build.libraries, Unknown) else ()
     if lacking:
         reason = f"this machine has no {' and no '.join(lacking)}, and the nvidia-* wheels"
@@ -132,6 +137,21 @@ def _without_libraries(context: Context, framework: JudgedFramework, build: Buil
         reason = f"{sonames} cannot be found, and the nvidia-* wheels"
         looked = tuple(Evidence(f"library {item.soname}", "not found", _looked_at(item)) for item in missing[:3])
         yield _missing_libraries(context, build, reason, looked)
+
+
+def _some_missing(context: Context, build: Build, wheels: tuple[str, ...]) -> Iterator[Finding]:
+    """Report the CUDA wheels that a build requires and that are not there, where others of them are."""
+    missing = tuple(wheel for wheel in wheels if name_of(wheel) not in context.distributions)
+    if missing:
+        verb = "which are" if len(missing) > 1 else "which is"
+        yield incompatible(
+            f"{build.label} cannot use a GPU: it requires {', '.join(missing[:4])}, {verb} not installed.",
+            (
+                context.seen("python.distributions", shown=f"without {', '.join(map(name_of, missing[:4]))}"),
+                Evidence(f"{build.distribution} {build.version}", ", ".join(missing[:3]), citation=build.citations[0]),
+            ),
+            cure=InstallCudaLibraries(missing, index_url(build.framework, build.local), are_pinned=True),
+        )
 
 
 def _list_lacking(context: Context, build: Build) -> tuple[str, ...]:

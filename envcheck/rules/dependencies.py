@@ -18,11 +18,13 @@ from envcheck.model import (
     Finding,
     Fix,
     FollowRow,
+    Unknown,
     dataclass,
     major,
     major_minor,
 )
 from envcheck.model.fixes.environment import LeaveOutFolders
+from envcheck.model.fixes.extensions import MatchInstalledFramework
 from envcheck.model.fixes.packages import (
     InstallDependant,
     InstallLegacyKeras,
@@ -39,7 +41,7 @@ from envcheck.rules.judged_builds import judged_frameworks
 from envcheck.rules.linking import is_proven
 from envcheck.rules.requirements import KnownBreak, TriedRelease, requirements_of, tried_citation, tried_release
 
-OTHER = "dependency-conflict"
+OTHER, BUILD = "dependency-conflict", "extension-build-mismatch"
 _ABOUT = {
     "numpy": "numpy-abi",
     "protobuf": "protobuf-conflict",
@@ -77,6 +79,13 @@ class Violation:
         if self.is_cuda_wheel:
             return "cuda-wheel-conflict"
         return _ABOUT.get(self.owner.name if self.owner.name == "tf-keras" else self.name, OTHER)
+
+    @property
+    def is_other_build(self) -> bool:
+        """Whether it was compiled against another minor release of its framework, whose symbols differ."""
+        pin = self.specifier.removeprefix("==")
+        is_compiled = pin != self.specifier and companions().get(self.owner.name) == self.name
+        return is_compiled and self.found is not None and major_minor(pin) != major_minor(self.found.version)
 
 
 def _is_wheel(name: str) -> bool:
@@ -151,6 +160,12 @@ def _is_met(version: str, specifier: str) -> bool:
         return True
 
 
+def _subject_of(context: Context, item: Violation) -> str:
+    """Return the finding id that a broken pin leads to; the loader's own answer outranks the release it names."""
+    is_open = isinstance(context.facts.python.link_faults, Unknown)
+    return BUILD if item.is_other_build and is_open else item.about
+
+
 def pin_findings(
     context: Context, finding_id: str, name: str = "", reported: Sequence[Finding] = ()
 ) -> Iterator[Finding]:
@@ -161,7 +176,7 @@ def pin_findings(
     items = [
         item
         for item in violations(context)
-        if item.about == finding_id
+        if _subject_of(context, item) == finding_id
         and not (item.name == name and any(each.message.startswith(f"{item.owner.name} ") for each in reported))
         and not is_proven(context, item.owner.name, item.name)
     ]
@@ -204,7 +219,7 @@ def _finding(context: Context, item: Violation, distribution: Distribution) -> F
             *_cited(context, item),
             *_tried(known_break),
         ),
-        finding_id=item.about,
+        finding_id=_subject_of(context, item),
         severity=_severity(context, item, known_break),
         cure=_build_cure(context, item, distribution),
     )
@@ -216,6 +231,10 @@ def _describe_trial(
     """End the sentence with what is known of the two: that they fail, that they were seen to work."""
     if known_break:
         return f", with which it is known to fail: {known_break.failure}."
+    if _subject_of(context, item) == BUILD:
+        return (
+            f": it was built for {item.name} {item.specifier.removeprefix('==')}, and its compiled code does not fit."
+        )
     row = _tried_release(context, item.owner)
     if row is not None and row.works_with(distribution):
         return ". Importing it and a small computation were seen to work with it."
@@ -347,6 +366,8 @@ def _build_cure(context: Context, item: Violation, distribution: Distribution) -
     if _within_framework(context, item):
         owner_pin = f"{item.owner.name}{_extra(context, item)}=={_public(item.owner.version)}"
         return ReinstallParts(owner_pin)
+    if _subject_of(context, item) == BUILD:
+        return MatchInstalledFramework(item.owner.name, item.name, distribution.version)
     if context.matrix.framework_of(item.name):  # the framework stays, its dependant moves
         return InstallDependant(item.owner.name, item.name, distribution.version)
     if context.matrix.framework_of(item.owner.name) and item.owner.installer != "conda":
@@ -364,7 +385,7 @@ def _severity(context: Context, item: Violation, known_break: KnownBreak | None)
     if _within_framework(context, item):  # jax refuses another jaxlib; on a CPU it needs neither plugin nor its parts
         is_needed = not item.by_extra and item.name in _needed_names(context)
         return ERROR if is_needed or context.goal != "cpu" else WARNING
-    return ERROR if known_break else WARNING
+    return ERROR if known_break or _subject_of(context, item) == BUILD else WARNING
 
 
 def _within_framework(context: Context, item: Violation) -> bool:
@@ -386,7 +407,9 @@ def _finds_libraries(context: Context, owner: Distribution) -> bool:
 
 
 # Which package each finding is about: what the matrix knows of it stands for its unmet requirements.
-_SUBJECTS = {"numpy-abi": "numpy", "protobuf-conflict": "protobuf", "keras-mismatch": "keras", OTHER: ""}
+_SUBJECTS = {
+    "numpy-abi": "numpy", "protobuf-conflict": "protobuf", "keras-mismatch": "keras", BUILD: "", OTHER: "",
+}  # fmt: skip
 
 
 @rule(*_SUBJECTS, goal="any")

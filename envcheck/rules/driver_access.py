@@ -39,6 +39,7 @@ from envcheck.rules.gpus import (
     cuda_starts,
     gpu_name,
     gpu_nodes,
+    hides_any_gpu,
     is_data_center,
     numbered_gpus,
     visible_selection,
@@ -279,9 +280,10 @@ def cuda_visible_devices(context: Context, environment: dict[str, str] | None) -
     if environment is None or _VARIABLE not in environment:
         return
     value = environment[_VARIABLE]
-    context.need(context.facts.gpus, "gpus")
     gpus = numbered_gpus(context)
-    if not gpus:
+    if not hides_any_gpu(value):
+        context.need(context.facts.gpus, "gpus")
+    if not gpus and not isinstance(context.facts.gpus, Unknown):
         return
     selection = visible_selection(value, gpus)
     if not selection.decided:
@@ -304,7 +306,7 @@ def cuda_visible_devices(context: Context, environment: dict[str, str] | None) -
 
 
 def _visible_devices_finding(context: Context, verdict: str, severity: str, message: str) -> Finding:
-    names = ", ".join(gpu_name(gpu) for gpu in context.gpus)
+    names = ", ".join(gpu_name(gpu) for gpu in context.gpus) or "whichever there are"
     value = context.environment.get(_VARIABLE, "")
     evidence = (
         context.seen(f"host.environment {_VARIABLE}", context.facts.host.environment, repr(value)),

@@ -115,6 +115,11 @@ def numbered_gpus(context: Context) -> tuple[Gpu, ...]:
     return numbered or context.gpus
 
 
+def hides_any_gpu(value: str) -> bool:
+    """Return whether a value of CUDA_VISIBLE_DEVICES hides whatever GPUs there are: it begins with no GPU."""
+    return _form(value.split(",", maxsplit=1)[0].strip()) == "invalid"
+
+
 def visible_selection(value: str, gpus: tuple[Gpu, ...]) -> Selection:
     """Apply a value of CUDA_VISIBLE_DEVICES to these GPUs."""
     uuids = tuple((gpu.uuid.value or "") for gpu in gpus)

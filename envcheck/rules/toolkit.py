@@ -324,7 +324,7 @@ def _ahead(context: Context, build: Build, install: ToolkitInstall, shown: Evide
     severity = ERROR if version and cuda else WARNING
     evidence = (shown, toolkit_evidence(install), *built_for_cuda(build))
     folders = _list_folders_on_path(context, install.root)
-    cure = RemoveFromLibraryPath(folders, f"the folders of {install.root}", build.label)
+    cure = RemoveFromLibraryPath(folders, f"the folders of {install.root}", f"{build.distribution} {build.version}")
     return incompatible(message, evidence, severity=severity, cure=cure)
 
 

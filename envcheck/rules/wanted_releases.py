@@ -75,7 +75,8 @@ def wanted_releases(context: Context) -> tuple[WantedRelease, ...]:
         if name
     ]
     asked = {item.framework for item in frameworks}
-    return (*frameworks, *packages, *_list_brought(context, packages, bounds, asked))
+    brought = _list_brought(context, packages, bounds, asked) if context.target.brings else ()
+    return (*frameworks, *packages, *brought)
 
 
 def _resolve_packages(
@@ -140,7 +141,7 @@ def _choose_together(
 def _narrow(context: Context, row: FrameworkRelease, bounds: dict[str, str]) -> dict[str, str] | None:
     """Add what a package requires of frameworks to what is asked of them; None where no release meets both."""
     narrowed = dict(bounds)
-    for framework, pin in required_frameworks(row, bounds).items():
+    for framework, pin in required_frameworks(row, bounds).items() if context.target.brings else ():
         parts = f"{bounds.get(framework, '')},{pin}".split(",")
         narrowed[framework] = ",".join(dict.fromkeys(filter(None, parts)))
         public = re.sub(r"\+[\w.]+", "", narrowed[framework])

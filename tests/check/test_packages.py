@@ -325,3 +325,34 @@ def test_what_a_lock_file_names_is_not_compiled() -> None:
     lock = UV_LOCK + '\n[[package]]\nname = "flash-attn"\nversion = "2.8.3"\n'
     _, report = said(f"{SLIM}COPY . /app\nRUN uv sync\n", Description(driver="580"), beside={"uv.lock": lock})
     assert "flash-attn" not in report
+
+
+VISION = "RUN pip install --no-deps torchvision==0.16.0\n"
+SLIM_311 = SLIM.replace("3.12", "3.11")
+TORCH_21, TORCH_26 = (f"{SLIM_311}RUN pip install torch=={release}.0\n" for release in ("2.1", "2.6"))
+OWN_CUDNN = "RUN pip uninstall -y nvidia-cudnn-cu12"
+
+
+@pytest.mark.parametrize(
+    ("text", "says"),
+    [
+        (TORCH_26 + VISION, r"extension-build-mismatch .* requires torch==2\.1\.0, but torch 2\.6\.0 .* built for"),
+        (TORCH_21 + VISION, ""),  # made for each other
+        (TORCH_26 + VISION + "RUN pip uninstall -y torchvision\n", ""),
+        (TORCH_26 + f"{OWN_CUDNN}\n", r"framework-cuda-extra-missing .*Do not uninstall `nvidia-cudnn-cu12` \(.*:4"),
+        (TORCH_26 + f"{OWN_CUDNN} && pip install nvidia-cudnn-cu12==9.1.0.70\n", ""),
+        (TORCH_26 + "RUN pip uninstall -y torch\nRUN pip install torch==2.7.1\n", ""),
+        (SLIM + "RUN pip install torch==2.1.0\n", r"python-unsupported .*no wheel for Python 3\.12"),
+        (
+            RUNTIME + "RUN pip install torch==2.10.0\nENV LD_LIBRARY_PATH=/usr/local/cuda/lib64\n",
+            r"toolkit-path-conflict .*puts CUDA 12\.4 in /usr/local/cuda-12\.4 ahead.*Leave out `LD_LIBRARY_PATH",
+        ),
+        (TORCH_26 + "ENV CUDA_VISIBLE_DEVICES=-1\n", r"visible-devices-hidden .*'-1' hides every GPU.*:4"),
+        (TORCH_26 + "ENV CUDA_VISIBLE_DEVICES=0\n", ""),
+    ],
+)
+def test_commands_and_variables_leave_the_machine_that_they_would_build(text: str, says: str) -> None:
+    found, report = said(text)
+    assert found == (BAD if says else GOOD), report
+    assert re.search(says, report), report
+    assert len(re.findall(r"(?<!\()error: ", report)) == bool(says), report

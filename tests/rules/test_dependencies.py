@@ -6,7 +6,7 @@ from typing import Any
 
 import pytest
 
-from envcheck.model import LibraryInstall, replace
+from envcheck.model import Absent, LibraryInstall, replace
 from envcheck.model.fixes.packages import InstallRequirements
 from envcheck.rules.dependencies import violations
 from envcheck.rules.requirements import tried_release
@@ -137,13 +137,18 @@ def test_dependant_made_for_another_framework_release() -> None:
         distribution("torchmetrics", "1.0", requires=("torch>=1.10",)),
         distribution("numpy", "1.26.4"),
     )
-    report = findings(
-        "dependency-conflict", context(facts(build("torch", "2.8.0+cpu", cuda_build=CPU), distributions=items))
-    )
-    assert [(item.severity, item.message.split()[0]) for item in report] == [("warning", "torchvision")]
-    assert report[0].fix is not None
-    index = ("--index-url", "https://download.pytorch.org/whl/cpu")
-    assert argv(report[0].fix.actions[0])[-4:] == (*index, "torch==2.8.0", "torchvision==0.23.0")
+    unread = context(facts(build("torch", "2.8.0+cpu", cuda_build=CPU), distributions=items))
+    python = replace(unread.facts.python, link_faults=Absent(("the loader finds all",)))
+    loads = context(replace(unread.facts, python=python))
+    for given, finding_id, severity in (
+        (unread, "extension-build-mismatch", "error"),
+        (loads, "dependency-conflict", "warning"),  # what the loader shows outranks the release
+    ):
+        report = findings(finding_id, given)
+        assert [(item.severity, item.message.split()[0]) for item in report] == [(severity, "torchvision")]
+        assert report[0].fix is not None
+        index = ("--index-url", "https://download.pytorch.org/whl/cpu")
+        assert argv(report[0].fix.actions[0])[-4:] == (*index, "torch==2.8.0", "torchvision==0.23.0")
 
 
 @pytest.mark.parametrize(("name", "severity"), [("pillow", "error"), ("requests", "warning")])
@@ -407,7 +412,7 @@ def test_a_fix_breaks_no_other_package(line: str, typed: str) -> None:
 def test_torchaudio_is_the_one_of_the_installed_torch_from_its_index() -> None:
     items = (distribution("torch", "2.2.2+cu121"), distribution("torchaudio", "2.1.0", requires=("torch==2.1.0",)))
     given = context(facts(build("torch", "2.2.2+cu121", cuda_build=known(True)), distributions=items))
-    fix = findings("dependency-conflict", given)[0].fix
+    fix = findings("extension-build-mismatch", given)[0].fix
     assert fix
     assert argv(fix.actions[0])[-3:] == ("https://download.pytorch.org/whl/cu121", "torch==2.2.2", "torchaudio==2.2.2")
 
