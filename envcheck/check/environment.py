@@ -113,6 +113,7 @@ class Environment:
             driver = replace(self.base.driver, device_nodes=Absent((blueprint.lacks_gpu.location,)))
             self.base = replace(self.base, driver=driver)
         self.places: list[Place] = []
+        self.required: tuple[str, ...] = ()  # by the project
         self.commands: list[Context] = []  # what each command asks for, in the environment as it is then
         self.unread = [UnreadPart(line.text.rstrip("."), line.location) for line in _list_unread(blueprint)]
         self.refused: list[str] = []  # what pip does not install: the build ends there
@@ -154,14 +155,28 @@ class Environment:
         )
         return replace(self.base, python=python)
 
-    def final_facts(self) -> Facts:
-        """Describe the environment that the file leaves; one without a framework is not known to lack it."""
+    @property
+    def is_stage(self) -> bool:
+        """Whether the last stage copies from it: it is built, and does not run."""
+        return self.blueprint.kind == "stage"
+
+    def require(self, lines: Iterable[Line]) -> None:
+        """Install what the project requires besides; what is there in another release stays, and is judged."""
+        self.required = tuple(line.text for line in lines)
+        self.install([line for line in lines if not self.holds(line)])
+
+    def final_facts(self, *, is_decisive: bool = True) -> Facts:
+        """Describe the environment that the file leaves; one without a framework is not known to lack it.
+
+        Where another environment of the file has one, that is not decisive: this one may need none.
+        """
         facts = self.facts()
         is_empty = self.refused and isinstance(facts.python.frameworks, Absent)
         if facts.python.frameworks.value is not None or is_empty:
             return facts
         part = self.unread[0] if self.unread else UnreadPart(_NOTHING, self.blueprint.path)
-        return replace(facts, python=replace(facts.python, frameworks=_why_unread(part)))
+        why = _why_unread(part) if is_decisive or self.unread else AT_RUN
+        return replace(facts, python=replace(facts.python, frameworks=why))
 
     @property
     def holds_framework(self) -> bool:

@@ -25,8 +25,6 @@ from envcheck.rules.engine import find
 
 PROJECT = -1  # stands for the command that installs what a project requires besides
 UNSTATED = Description()
-# What a stage decides that the last one copies from: it is built, and does not run.
-_OF_STAGE = frozenset({"env-mixed", "probe-failed", "toolkit-missing"})
 
 
 def judge_text(
@@ -39,6 +37,10 @@ def judge_text(
     config = gate.config
     capabilities = (config.min_compute_capability,) if config.min_compute_capability else ()
     host = describe_host(driver or config.min_driver, gpus or capabilities)
+    if driver and not host.gpus:
+        host = replace(host, unstated="--gpu")
+    elif gpus and not host.driver:
+        host = replace(host, unstated="--driver")
     report, environments = _judge(read_blueprints(text, file, reader), gate, host)
     return report, environments[0].final_facts()
 
@@ -57,44 +59,52 @@ def judge_blueprints(
 
 
 def _judge(blueprints: Sequence[Blueprint], gate: Gate, host: Description) -> tuple[Report, list[Environment]]:
-    matrix, config = gate.matrix, gate.config
-    requiring = _project_environments(blueprints, matrix)
-    goals, judged, findings, checked = [], [], list[Finding](), list[str]()
-    for item in blueprints:
-        is_stage = item.kind == "stage"
-        if not is_stage and item not in requiring and not (item.asks_gpu or item.compiles):
-            continue  # the database beside them
-        own = config if item in requiring else Config()
-        asked = tuple(Line(text, gate.path, command=PROJECT) for text in own.requires)
-        goal = _goal(item, asked, _expect(config, host), matrix)
-        environment = Environment(item, matrix, "gpu" if is_stage and config.expect != "cpu" else goal, host)
-        if not is_stage:
-            environment.install([line for line in asked if not environment.holds(line)])
-            judged.append(environment)
-            goals.append(goal)
-        context = _context(environment, own.requires)
-        found, ids = find(context, _OF_STAGE if is_stage else frozenset(), environment.commands)
+    environments = _compose(blueprints, gate, host)
+    has_framework = any(item.holds_framework for item in environments)
+    findings, checked = [], list[str]()
+    for environment in environments:
+        context = _context(environment, is_decisive=environment.holds_framework or not has_framework)
+        found, ids = find(context, commands=environment.commands, is_only_built=environment.is_stage)
         findings += [_complete(finding, environment, context) for finding in _without_repeats(found)]
         checked += ids
     notes = {(item.id, item.message): item for item in reversed(findings) if item.severity == NOTE}
     unique = [item for item in dict.fromkeys(findings) if notes.get((item.id, item.message), item) == item]
-    final = [apply_ignores(finding, unique, config, gate.today) for finding in unique]
-    main = next((item for item, goal in zip(judged, goals, strict=True) if goal == "gpu"), judged[0])
-    report = with_steps(conclude(_context(main, ()), final, checked))
+    final = [apply_ignores(finding, unique, gate.config, gate.today) for finding in unique]
+    judged = [item for item in environments if not item.is_stage]
+    main = next((item for item in judged if item.goal == "gpu"), judged[0])
+    report = with_steps(conclude(Context(main.final_facts(), gate.matrix, Target(main.goal)), final, checked))
     headline = _headline(report, blueprints[0].path.split(" (")[0], _unchecked(host), main)
     return replace(report, headline=headline, judged=replace(report.judged, machine=False)), judged
 
 
-def _context(environment: Environment, requirements: tuple[str, ...]) -> Context:
+def _compose(blueprints: Sequence[Blueprint], gate: Gate, host: Description) -> list[Environment]:
+    """Compose the environments to judge: those with frameworks or for GPUs, not the database beside them."""
+    matrix, config = gate.matrix, gate.config
+    requiring = _project_environments(blueprints, matrix)
+    environments = []
+    for item in blueprints:
+        is_stage = item.kind == "stage"
+        if not is_stage and item not in requiring and not (item.asks_gpu or item.compiles):
+            continue
+        requires = config.requires if item in requiring else ()
+        asked = tuple(Line(text, gate.path, command=PROJECT) for text in requires)
+        goal = _goal(item, asked, _expect(config, host), matrix)
+        environment = Environment(item, matrix, "gpu" if is_stage and config.expect != "cpu" else goal, host)
+        environment.require(asked if not is_stage else ())
+        environments.append(environment)
+    return environments
+
+
+def _context(environment: Environment, *, is_decisive: bool) -> Context:
     compiled, possible = environment.list_compiled()
     target = Target(
         environment.goal,
-        (*requirements, *environment.refused),
+        (*environment.required, *environment.refused),
         compiles=bool(compiled),
         may_compile=bool(possible),
         built=(compiled or possible or (Line("", ""),))[0].text,
     )
-    return Context(environment.final_facts(), environment.matrix, target)
+    return Context(environment.final_facts(is_decisive=is_decisive), environment.matrix, target)
 
 
 def _complete(finding: Finding, environment: Environment, context: Context) -> Finding:

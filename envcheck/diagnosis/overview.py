@@ -2,7 +2,10 @@
 
 from __future__ import annotations
 
+from typing import Any
+
 from envcheck.model import (
+    AT_RUN,
     NO_ENVIRONMENT,
     NOT_STATED,
     Absent,
@@ -31,6 +34,7 @@ _REASONS = {
     "base": "conda's base environment: no other is active or belongs to this folder",
     "PATH": "the first Python on PATH: no environment is active or belongs to this folder",
 }
+LEFT_TO_RUN = "decided when it runs"  # of what a file builds
 _NO_ENVIRONMENT = "none to judge: no environment is active or belongs to this folder, and none is on PATH"
 
 
@@ -56,10 +60,12 @@ def _format_kernels(facts: Facts) -> list[tuple[str, str]]:
     return [("Jupyter", ", ".join(f"kernel {kernel.name} runs {kernel.python}" for kernel in kernels.value))]
 
 
-def format_fact(fact: Fact[str], absent: str = "none") -> str:
+def format_fact(fact: Fact[Any], absent: str = "none") -> str:
     """Say a fact shortly; an unknown one is said as unknown, with its reason."""
     if isinstance(fact, Known):
         return str(fact.value)
+    if fact == AT_RUN:
+        return LEFT_TO_RUN
     return absent if isinstance(fact, Absent) else f"unknown ({fact.why})"
 
 
@@ -67,7 +73,8 @@ def _format_machine(facts: Facts) -> str:
     host = facts.host
     name = " ".join(part for part in (host.distribution_id.value, host.distribution_version.value) if part)
     libc = " ".join(part for part in (host.libc_kind.value, host.libc_version.value) if part)
-    parts = [name or format_fact(host.os), format_fact(host.architecture), libc]
+    machine = "" if host.architecture == AT_RUN else format_fact(host.architecture)
+    parts = [name or format_fact(host.os), machine, libc]
     if host.container.value:
         parts.append(f"in {host.container.value}")
     if host.wsl_version.value:
@@ -83,7 +90,9 @@ def _format_gpus(facts: Facts) -> str:
         if isinstance(unread, Unknown) and unread != NOT_STATED:
             others = f"others unknown ({unread.detail})"
         none = f"none by NVIDIA; {others}" if others else "none"
-        return none if isinstance(fact, Absent) else f"unknown ({fact.detail})"
+        if isinstance(fact, Unknown) and fact != AT_RUN:
+            return f"unknown ({fact.detail})"
+        return format_fact(fact, none)
     names = [_format_gpu(gpu) for gpu in fact.value]
     counts = [(name, names.count(name)) for name in dict.fromkeys(names)]
     return ", ".join(f"{count} x {name}" if count > 1 else name for name, count in counts)
@@ -115,7 +124,7 @@ def _format_driver(facts: Facts) -> str:
 def _format_toolkits(facts: Facts) -> str:
     installs = facts.toolkits.installs
     if not isinstance(installs, Known):
-        return format_fact(installs, "no toolkit") if isinstance(installs, Unknown) else "no toolkit"
+        return format_fact(installs, "no toolkit")
     on_path = facts.toolkits.root_on_path.value
     return ", ".join(_format_toolkit(item, on_path) for item in installs.value) or "no toolkit"
 
@@ -127,7 +136,7 @@ def _format_toolkit(item: ToolkitInstall, on_path: str | None) -> str:
 
 def _format_libraries(fact: Fact[tuple[LibraryInstall, ...]]) -> str:
     if not isinstance(fact, Known):
-        return "none" if isinstance(fact, Absent) else f"unknown ({fact.why})"
+        return format_fact(fact)
     return ", ".join(f"{_find_library_version(item)} in {item.root}" for item in fact.value) or "none"
 
 
@@ -139,6 +148,8 @@ def _find_library_version(item: LibraryInstall) -> str:
 def _format_compilers(facts: Facts) -> str:
     compilers = facts.compilers
     versions = (("gcc", compilers.gcc_version), ("g++", compilers.gxx_version), ("clang", compilers.clang_version))
+    if all(fact == AT_RUN for _, fact in versions):
+        return LEFT_TO_RUN
     texts = [f"{name} {format_fact(fact)}" for name, fact in versions if not isinstance(fact, Absent)]
     return ", ".join(texts) or "none"
 
@@ -152,6 +163,8 @@ def _format_python(facts: Facts) -> str:
         return format_fact(python.executable)
     kind = f" ({python.kind.value})" if python.kind.value is not None else ""
     reason = f", {_REASONS[python.chosen_by]}" if python.chosen_by in _REASONS else ""
+    if python.version == AT_RUN:
+        return LEFT_TO_RUN
     return f"{format_fact(python.version)} at {python.executable.value}{kind}{reason}{broken}"
 
 
@@ -162,7 +175,7 @@ def _describe_lost_python(folder: str) -> str:
 
 def _format_frameworks(fact: Fact[tuple[FrameworkBuild, ...]]) -> str:
     if not isinstance(fact, Known):
-        return "none" if isinstance(fact, Absent) else f"unknown ({fact.why})"
+        return format_fact(fact)
     return ", ".join(_format_framework(item) for item in fact.value) or "none"
 
 

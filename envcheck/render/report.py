@@ -7,7 +7,7 @@ from collections.abc import Iterable, Iterator
 from typing import TYPE_CHECKING
 
 from envcheck.actions import AskPerson, RunEnvcheck, changes_environment
-from envcheck.diagnosis.overview import summarize_machine
+from envcheck.diagnosis.overview import LEFT_TO_RUN, summarize_machine
 from envcheck.model import (
     CHANGES_NOTHING,
     ERROR,
@@ -268,7 +268,7 @@ def _part_of_fact(fact: str) -> str:
 def _find_state(findings: list[Finding], text: str) -> str:
     states = {_finding_state(item) for item in findings}
     worst = next(state for state in _WORST_FIRST if state in states or state == SOUND)
-    if worst == SOUND and text.startswith("unknown"):
+    if worst == SOUND and text.startswith(("unknown", LEFT_TO_RUN)):
         return UNREAD
     return ABSENT if worst == SOUND and text in _NOTHING else worst
 

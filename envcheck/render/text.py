@@ -60,15 +60,15 @@ def list_lines(document: Document) -> list[Written]:
         lines += _write_section(section, after=lines, is_verbose=document.is_verbose)
     if document.closing is not None:
         closing = _write_section(document.closing, after=lines)
-        lines += [] if _is_repeated(closing[-1], lines[-1]) else closing
+        lines += [] if _is_repeated(closing[-1], lines) else closing
     return lines
 
 
-def _is_repeated(closing: Written, last: Written) -> bool:
-    """Whether the last line says already what to do first."""
-    if isinstance(closing, Table) or isinstance(last, Table):
-        return False
-    return closing == last or (not _is_command(closing) and closing.text in last.text)
+def _is_repeated(closing: Written, lines: list[Written]) -> bool:
+    """Whether the last line says already what to do first, or any where that is a sentence and no command."""
+    if isinstance(closing, Table) or _is_command(closing):
+        return closing == lines[-1]
+    return any(not isinstance(line, Table) and closing.text in line.text for line in lines)
 
 
 def _write_section(section: Section, *, after: list[Written], is_verbose: bool = False) -> list[Written]:

@@ -221,7 +221,7 @@ def _other_major(context: Context, build: Build, install: ToolkitInstall, right:
     return incompatible(message, evidence, finding_id=_PATH if right else _WRONG, severity=severity, cure=cure)
 
 
-@rule(_MISSING, severity=NOTE)
+@rule(_MISSING, severity=NOTE, installs=True)
 def nvcc_missing(context: Context) -> Iterator[Finding]:
     """Find PyTorch beside which CUDA code is built on a machine without nvcc."""
     facts = context.facts.toolkits

@@ -307,7 +307,7 @@ class Rule:
     goal: str  # "gpu": asked only when GPUs are meant to work; "any": always
     check: Check
     plugin: str = ""  # the module that registered it; "" for a rule of envcheck
-    installs: bool = False  # it decides whether what is asked for can be installed
+    installs: bool = False  # it decides whether what is asked for can be installed or compiled
     last: bool = False  # it says that something fails, not why: silent beside the errors that the catalogue names
 
 
@@ -323,9 +323,9 @@ def rule(
 
     `needs` are dotted names of the facts that it cannot do without. Each arrives as a further argument: its value, or
     None where it is absent. An unknown one makes the check undetermined before its body runs, and leaves out a rule
-    whose severity is NOTE. A rule that `installs` decides whether what is asked for can be installed: of each command
-    of a file only such rules are asked. A `last` rule is silent beside an error whose catalogue entry `silences` its
-    id.
+    whose severity is NOTE. A rule that `installs` decides whether what is asked for can be installed or compiled: of
+    each command of a file, and of a stage that is only built, only such rules are asked. A `last` rule is silent
+    beside an error whose catalogue entry `silences` its id.
 
         @rule("pip-too-old", severity=WARNING, needs=("python.pip_version",))
         def pip_too_old(context: Context, pip: str | None) -> Iterator[Finding]:

@@ -52,18 +52,23 @@ def evaluate(context: Context, only: frozenset[str] = frozenset()) -> Report:
 
 
 def find(
-    context: Context, only: frozenset[str] = frozenset(), commands: Sequence[Context] = ()
+    context: Context,
+    only: frozenset[str] = frozenset(),
+    commands: Sequence[Context] = (),
+    *,
+    is_only_built: bool = False,
 ) -> tuple[list[Finding], set[str]]:
     """Return what a report is made of: the findings, not yet ranked, and the ids that were decided.
 
     `commands` are what was installed before, each asked for in the environment as it was then: of those is decided
-    whether they can be installed.
+    whether they can be installed. Of what `is_only_built` and never runs, no more is decided.
     """
     wanted_releases(context)  # one that cannot be judged is the caller's error, not a broken check
     run = _Run(context, only)
-    for command in commands:
+    for command in (*commands, *([context] if is_only_built else [])):
         run.decide_installation(command)
-    run.decide_all()
+    if not is_only_built:
+        run.decide_all()
     undecided = run.undecided()
     findings = [*_without_repeats(run.findings, undecided), *undecided, *_list_left_out()]
     return findings, run.checked
@@ -233,8 +238,15 @@ class _Run:
         self._blocked.setdefault((reason, severity), []).extend((fact, name) for name in ids)
 
     def undecided(self) -> list[Finding]:
-        """Say once for each reason which facts could not be read, and which checks waited for them."""
-        return [_unreadable(reason, severity, names) for (reason, severity), names in self._blocked.items()]
+        """Say once for each reason which facts could not be read, and which checks waited for them.
+
+        An id that another rule found to be wrong waits for nothing.
+        """
+        found = {item.id for item in self.findings if _is_error(item)}
+        waiting = {
+            key: [(fact, name) for fact, name in names if name not in found] for key, names in self._blocked.items()
+        }
+        return [_unreadable(*key, names) for key, names in waiting.items() if names]
 
 
 def conclude(context: Context, findings: Sequence[Finding], checked: Sequence[str]) -> Report:
@@ -376,7 +388,7 @@ def _hangs_beside_cuda(context: Context, reason: Unknown, names: list[str]) -> b
     return reason.why == "timeout" and any(name.startswith("driver.") for name in names) and cuda_starts(context)
 
 
-@rule("probe-failed", severity=NOTE, goal="any")
+@rule("probe-failed", severity=NOTE, goal="any", installs=True)
 def unread_installations(context: Context) -> Iterator[Finding]:
     """Report what else may be installed and could not be read."""
     for part in context.facts.python.unread.value or ():

@@ -521,7 +521,7 @@ def _cpu_build(context: Context, framework: JudgedFramework) -> Iterator[Finding
     unread = context.facts.python.unread.value
     if unread and framework.traits.gpu_twin and not has_cuda and not is_requested:
         reason = Unknown("failed", unread[0].reason, (unread[0].place,))
-        raise UndecidedError("python.unread", reason)  # another framework may be there that computes on the GPU
+        raise UndecidedError("python.frameworks", reason)  # another framework may be there that computes on the GPU
     owner = "this machine's" if context.gpus else "a"
     yield incompatible(
         f"{build.label} is {_kind(build)}: it does not use {owner} GPU.",

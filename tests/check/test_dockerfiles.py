@@ -138,7 +138,8 @@ def test_what_may_be_cuda_code_is_a_warning() -> None:
 
 def test_each_stage_compiles_on_its_own_image() -> None:
     devel = CUDA_124.replace("runtime", "devel")
-    text = "FROM {} AS build\nRUN pip wheel -w /wheels flash-attn\nFROM {}\nCOPY --from=build /wheels /wheels\n"
+    wheel = "RUN pip install torch==2.8.0 && pip wheel --no-build-isolation -w /wheels flash-attn\n"
+    text = f"FROM {{}} AS build\n{wheel}FROM {{}}\nCOPY --from=build /wheels /wheels\n"
     assert told(judged(text.format(devel, CUDA_124))) == []
     assert told(judged(text.format(CUDA_124, devel))) == [("toolkit-missing", "Dockerfile:2")]
     assert told(judged("FROM python:3.11-slim-bookworm\nENV NVIDIA_VISIBLE_DEVICES=all\nRUN pip install flash-attn\n"))

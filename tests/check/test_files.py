@@ -129,7 +129,7 @@ def test_what_compiles_needs_the_devel_image(step: str) -> None:
 def test_the_last_stage_counts_with_those_it_starts_from() -> None:
     text = f"""ARG TAG=12.4.1-devel-ubuntu22.04
 FROM nvidia/cuda:$TAG AS build
-RUN pip install flash-attn
+RUN pip install torch==2.8.0 && pip install --no-build-isolation flash-attn
 FROM {CUDA_124} AS base
 RUN pip install tensorflow-gpu==2.12
 FROM base
