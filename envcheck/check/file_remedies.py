@@ -89,7 +89,7 @@ def _compile_elsewhere(finding: Finding, environment: Environment, context: Cont
 
 def _name_built_file(text: str, context: Context) -> str:
     """Say which file installs what is compiled; "" where no built file is known."""
-    host = next((build for build in installed_builds(context) if build.traits.hosts_extensions), None)
+    host = next((build for build in installed_builds(context) if build.traits.cuda.hosts_extensions), None)
     if host is None:
         return ""
     python = major_minor(context.facts.python.version.value or "")

@@ -322,7 +322,7 @@ def _finite(_context: click.Context, _option: click.Parameter, value: float | No
     "--framework",
     "frameworks",
     multiple=True,
-    type=click.Choice((*(item.name for item in identities() if item.has_smoke_test), DRIVER)),
+    type=click.Choice((*(item.name for item in identities() if item.smoke.has_test), DRIVER)),
     help="Test this framework [all that are installed].",
 )
 @click.option(

@@ -134,7 +134,7 @@ class ClaimValues:
     def framework(self) -> str:
         """Name the framework the claim is about: by its messages, then by what is installed, then by the log."""
         log_text = " ".join(event.text for event in self.log.events)
-        prefixes = {item.name: item.log_signatures for item in identities()}
+        prefixes = {item.name: item.logs.signatures for item in identities()}
         by_signature = {
             name for name, prefix in prefixes.items() if any(item.startswith(prefix) for item in self.signatures)
         }
@@ -142,13 +142,13 @@ class ClaimValues:
             by_signature,
             *(_find_frameworks(text) for text in (self.text, " ".join(self.log.packages), log_text)),
         ):
-            owners = (item for item in FRAMEWORKS if candidates == {item.name, *item.log_words_of_others})
+            owners = (item for item in FRAMEWORKS if candidates == {item.name, *item.logs.words_of_others})
             owner = next(owners, None) if len(candidates) > 1 else None
-            if owner and not any(name in self.text for name in owner.log_words_of_others):
+            if owner and not any(name in self.text for name in owner.logs.words_of_others):
                 return owner.name
             if candidates:
                 return next(item.name for item in FRAMEWORKS if item.name in candidates)
-        return next((item.name for item in FRAMEWORKS if set(self.signatures) & set(item.log_guesses)), "")
+        return next((item.name for item in FRAMEWORKS if set(self.signatures) & set(item.logs.guesses)), "")
 
     @property
     def release(self) -> str:
@@ -213,7 +213,7 @@ class ClaimValues:
     @property
     def _stated_builds(self) -> tuple[FrameworkBuild, ...]:
         """Describe the framework that a compiled extension meets, however the log states its release."""
-        stated = ((item, self.log.release_of(item)) for item in FRAMEWORKS if item.hosts_extensions)
+        stated = ((item, self.log.release_of(item)) for item in FRAMEWORKS if item.cuda.hosts_extensions)
         return tuple(FrameworkBuild(item.name, item.name, release) for item, release in stated if release)
 
     @property
@@ -233,7 +233,7 @@ def _known_or(fact: Fact[T], value: T | None) -> Fact[T]:
 
 
 def _find_frameworks(text: str) -> set[str]:
-    return {item.name for item in identities() if re.search(item.log_words, text, re.IGNORECASE)}
+    return {item.name for item in identities() if re.search(item.logs.words, text, re.IGNORECASE)}
 
 
 def match_shape(text: str, shape: str) -> str:
@@ -364,7 +364,7 @@ def _nvcc_wheel(values: ClaimValues) -> str:
 
 
 def _framework_extra(values: ClaimValues) -> str:
-    return identity(values.framework).gpu_requirement if values.framework else ""
+    return identity(values.framework).plans.gpu_requirement if values.framework else ""
 
 
 def _nvinfer_major(values: ClaimValues) -> str:

@@ -234,7 +234,7 @@ def _install_replacement(values: ClaimValues) -> InstallReplacement | None:
 def _with_extra(values: ClaimValues, framework: Framework, specifier: str, version: str) -> str:
     """Write the requirement whose extra took the place of a label: jax[cuda12] of jaxlib+cuda12."""
     label = match_shape(specifier.partition("+")[2].partition(".")[0], r"cuda\d\d")
-    requirement = f"{framework.main}[{label}]" if label else framework.gpu_requirement
+    requirement = f"{framework.main}[{label}]" if label else framework.plans.gpu_requirement
     row = values.log.matrix.release(framework.name, version, "linux_x86_64", framework.main) if version else None
     is_published = row is not None and any(f"[{extra}]" in requirement for extra in row.extras)
     return f"{requirement}=={version}" if is_published else requirement

@@ -97,7 +97,9 @@ class _LogFacts:
         for name, version in self._log.packages.items():
             identity = find_framework_of_package(name)
             framework = identity.name if identity else self._log.matrix.framework_of(name)
-            distribution = identity.gpu_distributions[0] if identity and name not in identity.distributions else name
+            distribution = name
+            if identity and name not in identity.distributions:
+                distribution = identity.plans.gpu_distributions[0]
             if framework and re.fullmatch(r"\d+(\.\d+)+[\w.+]*", version) and name in self._list_names():
                 cuda = self.find(f"{framework}_cuda")
                 found.append(FrameworkBuild(framework, distribution, version, cuda_version=cuda))

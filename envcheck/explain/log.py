@@ -259,7 +259,7 @@ class Log:
 
     def release_of(self, framework: Framework) -> str:
         """Return the version of a framework, with its label such as +cu126; "" unknown."""
-        return next((self.packages[name] for name in framework.log_packages if name in self.packages), "")
+        return next((self.packages[name] for name in framework.logs.packages if name in self.packages), "")
 
     @cached_property
     def labelled_cuda(self) -> str:
@@ -328,12 +328,12 @@ def _is_optional_library(event: Event) -> bool:
 
 def find_framework_of_message(signature: str) -> Framework | None:
     """Return the framework whose messages alone have a signature; None for one that several have."""
-    return next((item for item in identities() if signature.startswith(item.log_signatures)), None)
+    return next((item for item in identities() if signature.startswith(item.logs.signatures)), None)
 
 
 def find_framework_of_package(name: str) -> Framework | None:
     """Return the framework that a list of packages names so, conda's names among them."""
-    return next((item for item in identities() if name in item.log_packages), None)
+    return next((item for item in identities() if name in item.logs.packages), None)
 
 
 def is_framework_module(name: str) -> bool:

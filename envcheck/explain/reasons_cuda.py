@@ -77,7 +77,7 @@ _LOADS = (
     "tf-couldnt-open-cuda-library", "tf-could-not-find-dll", "could-not-locate-library", "cupy-cuda-path",
     "dylib-not-loaded", "cannot-open-other-language", "library-cannot-be-loaded",
 )  # fmt: skip
-_HOSTS = tuple(item for item in FRAMEWORKS if item.hosts_extensions)
+_HOSTS = tuple(item for item in FRAMEWORKS if item.cuda.hosts_extensions)
 EXTENSIONS = ("extension-named", "bnb-load-error")  # who asks: the files of a package, or its own words
 _FATAL = ("import-cannot-open", "tf-could-not-find-dll", "could-not-locate-library", "cannot-open-other-language")
 
@@ -470,8 +470,8 @@ def _judge_cudnn_versions(log: Log, event: Event) -> Claim:
             rivals=("cudnn-shadowed",),
         )
     framework = find_framework_of_message(event.signature)
-    pinning_framework = next((item for item in identities() if item.pins_cudnn and log.release_of(item)), None)
-    if framework and pinning_framework and pinning_framework is not framework and not framework.pins_cudnn:
+    pinning_framework = next((item for item in identities() if item.cuda.pins_cudnn and log.release_of(item)), None)
+    if framework and pinning_framework and pinning_framework is not framework and not framework.cuda.pins_cudnn:
         message += (
             f" {pinning_framework.title} in the same environment includes an older cuDNN; the first one loaded wins."
         )
@@ -643,7 +643,7 @@ def _list_build_targets(log: Log) -> list[str]:
     listed = [normalize_capability(item) for item in log.first_value("targets").split() if item.startswith("sm_")]
     if listed:
         return sorted(listed, key=parse_number)
-    rows = [_find_compute_capabilities(log, item, name) for item in FRAMEWORKS for name in item.log_packages]
+    rows = [_find_compute_capabilities(log, item, name) for item in FRAMEWORKS for name in item.logs.packages]
     capabilities = next((row for row in rows if row), ()) or _list_toolkit_targets(log)
     return sorted({normalize_capability(item) for item in capabilities}, key=parse_number)
 

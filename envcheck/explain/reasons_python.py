@@ -304,7 +304,7 @@ def _judge_two_releases(log: Log) -> Iterator[Claim]:
     """Tell that the framework which is imported is not the one that pip or conda lists."""
     for item in FRAMEWORKS:
         list_events = [
-            event for event in log.select(f"pip-list-{item.name}") if event.values["package"] in item.log_packages
+            event for event in log.select(f"pip-list-{item.name}") if event.values["package"] in item.logs.packages
         ]
         imports = [pair for pair in log.find_captures(item.name) if pair[0].signature.startswith("answered-")]
         releases = {_parse_public_version(event.values["version"]) for event in list_events}

@@ -50,6 +50,10 @@ def _check_row(name: str, row: Any, taken: AbstractSet[str]) -> Mapping[str, Any
     """Return the row of a plugin's framework; raises PluginError for cells that no framework has."""
     unknown = [cell for cell in row if cell not in Framework.__annotations__]
     distributions = row["distributions"]
+    try:
+        Framework(name, row)
+    except (AttributeError, TypeError) as error:
+        raise plugins.PluginError(str(error)) from None
     if unknown or not re.match(r"[a-z][a-z0-9_]*$", name):
         raise plugins.PluginError(f"{unknown[0]!r} is no cell of a framework" if unknown else f"{name!r} is no name")
     if not distributions or not all(isinstance(text, str) for pair in distributions.items() for text in pair):
@@ -70,7 +74,7 @@ def framework(name: str) -> Framework:
     if name not in _rows():
         raise UnknownFrameworkError(f"{name!r} is no framework that envcheck knows; it knows {_listed()}.")
     row = _rows()[name]
-    is_row_alone = row.get("from_plugin") or not row.get("published")
+    is_row_alone = row.get("from_plugin") or "wheels" not in row
     kind = Framework if is_row_alone else import_module(f"{__name__}.{name}").FRAMEWORK
     made: Framework = kind(name, row)
     return made

@@ -9,6 +9,7 @@ from collections import deque
 from typing import Any, Dict, Iterator, List, Mapping, Optional, Protocol, Sequence, Tuple
 
 from envcheck.frameworks.packages import Installation, find_activated_folders, find_shadowing, load_cuda_data
+from envcheck.frameworks.roles import CopiedFiles, CudaUse
 from envcheck.host.loader import FoundLibrary, Loader
 from envcheck.host.protocol import ElfFacts, Host
 from envcheck.model import (
@@ -34,10 +35,8 @@ class ReadFramework(Protocol):
 
     name: str
     distributions: Mapping[str, str]
-    needs_gpu: bool
-    linking_files: Tuple[str, ...]
-    opens: Tuple[str, ...]
-    opens_optionally: Tuple[str, ...]
+    cuda: CudaUse
+    files: CopiedFiles
     accelerators: Mapping[str, str]
 
     def module_of(self, distribution: str) -> str:
@@ -205,7 +204,8 @@ def opened_names(framework: ReadFramework, cuda: str, cudnn: str) -> Tuple[Tuple
     names = {**table, "nccl": data["nccl_soname"]}
     if cudnn:
         names["cudnn"] = data["cudnn_soname"].format(major=cudnn.partition(".")[0])
-    wanted = [(name, True) for name in framework.opens] + [(name, False) for name in framework.opens_optionally]
+    files = framework.files
+    wanted = [(name, True) for name in files.opens] + [(name, False) for name in files.opens_optionally]
     return tuple((names[name], mandatory) for name, mandatory in wanted if name in names)
 
 
@@ -248,15 +248,15 @@ class Inspection:
         Without such a file it is for the CPU, or damaged where it has no build for that.
         """
         folder = f"{distribution.location}/{framework.module_of(distribution.name)}"
-        paths = [path for name in framework.linking_files for path in self._find(f"{folder}/{name}")]
+        paths = [path for name in framework.files.linking for path in self._find(f"{folder}/{name}")]
         source = Source("file", folder, "" if paths else "no file that links CUDA")
         named = framework.cuda_of(distribution.name)
-        if framework.needs_gpu and not framework.linking_files:  # parts of other distributions link CUDA
+        if framework.cuda.needs_gpu and not framework.files.linking:  # parts of other distributions link CUDA
             source = Source("file", distribution.location, distribution.name)
             build = cpu_build(framework.name, distribution, source)
             stated: Fact[str] = Known(named, source) if named else SILENT  # the extra that it came with is not recorded
             return replace(build, cuda_build=Known(True, source), cuda_version=stated, compute_capabilities=SILENT)
-        if not paths and framework.needs_gpu:
+        if not paths and framework.cuda.needs_gpu:
             reason = Unknown("failed", f"{distribution.name} is installed but none of its libraries is there")
             return unreadable_build(framework.name, distribution, reason)
         build = cpu_build(framework.name, distribution, source)

@@ -24,20 +24,6 @@ _PLUGIN = r"jax-cuda(\d+)-(?:plugin|pjrt)$"
 class Jax(Framework):
     """JAX: the compiled half and the CUDA plugins are distributions of their own."""
 
-    gpu_listing = "import jax as t; d = [x for x in t.devices() if x.platform in ('gpu', 'cuda')]"
-    conda_releases = "version"
-    wheel_binaries = (
-        r"jax_cuda\d+_plugin/(_prng|_solver|_versions)\.so"
-        r"|jaxlib/(xla_extension|_jax|libjax_common|jax_common)\.(so|pyd|dll)"
-    )
-    speaks_for_release = "jax"  # its extras tell what plugins need that require nothing themselves
-    remarks = (
-        r"cuDNN is the minimum its extra asks for\.",
-        r"cuDNN and CUDA wheels are what the \w+ extra of jax asks for\.",
-        r"This wheel does not state its cuDNN\.",
-    )
-    takes_memory_at_start = True
-
     def extra_of_plugin(self, distribution: str) -> str:
         """Return the extra that brings a plugin: cuda12 of jax-cuda12-pjrt."""
         found = re.match(_PLUGIN, distribution)

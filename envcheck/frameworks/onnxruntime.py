@@ -18,31 +18,10 @@ from envcheck.frameworks.installed import (
 from envcheck.model import Absent, Distribution, Fact, FrameworkBuild, Known, LibraryLookup, Source, Unknown, replace
 
 _INFO = ("capi/build_and_package_info.py", "capi/version_info.py")  # from 1.21 on; on Windows the second, too
-_PROVIDERS = r"(.*/)?onnxruntime/capi/(lib)?onnxruntime_providers_(cuda|tensorrt)\.(so|dll)"
-# One MatMul, as smoke/children/check_onnxruntime.py encodes it: only a session tells whether its CUDA provider loads.
-_MODEL = (
-    "08073a550a110a01610a016212016322064d61744d756c1201675a130a0161120e0a0c080112080a0208010a0208015a130a0162"
-    "120e0a0c080112080a0208010a02080162130a0163120e0a0c080112080a0208010a0208014202100d"
-)
 
 
 class OnnxRuntime(Framework):
     """ONNX Runtime: one module; the distribution for GPUs has the CUDA provider beside it."""
-
-    gpu_listing = (
-        f"import onnxruntime as t; m = bytes.fromhex('{_MODEL}'); "
-        "s = t.InferenceSession(m, providers=['CUDAExecutionProvider']); "
-        "d = [x for x in s.get_providers() if x.startswith('CUDA')]"
-    )
-    takes_system_cuda = True
-    wheel_texts = r"(.*/)?onnxruntime/capi/(build_and_package|version)_info\.py"
-    wheel_binaries = _PROVIDERS
-    remarks = (
-        r"The wheel states nothing about CUDA; told by the distribution's name\.",
-        r"Its extra names the cuDNN major only\.",
-        r"The wheel names the cuDNN major only\.",
-        r"TensorRT was not read\.",
-    )
 
     def collect(self, inspection: Inspection) -> Tuple[FrameworkBuild, ...]:
         """Read the copy in each folder; of several distributions in one, its files tell which came last."""
@@ -63,7 +42,7 @@ class OnnxRuntime(Framework):
         if isinstance(status, Absent):
             reason = Unknown("failed", f"{distribution.name} is installed but {folder}/capi is missing", status.tried)
             return unreadable_build(self.name, distribution, reason)
-        paths = [f"{folder}/{name}" for name in self.linking_files]
+        paths = [f"{folder}/{name}" for name in self.files.linking]
         provider = next((path for path in paths if isinstance(inspection.host.status(path), Known)), "")
         info = _read_info(inspection, distribution)
         # A build for the CPU that was installed over one for GPUs leaves that one's provider, and does not offer it.
@@ -111,7 +90,8 @@ class OnnxRuntime(Framework):
         row.add_glibc()
 
     def _add_cuda_build(self, row: RowDraft, info: Mapping[str, Any]) -> None:
-        if info.get("cuda_version") or info.get("use_cuda") is False or row.distribution not in self.gpu_distributions:
+        is_for_cpu = row.distribution not in self.plans.gpu_distributions
+        if info.get("cuda_version") or info.get("use_cuda") is False or is_for_cpu:
             row.cells["cuda_build"] = bool(info.get("cuda_version"))
         else:
             row.infer("cuda_build", value=True)

@@ -38,31 +38,6 @@ _PARTS = ("tensorflow-estimator", "tensorflow_estimator", "tensorflow-io", "tens
 class TensorFlow(Framework):
     """TensorFlow: one module under many names of distributions."""
 
-    # Every TensorFlow has this module; tf.config lists devices from 2.1 on.
-    gpu_listing = (
-        "import tensorflow as t; from tensorflow.python.client import device_lib as l; "
-        "d = [x.name for x in l.list_local_devices() if x.device_type == 'GPU']"
-    )
-    computation = "print(t.matmul(t.ones((64, 64)), t.ones((64, 64)))[0, 0])"
-    takes_system_cuda = True
-    wheel_texts = r"tensorflow[^/]*/(?:[^/]+/)*platform/build_info\.py"
-    cited_texts = r"build_info\.py"
-    wheel_binaries = (
-        r"([^/]+\.data/purelib/)?tensorflow(_core)?/"
-        r"(lib(tensorflow_framework|tensorflow_cc)\.so(\.\d)?|python/_pywrap_tensorflow(_internal|_common)?\.(so|pyd|dll))"
-    )
-    remarks = (
-        r"An empty wheel( that requires [\w-]+)?\.",
-        r"An empty wheel that requires only itself, so it brings no TensorFlow\.",
-        r"A ROCm build: for AMD GPUs\.",
-        r"The wheel states nothing about CUDA; told by the distribution's name\.",
-        r"build_info names (CUDA|cuDNN) \d+ only\.",
-        r"TensorRT was not read\.",
-        r"That it finds the wheels of its extra was not read\.",
-    )
-    takes_memory_at_start = True
-    logs_placement = True
-
     def distribution_in_image(self, version: str, *, for_gpu: bool) -> str:
         """Name the distribution: TensorFlow 1 had one of its own for GPUs."""
         return "tensorflow-gpu" if for_gpu and version.startswith("1.") else self.name
@@ -85,7 +60,7 @@ class TensorFlow(Framework):
 
     def _build_info(self, inspection: Inspection, distribution: Distribution) -> Tuple[str, Fact[str]]:
         folder, tried = "", []
-        for package in reversed(self.packages):  # tensorflow_core (1.15, 2.0) holds it alone
+        for package in reversed(self.files.packages):  # tensorflow_core (1.15, 2.0) holds it alone
             folder = f"{distribution.location}/{package}"
             text = inspection.host.read_text(f"{folder}/{_BUILD_INFO}")
             if not isinstance(text, Absent):
@@ -105,7 +80,7 @@ class TensorFlow(Framework):
             reason = Unknown("failed", f"{distribution.name} is installed but {folder} is missing", absent.tried)
             return unreadable_build(self.name, distribution, reason)
         source = source if stated else Source("file", folder)
-        files = [inspection.search.caller(f"{folder}/{name}").value for name in self.linking_files]
+        files = [inspection.search.caller(f"{folder}/{name}").value for name in self.files.linking]
         if not stated and any(files) and not any(file.wanted for file in files if file):
             return cpu_build(self.name, distribution, source)
         return self._cuda_build(inspection, distribution, folder, {"cuda_version": stated.get("cuda", "")}, source)
@@ -115,12 +90,12 @@ class TensorFlow(Framework):
     ) -> FrameworkBuild:
         minor = ".".join(distribution.version.split(".")[:2])
         cuda = str(info.get("cuda_version", ""))
-        cuda = cuda if "." in cuda else self.full_cuda_version.get(minor, cuda)
+        cuda = cuda if "." in cuda else self.files.full_cuda_version.get(minor, cuda)
         cudnn = str(info.get("cudnn_version", ""))
         opens = opened_names(self, cuda, cudnn)
         callers = [
-            inspection.search.caller(f"{folder}/{name}", opens if name in self.opening_files else ())
-            for name in self.linking_files
+            inspection.search.caller(f"{folder}/{name}", opens if name in self.files.opening else ())
+            for name in self.files.linking
         ]
         libraries, runpath = lookups(inspection.search, callers)
         capabilities = info.get("cuda_compute_capabilities")

@@ -22,11 +22,6 @@ from envcheck.model import Absent, Distribution, Fact, FrameworkBuild, Known, So
 class Torch(Framework):
     """PyTorch: one distribution; a package index of its own holds its builds for each CUDA."""
 
-    gpu_listing = "import torch as t; d = [t.cuda.get_device_name(i) for i in range(t.cuda.device_count())]"
-    wheel_texts = r"torch/version\.py|torch/cuda/__init__\.py"
-    wheel_binaries = r"torch/lib/(lib)?(torch_cuda(_cu|_cpp)?|torch_cpu|caffe2|caffe2_gpu|c10|c10_cuda)\.(so|dll)"
-    remarks = (r"cuDNN is bundled in the wheel\.",)
-
     def read_build(self, inspection: Inspection, distribution: Distribution) -> FrameworkBuild:
         """Read torch/version.py, and what the libraries beside it load."""
         path = f"{distribution.location}/torch/version.py"
@@ -66,8 +61,8 @@ class Torch(Framework):
     ) -> FrameworkBuild:
         folder = f"{distribution.location}/torch"
         search = inspection.search
-        callers = [search.caller(f"{folder}/{name}") for name in self.linking_files]
-        callers += [search.caller(f"{folder}/{name}", mandatory=False) for name in self.optional_files]
+        callers = [search.caller(f"{folder}/{name}") for name in self.files.linking]
+        callers += [search.caller(f"{folder}/{name}", mandatory=False) for name in self.files.optional]
         libraries, runpath = lookups(search, callers, preload="fallback")
         linked = linked_version("libcudnn.so.", libraries)
         return replace(

@@ -98,7 +98,7 @@ def _copy(table: Any) -> Any:
 
 
 def _name_frameworks() -> dict[str, Any]:
-    known = [each for each in map(identity, framework_names()) if each.published]
+    known = [each for each in map(identity, framework_names()) if each.wheels.distributions]
     return {each.name: _name_distributions({**each.distributions, **each.plugin_modules}) for each in known}
 
 

@@ -64,7 +64,7 @@ def companion_sections() -> dict[str, list[Companion]]:
 def published_framework(name: str) -> Framework | None:
     """Return the framework whose own class reads its wheels; None for a companion, one judged like a framework, too."""
     known = framework(name) if name in framework_names() else None
-    return known if known and known.published else None
+    return known if known and known.wheels.distributions else None
 
 
 def matrix_sections() -> list[str]:
@@ -85,7 +85,7 @@ def binary_names(name: str) -> str:
     """Return the pattern of the binaries that tell what a framework or companion is built for."""
     known = published_framework(name)
     if known:
-        return known.wheel_binaries
+        return known.wheels.binaries
     return "|".join(row.binaries for row in companion_sections().get(name, ()))
 
 

@@ -448,7 +448,7 @@ class Matrix:
 @lru_cache(maxsize=64)
 def _section_of(framework: str) -> str:
     """Name the section of releases that holds a framework: its own, or the one of the companion that it is."""
-    names = identity(framework).gpu_distributions if framework in framework_names() else ()
+    names = identity(framework).plans.gpu_distributions if framework in framework_names() else ()
     return companion_row(names[0]).releases or framework if names else framework
 
 

@@ -113,7 +113,7 @@ def candidates(
     identity = framework(request.framework)
     if _label(request) and not identity.index:
         return  # no build of it is known by a label
-    if context.goal == "cpu" and identity.needs_gpu:
+    if context.goal == "cpu" and identity.cuda.needs_gpu:
         return
     builds = _by_plugin if identity.plugins else _by_label if identity.index else _by_distribution
     found: Iterable[Candidate] = (
@@ -205,7 +205,7 @@ def _distributions(context: Context, request: Request) -> tuple[str, ...]:
     if request.distribution != request.framework:
         return (request.distribution,)
     identity = framework(request.framework)
-    return identity.gpu_distributions if context.goal == "gpu" else identity.cpu_distributions
+    return identity.plans.gpu_distributions if context.goal == "gpu" else identity.plans.cpu_distributions
 
 
 def _by_plugin(context: Context, request: Request, rows: list[FrameworkRelease]) -> Iterator[Candidate]:
@@ -284,7 +284,7 @@ def cuda_sources(context: Context, candidate: Candidate, installer: str) -> tupl
     row = candidate.cuda_row
     if not candidate.is_gpu or (context.goal == "cpu" and row.gpu_extra):  # without its extra it brings none
         return (CudaSource(NONE),)
-    if not framework(candidate.row.framework).takes_system_cuda or row.gpu_extra or row.cuda_wheels:
+    if not framework(candidate.row.framework).plans.takes_system_cuda or row.gpu_extra or row.cuda_wheels:
         return (CudaSource(OWN, needs_hook=not row.finds_cuda_wheels and bool(row.gpu_extra)),)
     if context.goal == "cpu":
         return (CudaSource(NONE),)  # a CUDA build that finds no CUDA computes on the CPU
@@ -295,7 +295,7 @@ def cuda_sources(context: Context, candidate: Candidate, installer: str) -> tupl
 
 def _wheel_sources(context: Context, candidate: Candidate) -> list[CudaSource]:
     cuda, cudnn = candidate.row.cuda or "", candidate.row.cudnn or ""
-    own = framework(candidate.row.framework).cuda_wheels.get(cuda.partition(".")[0])
+    own = framework(candidate.row.framework).cuda.wheels.get(cuda.partition(".")[0])
     if own is not None:
         toolkit = next((item.version for item in context.matrix.toolkits() if major(item.version) == cuda), "")
         cudnn_wheels = [f"nvidia-cudnn-cu{cuda}=={major(cudnn)}.*"] if cudnn else []

@@ -322,7 +322,7 @@ def _describe_need(candidate: Candidate | None, name: str) -> str:
 def _reject_for_cpu(context: Context, request: Request) -> tuple[Rejected, ...]:
     """Say that what is asked for computes on GPUs only."""
     known = framework(request.framework)
-    if context.goal == "gpu" or not known.needs_gpu:
+    if context.goal == "gpu" or not known.cuda.needs_gpu:
         return ()
     reason = f"{known.title} computes on NVIDIA GPUs only. Name the GPU that the plan is for with --gpu."
     return (Rejected(request.text, "gpu-absent", reason),)

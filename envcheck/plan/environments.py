@@ -66,7 +66,7 @@ def conda_builds(context: Context, group: Sequence[Choice]) -> tuple[CondaBuild,
 def conda_build(context: Context, specifier: str, judgement: CandidateJudgement) -> CondaBuild | None:
     """Return the conda build of a judged release: the newest of its minor (JAX: its release) within the specifier."""
     row = judgement.candidate.row
-    by_minor = framework(row.framework).conda_releases == "minor"
+    by_minor = framework(row.framework).plans.conda_releases == "minor"
     line = major_minor(row.version) if by_minor else row.version
     specs = conda_builds_data().specs.get(row.framework)
     versions = [version for version in _built_versions(context, judgement, line) if within(version, specifier)]

@@ -119,7 +119,7 @@ def _parse_request(text: str, matrix: Matrix) -> Request:
     if not framework:  # judged, but the matrix does not hold what a plan of it would choose by: tensorrt
         judged = f"envcheck plans no release of {name}. `envcheck doctor --for {name}` judges one here."
         raise RequestError(" ".join(filter(None, (judged, companion_row(name).install))))
-    gpu_requirement = known_framework(framework).gpu_requirement if framework in framework_names() else ""
+    gpu_requirement = known_framework(framework).plans.gpu_requirement if framework in framework_names() else ""
     brings_cuda = any(f"[{extra}]" in gpu_requirement for extra in extras)
     held_name = name if brings_cuda and name == framework else ""  # tensorflow[and-cuda] is no tensorflow-cpu
     plain = replace(requirement, extras=extras).plain

@@ -200,7 +200,7 @@ def verification_step(
         code = code.replace("'", '"')  # each shell prints best what holds none of its own quotes
     # Windows finds conda's CUDA by the PATH that an activation sets.
     by_path = environment.installer == CONDA and _is_windows(environment) and goal == "gpu"
-    computing = " and ".join(name for name in frameworks if name in doubted and framework(name).computation)
+    computing = " and ".join(name for name in frameworks if name in doubted and framework(name).plans.computation)
     claims = [_join(frameworks, "finds the GPU", "find the GPU")] if goal == "gpu" else []
     claims += [_join([*([] if claims else frameworks), *imported], "imports", "import")]
     claims += [_join(installed, "is installed", "are installed"), f"{computing} computes" if computing else ""]
@@ -217,8 +217,8 @@ def _join(names: Sequence[str], one: str, several: str) -> str:
 
 def _import_line(name: str, goal: str, *, computes: bool) -> str:
     if goal == "gpu":
-        computation = f"; {framework(name).computation}" if computes and framework(name).computation else ""
-        return f"{framework(name).gpu_listing}; print(t.__version__, d); assert d, 'no GPU seen'{computation}"
+        computation = f"; {framework(name).plans.computation}" if computes and framework(name).plans.computation else ""
+        return f"{framework(name).plans.gpu_listing}; print(t.__version__, d); assert d, 'no GPU seen'{computation}"
     return f"import {name} as t; print(t.__version__)"
 
 

@@ -37,10 +37,10 @@ def install_cuda_extra(situation: Situation, fix: InstallCudaExtra) -> Remedy | 
             situation, InstallCudaLibraries((f"{row.distribution}[{row.gpu_extra}]=={row.version}",))
         )
     steps = situation.install_gpu_build(name)
-    if identity(name).brings_cuda:
+    if identity(name).cuda.brings_libraries:
         summary = f"Reinstall {name} with the nvidia-* wheels that it requires, without --no-deps."
         return Remedy(summary, (*situation.uninstall(name), *steps))
-    extra = identity(name).gpu_requirement
+    extra = identity(name).plans.gpu_requirement
     if not extra:
         return None
     windows = " Windows has none: use WSL 2." if situation.os in ("", "windows") else ""

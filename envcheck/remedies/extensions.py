@@ -281,7 +281,7 @@ def install_projects_build(situation: Situation, fix: InstallProjectsBuild) -> R
     name, context = fix.name, situation.context
     if not source_package(name):
         return None
-    build = next((item for item in situation.builds if item.traits.hosts_extensions), None)
+    build = next((item for item in situation.builds if item.traits.cuda.hosts_extensions), None)
     if build is None or is_conda_build(context, build):
         return None
     version, cuda = build.label.partition(" ")[2], build.cuda.value
@@ -310,7 +310,7 @@ def _install_again(situation: Situation, found: SourceInstall) -> tuple[Action, 
 
 def _install_fitting_pair(situation: Situation, name: str) -> Remedy | None:
     """Install the release of a package that goes with the framework that is there, or a pair that goes together."""
-    build = next((item for item in situation.builds if item.traits.hosts_extensions), None)
+    build = next((item for item in situation.builds if item.traits.cuda.hosts_extensions), None)
     row = build.release if build else None
     if row is None or build is None:
         return None

@@ -120,7 +120,7 @@ def install_cuda_build(situation: Situation, fix: InstallCudaBuild) -> Remedy | 
     if framework is not None and (is_described or not situation.from_log):
         installed = tuple(item.distribution for item in framework.builds if item.installed)
         return _install_gpu_build(situation, framework.main, installed)
-    removals = situation.uninstall(*identity(name).cpu_builds)
+    removals = situation.uninstall(*identity(name).plans.cpu_builds)
     summary = f"Remove the CPU build and install the one for CUDA.{_describe_end_on_windows(situation, name)}"
     return Remedy(summary, (*removals, *install_build_of_log(situation, name, fix.release, fix.cuda)))
 
@@ -129,7 +129,7 @@ def _install_condas_build(situation: Situation, name: str) -> Remedy:
     summary = f"Install the CUDA build of {name} with conda. Name the build: conda may choose a CPU build."
     steps = situation.install_gpu_build(name) if situation.from_log else ()
     alternatives = (Alternative("Or install the build from pip's index.", steps),) if steps else ()
-    spec = identity(name).conda_gpu_spec
+    spec = identity(name).plans.conda_gpu_spec
     return Remedy(summary, (install_conda_packages(spec),) if spec else (), alternatives)
 
 

@@ -193,7 +193,7 @@ def install_older_cudnn(situation: Situation, fix: InstallOlderCudnn) -> Remedy 
         row = situation.matrix.cudnn(f"{major}.{candidate}")
         if row and row.compute_capability_min and numbers(row.compute_capability_min) <= numbers(fix.capability):
             wheels = [name for name in situation.context.distributions if name.startswith("nvidia-cudnn-cu")]
-            is_pinned = build.traits.pins_cudnn and len(needed) > 1
+            is_pinned = build.traits.cuda.pins_cudnn and len(needed) > 1
             limits = f"=={built}" if is_pinned else f">={major}.{lowest},<{major}.{candidate + 1}"
             steps = situation.install(f"{wheels[0]}{limits}") if wheels else ()
             reason = f"cuDNN {row.version} is the last that supports compute capability {fix.capability}"
@@ -204,7 +204,7 @@ def install_older_cudnn(situation: Situation, fix: InstallOlderCudnn) -> Remedy 
 
 def _is_published(situation: Situation, wheel: str) -> bool:
     """Tell whether a wheel of that name exists: some release of a framework asks for it."""
-    pinning = (item.name for item in identities() if item.pins_cudnn)
+    pinning = (item.name for item in identities() if item.cuda.pins_cudnn)
     asking = (
         row
         for name in pinning

@@ -274,7 +274,7 @@ class Situation:
         row = best_gpu_row(context, framework, public) if is_known else None
         if row is not None and not (capability and not serves_capability(context, row, capability)):
             return self.install(gpu_requirement(context, row))
-        return self.install(traits.gpu_requirement or traits.name, upgrade=True)
+        return self.install(traits.plans.gpu_requirement or traits.name, upgrade=True)
 
     def plan_command(self, framework: str, requirement: str = "", purpose: str = "") -> tuple[Action, ...]:
         """Name the command that plans for this machine; () for a log that leaves open what the plan depends on."""

@@ -99,14 +99,14 @@ def _install_outside_conda(situation: Situation, version: str, *, compiles: bool
 def choose_toolkit(situation: Situation, fix: ChooseToolkit) -> Remedy:
     """Say which release was built with which of the CUDA lines that hold what is missing."""
     framework = identity(fix.framework) if fix.framework else None
-    built = _list_releases_by_cuda(situation, framework, fix.lines) if framework and framework.build_info else []
+    built = _list_releases_by_cuda(situation, framework, fix.lines) if framework and framework.cuda.build_info else []
     one_of = f"one of {fix.lines[-1]} to {fix.lines[0]}" if len(fix.lines) > 1 else fix.lines[0]
     cuda_text = ", ".join(built) or one_of
     summary = f"Install the CUDA that the release was built with: {cuda_text}; or a release for the installed CUDA"
     check: Action = _DOCTOR
     if framework and built:
         hint = f"envcheck matrix show {framework.name}==VERSION shows it without installing"
-        check = situation.run_python(framework.build_info, f"the CUDA and cuDNN of {framework.title}; {hint}")
+        check = situation.run_python(framework.cuda.build_info, f"the CUDA and cuDNN of {framework.title}; {hint}")
     return Remedy(f"{summary}. NVIDIA's archive: {_ARCHIVE}.", (check,))
 
 
@@ -245,7 +245,7 @@ def _install_nvcc_for(situation: Situation, build: Build | None, cuda: str, summ
 @writes(InstallLibdevice)
 def install_libdevice(situation: Situation, fix: InstallLibdevice) -> Remedy:
     """Install the part of CUDA that holds libdevice."""
-    build = next((item for item in situation.builds if item.traits.needs_libdevice), None)
+    build = next((item for item in situation.builds if item.traits.cuda.needs_libdevice), None)
     return _install_nvcc_for(situation, build, fix.cuda, "Install the part of CUDA that contains libdevice.")
 
 

@@ -257,7 +257,7 @@ def built_with(build: Build) -> str | None:
 def brings_cuda(build: Build) -> bool:
     """Tell whether a build's CUDA libraries come with it or as wheels, so that it needs no toolkit."""
     # A plugin names its libraries in an extra of the framework's other half.
-    if build.traits.brings_cuda or build.traits.is_plugin(build.distribution):
+    if build.traits.cuda.brings_libraries or build.traits.is_plugin(build.distribution):
         return True
     release = build.release
     return release is not None and bool(release.gpu_extra or release.cuda_wheels or release.finds_cuda_wheels)

@@ -21,12 +21,12 @@ class Entry:
     layer: str
     headline: str  # what is wrong, one plain sentence
     means: str  # what belongs to it
-    parts: tuple[str, ...] = ()  # of the machine that it is about, where not its layer: cuDNN, Machine, or UNREAD_FACTS
-    misses: str = ""  # the part of the machine whose absence it reports
     explains: tuple[str, ...] = ()  # what follows from it
     silences: tuple[str, ...] = ()  # what its error leaves no reason to say: findings of a rule that is `last`
     rank: int = 0
     plugin: str = ""  # the module of the plugin that decides it; "" for a rule of envcheck
+    parts: tuple[str, ...] = ()  # of the machine that it is about, where not its layer: cuDNN, Machine, or UNREAD_FACTS
+    misses: str = ""  # the part of the machine whose absence it reports
 
 
 @dataclass(frozen=True)

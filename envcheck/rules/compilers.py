@@ -171,7 +171,7 @@ def tensorrt_missing(context: Context) -> Iterator[Finding]:
     """Find builds whose TensorRT --for asks for and that is not there; where nobody asks, it is noise."""
     is_requested = any("tensorrt" in wanted.extras for wanted in wanted_releases(context))
     for build in cuda_builds(context):
-        if is_requested and build.traits.has_tensorrt and not context.need(context.facts.tensorrt, "tensorrt"):
+        if is_requested and build.traits.cuda.has_tensorrt and not context.need(context.facts.tensorrt, "tensorrt"):
             part = f"{build.traits.title}-TensorRT"
             message = f"TensorRT, requested with {build.label}, is not installed; everything except {part} works."
             evidence = (context.seen("tensorrt"), *built_for_cuda(build))
@@ -196,7 +196,7 @@ def nvcc_of_another_major(context: Context) -> Iterator[Finding]:
         return
     for build in cuda_builds(context):
         cuda = build.cuda.value
-        if build.traits.hosts_extensions and cuda and not _same_major(cuda, version):
+        if build.traits.cuda.hosts_extensions and cuda and not _same_major(cuda, version):
             installs = toolkits_with_nvcc(context)
             right = next((item for item in installs if _same_major(cuda, item.version.value or "")), None)
             yield _other_major(context, build, install, right)
@@ -228,7 +228,7 @@ def nvcc_missing(context: Context) -> Iterator[Finding]:
     is_unknown = isinstance(facts.installs, Unknown) and not isinstance(facts.nvcc_on_path, Absent)
     if is_unknown or toolkits_with_nvcc(context):
         return
-    hosts = [build for build in cuda_builds(context) if build.traits.hosts_extensions and build.cuda.value]
+    hosts = [build for build in cuda_builds(context) if build.traits.cuda.hosts_extensions and build.cuda.value]
     built = context.built or "CUDA code"
     if not hosts and context.compiles:
         message = f"{built} is built here, which needs nvcc; this machine has none."

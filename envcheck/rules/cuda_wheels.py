@@ -347,7 +347,7 @@ def _requested_wheels(framework: JudgedFramework) -> Iterator[tuple[Build, str]]
     """Pair each requested build with the CUDA wheels that it brings: by its extra where it has one."""
     for build in framework.builds:
         row = build.release
-        if build.installed or row is None or not (build.traits.brings_cuda or framework.extras):
+        if build.installed or row is None or not (build.traits.cuda.brings_libraries or framework.extras):
             continue
         is_part = bool(build.traits.main) and not build.traits.is_plugin(build.distribution)
         by_label = (f"{stem}-{build.local[:4]}" for stem in wheels_in_one_folder() if build.local.startswith("cu"))

@@ -315,7 +315,7 @@ def _restore(context: Context, items: list[Violation], *, is_missing: bool = Fal
 def _loads_wheels(context: Context, items: list[Violation]) -> bool:
     """Tell whether CUDA wheels matter: on a CPU those alone that importing the framework loads."""
     framework = context.matrix.framework_of(items[0].owner.name)
-    is_linked = framework is not None and known_framework(framework).brings_cuda
+    is_linked = framework is not None and known_framework(framework).cuda.brings_libraries
     return context.goal == "gpu" or (is_linked and not all(item.by_extra for item in items))
 
 

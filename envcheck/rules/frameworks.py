@@ -189,7 +189,7 @@ def _is_stub(context: Context, item: Distribution, names: set[str]) -> bool:
 def _rival_to_keep(context: Context, rivals: list[Distribution]) -> str:
     """Choose what to install again: the framework's usual distribution, of the newest version among them."""
     default = context.matrix.framework_of(rivals[0].name) or rivals[0].name
-    twin = known_framework(default).gpu_twin if default in framework_names() and context.goal == "gpu" else ""
+    twin = known_framework(default).plans.gpu_twin if default in framework_names() and context.goal == "gpu" else ""
     for_gpu = next((item for item in rivals if item.name == twin), None)
     if for_gpu is not None:
         return f"{twin}=={for_gpu.version.partition('+')[0]}"
@@ -370,7 +370,7 @@ def is_excluded(row: FrameworkRelease, name: str, version: str) -> bool:
     """Say whether the metadata of a release excludes a pin, for whichever Python the release has a wheel."""
     bounds = row.requires.get(name, "")
     if (
-        row.framework in framework_names() and identity(row.framework).has_floors_by_python
+        row.framework in framework_names() and identity(row.framework).wheels.has_floors_by_python
     ):  # the wheel for another Python may take an older release
         bounds = ",".join(bound for bound in bounds.split(",") if not bound.strip().startswith(">"))
     return bool(bounds) and not within(version, bounds)
@@ -519,7 +519,7 @@ def _cpu_build(context: Context, framework: JudgedFramework) -> Iterator[Finding
     is_requested = any(wanted.framework == framework.name for wanted in wanted_releases(context))
     has_cuda = any(_has_cuda(other) for other in judged_frameworks(context))
     unread = context.facts.python.unread.value
-    if unread and framework.traits.gpu_twin and not has_cuda and not is_requested:
+    if unread and framework.traits.plans.gpu_twin and not has_cuda and not is_requested:
         reason = Unknown("failed", unread[0].reason, (unread[0].place,))
         raise UndecidedError("python.frameworks", reason)  # another framework may be there that computes on the GPU
     owner = "this machine's" if context.gpus else "a"

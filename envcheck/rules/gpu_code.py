@@ -53,7 +53,7 @@ def build_targets(framework: str, texts: tuple[str, ...]) -> tuple[ArchitectureT
     and the code in its wheels shows it.
     """
     targets = tuple(target for target in map(parse_target, texts) if target)
-    if framework not in framework_names() or not identity(framework).ptx_means_code:
+    if framework not in framework_names() or not identity(framework).cuda.ptx_means_code:
         return targets
     return targets + tuple(replace(target, kind="sm") for target in targets if target.kind == "compute")
 

@@ -201,7 +201,7 @@ def has_gpu_build(context: Context, build: Build) -> bool:
     builds = context.matrix.builds(build.framework, context.platform, admits=build.version.__eq__, pin=build.version)
     if any(row.cuda_build and not row.yanked for row in builds):
         return True
-    twin = build.traits.gpu_twin
+    twin = build.traits.plans.gpu_twin
     if twin and build.distribution != twin:
         return bool(gpu_rows(context, build.framework))
     # Not a release of the matrix: it counts as the newest one before it.

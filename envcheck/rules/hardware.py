@@ -51,7 +51,7 @@ _X86 = ("x86_64", "amd64", "AMD64", "i686", "i386")
 @rule("gpu-absent", needs=("gpus",), goal="any")
 def gpu_absent(context: Context, gpus: tuple[Gpu, ...] | None) -> Iterator[Finding]:
     """Report that there is no NVIDIA GPU: an error only where one is expected."""
-    idle = [item for item in installed_builds(context) if item.traits.needs_gpu and not item.accelerator]
+    idle = [item for item in installed_builds(context) if item.traits.cuda.needs_gpu and not item.accelerator]
     if idle and context.goal == "cpu":
         yield _idle(context, idle, "work on the CPU is asked for" if gpus else "this machine has none")
         return

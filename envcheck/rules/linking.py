@@ -367,7 +367,7 @@ def extension_build_mismatch(context: Context) -> Iterator[Finding]:
 
 def _extension_host(context: Context) -> Build | None:
     """Return the installed framework that other packages bring extensions for: PyTorch."""
-    return next((build for build in installed_builds(context) if build.traits.hosts_extensions), None)
+    return next((build for build in installed_builds(context) if build.traits.cuda.hosts_extensions), None)
 
 
 @once
@@ -388,7 +388,7 @@ def mismatched_extensions(context: Context) -> dict[str, tuple[Extension, str]]:
 @rule(OTHER_BUILD, severity=WARNING)
 def package_for_another_cuda(context: Context) -> Iterator[Finding]:
     """Find packages whose wheel is for another CUDA major than PyTorch, where the loader was not asked."""
-    hosts = (build for build in judged_builds(context) if build.traits.hosts_extensions)
+    hosts = (build for build in judged_builds(context) if build.traits.cuda.hosts_extensions)
     torch = None if context.facts.python.link_faults.value is not None else next(hosts, None)
     cuda = torch.cuda.value if torch else None
     for build in package_builds(context) if torch and cuda else ():

@@ -91,7 +91,7 @@ class _Search:
         python = question.python or _middle_python(best)
         given = [("--python", python), ("--driver", question.driver), ("--gpu", question.gpu)]
         given += [("--platform", self.platform)]
-        given += [("--expect", "" if question.is_about_gpus or not framework(self.framework).needs_gpu else "gpu")]
+        given += [("--expect", "" if question.is_about_gpus or not framework(self.framework).cuda.needs_gpu else "gpu")]
         options = [word for name, value in given if value for word in (name, value)]
         return ("envcheck", "plan", f"{best.row.distribution}=={best.row.version}", *options)
 
@@ -140,7 +140,9 @@ def distributions_of(context: Context, name: str) -> tuple[str, ...]:
     known = framework(name)
     if known.main:
         return (known.main,)
-    return known.gpu_distributions if context.goal == "gpu" or known.needs_gpu else known.cpu_distributions
+    if context.goal == "gpu" or known.cuda.needs_gpu:
+        return known.plans.gpu_distributions
+    return known.plans.cpu_distributions
 
 
 def list_candidates(context: Context, rows: list[FrameworkRelease]) -> list[Candidate]:

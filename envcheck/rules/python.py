@@ -28,7 +28,7 @@ def python_32bit(context: Context, bits: int | None) -> Iterator[Finding]:
     works = any(build.installed for build in judged_builds(context))
     if bits != 32 or (works and not any(wanted.obstacle == BITS for wanted in wanted_releases(context))):
         return
-    names = ", ".join(item.name for item in identities() if not item.has_32bit_wheels)
+    names = ", ".join(item.name for item in identities() if not item.wheels.has_32bit)
     wheel = next(iter(context.matrix.releases(context.matrix.frameworks()[0], context.platform)), None)
     citations = wheel.citations if wheel else ()
     yield incompatible(

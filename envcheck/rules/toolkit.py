@@ -451,7 +451,7 @@ def libdevice_missing(context: Context) -> Iterator[Finding]:
     if any(name.startswith("nvidia-cuda-nvcc") for name in context.distributions):
         return
     for build in cuda_builds(context):
-        if build.installed and build.traits.needs_libdevice:
+        if build.installed and build.traits.cuda.needs_libdevice:
             yield from _without_libdevice(context, build, installs.value or ())
 
 
@@ -489,7 +489,7 @@ def _is_searched(context: Context, install: ToolkitInstall) -> bool:
 @rule("ptxas-problem", severity=WARNING)
 def ptxas_problem(context: Context) -> Iterator[Finding]:
     """Find a ptxas that XLA would call and that does not know this machine's GPUs."""
-    builds = [build for build in cuda_builds(context) if build.installed and build.traits.runs_ptxas]
+    builds = [build for build in cuda_builds(context) if build.installed and build.traits.cuda.runs_ptxas]
     install = _ptxas_install(context)
     version = install.version.value if install else None
     if not builds or install is None or version is None or context.facts.gpus.value is None:

@@ -187,11 +187,11 @@ def list_jobs(subjects: tuple[Subject, ...], gpus: tuple[Device, ...], level: st
 
 def _is_idle(subject: Subject, device: Device) -> bool:
     """Tell whether a framework computes nothing on a device: what computes on GPUs only can but say so on the CPU."""
-    return device.kind == CPU and subject.framework is not None and subject.framework.needs_gpu
+    return device.kind == CPU and subject.framework is not None and subject.framework.cuda.needs_gpu
 
 
 def _starts_with_share(subject: Subject) -> bool:
-    return subject.framework is not None and subject.framework.takes_memory_at_start
+    return subject.framework is not None and subject.framework.smoke.takes_memory_at_start
 
 
 def run_jobs(task: Task, jobs: tuple[Job, ...], heard: OnStep) -> Iterator[Run]:
@@ -277,7 +277,7 @@ def _read_placements(
     job: Job, log: str, results: tuple[Result, ...]
 ) -> tuple[tuple[Placement, ...], tuple[Result, ...]]:
     """Read where a framework's own log says that it computed, and judge the results by it."""
-    if job.subject.framework is None or not job.subject.framework.logs_placement:
+    if job.subject.framework is None or not job.subject.framework.smoke.logs_placement:
         return (), ()
     placements = parse_placements(log)
     return placements, tuple(judge_placements(placements, results))

@@ -547,7 +547,7 @@ def installed_frameworks(distributions: Sequence[Distribution]) -> tuple[Subject
     for item in distributions:
         name = framework_of(item.name)
         known = framework(name) if name else None
-        if known and known.has_smoke_test and known.is_whole(item.name, item.modules):
+        if known and known.smoke.has_test and known.is_whole(item.name, item.modules):
             found.setdefault(name, Subject(name, item.version))
     return tuple(found[name] for name in framework_names() if name in found)
 

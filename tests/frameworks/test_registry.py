@@ -21,7 +21,7 @@ from envcheck.frameworks import (
 )
 from envcheck.host.data_files import read_data
 from envcheck.matrix.load import load_matrix
-from envcheck.model import UserError
+from envcheck.model import UserError, list_fields
 from tests.matrix.documents import document
 
 KNOWN = "it knows tensorflow, torch, jax, onnxruntime"
@@ -83,8 +83,13 @@ def test_a_row_has_only_cells_that_the_protocol_declares(known: Framework) -> No
     row = json.loads(read_data("frameworks/identity.json"))["frameworks"][known.name]
     declared = {name for kind in type(known).__mro__ for name in getattr(kind, "__annotations__", {})}
     assert set(row) <= declared
-    assert {"title", "distributions", "gpu_distributions"} <= set(row)
-    assert not known.published or {"cpu_distributions", "published", "first_release"} <= set(row)
+    for role in ("cuda", "files", "plans", "wheels", "logs", "smoke"):
+        assert set(row.get(role, {})) <= set(list_fields(getattr(known, role)))
+    assert {"title", "distributions", "plans"} <= set(row)
+    assert "gpu_distributions" in row["plans"]
+    if "wheels" in row:
+        assert {"distributions", "first_release"} <= set(row["wheels"])
+        assert "cpu_distributions" in row["plans"]
 
 
 @pytest.mark.parametrize("known", all_frameworks(), ids=lambda known: known.name)
@@ -94,18 +99,18 @@ def test_the_matrix_names_the_same_distributions(known: Framework) -> None:
         assert known.owns(item["name"]), item
         assert item["module"] in {known.module_of(item["name"]), *known.namespaces} or known.is_plugin(item["name"])
     matrix = load_matrix()
-    asked = (*known.gpu_distributions, *known.cpu_distributions, *known.published)
+    asked = (*known.plans.gpu_distributions, *known.plans.cpu_distributions, *known.wheels.distributions)
     assert {matrix.framework_of(name) for name in asked} == {known.name}
-    assert {row.distribution for row in matrix.releases(known.name)}.issuperset(known.gpu_distributions)
+    assert {row.distribution for row in matrix.releases(known.name)}.issuperset(known.plans.gpu_distributions)
 
 
 @pytest.mark.parametrize("known", all_frameworks(), ids=lambda known: known.name)
 def test_the_line_that_lists_gpus_is_python_that_imports_the_framework(known: Framework) -> None:
-    tree = ast.parse(known.gpu_listing)
+    tree = ast.parse(known.plans.gpu_listing)
     (first, *_) = [node for node in tree.body if isinstance(node, ast.Import)]
     assert [(item.name, item.asname) for item in first.names] == [(known.name.replace("-", "_"), "t")]
     assert "d" in {node.targets[0].id for node in tree.body if isinstance(node, ast.Assign)}  # type: ignore[attr-defined]
-    assert "'" not in known.gpu_listing.replace("'", '"'), "one kind of quote: shells print it best"
+    assert "'" not in known.plans.gpu_listing.replace("'", '"'), "one kind of quote: shells print it best"
 
 
 def test_names_are_told_without_loading_a_framework() -> None:

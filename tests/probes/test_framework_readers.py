@@ -124,7 +124,7 @@ def test_library_names() -> None:
 
 
 def test_names_follow_from_the_cuda_version() -> None:
-    framework = Framework("any", {"opens": ["cudart", "cusolver", "cudnn"], "opens_optionally": ["nccl"]})
+    framework = Framework("any", {"files": {"opens": ["cudart", "cusolver", "cudnn"], "opens_optionally": ["nccl"]}})
     assert opened_names(framework, "12.5.1", "9") == (
         ("libcudart.so.12", True), ("libcusolver.so.11", True), ("libcudnn.so.9", True), ("libnccl.so.2", False),
     )  # fmt: skip

@@ -168,7 +168,7 @@ def test_a_python_that_cannot_start_is_told() -> None:
     assert "/no/such/python could not be started" in found.results[0].message
 
 
-@pytest.mark.parametrize("name", [*(item.name for item in identities() if item.has_smoke_test), DRIVER])
+@pytest.mark.parametrize("name", [*(item.name for item in identities() if item.smoke.has_test), DRIVER])
 def test_each_subject_has_a_script_for_each_level(name: str) -> None:
     for version in ("1.15", "2.15") if name == "tensorflow" else ("",):
         subject = Subject(name, version)
@@ -177,7 +177,7 @@ def test_each_subject_has_a_script_for_each_level(name: str) -> None:
         defined = {node.name for node in tree.body if isinstance(node, (ast.FunctionDef, ast.ClassDef))}
         imported = {item.name for node in ast.walk(tree) if isinstance(node, ast.ImportFrom) for item in node.names}
         assert defined >= ({"run", "full", "bench"} if name == DRIVER else {"Engine"})
-        if subject.framework and subject.framework.takes_memory_at_start:
+        if subject.framework and subject.framework.smoke.takes_memory_at_start:
             assert "share" in defined | imported
 
 

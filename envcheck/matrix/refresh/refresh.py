@@ -30,7 +30,7 @@ def first_releases(name: str) -> dict[str, str]:
     """Map the distributions of a framework or companion to the first releases that the matrix holds."""
     known = published_framework(name)
     if known:
-        return dict.fromkeys(known.published, known.first_release)
+        return dict.fromkeys(known.wheels.distributions, known.wheels.first_release)
     return {item: row.first for row in companion_sections()[name] for item in row.distributions}
 
 
@@ -83,7 +83,7 @@ def _tier1_members() -> str:
             "METADATA.*",
             r"libraries of \d+ binaries",
             "names of cubin files",
-            *(each.cited_texts or each.wheel_texts for each in all_frameworks()),
+            *(each.wheels.cited_texts or each.wheels.texts for each in all_frameworks()),
         ]
     )
 

@@ -224,7 +224,7 @@ def is_remark(sentence: str) -> bool:
 
 @lru_cache(maxsize=1)
 def _patterns() -> tuple[str, ...]:
-    return (*_REMARKS, *(pattern for each in all_frameworks() for pattern in each.remarks))
+    return (*_REMARKS, *(pattern for each in all_frameworks() for pattern in each.wheels.remarks))
 
 
 _LIBRARIES = r"nvidia-(cuda-runtime|cudnn|cublas)-cu\d+"

@@ -126,7 +126,7 @@ def _report_unusable(
 def _choose_groups(listing: Listing, chosen: Collection[Key]) -> list[Group]:
     """Choose the groups to read: those of the chosen rows, with the wheel that speaks for its whole release."""
     known = published_framework(listing.framework)  # companions have none
-    speaker = known.speaks_for_release if known else ""
+    speaker = known.wheels.speaks_for_release if known else ""
     versions = {key[1] for key in chosen if key[0] == listing.framework}
     return [
         group

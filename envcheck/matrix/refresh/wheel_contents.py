@@ -77,7 +77,7 @@ def choose_members(names: list[str], framework: str) -> dict[str, str]:
     if bad:
         raise OddWheelError(f"it has a path outside its folder ({bad[0][:80]!r})")
     known = published_framework(framework)
-    texts = known.wheel_texts if known else "(?!)"  # companions have none
+    texts = known.wheels.texts if known else "(?!)"  # companions have none
     found = {name: name for name in names if re.fullmatch(texts, name)}
     for wanted in ("METADATA", "RECORD"):
         members = [name for name in names if re.fullmatch(rf"[^/]+\.dist-info/{wanted}", name)]

@@ -25,7 +25,7 @@ def retired(context: Context, distribution: str | None) -> Iterator[Finding]:
 FRAMEWORK = {
     "title": "Sitegrad",
     "distributions": {"envcheck-site-sample": "site_sample"},
-    "linking_files": ["libsitegrad_cuda.so"],
+    "files": {"linking": ["libsitegrad_cuda.so"]},
 }
 
 
