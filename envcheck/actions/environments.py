@@ -254,8 +254,7 @@ class InstallPackages(Action):
             return None
         kept = {_name(text): text for text in (*other.requirements, *self.requirements)}
         ordered = dict.fromkeys(_name(text) for text in (*self.requirements, *other.requirements))
-        joined: InstallPackages = replace(self, requirements=tuple(kept[name] for name in ordered))
-        return joined
+        return replace(self, requirements=tuple(kept[name] for name in ordered))
 
 
 @dataclass(frozen=True)
@@ -289,10 +288,7 @@ class ReinstallPackages(Action):
     def with_label(self) -> ReinstallPackages:
         """Name the builds themselves, torch==2.13.0+cpu, so that another index cannot give another build."""
         label = self.index.rstrip("/").rpartition("/")[2]
-        labelled: ReinstallPackages = replace(
-            self, requirements=tuple(f"{text}+{label}" if label else text for text in self.requirements)
-        )
-        return labelled
+        return replace(self, requirements=tuple(f"{text}+{label}" if label else text for text in self.requirements))
 
     def command(self, system: str = "") -> tuple[str, ...]:
         return self.installation.command(system)
@@ -507,8 +503,7 @@ def _pip(python: str, system: str) -> tuple[str, ...]:
 
 
 def _with_program(action: Action, installer: str, programs: dict[str, str]) -> Action:
-    changed: Action = replace(action, program=programs[installer]) if installer in programs else action
-    return changed
+    return replace(action, program=programs[installer]) if installer in programs else action
 
 
 def _name(requirement: str) -> str:

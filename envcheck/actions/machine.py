@@ -441,8 +441,7 @@ class InstallSystemPackages(Action):
         return Trace(as_root((*_REMOVE[self.manager], *self._names), sudo=self.sudo))
 
     def unattended(self) -> Action:
-        quiet: Action = replace(self, asks_nothing=True)
-        return quiet
+        return replace(self, asks_nothing=True)
 
 
 @dataclass(frozen=True)
@@ -476,8 +475,7 @@ class RemoveSystemPackages(Action):
         return Trace(as_root(("apt-get", "install", "-y", *self.packages), sudo=self.sudo))
 
     def unattended(self) -> Action:
-        quiet: Action = replace(self, asks_nothing=True)
-        return quiet
+        return replace(self, asks_nothing=True)
 
 
 @dataclass(frozen=True)

@@ -246,8 +246,7 @@ def _task(wanted: SmokeOptions, inspected: Inspected, explain: Explain) -> Task:
 
 
 def _without_logs(session: Session) -> Session:
-    without: Session = replace(session, runs=tuple(replace(each, log="") for each in session.runs))
-    return without
+    return replace(session, runs=tuple(replace(each, log="") for each in session.runs))
 
 
 def run_session(

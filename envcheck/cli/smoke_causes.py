@@ -70,8 +70,7 @@ class CauseFinder:
         """Add a finding with its remedy for each failure."""
         situation = Situation(self._context)
         findings = tuple(with_remedy(item, situation) for item in findings_of(session))
-        changed: Session = replace(session, findings=findings)
-        return changed
+        return replace(session, findings=findings)
 
 
 def _may_explain(finding: Finding, *, on_gpu: bool) -> bool:

@@ -103,8 +103,7 @@ def _without_marker(facts: Facts) -> Facts:
     if not isinstance(found, Known):
         return facts
     left = Known(tuple(item for item in found.value if item.kind != "marker"), found.source)
-    changed: Facts = replace(facts, python=replace(facts.python, install_leftovers=left))
-    return changed
+    return replace(facts, python=replace(facts.python, install_leftovers=left))
 
 
 def inspected_options(python: str, env: str) -> tuple[str, ...]:

@@ -94,8 +94,7 @@ def with_planned_remedies(report: Report, situation: Situation, *, strictly: boo
     findings = tuple(
         _with_planned_fix(item, remedy) if (item.id, item.message) in replaced else item for item in report.findings
     )
-    changed: Report = replace(report, findings=findings)
-    return changed
+    return replace(report, findings=findings)
 
 
 def judge_what_works(context: Context, only: frozenset[str], newest: Report) -> tuple[Context, Report]:
@@ -195,8 +194,7 @@ def _with_planned_fix(finding: Finding, plan: Remedy) -> Finding:
     is_advice = own is not None and not own.actions and of_machine  # in a container: what to do on the host
     if own is not None and (is_advice or any(action.scope == SYSTEM for action in own.actions)):
         ways = (*ways, Alternative(own.summary, own.actions))
-    changed: Finding = replace(finding, fix=replace(plan, alternatives=ways))
-    return changed
+    return replace(finding, fix=replace(plan, alternatives=ways))
 
 
 def _list_failing_frameworks(
@@ -419,5 +417,4 @@ def _fit_to_environment(
 
 def _with_python(action: Action, planned: str, python: str) -> Action:
     """Return an action for the interpreter that is there in place of the planned one."""
-    changed: Action = replace(action, python=python) if getattr(action, "python", None) == planned else action
-    return changed
+    return replace(action, python=python) if getattr(action, "python", None) == planned else action

@@ -62,8 +62,7 @@ def with_steps(report: Report) -> Report:
         _with_check(report, steps, number, [name for name in last if last[name] == number and name in checkable])
         for number in range(1, len(steps) + 1)
     )
-    changed: Report = replace(report, steps=numbered)
-    return changed
+    return replace(report, steps=numbered)
 
 
 def _add(steps: list[Step], action: Action, finding_id: str) -> int:
@@ -98,15 +97,13 @@ def _with_check(report: Report, steps: list[Step], number: int, resolved: list[s
     folders = [action.folder for action in actions if isinstance(action, CreateEnvironment) and action.folder]
     target = ("--env", folders[-1]) if folders else report.inspected
     doctor = RunEnvcheck(("doctor", *target, *report.wanted, "--only", ",".join(resolved)))
-    changed: Step = replace(step, check=Trace(doctor.command()))
-    return changed
+    return replace(step, check=Trace(doctor.command()))
 
 
 def mark_existing_folders(report: Report, exists: Callable[[str], bool]) -> Report:
     """Have no remedy make an environment in a folder that is there: it takes a free one, and says so."""
     findings = tuple(_take_free_folders(item, exists) for item in report.findings)
-    changed: Report = replace(report, findings=findings)
-    return changed
+    return replace(report, findings=findings)
 
 
 def _take_free_folders(finding: Finding, exists: Callable[[str], bool]) -> Finding:
@@ -120,8 +117,7 @@ def _take_free_folders(finding: Finding, exists: Callable[[str], bool]) -> Findi
         free = find_free_folder(folder, exists)
         summary = f"{fix.summary} {folder} already exists and stays as it is: the new environment is {free}."
         fix = replace(move_environment(fix, folder, free), summary=summary)
-    changed: Finding = replace(finding, fix=fix)
-    return changed
+    return replace(finding, fix=fix)
 
 
 def environment_steps(report: Report) -> tuple[Step, ...]:
@@ -162,8 +158,7 @@ def with_fix_command(report: Report, project: str = "") -> Report:
     if not is_repairable(report):
         return report
     goal = ("--config", project) if project else report.wanted
-    changed: Report = replace(report, fix_command=("fix", *report.inspected, *goal))
-    return changed
+    return replace(report, fix_command=("fix", *report.inspected, *goal))
 
 
 def remaining_steps(report: Report) -> tuple[Step, ...]:

@@ -76,8 +76,7 @@ def framework(name: str) -> Framework:
     row = _rows()[name]
     is_row_alone = row.get("from_plugin") or "wheels" not in row
     kind = Framework if is_row_alone else import_module(f"{__name__}.{name}").FRAMEWORK
-    made: Framework = kind(name, row)
-    return made
+    return kind(name, row)
 
 
 def all_frameworks() -> Tuple[Framework, ...]:

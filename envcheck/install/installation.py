@@ -133,8 +133,7 @@ class _Planner:
         if verdict_on(other.plan) != COMPATIBLE:
             return None
         note = f"{closed[0].upper()}{closed[1:]}: these are builds of the default index; --torch-index names a mirror."
-        changed: InstallPlan = replace(other, plan=replace(other.plan, notes=(*other.plan.notes, note)))
-        return changed
+        return replace(other, plan=replace(other.plan, notes=(*other.plan.notes, note)))
 
     def read_surroundings(self, plan: Plan) -> Surroundings:
         """Read what the plan's steps meet on this machine."""
@@ -223,8 +222,7 @@ def adapt_plan(plan: Plan, here: Surroundings) -> Plan:
     if here.exists and not here.has_pip and made.installer == PIP:
         bring = AddPip(interpreter(made), "Bring pip into the environment.")
         steps = [Step("bring-pip", bring, environment=made.folder), *steps]
-    fitted: Plan = replace(plan, steps=tuple(_with_local_programs(step, here) for step in steps))
-    return fitted
+    return replace(plan, steps=tuple(_with_local_programs(step, here) for step in steps))
 
 
 def _only_environment(plan: Plan) -> Environment:
@@ -260,5 +258,4 @@ def _fit_step(step: Step, made: Environment, here: Surroundings) -> tuple[Step, 
 
 def _with_local_programs(step: Step, here: Surroundings) -> Step:
     action = step.action.with_programs(dict(here.programs))
-    changed: Step = replace(step, action=action if here.has_sudo else action.without_sudo())
-    return changed
+    return replace(step, action=action if here.has_sudo else action.without_sudo())

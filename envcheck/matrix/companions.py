@@ -206,8 +206,7 @@ def source_package(name: str) -> SourcePackage | None:
     """Return what is known of files outside the package index, and of the build; None for any other package."""
     if name not in load_companions().elsewhere:
         return None
-    found: SourcePackage = decode(SourcePackage, json.loads(read_data(f"packages/{name}.json"))["elsewhere"])
-    return found
+    return decode(SourcePackage, json.loads(read_data(f"packages/{name}.json"))["elsewhere"])
 
 
 def find_file(name: str, specifier: str, wanted: TorchBuild) -> SourceInstall | None:

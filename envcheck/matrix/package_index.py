@@ -75,7 +75,7 @@ def _cuda_row(row: FrameworkRelease, index: PackageIndex, cuda: str) -> Framewor
     labelled: FrameworkRelease = replace(row, local=local, index=index_url(row.framework, local), variants={})
     if row.cuda_build and major_minor(row.cuda or "") == cuda:
         return labelled
-    result: FrameworkRelease = replace(
+    return replace(
         labelled,
         cuda_build=True,
         cuda=cuda,
@@ -86,7 +86,6 @@ def _cuda_row(row: FrameworkRelease, index: PackageIndex, cuda: str) -> Framewor
         proof=DeferredTable(lambda: {**row.proof, **dict.fromkeys(("cuda", "compute_capabilities"), _tier(row))}),
         binaries={},
     )
-    return result
 
 
 def _tier(row: FrameworkRelease) -> str:
@@ -104,7 +103,7 @@ def _cite_variant(row: FrameworkRelease, index: PackageIndex) -> tuple[Citation,
 
 
 def _cpu_row(row: FrameworkRelease, index: PackageIndex) -> FrameworkRelease:
-    result: FrameworkRelease = replace(
+    return replace(
         row,
         local=CPU,
         index=index_url(row.framework, CPU),
@@ -117,4 +116,3 @@ def _cpu_row(row: FrameworkRelease, index: PackageIndex) -> FrameworkRelease:
         binaries={},
         requires={name: text for name, text in row.requires.items() if name not in index.for_cuda},
     )
-    return result

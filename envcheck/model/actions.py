@@ -70,8 +70,7 @@ class Action:
 
     def with_purpose(self, purpose: str) -> Action:
         """Return the action with a purpose, where it does not say its own."""
-        changed: Action = self if self.purpose else replace(self, purpose=purpose)
-        return changed
+        return self if self.purpose else replace(self, purpose=purpose)
 
     def unattended(self) -> Action:
         """Return the action as it runs without anybody to answer questions."""
@@ -83,8 +82,7 @@ class Action:
 
     def without_sudo(self) -> Action:
         """Return the action for root, who needs no sudo."""
-        changed: Action = replace(self, sudo=False) if getattr(self, "sudo", False) else self
-        return changed
+        return replace(self, sudo=False) if getattr(self, "sudo", False) else self
 
     def program_on(self, system: str = "") -> str:
         """Name the program that the command starts; "" for what no command does."""
@@ -93,8 +91,7 @@ class Action:
     def moved(self, folder: str, target: str) -> Action:
         """Return the action for an environment that lies in another folder."""
         changed = {name: _moved(getattr(self, name), folder, target) for name in list_fields(self)}
-        moved: Action = replace(self, **changed)
-        return moved
+        return replace(self, **changed)
 
 
 def _moved(value: Any, folder: str, target: str) -> Any:

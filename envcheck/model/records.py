@@ -115,8 +115,7 @@ else:
 
 def list_fields(record: object) -> Tuple[str, ...]:
     """List the field names of a record or record class in order; () for any other object."""
-    names: Tuple[str, ...] = getattr(record, "__record_fields__", ())
-    return names
+    return getattr(record, "__record_fields__", ())
 
 
 def constant_defaults(kind: type) -> Dict[str, Any]:

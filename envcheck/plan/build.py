@@ -413,8 +413,7 @@ def without_refused(request: Request, refused: frozenset[str]) -> Request:
             name, _, newest = item.partition(">")
             if name == name_of(text):
                 texts[place] += f"<={newest}" if texts[place] == name else f",<={newest}"
-    result: Request = replace(request, companions=tuple(texts))
-    return result
+    return replace(request, companions=tuple(texts))
 
 
 def goal_of(facts: Facts, matrix: Matrix, requests: tuple[Request, ...], options: PlanOptions) -> str:

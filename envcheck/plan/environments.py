@@ -91,7 +91,7 @@ def describe_conda_release(context: Context, choice: Choice, release: PlannedRel
     build = conda_build(context, choice.request.specifier, choice.best) if choice.best else None
     if build is None:
         return release
-    conda_release: PlannedRelease = replace(
+    return replace(
         release,
         distribution=build.framework,
         version=build.version,
@@ -99,7 +99,6 @@ def describe_conda_release(context: Context, choice: Choice, release: PlannedRel
         index="",
         constraints=build.constraints,
     )
-    return conda_release
 
 
 def _built_versions(context: Context, judgement: CandidateJudgement, line: str) -> list[str]:
@@ -261,10 +260,7 @@ def _with_files(given: RequirementSet, sources: Mapping[str, SourceInstall]) -> 
         sources[text].name for text in given.requirements if text in sources and sources[text].requirement in texts
     ]
     without_wheels = tuple(name for name in plain if not any(text.startswith(f"{name} @") for text in texts))
-    result: RequirementSet = replace(
-        given, requirements=tuple(texts), source_only=(*given.source_only, *without_wheels)
-    )
-    return result
+    return replace(given, requirements=tuple(texts), source_only=(*given.source_only, *without_wheels))
 
 
 def _source_sets(source: SourceInstall, kept: tuple[str, ...], indexes: tuple[str, ...]) -> tuple[RequirementSet, ...]:

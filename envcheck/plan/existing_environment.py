@@ -173,8 +173,7 @@ def _reinstall_steps(
 def _fit_action(action: ReinstallPackages, environment: Environment, requirements: tuple[str, ...]) -> Action:
     installer = UV if environment.installer == UV else PIP
     python = interpreter(environment)
-    fitted: Action = replace(action, requirements=requirements, python=python, installer=installer, purpose=_AGAIN)
-    return fitted
+    return replace(action, requirements=requirements, python=python, installer=installer, purpose=_AGAIN)
 
 
 _NAME = r"[a-z0-9][a-z0-9._-]*"
@@ -339,10 +338,7 @@ def _keep_installed_name(context: Context, request: Request, present: tuple[Inst
         request.companions and not installed.error and satisfies(context, installed, replace(request, companions=()))
     )
     specifier = f"=={installed.version}" if keeps_release else request.specifier
-    with_name: Request = replace(
-        request, preferred_name=request.preferred_name or installed.distribution, specifier=specifier
-    )
-    return with_name
+    return replace(request, preferred_name=request.preferred_name or installed.distribution, specifier=specifier)
 
 
 def _check_others_work(
@@ -414,5 +410,4 @@ def _with_removals(context: Context, plan: Plan, keep: tuple[InstalledFramework,
         unchecked = Trace(reason="the environment already had broken dependencies")
         steps = tuple(replace(step, check=unchecked) if step.id.startswith("install") else step for step in steps)
     notes = tuple(f"{item.label} is installed and works, so it stays unchanged." for item in keep)
-    result: Plan = replace(plan, steps=steps, notes=(*plan.notes, *notes))
-    return result
+    return replace(plan, steps=steps, notes=(*plan.notes, *notes))

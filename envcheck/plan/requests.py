@@ -241,8 +241,7 @@ def without_cuda(request: Request) -> Request:
 
 def _with_specifier(request: Request, specifier: str, extras: tuple[str, ...]) -> Request:
     text = Requirement("", request.distribution, extras, specifier).plain
-    result: Request = replace(request, text=text, specifier=specifier, extras=extras)
-    return result
+    return replace(request, text=text, specifier=specifier, extras=extras)
 
 
 DRIVER_RELEASE = "ENVCHECK_DRIVER_RELEASE"  # as envcheck/probes/collection.py reads them

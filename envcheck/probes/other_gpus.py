@@ -47,8 +47,7 @@ def collect_other_gpus(host: Host) -> Fact[Tuple[OtherGpu, ...]]:
 
 
 def _load_vendors() -> Mapping[str, OtherVendor]:
-    vendors: Mapping[str, OtherVendor] = load_data("program/other_gpus", OtherGpuVendors).vendors
-    return vendors
+    return load_data("program/other_gpus", OtherGpuVendors).vendors
 
 
 def _list_wsl_drivers(host: Host) -> str:

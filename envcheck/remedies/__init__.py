@@ -101,8 +101,7 @@ def with_remedy(finding: Finding, situation: Situation) -> Finding:
     if finding.fix is not None:
         return finding
     fix = remedy_of(finding, finding.cure, situation) if finding.cure is not None else None
-    changed: Finding = replace(finding, fix=fix) if fix else finding
-    return changed
+    return replace(finding, fix=fix) if fix else finding
 
 
 def fit_to_system(fix: Remedy, system: str) -> Remedy:
@@ -121,8 +120,7 @@ def fit_to_system(fix: Remedy, system: str) -> Remedy:
         first = next((alternative for alternative in alternatives if alternative.actions), alternatives[0])
         actions, summary = first.actions, f"{summary} {first.summary}"
         alternatives.remove(first)
-    changed: Remedy = replace(fix, summary=summary, actions=actions, alternatives=tuple(alternatives))
-    return changed
+    return replace(fix, summary=summary, actions=actions, alternatives=tuple(alternatives))
 
 
 def _name_variable(text: str, system: str) -> str:

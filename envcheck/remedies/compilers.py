@@ -34,8 +34,7 @@ def use_other_compiler(situation: Situation, fix: UseOtherCompiler) -> Remedy | 
     found = install_compiler(situation, (lowest or (0,))[0], newest)
     summary = f"{found.summary} A clang that it accepts works too." if fix.calls_clang else found.summary
     ways = (*found.alternatives, *_name_newer_cuda(situation, fix))
-    changed: Remedy = replace(found, summary=summary, alternatives=ways)
-    return changed
+    return replace(found, summary=summary, alternatives=ways)
 
 
 def _find_installed_compiler(situation: Situation, fix: UseOtherCompiler) -> str:

@@ -107,8 +107,7 @@ def install_missing_driver(situation: Situation, _: InstallMissingDriver) -> Rem
     has_gpu = situation.facts.gpus.value is not None
     if has_gpu or situation.os in ("windows", "darwin") or situation.family == WSL:
         return driver
-    changed: Remedy = replace(driver, actions=(_LIST_DEVICES, *driver.actions))
-    return changed
+    return replace(driver, actions=(_LIST_DEVICES, *driver.actions))
 
 
 @writes(LoadDriver)

@@ -80,8 +80,7 @@ def _use_file(context: Context, text: str, version: str, cuda: str | None) -> So
     found = find_file(name, specifier, wanted) if wanted else None
     if found is None or wanted is None:
         return None
-    described: SourceInstall = replace(found, notes=(_describe_file(found, wanted),))
-    return described
+    return replace(found, notes=(_describe_file(found, wanted),))
 
 
 def _describe_file(found: SourceInstall, wanted: TorchBuild) -> str:

@@ -278,8 +278,7 @@ def use_newer_ptxas(situation: Situation, fix: UseNewerPtxas) -> Remedy:
         if not any(item.scope == SYSTEM for item in found.actions):
             return found
         before = SetVariables((("PATH", f"{root}:$PATH"),), "where training is started")
-        changed: Remedy = replace(found, actions=(*found.actions, before))  # it lies beside the one that is called
-        return changed
+        return replace(found, actions=(*found.actions, before))  # it lies beside the one that is called
     summary = f"Let the ptxas of CUDA {fix.cuda} or newer be found first: none before it knows {fix.capability}."
     look = Show(("ptxas", "--version"), "the one that is found now", ENVIRONMENT, (LINUX,))
     triton = ((name, f"{root}/ptxas") for name in ("TRITON_PTXAS_PATH", "TRITON_PTXAS_BLACKWELL_PATH"))

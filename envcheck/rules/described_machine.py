@@ -44,7 +44,7 @@ def readable(facts: Facts) -> Facts:
             replace(gpu, compute_capability=_version(gpu.compute_capability, _MINOR)) for gpu in gpus.value
         )
         gpus = replace(gpus, value=numbered)
-    result: Facts = replace(
+    return replace(
         facts,
         host=replace(host, libc_version=_version(host.libc_version, _NUMBERS)),
         driver=replace(
@@ -55,7 +55,6 @@ def readable(facts: Facts) -> Facts:
         python=replace(facts.python, version=_version(facts.python.version, _PYTHON)),
         gpus=gpus,
     )
-    return result
 
 
 def _version(fact: Fact[str], pattern: str) -> Fact[str]:
@@ -119,10 +118,7 @@ def with_hardware(facts: Facts, description: Description, matrix: Matrix) -> Fac
 def in_an_image(facts: Facts) -> Facts:
     """Leave out what an image does not see of its host: CUDA's toolkit and libraries."""
     nothing = Absent(("an image sees none of its host",))
-    result: Facts = replace(
-        facts, toolkits=ToolkitFacts(installs=nothing), cudnn=nothing, tensorrt=nothing, nccl=nothing
-    )
-    return result
+    return replace(facts, toolkits=ToolkitFacts(installs=nothing), cudnn=nothing, tensorrt=nothing, nccl=nothing)
 
 
 def _said(option: str, value: str) -> Known[str]:

@@ -255,8 +255,7 @@ def was_given_gpus(context: Context) -> bool:
 
 def other_vendors() -> Mapping[str, OtherVendor]:
     """Return the vendors of GPUs that are named and not judged."""
-    vendors: Mapping[str, OtherVendor] = load_data("program/other_gpus", OtherGpuVendors).vendors
-    return vendors
+    return load_data("program/other_gpus", OtherGpuVendors).vendors
 
 
 def vendor_of_build(*names: str) -> OtherVendor | None:

@@ -583,8 +583,7 @@ def _with_finding(result: Result, job: Job, log: str, explain: Explain | None) -
         finding = "multi-gpu-p2p-nccl"
     if finding == "gpu-memory-exhausted" and job.device.held:
         return replace(result, finding="gpu-memory-held", message=f"{result.message}; {job.device.held}")
-    changed: Result = replace(result, finding=finding or UNEXPLAINED, cause=cause)
-    return changed
+    return replace(result, finding=finding or UNEXPLAINED, cause=cause)
 
 
 def _is_on_gpu(result: Result, job: Job) -> bool:
