@@ -107,7 +107,7 @@ class Result:
             return f"<pre>{escape(str(self))}</pre>"
 
 
-@dataclass(frozen=True)
+@dataclass
 class DoctorResult(Result):
     """The answer of `doctor`: the report on a machine, and the facts that it rests on."""
 
@@ -149,7 +149,7 @@ class DoctorResult(Result):
         return render_json(self.report, self.snapshot, project=self.project)
 
 
-@dataclass(frozen=True)
+@dataclass
 class CheckResult(DoctorResult):
     """The answer of `check`: the report on what a project requires."""
 
@@ -166,7 +166,7 @@ class CheckResult(DoctorResult):
         return {"file": self.file, "ignored": list(self.ignored), "expired": [name for name, _ in self.expired]}
 
 
-@dataclass(frozen=True)
+@dataclass
 class ExplainResult(Result):
     """The answer of `explain`: the root cause that a log shows."""
 
@@ -215,7 +215,7 @@ class ExplainResult(Result):
         return replace(self, reading=Redactor.from_environment(os.environ).redact(self.reading))
 
 
-@dataclass(frozen=True)
+@dataclass
 class PlanResult(Result):
     """The answer of `plan`: the releases that fit, and the steps that install them."""
 
@@ -252,7 +252,7 @@ class PlanResult(Result):
             raise UserError(f"--format {form}: {error}") from None
 
 
-@dataclass(frozen=True)
+@dataclass
 class MatrixResult(Result):
     """The answer of `matrix`: rows of releases, or of a table, each with its citations."""
 
@@ -291,7 +291,7 @@ class MatrixResult(Result):
         return render_found_json(self.found)
 
 
-@dataclass(frozen=True)
+@dataclass
 class DiffResult(Result):
     """The answer of `diff`: what differs between two machines, most likely cause first."""
 

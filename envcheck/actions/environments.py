@@ -100,7 +100,7 @@ def _moved(value: Any, folder: str, free: str) -> Any:
     return replace(value, **{name: _moved(getattr(value, name), folder, free) for name in names}) if names else value
 
 
-@dataclass(frozen=True)
+@dataclass
 class CreateEnvironment(Action):
     """Make an environment: a folder, or with conda a name; ValueError for no plain spec of conda's."""
 
@@ -177,7 +177,7 @@ def changes_environment(action: Action) -> bool:
     return not isinstance(action, CreateEnvironment) or bool(action.folder)
 
 
-@dataclass(frozen=True)
+@dataclass
 class ActivateEnvironment(Action):
     """Let this shell use an environment."""
 
@@ -202,7 +202,7 @@ class ActivateEnvironment(Action):
         return (f"{self.folder}\\Scripts\\activate",) if system == WINDOWS else (".", f"{self.folder}/bin/activate")
 
 
-@dataclass(frozen=True)
+@dataclass
 class InstallPackages(Action):
     """Install requirements into an environment with pip or uv; ValueError for what is no plain requirement."""
 
@@ -257,7 +257,7 @@ class InstallPackages(Action):
         return replace(self, requirements=tuple(kept[name] for name in ordered))
 
 
-@dataclass(frozen=True)
+@dataclass
 class ReinstallPackages(Action):
     """Install the releases that are there once more, whole, and leave all other distributions as they are."""
 
@@ -302,7 +302,7 @@ class ReinstallPackages(Action):
         return _with_program(self, self.installer, programs)
 
 
-@dataclass(frozen=True)
+@dataclass
 class UninstallPackages(Action):
     """Remove distributions from an environment."""
 
@@ -326,7 +326,7 @@ class UninstallPackages(Action):
         return _with_program(self, self.installer, programs)
 
 
-@dataclass(frozen=True)
+@dataclass
 class AddPip(Action):
     """Install the pip that Python brings along."""
 
@@ -343,7 +343,7 @@ class AddPip(Action):
         return Trace((*_pip(self.python, system), "uninstall", "-y", "pip"))
 
 
-@dataclass(frozen=True)
+@dataclass
 class UpgradePip(Action):
     """Upgrade pip itself."""
 
@@ -360,7 +360,7 @@ class UpgradePip(Action):
         return Trace((*_pip(self.python, system), "--version"))
 
 
-@dataclass(frozen=True)
+@dataclass
 class InstallCondaPackages(Action):
     """Install conda packages into the active environment, or the one in a folder; ValueError for no plain spec."""
 
@@ -401,7 +401,7 @@ class InstallCondaPackages(Action):
         return _with_program(self, CONDA, programs)
 
 
-@dataclass(frozen=True)
+@dataclass
 class RemoveCondaPackages(Action):
     """Remove conda's packages from an environment, and leave what depends on them."""
 
@@ -424,7 +424,7 @@ class RemoveCondaPackages(Action):
         return _with_program(self, CONDA, programs)
 
 
-@dataclass(frozen=True)
+@dataclass
 class SetCondaVariable(Action):
     """Set a variable whenever the active conda environment is activated."""
 
@@ -445,7 +445,7 @@ class SetCondaVariable(Action):
         return Trace(("conda", "env", "config", "vars", "unset", self.name))
 
 
-@dataclass(frozen=True)
+@dataclass
 class RunPython(Action):
     """Show something that the environment's Python knows."""
 
@@ -461,7 +461,7 @@ class RunPython(Action):
         return (program_path(self.python, system), "-c", self.code)
 
 
-@dataclass(frozen=True)
+@dataclass
 class ImportFrameworks(Action):
     """Import frameworks in their environment, activated where its loader paths need that."""
 

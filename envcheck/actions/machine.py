@@ -23,7 +23,7 @@ from envcheck.model import (
 )
 
 
-@dataclass(frozen=True)
+@dataclass
 class AskPerson(Action):
     """Something that only a person can do; `purpose` says it."""
 
@@ -39,7 +39,7 @@ class AskPerson(Action):
         return ()
 
 
-@dataclass(frozen=True)
+@dataclass
 class Show(Action):
     """A command that shows something and changes nothing."""
 
@@ -56,7 +56,7 @@ class Show(Action):
         return as_root((program_path(self.argv[0], system), *self.argv[1:]), sudo=self.sudo)
 
 
-@dataclass(frozen=True)
+@dataclass
 class ShowKernelLog(Action):
     """Show what the kernel, or on Windows NVIDIA's driver, logged."""
 
@@ -78,7 +78,7 @@ class ShowKernelLog(Action):
         return "the last events of NVIDIA's driver: look for Xid" if system == WINDOWS else self.purpose
 
 
-@dataclass(frozen=True)
+@dataclass
 class RunEnvcheck(Action):
     """A command of this program: doctor, plan, gpus, matrix refresh."""
 
@@ -108,7 +108,7 @@ class RunEnvcheck(Action):
         return ("envcheck", *self.words)
 
 
-@dataclass(frozen=True)
+@dataclass
 class RunCommand(Action):
     """A command that has no type of its own, with its check and its undo, or the reasons why there are none.
 
@@ -179,7 +179,7 @@ _SETS_PATH = '. "$1" && printenv LD_LIBRARY_PATH | grep -qF -- "$2"'
 _ONLY_ON_LINUX = re.compile(r"(?<!\w)(?:libcuda|LD_\w+)|/usr/local/cuda|gxx_linux-64")
 
 
-@dataclass(frozen=True)
+@dataclass
 class WriteFile(Action):
     """Write lines to a file, or append them unless the file holds the first of them."""
 
@@ -217,7 +217,7 @@ class WriteFile(Action):
         return Trace(("rm", "-f", self.path))
 
 
-@dataclass(frozen=True)
+@dataclass
 class SetVariables(Action):
     """Set variables of the shell: NAME and VALUE, which may hold $NAME itself to put a folder in front."""
 
@@ -247,7 +247,7 @@ class SetVariables(Action):
         return Trace(reason=f"`set {name}` shows it") if system == WINDOWS else Trace(("printenv", name))
 
 
-@dataclass(frozen=True)
+@dataclass
 class UnsetVariable(Action):
     """Unset a variable of the shell."""
 
@@ -274,7 +274,7 @@ class UnsetVariable(Action):
         return Trace(("sh", "-c", f"! printenv {self.name}"))
 
 
-@dataclass(frozen=True)
+@dataclass
 class MakeFolder(Action):
     """Make a folder with those above it."""
 
@@ -293,7 +293,7 @@ class MakeFolder(Action):
         return Trace(("rmdir", self.path))
 
 
-@dataclass(frozen=True)
+@dataclass
 class LinkFile(Action):
     """Make a symbolic link to a file."""
 
@@ -313,7 +313,7 @@ class LinkFile(Action):
         return Trace(("rm", "-f", self.link))
 
 
-@dataclass(frozen=True)
+@dataclass
 class RenameFile(Action):
     """Give a file of the user's another name."""
 
@@ -332,7 +332,7 @@ class RenameFile(Action):
         return Trace(("move" if system == WINDOWS else "mv", self.new_path, self.path))
 
 
-@dataclass(frozen=True)
+@dataclass
 class AddLoaderFolder(Action):
     """Let the loader of every user look in a folder."""
 
@@ -395,7 +395,7 @@ _INSTALLED = {
 _UNASKED = {PACMAN: ("--noconfirm",), ZYPPER: ("--non-interactive",)}  # what still asks, such as a licence, fails
 
 
-@dataclass(frozen=True)
+@dataclass
 class InstallSystemPackages(Action):
     """Install packages of the system; `provides` is a command that runs once they are there."""
 
@@ -444,7 +444,7 @@ class InstallSystemPackages(Action):
         return replace(self, asks_nothing=True)
 
 
-@dataclass(frozen=True)
+@dataclass
 class RemoveSystemPackages(Action):
     """Remove packages of Debian and Ubuntu, by their names or by patterns such as ^nvidia-.*."""
 
@@ -478,7 +478,7 @@ class RemoveSystemPackages(Action):
         return replace(self, asks_nothing=True)
 
 
-@dataclass(frozen=True)
+@dataclass
 class RefreshPackageLists(Action):
     """Read the package lists of Debian and Ubuntu."""
 
@@ -494,7 +494,7 @@ class RefreshPackageLists(Action):
         return as_root(("apt-get", "update"), sudo=self.sudo)
 
 
-@dataclass(frozen=True)
+@dataclass
 class LoadModule(Action):
     """Load a kernel module."""
 
@@ -515,7 +515,7 @@ class LoadModule(Action):
         return Trace(as_root(("modprobe", "-r", self.module), sudo=self.sudo))
 
 
-@dataclass(frozen=True)
+@dataclass
 class UnloadModules(Action):
     """Unload kernel modules, in the order in which they depend on each other."""
 
@@ -536,7 +536,7 @@ class UnloadModules(Action):
         return Trace(as_root(("modprobe", "-a", *self.modules), sudo=self.sudo))
 
 
-@dataclass(frozen=True)
+@dataclass
 class BuildModules(Action):
     """Build DKMS modules for the running kernel."""
 
@@ -559,7 +559,7 @@ class BuildModules(Action):
         return Trace(reason="the module stays for this kernel; `dkms remove` removes a release of it")
 
 
-@dataclass(frozen=True)
+@dataclass
 class StartService(Action):
     """Start a service now and at every start of the machine."""
 
@@ -580,7 +580,7 @@ class StartService(Action):
         return Trace(as_root(("systemctl", "disable", "--now", self.unit), sudo=self.sudo))
 
 
-@dataclass(frozen=True)
+@dataclass
 class RestartService(Action):
     """Restart a service."""
 
@@ -601,7 +601,7 @@ class RestartService(Action):
         return Trace(self.check_argv or ("systemctl", "is-active", self.unit))
 
 
-@dataclass(frozen=True)
+@dataclass
 class Reboot(Action):
     """Restart the machine."""
 

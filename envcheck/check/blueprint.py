@@ -25,7 +25,7 @@ class FileError(UserError):
     """A file that cannot be read as what it should be; the message says why."""
 
 
-@dataclass(frozen=True)
+@dataclass
 class Line:
     """One thing a file says, and where: "requirements.txt:3"."""
 
@@ -42,7 +42,7 @@ class Line:
     is_upgrade: bool = False  # its command takes a newer release than the installed one
 
 
-@dataclass(frozen=True)
+@dataclass
 class Files:
     """The files a judged one may name, looked for in its own folder, then in the folder it is judged from."""
 
@@ -70,7 +70,7 @@ class Files:
         return replace(self, folders=(posixpath.dirname(path.replace("\\", "/")), *self.folders))
 
 
-@dataclass(frozen=True)
+@dataclass
 class Image:
     """What the name of a base image says of its contents; "" where it says nothing."""
 
@@ -92,7 +92,7 @@ class Image:
     refuses_pip: bool = False  # its Python is externally managed (PEP 668)
 
 
-@dataclass(frozen=True)
+@dataclass
 class Blueprint:
     """An environment that is not built yet."""
 

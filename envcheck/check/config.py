@@ -20,7 +20,7 @@ class ConfigError(UserError):
     """A configuration that cannot be used; the message names the key and what it should be."""
 
 
-@dataclass(frozen=True)
+@dataclass
 class Ignored:
     """One finding id that does not count until a date, inclusive."""
 
@@ -29,7 +29,7 @@ class Ignored:
     until: date
 
 
-@dataclass(frozen=True)
+@dataclass
 class Config:
     """What a project requires; "" where it sets no floor."""
 

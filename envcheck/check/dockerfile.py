@@ -55,7 +55,7 @@ _KINDS = {
 }
 
 
-@dataclass(frozen=True)
+@dataclass
 class Install:
     """One pip or conda installation: its requirements, requirement files and indexes."""
 
@@ -195,7 +195,7 @@ _HEREDOC = re.compile(r"""(?<!<)<<(?!<)(-?)\s*(["']?)([A-Za-z_]\w*)\2""")
 _WITH_DOCUMENTS = frozenset({"RUN", "COPY", "ADD"})
 
 
-@dataclass(frozen=True)
+@dataclass
 class Document:
     """One here-document: the number of its first line, and its text."""
 
@@ -203,7 +203,7 @@ class Document:
     text: str
 
 
-@dataclass(frozen=True)
+@dataclass
 class Instruction:
     """One instruction, its continued lines joined."""
 

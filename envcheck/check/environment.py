@@ -84,7 +84,7 @@ def is_of_interest(line: Line, matrix: Matrix) -> bool:
     return bool(name and known) or is_source(line)
 
 
-@dataclass(frozen=True)
+@dataclass
 class Place:
     """What a line brings, and where it stands."""
 

@@ -50,7 +50,7 @@ from envcheck.rules.requirements import marker_holds
 from envcheck.rules.wanted_releases import check_requirements
 
 
-@dataclass(frozen=True)
+@dataclass
 class Missing:
     """What is known of the requirements that are not installed."""
 
@@ -187,7 +187,7 @@ def _unknown_finding(name: str, unknown: Unknown, question: str) -> Finding:
     return Finding("probe-failed", UNDETERMINED, ERROR, message, (Evidence(name, f"{unknown.why}: {unknown.detail}"),))
 
 
-@dataclass(frozen=True)
+@dataclass
 class Gate:
     """What a project requires today, and the matrix that judges it."""
 

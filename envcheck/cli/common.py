@@ -123,7 +123,7 @@ def verbosity(quiet: str = _QUIET, verbose: str = _VERBOSE) -> Callable[[F], F]:
     return add
 
 
-@dataclass(frozen=True)
+@dataclass
 class Printing:
     """How to print: in which format and colour, and how much."""
 

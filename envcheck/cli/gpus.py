@@ -32,7 +32,7 @@ _FIRST_LINE = 4096  # bytes of a table's first line
 _REST = 2.0  # seconds for everything but NVML
 
 
-@dataclass(frozen=True)
+@dataclass
 class Question:
     """What to find out: whether a job fits, and how many seconds NVML may take."""
 

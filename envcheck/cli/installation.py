@@ -23,7 +23,7 @@ from envcheck.install.transaction import Transaction
 from envcheck.model import RESTORED, UNSETTLED, Outcome, SystemChange, dataclass
 
 
-@dataclass(frozen=True)
+@dataclass
 class OutputOptions:
     """How to ask and how to report."""
 

@@ -31,7 +31,7 @@ from envcheck.rules.matrix_question import check_framework
 _COLORS = {"added": "green", "removed": "red", "changed": "yellow"}
 
 
-@dataclass(frozen=True)
+@dataclass
 class RefreshRequest:
     """What the user asks a refresh to do."""
 
@@ -43,7 +43,7 @@ class RefreshRequest:
     deep: bool
 
 
-@dataclass(frozen=True)
+@dataclass
 class VerifyRequest:
     """What the user asks a verification to do."""
 

@@ -19,7 +19,7 @@ from envcheck.render.report import describe_report
 from envcheck.render.text import print_document
 
 
-@dataclass(frozen=True)
+@dataclass
 class ReportSubject:
     """What a report is about, beside the machine."""
 

@@ -60,7 +60,7 @@ if TYPE_CHECKING:
     from envcheck.rules import Context
 
 
-@dataclass(frozen=True)
+@dataclass
 class SmokeOptions:
     """What the user asked for."""
 
@@ -139,7 +139,7 @@ class SmokeProgress:
 _GIB = 1 << 30
 
 
-@dataclass(frozen=True)
+@dataclass
 class Inspected:
     """The Python to test, and what is installed for it; builds are not opened, as computing tells more."""
 

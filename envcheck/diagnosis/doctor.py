@@ -26,7 +26,7 @@ if TYPE_CHECKING:
 Exists = Callable[[str], bool]
 
 
-@dataclass(frozen=True)
+@dataclass
 class Diagnosis:
     """An environment as it was read, and the report on it."""
 
@@ -35,7 +35,7 @@ class Diagnosis:
     report: Report
 
 
-@dataclass(frozen=True)
+@dataclass
 class Doctor:
     """What must work, and what judges it; `doctor`, `check`, `install` and `fix` ask the same one."""
 

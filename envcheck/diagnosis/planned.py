@@ -242,7 +242,7 @@ def _list_requests(context: Context, name: str, causes: set[str], *, strictly: b
     return nearby if causes <= _TOOLKIT_FINDINGS else (*nearby, f"{name}=={major}.*", name)
 
 
-@dataclass(frozen=True)
+@dataclass
 class FailingFramework:
     """A framework that is to be replaced."""
 

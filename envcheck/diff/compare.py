@@ -32,7 +32,7 @@ from envcheck.rules.context import RULES
 _DECISIVE = ("system", "frameworks", "driver", "gpus")
 
 
-@dataclass(frozen=True)
+@dataclass
 class Machine:
     """One of the two machines, and its report."""
 
@@ -40,7 +40,7 @@ class Machine:
     report: Report
 
 
-@dataclass(frozen=True)
+@dataclass
 class Comparison:
     """The differences between two machines, the most likely cause first."""
 
@@ -115,7 +115,7 @@ def _judge(differences: tuple[Difference, ...], unexplained: list[LinkedFinding]
     return COMPATIBLE
 
 
-@dataclass(frozen=True)
+@dataclass
 class FindingEvidence:
     """A finding of one machine or both, with its evidence and the distributions that its fix installs."""
 

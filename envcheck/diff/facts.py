@@ -40,7 +40,7 @@ _MAX_ITEMS = 12  # items of a set that are listed
 Pair = tuple[Fact[Any], Fact[Any]]
 
 
-@dataclass(frozen=True)
+@dataclass
 class LinkedFinding:
     """A finding that a difference leads to, and its machine: a, b or both."""
 
@@ -50,7 +50,7 @@ class LinkedFinding:
     primary: bool
 
 
-@dataclass(frozen=True)
+@dataclass
 class Subject:
     """What is compared: a fact, or one of several items in it."""
 
@@ -62,7 +62,7 @@ class Subject:
     agree: bool = False  # the machines must agree on it: a framework's release, CUDA and cuDNN; no GPU may be lost
 
 
-@dataclass(frozen=True)
+@dataclass
 class Difference:
     """One fact that differs between the machines; its first fields are those of `Subject`."""
 
@@ -88,7 +88,7 @@ class Difference:
         return self.agree and self.fact == "gpus"
 
 
-@dataclass(frozen=True)
+@dataclass
 class Side:
     """The value on one machine: `text` for people; `unread` for an unknown value."""
 
@@ -144,7 +144,7 @@ def format_value(value: Any) -> str:
     return str(value)
 
 
-@dataclass(frozen=True)
+@dataclass
 class ComparedFact:
     """How a fact is compared."""
 
@@ -154,7 +154,7 @@ class ComparedFact:
     evidence: tuple[str, ...] = ()  # prefixes of the names that evidence about it may have
 
 
-@dataclass(frozen=True)
+@dataclass
 class Comparisons:
     """The content of data/program/diff.json: how each fact is compared, and the areas in the order of their weight."""
 

@@ -50,7 +50,7 @@ if TYPE_CHECKING:
 NOISE = "benign-noise"
 
 
-@dataclass(frozen=True)
+@dataclass
 class Reading:
     """Logs with the verdict on them."""
 
@@ -170,7 +170,7 @@ def _find_rival_check(root: Claim, other: str, system: str) -> Remedy | None:
     return None
 
 
-@dataclass(frozen=True)
+@dataclass
 class Machine:
     """What the rules found in the facts."""
 

@@ -64,7 +64,7 @@ class Strength(IntEnum):
         return cls[name.upper().replace("-", "_")]
 
 
-@dataclass(frozen=True)
+@dataclass
 class Claim:
     """One cause that messages of the log speak for, and how strongly."""
 

@@ -36,7 +36,7 @@ _FAMILIES = (
 )
 
 
-@dataclass(frozen=True)
+@dataclass
 class Library:
     """A shared library by its file name."""
 

@@ -358,7 +358,7 @@ _WORK = (
 _RAISED = r"^(?:\[rank\d+\]: )?  +\S.*\n(?:\[rank\d+\]: )?([A-Za-z_][\w.]{2,80}(?:: .+)?)$"
 
 
-@dataclass(frozen=True)
+@dataclass
 class Ending:
     """How a log ends: whether its program went on after a line."""
 
@@ -375,7 +375,7 @@ class Ending:
         return self.last_prompt <= line < self.last_work
 
 
-@dataclass(frozen=True)
+@dataclass
 class Scan:
     """What logs hold: the known messages in the order they were first seen, and how much was read."""
 

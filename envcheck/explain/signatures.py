@@ -10,7 +10,7 @@ from envcheck.host.data_files import load_data
 from envcheck.model import dataclass
 
 
-@dataclass(frozen=True)
+@dataclass
 class Signature:
     """One machine-made message, as data/advice/signatures.json describes it."""
 
@@ -33,7 +33,7 @@ class Signature:
         return self.pattern if self.exact_case else "(?i)" + self.pattern
 
 
-@dataclass(frozen=True)
+@dataclass
 class Event:
     """One message seen in a log, with what it captured; repeated messages are counted, not kept."""
 
@@ -52,7 +52,7 @@ class Event:
         return dict(self.captures)
 
 
-@dataclass(frozen=True)
+@dataclass
 class Rivals:
     """Two groups of causes that one message may have, and how to tell them apart."""
 
@@ -63,7 +63,7 @@ class Rivals:
     systems: tuple[str, ...] = ()  # where the command runs; empty: anywhere
 
 
-@dataclass(frozen=True)
+@dataclass
 class SignatureTable:
     """The content of data/advice/signatures.json."""
 

@@ -246,7 +246,7 @@ _PREFIXES = {
 }
 
 
-@dataclass(frozen=True)
+@dataclass
 class Line:
     """One line, or one state of a line that was overwritten."""
 
@@ -349,7 +349,7 @@ _BORDERS = (
 MARKER = "\x01"  # no message has it
 
 
-@dataclass(frozen=True)
+@dataclass
 class WrappedLine:
     """Lines that may be one line, put together."""
 

@@ -52,7 +52,7 @@ WORST_FIRST = (INCOMPATIBLE, UNDETERMINED, COMPATIBLE)
 _RANKS = {verdict: place for place, verdict in enumerate(WORST_FIRST)}
 
 
-@dataclass(frozen=True)
+@dataclass
 class HostRow:
     """One host: its verdict, its cause (a finding id, or why it did not answer) and its machine in words."""
 
@@ -69,7 +69,7 @@ class HostRow:
     lost_gpus: bool = False  # it has fewer GPUs than most hosts like it
 
 
-@dataclass(frozen=True)
+@dataclass
 class Group:
     """The hosts that share verdict and cause."""
 

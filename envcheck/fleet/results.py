@@ -38,7 +38,7 @@ KINDS = (UNREACHABLE, DENIED, UNWRITABLE, HUNG, TOO_OLD, BROKEN)
 _SECONDS_OF_A_HOST = 20  # for which the time limits of the probes are made
 
 
-@dataclass(frozen=True)
+@dataclass
 class Failure:
     """Why a host has no snapshot."""
 
@@ -46,7 +46,7 @@ class Failure:
     reason: str
 
 
-@dataclass(frozen=True)
+@dataclass
 class HostResult:
     """The answer of one host of the inventory."""
 
@@ -234,7 +234,7 @@ class EngineError(UserError):
     """The engine itself failed, or found no host; the message is its own."""
 
 
-@dataclass(frozen=True)
+@dataclass
 class FleetRequest:
     """The hosts to read, how to read them, and how long to wait."""
 
@@ -256,7 +256,7 @@ class FleetRequest:
         return [patience, *([f"python={self.python}"] if self.python else [])]
 
 
-@dataclass(frozen=True)
+@dataclass
 class FleetListener:
     """Callbacks: the hosts of a run, each result when it arrives, and the warnings of the engine."""
 

@@ -37,7 +37,7 @@ cat > "$f" && sh "$f" "$@"
 """
 
 
-@dataclass(frozen=True)
+@dataclass
 class Node:
     """A node and its state in the words of sinfo."""
 

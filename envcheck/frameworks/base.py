@@ -20,7 +20,7 @@ if TYPE_CHECKING:
     from envcheck.model import Distribution, FrameworkBuild
 
 
-@dataclass(frozen=True)
+@dataclass
 class Need:
     """One requirement of a wheel."""
 

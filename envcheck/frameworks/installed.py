@@ -49,7 +49,7 @@ class ReadFramework(Protocol):
         """Read the installed builds."""
 
 
-@dataclass(frozen=True)
+@dataclass
 class Caller:
     """A file that loads libraries: by DT_NEEDED, or by opening them at run time."""
 

@@ -23,7 +23,7 @@ def load_cuda_data() -> Mapping[str, Any]:
     return table
 
 
-@dataclass(frozen=True)
+@dataclass
 class Folder:
     """A folder that the interpreter imports from."""
 
@@ -31,7 +31,7 @@ class Folder:
     scope: str
 
 
-@dataclass(frozen=True)
+@dataclass
 class Installation:
     """The folders and distributions of an interpreter, in the order of its imports."""
 

@@ -7,7 +7,7 @@ from typing import Mapping, Sequence, Tuple
 from envcheck.model import dataclass
 
 
-@dataclass(frozen=True)
+@dataclass
 class CudaUse:
     """How a framework behaves with CUDA and with what stands beside it, for the rules."""
 
@@ -24,7 +24,7 @@ class CudaUse:
     build_info: str = ""  # Python that prints the CUDA and cuDNN it was built with
 
 
-@dataclass(frozen=True)
+@dataclass
 class CopiedFiles:
     """The files of an installed copy that load CUDA libraries, below the package's folder."""
 
@@ -37,7 +37,7 @@ class CopiedFiles:
     full_cuda_version: Mapping[str, str] = {}  # of releases whose files name the major alone
 
 
-@dataclass(frozen=True)
+@dataclass
 class PlanTraits:
     """What a plan installs and types."""
 
@@ -56,7 +56,7 @@ class PlanTraits:
     takes_system_cuda: bool = False  # a CUDA build that brings no CUDA wheels uses those of the system
 
 
-@dataclass(frozen=True)
+@dataclass
 class PublishedWheels:
     """Its wheels on the index, for the renewal of the matrix."""
 
@@ -71,7 +71,7 @@ class PublishedWheels:
     has_floors_by_python: bool = False  # its wheels for older Pythons require older packages; the matrix holds one's
 
 
-@dataclass(frozen=True)
+@dataclass
 class LogTraits:
     """How its logs are known."""
 
@@ -82,7 +82,7 @@ class LogTraits:
     words_of_others: Tuple[str, ...] = ()  # frameworks whose words its own logs hold as well: both are built on XLA
 
 
-@dataclass(frozen=True)
+@dataclass
 class SmokeTraits:
     """What the smoke test does with it."""
 

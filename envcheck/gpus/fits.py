@@ -15,7 +15,7 @@ _LARGEST = 10**18  # a larger count is a typing error
 _FACTORS = {"": 1, "K": 10**3, "M": 10**6, "B": 10**9, "G": 10**9, "T": 10**12}
 
 
-@dataclass(frozen=True)
+@dataclass
 class Job:
     """A model to train or run."""
 
@@ -29,7 +29,7 @@ class Job:
     reserve: int = 0  # bytes of the CUDA context, the libraries' workspaces and fragmentation
 
 
-@dataclass(frozen=True)
+@dataclass
 class Need:
     """The bytes that a job needs, by purpose."""
 
@@ -51,7 +51,7 @@ class Need:
         return self.fixed + self.sample * self.batch
 
 
-@dataclass(frozen=True)
+@dataclass
 class Fit:
     """Whether a job fits one GPU or MIG instance."""
 
@@ -61,7 +61,7 @@ class Fit:
     largest_batch: int | None  # None: unknown, or any (no activations given)
 
 
-@dataclass(frozen=True)
+@dataclass
 class NumberSizes:
     """The bytes of one number of a dtype."""
 
@@ -72,7 +72,7 @@ class NumberSizes:
     trains: bool = True  # False: for inference alone
 
 
-@dataclass(frozen=True)
+@dataclass
 class OptimizerStates:
     """The numbers that an optimizer keeps for each weight."""
 
@@ -82,7 +82,7 @@ class OptimizerStates:
     bytes: int | None = None  # of one number that it keeps; None: as the dtype says
 
 
-@dataclass(frozen=True)
+@dataclass
 class TrainingMemory:
     """The content of data/program/training_memory.json, by name."""
 

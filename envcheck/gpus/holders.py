@@ -22,7 +22,7 @@ RUNNING, ORPHANED, ZOMBIE, STUCK, OUTSIDE, DEAD, SERVICE = (
 )  # fmt: skip
 
 
-@dataclass(frozen=True)
+@dataclass
 class Ending:
     """The state of a process, and the command that ends it."""
 
@@ -93,7 +93,7 @@ def _sudo(scan: ProcessScan) -> tuple[str, ...]:
     return () if scan.own_user == 0 else ("sudo",)  # in a container root often has no sudo
 
 
-@dataclass(frozen=True)
+@dataclass
 class GpuService:
     """A process that belongs on a machine with a GPU."""
 
@@ -102,7 +102,7 @@ class GpuService:
     unit: str  # systemd unit that stops it; "" where there is none
 
 
-@dataclass(frozen=True)
+@dataclass
 class GpuServices:
     """The content of data/program/gpu_services.json."""
 
@@ -121,7 +121,7 @@ _TOLERANCE = 256 << 20  # bytes; the driver's own share per process varies
 _RESERVED = 1 << 30  # bytes that an older driver reserves for itself and counts as used
 
 
-@dataclass(frozen=True)
+@dataclass
 class Holder:
     """A process that has a GPU open or, according to NVML, memory on it."""
 
@@ -136,7 +136,7 @@ class Holder:
     seconds: int | None = None  # since it started
 
 
-@dataclass(frozen=True)
+@dataclass
 class GpuView:
     """One GPU with the processes on it."""
 

@@ -76,7 +76,7 @@ def _format_cell(fact: Fact[int] | Fact[float], show: Callable[[float], str] = s
     return NOT_AVAILABLE if isinstance(fact, Absent) else UNKNOWN
 
 
-@dataclass(frozen=True)
+@dataclass
 class Listing:
     """The GPUs of a machine, their processes and, on request, whether a job fits."""
 

@@ -10,7 +10,7 @@ from envcheck.model import dataclass
 HIDDEN = "<set>"  # the value of an unknown variable: it could be a secret
 
 
-@dataclass(frozen=True)
+@dataclass
 class KnownVariables:
     """The content of data/program/environment_variables.json."""
 

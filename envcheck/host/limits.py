@@ -27,7 +27,7 @@ MEMORY = "memory"
 NOT_STARTED = "not started"
 
 
-@dataclass(frozen=True)
+@dataclass
 class Limits:
     """What a program and its children may use: seconds, and resident bytes (None: all memory)."""
 
@@ -35,7 +35,7 @@ class Limits:
     memory: Optional[int] = None
 
 
-@dataclass(frozen=True)
+@dataclass
 class LimitedRun:
     """How a program with limits ended, and its report."""
 

@@ -17,7 +17,7 @@ from envcheck.model import Absent, Fact, Known, Source, Unknown, dataclass
 _MAX_TRIED = 30  # folders named when a library is not found
 
 
-@dataclass(frozen=True)
+@dataclass
 class FoundLibrary:
     """A library that the loader would open."""
 

@@ -7,7 +7,7 @@ from typing import Any, Mapping, Optional, Protocol, Sequence, Tuple
 from envcheck.model import Fact, dataclass
 
 
-@dataclass(frozen=True)
+@dataclass
 class Completed:
     """A command that ran to its end; undecodable output bytes are replaced."""
 
@@ -21,7 +21,7 @@ class Completed:
         return (self.stdout or self.stderr).strip().split("\n", 1)[0][:200]
 
 
-@dataclass(frozen=True)
+@dataclass
 class FileStatus:
     """The result of stat, symlinks followed, and this user's access."""
 
@@ -33,7 +33,7 @@ class FileStatus:
     writable: bool
 
 
-@dataclass(frozen=True)
+@dataclass
 class ElfFacts:
     """The dynamic section and symbol versions of a shared library."""
 
@@ -47,7 +47,7 @@ class ElfFacts:
     versions_by_library: Tuple[Tuple[str, str], ...] = ()  # soname and version: the loader refuses the file without it
 
 
-@dataclass(frozen=True)
+@dataclass
 class SymbolNeed:
     """A symbol that a file takes from another one."""
 

@@ -38,7 +38,7 @@ _ROUNDS = 3  # a cause that is gone may uncover the next one
 _LATER = Trace(reason="the doctor judges the environment after the last step")
 
 
-@dataclass(frozen=True)
+@dataclass
 class FixRequest:
     """Which environment to fix, and where its packages come from."""
 
@@ -48,7 +48,7 @@ class FixRequest:
     dry_run: bool = False
 
 
-@dataclass(frozen=True)
+@dataclass
 class Fix:
     """The doctor's report on an environment, and what takes its steps; None where no step of it changes one."""
 
@@ -127,7 +127,7 @@ def make_transaction(doctor: Doctor, known: Diagnosis, folder: str, asked: FixRe
     return Transaction(place, plan, judge.judge, before, done=FIXED, ignores_marker=True, observe=judge.observe)
 
 
-@dataclass(frozen=True)
+@dataclass
 class _Target:
     """The environment that steps run in, as this machine names it."""
 

@@ -48,7 +48,7 @@ if TYPE_CHECKING:
     from envcheck.matrix import Matrix
 
 
-@dataclass(frozen=True)
+@dataclass
 class InstallRequest:
     """What to install, and how to plan it."""
 
@@ -63,7 +63,7 @@ class InstallRequest:
     system: bool = False  # the steps that change the machine may run, too
 
 
-@dataclass(frozen=True)
+@dataclass
 class InstallPlan:
     """The plan as it will run, and the facts of the environment that it changes (None: a new one)."""
 
@@ -85,7 +85,7 @@ def plan_installation(asked: InstallRequest, place: Place, doctor: Doctor) -> In
     return _Planner(asked, place, doctor.matrix, facts, facts or doctor.read("", "").facts).plan()
 
 
-@dataclass(frozen=True)
+@dataclass
 class _Planner:
     """Plans what was asked for on this machine."""
 
@@ -184,7 +184,7 @@ def _prefer_uv(plan: Plan) -> str:
     return UV if only_pip and find_uv_for_pip() else ""
 
 
-@dataclass(frozen=True)
+@dataclass
 class Surroundings:
     """What the plan meets: the environment, and the programs its commands start."""
 

@@ -29,7 +29,7 @@ _STATE = ".envcheck-"
 _ID = r"\d{8}T\d{6}-\d+"
 
 
-@dataclass(frozen=True)
+@dataclass
 class Place:
     """An environment's folder (absolute, no link) and the folder beside it, on the same file system."""
 

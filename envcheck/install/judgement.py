@@ -39,7 +39,7 @@ _IMPORT = "import sys; sys.path[:] = [each for each in sys.path if each]; import
 Smoke = Callable[[str, tuple[str, ...], str], str]  # folder, frameworks, goal -> "" or what failed
 
 
-@dataclass(frozen=True)
+@dataclass
 class PlannedEnvironment:
     """What an installation was to bring about."""
 
@@ -121,7 +121,7 @@ def find_broken_requirement(before: Facts | None, now: Context) -> str:
     return ""
 
 
-@dataclass(frozen=True)
+@dataclass
 class FixedEnvironment:
     """What a fix was to bring about: less is wrong than before, and nothing new."""
 

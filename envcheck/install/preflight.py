@@ -36,7 +36,7 @@ from envcheck.model import (
 _MIB = 1 << 20
 
 
-@dataclass(frozen=True)
+@dataclass
 class MeasuredRelease:
     """The disk space that a release and its dependencies take."""
 
@@ -47,7 +47,7 @@ class MeasuredRelease:
     unpacked_mib: int
 
 
-@dataclass(frozen=True)
+@dataclass
 class MeasuredSizes:
     """The disk space that releases take, and the percentage that compiled Python files add."""
 
@@ -56,7 +56,7 @@ class MeasuredSizes:
     citation: Citation
 
 
-@dataclass(frozen=True)
+@dataclass
 class InstallData:
     """The content of data/program/install.json."""
 
@@ -92,7 +92,7 @@ def _measured(release: PlannedRelease) -> list[MeasuredRelease]:
     return [row for row in same if row.release == release.version.partition("+")[0]] or same
 
 
-@dataclass(frozen=True)
+@dataclass
 class Page:
     """A page to ask for, and how; url "" where none has to be reached."""
 
@@ -130,7 +130,7 @@ def _page(index: str, wanted: RequirementSet) -> str:
 _GIB = 1 << 30
 
 
-@dataclass(frozen=True)
+@dataclass
 class Preflight:
     """What to check: the plan as it will run, the place, and who asks for it."""
 

@@ -95,7 +95,7 @@ class UnsettledError(Exception):
 _FAILURES = (ChangeError, UnsettledError, OSError)  # that leave a journal to resume
 
 
-@dataclass(frozen=True)
+@dataclass
 class Transaction:
     """A change of one environment: what is asked for, the steps that bring it about, and who judges the result."""
 

@@ -36,7 +36,7 @@ _COMMAND = re.compile(
 )
 
 
-@dataclass(frozen=True)
+@dataclass
 class _Known:
     """What the built-in data names."""
 

@@ -13,7 +13,7 @@ from envcheck.model import Action, Citation, FrameworkRelease, dataclass, decode
 from envcheck.model.specifiers import within
 
 
-@dataclass(frozen=True)
+@dataclass
 class Companion:
     """Distributions that come beside a framework."""
 
@@ -31,7 +31,7 @@ class Companion:
     on_index: bool = False  # its framework's own package index holds its builds, too
 
 
-@dataclass(frozen=True)
+@dataclass
 class Companions:
     """The content of data/packages/index.json."""
 
@@ -107,7 +107,7 @@ def asked_of(release: FrameworkRelease, name: str) -> str | None:
 # What the package index has as sources alone, or for one CUDA: built files on the pages of the projects.
 
 
-@dataclass(frozen=True)
+@dataclass
 class BuiltFiles:
     """Files of a release: one for each combination of these cells."""
 
@@ -119,7 +119,7 @@ class BuiltFiles:
     glibc: str = ""  # the oldest that they load with
 
 
-@dataclass(frozen=True)
+@dataclass
 class SourceRelease:
     """Releases with the same built files."""
 
@@ -127,7 +127,7 @@ class SourceRelease:
     files: tuple[BuiltFiles, ...] | None = None  # None: nobody read which there are
 
 
-@dataclass(frozen=True)
+@dataclass
 class SourceBuild:
     """How a package is built from its sources."""
 
@@ -145,7 +145,7 @@ class SourceBuild:
     looks_for_file: bool = False  # its build downloads a release file that fits before it compiles
 
 
-@dataclass(frozen=True)
+@dataclass
 class SourcePackage:
     """A package whose index page has sources alone."""
 
@@ -158,7 +158,7 @@ class SourcePackage:
     parts: tuple[str, ...] = ()  # distributions of the matrix, one for each CUDA major, that state its releases
 
 
-@dataclass(frozen=True)
+@dataclass
 class OldAbi:
     """The content of data/frameworks/torch_abi.json: which builds of torch have the old C++ ABI."""
 
@@ -167,7 +167,7 @@ class OldAbi:
     citation: Citation
 
 
-@dataclass(frozen=True)
+@dataclass
 class TorchBuild:
     """What a file must be built for."""
 
@@ -186,7 +186,7 @@ class TorchBuild:
         return has_label or numbers(public) >= numbers(old.before.get(self.platform, "0"))
 
 
-@dataclass(frozen=True)
+@dataclass
 class SourceInstall:
     """How a package comes beside a torch: as a built file of its project, or from its sources."""
 
@@ -258,7 +258,7 @@ def _describe(name: str, package: SourcePackage, version: str, cuda: str, wanted
     return SourceInstall(name, version, requirement, tuple(item.format(**cells) for item in package.options))
 
 
-@dataclass(frozen=True)
+@dataclass
 class DatedSymbol:
     """Symbols of PyTorch's C++ libraries, and the releases that alone have them."""
 
@@ -268,7 +268,7 @@ class DatedSymbol:
     unless: str = ""  # releases of which they say nothing: all of these have the same C++ ABI
 
 
-@dataclass(frozen=True)
+@dataclass
 class DatedSymbols:
     """The content of data/frameworks/torch_symbols.json."""
 

@@ -9,7 +9,7 @@ from envcheck.model import Citation, dataclass, numbers
 from envcheck.model.specifiers import matches
 
 
-@dataclass(frozen=True)
+@dataclass
 class DocumentedGpus:
     """The lowest compute capability that the documents of some releases name."""
 
@@ -25,7 +25,7 @@ class DocumentedGpus:
         return numbers(capability) < numbers(self.minimum)
 
 
-@dataclass(frozen=True)
+@dataclass
 class DocumentedGpusTable:
     """The content of data/packages/documented_gpus.json."""
 

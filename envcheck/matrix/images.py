@@ -9,7 +9,7 @@ from envcheck.host.data_files import load_data
 from envcheck.model import at_least, dataclass
 
 
-@dataclass(frozen=True)
+@dataclass
 class ImageConvention:
     """How the images of a repository are named; patterns name the parts."""
 
@@ -24,7 +24,7 @@ class ImageConvention:
     gpu_tag: str = ""  # which of its tags are for a GPU, where this one is for the CPU
 
 
-@dataclass(frozen=True)
+@dataclass
 class SystemRelease:
     """A release of a Linux distribution and what it contains; "" for what is not known."""
 
@@ -36,7 +36,7 @@ class SystemRelease:
     pip: str = ""
 
 
-@dataclass(frozen=True)
+@dataclass
 class ExternalManagement:
     """Since which release a distribution's Python refuses packages of pip (PEP 668)."""
 
@@ -46,7 +46,7 @@ class ExternalManagement:
     source: str
 
 
-@dataclass(frozen=True)
+@dataclass
 class BaseImages:
     """The content of data/program/base_images.json."""
 

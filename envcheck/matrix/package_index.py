@@ -13,7 +13,7 @@ from envcheck.model import Citation, FrameworkRelease, dataclass, major_minor, n
 CPU = "cpu"  # the label of builds without CUDA
 
 
-@dataclass(frozen=True)
+@dataclass
 class PackageIndex:
     """The content of the data file on one framework's index, such as data/frameworks/pytorch_index.json."""
 

@@ -20,7 +20,7 @@ REPOSITORY = "ENVCHECK_MATRIX_REPOSITORY"  # OWNER/NAME whose attestation proves
 USED = "used.json"
 
 
-@dataclass(frozen=True)
+@dataclass
 class DataFile:
     """A stored data file, where it came from and how that was proven."""
 
@@ -31,7 +31,7 @@ class DataFile:
     stored: str  # when: 2026-11-21T18:00:00Z
 
 
-@dataclass(frozen=True)
+@dataclass
 class Stored:
     """What used.json states; None is the built-in data."""
 

@@ -49,7 +49,7 @@ KEPT = 0.9  # of the rows of a table that a new data file must still hold; a ref
 _CLOCK = timedelta(days=1)  # by which a clock may differ
 
 
-@dataclass(frozen=True)
+@dataclass
 class Request:
     """What to store, and what proves it."""
 
@@ -83,7 +83,7 @@ def read_request(source: str, sha256: str, bundle: str, environ: Mapping[str, st
     return Request(os.path.abspath(source) if is_file else address, pin.lower(), bundle, repository, name)  # noqa: PTH100
 
 
-@dataclass(frozen=True)
+@dataclass
 class Update:
     """What an update did."""
 

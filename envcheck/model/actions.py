@@ -21,7 +21,7 @@ CHANGES_NOTHING = "it changes nothing"
 THIS_SHELL = "it holds in this shell alone"
 
 
-@dataclass(frozen=True)
+@dataclass
 class Trace:
     """The command that checks or undoes an action; where there is none, the reason why."""
 
@@ -102,7 +102,7 @@ def _moved(value: Any, folder: str, target: str) -> Any:
     return value
 
 
-@dataclass(frozen=True)
+@dataclass
 class Step:
     """An action with its place in a plan."""
 

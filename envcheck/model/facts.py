@@ -13,7 +13,7 @@ SOURCE_KINDS = ("command", "file", "env", "library", "override", "report", "matr
 UNKNOWN_REASONS = ("timeout", "denied", "failed", "unparsable", "conflict", "crashed")
 
 
-@dataclass(frozen=True)
+@dataclass
 class Source:
     """Where a value was read: a command, file, variable, library, override, report or the matrix."""
 
@@ -22,7 +22,7 @@ class Source:
     excerpt: str = ""
 
 
-@dataclass(frozen=True)
+@dataclass
 class Known(Generic[T_co]):
     """A value and its source. The value is never None."""
 
@@ -30,7 +30,7 @@ class Known(Generic[T_co]):
     source: Source
 
 
-@dataclass(frozen=True)
+@dataclass
 class Absent:
     """A thing that is in none of the places `tried`."""
 
@@ -38,7 +38,7 @@ class Absent:
     value = None  # no field: see `Fact`
 
 
-@dataclass(frozen=True)
+@dataclass
 class Unknown:
     """A thing that could not be determined: one of UNKNOWN_REASONS, and what happened as a clause."""
 

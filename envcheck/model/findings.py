@@ -18,7 +18,7 @@ WARNING = "warning"
 NOTE = "note"
 
 
-@dataclass(frozen=True)
+@dataclass
 class Citation:
     """Name the artifact or document behind a matrix row, and when it was checked."""
 
@@ -27,7 +27,7 @@ class Citation:
     checked: str = ""
 
 
-@dataclass(frozen=True)
+@dataclass
 class Evidence:
     """One thing seen (a source on the machine) or known (a matrix citation)."""
 
@@ -37,7 +37,7 @@ class Evidence:
     citation: Optional[Citation] = None
 
 
-@dataclass(frozen=True)
+@dataclass
 class Alternative:
     """Another way to the same end, taken instead of the remedy's own actions."""
 
@@ -45,7 +45,7 @@ class Alternative:
     actions: Tuple[Action, ...] = ()
 
 
-@dataclass(frozen=True)
+@dataclass
 class Remedy:
     """What to do about a finding: a sentence and the actions, one after the other."""
 
@@ -54,7 +54,7 @@ class Remedy:
     alternatives: Tuple[Alternative, ...] = ()  # to do instead: never a next step
 
 
-@dataclass(frozen=True)
+@dataclass
 class Finding:
     """One root cause, or one check that could not be decided."""
 
@@ -75,7 +75,7 @@ class Finding:
         return self.primary and self.severity == ERROR
 
 
-@dataclass(frozen=True)
+@dataclass
 class Judged:
     """What a verdict is about."""
 
@@ -84,7 +84,7 @@ class Judged:
     chosen_by: str = ""  # see PythonFacts.chosen_by
 
 
-@dataclass(frozen=True)
+@dataclass
 class Report:
     """The verdict on a snapshot with its findings, the primary one first."""
 

@@ -10,7 +10,7 @@ from envcheck.model.records import dataclass, field, list_fields, replace
 from envcheck.model.versions import numbers
 
 
-@dataclass(frozen=True)
+@dataclass
 class HostFacts:
     """Operating system, C library, processor, container and the relevant environment."""
 
@@ -38,7 +38,7 @@ class HostFacts:
     conda_configuration: Fact[Mapping[str, str]] = NOT_STATED
 
 
-@dataclass(frozen=True)
+@dataclass
 class DeviceNode:
     """A character device of the driver and whether this user can open it."""
 
@@ -47,7 +47,7 @@ class DeviceNode:
     mode: str = ""  # "crw-rw-rw- root:root"
 
 
-@dataclass(frozen=True)
+@dataclass
 class DkmsModule:
     """A driver module that DKMS builds: its version, the kernel it is for, its state."""
 
@@ -56,7 +56,7 @@ class DkmsModule:
     state: str  # added, built, installed, broken, ...
 
 
-@dataclass(frozen=True)
+@dataclass
 class DriverFacts:
     """The NVIDIA driver, read from its kernel side, its user side and its tools."""
 
@@ -90,7 +90,7 @@ class DriverFacts:
     packages: Fact[Mapping[str, str]] = NOT_STATED  # dpkg: libnvidia-compute-535 -> 535.261.03...
 
 
-@dataclass(frozen=True)
+@dataclass
 class MigDevice:
     """One MIG instance of a GPU."""
 
@@ -98,7 +98,7 @@ class MigDevice:
     name: str = ""
 
 
-@dataclass(frozen=True)
+@dataclass
 class GpuProcess:
     """A process that NVML lists on a GPU; its name is the base name of the executable."""
 
@@ -107,7 +107,7 @@ class GpuProcess:
     memory_bytes: Fact[int] = NOT_STATED
 
 
-@dataclass(frozen=True)
+@dataclass
 class Gpu:
     """One GPU: readings of NVML, /proc/driver/nvidia and PCI, matched by address and UUID."""
 
@@ -126,7 +126,7 @@ class Gpu:
     processes: Fact[Tuple[GpuProcess, ...]] = NOT_STATED
 
 
-@dataclass(frozen=True)
+@dataclass
 class OtherGpu:
     """A GPU that NVIDIA did not make; it is named, not judged."""
 
@@ -138,7 +138,7 @@ class OtherGpu:
     integrated: Fact[bool] = NOT_STATED  # the graphics inside a processor, where the address tells
 
 
-@dataclass(frozen=True)
+@dataclass
 class ToolkitInstall:
     """One CUDA Toolkit (CTK) installation."""
 
@@ -155,7 +155,7 @@ class ToolkitInstall:
     libdevice_path: Fact[str] = NOT_STATED
 
 
-@dataclass(frozen=True)
+@dataclass
 class ToolkitFacts:
     """All CUDA Toolkits, and which of them PATH, CUDA_HOME and LD_LIBRARY_PATH choose."""
 
@@ -171,7 +171,7 @@ class ToolkitFacts:
     nvcc_host_compiler_version: Fact[str] = NOT_STATED
 
 
-@dataclass(frozen=True)
+@dataclass
 class LibraryInstall:
     """One copy of cuDNN, TensorRT or NCCL: header, library and package are separate facts."""
 
@@ -186,7 +186,7 @@ class LibraryInstall:
     cuda_major: Fact[str] = NOT_STATED  # "12", from package name or suffix
 
 
-@dataclass(frozen=True)
+@dataclass
 class CompilerFacts:
     """Host compilers on PATH."""
 
@@ -199,7 +199,7 @@ class CompilerFacts:
     others: Fact[Mapping[str, str]] = NOT_STATED  # /usr/bin/gcc-11 -> "11.4.0"
 
 
-@dataclass(frozen=True)
+@dataclass
 class Distribution:
     """One installed distribution, from its metadata."""
 
@@ -213,7 +213,7 @@ class Distribution:
     build: str = ""  # conda build string or local version
 
 
-@dataclass(frozen=True)
+@dataclass
 class UnreadPart:
     """Something that a file installs, or may install, and that could not be read."""
 
@@ -221,7 +221,7 @@ class UnreadPart:
     place: str = ""  # Dockerfile:3
 
 
-@dataclass(frozen=True)
+@dataclass
 class LibraryLookup:
     """Where the loader finds one shared library that a framework build loads."""
 
@@ -234,7 +234,7 @@ class LibraryLookup:
     version: Fact[str] = NOT_STATED  # from the file's name or package
 
 
-@dataclass(frozen=True)
+@dataclass
 class FrameworkBuild:
     """A TensorFlow, PyTorch or JAX build in the environment."""
 
@@ -252,7 +252,7 @@ class FrameworkBuild:
     shadowed_by: Fact[str] = NOT_STATED  # file or folder that Python imports instead
 
 
-@dataclass(frozen=True)
+@dataclass
 class Extension:
     """A compiled CUDA extension of a framework: flash-attn, mmcv, apex ..."""
 
@@ -265,7 +265,7 @@ IMPORT = "import"  # it ends where a file does not load
 USE = "use"  # the import goes on without it, what needs the file ends
 
 
-@dataclass(frozen=True)
+@dataclass
 class LinkFault:
     """Why the loader cannot load a compiled file that an import needs."""
 
@@ -286,7 +286,7 @@ class LinkFault:
     stops: str = ""  # IMPORT, USE; "" where nobody recorded which
 
 
-@dataclass(frozen=True)
+@dataclass
 class JupyterKernel:
     """A registered Jupyter kernel and the Python that it starts."""
 
@@ -297,7 +297,7 @@ class JupyterKernel:
 NO_ENVIRONMENT = "none"  # chosen_by where the only Python is that of an environment made for envcheck alone
 
 
-@dataclass(frozen=True)
+@dataclass
 class FileFault:
     """A file of a distribution that is not as its RECORD lists it, or a folder that is missing with all its files."""
 
@@ -309,7 +309,7 @@ class FileFault:
     location: str = ""
 
 
-@dataclass(frozen=True)
+@dataclass
 class InstallLeftover:
     """What an installation that did not come to its end left behind."""
 
@@ -322,7 +322,7 @@ class InstallLeftover:
     command: str = ""  # of the marker: what settles it, where the installation's journal is there
 
 
-@dataclass(frozen=True)
+@dataclass
 class PythonFacts:
     """The inspected interpreter and the packages installed for it."""
 
@@ -358,7 +358,7 @@ class PythonFacts:
 SCHEMA_VERSION = 1
 
 
-@dataclass(frozen=True)
+@dataclass
 class Facts:
     """All facts of a machine, one section per probe."""
 
@@ -374,7 +374,7 @@ class Facts:
     python: PythonFacts = field(default_factory=PythonFacts)
 
 
-@dataclass(frozen=True)
+@dataclass
 class Snapshot:
     """A recorded machine; `doctor --snapshot` judges it like a live one."""
 
@@ -411,7 +411,7 @@ def _mark(value: Any) -> Any:
     return replace(value, **{name: missing if cell is NOT_STATED else _mark(cell) for name, cell in cells.items()})
 
 
-@dataclass(frozen=True)
+@dataclass
 class InstanceMemory:
     """The memory of a MIG instance."""
 
@@ -422,7 +422,7 @@ class InstanceMemory:
     memory_reserved_bytes: Fact[int] = NOT_STATED
 
 
-@dataclass(frozen=True)
+@dataclass
 class GpuActivity:
     """One GPU and how busy it is."""
 
@@ -438,7 +438,7 @@ class GpuActivity:
     instances: Fact[Tuple[InstanceMemory, ...]] = NOT_STATED
 
 
-@dataclass(frozen=True)
+@dataclass
 class ActivityReading:
     """All GPUs of a machine at one moment."""
 
@@ -446,7 +446,7 @@ class ActivityReading:
     gpus: Fact[Tuple[GpuActivity, ...]] = NOT_STATED  # absent: this machine has no NVIDIA GPU
 
 
-@dataclass(frozen=True)
+@dataclass
 class ProcessInfo:
     """A process as /proc shows it; never write `command_line` to a report or log, it may hold secrets."""
 
@@ -462,7 +462,7 @@ class ProcessInfo:
     seconds: Optional[int] = None  # since it started
 
 
-@dataclass(frozen=True)
+@dataclass
 class ProcessScan:
     """The requested processes, those that use a GPU, and what hides others."""
 

@@ -9,7 +9,7 @@ from envcheck.model.findings import Citation, Finding
 from envcheck.model.records import dataclass, field
 
 
-@dataclass(frozen=True)
+@dataclass
 class Rejected:
     """A release that was judged and not chosen: what spoke against it, in one line."""
 
@@ -18,7 +18,7 @@ class Rejected:
     why: str
 
 
-@dataclass(frozen=True)
+@dataclass
 class PlannedRelease:
     """The release chosen for one framework, and why none newer."""
 
@@ -45,7 +45,7 @@ class PlannedRelease:
         return tuple(text for text in self.companions if "==" not in text and " @ " not in text)
 
 
-@dataclass(frozen=True)
+@dataclass
 class RequirementSet:
     """Requirements that one command installs from one index."""
 
@@ -58,7 +58,7 @@ class RequirementSet:
     pins: Tuple[str, ...] = ()  # exact, with their hashes, once verified: "numpy==2.1.0 --hash=sha256:..."
 
 
-@dataclass(frozen=True)
+@dataclass
 class Environment:
     """One environment of a plan: what it is made of."""
 
@@ -78,7 +78,7 @@ class Environment:
     solved: Tuple[str, ...] = ()  # what conda's specs come to, once verified: cudatoolkit=10.0.130=0
 
 
-@dataclass(frozen=True)
+@dataclass
 class Change:
     """Something that would make a plan possible, found by judging again with it; lower effort first."""
 
@@ -88,7 +88,7 @@ class Change:
     argv: Tuple[str, ...]  # the command that plans with it
 
 
-@dataclass(frozen=True)
+@dataclass
 class Clash:
     """Two pins that no one version meets."""
 
@@ -96,7 +96,7 @@ class Clash:
     second: str
 
 
-@dataclass(frozen=True)
+@dataclass
 class Plan:
     """What to do to reach a goal; with `blocked_by` there are no steps, and `changes` says what would help."""
 
@@ -126,7 +126,7 @@ INSTALLED, FIXED, RESTORED, UNSETTLED = "installed", "fixed", "restored", "unset
 PLANNED, BLOCKED, UNCHANGED = "planned", "blocked", "unchanged"
 
 
-@dataclass(frozen=True)
+@dataclass
 class SystemChange:
     """A step that a transaction took on the machine, or began; it is not undone automatically."""
 
@@ -136,7 +136,7 @@ class SystemChange:
     lasting: str = ""  # why there is no undo
 
 
-@dataclass(frozen=True)
+@dataclass
 class Outcome:
     """What came of a transaction in an environment, of undoing one, or of a plan that was only shown."""
 

@@ -1,6 +1,6 @@
-"""Frozen dataclasses that are cheap to define.
+"""Frozen dataclasses that are cheap to define: `@dataclass` of this package is `dataclasses.dataclass(frozen=True)`.
 
-`dataclasses.dataclass` generates and compiles source for every class: forty classes cost as much as three
+The standard one generates and compiles source for every class: forty classes cost as much as three
 interpreter starts. These records look the same to a type checker and to `fields()`, `replace()` and
 `is_dataclass()`, but share one `__init__`, `__eq__`, `__hash__` and `__repr__`. The `Field` objects are
 created on first use.
@@ -21,20 +21,22 @@ class _DefaultFactory:
 
 
 if TYPE_CHECKING:
-    from dataclasses import dataclass, field
+    from dataclasses import field
+
+    from typing_extensions import dataclass_transform
+
+    @dataclass_transform(frozen_default=True, field_specifiers=(field,))
+    def dataclass(cls: Type[R]) -> Type[R]:
+        """Make a class a frozen record."""
+        return cls
 else:
 
     def field(*, default_factory: Callable[[], Any]) -> Any:
         """Give a field a default that is created for each record."""
         return _DefaultFactory(default_factory)
 
-    def dataclass(*, frozen: bool) -> Callable[[type], type]:
-        """Make a class a frozen record, with the signature of `dataclasses.dataclass(frozen=True)`."""
-        if not frozen:
-            raise TypeError("records are frozen")
-        return _add_record_methods
-
-    def _add_record_methods(cls: type) -> type:
+    def dataclass(cls: type) -> type:
+        """Make a class a frozen record."""
         names = tuple(getattr(cls, "__annotations__", {}))
         defaults = {name: cls.__dict__[name] for name in names if name in cls.__dict__}
         cls.__init__ = _make_init(names, defaults)

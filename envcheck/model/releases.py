@@ -8,7 +8,7 @@ from envcheck.model.findings import Citation
 from envcheck.model.records import dataclass, field
 
 
-@dataclass(frozen=True)
+@dataclass
 class FrameworkRelease:
     """One final release of a framework distribution for one platform."""
 
@@ -55,7 +55,7 @@ class FrameworkRelease:
         return self.pythons if self.tags == ("any",) else self.free_threaded
 
 
-@dataclass(frozen=True)
+@dataclass
 class Toolkit:
     """One CUDA Toolkit release line (major.minor)."""
 
@@ -76,7 +76,7 @@ class Toolkit:
     forward_compatibility: Optional[str] = None  # package whose libcuda runs it on an older data-center driver
 
 
-@dataclass(frozen=True)
+@dataclass
 class DriverBranch:
     """One driver release branch."""
 
@@ -90,7 +90,7 @@ class DriverBranch:
     proof: Mapping[str, str] = field(default_factory=dict)
 
 
-@dataclass(frozen=True)
+@dataclass
 class CudnnRelease:
     """One cuDNN release line (major.minor), for one CUDA major where the builds differ."""
 
@@ -106,7 +106,7 @@ class CudnnRelease:
     proof: Mapping[str, str] = field(default_factory=dict)
 
 
-@dataclass(frozen=True)
+@dataclass
 class TensorrtRelease:
     """One TensorRT release line (major.minor), for one CUDA major."""
 
@@ -122,7 +122,7 @@ class TensorrtRelease:
     proof: Mapping[str, str] = field(default_factory=dict)
 
 
-@dataclass(frozen=True)
+@dataclass
 class CondaBuild:
     """The equivalent builds of a package on one conda channel."""
 
@@ -138,7 +138,7 @@ class CondaBuild:
     proof: str = "documented"
 
 
-@dataclass(frozen=True)
+@dataclass
 class Architecture:
     """One GPU architecture with the first and last toolkit and driver that support it."""
 
@@ -155,7 +155,7 @@ class Architecture:
     proof: Mapping[str, str] = field(default_factory=dict)
 
 
-@dataclass(frozen=True)
+@dataclass
 class KnownProblem:
     """A release that fails under a condition although its requirements are met."""
 
@@ -178,7 +178,7 @@ class KnownProblem:
     proof: str = "documented"
 
 
-@dataclass(frozen=True)
+@dataclass
 class RemovedDistribution:
     """A distribution name that no longer installs its framework, and its replacement."""
 
@@ -191,7 +191,7 @@ class RemovedDistribution:
     note: str = ""
 
 
-@dataclass(frozen=True)
+@dataclass
 class PciProduct:
     """The product behind a PCI device id."""
 
@@ -201,7 +201,7 @@ class PciProduct:
     data_center: Optional[bool] = None
 
 
-@dataclass(frozen=True)
+@dataclass
 class NamedProduct:
     """The product behind a name that has no PCI device id here, or stands for several chips."""
 
@@ -209,7 +209,7 @@ class NamedProduct:
     data_center: Optional[bool] = None
 
 
-@dataclass(frozen=True)
+@dataclass
 class GpuTable:
     """The content of data/nvidia/gpus.json."""
 
@@ -220,7 +220,7 @@ class GpuTable:
     pci: Mapping[str, PciProduct]  # by device id in lower case
 
 
-@dataclass(frozen=True)
+@dataclass
 class OtherVendor:
     """A vendor of GPUs whose work is not judged, and what to ask instead."""
 
@@ -235,14 +235,14 @@ class OtherVendor:
     wheels: Mapping[str, str] = field(default_factory=dict)  # framework -> where its builds are documented to be
 
 
-@dataclass(frozen=True)
+@dataclass
 class OtherGpuVendors:
     """The content of data/program/other_gpus.json."""
 
     vendors: Mapping[str, OtherVendor]
 
 
-@dataclass(frozen=True)
+@dataclass
 class GpuProduct:
     """A GPU product by PCI device id or name; several compute capabilities when the name is ambiguous."""
 
@@ -253,7 +253,7 @@ class GpuProduct:
     data_center: Optional[bool]  # forward compatibility is offered there; None: the name does not tell
 
 
-@dataclass(frozen=True)
+@dataclass
 class WheelFloor:
     """The glibc that a CUDA wheel needs from one release on."""
 
@@ -262,7 +262,7 @@ class WheelFloor:
     glibc: str
 
 
-@dataclass(frozen=True)
+@dataclass
 class WheelFloors:
     """The glibc that CUDA wheels need."""
 
@@ -270,7 +270,7 @@ class WheelFloors:
     citation: Citation
 
 
-@dataclass(frozen=True)
+@dataclass
 class CudaWheels:
     """The content of data/nvidia/cuda_wheels.json."""
 

@@ -24,7 +24,7 @@ _LONGEST = 4000  # characters: a lock file joins the conditions of many platform
 _DEEPEST = 50  # parentheses: packaging recurses for each
 
 
-@dataclass(frozen=True)
+@dataclass
 class Requirement:
     """What one requirement asks for."""
 

@@ -89,7 +89,7 @@ PYTHON, RELEASE, CPU, WSL, DRIVER, LIBC = 1, 2, 3, 4, 5, 6
 Requests = tuple[Request, ...]
 
 
-@dataclass(frozen=True)
+@dataclass
 class InstalledFramework:
     """One framework that is installed."""
 
@@ -106,7 +106,7 @@ class InstalledFramework:
         return f"{self.distribution} {self.version}"
 
 
-@dataclass(frozen=True)
+@dataclass
 class EnvironmentUpdate:
     """What comes of planning for an environment, new or not."""
 

@@ -39,7 +39,7 @@ from envcheck.rules.gpu_code import coverage, parse_target
 from envcheck.rules.requirements import wheel_glibc
 
 
-@dataclass(frozen=True)
+@dataclass
 class ChosenCompanion:
     """What comes beside a release, or on top of it."""
 
@@ -55,7 +55,7 @@ class ChosenCompanion:
         return f"{self.name} {self.row.version}" if self.row else self.requirement.replace("==", " ")
 
 
-@dataclass(frozen=True)
+@dataclass
 class Candidate:
     """One release in one build."""
 
@@ -266,7 +266,7 @@ def _text(name: str, extras: Iterable[str], version: str) -> str:
 NONE, OWN, WHEELS, PACKAGES, SYSTEM = "none", "own", "wheels", "conda", "system"
 
 
-@dataclass(frozen=True)
+@dataclass
 class CudaSource:
     """One way to get the CUDA libraries."""
 

@@ -62,7 +62,7 @@ _UNREAD = 2  # releases of which nothing states the code: the newest and the one
 _PLAN_SOURCE = Source("override", "what the plan installs")
 
 
-@dataclass(frozen=True)
+@dataclass
 class CandidateJudgement:
     """What the rules say of one candidate with one source of CUDA libraries."""
 
@@ -167,7 +167,7 @@ def _with_libraries(facts: Facts, source: CudaSource) -> Facts:
     return replace(with_toolkit, cudnn=Known((copy, *copies), _PLAN_SOURCE))
 
 
-@dataclass(frozen=True)
+@dataclass
 class Choice:
     """What was found for one request: the best judgement, or None, and the newer ones that were rejected."""
 

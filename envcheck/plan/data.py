@@ -10,7 +10,7 @@ from envcheck.host.data_files import load_data
 from envcheck.model import CONDA, UV, Citation, Environment, dataclass, numbers
 
 
-@dataclass(frozen=True)
+@dataclass
 class BundledPip:
     """The pip that a new environment begins with, and the last one for old Pythons."""
 
@@ -19,7 +19,7 @@ class BundledPip:
     citation: Citation
 
 
-@dataclass(frozen=True)
+@dataclass
 class CudaWheelSet:
     """NVIDIA's wheels whose libraries bear the names that builds for other CUDA versions load."""
 
@@ -32,7 +32,7 @@ class CudaWheelSet:
     citation: Citation
 
 
-@dataclass(frozen=True)
+@dataclass
 class CondaLibrary:
     """A CUDA that conda channels hold; no cuDNN listed: not known which."""
 
@@ -42,7 +42,7 @@ class CondaLibrary:
     cudnn: tuple[str, ...]
 
 
-@dataclass(frozen=True)
+@dataclass
 class CondaLibraries:
     """The CUDA libraries that come from conda channels."""
 
@@ -52,7 +52,7 @@ class CondaLibraries:
     citation: Citation
 
 
-@dataclass(frozen=True)
+@dataclass
 class ChannelNames:
     """The channels that a name such as defaults stands for."""
 
@@ -60,7 +60,7 @@ class ChannelNames:
     citation: Citation
 
 
-@dataclass(frozen=True)
+@dataclass
 class SharedRequirement:
     """What releases of a framework require beyond the columns of the matrix, and share with other frameworks."""
 
@@ -69,7 +69,7 @@ class SharedRequirement:
     requires: tuple[str, ...]
 
 
-@dataclass(frozen=True)
+@dataclass
 class SharedRequirements:
     """What frameworks require beyond the columns of the matrix."""
 
@@ -77,7 +77,7 @@ class SharedRequirements:
     citation: Citation
 
 
-@dataclass(frozen=True)
+@dataclass
 class SourceOnly:
     """Dependencies of releases that exist as source distributions only."""
 
@@ -88,7 +88,7 @@ class SourceOnly:
     answers: str = ""  # id of the known problem that this takes into account
 
 
-@dataclass(frozen=True)
+@dataclass
 class SourceOnlyTable:
     """The dependencies that exist as source distributions only."""
 
@@ -96,7 +96,7 @@ class SourceOnlyTable:
     citation: Citation
 
 
-@dataclass(frozen=True)
+@dataclass
 class ImageTable:
     """The container images that a Dockerfile may build upon."""
 
@@ -109,7 +109,7 @@ class ImageTable:
     citation: Citation
 
 
-@dataclass(frozen=True)
+@dataclass
 class PlanData:
     """The content of data/program/plan.json."""
 
@@ -130,7 +130,7 @@ def plan_data() -> PlanData:
     return load_data("program/plan", PlanData)
 
 
-@dataclass(frozen=True)
+@dataclass
 class CondaSpecs:
     """The match specs of a framework's builds: "tensorflow={version}=cuda*"."""
 
@@ -138,7 +138,7 @@ class CondaSpecs:
     cpu: tuple[str, ...]
 
 
-@dataclass(frozen=True)
+@dataclass
 class CondaRecipe:
     """Releases of a framework that were built alike on conda-forge; no CUDA listed: for the CPU."""
 
@@ -149,7 +149,7 @@ class CondaRecipe:
     cuda: tuple[str, ...]  # majors
 
 
-@dataclass(frozen=True)
+@dataclass
 class CondaBuilds:
     """The content of data/frameworks/conda_builds.json."""
 
@@ -169,7 +169,7 @@ def conda_builds_data() -> CondaBuilds:
 _OWN_FLOOR = (3, 10)  # requires-python of this program
 
 
-@dataclass(frozen=True)
+@dataclass
 class Images:
     """The images a Dockerfile names."""
 

@@ -46,7 +46,7 @@ from envcheck.rules.gpu_releases import driver_runs
 from envcheck.rules.requirements import easiest_for_pip, wheel_glibc
 
 
-@dataclass(frozen=True)
+@dataclass
 class CondaBuild:
     """A build of the channel, of the line of the release that was judged."""
 

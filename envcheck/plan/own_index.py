@@ -31,7 +31,7 @@ from envcheck.rules.context import Context
 from envcheck.rules.gpu_releases import driver_runs
 
 
-@dataclass(frozen=True)
+@dataclass
 class _Offer:
     """A built file that the index of a package is documented to have."""
 

@@ -19,7 +19,7 @@ _LAST = "onnxruntime"  # most who require it mean its build for the CPU
 _TYPO = 0.85  # likeness to a known name from which another one is taken for a mistake
 
 
-@dataclass(frozen=True)
+@dataclass
 class Boarding:
     """The requirements to plan in place of those that were asked for, and which of them are passengers."""
 

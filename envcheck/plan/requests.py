@@ -27,7 +27,7 @@ from envcheck.rules.gpu_releases import driver_floor, toolkit_of
 from envcheck.rules.wanted_releases import UnknownNameError, check_requirements
 
 
-@dataclass(frozen=True)
+@dataclass
 class Request:
     """One framework asked for, every part normalised."""
 
@@ -51,7 +51,7 @@ class UnknownPackageError(RequestError):
     """Neither the matrix nor the tables beside it know a package: what it requires stands on the index alone."""
 
 
-@dataclass(frozen=True)
+@dataclass
 class Passenger:
     """What the index states of a package that the matrix does not hold."""
 
@@ -195,7 +195,7 @@ def check_folder(folder: str) -> None:
         raise RequestError(f"--env {folder[:60]!r}: name a folder of its own, such as .venv.")
 
 
-@dataclass(frozen=True)
+@dataclass
 class PlanOptions:
     """What a plan is to be made with; what is "" is chosen."""
 

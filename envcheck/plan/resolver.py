@@ -30,7 +30,7 @@ Make = Callable[[frozenset[str]], Plan]  # plans without the releases that are r
 _OLDER = 5  # releases that are tried after one that does not resolve
 
 
-@dataclass(frozen=True)
+@dataclass
 class Resolver:
     """Asks the indexes that pip and uv are configured for, and those that a plan names."""
 

@@ -20,7 +20,7 @@ from envcheck.probes.package_managers import DPKG_STATUS, read_dpkg_packages
 from envcheck.probes.toolkit import find_places, list_site_packages
 
 
-@dataclass(frozen=True)
+@dataclass
 class LibraryKind:
     """The names of one library; patterns are regular expressions."""
 
@@ -104,7 +104,7 @@ def _find_all(survey: Survey, kind: LibraryKind) -> Installs:
 _SYSTEM_LIBRARIES = r"^(/usr)?/lib(64|32|/[^/]*-linux-gnu)?$"
 
 
-@dataclass(frozen=True)
+@dataclass
 class LibraryPlace:
     """Folders whose headers and libraries belong together."""
 

@@ -26,7 +26,7 @@ _PROJECT_FOLDERS = (".venv", ".pixi/envs/default")
 _REPOSITORIES = (".git", ".hg")
 
 
-@dataclass(frozen=True)
+@dataclass
 class PythonSelection:
     """What to inspect: a Python by path or name, or an environment by folder or name."""
 
@@ -35,7 +35,7 @@ class PythonSelection:
     without_packages: bool = False  # a plan creates a new environment
 
 
-@dataclass(frozen=True)
+@dataclass
 class PythonChoice:
     """The chosen interpreter, its answer to the child script, and what chose it."""
 

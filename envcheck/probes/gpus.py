@@ -360,7 +360,7 @@ def find_jetson(host: Host) -> Fact[Gpu]:
     return Known(_make_jetson_gpu(chip, source or traces[-1].source, model), source or traces[-1].source)
 
 
-@dataclass(frozen=True)
+@dataclass
 class JetsonChip:
     """A chip of Jetson modules."""
 
@@ -368,7 +368,7 @@ class JetsonChip:
     compute_capability: str
 
 
-@dataclass(frozen=True)
+@dataclass
 class JetsonModel:
     """Words in the model name of a board, and the chip of that board."""
 
@@ -376,7 +376,7 @@ class JetsonModel:
     chip: str
 
 
-@dataclass(frozen=True)
+@dataclass
 class JetsonTable:
     """The content of data/nvidia/jetson.json."""
 

@@ -43,7 +43,7 @@ GPU = "gpu"  # the use of a GPU ends where a file does not load
 _MAKES_NAMES = re.compile(r"import \*|__getattr__|globals\(\)|sys\.modules\[|\bexec\(")  # that its text does not hold
 
 
-@dataclass(frozen=True)
+@dataclass
 class FrameworkImport:
     """What the import of a framework opens."""
 
@@ -57,7 +57,7 @@ class FrameworkImport:
     preload_for_gpu: str = ""
 
 
-@dataclass(frozen=True)
+@dataclass
 class CompanionImport:
     """What the import of a package that is compiled for a framework opens."""
 
@@ -75,7 +75,7 @@ class CompanionImport:
     override: str = ""  # variable that chooses another one
 
 
-@dataclass(frozen=True)
+@dataclass
 class Linking:
     """The content of data/frameworks/linking.json."""
 

@@ -38,7 +38,7 @@ _SYSTEM_ROOTS = ("", "/", "/usr", "/usr/local")  # their lib folders are common 
 _DEBIAN_ROOTS = ("/usr/lib/nvidia-cuda-toolkit", "/usr/lib/cuda")
 
 
-@dataclass(frozen=True)
+@dataclass
 class Place:
     """A folder that may hold a toolkit, and the folders of its parts."""
 
@@ -361,7 +361,7 @@ _MAX_WRAPPERS = 4
 _WRAPPER_BYTES = 4096
 
 
-@dataclass(frozen=True)
+@dataclass
 class NvccOnPath:
     """The nvcc that a shell starts, the real program behind it, and the root of its toolkit."""
 

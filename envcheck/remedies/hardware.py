@@ -284,7 +284,7 @@ def power_cycle_gpu(_: Situation, __: PowerCycleGpu) -> Remedy:
     )
 
 
-@dataclass(frozen=True)
+@dataclass
 class Xid:
     """One error of NVIDIA's catalogue: what it means, what to do at once, and what where it comes back."""
 
@@ -295,7 +295,7 @@ class Xid:
     follow_up: str = ""
 
 
-@dataclass(frozen=True)
+@dataclass
 class XidTable:
     """The content of data/nvidia/xid.json."""
 

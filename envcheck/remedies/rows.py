@@ -71,7 +71,7 @@ class RuleValues:
         return self._values.get(name, "")
 
 
-@dataclass(frozen=True)
+@dataclass
 class FamilyPackages:
     """What the package manager of the distribution installs; data/advice/system_packages.json has the names."""
 
@@ -80,7 +80,7 @@ class FamilyPackages:
     major: str = ""
 
 
-@dataclass(frozen=True)
+@dataclass
 class ActionRow:
     """One action, under the name of its kind."""
 
@@ -111,7 +111,7 @@ class ActionRow:
         return action_found
 
 
-@dataclass(frozen=True)
+@dataclass
 class AlternativeRow:
     """Another way than the remedy's own."""
 
@@ -119,7 +119,7 @@ class AlternativeRow:
     actions: tuple[ActionRow, ...] = ()
 
 
-@dataclass(frozen=True)
+@dataclass
 class RemedyRow:
     """What to do about a finding; values stand in it as {names}."""
 
@@ -141,7 +141,7 @@ class RemedyRow:
         return tuple(dict.fromkeys(name for text in _list_texts(self) for name in _PLACEHOLDER.findall(text)))
 
 
-@dataclass(frozen=True)
+@dataclass
 class RemedyTable:
     """The content of data/advice/remedies.json."""
 

@@ -48,7 +48,7 @@ UPDATE_WSL = RunCommand(
 )  # fmt: skip
 
 
-@dataclass(frozen=True)
+@dataclass
 class Compilers:
     """Which GCC majors each distribution offers besides its default one."""
 
@@ -59,7 +59,7 @@ class Compilers:
     citations: tuple[Citation, ...]
 
 
-@dataclass(frozen=True)
+@dataclass
 class CudnnPackage:
     """cuDNN as NVIDIA's repository for Debian and Ubuntu names it, from one major on."""
 
@@ -68,7 +68,7 @@ class CudnnPackage:
     usual_cuda: str = ""  # where the CUDA major is not known
 
 
-@dataclass(frozen=True)
+@dataclass
 class CudnnPackages:
     """Where cuDNN is published."""
 
@@ -78,7 +78,7 @@ class CudnnPackages:
     citation: Citation
 
 
-@dataclass(frozen=True)
+@dataclass
 class VisualStudio:
     """A Visual Studio by the newest compiler that it has."""
 
@@ -88,7 +88,7 @@ class VisualStudio:
     components: tuple[str, ...]
 
 
-@dataclass(frozen=True)
+@dataclass
 class VisualStudios:
     """The releases of Visual Studio, the oldest first."""
 
@@ -96,7 +96,7 @@ class VisualStudios:
     citation: Citation
 
 
-@dataclass(frozen=True)
+@dataclass
 class DnfModules:
     """dnf's modules, which RHEL gave up."""
 
@@ -104,7 +104,7 @@ class DnfModules:
     citation: Citation
 
 
-@dataclass(frozen=True)
+@dataclass
 class PipReleases:
     """The releases of pip that are in use."""
 
@@ -112,7 +112,7 @@ class PipReleases:
     citation: Citation
 
 
-@dataclass(frozen=True)
+@dataclass
 class PythonReleases:
     """The Pythons that systems bring and packages ask for."""
 
@@ -129,7 +129,7 @@ class PythonReleases:
         return tuple(f"{major}.{minor}" for minor in range(oldest, newest + 1))
 
 
-@dataclass(frozen=True)
+@dataclass
 class CondaNvcc:
     """Where conda has nvcc, and from which CUDA on."""
 
@@ -138,7 +138,7 @@ class CondaNvcc:
     citation: Citation
 
 
-@dataclass(frozen=True)
+@dataclass
 class WingetPackages:
     """The CUDA Toolkits that winget has."""
 
@@ -146,7 +146,7 @@ class WingetPackages:
     citation: Citation
 
 
-@dataclass(frozen=True)
+@dataclass
 class TensorrtPackages:
     """Where TensorRT is published."""
 
@@ -154,7 +154,7 @@ class TensorrtPackages:
     citation: Citation
 
 
-@dataclass(frozen=True)
+@dataclass
 class SystemPackages:
     """The content of data/advice/system_packages.json."""
 

@@ -17,7 +17,7 @@ HEADING = "heading"  # stands above what has a mark
 Row = tuple[str, ...]
 
 
-@dataclass(frozen=True)
+@dataclass
 class Line:
     """A sentence; what is wrapped stands below its label."""
 
@@ -26,7 +26,7 @@ class Line:
     kind: str = ""  # what it says of its subject: a verdict, a severity or a state; or a style
 
 
-@dataclass(frozen=True)
+@dataclass
 class Command:
     """A command as it is typed, with what it is for."""
 
@@ -40,7 +40,7 @@ class Command:
         return self.folded or self.line
 
 
-@dataclass(frozen=True)
+@dataclass
 class Table:
     """Rows below a head; `kinds` says of each row what it says of its subject."""
 
@@ -50,7 +50,7 @@ class Table:
     narrowest: int = 8  # columns of a folded cell: where less is left, a list is easier to read
 
 
-@dataclass(frozen=True)
+@dataclass
 class Layer:
     """What a machine has of one layer; `meets` says what it and the layers below ask of each other."""
 
@@ -61,14 +61,14 @@ class Layer:
     meets: tuple[str, ...] = ()
 
 
-@dataclass(frozen=True)
+@dataclass
 class Machine:
     """A machine, layer by layer."""
 
     layers: tuple[Layer, ...]
 
 
-@dataclass(frozen=True)
+@dataclass
 class Way:
     """One way to mend a finding."""
 
@@ -78,7 +78,7 @@ class Way:
     kind: str = ""
 
 
-@dataclass(frozen=True)
+@dataclass
 class Step:
     """A step of a plan, with how it is seen to have worked and how it is taken back."""
 
@@ -88,7 +88,7 @@ class Step:
     traces: tuple[Line, ...] = ()
 
 
-@dataclass(frozen=True)
+@dataclass
 class Shown:
     """A finding as it is shown."""
 
@@ -122,7 +122,7 @@ class Shown:
 Block: TypeAlias = "Line | Command | Table | Machine | Way | Step | Shown"
 
 
-@dataclass(frozen=True)
+@dataclass
 class Section:
     """Blocks below a title, or below none."""
 
@@ -131,7 +131,7 @@ class Section:
     is_apart: bool = True  # a blank line stands above it
 
 
-@dataclass(frozen=True)
+@dataclass
 class Check:
     """Something that was tried; `outcome` is passed, failure (it is wrong), error (undetermined) or skipped."""
 
@@ -144,7 +144,7 @@ class Check:
     seconds: float = 0.0
 
 
-@dataclass(frozen=True)
+@dataclass
 class Rule:
     """What may be found, in general."""
 
@@ -154,7 +154,7 @@ class Rule:
     means: str
 
 
-@dataclass(frozen=True)
+@dataclass
 class Document:
     """An answer: the verdict, what it is about, what was found, what to type."""
 

@@ -20,7 +20,7 @@ _LEGEND = "* documented, not read from an artifact."
 Found: TypeAlias = "RowsFound | ReleasesFound | TablesFound"
 
 
-@dataclass(frozen=True)
+@dataclass
 class MatrixOptions:
     """What is shown beside the answer."""
 

@@ -557,7 +557,7 @@ def _type_for_person(step: Step, system: str) -> Command:
 FIX_SCHEMA = "envcheck/fix/1"
 
 
-@dataclass(frozen=True)
+@dataclass
 class FixResult:
     """What came of a fix: the steps that were planned or failed, those left to a person, and the report then."""
 

@@ -32,7 +32,7 @@ T = TypeVar("T")
 NO_ROW = Unknown("failed", "neither the installed files nor the matrix state it")
 
 
-@dataclass(frozen=True)
+@dataclass
 class Build:
     """One framework build with what its files and its matrix row say; the files come first."""
 

@@ -13,7 +13,7 @@ from envcheck.model import ERROR, INCOMPATIBLE, NOTE, UNDETERMINED, WARNING, Fin
 UNREAD_FACTS = "unread"  # part of the machine: whatever could not be read
 
 
-@dataclass(frozen=True)
+@dataclass
 class Entry:
     """One finding id; `rank` is its place in the catalogue, lower layers first."""
 
@@ -29,7 +29,7 @@ class Entry:
     misses: str = ""  # the part of the machine whose absence it reports
 
 
-@dataclass(frozen=True)
+@dataclass
 class Catalogue:
     """The content of data/advice/findings.json: lower layers first."""
 

@@ -47,7 +47,7 @@ TOO_OLD = "host-compiler-too-old"
 _OVERRIDE = "-allow-unsupported-compiler"
 
 
-@dataclass(frozen=True)
+@dataclass
 class HostCompiler:
     """The compiler nvcc uses: gcc, clang or msvc, its version, and its path ("" unknown)."""
 
@@ -356,7 +356,7 @@ def is_compiling(context: Context) -> bool:
     return is_requested or any(fact.value is not None for fact in facts) or bool(_compiled_when_used(context))
 
 
-@dataclass(frozen=True)
+@dataclass
 class BuiltWhenUsed:
     """The content of data/frameworks/built_when_used.json."""
 

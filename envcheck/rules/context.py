@@ -47,7 +47,7 @@ class UndecidedError(Exception):
         self.unknown = unknown
 
 
-@dataclass(frozen=True)
+@dataclass
 class SourceBuild:
     """A package that is compiled against a framework while it is installed, or taken from a page of built wheels."""
 
@@ -57,7 +57,7 @@ class SourceBuild:
     built_for: str = ""  # the minor version of the framework that the wheels of its page are for: 2.8
 
 
-@dataclass(frozen=True)
+@dataclass
 class Target:
     """What the user wants: `expect` is auto, gpu or cpu; `requirements` are PEP 508 strings to judge.
 
@@ -297,7 +297,7 @@ Check = Callable[[Context], Iterator[Finding]]
 RULES: list[Rule] = []
 
 
-@dataclass(frozen=True)
+@dataclass
 class Rule:
     """One check: the finding ids that it decides, the severity that they have unless a finding names its own."""
 

@@ -50,7 +50,7 @@ OTHER_CUDA = "cudnn-wrong-cuda-build"
 OTHER_MAJOR = "cudnn-wrong-major"
 
 
-@dataclass(frozen=True)
+@dataclass
 class Copy:
     """One cuDNN: its path, its version, the CUDA major that it was built for ("" unknown)."""
 

@@ -51,7 +51,7 @@ _ABOUT = {
 }
 
 
-@dataclass(frozen=True)
+@dataclass
 class Violation:
     """One requirement that what is installed does not meet; `found` is None when nothing is there."""
 
@@ -422,7 +422,7 @@ def unmet_requirements(context: Context) -> Iterator[Finding]:
     yield from _legacy_keras(context)
 
 
-@dataclass(frozen=True)
+@dataclass
 class EqualReleases:
     """Distributions of which the first cannot be imported beside others of another release."""
 
@@ -432,7 +432,7 @@ class EqualReleases:
     whole: str = ""  # distribution that pins them all
 
 
-@dataclass(frozen=True)
+@dataclass
 class EqualReleaseTable:
     """The content of data/frameworks/equal_releases.json."""
 

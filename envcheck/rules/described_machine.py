@@ -72,7 +72,7 @@ _MACHINES = {"x86_64": "x86_64", "amd64": "x86_64", "aarch64": "aarch64", "arm64
 PLATFORMS = ("linux_x86_64", "linux_aarch64", "win_amd64", "macosx_x86_64", "macosx_arm64")
 
 
-@dataclass(frozen=True)
+@dataclass
 class Description:
     """What somebody says of the machine; what is "" or empty is taken as it was read, or left open."""
 

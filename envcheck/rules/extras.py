@@ -9,7 +9,7 @@ from envcheck.model import Citation, FrameworkRelease, dataclass
 from envcheck.model.specifiers import within
 
 
-@dataclass(frozen=True)
+@dataclass
 class ExtraRow:
     """Extras that some releases have."""
 
@@ -20,7 +20,7 @@ class ExtraRow:
     same_as: str = ""  # the extra of the matrix that brings the same: cuda12 for cuda
 
 
-@dataclass(frozen=True)
+@dataclass
 class ExtraTable:
     """The content of data/frameworks/extras.json."""
 

@@ -44,7 +44,7 @@ from envcheck.rules.judged_builds import judged_builds, package_builds
 from envcheck.rules.wanted_releases import wanted_releases
 
 
-@dataclass(frozen=True)
+@dataclass
 class PartialRelease:
     """Releases that hold PTX alone in some kernels."""
 
@@ -53,7 +53,7 @@ class PartialRelease:
     cuda: str  # of that PTX: "12.3"
 
 
-@dataclass(frozen=True)
+@dataclass
 class PartialCode:
     """The content of data/frameworks/partial_code.json."""
 
@@ -61,7 +61,7 @@ class PartialCode:
     citation: Citation
 
 
-@dataclass(frozen=True)
+@dataclass
 class BundledPtxas:
     """The ptxas that a minor release of a package brings and calls."""
 
@@ -71,7 +71,7 @@ class BundledPtxas:
     variable: str = ""  # names another one
 
 
-@dataclass(frozen=True)
+@dataclass
 class PtxasTable:
     """The content of data/nvidia/bundled_ptxas.json."""
 
@@ -114,7 +114,7 @@ TOO_OLD = "gpu-arch-too-old"
 UNREAD = "unread"  # nothing states the build's targets; its toolkit supports the GPU
 
 
-@dataclass(frozen=True)
+@dataclass
 class Verdict:
     """How one build serves one GPU: NATIVE, JIT, UNREAD, TOO_NEW or TOO_OLD, and why."""
 

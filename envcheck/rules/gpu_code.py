@@ -14,7 +14,7 @@ JIT = "jit"  # only PTX, which the driver compiles at the first start
 NONE = "none"  # nothing that the GPU runs
 
 
-@dataclass(frozen=True)
+@dataclass
 class ArchitectureTarget:
     """One target of a build: machine code ("sm") or PTX ("compute")."""
 

@@ -27,7 +27,7 @@ from envcheck.rules.context import Context
 UNDECIDED = "the form is not described anywhere"
 
 
-@dataclass(frozen=True)
+@dataclass
 class Selection:
     """The GPUs that stay visible, by position; `decided` is false where the form proves nothing."""
 

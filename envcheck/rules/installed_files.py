@@ -32,7 +32,7 @@ from envcheck.rules.requirements import tried_release
 T = TypeVar("T")
 
 
-@dataclass(frozen=True)
+@dataclass
 class FileGroup:
     """The files of one folder that importing some releases of a distribution loads."""
 
@@ -41,7 +41,7 @@ class FileGroup:
     names: str  # without .py
 
 
-@dataclass(frozen=True)
+@dataclass
 class LoadedDistribution:
     """The files of a distribution that importing the framework loads, for each recorded release."""
 
@@ -79,7 +79,7 @@ def expand_places(text: str) -> Iterator[int]:
         yield from range(int(first), int(last or first) + 1)
 
 
-@dataclass(frozen=True)
+@dataclass
 class Imports:
     """The content of a file of data/frameworks/imports: what importing a framework loads, a companion beyond that."""
 

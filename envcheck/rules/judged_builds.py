@@ -70,7 +70,7 @@ def _has_cuda(row: FrameworkRelease) -> bool:
     return row.cuda_build or bool(row.compute_capabilities)
 
 
-@dataclass(frozen=True)
+@dataclass
 class JudgedFramework:
     """One framework with all its judged builds."""
 

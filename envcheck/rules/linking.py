@@ -80,7 +80,7 @@ def is_proven(context: Context, owner: str, name: str) -> bool:
     return any(name == item.found_in or (item.wheel and name.startswith("nvidia-")) for item in faults)
 
 
-@dataclass(frozen=True)
+@dataclass
 class _Pin:
     """What a distribution requires of an NVIDIA wheel."""
 

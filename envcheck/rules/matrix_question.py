@@ -43,7 +43,7 @@ from envcheck.rules.row_judge import Candidate, Question, RowJudge
 from envcheck.rules.wanted_releases import check_requirements
 
 
-@dataclass(frozen=True)
+@dataclass
 class Answer:
     """One release with how it fits; `why` names what the matrix does not tell."""
 
@@ -235,7 +235,7 @@ _NAMES: Mapping[type, tuple[tuple[str, ...], str, str]] = {
 }
 
 
-@dataclass(frozen=True)
+@dataclass
 class TableRow:
     """One row of a table of the matrix; `cells` maps the name of each cell that is not empty to its value."""
 
@@ -329,7 +329,7 @@ def _with_document(found: TableRow, row: FrameworkRelease) -> TableRow:
     )
 
 
-@dataclass(frozen=True)
+@dataclass
 class RowsFound:
     """The releases that answer a question to the matrix."""
 
@@ -340,7 +340,7 @@ class RowsFound:
     rows: tuple[Answer, ...]
 
 
-@dataclass(frozen=True)
+@dataclass
 class TablesFound:
     """The rows of the tables that a name asks for."""
 

@@ -25,7 +25,7 @@ from envcheck.rules.described_machine import LINUX
 from envcheck.rules.row_judge import Candidate, Fit, RowJudge
 
 
-@dataclass(frozen=True)
+@dataclass
 class NewestRelease:
     """The newest release of a framework that works; where none does, all but `refused` and `why` is empty."""
 

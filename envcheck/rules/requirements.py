@@ -96,7 +96,7 @@ def _by_row(row: FrameworkRelease, owner: Distribution) -> Iterator[tuple[str, s
             yield name, wheel[len(name) :], bool(row.gpu_extra)
 
 
-@dataclass(frozen=True)
+@dataclass
 class KnownBreak:
     """Releases of a package that a framework release was seen to fail with."""
 
@@ -114,7 +114,7 @@ class KnownBreak:
         return specifier[:1] in "<>=!~" and specifier != self.requirement and matches(item.version, specifier)
 
 
-@dataclass(frozen=True)
+@dataclass
 class TriedRelease:
     """What became of a framework release when each of its requirements was removed and moved."""
 
@@ -133,7 +133,7 @@ class TriedRelease:
         return item.name in self.works and matches(item.version, self.works[item.name])
 
 
-@dataclass(frozen=True)
+@dataclass
 class TriedRequirements:
     """The content of data/frameworks/requirements.json."""
 
@@ -176,7 +176,7 @@ def _infer_breaks(rows: Iterable[TriedRelease], sign: str, tried: TriedRelease) 
         known.update(row.works, (item.name for item in row.breaks))
 
 
-@dataclass(frozen=True)
+@dataclass
 class TagNeed:
     """The lowest pip that accepts a tag, and the lowest glibc the tag stands for."""
 
@@ -186,7 +186,7 @@ class TagNeed:
     citation: Citation
 
 
-@dataclass(frozen=True)
+@dataclass
 class TagRow:
     """One kind of manylinux tag."""
 
@@ -195,7 +195,7 @@ class TagRow:
     citation: Citation
 
 
-@dataclass(frozen=True)
+@dataclass
 class PipTags:
     """The content of data/program/pip_tags.json."""
 

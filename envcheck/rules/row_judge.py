@@ -30,7 +30,7 @@ from envcheck.rules.gpus import judged_gpus
 from envcheck.rules.judgement import ReleaseJudge
 
 
-@dataclass(frozen=True)
+@dataclass
 class Question:
     """What the user asks for; "" or empty: not asked."""
 
@@ -47,7 +47,7 @@ class Question:
         return bool(self.driver or self.capabilities)
 
 
-@dataclass(frozen=True)
+@dataclass
 class Candidate:
     """What a user would install: a release, the extras that are typed with it, and the parts that come with it."""
 
@@ -67,7 +67,7 @@ class Candidate:
         return (self.row, *self.parts)
 
 
-@dataclass(frozen=True)
+@dataclass
 class Fit:
     """How a candidate fits: compatible, incompatible or undetermined; `why` names what the matrix does not tell."""
 

@@ -44,7 +44,7 @@ class UnknownNameError(RequestError):
     """A distribution that the matrix does not judge."""
 
 
-@dataclass(frozen=True)
+@dataclass
 class WantedRelease:
     """One requirement with the release it means; `obstacle` says why there is none."""
 

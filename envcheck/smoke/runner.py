@@ -152,7 +152,7 @@ _LOG_LIMIT = 8 << 20  # bytes of a log that are looked at
 OnStep = Callable[[Job, str, str], None]
 
 
-@dataclass(frozen=True)
+@dataclass
 class Task:
     """How jobs are run: in which Python, at which level, within which limits, with logs in which folder."""
 

@@ -78,7 +78,7 @@ MARK = "##### envcheck"  # begins our own lines in a log
 STEP_MARK = f"{MARK} step"
 
 
-@dataclass(frozen=True)
+@dataclass
 class Result:
     """The outcome of one check on one device."""
 
@@ -93,7 +93,7 @@ class Result:
     cause: Finding | None = None  # what explains it, with its remedy, where more than the id is known
 
 
-@dataclass(frozen=True)
+@dataclass
 class Measure:
     """One number a benchmark found."""
 
@@ -105,7 +105,7 @@ class Measure:
     note: str = ""  # the sentence a beginner needs
 
 
-@dataclass(frozen=True)
+@dataclass
 class Listing:
     """The devices a framework lists in one of its ways."""
 
@@ -113,7 +113,7 @@ class Listing:
     devices: tuple[str, ...]
 
 
-@dataclass(frozen=True)
+@dataclass
 class ScriptEvents:
     """All a script has said."""
 
@@ -196,7 +196,7 @@ _EXECUTED = r"^Executing op (?P<op>\S+) in device (?P<device>/job:\S+)$"
 _COMPUTES = r"^(?:_Mkl|_Fused|_OneDnn)?(?:Batch)?(?:MatMul|Conv2D)(?:V\d)?(?:Backprop\w*)?$"
 
 
-@dataclass(frozen=True)
+@dataclass
 class Placement:
     """One operation and the device TensorFlow's log names for it."""
 
@@ -288,7 +288,7 @@ class DeviceError(ValueError):
     """A GPU was asked for that is not there."""
 
 
-@dataclass(frozen=True)
+@dataclass
 class Device:
     """One thing a process is given: `visible` is what CUDA_VISIBLE_DEVICES shows it."""
 
@@ -331,7 +331,7 @@ class Device:
         return re.sub(r"\bGPU:\d+", rename, text)
 
 
-@dataclass(frozen=True)
+@dataclass
 class LeftOut:
     """A GPU that is not tested, and why."""
 
@@ -340,7 +340,7 @@ class LeftOut:
     finding: str = ""
 
 
-@dataclass(frozen=True)
+@dataclass
 class DeviceChoice:
     """The GPUs to test and those left out."""
 
@@ -458,7 +458,7 @@ _WORST_FIRST = (CRASHED, HUNG, OUT_OF_MEMORY, FAILED, RAISED, PASSED, SKIPPED)
 DRIVER = "driver"  # tested without a framework
 
 
-@dataclass(frozen=True)
+@dataclass
 class Subject:
     """What is tested: a framework as it is installed in the inspected environment, or the driver without any."""
 
@@ -477,7 +477,7 @@ class Subject:
         return f"{title} {self.version}".rstrip()
 
 
-@dataclass(frozen=True)
+@dataclass
 class Job:
     """One process: a framework on a device."""
 
@@ -496,7 +496,7 @@ class Job:
         return f"{self.subject.title} on {self.device.identity}"
 
 
-@dataclass(frozen=True)
+@dataclass
 class Run:
     """What came of a job."""
 
@@ -517,7 +517,7 @@ class Run:
         return tuple(result for result in self.results if result.outcome in BAD_OUTCOMES)
 
 
-@dataclass(frozen=True)
+@dataclass
 class Session:
     """All runs of one smoke test, and what was left out."""
 

@@ -72,7 +72,7 @@ LOADERS: list[Callable[[], object]] = [
 ]
 
 
-@dataclass(frozen=True)
+@dataclass
 class Row:
     """A row of a made-up file."""
 
@@ -81,7 +81,7 @@ class Row:
     or_: str | None = None
 
 
-@dataclass(frozen=True)
+@dataclass
 class Table:
     """A made-up file."""
 

@@ -34,7 +34,7 @@ def first_releases(name: str) -> dict[str, str]:
     return {item: row.first for row in companion_sections()[name] for item in row.distributions}
 
 
-@dataclass(frozen=True)
+@dataclass
 class Curated:
     """The part of a row that no refresh can read."""
 
@@ -183,7 +183,7 @@ Progress = Callable[[int, int], None]  # wheels done, wheels in all
 Key = tuple[str, str, str, str]  # framework, version, distribution, platform
 
 
-@dataclass(frozen=True)
+@dataclass
 class RefreshResult:
     """A refreshed document, and what else to report beside its changes."""
 
@@ -192,7 +192,7 @@ class RefreshResult:
     vanished: tuple[str, ...]  # rows whose wheels the index no longer lists; they stay
 
 
-@dataclass(frozen=True)
+@dataclass
 class Listing:
     """What the index lists of one framework."""
 
@@ -414,7 +414,7 @@ _NO_CELLS = {"distribution", "platform", "citations"}
 _SUMMARY = ("pythons", "cuda", "cudnn", "glibc", "compute_capabilities", "stub_for")  # cells shown of a new row
 
 
-@dataclass(frozen=True)
+@dataclass
 class Change:
     """One row that was added or removed, or whose cells changed."""
 

@@ -15,14 +15,14 @@ class Fix:
     """The base of all records here."""
 
 
-@dataclass(frozen=True)
+@dataclass
 class Advise(Fix):
     """Say one sentence: no command does it."""
 
     sentence: str
 
 
-@dataclass(frozen=True)
+@dataclass
 class FollowRow(Fix):
     """Do what data/advice/remedies.json says of the finding: in its row of that name, or in the one for all."""
 
@@ -30,7 +30,7 @@ class FollowRow(Fix):
     values: Tuple[Tuple[str, str], ...] = ()  # for the {names} of the row
 
 
-@dataclass(frozen=True)
+@dataclass
 class About:
     """Name what a finding is about."""
 

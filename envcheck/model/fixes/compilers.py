@@ -6,7 +6,7 @@ from envcheck.model.fixes import Fix
 from envcheck.model.records import dataclass
 
 
-@dataclass(frozen=True)
+@dataclass
 class UseOtherCompiler(Fix):
     """Point nvcc at a GCC that it accepts, or install one; or take a CUDA that accepts the compiler that is there."""
 
@@ -17,7 +17,7 @@ class UseOtherCompiler(Fix):
     calls_clang: bool = False
 
 
-@dataclass(frozen=True)
+@dataclass
 class InstallVisualStudio(Fix):
     """Install a Visual Studio that nvcc accepts."""
 

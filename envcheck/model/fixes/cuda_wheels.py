@@ -8,7 +8,7 @@ from envcheck.model.fixes import Fix
 from envcheck.model.records import dataclass
 
 
-@dataclass(frozen=True)
+@dataclass
 class InstallCudaLibraries(Fix):
     """Install requirements that bring a framework its CUDA libraries."""
 
@@ -17,7 +17,7 @@ class InstallCudaLibraries(Fix):
     are_pinned: bool = False  # by the installed release, which then works
 
 
-@dataclass(frozen=True)
+@dataclass
 class InstallCudaExtra(Fix):
     """Install the framework of a log with the extra that brings its CUDA libraries."""
 
@@ -25,12 +25,12 @@ class InstallCudaExtra(Fix):
     release: str = ""
 
 
-@dataclass(frozen=True)
+@dataclass
 class StartActivated(Fix):
     """Activate the environment, which sets the loader's path, before a program starts."""
 
 
-@dataclass(frozen=True)
+@dataclass
 class ExposeCudaWheels(Fix):
     """Make the loader find the libraries of wheels that are installed."""
 
@@ -40,7 +40,7 @@ class ExposeCudaWheels(Fix):
     requirement: str = ""  # on a release that finds them
 
 
-@dataclass(frozen=True)
+@dataclass
 class ReplaceCudaWheels(Fix):
     """Remove wheels that wrote into the folders of others, and reinstall those."""
 
@@ -48,7 +48,7 @@ class ReplaceCudaWheels(Fix):
     requirements: Tuple[str, ...]
 
 
-@dataclass(frozen=True)
+@dataclass
 class UseFreshEnvironment(Fix):
     """Make an environment for one framework, with the CUDA wheels that it asks for itself."""
 

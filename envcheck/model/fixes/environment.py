@@ -8,7 +8,7 @@ from envcheck.model.fixes import Fix
 from envcheck.model.records import dataclass
 
 
-@dataclass(frozen=True)
+@dataclass
 class SettleInstallation(Fix):
     """Let envcheck finish its interrupted installation, or undo it."""
 
@@ -16,7 +16,7 @@ class SettleInstallation(Fix):
     lacks_journal: bool = False  # it can be repaired alone
 
 
-@dataclass(frozen=True)
+@dataclass
 class ReinstallFiles(Fix):
     """Reinstall the same releases of distributions whose files are damaged."""
 
@@ -25,21 +25,21 @@ class ReinstallFiles(Fix):
     without_record: bool = False  # pip does not know their files
 
 
-@dataclass(frozen=True)
+@dataclass
 class InstallOverRemains(Fix):
     """Install a distribution of which files are left that belong to nothing."""
 
     requirement: str
 
 
-@dataclass(frozen=True)
+@dataclass
 class LeaveOutFolders(Fix):
     """Take folders off PYTHONPATH."""
 
     folders: Tuple[str, ...]
 
 
-@dataclass(frozen=True)
+@dataclass
 class RenameShadow(Fix):
     """Rename a file that is imported in a framework's place, or take its folder off PYTHONPATH."""
 

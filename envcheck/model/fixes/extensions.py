@@ -6,21 +6,21 @@ from envcheck.model.fixes import Fix
 from envcheck.model.records import dataclass
 
 
-@dataclass(frozen=True)
+@dataclass
 class RebuildExtension(Fix):
     """Install the build of a package for the framework that is there, or build it against that."""
 
     name: str
 
 
-@dataclass(frozen=True)
+@dataclass
 class InstallProjectsBuild(Fix):
     """Install what the package's own project built for the framework that is there."""
 
     name: str  # "" not known
 
 
-@dataclass(frozen=True)
+@dataclass
 class ReplaceLabelledBuild(Fix):
     """Install the build of a package whose label names the framework that is there."""
 
@@ -28,7 +28,7 @@ class ReplaceLabelledBuild(Fix):
     framework: str  # as its build is called: torch 2.7.1+cu118
 
 
-@dataclass(frozen=True)
+@dataclass
 class MatchInstalledFramework(Fix):
     """Install the release of a package that goes with the release of its framework."""
 
@@ -37,7 +37,7 @@ class MatchInstalledFramework(Fix):
     release: str  # that is installed: 2.7.1+cu118
 
 
-@dataclass(frozen=True)
+@dataclass
 class MatchCudaOfPackage(Fix):
     """Install framework and package for one CUDA."""
 

@@ -8,33 +8,33 @@ from envcheck.model.fixes import Fix
 from envcheck.model.records import dataclass
 
 
-@dataclass(frozen=True)
+@dataclass
 class ChooseFramework(Fix):
     """Install any framework: the environment has none."""
 
 
-@dataclass(frozen=True)
+@dataclass
 class InstallFramework(Fix):
     """Install a framework into the Python that runs the program."""
 
     framework: str
 
 
-@dataclass(frozen=True)
+@dataclass
 class InstallReplacement(Fix):
     """Install what took the place of a withdrawn distribution."""
 
     requirement: str
 
 
-@dataclass(frozen=True)
+@dataclass
 class UseOtherPlatform(Fix):
     """Use a platform that a framework has GPU wheels for, or its last release with one for this platform."""
 
     framework: str
 
 
-@dataclass(frozen=True)
+@dataclass
 class InstallCudaBuild(Fix):
     """Replace a build for the CPU by the one for CUDA."""
 
@@ -44,7 +44,7 @@ class InstallCudaBuild(Fix):
     by_conda: bool = False  # a log shows that conda chose the build
 
 
-@dataclass(frozen=True)
+@dataclass
 class KeepOneDistribution(Fix):
     """Keep one of the distributions that contain the same module."""
 
@@ -52,7 +52,7 @@ class KeepOneDistribution(Fix):
     kept: str  # as a requirement
 
 
-@dataclass(frozen=True)
+@dataclass
 class RenewMatrix(Fix):
     """Get a matrix that lists a release."""
 

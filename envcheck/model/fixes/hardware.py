@@ -8,7 +8,7 @@ from envcheck.model.fixes import Fix
 from envcheck.model.records import dataclass
 
 
-@dataclass(frozen=True)
+@dataclass
 class UseNewerBuild(Fix):
     """Install the first build that has code for a GPU that is newer than the installed one."""
 
@@ -17,7 +17,7 @@ class UseNewerBuild(Fix):
     capability: str = ""  # compute capability of the GPU; "" not known
 
 
-@dataclass(frozen=True)
+@dataclass
 class UseOlderBuild(Fix):
     """Install the last build that has code for a GPU which newer ones no longer support."""
 
@@ -26,57 +26,57 @@ class UseOlderBuild(Fix):
     capability: str = ""
 
 
-@dataclass(frozen=True)
+@dataclass
 class AvoidReportedFailure(Fix):
     """Do what is known to work where users report that a build fails on a GPU."""
 
     sentence: str
 
 
-@dataclass(frozen=True)
+@dataclass
 class CompileWithNewerToolkit(Fix):
     """Build CUDA code with the first toolkit that knows the GPU."""
 
     capability: str
 
 
-@dataclass(frozen=True)
+@dataclass
 class CompileWithOlderToolkit(Fix):
     """Build CUDA code with the last toolkit that knows the GPU."""
 
     capability: str
 
 
-@dataclass(frozen=True)
+@dataclass
 class HideGpu(Fix):
     """Use another GPU than one that a project excludes."""
 
 
-@dataclass(frozen=True)
+@dataclass
 class UseMachineWithGpu(Fix):
     """Run on a machine with a GPU."""
 
     or_cpu: bool = False  # the CPU would do: a GPU is only expected
 
 
-@dataclass(frozen=True)
+@dataclass
 class FindLostGpu(Fix):
     """Look for a GPU that the machine had."""
 
 
-@dataclass(frozen=True)
+@dataclass
 class StopUsingGpu(Fix):
     """Check a GPU that computes wrong results."""
 
     gpu: str = ""
 
 
-@dataclass(frozen=True)
+@dataclass
 class PowerCycleGpu(Fix):
     """Power off and on a machine whose driver lost a GPU."""
 
 
-@dataclass(frozen=True)
+@dataclass
 class FollowXid(Fix):
     """Do what NVIDIA's catalogue says of the errors that the driver logged."""
 
@@ -85,7 +85,7 @@ class FollowXid(Fix):
     recovery: str = ""  # what Xid 154 recommends: GPU Reset Required
 
 
-@dataclass(frozen=True)
+@dataclass
 class UseOtherProcessor(Fix):
     """Use a processor with these instructions, or the last release built without them."""
 
@@ -94,59 +94,59 @@ class UseOtherProcessor(Fix):
     is_stated: bool = True  # False: a program died of some illegal instruction
 
 
-@dataclass(frozen=True)
+@dataclass
 class SetDefaultComputeMode(Fix):
     """Let several processes use a GPU."""
 
     index: str
 
 
-@dataclass(frozen=True)
+@dataclass
 class FindGpuUser(Fix):
     """Stop the process that has a GPU for itself."""
 
 
-@dataclass(frozen=True)
+@dataclass
 class WaitForMemory(Fix):
     """Stop the process that holds a GPU's memory, or wait for it."""
 
 
-@dataclass(frozen=True)
+@dataclass
 class StopProcess(Fix):
     """Stop a process that holds a GPU's memory and that the driver lists."""
 
     pid: str
 
 
-@dataclass(frozen=True)
+@dataclass
 class FindHiddenProcess(Fix):
     """Find a process that holds a GPU's memory and that the driver does not list."""
 
 
-@dataclass(frozen=True)
+@dataclass
 class CreateMigInstance(Fix):
     """Create an instance on a GPU in MIG mode."""
 
     index: str
 
 
-@dataclass(frozen=True)
+@dataclass
 class AssignMigInstance(Fix):
     """Give each process one MIG instance."""
 
     uuid: str
 
 
-@dataclass(frozen=True)
+@dataclass
 class EnlargeSharedMemory(Fix):
     """Start the container with a larger /dev/shm."""
 
 
-@dataclass(frozen=True)
+@dataclass
 class UnsetVisibleDevices(Fix):
     """Unset CUDA_VISIBLE_DEVICES."""
 
 
-@dataclass(frozen=True)
+@dataclass
 class RequestGpusFromRuntime(Fix):
     """Start a container whose NVIDIA_VISIBLE_DEVICES asks for GPUs."""

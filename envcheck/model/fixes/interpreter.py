@@ -8,7 +8,7 @@ from envcheck.model.fixes import Fix
 from envcheck.model.records import dataclass
 
 
-@dataclass(frozen=True)
+@dataclass
 class UseOtherPython(Fix):
     """Make an environment with a Python that a release has a wheel for."""
 
@@ -19,28 +19,28 @@ class UseOtherPython(Fix):
     other_release: str = ""  # one with a wheel for the Python that is there
 
 
-@dataclass(frozen=True)
+@dataclass
 class InstallPython(Fix):
     """Recreate the environment with another build of Python."""
 
     architecture: str = ""  # of the machine, where Python is for another one; "": it has 32 bits
 
 
-@dataclass(frozen=True)
+@dataclass
 class UpdatePip(Fix):
     """Update pip, which does not know the tags of a release's wheels."""
 
     requirement: str
 
 
-@dataclass(frozen=True)
+@dataclass
 class UseNewerGlibc(Fix):
     """Use a system with a newer C library, which cannot be replaced on this one."""
 
     version: str
 
 
-@dataclass(frozen=True)
+@dataclass
 class LeaveOutOldLibrary(Fix):
     """Take the folder with an old copy of a system's library off LD_LIBRARY_PATH."""
 

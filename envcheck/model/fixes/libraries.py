@@ -6,7 +6,7 @@ from envcheck.model.fixes import Fix
 from envcheck.model.records import dataclass
 
 
-@dataclass(frozen=True)
+@dataclass
 class InstallCudnn(Fix):
     """Install the cuDNN that a build was made with, for its CUDA."""
 
@@ -18,7 +18,7 @@ class InstallCudnn(Fix):
     site_packages: str = ""  # of a program that finds the wheel there only if it is told
 
 
-@dataclass(frozen=True)
+@dataclass
 class InstallOlderCudnn(Fix):
     """Go back to the newest cuDNN that still serves a GPU."""
 
@@ -28,7 +28,7 @@ class InstallOlderCudnn(Fix):
     capability: str
 
 
-@dataclass(frozen=True)
+@dataclass
 class BoundCudnn(Fix):
     """Install a requested release with a cuDNN that serves the GPUs."""
 
@@ -36,7 +36,7 @@ class BoundCudnn(Fix):
     requirement: str
 
 
-@dataclass(frozen=True)
+@dataclass
 class InstallTensorrt(Fix):
     """Install the TensorRT that a release was built with."""
 
@@ -44,7 +44,7 @@ class InstallTensorrt(Fix):
     release: str
 
 
-@dataclass(frozen=True)
+@dataclass
 class InstallSystemLibrary(Fix):
     """Install the package of the system that holds a library."""
 

@@ -8,7 +8,7 @@ from envcheck.model.fixes import Fix
 from envcheck.model.records import dataclass
 
 
-@dataclass(frozen=True)
+@dataclass
 class InstallRequirements(Fix):
     """Install requirements, within what the other installed packages require."""
 
@@ -16,7 +16,7 @@ class InstallRequirements(Fix):
     advice: str = ""  # one more sentence
 
 
-@dataclass(frozen=True)
+@dataclass
 class RestoreRequirements(Fix):
     """Install what a distribution requires, together with the release of it that is there."""
 
@@ -25,14 +25,14 @@ class RestoreRequirements(Fix):
     is_missing: bool = False  # nothing of it is installed: the owner brings it
 
 
-@dataclass(frozen=True)
+@dataclass
 class ReinstallParts(Fix):
     """Reinstall a framework, whose parts are of several releases."""
 
     requirement: str
 
 
-@dataclass(frozen=True)
+@dataclass
 class InstallDependant(Fix):
     """Install the release of a package that was made for the framework that is there."""
 
@@ -41,14 +41,14 @@ class InstallDependant(Fix):
     release: str  # that is installed: 2.7.1+cu118
 
 
-@dataclass(frozen=True)
+@dataclass
 class InstallLegacyKeras(Fix):
     """Install Keras 2, which a variable asks for."""
 
     requirement: str
 
 
-@dataclass(frozen=True)
+@dataclass
 class RestoreKeras2(Fix):
     """Run code for Keras 2 with the TensorFlow that is there."""
 
@@ -56,7 +56,7 @@ class RestoreKeras2(Fix):
     release: str = ""
 
 
-@dataclass(frozen=True)
+@dataclass
 class InstallRequiredRelease(Fix):
     """Install the release of a package that a framework's release requires."""
 

@@ -8,14 +8,14 @@ from envcheck.model.fixes import Fix
 from envcheck.model.records import dataclass
 
 
-@dataclass(frozen=True)
+@dataclass
 class AddToLibraryPath(Fix):
     """Make the loader look in folders whenever the environment is activated."""
 
     folders: Tuple[str, ...]
 
 
-@dataclass(frozen=True)
+@dataclass
 class RemoveFromLibraryPath(Fix):
     """Keep the loader from folders that hold other copies."""
 
@@ -24,7 +24,7 @@ class RemoveFromLibraryPath(Fix):
     unneeded_by: str = ""
 
 
-@dataclass(frozen=True)
+@dataclass
 class UseInstalledToolkit(Fix):
     """Point the loader, or the build, at the CUDA that is installed and not found."""
 
@@ -32,7 +32,7 @@ class UseInstalledToolkit(Fix):
     compiles: bool = False
 
 
-@dataclass(frozen=True)
+@dataclass
 class BuildWithToolkit(Fix):
     """Point CUDA_HOME and PATH at a toolkit where CUDA code is compiled."""
 
@@ -41,7 +41,7 @@ class BuildWithToolkit(Fix):
     torch_cuda: str = ""  # the CUDA of torch, where that is the reason
 
 
-@dataclass(frozen=True)
+@dataclass
 class UnsetToolkitVariable(Fix):
     """Unset a variable that names no toolkit."""
 

@@ -8,7 +8,7 @@ from envcheck.model.fixes import Fix
 from envcheck.model.records import dataclass
 
 
-@dataclass(frozen=True)
+@dataclass
 class InstallToolkit(Fix):
     """Install the CUDA that a build loads or is compiled with, or a release for the CUDA that is there."""
 
@@ -20,7 +20,7 @@ class InstallToolkit(Fix):
     compiles: bool = False  # CUDA code is built: it needs nvcc
 
 
-@dataclass(frozen=True)
+@dataclass
 class ChooseToolkit(Fix):
     """Install one of several CUDA lines: the release of the framework decides."""
 
@@ -28,7 +28,7 @@ class ChooseToolkit(Fix):
     framework: str = ""
 
 
-@dataclass(frozen=True)
+@dataclass
 class InstallNvcc(Fix):
     """Install the nvcc of the CUDA that a framework was built with."""
 
@@ -37,14 +37,14 @@ class InstallNvcc(Fix):
     distribution: str
 
 
-@dataclass(frozen=True)
+@dataclass
 class InstallLibdevice(Fix):
     """Install the part of CUDA that XLA takes libdevice from."""
 
     cuda: str
 
 
-@dataclass(frozen=True)
+@dataclass
 class NameLibdevice(Fix):
     """Tell XLA where libdevice is."""
 
@@ -52,7 +52,7 @@ class NameLibdevice(Fix):
     path: str
 
 
-@dataclass(frozen=True)
+@dataclass
 class UseNewerPtxas(Fix):
     """Put a ptxas first on PATH that knows the GPU."""
 
@@ -62,7 +62,7 @@ class UseNewerPtxas(Fix):
     distribution: str = ""
 
 
-@dataclass(frozen=True)
+@dataclass
 class ReplaceBundledPtxas(Fix):
     """Point a package at another ptxas than the one it bundles, or install a newer release of the package."""
 
