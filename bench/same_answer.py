@@ -105,11 +105,13 @@ def ask(made: drawn.Situation, folder: Path) -> tuple[Answer, dict[str, Put]]:
     decides = texts.DECIDES[made.outcome()] | ({texts.CAPABILITY} if two else set())
     file, log = texts.write_file(made), texts.write_log(made)
     machine = answer_of(api.doctor(snapshot=snapshot, requirements=requests, expect="gpu").report)
+    everything = texts.DECIDES["works"]
+    if machine.verdict == model.COMPATIBLE:  # what somebody took for a fault is none: all must be stated
+        decides = decides | everything
     saved = folder / "machine.json"
     saved.write_text(render_snapshot(snapshot), encoding="utf-8")
     again = answer_of(api.doctor(snapshot=saved, requirements=requests, expect="gpu").report)
     puts = {"snapshot": compare(machine, again, is_stated=True, states_all=True)}
-    everything = texts.DECIDES["works"]
     if file:
         path = folder / file.name
         path.write_text(file.text, encoding="utf-8")

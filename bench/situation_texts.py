@@ -68,7 +68,7 @@ def write_file(made: Situation) -> Witness | None:
 def _pins(made: Situation) -> list[str]:
     packages = made.packages()
     pin = f"{made.distribution}=={made.release}"
-    if made.framework == "tensorflow" and made.has_wheels:
+    if made.framework == "tensorflow" and made.has_wheels and made.fault != drawn.PYTHON:
         pin = f"tensorflow[and-cuda]=={made.release}"
     follows = made.fault in {drawn.NUMPY, drawn.PYTHON} and made.framework == "tensorflow"
     return [pin] if follows or "numpy" not in packages else [pin, f"numpy=={packages['numpy']}"]
