@@ -211,11 +211,12 @@ def _image(reference: str, location: str, row: ImageConvention, parts: dict[str,
     has_own_python = row.own_python or bool(parts.get("python"))
     packages = tuple(f"{name}=={parts[name]}" for name in companion_sections() if parts.get(name))
     tag = reference.rpartition(":")[2] if ":" in reference.rsplit("/", 1)[-1] else ""
+    cudnn = row.cudnn_releases.get(parts.get("cuda", "")) or parts.get("cudnn") or row.cudnn_unnumbered
     return Image(
         reference=reference,
         location=location,
         cuda=parts.get("cuda", ""),
-        cudnn=(parts["cudnn"] or row.cudnn_unnumbered) if "-cudnn" in reference and "cudnn" in parts else "",
+        cudnn=cudnn if "-cudnn" in reference and "cudnn" in parts else "",
         flavor=parts.get("flavor", ""),
         os=system.os,
         os_version=system.version,

@@ -614,8 +614,17 @@ def _cudnn(blueprint: Blueprint) -> Fact[tuple[LibraryInstall, ...]] | None:
     if image.cudnn and (not _is_partial(image) or image.flavor == "devel"):
         source = Source("file", image.location, image.reference)
         version: Fact[str] = Known(image.cudnn, source) if image.cudnn != "any" else NOT_STATED
-        cuda = Known(major(image.cuda), source)
-        return Known((LibraryInstall("cudnn", "/usr", "debian", library_version=version, cuda_major=cuda),), source)
+        machine = _architecture(blueprint).value or "x86_64"
+        folder = f"/usr/lib/{machine}-linux-gnu" if image.os in {"ubuntu", "debian", ""} else "/usr/lib64"
+        copy = LibraryInstall(
+            "cudnn",
+            "/usr",
+            "debian",
+            library_path=Known(f"{folder}/libcudnn.so", source),
+            library_version=version,
+            cuda_major=Known(major(image.cuda), source),
+        )
+        return Known((copy,), source)
     return Absent((image.location,)) if image.source and not _is_partial(image) else None
 
 

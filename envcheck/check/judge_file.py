@@ -37,11 +37,12 @@ def judge_text(
     config = gate.config
     capabilities = (config.min_compute_capability,) if config.min_compute_capability else ()
     host = describe_host(driver or config.min_driver, gpus or capabilities)
+    decisive = ""
     if driver and not host.gpus:
-        host = replace(host, unstated="--gpu")
+        decisive = "gpus"
     elif gpus and not host.driver:
-        host = replace(host, unstated="--driver")
-    report, environments = _judge(read_blueprints(text, file, reader), gate, host)
+        decisive = "driver.release"
+    report, environments = _judge(read_blueprints(text, file, reader), gate, host, decisive)
     return report, environments[0].final_facts()
 
 
@@ -58,12 +59,15 @@ def judge_blueprints(
     return _judge(blueprints, Gate(config, matrix, location, today), host)[0]
 
 
-def _judge(blueprints: Sequence[Blueprint], gate: Gate, host: Description) -> tuple[Report, list[Environment]]:
+def _judge(
+    blueprints: Sequence[Blueprint], gate: Gate, host: Description, decisive: str = ""
+) -> tuple[Report, list[Environment]]:
     environments = _compose(blueprints, gate, host)
     has_framework = any(item.holds_framework for item in environments)
     findings, checked = [], list[str]()
     for environment in environments:
-        context = _context(environment, is_decisive=environment.holds_framework or not has_framework)
+        is_decisive = environment.holds_framework or not has_framework
+        context = _context(environment, decisive, is_decisive=is_decisive)
         found, ids = find(context, commands=environment.commands, is_only_built=environment.is_stage)
         findings += [_complete(finding, environment, context) for finding in _without_repeats(found)]
         checked += ids
@@ -74,6 +78,8 @@ def _judge(blueprints: Sequence[Blueprint], gate: Gate, host: Description) -> tu
     main = next((item for item in judged if item.goal == "gpu"), judged[0])
     report = with_steps(conclude(Context(main.final_facts(), gate.matrix, Target(main.goal)), final, checked))
     headline = _headline(report, blueprints[0].path.split(" (")[0], _unchecked(host), main)
+    if decisive and report.verdict == UNDETERMINED:
+        headline += f" State the {'GPU' if decisive == 'gpus' else 'driver'}, too."
     return replace(report, headline=headline, judged=replace(report.judged, machine=False)), judged
 
 
@@ -95,7 +101,7 @@ def _compose(blueprints: Sequence[Blueprint], gate: Gate, host: Description) -> 
     return environments
 
 
-def _context(environment: Environment, *, is_decisive: bool) -> Context:
+def _context(environment: Environment, decisive: str, *, is_decisive: bool) -> Context:
     compiled, possible = environment.list_compiled()
     target = Target(
         environment.goal,
@@ -103,6 +109,7 @@ def _context(environment: Environment, *, is_decisive: bool) -> Context:
         compiles=bool(compiled),
         may_compile=bool(possible),
         built=(compiled or possible or (Line("", ""),))[0].text,
+        decisive=decisive,
     )
     return Context(environment.final_facts(is_decisive=is_decisive), environment.matrix, target)
 

@@ -3,10 +3,11 @@
 from __future__ import annotations
 
 import re
+from collections.abc import Mapping
 
 from envcheck.frameworks import framework, framework_names
 from envcheck.host.data_files import load_data
-from envcheck.model import at_least, dataclass
+from envcheck.model import at_least, dataclass, field
 
 
 @dataclass
@@ -18,6 +19,7 @@ class ImageConvention:
     source: str
     os: str = ""
     cudnn_unnumbered: str = "any"  # the cuDNN major behind a tag that names cuDNN without a number
+    cudnn_releases: Mapping[str, str] = field(default_factory=dict)  # by the release of CUDA, where it is known
     own_python: bool = False  # its Python is not the distribution's
     partial: bool = False  # the image holds CUDA libraries of which the tag says nothing
     holds: str = ""  # the framework that its images hold, where the tag does not name a release

@@ -65,7 +65,7 @@ class Target:
     that an extension is built of which nobody knows whether it holds CUDA code; `built` names it.
     The rest is known of a command that installs: the releases that it pins `beside` the requirements, what it builds
     from source, whether it `brings` what packages require, and its text where it installs into the Python that is
-    there.
+    there. `decisive` names the fact that a machine described by half lacks: gpus, or driver.release.
     """
 
     expect: str = "auto"
@@ -77,6 +77,7 @@ class Target:
     sources: tuple[SourceBuild, ...] = ()
     command: str = ""
     brings: bool = True
+    decisive: str = ""
 
 
 DEFAULT_TARGET = Target()
@@ -91,6 +92,7 @@ class Context:
         self.expect, self.names_releases = target.expect, bool(target.requirements)
         self.compiles, self.may_compile, self.built = target.compiles, target.may_compile, target.built
         self.beside, self.sources, self.command = target.beside, target.sources, target.command
+        self.decisive = target.decisive
         # See `once`: what was answered without a look at the requirements, and the rest.
         self.machine_answers: Answers = {}
         self.answers: Answers = {}

@@ -38,7 +38,7 @@ from envcheck.model.requirements import name_of
 from envcheck.model.specifiers import can_be_met
 from envcheck.rules.builds import Build, has_no_gpu, is_conda_build, unfound_libraries
 from envcheck.rules.context import Context, each, incompatible, rule, source_of
-from envcheck.rules.cudnn import installed_version
+from envcheck.rules.cudnn import installed_version, is_served_by_system
 from envcheck.rules.dependencies import pin_findings
 from envcheck.rules.gpu_releases import (
     best_gpu_row,
@@ -240,7 +240,11 @@ def cuda_wheel_not_found(context: Context) -> Iterator[Finding]:
                 yield _needs_activation(build, _needing_activation(build))
     if context.environment.get("LD_LIBRARY_PATH"):
         return  # it may lead to them
-    yield from problem_findings(context, "cuda-wheel-not-found", lambda build: isinstance(build.libraries, Unknown))
+
+    def is_open(build: Build) -> bool:
+        return isinstance(build.libraries, Unknown) and not is_served_by_system(context, build)
+
+    yield from problem_findings(context, "cuda-wheel-not-found", is_open)
 
 
 def _needing_activation(build: Build) -> list[LibraryLookup]:

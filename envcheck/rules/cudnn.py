@@ -8,6 +8,7 @@ from collections.abc import Iterable, Iterator
 from packaging.version import Version
 
 from envcheck.model import (
+    AT_RUN,
     ERROR,
     WARNING,
     Absent,
@@ -23,11 +24,13 @@ from envcheck.model import (
     Unknown,
     dataclass,
     is_older,
+    major,
     numbers,
     replace,
 )
 from envcheck.model.fixes.libraries import BoundCudnn, InstallCudnn, InstallOlderCudnn
 from envcheck.model.fixes.paths import RemoveFromLibraryPath
+from envcheck.model.requirements import name_of
 from envcheck.model.specifiers import within
 from envcheck.rules.builds import Build, brings_cuda, built_with
 from envcheck.rules.context import Context, UndecidedError, describe, each, incompatible, once, rule, source_of
@@ -182,7 +185,7 @@ def _judge(context: Context, build: Build) -> Iterator[Finding]:
 def _by_versions(context: Context, build: Build) -> Iterator[Finding]:
     """Judge by versions, for a machine of which only those are known."""
     expected = built_with(build)
-    if brings_cuda(build):
+    if brings_cuda(build) and not is_served_by_system(context, build):
         # Another major has another soname, so the loader ignores it.
         wheel = wheel_copy(context)
         preferred = [copy for copy in _known_copies(context) if _on_library_path(context, copy)]
@@ -192,10 +195,33 @@ def _by_versions(context: Context, build: Build) -> Iterator[Finding]:
         return
     copies = system_copies(context)
     matches = [copy for copy in copies if _may_be_loaded(copy, expected)]
+    for copy in matches if expected and not _has_toolkit_of(context, build) else ():
+        if not _tells_minor(copy.version):
+            open_minor = Unknown("failed", f"only the major version of the cuDNN in {copy.path} is known")
+            raise UndecidedError("cudnn", open_minor)
     if not matches and expected is not None:
         yield _none_fits(context, build, copies, context.matrix.cudnn_soname(expected) or f"cuDNN {expected}")
     elif matches and all(fault_of(context, build, copy) for copy in matches):
         yield from _judge_copy(context, build, matches[0])
+
+
+def is_served_by_system(context: Context, build: Build) -> bool:
+    """Return whether a build without wheels, or that finds none of them, loads the system's CUDA and cuDNN."""
+    wheels = build.row.cuda_wheels if build.row else ()
+    has_wheels = build.libraries != AT_RUN or any(name_of(wheel) in context.distributions for wheel in wheels)
+    if build.row is None or not wheels or (build.row.finds_cuda_wheels and has_wheels):
+        return False
+    cuda, cudnn = (major(fact.value or "") for fact in (build.cuda, build.cudnn))
+    toolkits = [item for item in context.facts.toolkits.installs.value or () if item.origin != "wheels"]
+    has_cuda = any(major(item.version.value or "") == cuda for item in toolkits)
+    return has_cuda and any(major(copy.version.value or "") == cudnn for copy in _known_copies(context))
+
+
+def _has_toolkit_of(context: Context, build: Build) -> bool:
+    """Return whether a toolkit is as new as the build: the cuDNN beside it, of the same major, is as well."""
+    installs = context.facts.toolkits.installs.value or ()
+    cuda = build.cuda.value or ""
+    return any(item.version.value and not is_older(item.version.value, cuda) for item in installs)
 
 
 def _may_be_loaded(copy: Copy, expected: str | None) -> bool:

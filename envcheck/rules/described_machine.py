@@ -81,7 +81,6 @@ class Description:
     gpus: tuple[str, ...] = ()  # names or compute capabilities; "none"
     glibc: str = ""
     platform: str = ""
-    unstated: str = ""  # the one of --driver and --gpu that was left out beside the other: it decides as well
 
 
 def planned_facts(base: Facts | None, description: Description, matrix: Matrix, *, expects_gpu: bool) -> Facts:
@@ -107,11 +106,6 @@ def with_hardware(facts: Facts, description: Description, matrix: Matrix) -> Fac
         facts = replace(facts, driver=DriverFacts(release=_driver(description.driver, matrix, windows=windows)))
     if description.gpus:
         facts = replace(facts, gpus=_gpus(description.gpus, matrix))
-    left_out = Unknown("failed", f"{description.unstated} was not given", (description.unstated,))
-    if description.unstated == "--gpu":
-        facts = replace(facts, gpus=left_out)
-    elif description.unstated == "--driver":
-        facts = replace(facts, driver=DriverFacts(release=left_out))
     return facts
 
 

@@ -217,8 +217,7 @@ class _Run:
         elif isinstance(error, UndecidedError):
             if item.severity != NOTE:  # a check that can only note something says nothing where it cannot tell
                 # One that can only warn warns: what no answer could have made incompatible decides no verdict.
-                severity = NOTE if error.unknown in (NOT_COLLECTED, AT_RUN) else item.severity
-                self._block(error.unknown, severity, error.name, ids)
+                self._block(error.unknown, self._weigh(item, error), error.name, ids)
         elif item.plugin:
             plugins.note_failure(f"{plugins.RULES}: {item.plugin}", error)
         else:
@@ -234,6 +233,11 @@ class _Run:
     def _is_wanted(self, finding: Finding, item: Rule) -> bool:
         return not self.only or finding.id in self.only or finding.id not in item.ids
 
+    def _weigh(self, item: Rule, error: UndecidedError) -> str:
+        """Return how much it weighs that a rule could not decide: what shows at run is a note, unless it decides."""
+        is_left_open = error.unknown == AT_RUN and error.name != self.context.decisive
+        return NOTE if is_left_open or error.unknown == NOT_COLLECTED else item.severity
+
     def _block(self, reason: Unknown, severity: str, fact: str, ids: tuple[str, ...]) -> None:
         self._blocked.setdefault((reason, severity), []).extend((fact, name) for name in ids)
 
@@ -246,7 +250,11 @@ class _Run:
         waiting = {
             key: [(fact, name) for fact, name in names if name not in found] for key, names in self._blocked.items()
         }
-        return [_unreadable(*key, names) for key, names in waiting.items() if names]
+        return [
+            _unreadable(reason, NOTE if found and reason == AT_RUN else severity, names)
+            for (reason, severity), names in waiting.items()
+            if names
+        ]
 
 
 def conclude(context: Context, findings: Sequence[Finding], checked: Sequence[str]) -> Report:

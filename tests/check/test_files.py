@@ -46,7 +46,7 @@ def facts_of_file(text: str) -> Facts:
 @pytest.mark.parametrize(
     ("reference", "parts"),
     [
-        (CUDA_124, ("12.4.1", "9", "runtime", "2.35", "3.10")),
+        (CUDA_124, ("12.4.1", "9.1.0", "runtime", "2.35", "3.10")),
         (CUDA_112, ("11.2.2", "8", "runtime", "2.31", "3.8")),
         ("nvcr.io/nvidia/cuda:12.4.1-devel-rockylinux8", ("12.4.1", "", "devel", "2.28", "3.6")),
         ("nvidia/cuda:10.0-base-ubuntu18.04", ("10.0", "", "base", "2.27", "3.6")),

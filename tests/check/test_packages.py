@@ -361,8 +361,8 @@ def test_commands_and_variables_leave_the_machine_that_they_would_build(text: st
     ("host", "verdict", "says"),
     [
         (UNSTATED, GOOD, "The driver and the GPU are checked when it runs"),
-        (Description(driver="570"), OPEN, "--gpu was not given"),
-        (Description(gpus=("A100",)), OPEN, "--driver was not given"),
+        (Description(driver="570"), OPEN, "GPU deep learning. State the GPU, too."),
+        (Description(gpus=("A100",)), OPEN, "GPU deep learning. State the driver, too."),
         (OLD, GOOD, "has no problem"),
     ],
 )
@@ -388,3 +388,21 @@ def test_what_is_open_until_it_runs_is_said_so_and_once() -> None:
     waiting = re.search(r"Not decided before: ([^.]*)", report)
     assert waiting
     assert "python-unsupported" not in waiting[1]
+
+
+@pytest.mark.parametrize(
+    ("image", "release", "verdict", "says"),
+    [
+        ("12.1.1-cudnn8-devel-ubuntu22.04", "tensorflow[and-cuda]==2.16.1", GOOD, ""),  # loads what the image has
+        ("12.1.1-cudnn8-base-ubuntu22.04", "tensorflow[and-cuda]==2.16.1", BAD, "cuda-wheel-not-found"),
+        ("11.8.0-cudnn8-devel-ubuntu22.04", "tensorflow==2.13.1", GOOD, ""),
+        ("11.2.2-cudnn8-devel-ubuntu20.04", "tensorflow==2.13.1", OPEN, "only the major version of the cuDNN"),
+        ("12.4.1-cudnn-devel-ubuntu22.04", "tensorflow==2.20.0", BAD, "cudnn-too-old .*would load 9.1.0"),
+    ],
+)
+def test_what_finds_no_wheels_takes_the_cuda_and_cudnn_of_the_image(
+    image: str, release: str, verdict: str, says: str
+) -> None:
+    found, report = said(f"FROM nvidia/cuda:{image}\nRUN pip install '{release}'\n")
+    assert found == verdict, report
+    assert re.search(says, report), report
