@@ -89,6 +89,7 @@ class Image:
     source: str = ""  # the convention by which its name was read
     gpu_tag: str = ""  # which tag to use where a GPU is meant and this one is for the CPU
     is_partial: bool = False  # it holds CUDA libraries of which the name says nothing
+    has_compat: bool = False  # it brings a newer libcuda, which data-centre GPUs use with an older driver
     refuses_pip: bool = False  # its Python is externally managed (PEP 668)
 
 
@@ -216,7 +217,7 @@ def _image(reference: str, location: str, row: ImageConvention, parts: dict[str,
         reference=reference,
         location=location,
         cuda=parts.get("cuda", ""),
-        cudnn=cudnn if "-cudnn" in reference and "cudnn" in parts else "",
+        cudnn=cudnn if "cudnn" in parts and ("-cudnn" in reference or "month" in parts) else "",
         flavor=parts.get("flavor", ""),
         os=system.os,
         os_version=system.version,
@@ -228,6 +229,7 @@ def _image(reference: str, location: str, row: ImageConvention, parts: dict[str,
         source=row.source,
         gpu_tag=row.gpu_tag,
         is_partial=row.partial or bool(frameworks or packages),
+        has_compat="month" in parts,
         refuses_pip=not has_own_python and is_externally_managed(system.os, system.version, tag),
     )
 

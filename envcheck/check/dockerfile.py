@@ -590,7 +590,9 @@ class Stage:
                 self._put(mount_options.get("source") or mount_options.get("src") or target, target)
         is_activated, variables = False, dict(self.variables)  # for the rest of this RUN
         for argv, number in run_commands(item):
-            command = [substituted(arg, variables) for arg in argv]
+            words = [substituted(arg, variables) for arg in argv]
+            # A variable that stands for a command is several words: $PIP_INSTALL torch.
+            command = [*words[0].split(), *words[1:]] if argv[0].startswith("$") else words
             variables.update(_list_assignments(command))
             is_activated |= command[0] in {".", "source", "conda"} or any(arg.startswith("PATH=") for arg in command)
             if not is_activated:

@@ -46,6 +46,8 @@ from envcheck.rules.builds import plugin_of, supports_python
 from envcheck.rules.context import SourceBuild
 from envcheck.rules.described_machine import Description, with_hardware
 from envcheck.rules.frameworks import is_excluded
+from envcheck.rules.gpu_releases import driver_runs
+from envcheck.rules.gpus import is_data_center
 from envcheck.rules.requirements import marker_holds
 from envcheck.rules.wanted_releases import LABEL, UNLISTED, WantedRelease, wanted_releases
 
@@ -109,6 +111,9 @@ class Environment:
         """Install what the file states, command by command."""
         self.blueprint, self.image, self.matrix, self.goal = blueprint, blueprint.image or NO_IMAGE, matrix, goal
         self.base: Facts = _leave_to_run(with_hardware(planned_facts(blueprint), host, matrix))
+        if self.image.has_compat and self._may_use_compat():
+            why = Unknown("failed", f"{self.image.reference} brings a newer libcuda, which data-centre GPUs may use")
+            self.base = replace(self.base, driver=replace(self.base.driver, release=why))
         if blueprint.lacks_gpu:
             driver = replace(self.base.driver, device_nodes=Absent((blueprint.lacks_gpu.location,)))
             self.base = replace(self.base, driver=driver)
@@ -187,6 +192,13 @@ class Environment:
         """Say whether the framework that a line asks for is there, in whichever release."""
         framework = self.matrix.framework_of(name_of_line(line))
         return any(build.framework == framework for build in self._builds.values())
+
+    def _may_use_compat(self) -> bool:
+        """Return whether a driver that is too old by itself may do with the libcuda that the image brings."""
+        is_old = self.base.driver.release.value is not None and not driver_runs(
+            Context(self.base, self.matrix, Target(self.goal)), self.image.cuda
+        )
+        return is_old and not all(is_data_center(gpu) is False for gpu in self.base.gpus.value or ())
 
     def list_compiled(self) -> tuple[list[Line], list[Line]]:
         """List what is CUDA code that is compiled, and what may be."""
@@ -417,7 +429,7 @@ class Environment:
                 Place(Line(image.reference, image.location), framework, f"{framework} {version}".rstrip())
             )
             if version:
-                label = f"+cu{image.cuda.replace('.', '')}" if image.cuda else ""
+                label = f"+cu{image.cuda.replace('.', '')}" if image.cuda and "+" not in version else ""
                 self._installed[framework] = Distribution(framework, version + label)
 
     def _take_conda(self) -> None:

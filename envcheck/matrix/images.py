@@ -21,6 +21,7 @@ class ImageConvention:
     cudnn_unnumbered: str = "any"  # the cuDNN major behind a tag that names cuDNN without a number
     cudnn_releases: Mapping[str, str] = field(default_factory=dict)  # by the release of CUDA, where it is known
     own_python: bool = False  # its Python is not the distribution's
+    flavor: str = ""  # base, runtime or devel, where the tag does not name it
     partial: bool = False  # the image holds CUDA libraries of which the tag says nothing
     holds: str = ""  # the framework that its images hold, where the tag does not name a release
     gpu_tag: str = ""  # which of its tags are for a GPU, where this one is for the CPU
@@ -53,6 +54,7 @@ class BaseImages:
     """The content of data/program/base_images.json."""
 
     images: tuple[ImageConvention, ...]
+    months: Mapping[str, Mapping[str, str]]  # NVIDIA's monthly images: their parts, where a document states them
     externally_managed: tuple[ExternalManagement, ...]
     systems: tuple[SystemRelease, ...]
     for_gpu: str  # pattern of the names of images for a GPU
@@ -74,10 +76,20 @@ def parse_reference(reference: str) -> tuple[ImageConvention, dict[str, str]] | 
     for row in load_base_images().images:
         repository_match, tag_match = re.fullmatch(row.repository, repository), re.fullmatch(row.tag, tag)
         if repository_match and tag_match:
-            return row, {
-                key: value or "" for key, value in {**tag_match.groupdict(), **repository_match.groupdict()}.items()
-            }
+            named = {**tag_match.groupdict(), **repository_match.groupdict()}
+            parts = {key: value or "" for key, value in named.items()}
+            return (
+                (row, _with_month(row, parts)) if parts.get("month", "") in {"", *load_base_images().months} else None
+            )
     return None
+
+
+def _with_month(row: ImageConvention, parts: dict[str, str]) -> dict[str, str]:
+    """Add what is in the image of a month: its toolkit, and the release of the framework that it holds."""
+    month = load_base_images().months.get(parts.get("month", ""), {})
+    found = {key: value for key, value in month.items() if not key.startswith(framework_names())}
+    found[row.holds] = month.get(row.holds + parts.get("line", ""), "")
+    return {**found, **parts, "flavor": parts.get("flavor") or row.flavor} if month else parts
 
 
 def is_externally_managed(os: str, version: str, tag: str) -> bool:

@@ -63,7 +63,7 @@ def test_what_installs_nothing_is_undetermined(step: str) -> None:
 @pytest.mark.parametrize(
     ("text", "said"),
     [
-        ("FROM nvcr.io/nvidia/pytorch:24.05-py3\n", "The name nvcr.io/nvidia/pytorch:24.05-py3 does not say"),
+        ("FROM nvcr.io/nvidia/nemo:24.05\n", "The name nvcr.io/nvidia/nemo:24.05 does not say"),
         ("FROM nvidia/cuda:latest\n", "The name nvidia/cuda:latest does not say"),
         ("ARG V\nFROM nvidia/cuda:${V}-base\n", "The name nvidia/cuda:${V}-base does not say"),
         (f"FROM {CUDA_124}\nARG TF\nRUN pip install tensorflow==$TF\n", "tensorflow==$TF is unknown until"),
@@ -82,7 +82,7 @@ def test_what_the_file_leaves_open_is_said(text: str, said: str) -> None:
 @pytest.mark.parametrize(
     "text",
     [
-        "FROM nvcr.io/nvidia/tensorflow:23.03-tf2-py3\nRUN pip install tensorflow==2.10.1\n",
+        "FROM nvcr.io/nvidia/nemo:23.03\nRUN pip install tensorflow==2.10.1\n",
         "ARG V\nFROM nvidia/cuda:$V\nRUN pip install tensorflow==2.10.1\n",
         "FROM nvidia/cuda:11.2.2-base\nRUN apt install libcudnn8 cuda-libraries-11 && pip install tensorflow==2.8.0\n",
     ],

@@ -96,7 +96,7 @@ def test_without_a_driver_what_the_wheels_need_is_a_warning_where_the_image_need
         ("FROM python:3.11\nRUN pip install torch onnxruntime\n", "warning", GOOD),
         ("FROM tensorflow/tensorflow:2.15.0-gpu\nRUN pip install onnxruntime\n", "warning", GOOD),
         # Its name says that it is for a GPU, and not what is in it: nothing that was read uses one.
-        ("FROM nvcr.io/nvidia/pytorch:24.05-py3\nRUN pip install onnxruntime\n", "", OPEN),
+        ("FROM nvcr.io/nvidia/nemo:24.05\nRUN pip install onnxruntime\n", "", OPEN),
     ],
 )
 def test_a_build_for_the_cpu_beside_a_framework_for_the_gpu_is_a_warning(
@@ -404,5 +404,32 @@ def test_what_finds_no_wheels_takes_the_cuda_and_cudnn_of_the_image(
     image: str, release: str, verdict: str, says: str
 ) -> None:
     found, report = said(f"FROM nvidia/cuda:{image}\nRUN pip install '{release}'\n")
+    assert found == verdict, report
+    assert re.search(says, report), report
+
+
+NGC = "FROM nvcr.io/nvidia/pytorch:23.10-py3\n"  # CUDA 12.2; 470 is enough for GPUs of data centres alone
+
+
+@pytest.mark.parametrize(
+    ("text", "host", "verdict", "says"),
+    [
+        (NGC, UNSTATED, GOOD, r"torch 2\.1\.0a0\+32f93b1 \(CUDA 12\.2\)"),
+        (NGC, Description(driver="470.256.02", gpus=("RTX 3090",)), BAD, r"driver-too-old .*needs driver >= 525"),
+        (NGC, Description(driver="470.256.02", gpus=("T4",)), OPEN, "brings a newer libcuda"),
+        ("FROM nvcr.io/nvidia/pytorch:29.10-py3\n", UNSTATED, OPEN, "does not say what the image contains"),
+        (NGC.replace("pytorch:23.10-py3", "tensorflow:23.10-tf2-py3"), UNSTATED, GOOD, r"tensorflow 2\.13\.0"),
+        (
+            'FROM ubuntu:20.04\nRUN PIP="python -m pip --no-cache-dir install" && \\\n  $PIP torch==2.6.0\n',
+            UNSTATED,
+            BAD,
+            "torch==2.6.0 has no wheel for Python 3.8",
+        ),
+    ],
+)
+def test_monthly_images_and_commands_in_variables_are_read(
+    text: str, host: Description, verdict: str, says: str
+) -> None:
+    found, report = said(text, host)
     assert found == verdict, report
     assert re.search(says, report), report
