@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from datetime import date
+from typing import Any
 
 import click
 
@@ -16,46 +17,25 @@ EXAMPLE = "Example: envcheck check --dockerfile Dockerfile --format github"
 
 @click.command(epilog=EXAMPLE)
 @common.inspected_python
-@click.option("--config", metavar="FILE", help=f"The file with the [tool.envcheck] table [{api.CONFIG}].")
+@click.option("--config", metavar="FILE", default="", help=f"The file with the [tool.envcheck] table [{api.CONFIG}].")
 @click.option(
     "--dockerfile",
     "file",
     metavar="FILE",
+    default="",
     help="Judge what this file builds: a Dockerfile, compose, environment.yml, requirements, pyproject or lock file.",
 )
 @click.option("--expect", type=click.Choice(["auto", "gpu", "cpu"]), help="Override the table's `expect`.")
 @click.option("--driver", default="", metavar="VERSION", help="The driver of the machines that --dockerfile is for.")
-@click.option("--gpu", "gpus", multiple=True, metavar="NAME", help="Their GPU, or its compute capability.")
-@click.option("--snapshot", "snapshot_file", metavar="FILE", help="Judge a saved machine instead of this one.")
+@click.option("--gpu", multiple=True, metavar="NAME", help="Their GPU, or its compute capability.")
+@common.snapshot("Judge a saved machine instead of this one.")
 @click.option("--no-snapshot", is_flag=True, help="Leave the snapshot out of the JSON report.")
 @common.matrix("Judge by this compatibility matrix.")
 @common.printing(*REPORT_FORMATS)
-def check(
-    python: str,
-    env: str,
-    config: str | None,
-    file: str | None,
-    expect: api.Expectation | None,
-    driver: str,
-    gpus: tuple[str, ...],
-    snapshot_file: str | None,
-    no_snapshot: bool,
-    matrix_file: str | None,
-    printing: common.Printing,
-) -> int:
+def check(printing: common.Printing, config: str, *, no_snapshot: bool, **asked: Any) -> int:
     """Check whether this machine, or what a file will build, meets the project's requirements."""
     with common.slow_programs():
-        found = api.check(
-            config or "",
-            file=file or "",
-            python=python,
-            env=env,
-            expect=expect,
-            driver=driver,
-            gpu=gpus,
-            snapshot=snapshot_file,
-            matrix=matrix_file,
-        )
+        found = api.check(config, **asked)
     warn_of_expired(found.expired, config or api.CONFIG)
     ended = tuple(name for name, _ in found.expired)
     print_report(found.report, found.snapshot, printing, ReportSubject(no_snapshot, found.file, found.ignored, ended))

@@ -40,7 +40,7 @@ F = TypeVar("F", bound=Callable[..., Any])
 
 
 # What a command can inspect. Two of them are refused: only one would be inspected.
-_INSPECTED = {"python": "--python", "env": "--env", "snapshot_file": "--snapshot", "file": "--dockerfile"}
+_INSPECTED = {"python": "--python", "env": "--env", "snapshot": "--snapshot", "file": "--dockerfile"}
 
 
 def inspected_python(command: F) -> F:
@@ -186,7 +186,25 @@ def expectation(words: str = "What must work; auto: a GPU if there is one.") -> 
 def matrix(words: str) -> Callable[[F], F]:
     """Add --matrix: a file, or an address with its hash, that replaces the built-in matrix."""
     named = f"{words} A file, or https://HOST/FILE#sha256=HASH."
-    return click.option("--matrix", "matrix_file", metavar="FILE_OR_URL", default=None, help=named)
+    return click.option("--matrix", metavar="FILE_OR_URL", default=None, help=named)
+
+
+def snapshot(words: str) -> Callable[[F], F]:
+    """Add --snapshot: a saved machine."""
+    return click.option("--snapshot", metavar="FILE", help=words)
+
+
+def releases(words: str = "Judge this release too, installed or not.") -> Callable[[F], F]:
+    """Add --for: requirements; the command takes `requirements`."""
+    return click.option(
+        "--for", "requirements", multiple=True, metavar="REQ", shell_complete=complete_names, help=words
+    )
+
+
+def installer(usual: str) -> Callable[[F], F]:
+    """Add --installer; `usual` says which one is taken without it."""
+    choice = click.Choice(["pip", "uv", "conda"])
+    return click.option("--installer", type=choice, default=None, help=f"Installer to use [{usual}].")
 
 
 class ProgressLine:

@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+from typing import Any
+
 import click
 
 from envcheck import api
@@ -15,7 +17,7 @@ EXAMPLE = "Example: envcheck diff works.json broken.json"
 @click.command(epilog=EXAMPLE)
 @click.argument("a", metavar="A")
 @click.argument("b", metavar="B")
-@click.option("--for", "requirements", multiple=True, metavar="REQ", help="Judge both for this release too.")
+@common.releases("Judge both for this release too.")
 @common.expectation("What must work on both; auto: a GPU if there is one.")
 @common.matrix("Judge both by this matrix.")
 @common.printing(
@@ -23,19 +25,12 @@ EXAMPLE = "Example: envcheck diff works.json broken.json"
     quiet="Print only the verdicts and the most likely cause.",
     verbose="Print every difference.",
 )
-def diff(
-    a: str,
-    b: str,
-    requirements: tuple[str, ...],
-    expect: api.Expectation,
-    matrix_file: str | None,
-    printing: common.Printing,
-) -> int:
+def diff(a: str, b: str, printing: common.Printing, **asked: Any) -> int:
     """Report what differs between two machines saved by `envcheck snapshot`, most likely cause first.
 
     Exits with 0 if nothing that matters to the installed frameworks differs, with 1 if something does, and with 3 if
     that is unknown.
     """
-    found = api.diff(a, b, requirements=requirements, expect=expect, matrix=matrix_file)
+    found = api.diff(a, b, **asked)
     print_answer(printing, found.document, found.to_json)
     return OF_VERDICT[found.verdict]

@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+from typing import Any
+
 import click
 
 from envcheck import api
@@ -16,49 +18,23 @@ EXAMPLE = "Example: envcheck doctor --env .venv --for 'tensorflow>=2.15' --expec
 
 @click.command(epilog=EXAMPLE)
 @common.inspected_python
-@click.option(
-    "--for",
-    "requirements",
-    multiple=True,
-    metavar="REQ",
-    shell_complete=common.complete_names,
-    help="Judge this release too, installed or not.",
-)
+@common.releases()
 @common.expectation()
-@click.option("--snapshot", "snapshot_file", metavar="FILE", help="Judge a saved machine instead of this one.")
+@common.snapshot("Judge a saved machine instead of this one.")
 @click.option("--smoke", is_flag=True, help="Also compute something small on each device, like `envcheck smoke`.")
 @click.option("--only", metavar="IDS", default="", help="Run only the checks for these finding ids, comma-separated.")
 @click.option("--no-snapshot", is_flag=True, help="Leave the snapshot out of the JSON report.")
 @common.matrix("Judge by this compatibility matrix.")
 @common.printing(*REPORT_FORMATS)
-def doctor(
-    python: str,
-    env: str,
-    requirements: tuple[str, ...],
-    expect: api.Expectation,
-    snapshot_file: str | None,
-    smoke: bool,
-    only: str,
-    no_snapshot: bool,
-    matrix_file: str | None,
-    printing: common.Printing,
-) -> int:
+def doctor(printing: common.Printing, only: str, *, smoke: bool, no_snapshot: bool, **asked: Any) -> int:
     """Check whether GPU deep learning works on this machine; if not, report what is wrong, why, and what to type.
 
     Changes nothing, and imports nothing from the inspected environment unless --smoke is given.
     """
-    if smoke and snapshot_file:
+    if smoke and asked["snapshot"]:
         raise UserError("--smoke computes on this machine, --snapshot judges another one: choose one of them.")
     with common.slow_programs():
-        found = api.doctor(
-            python=python,
-            env=env,
-            expect=expect,
-            requirements=requirements,
-            snapshot=snapshot_file,
-            only=_split_ids(only),
-            matrix=matrix_file,
-        )
+        found = api.doctor(only=_split_ids(only), **asked)
     report = found.report
     tested, failed = None, False
     if smoke:
@@ -66,8 +42,10 @@ def doctor(
         from envcheck.cli.smoke_causes import merge_session
         from envcheck.render.smoke import smoke_document
 
-        wanted = SmokeOptions(python, env, expect=expect, quiet=printing.quiet)
-        context = Context(found.snapshot.facts, api.load_matrix(matrix_file), Target(expect, requirements))
+        expect = asked["expect"]
+        wanted = SmokeOptions(asked["python"], asked["env"], expect=expect, quiet=printing.quiet)
+        target = Target(expect, asked["requirements"])
+        context = Context(found.snapshot.facts, api.load_matrix(asked["matrix"]), target)
         session = run_session(wanted, context=context)
         report, tested = merge_session(report, session), smoke_document(session)
         failed = tested["verdict"] == INCOMPATIBLE

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import sys
 from collections.abc import Iterator
+from typing import Any
 
 import click
 
@@ -26,21 +27,13 @@ EXAMPLE = "Example: envcheck explain train.log, or python train.py 2>&1 | envche
 
 @click.command(epilog=EXAMPLE)
 @click.argument("files", nargs=-1, metavar="[FILE]...")
-@click.option("--snapshot", "snapshot_file", metavar="FILE", help="Judge with the facts of this saved machine.")
+@common.snapshot("Judge with the facts of this saved machine.")
 @click.option("--here", is_flag=True, help="Judge with the facts of this machine: the log was written on it.")
 @common.expectation("What the program needs; auto: a GPU if the log shows or asks for one.")
 @click.option("--follow", is_flag=True, help="Name a cause as soon as it is known, while the log grows.")
 @common.matrix("Judge by this compatibility matrix.")
 @common.printing(*FORMATS)
-def explain(
-    files: tuple[str, ...],
-    snapshot_file: str | None,
-    here: bool,
-    expect: api.Expectation,
-    follow: bool,
-    matrix_file: str | None,
-    printing: common.Printing,
-) -> int:
+def explain(files: tuple[str, ...], printing: common.Printing, *, follow: bool, **asked: Any) -> int:
     """Find the line of a log that matters, why it happens, what to type, and which lines are harmless.
 
     FILE may be a gzip file; - or no FILE reads standard input. Without --here or --snapshot, only the log is judged: it
@@ -49,12 +42,12 @@ def explain(
     files = files or (STANDARD_INPUT,)
     if follow:
         with common.slow_programs():
-            judge = api.log_judge(snapshot_file, here=here, expect=expect, matrix=matrix_file)
+            judge = api.log_judge(**asked)
         return _follow(files, judge, printing)
     if STANDARD_INPUT in files:
         _ask_for_log()
     with common.slow_programs():
-        found = api.explain(files=files, snapshot=snapshot_file, here=here, expect=expect, matrix=matrix_file)
+        found = api.explain(files=files, **asked)
     _print(found, printing)
     return OF_VERDICT[found.verdict]
 

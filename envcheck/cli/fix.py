@@ -61,7 +61,7 @@ EXAMPLE = "Example: envcheck fix --env .venv --dry-run"
 
 @click.command(epilog=EXAMPLE)
 @common.inspected_python
-@click.option("--for", "requirements", multiple=True, metavar="REQ", help="This release must work too.")
+@common.releases("This release must work too.")
 @common.expectation()
 @click.option("--config", metavar="FILE", help="Fix what `envcheck check` finds with this [tool.envcheck] table.")
 @output_options("Print the steps that would run, and change nothing.")
@@ -74,15 +74,15 @@ def fix(
     expect: str,
     config: str | None,
     output: OutputOptions,
-    matrix_file: str | None,
+    matrix: str | None,
     torch_index: str,
 ) -> int:
     """Fix what `envcheck doctor` finds in an environment, and verify it; if that fails, restore the old environment.
 
     The steps run in a copy. Steps on the system are printed for you to run.
     """
-    gate = api.read_gate(config, matrix_file, required=True) if config else None
+    gate = api.read_gate(config, matrix, required=True) if config else None
     if gate is not None:
         warn_of_expired(gate.expired(), gate.path)
-    doctor = api.make_doctor(expect, requirements, matrix_file, gate)
+    doctor = api.make_doctor(expect, requirements, matrix, gate)
     return run_fix(doctor, FixRequest(python, expand_home(env), torch_index, output.dry_run), output)

@@ -164,7 +164,7 @@ def _check_question(engine: str, question: Mapping[str, Any]) -> FleetRequest:
     "--html", "html_file", default="", metavar="FILE", help="Also write one page that filters, sorts and groups."
 )
 @common.expectation()
-@click.option("--for", "requirements", multiple=True, metavar="REQ", help="Judge this release too, installed or not.")
+@common.releases()
 @common.matrix("Judge by this compatibility matrix.")
 @common.printing("text", "json", "csv", "junit", "github", "markdown")
 def report(
@@ -173,11 +173,11 @@ def report(
     html_file: str,
     expect: str,
     requirements: tuple[str, ...],
-    matrix_file: str | None,
+    matrix: str | None,
     printing: common.Printing,
 ) -> int:
     """Judge the hosts of a folder, grouped by verdict and primary cause; the worst verdict gives the exit code."""
-    rows = _judge(folder, golden, matrix_file, Target(expect, requirements))
+    rows = _judge(folder, golden, matrix, Target(expect, requirements))
     if not rows:
         raise UserError(f"{folder} holds no host's file. Take them: envcheck fleet run -i inventory.ini -o {folder}")
     if html_file:
@@ -186,10 +186,10 @@ def report(
     return OF_VERDICT[choose_verdict(rows)]
 
 
-def _judge(folder: str, golden: str, matrix_file: str | None, target: Target) -> list[HostRow]:
+def _judge(folder: str, golden: str, file: str | None, target: Target) -> list[HostRow]:
     if not Path(folder).is_dir():
         raise UserError(f"there is no folder {folder}")
-    matrix = api.load_matrix(matrix_file)
+    matrix = api.load_matrix(file)
     try:
         check_requirements(target.requirements, matrix)
         return judge_folder(Path(folder), matrix, target, golden)

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import sys
 from pathlib import Path
-from typing import Literal
+from typing import Any
 
 import click
 
@@ -74,11 +74,11 @@ def _default_folder(installer: str) -> str:
     return found or default
 
 
-def run_installation(asked: InstallRequest, output: OutputOptions, matrix_file: str | None, *, smoke: bool) -> int:
+def run_installation(asked: InstallRequest, output: OutputOptions, matrix: str | None, *, smoke: bool) -> int:
     """Install, or with --dry-run print what would run; return the exit code."""
     asked = replace(asked, folder=asked.folder or _default_folder(asked.installer))
     check_folder(asked.folder)
-    place, doctor = place_of(asked.folder), api.make_doctor(asked.expect, matrix=matrix_file)
+    place, doctor = place_of(asked.folder), api.make_doctor(asked.expect, matrix=matrix)
     with before_any_change(place):
         settle_earlier(place, InstallProgress(0, quiet=output.quiet), dry_run=output.dry_run)
         with common.slow_programs():
@@ -216,12 +216,7 @@ EXAMPLE = "Example: envcheck install 'tensorflow>=2.15' --env .venv --smoke"
 @common.with_requirements
 @click.option("--env", "folder", metavar="DIR", default="", help="The environment, new or existing [.venv].")
 @click.option("--python", metavar="X.Y", default="", help="Create a new environment with this Python.")
-@click.option(
-    "--installer",
-    type=click.Choice(["pip", "uv", "conda"]),
-    default=None,
-    help="Installer to use [uv if it is installed].",
-)
+@common.installer("uv if it is installed")
 @common.expectation()
 @output_options("Print the plan that would run, and change nothing.")
 @click.option("--smoke", is_flag=True, help="Keep the environment only if it passes `envcheck smoke`.")
@@ -229,40 +224,24 @@ EXAMPLE = "Example: envcheck install 'tensorflow>=2.15' --env .venv --smoke"
 @click.option("--rollback", metavar="[ID]", is_flag=False, flag_value="last", help="Undo the last installation.")
 @click.option("--resume", "resumes", is_flag=True, help="After a crash: finish, or restore the old environment.")
 @click.option("--remove-kept", "removes_kept", is_flag=True, help="Remove the copy that --rollback restores.")
-@click.option("--matrix", "matrix_file", metavar="FILE", help="Plan and judge by this compatibility matrix.")
+@click.option("--matrix", metavar="FILE", help="Plan and judge by this compatibility matrix.")
 @common.torch_index
 @common.verification
 def install(
-    requirements: tuple[str, ...],
     folder: str,
-    python: str,
     installer: str | None,
-    expect: str,
     output: OutputOptions,
-    smoke: bool,
-    system: bool,
     rollback: str | None,
+    matrix: str | None,
+    *,
+    smoke: bool,
     resumes: bool,
     removes_kept: bool,
-    matrix_file: str | None,
-    torch_index: str,
-    verify: bool | Literal["wheels"],
-    verify_timeout: float,
+    **asked: Any,
 ) -> int:
     """Install REQ into an environment and verify it; if anything fails, restore the old environment."""
     folder = expand_home(folder)
-    asked = InstallRequest(
-        requirements,
-        folder,
-        python,
-        installer or "",
-        expect,
-        torch_index,
-        verify=verify,
-        verify_timeout=verify_timeout,
-        system=system,
-    )
-    if bool(requirements) + bool(rollback) + resumes + removes_kept != 1:
+    if bool(asked["requirements"]) + bool(rollback) + resumes + removes_kept != 1:
         raise UserError(
             "name what to install, such as tensorflow, or use --rollback, --resume or --remove-kept: one of them."
         )
@@ -272,4 +251,5 @@ def install(
         return roll_back(folder, rollback, output)
     if resumes:
         return resume_installation(folder, output)
-    return run_installation(asked, output, matrix_file, smoke=smoke)
+    request = InstallRequest(folder=folder, installer=installer or "", **asked)
+    return run_installation(request, output, matrix, smoke=smoke)

@@ -50,13 +50,13 @@ def _add_row_options(command: F) -> F:
 @matrix.command(epilog="Example: envcheck matrix show tensorflow==2.15.*")
 @click.argument("requirement", metavar="REQ", shell_complete=common.complete_names)
 @_add_row_options
-def show(requirement: str, matrix_file: str | None, printing: common.Printing, *, sources: bool) -> int:
+def show(requirement: str, printing: common.Printing, *, sources: bool, **asked: Any) -> int:
     """Show the rows of the releases that match REQ.
 
     REQ also names a table: cuda, driver, architecture, cudnn==9.10, tensorrt or conda==tensorflow.
     """
     options = MatrixOptions(printing.verbose, printing.quiet, sources=sources or printing.verbose)
-    return _print(api.matrix(requirement, matrix=matrix_file), printing, options)
+    return _print(api.matrix(requirement, **asked), printing, options)
 
 
 def _print(answer: api.MatrixResult, printing: common.Printing, options: MatrixOptions) -> int:
@@ -76,17 +76,14 @@ def _print(answer: api.MatrixResult, printing: common.Printing, options: MatrixO
     "--all", "everything", is_flag=True, help="List all releases that meet the conditions, equal ones on one line."
 )
 @_add_row_options
-def query(
-    matrix_file: str | None, printing: common.Printing, *, everything: bool, sources: bool, **values: str | None
-) -> int:
+def query(printing: common.Printing, *, everything: bool, sources: bool, **asked: Any) -> int:
     """Name the newest release of each framework that meets all conditions, and why no newer one does.
 
     Without --platform it is for Linux on x86-64.
     """
-    conditions = {name: value or "" for name, value in values.items()}
     is_long = sources or printing.verbose
     options = MatrixOptions(printing.verbose, printing.quiet, all_rows=everything or is_long, sources=is_long)
-    return _print(api.matrix(**conditions, matrix=matrix_file), printing, options)
+    return _print(api.matrix(**asked), printing, options)
 
 
 @matrix.command(
@@ -106,14 +103,7 @@ def query(
     "Name the wheel that each changed row was read from.",
     "Refresh this matrix instead of the built-in one.",
 )
-def refresh(
-    frameworks: tuple[str, ...],
-    since: str,
-    output: str | None,
-    deep: bool,
-    matrix_file: str | None,
-    printing: common.Printing,
-) -> int:
+def refresh(printing: common.Printing, **asked: Any) -> int:
     """Add new releases, Pythons and requirements from the wheels on the index that pip is configured for.
 
     Reads index pages and a few kilobytes to megabytes of each new wheel; runs no code from them.
@@ -121,7 +111,7 @@ def refresh(
     from envcheck.cli import matrix_refresh  # reading wheels takes 18 more modules: 15 ms
 
     today = datetime.now(timezone.utc).date().isoformat()
-    request = matrix_refresh.RefreshRequest(matrix_file, frameworks, since, output, today, deep)
+    request = matrix_refresh.RefreshRequest(today=today, **asked)
     return matrix_refresh.refresh(request, printing)
 
 
@@ -138,14 +128,7 @@ def refresh(
     "Name each row that was compared.",
     "Verify this matrix instead of the built-in one.",
 )
-def verify(
-    sample: int | None,
-    everything: bool,
-    frameworks: tuple[str, ...],
-    deep: bool,
-    matrix_file: str | None,
-    printing: common.Printing,
-) -> int:
+def verify(sample: int | None, printing: common.Printing, *, everything: bool, deep: bool, **asked: Any) -> int:
     """Read the wheels again and report each cell of the matrix that differs from them.
 
     Also compares the releases with the live index pages: reports releases without a row, and rows without a release.
@@ -155,7 +138,7 @@ def verify(
     if sample and everything:
         raise UserError("--sample and --all exclude each other.")
     rows, wheels = (0, 0) if everything else (sample or 20, sample or 3)
-    request = matrix_refresh.VerifyRequest(matrix_file, frameworks, rows, wheels if deep else None)
+    request = matrix_refresh.VerifyRequest(sample=rows, deep=wheels if deep else None, **asked)
     return matrix_refresh.verify(request, printing)
 
 

@@ -35,7 +35,7 @@ _COLORS = {"added": "green", "removed": "red", "changed": "yellow"}
 class RefreshRequest:
     """What the user asks a refresh to do."""
 
-    matrix_file: str | None
+    matrix: str | None
     frameworks: Sequence[str]
     since: str
     output: str | None
@@ -47,7 +47,7 @@ class RefreshRequest:
 class VerifyRequest:
     """What the user asks a verification to do."""
 
-    matrix_file: str | None
+    matrix: str | None
     frameworks: Sequence[str]
     sample: int  # rows; 0 for all
     deep: int | None  # wheels whose binaries are read; 0 for all, None for none
@@ -83,7 +83,7 @@ def refresh(request: RefreshRequest, printing: common.Printing) -> int:
 def _load(request: RefreshRequest | VerifyRequest) -> tuple[Document, list[str]]:
     """Load the whole matrix, and choose the sections of the frameworks and packages that the user names, or all."""
     try:
-        document = load_document(request.matrix_file)
+        document = load_document(request.matrix)
     except MatrixError as error:
         raise UserError(str(error)) from None
     for name in request.frameworks:

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import sys
-from typing import Literal, TextIO
+from typing import Any, TextIO
 
 import click
 
@@ -24,40 +24,20 @@ EXAMPLE = "Example: envcheck plan 'tensorflow>=2.15' --python 3.11 --driver 535.
 @common.with_requirements
 @click.option("--python", metavar="X.Y", default="", help="Plan with this Python (3.14t: free-threaded).")
 @click.option("--driver", metavar="VERSION", default="", help="Plan for this driver release.")
-@click.option("--gpu", "gpus", metavar="NAME", multiple=True, help="Plan for this GPU or compute capability, or none.")
+@click.option("--gpu", metavar="NAME", multiple=True, help="Plan for this GPU or compute capability, or none.")
 @click.option("--glibc", metavar="VERSION", default="", help="Plan for this C library.")
 @click.option("--platform", type=click.Choice(PLATFORMS), default=None, help="Plan for another machine.")
 @common.expectation()
-@click.option("--snapshot", "snapshot_file", metavar="FILE", help="Plan for a saved machine.")
-@click.option(
-    "--installer",
-    type=click.Choice(["pip", "uv", "conda"]),
-    default=None,
-    help="Installer to use [pip if it can install all].",
-)
-@click.option("--env", "folder", metavar="DIR", default="", help="Folder of the environment.")
+@common.snapshot("Plan for a saved machine.")
+@common.installer("pip if it can install all")
+@click.option("--env", metavar="DIR", default="", help="Folder of the environment.")
 @common.output_format("text", "json", *FILES, *FORMATS[1:])
 @common.verification
 @common.matrix("Plan by this compatibility matrix.")
 @common.torch_index
 @click.option("-v", "--verbose", is_flag=True, help="Show every rejected release, and how to undo each step.")
 def plan(
-    requirements: tuple[str, ...],
-    python: str,
-    driver: str,
-    gpus: tuple[str, ...],
-    glibc: str,
-    platform: str | None,
-    expect: api.Expectation,
-    snapshot_file: str | None,
-    installer: Literal["pip", "uv", "conda"] | None,
-    folder: str,
-    form: str,
-    verify: bool | Literal["wheels"],
-    verify_timeout: float,
-    matrix_file: str | None,
-    torch_index: str,
-    verbose: bool,
+    requirements: tuple[str, ...], platform: str | None, installer: Any, form: str, *, verbose: bool, **asked: Any
 ) -> int:
     """Print the commands that install REQ on this machine, and why no newer release works. Changes nothing.
 
@@ -65,23 +45,8 @@ def plan(
     flash-attn or keras-hub, are planned with the framework that they need.
     """
     with common.slow_programs():
-        made = api.plan(
-            *requirements,
-            python=python,
-            driver=driver,
-            gpu=gpus,
-            glibc=glibc,
-            platform=platform or "",
-            expect=expect,
-            snapshot=snapshot_file,
-            installer=installer or "",
-            env=folder,
-            container=form == "dockerfile",
-            verify=verify,
-            verify_timeout=verify_timeout,
-            torch_index=torch_index,
-            matrix=matrix_file,
-        )
+        is_image = form == "dockerfile"
+        made = api.plan(*requirements, platform=platform or "", installer=installer or "", container=is_image, **asked)
     if made.unverified and form not in ("text", "json"):
         click.echo(made.plan.verified, err=True)
     show(made, form, verbose=verbose)

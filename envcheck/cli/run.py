@@ -24,7 +24,7 @@ EXAMPLE = "Example: envcheck run -- python train.py"
 @click.argument("command", nargs=-1, type=click.UNPROCESSED, metavar="-- COMMAND...")
 @common.matrix("Judge by this compatibility matrix.")
 @common.printing()
-def run(command: tuple[str, ...], matrix_file: str | None, printing: common.Printing) -> int:
+def run(command: tuple[str, ...], matrix: str | None, printing: common.Printing) -> int:
     """Run COMMAND and explain on stderr if it fails; its output and exit status stay as they are.
 
     Adds nothing on success. Judges a failure by what COMMAND printed and by the facts of this machine.
@@ -38,7 +38,7 @@ def run(command: tuple[str, ...], matrix_file: str | None, printing: common.Prin
         click.echo(f"envcheck: {error}", err=True)
         return error.status
     if outcome.status not in (0, READER_GONE) and not outcome.was_stopped:
-        _explain(command, output, outcome, matrix_file, printing)
+        _explain(command, output, outcome, matrix, printing)
     return outcome.status
 
 
@@ -64,7 +64,7 @@ def _explain(
     command: tuple[str, ...],
     output: _OutputScanner,
     outcome: CommandResult,
-    matrix_file: str | None,
+    matrix: str | None,
     printing: common.Printing,
 ) -> None:
     from envcheck.render.explain import describe_failure  # a command that succeeds needs none of it: 15 ms
@@ -75,7 +75,7 @@ def _explain(
             output("exit status", f"{outcome.crash_name}\n".encode())
         scan, names = output.finish()
         snapshot = _read_machine(command) if scan.events else None
-        reading = api.log_judge(snapshot, here=False, expect="auto", matrix=matrix_file)(scan, names)
+        reading = api.log_judge(snapshot, here=False, expect="auto", matrix=matrix)(scan, names)
         color = printing.wants_color(sys.stderr)
         shown = describe_failure(reading, outcome.status, verbose=printing.verbose, quiet=printing.quiet)
         if shown.findings:

@@ -10,7 +10,7 @@ import tempfile
 import threading
 from collections.abc import Callable
 from contextlib import suppress
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, Any
 
 import click
 
@@ -350,20 +350,9 @@ def _finite(_context: click.Context, _option: click.Parameter, value: float | No
 )
 @click.option("--log-placement", metavar="FILE", help="Write every operation and where it ran to FILE.")
 @common.printing("text", "json", *FORMATS[1:])
-def smoke(
-    python: str,
-    env: str,
-    frameworks: tuple[str, ...],
-    gpus: tuple[str, ...],
-    level: str,
-    expect: str,
-    seconds: float | None,
-    memory: float | None,
-    log_placement: str | None,
-    printing: common.Printing,
-) -> int:
+def smoke(log_placement: str | None, printing: common.Printing, **asked: Any) -> int:
     """Compute on each GPU and the CPU, each in its own process; report where it ran and whether it is correct."""
-    wanted = SmokeOptions(python, env, frameworks, gpus, level, expect, seconds, memory, printing.quiet)
+    wanted = SmokeOptions(quiet=printing.quiet, **asked)
     if log_placement is not None:
         _check_writable(log_placement)
     session = run_session(wanted, lambda: _load_printer(printing))
