@@ -206,7 +206,9 @@ class ExplainResult(Result):
 
     def render(self, form: str) -> str:
         """Return the answer in a format; all but a text hold no user names and homes: they are sent to others."""
-        return super().render(form) if form == "text" else Result.render(self.redact(), form)
+        if form == "text":
+            return super().render(form)
+        return Result.render(self.redact(), form)
 
     def redact(self) -> ExplainResult:
         """Return the answer without user names and homes."""

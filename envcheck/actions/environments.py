@@ -62,7 +62,9 @@ def is_release_file(text: str) -> bool:
 def environment_python(folder: str, installer: str, *, windows: bool) -> str:
     """Return the path of an environment's Python as it can be typed."""
     if windows:
-        return f"{folder}\\python.exe" if installer == CONDA else f"{folder}\\Scripts\\python.exe"
+        if installer == CONDA:
+            return f"{folder}\\python.exe"
+        return f"{folder}\\Scripts\\python.exe"
     return f"{folder}/bin/python"
 
 
@@ -97,7 +99,9 @@ def _moved(value: Any, folder: str, free: str) -> Any:
         is_path = value == folder or value.startswith((f"{folder}/", f"{folder}\\"))
         return free + value[len(folder) :] if is_path else value
     names = list_fields(value)
-    return replace(value, **{name: _moved(getattr(value, name), folder, free) for name in names}) if names else value
+    if names:
+        return replace(value, **{name: _moved(getattr(value, name), folder, free) for name in names})
+    return value
 
 
 @dataclass
@@ -135,7 +139,9 @@ class CreateEnvironment(Action):
         )  # fmt: skip
 
     def _usual_starter(self, system: str) -> tuple[str, ...]:
-        return ("py", f"-{self.python}") if system == WINDOWS else (f"python{self.python}",)
+        if system == WINDOWS:
+            return ("py", f"-{self.python}")
+        return (f"python{self.python}",)
 
     def into_existing(self, purpose: str = "") -> InstallCondaPackages:
         """Return what brings conda's packages into the folder where it is there already."""
@@ -199,7 +205,9 @@ class ActivateEnvironment(Action):
                 "activate",
                 self.folder if is_name else conda_prefix(self.folder, windows=system == WINDOWS),
             )
-        return (f"{self.folder}\\Scripts\\activate",) if system == WINDOWS else (".", f"{self.folder}/bin/activate")
+        if system == WINDOWS:
+            return (f"{self.folder}\\Scripts\\activate",)
+        return (".", f"{self.folder}/bin/activate")
 
 
 @dataclass
@@ -503,7 +511,9 @@ def _pip(python: str, system: str) -> tuple[str, ...]:
 
 
 def _with_program(action: Action, installer: str, programs: dict[str, str]) -> Action:
-    return replace(action, program=programs[installer]) if installer in programs else action
+    if installer in programs:
+        return replace(action, program=programs[installer])
+    return action
 
 
 def _name(requirement: str) -> str:
@@ -544,7 +554,9 @@ def write_launcher(prefix: str, words: Iterable[str]) -> WriteFile:
 
 def folder_word(prefix: str, folder: str) -> str:
     """Write a folder as a word of the program: below the environment it moves with it."""
-    return f'"$prefix"{folder[len(prefix) :]}' if folder.startswith(f"{prefix}/") else folder
+    if folder.startswith(f"{prefix}/"):
+        return f'"$prefix"{folder[len(prefix) :]}'
+    return folder
 
 
 def venv_hooks(prefix: str, folders: Iterable[str], already: Iterable[str]) -> tuple[WriteFile, ...]:

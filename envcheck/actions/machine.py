@@ -75,7 +75,9 @@ class ShowKernelLog(Action):
         return as_root(("dmesg",), sudo=self.sudo)
 
     def purpose_on(self, system: str) -> str:
-        return "the last events of NVIDIA's driver: look for Xid" if system == WINDOWS else self.purpose
+        if system == WINDOWS:
+            return "the last events of NVIDIA's driver: look for Xid"
+        return self.purpose
 
 
 @dataclass
@@ -138,7 +140,9 @@ class RunCommand(Action):
         return dict(self.settings)
 
     def check(self, system: str = "") -> Trace:
-        return Trace(self.check_argv) if self.check_argv else Trace(reason=self.unchecked)
+        if self.check_argv:
+            return Trace(self.check_argv)
+        return Trace(reason=self.unchecked)
 
     def undo(self, system: str = "") -> Trace:
         undone = as_root(self.undo_argv, sudo=self.sudo)
@@ -244,7 +248,9 @@ class SetVariables(Action):
 
     def check(self, system: str = "") -> Trace:
         name = self.values[0][0]
-        return Trace(reason=f"`set {name}` shows it") if system == WINDOWS else Trace(("printenv", name))
+        if system == WINDOWS:
+            return Trace(reason=f"`set {name}` shows it")
+        return Trace(("printenv", name))
 
 
 @dataclass
@@ -326,7 +332,9 @@ class RenameFile(Action):
         return ("move" if system == WINDOWS else "mv", self.path, self.new_path)
 
     def check(self, system: str = "") -> Trace:
-        return Trace(reason="its exit status shows it") if system == WINDOWS else Trace(("test", "-e", self.new_path))
+        if system == WINDOWS:
+            return Trace(reason="its exit status shows it")
+        return Trace(("test", "-e", self.new_path))
 
     def undo(self, system: str = "") -> Trace:
         return Trace(("move" if system == WINDOWS else "mv", self.new_path, self.path))
@@ -358,7 +366,9 @@ def _with_powershell(purpose: str, line: str, system: str) -> str:
     """Add how PowerShell does it, whose `set` is another command."""
     if system != WINDOWS or "PowerShell" in purpose:
         return purpose
-    return f"{purpose}; in PowerShell: {line}" if purpose else f"in cmd; in PowerShell: {line}"
+    if purpose:
+        return f"{purpose}; in PowerShell: {line}"
+    return f"in cmd; in PowerShell: {line}"
 
 
 APT, DNF, ZYPPER, PACMAN, WINGET = "apt-get", "dnf", "zypper", "pacman", "winget"
@@ -614,7 +624,9 @@ class Reboot(Action):
     lasting = "a restart is not taken back"
 
     def command(self, system: str = "") -> tuple[str, ...]:
-        return ("shutdown", "/r", "/t", "0") if system == WINDOWS else as_root(("reboot",), sudo=self.sudo)
+        if system == WINDOWS:
+            return ("shutdown", "/r", "/t", "0")
+        return as_root(("reboot",), sudo=self.sudo)
 
     def runs_on(self, system: str) -> bool:
         return system not in (WINDOWS, MACOS)

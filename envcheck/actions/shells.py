@@ -138,7 +138,9 @@ def shell_line(argv: tuple[str, ...], system: str = "") -> str:
     A POSIX shell is left a leading ~/, the redacted $USER and search paths to expand.
     """
     words = tuple(map(inert, argv))
-    return windows_line(words) if system == "windows" and words else " ".join(map(posix_word, words))
+    if system == "windows" and words:
+        return windows_line(words)
+    return " ".join(map(posix_word, words))
 
 
 def action_line(action: Action, system: str = "", *, folded: bool = False) -> str:
@@ -193,7 +195,9 @@ def _before(action: WriteFile) -> str:
     if action.appends:
         there = f"[ ! -e {path} ] || " if action.if_there else ""
         return f"{there}grep -qxF -- {_whole(inert(action.lines[0]))} {path} || "
-    return f"mkdir -p -- {posix_word(posixpath.dirname(inert(action.path)))} && " if action.new_folder else ""
+    if action.new_folder:
+        return f"mkdir -p -- {posix_word(posixpath.dirname(inert(action.path)))} && "
+    return ""
 
 
 def _end(action: WriteFile) -> str:

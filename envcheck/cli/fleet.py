@@ -76,7 +76,9 @@ def run(output: str, *, engine: str, again: bool, form: str, quiet: bool, **ques
     click.echo(
         render_run_json(output, progress.answers, progress.timeouts, before) if form == "json" else shell_line(report)
     )
-    return 3 if progress.failed or progress.timeouts or not (progress.answers or before) else 0
+    if progress.failed or progress.timeouts or not (progress.answers or before):
+        return 3
+    return 0
 
 
 class _Progress:

@@ -104,7 +104,9 @@ def _install(
 ) -> int:
     def run_smoke_test(folder: str, frameworks: tuple[str, ...], goal: str) -> str:
         session = run_session(SmokeOptions(env=folder, frameworks=frameworks, expect=goal, quiet=output.quiet))
-        return "" if verdict_of(session) == COMPATIBLE else f"the smoke test: {headline_of(session).rstrip('.')}"
+        if verdict_of(session) == COMPATIBLE:
+            return ""
+        return f"the smoke test: {headline_of(session).rstrip('.')}"
 
     transaction = planned.transaction(place, doctor, run_smoke_test if smoke else None)
     outcome = carry_out(transaction, question, output)
@@ -205,7 +207,9 @@ def _list_lost_changes(journal: Journal) -> str:
     """Name the files that were changed since; "" if there are none."""
     changed = changed_since(journal)
     more = f" and {len(changed) - _SHOWN} more" if len(changed) > _SHOWN else ""
-    return f" This discards what was changed since: {', '.join(changed[:_SHOWN])}{more}." if changed else ""
+    if changed:
+        return f" This discards what was changed since: {', '.join(changed[:_SHOWN])}{more}."
+    return ""
 
 
 EXAMPLE = "Example: envcheck install 'tensorflow>=2.15' --env .venv --smoke"

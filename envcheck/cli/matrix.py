@@ -161,7 +161,9 @@ def update(source: str, sha256: str, bundle: str, printing: common.Printing, *, 
 
     if undo and (source or sha256 or bundle):
         raise UserError("--undo takes no file and no proof.")
-    return matrix_update.run_undo(printing) if undo else matrix_update.run_update(source, sha256, bundle, printing)
+    if undo:
+        return matrix_update.run_undo(printing)
+    return matrix_update.run_update(source, sha256, bundle, printing)
 
 
 @matrix.command(epilog="Example: envcheck matrix export -o matrix.json")

@@ -50,7 +50,9 @@ def _describe(done: Update) -> str:
 
 def _count_days(day: str) -> str:
     days = (datetime.now(timezone.utc).date() - date.fromisoformat(day)).days
-    return "today" if days <= 0 else f"{days} day{'' if days == 1 else 's'} old"
+    if days <= 0:
+        return "today"
+    return f"{days} day{'' if days == 1 else 's'} old"
 
 
 def _make_document(done: Update, changes: list[Change]) -> dict[str, Any]:

@@ -153,7 +153,9 @@ _BUILD_FILE = r"(.*(docker|container)file.*|.+\.(ya?ml|txt|in|lock)|py(project|l
 
 def _environment(env: str) -> str:
     """Return the name of an environment, or its folder below the current one."""
-    return env if re.fullmatch(r"[\w.-]*\w[\w.-]*", env) and not os.path.lexists(env) else _below("env", env)
+    if re.fullmatch(r"[\w.-]*\w[\w.-]*", env) and not os.path.lexists(env):
+        return env
+    return _below("env", env)
 
 
 def doctor(

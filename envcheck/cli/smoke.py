@@ -151,7 +151,9 @@ class Inspected:
 
 def _read_gpus(host: Host, wanted: SmokeOptions) -> Fact[tuple[Gpu, ...]]:
     """Read the GPUs of this machine unless only the CPU was asked for."""
-    return collect_gpus(host) if wanted.expect != "cpu" else Absent(("the CPU was asked for",))
+    if wanted.expect != "cpu":
+        return collect_gpus(host)
+    return Absent(("the CPU was asked for",))
 
 
 def run(
@@ -192,7 +194,9 @@ def run(
         finally:
             progress.close()
     redacted: Session = Redactor.from_environment(os.environ).redact(session)
-    return causes().with_findings(redacted) if any(each.bad for each in redacted.runs) else redacted
+    if any(each.bad for each in redacted.runs):
+        return causes().with_findings(redacted)
+    return redacted
 
 
 def _choose_devices(gpus: tuple[Gpu, ...], wanted: SmokeOptions) -> DeviceChoice:

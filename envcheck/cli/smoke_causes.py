@@ -101,7 +101,9 @@ def merge_session(report: Report, session: Session) -> Report:
 
 def _passed_headline(report: Report, session: Session) -> str:
     headline = f"{report.headline} Smoke test: {headline_of(session)}"
-    return headline if report.verdict == COMPATIBLE else f"{headline} It does not test what is named below."
+    if report.verdict == COMPATIBLE:
+        return headline
+    return f"{headline} It does not test what is named below."
 
 
 def _join_findings(known: list[Finding], found: list[Finding]) -> tuple[Finding, ...]:

@@ -239,7 +239,9 @@ def _list_requests(context: Context, name: str, causes: set[str], *, strictly: b
         return tuple(dict.fromkeys((name + requirement.specifier if requirement.removed else requirement.text, name)))
     major, line = (".".join(version.split(".")[:count]) for count in (1, 2))
     nearby = (f"{name}=={version}", f"{name}=={line}.*")
-    return nearby if causes <= _TOOLKIT_FINDINGS else (*nearby, f"{name}=={major}.*", name)
+    if causes <= _TOOLKIT_FINDINGS:
+        return nearby
+    return (*nearby, f"{name}=={major}.*", name)
 
 
 @dataclass
@@ -316,7 +318,9 @@ def _plan_with_other_python(
         if python
         else None
     )
-    return _make_remedy(context, plan, failing, python=python) if plan is not None else None
+    if plan is not None:
+        return _make_remedy(context, plan, failing, python=python)
+    return None
 
 
 def _build_certain_plan(
@@ -406,15 +410,15 @@ def _fit_to_environment(
     ]
     if isinstance(first, CreateEnvironment) and environment.installer == CONDA:
         packages = first.into_existing()
-        return (
-            [packages, *remaining]
-            if environment.sets
-            else [*remaining[: len(removals)], packages, *remaining[len(removals) :]]
-        )
+        if environment.sets:
+            return [packages, *remaining]
+        return [*remaining[: len(removals)], packages, *remaining[len(removals) :]]
     has_no_pip = isinstance(context.facts.python.pip_version, Absent)
     return [*([AddPip(context.python_program)] if has_no_pip else []), *remaining]
 
 
 def _with_python(action: Action, planned: str, python: str) -> Action:
     """Return an action for the interpreter that is there in place of the planned one."""
-    return replace(action, python=python) if getattr(action, "python", None) == planned else action
+    if getattr(action, "python", None) == planned:
+        return replace(action, python=python)
+    return action

@@ -201,7 +201,9 @@ def _compare_sets(subject: Subject, pair: Pair) -> list[Difference]:
     if not all(fact.value is not None for fact in pair):
         return compare_sides(subject, *map(describe, pair))
     a, b = (frozenset(fact.value or ()) for fact in pair)
-    return compare_sides(subject, Side(_format_extra(a - b)), Side(_format_extra(b - a))) if a != b else []
+    if a != b:
+        return compare_sides(subject, Side(_format_extra(a - b)), Side(_format_extra(b - a)))
+    return []
 
 
 def _format_extra(items: frozenset[str]) -> str:
@@ -283,7 +285,9 @@ def _compare_gpus(subject: Subject, pair: Pair) -> list[Difference]:
 
 def _with_spelling(gpu: Gpu, other: Gpu) -> Gpu:
     """Name a GPU as the other one where the names differ in their spelling alone."""
-    return replace(gpu, name=other.name) if get_gpu_model(gpu) == get_gpu_model(other) else gpu
+    if get_gpu_model(gpu) == get_gpu_model(other):
+        return replace(gpu, name=other.name)
+    return gpu
 
 
 def _count_gpus(gpus: Sequence[Gpu]) -> Side:
@@ -423,7 +427,9 @@ def _match_builds(mine: Sequence[FrameworkBuild], other: Sequence[FrameworkBuild
 
 
 def _format_release(build: FrameworkBuild, name: str) -> str:
-    return build.version if build.distribution == name else f"{build.distribution} {build.version}"
+    if build.distribution == name:
+        return build.version
+    return f"{build.distribution} {build.version}"
 
 
 def _compare_build_fields(

@@ -245,7 +245,9 @@ def _find_usual(values: Iterable[Any]) -> Any:
     """Return the value of most hosts; None where no value is that of most."""
     counted = Counter(values)
     value, count = counted.most_common(1)[0]
-    return value if counted.total() >= _MIN_ALIKE and count >= _MAJORITY * counted.total() else None
+    if counted.total() >= _MIN_ALIKE and count >= _MAJORITY * counted.total():
+        return value
+    return None
 
 
 def _report_lost_gpus(rows: list[HostRow], paths: list[Path], matrix: Matrix) -> list[HostRow]:

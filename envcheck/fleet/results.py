@@ -104,7 +104,9 @@ def list_answered_hosts(folder: Path) -> set[str]:
 
 def _get_answered_host(path: Path) -> str:
     result = read_result(path)
-    return result.host if isinstance(result.answer, Snapshot) and not list_timeouts(result.answer) else ""
+    if isinstance(result.answer, Snapshot) and not list_timeouts(result.answer):
+        return result.host
+    return ""
 
 
 def list_timeouts(snapshot: Snapshot) -> tuple[str, ...]:
@@ -137,7 +139,9 @@ def read_file(path: Path) -> bytes | Failure:
             data = stream.read(LIMIT + 1)
     except OSError as error:
         return Failure(BROKEN, f"its file cannot be read: {error.strerror}")
-    return data if len(data) <= LIMIT else Failure(BROKEN, f"its file is larger than {LIMIT >> 20} MiB")
+    if len(data) <= LIMIT:
+        return data
+    return Failure(BROKEN, f"its file is larger than {LIMIT >> 20} MiB")
 
 
 def parse_file(data: bytes) -> Snapshot | Failure:

@@ -107,7 +107,9 @@ class LibrarySearch:
         found = self._loader.find(soname, rpath, () if caller.elf.is_rpath else own)
         if preload and copies and not isinstance(found, Known):
             return copies[0]
-        return next(self._when_activated(soname), found) if isinstance(found, Absent) else found
+        if isinstance(found, Absent):
+            return next(self._when_activated(soname), found)
+        return found
 
     def _when_activated(self, soname: str) -> Iterator[Known[FoundLibrary]]:
         """Find what the loader does once the environment is activated; its hook is read where something is missing."""

@@ -123,7 +123,9 @@ def _stated(distribution: Distribution, cuda: str) -> Fact[str]:
 
 def _major(fact: Fact[str]) -> Fact[str]:
     """Cut what a soname tells to its major: libcudart.so.11.0 is that of every CUDA 11."""
-    return replace(fact, value=fact.value.split(".")[0]) if isinstance(fact, Known) else fact
+    if isinstance(fact, Known):
+        return replace(fact, value=fact.value.split(".")[0])
+    return fact
 
 
 def _cudnn_version(

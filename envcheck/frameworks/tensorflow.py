@@ -132,7 +132,9 @@ class TensorFlow(Framework):
 
     def smoke_script(self, version: str) -> str:
         """Name the script: sessions and graphs of TensorFlow 1 have their own."""
-        return "check_tensorflow1" if major(version) in {"0", "1"} else "check_tensorflow2"
+        if major(version) in {"0", "1"}:
+            return "check_tensorflow1"
+        return "check_tensorflow2"
 
     def smoke_variables(self, environment: Mapping[str, str], *, on_cpu: bool) -> Dict[str, str]:
         """Let it log all, for its log says where operations ran."""

@@ -199,7 +199,9 @@ def name_gpu(view: GpuView) -> str:
     """Return index and product name of a GPU."""
     gpu = view.activity.gpu
     index = str(gpu.nvml_index.value) if gpu.nvml_index.value is not None else "?"
-    return f"GPU {index} ({gpu.name.value})" if gpu.name.value is not None else f"GPU {index}"
+    if gpu.name.value is not None:
+        return f"GPU {index} ({gpu.name.value})"
+    return f"GPU {index}"
 
 
 def _count_free(total: Fact[int], used: Fact[int], reserved: Fact[int]) -> Fact[int]:

@@ -116,4 +116,6 @@ def _find_change_right(path: str, status: FileStatus) -> Optional[str]:
     if status.mode[8:9] == "w" and not is_sticky:
         return f"{path} is writable by every user"
     owner = status.owner.split(":")[0]
-    return None if owner in _TRUSTED_OWNERS else f"{path} belongs to another user (uid {owner})"
+    if owner in _TRUSTED_OWNERS:
+        return None
+    return f"{path} belongs to another user (uid {owner})"

@@ -105,7 +105,9 @@ class LocalHost:
     def read_text(self, path: str, limit: int = 1 << 20) -> Fact[str]:
         """Read a regular file as text; undecodable bytes are replaced."""
         data = self.read_bytes(path, limit)
-        return Known(data.value.decode("utf-8", "replace"), data.source) if isinstance(data, Known) else data
+        if isinstance(data, Known):
+            return Known(data.value.decode("utf-8", "replace"), data.source)
+        return data
 
     def list_folder(self, path: str) -> Fact[Tuple[str, ...]]:
         """List the names in a folder, sorted."""

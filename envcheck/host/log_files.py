@@ -37,7 +37,9 @@ STANDARD_INPUT = "-"
 
 def read_named_log(name: str, notes: List[str]) -> Iterator[bytes]:
     """Yield the blocks of a file, or of standard input for "-"."""
-    return read_descriptor(0, notes) if name == STANDARD_INPUT else read_log(name, notes)
+    if name == STANDARD_INPUT:
+        return read_descriptor(0, notes)
+    return read_log(name, notes)
 
 
 def read_log(path: str, notes: List[str]) -> Iterator[bytes]:

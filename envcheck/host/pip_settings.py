@@ -231,7 +231,9 @@ def uv_variables(environment: Mapping[str, str], folder: Path) -> dict[str, str]
 
 def _extra_indexes(urls: list[str]) -> dict[str, str]:
     """Hand over pip's further indexes, of which pip takes the best release wherever it lies."""
-    return {"UV_EXTRA_INDEX_URL": " ".join(urls), "UV_INDEX_STRATEGY": "unsafe-best-match"} if urls else {}
+    if urls:
+        return {"UV_EXTRA_INDEX_URL": " ".join(urls), "UV_INDEX_STRATEGY": "unsafe-best-match"}
+    return {}
 
 
 def read_uv_variables(environment: Mapping[str, str], folder: Path) -> dict[str, str]:

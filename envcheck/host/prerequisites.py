@@ -47,7 +47,9 @@ def has_output(argv: Sequence[str], environment: Mapping[str, str]) -> bool:
 def _run(argv: Sequence[str], environment: Mapping[str, str]) -> str:
     """Return the output of a program, "" unless it exits with status 0."""
     answer = run_program(argv, _TIMEOUT, environment)
-    return answer.value.stdout.strip() if answer.value and answer.value.returncode == 0 else ""
+    if answer.value and answer.value.returncode == 0:
+        return answer.value.stdout.strip()
+    return ""
 
 
 def _list_candidate_pythons(minor: str, environment: Mapping[str, str]) -> Iterator[str]:

@@ -175,7 +175,9 @@ def _describe_missing_python(place: Place) -> str:
     base = next((line.partition("=")[2].strip() for line in settings.splitlines() if line.startswith("home")), "")
     where = f"its base Python, {base}, is missing or unreadable" if base else "its base Python is missing"
     advice = "name a new folder with --env, or remove this one first."
-    return f"the Python of {place.folder} does not start: {where}; {advice}" if settings else ""
+    if settings:
+        return f"the Python of {place.folder} does not start: {where}; {advice}"
+    return ""
 
 
 def _prefer_uv(plan: Plan) -> str:

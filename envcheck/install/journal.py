@@ -215,7 +215,9 @@ def new_identity(place: Place, process: int) -> str:
     """Name an installation by its time and process, later than all before it."""
     identity = f"{time.strftime('%Y%m%dT%H%M%S', time.gmtime())}-{process}"
     before = place.identities()
-    return identity if not before or identity > before[-1] else f"{before[-1].partition('-')[0]}-{_after(before[-1])}"
+    if not before or identity > before[-1]:
+        return identity
+    return f"{before[-1].partition('-')[0]}-{_after(before[-1])}"
 
 
 def _after(identity: str) -> int:

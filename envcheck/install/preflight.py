@@ -124,7 +124,9 @@ def page_to_reach(wanted: RequirementSet, environment: Mapping[str, str]) -> Pag
 
 def _page(index: str, wanted: RequirementSet) -> str:
     name = re.match(r"[A-Za-z0-9._-]*", wanted.requirements[0])
-    return f"{index.rstrip('/')}/{name.group() if name else ''}/" if index else ""
+    if index:
+        return f"{index.rstrip('/')}/{name.group() if name else ''}/"
+    return ""
 
 
 _GIB = 1 << 30

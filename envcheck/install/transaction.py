@@ -345,7 +345,9 @@ def describe_error(error: OSError, place: Place) -> str:
 
 
 def _describe_failure(error: Exception, place: Place) -> str:
-    return describe_error(error, place) if isinstance(error, OSError) else str(error).rstrip(".")
+    if isinstance(error, OSError):
+        return describe_error(error, place)
+    return str(error).rstrip(".")
 
 
 def _describe_unsettled(journal: Journal, why: str, refused: str) -> str:
@@ -396,4 +398,6 @@ def _undo_entry(step: Step, system: str, *, was_there: bool) -> dict[str, Any]:
 def _describe_end(ended: ProgramEnd) -> str:
     if ended.code is None:
         return ended.detail
-    return f"ended by signal {-ended.code}" if ended.code < 0 else f"exit status {ended.code}"
+    if ended.code < 0:
+        return f"ended by signal {-ended.code}"
+    return f"exit status {ended.code}"

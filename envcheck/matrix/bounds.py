@@ -83,7 +83,9 @@ def _list_packages(document: Document) -> Iterator[str]:
 def _words(value: Any, cell: str = "") -> list[str]:
     """List the texts of a cell: "keras<2.7 tensorflow-estimator<2.7" is two requirements, "cuda,cudnn" two extras."""
     if isinstance(value, str):
-        return value.split("," if cell == "gpu_extra" else None) if cell in {"fix", "gpu_extra"} else [value]
+        if cell in {"fix", "gpu_extra"}:
+            return value.split("," if cell == "gpu_extra" else None)
+        return [value]
     return list(value or ())
 
 

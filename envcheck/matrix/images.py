@@ -78,9 +78,9 @@ def parse_reference(reference: str) -> tuple[ImageConvention, dict[str, str]] | 
         if repository_match and tag_match:
             named = {**tag_match.groupdict(), **repository_match.groupdict()}
             parts = {key: value or "" for key, value in named.items()}
-            return (
-                (row, _with_month(row, parts)) if parts.get("month", "") in {"", *load_base_images().months} else None
-            )
+            if parts.get("month", "") in {"", *load_base_images().months}:
+                return (row, _with_month(row, parts))
+            return None
     return None
 
 
@@ -89,7 +89,9 @@ def _with_month(row: ImageConvention, parts: dict[str, str]) -> dict[str, str]:
     month = load_base_images().months.get(parts.get("month", ""), {})
     found = {key: value for key, value in month.items() if not key.startswith(framework_names())}
     found[row.holds] = month.get(row.holds + parts.get("line", ""), "")
-    return {**found, **parts, "flavor": parts.get("flavor") or row.flavor} if month else parts
+    if month:
+        return {**found, **parts, "flavor": parts.get("flavor") or row.flavor}
+    return parts
 
 
 def is_externally_managed(os: str, version: str, tag: str) -> bool:

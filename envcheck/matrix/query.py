@@ -152,7 +152,9 @@ class Matrix:
             if cells["distribution"] == name and cells["platform"] in (platform, "any")
         )
         row = next(rows, None)
-        return self._row(FrameworkRelease, row, framework=framework, version=exact) if row else None
+        if row:
+            return self._row(FrameworkRelease, row, framework=framework, version=exact)
+        return None
 
     def versions(self, framework: str) -> tuple[str, ...]:
         """List the versions of a framework's releases, newest first."""

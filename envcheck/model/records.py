@@ -71,7 +71,9 @@ else:
             return f"{record} takes {len(names)} values but {len(args)} were given"
         missing = [name for name in names if name not in values]
         extra = [name for name in values if name not in names]
-        return f"{record} lacks {', '.join(missing)}" if missing else f"{record} has no field {', '.join(extra)}"
+        if missing:
+            return f"{record} lacks {', '.join(missing)}"
+        return f"{record} has no field {', '.join(extra)}"
 
     class _LazyFields:
         """Create `__dataclass_fields__` on first use and take its place."""

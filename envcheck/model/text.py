@@ -23,7 +23,9 @@ _SIGNS = ("author", "bearer", "passw", "token", "secret", "_key", "-key", "gh", 
 
 def hide_url_secrets(text: str) -> str:
     """Hide names, passwords, tokens and queries in the URLs of a text."""
-    return re.sub(_URL, lambda url: re.sub(_IN_URL, _keep_sign, url[0]), text) if "://" in text else text
+    if "://" in text:
+        return re.sub(_URL, lambda url: re.sub(_IN_URL, _keep_sign, url[0]), text)
+    return text
 
 
 def _keep_sign(found: "re.Match[str]") -> str:

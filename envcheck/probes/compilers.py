@@ -123,4 +123,6 @@ def _find_visual_studio(host: Host) -> Fact[Mapping[str, str]]:
     if not isinstance(path, Known):
         return path
     version = read_version_answer(host.run(make_version_command(path.value)), path.value)
-    return Known({path.value: version.value}, version.source) if isinstance(version, Known) else version
+    if isinstance(version, Known):
+        return Known({path.value: version.value}, version.source)
+    return version

@@ -326,7 +326,9 @@ def _find_package(host: Host, kind: LibraryKind, place: LibraryPlace, release: s
 def parse_cuda_major(root: str) -> Optional[Fact[str]]:
     r"""Parse the CUDA major in a path: /usr/local/cuda-11.8, .../hpc_sdk/.../cuda/12.4, C:\...\CUDA\v12.6."""
     match = re.search(r"[/\\]cuda(?:-|[/\\]v?)(\d+)(?:[./\\-]|$)", root, re.IGNORECASE)
-    return Known(match.group(1), Source("file", root, match.group(0).strip("/\\"))) if match else None
+    if match:
+        return Known(match.group(1), Source("file", root, match.group(0).strip("/\\")))
+    return None
 
 
 def _read_wheel_names(host: Host, kind: LibraryKind, place: LibraryPlace) -> Tuple[Fact[str], Fact[str]]:
@@ -366,7 +368,9 @@ def _read_conda_cuda(host: Host, path: str, build: str) -> Fact[str]:
         return Known(match.group(1), Source("file", path, build))
     record = host.read_text(path).value or ""
     match = re.search(r"\"(?:cuda-version|cudatoolkit) [^\"\d]*(\d+)", record)
-    return Known(match.group(1), Source("file", path, match.group(0).strip('"'))) if match else Absent((path,))
+    if match:
+        return Known(match.group(1), Source("file", path, match.group(0).strip('"')))
+    return Absent((path,))
 
 
 def _read_dpkg(host: Host, kind: LibraryKind, release: str) -> Tuple[Fact[str], Fact[str]]:

@@ -225,7 +225,9 @@ def find_module_file(host: Host) -> Fact[str]:
         for name in list_names(host, folder):
             if re.match(_MODULE_FILE + "$", name):
                 return Known(f"{folder}/{name}", Source("file", folder, name))
-    return index if isinstance(index, Unknown) else Absent((f"{root}/modules.dep", *folders))
+    if isinstance(index, Unknown):
+        return index
+    return Absent((f"{root}/modules.dep", *folders))
 
 
 def parse_modules_dep(text: str) -> Optional[str]:
@@ -263,7 +265,9 @@ def _run_modinfo(host: Host, path: str) -> Fact[bool]:
         return Unknown("failed", f"{path} is compressed, and modinfo is not installed", _MODINFO)
     done = host.run([program, "-F", "sig_id", path])
     if not isinstance(done, Known):
-        return Unknown("failed", f"{program} could not be run", (program,)) if isinstance(done, Absent) else done
+        if isinstance(done, Absent):
+            return Unknown("failed", f"{program} could not be run", (program,))
+        return done
     if done.value.returncode != 0:
         return Unknown("failed", f"{program}: {done.value.stderr.strip()[:200]}", (program, path))
     sig_id = done.value.stdout.strip()
@@ -363,7 +367,9 @@ _PACKAGES = (
 def read_packages(host: Host) -> Fact[Mapping[str, str]]:
     """Read the installed driver packages from dpkg's status file."""
     packages = read_dpkg_packages(host, _PACKAGES)
-    return Absent((DPKG_STATUS,)) if isinstance(packages, Known) and not packages.value else packages
+    if isinstance(packages, Known) and not packages.value:
+        return Absent((DPKG_STATUS,))
+    return packages
 
 
 _FABRIC_MANAGER = "/usr/bin/nv-fabricmanager"

@@ -132,7 +132,9 @@ def read_library_version(library: Fact[str]) -> Fact[str]:
     if not isinstance(library, Known):
         return library
     version = parse_driver_library_name(library.value)
-    return Known(version, Source("file", library.value)) if version else Absent((library.value,))
+    if version:
+        return Known(version, Source("file", library.value))
+    return Absent((library.value,))
 
 
 def parse_driver_library_name(path: str) -> Optional[str]:
@@ -147,7 +149,9 @@ def parse_driver_library_name(path: str) -> Optional[str]:
 def find_load_refusal(host: Host, path: str) -> Optional[Unknown]:
     """Return why root must not load a library, None where it may."""
     problem = find_trust_problem(host, path) if host.system == "linux" else None
-    return Unknown("denied", f"not loaded as root: {problem}", (path,)) if problem else None
+    if problem:
+        return Unknown("denied", f"not loaded as root: {problem}", (path,))
+    return None
 
 
 _STUB_LIBRARY = 34  # cuda.h: CUDA_ERROR_STUB_LIBRARY

@@ -252,7 +252,9 @@ def _query_python(host: Host, python: Fact[str], chosen_by: str, arguments: Tupl
 def _get_executable(answer: Fact[Mapping[str, Any]], otherwise: Fact[str]) -> Fact[str]:
     # A shim on PATH starts another file, which only the interpreter knows.
     path = str(answer.value.get("executable", "")) if isinstance(answer, Known) else ""
-    return Known(path, answer.source) if path and isinstance(answer, Known) else otherwise
+    if path and isinstance(answer, Known):
+        return Known(path, answer.source)
+    return otherwise
 
 
 def _find_named_python(host: Host, name: str) -> Fact[str]:

@@ -353,7 +353,9 @@ def find_jetson(host: Host) -> Fact[Gpu]:
     traces = [fact for fact in (compatible, model, release) if isinstance(fact, Known)]
     if not traces:
         unread = [fact for fact in (compatible, model, release) if isinstance(fact, Unknown)]
-        return unread[0] if unread else Absent(collect_tried(compatible, model, release))
+        if unread:
+            return unread[0]
+        return Absent(collect_tried(compatible, model, release))
     chip, source = _find_chip(compatible, model)
     if chip is None and not isinstance(release, Known):
         return Absent((_COMPATIBLE, _MODEL, _RELEASE))
@@ -450,7 +452,9 @@ def read_registered_gpus(host: Host) -> Fact[Tuple[Gpu, ...]]:
     """Read the GPUs among the PCI devices in Windows' registry; absent where none is NVIDIA's."""
     done = host.run((REG, "query", _WINDOWS_DEVICES), timeout=1.0)
     if not isinstance(done, Known):
-        return done if isinstance(done, Unknown) else Unknown("failed", f"{REG} does not exist", (REG,))
+        if isinstance(done, Unknown):
+            return done
+        return Unknown("failed", f"{REG} does not exist", (REG,))
     if done.value.returncode != 0 or "VEN_" not in done.value.stdout:
         return Unknown("unparsable", f"{REG} lists no PCI device", (_WINDOWS_DEVICES,))
     ids = parse_registry(done.value.stdout)

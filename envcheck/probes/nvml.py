@@ -233,7 +233,9 @@ def find_smi(host: Host) -> Fact[str]:
         status = host.status(path)
         if status.value and status.value.kind == "file":
             return Known(path, Source("file", path))
-    return on_path if isinstance(on_path, Unknown) else Absent(collect_tried(on_path) + paths)
+    if isinstance(on_path, Unknown):
+        return on_path
+    return Absent(collect_tried(on_path) + paths)
 
 
 def read_smi(host: Host, *, needed: bool) -> SmiReading:
@@ -246,7 +248,9 @@ def read_smi(host: Host, *, needed: bool) -> SmiReading:
     if not isinstance(path, Known):
         return _make_failed_smi_reading(path, path)
     done = host.run([path.value], timeout=2.0) if needed else NOT_RUN
-    return parse_smi(done.value, path) if isinstance(done, Known) else _make_failed_smi_reading(path, done)
+    if isinstance(done, Known):
+        return parse_smi(done.value, path)
+    return _make_failed_smi_reading(path, done)
 
 
 def _make_failed_smi_reading(path: Fact[str], reason: Any) -> SmiReading:

@@ -72,12 +72,16 @@ def _read_display_adapters(host: Host) -> Fact[Tuple[OtherGpu, ...]]:
     """
     done = host.run((REG, "query", _DISPLAY_ADAPTERS, "/s", "/v", "DriverDesc"), timeout=1.0)
     if not isinstance(done, Known):
-        return done if isinstance(done, Unknown) else Unknown("failed", f"{REG} does not exist", (REG,))
+        if isinstance(done, Unknown):
+            return done
+        return Unknown("failed", f"{REG} does not exist", (REG,))
     names = [name.strip() for name in re.findall(r"DriverDesc\s+REG_SZ\s+(.+)", done.value.stdout)]
     if not names:  # one more key below is closed to users, so the exit status tells nothing
         return Unknown("unparsable", f"{REG} lists no display adapter", (_DISPLAY_ADAPTERS,))
     found = tuple(gpu for name in names for gpu in _name_adapter(name))
-    return Known(found, Source("command", f"reg query {_DISPLAY_ADAPTERS}")) if found else Absent((_DISPLAY_ADAPTERS,))
+    if found:
+        return Known(found, Source("command", f"reg query {_DISPLAY_ADAPTERS}"))
+    return Absent((_DISPLAY_ADAPTERS,))
 
 
 def _name_adapter(name: str) -> Iterator[OtherGpu]:
@@ -106,7 +110,9 @@ def _read_gpu(host: Host, device: PciDevice, vendors: Mapping[str, str]) -> Othe
 def _find_name(host: Host, device: PciDevice, path: str) -> Fact[str]:
     """Return the name that the driver amdgpu reads of the board, else the one in the system's table of PCI devices."""
     text = (host.read_text(path, 256).value or "").strip()
-    return Known(text, Source("file", path, text)) if text else find_pci_name(host, device.vendor, device.device_id)
+    if text:
+        return Known(text, Source("file", path, text))
+    return find_pci_name(host, device.vendor, device.device_id)
 
 
 def _read_apple_gpu(host: Host) -> Fact[Tuple[OtherGpu, ...]]:

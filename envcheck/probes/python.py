@@ -158,7 +158,9 @@ def collect_kernels(host: Host, prefix: str) -> Fact[Tuple[JupyterKernel, ...]]:
             python = parse_kernel(host.read_text(posixpath.join(folder, name, "kernel.json")).value or "")
             if python:
                 kernels.setdefault(name, JupyterKernel(name, python))
-    return Known(tuple(kernels.values()), Source("file", folders[0])) if kernels else Absent(tuple(folders))
+    if kernels:
+        return Known(tuple(kernels.values()), Source("file", folders[0]))
+    return Absent(tuple(folders))
 
 
 def parse_kernel(text: str) -> str:
@@ -199,7 +201,9 @@ def collect_extensions(host: Host, installed: Installation, source: Source) -> F
         for pattern in known.get(distribution.name, ())
         for extension in _read_extensions(host, distribution, pattern)
     )
-    return Known(extensions, source) if extensions else Absent(("distributions: " + ", ".join(sorted(known)),))
+    if extensions:
+        return Known(extensions, source)
+    return Absent(("distributions: " + ", ".join(sorted(known)),))
 
 
 def _read_extensions(host: Host, distribution: Distribution, pattern: str) -> Iterator[Extension]:

@@ -285,7 +285,9 @@ def parse_cuda_define(text: str, macro: str) -> Optional[str]:
     #define CUDA_VERSION 13000
     """
     match = re.search(rf"^#define\s+{macro}\s+(\d{{4,6}})\b", text, re.MULTILINE)
-    return f"{int(match.group(1)) // 1000}.{int(match.group(1)) % 1000 // 10}" if match else None
+    if match:
+        return f"{int(match.group(1)) // 1000}.{int(match.group(1)) % 1000 // 10}"
+    return None
 
 
 def parse_cudart_name(name: str) -> Optional[str]:
@@ -308,7 +310,9 @@ def read_version_files(host: Host, folders: Tuple[str, ...]) -> Tuple[Fact[str],
             path = join_path(host, folder, name)
             text = host.read_text(path)
             if not isinstance(text, Absent):
-                return (text, text) if isinstance(text, Unknown) else read(path, text.value)
+                if isinstance(text, Unknown):
+                    return (text, text)
+                return read(path, text.value)
             tried.append(path)
     return Absent(tuple(tried)), Absent(tuple(tried))
 
@@ -500,14 +504,18 @@ def _find_named_compiler(host: Host, chosen: str, variable: str) -> Fact[str]:
     """Resolve an argument of -ccbin: the path of a compiler, the folder of a gcc, or a name on PATH."""
     if "/" not in chosen and "\\" not in chosen:
         path = host.find_program(chosen)
-        return path if isinstance(path, Known) else Absent((f"{variable} names {chosen}, which is not on PATH",))
+        if isinstance(path, Known):
+            return path
+        return Absent((f"{variable} names {chosen}, which is not on PATH",))
     status = host.status(chosen)
     if isinstance(status, Known) and status.value.kind == "folder":
         chosen = join_path(host, chosen, "gcc")
         status = host.status(chosen)
     if isinstance(status, Absent):
         return Absent((f"{variable} names {chosen}, which is not there",))
-    return Known(chosen, Source("env", variable)) if isinstance(status, Known) else status
+    if isinstance(status, Known):
+        return Known(chosen, Source("env", variable))
+    return status
 
 
 def _find_profile_compiler(host: Host, folder: str) -> Optional[Fact[str]]:
@@ -612,7 +620,9 @@ def _find_nvcc_to_run(install: ToolkitInstall, on_path: NvccOnPath) -> Optional[
     if on_path.root.value is not None and install.nvcc_path.value == on_path.real.value:
         return on_path.found.value
     versions = (install.version_file, install.header_version)
-    return None if any(version.value is not None for version in versions) else install.nvcc_path.value
+    if any(version.value is not None for version in versions):
+        return None
+    return install.nvcc_path.value
 
 
 def _read_nvcc_from_files(install: ToolkitInstall) -> Tuple[Fact[str], Fact[str]]:
@@ -656,4 +666,6 @@ def _find_installs_on_library_path(host: Host, installs: List[ToolkitInstall]) -
     known = {install.root for install in installs}
     real = resolve_existing(host, list_roots_on_library_path(host))
     roots = tuple(dict.fromkeys(root for root in real if root in known))
-    return Known(roots, Source("env", "LD_LIBRARY_PATH")) if roots else Absent(("LD_LIBRARY_PATH",))
+    if roots:
+        return Known(roots, Source("env", "LD_LIBRARY_PATH"))
+    return Absent(("LD_LIBRARY_PATH",))

@@ -57,4 +57,6 @@ def _name_newer_cuda(situation: Situation, fix: UseOtherCompiler) -> tuple[Alter
     if not present or not highest or present[0] <= highest[0]:
         return ()
     accepting = [row.version for row in situation.matrix.toolkits() if numbers(row.gcc_max or "")[:1] >= present[:1]]
-    return (Alternative(f"Use CUDA {accepting[-1]} or newer, which accepts gcc {present[0]}."),) if accepting else ()
+    if accepting:
+        return (Alternative(f"Use CUDA {accepting[-1]} or newer, which accepts gcc {present[0]}."),)
+    return ()

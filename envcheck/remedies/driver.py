@@ -88,7 +88,9 @@ def _keep_driver(situation: Situation, fix: InstallDriver) -> tuple[Alternative,
     if situation.matrix.companion_of(fix.distribution):
         row, _ = package_for_machine(situation.context, fix.distribution)
         pin = f"{fix.distribution}=={row.version}" if row else ""
-        return (Alternative(f"Keep the driver and install {pin}.", situation.install(pin)),) if pin else ()
+        if pin:
+            return (Alternative(f"Keep the driver and install {pin}.", situation.install(pin)),)
+        return ()
     build = situation.build(fix.framework, fix.distribution) if fix.framework else None
     replacement = release_for_driver(situation.context, build) if build else ""
     # Where it is the same release, the driver lacks something else.
@@ -97,7 +99,9 @@ def _keep_driver(situation: Situation, fix: InstallDriver) -> tuple[Alternative,
     driver = situation.facts.driver
     is_known = any(item.value is not None for item in (driver.release, driver.cuda_driver_version))
     steps = situation.install_gpu_build(fix.framework) if situation.from_log and is_known else ()
-    return (Alternative("Use a build for the installed driver.", steps),) if steps else ()
+    if steps:
+        return (Alternative("Use a build for the installed driver.", steps),)
+    return ()
 
 
 @writes(InstallMissingDriver)
@@ -432,7 +436,9 @@ def remove_driver_from_wsl(situation: Situation, fix: RemoveDriverFromWsl) -> Re
 @writes(InstallWindowsDriver)
 def install_windows_driver(situation: Situation, _: InstallWindowsDriver) -> Remedy:
     """Install the driver in Windows, which passes it to WSL."""
-    return install_driver(situation) if situation.family == WSL else Remedy("Install NVIDIA's driver in Windows.")
+    if situation.family == WSL:
+        return install_driver(situation)
+    return Remedy("Install NVIDIA's driver in Windows.")
 
 
 # Containers: every command is for the host.

@@ -197,7 +197,9 @@ def _bring_compiler(situation: Situation, cuda: str) -> tuple[Action, ...]:
     if numbers(gcc.value)[: len(limit)] <= limit and _reaches(gcc.value, lowest):
         return ()
     found = use_other_compiler(situation, UseOtherCompiler(row.version, highest, lowest, gcc.value))
-    return tuple(action.with_purpose(found.summary) for action in found.actions) if found else ()
+    if found:
+        return tuple(action.with_purpose(found.summary) for action in found.actions)
+    return ()
 
 
 def _limit_jobs(context: Context, build: SourceBuild) -> dict[str, str]:
@@ -290,7 +292,9 @@ def install_projects_build(situation: Situation, fix: InstallProjectsBuild) -> R
     if found is None:
         obstacle = find_obstacle(context, name, version, cuda)
         removal = situation.uninstall(name) if present else ()
-        return Remedy(f"{obstacle} Uninstall it." if removal else obstacle, removal) if obstacle else None
+        if obstacle:
+            return Remedy(f"{obstacle} Uninstall it." if removal else obstacle, removal)
+        return None
     verb = f"Build {name} {found.version} against" if found.compiles else f"Install {name} {found.version}, built for"
     summary = " ".join((f"{verb} {build.label}.", *found.notes))
     plan = situation.plan_command("", name) if found.compiles else ()

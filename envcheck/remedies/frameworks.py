@@ -36,7 +36,9 @@ def install_judged_releases(context: Context) -> RunEnvcheck | None:
     texts = tuple(_pinned(item, item.build) for item in wanted if item.build is not None)
     packages = (item.package for item in wanted_releases(context) if item.package is not None)
     texts += tuple(f"{row.distribution}=={row.version}" for row in packages)
-    return RunEnvcheck(("install", *texts), "installs what was judged") if texts else None
+    if texts:
+        return RunEnvcheck(("install", *texts), "installs what was judged")
+    return None
 
 
 def _pinned(wanted: WantedRelease, build: Build) -> str:
@@ -147,7 +149,9 @@ def _describe_end_on_windows(situation: Situation, name: str) -> str:
     """Say after which release a framework has no CUDA build for Windows, where this may be one."""
     last = find_last_gpu_release(situation.matrix, name, "win_amd64") if situation.os in ("", "windows") else ""
     title = identity(name).title
-    return f" On Windows no {title} after {major_minor(last)} has CUDA: use WSL 2 there." if last else ""
+    if last:
+        return f" On Windows no {title} after {major_minor(last)} has CUDA: use WSL 2 there."
+    return ""
 
 
 def _install_gpu_build(situation: Situation, build: Build, installed: tuple[str, ...]) -> Remedy:

@@ -109,7 +109,9 @@ def use_newer_glibc(situation: Situation, fix: UseNewerGlibc) -> Remedy:
 
 
 def _parse_minor(version: str) -> tuple[int, ...]:
-    return tuple(map(int, version.split("."))) if re.fullmatch(r"\d+\.\d+", version) else ()
+    if re.fullmatch(r"\d+\.\d+", version):
+        return tuple(map(int, version.split(".")))
+    return ()
 
 
 @writes(LeaveOutOldLibrary)

@@ -65,7 +65,9 @@ def _install_named_libraries(situation: Situation, fix: InstallCudnn, build: Bui
     if build is not None:
         built = f"{build.label} was built with, for its CUDA"
         return Remedy(f"Install the cuDNN that {built}. NVIDIA's archive: {_ARCHIVE}.", steps)
-    return Remedy("Install the framework with the CUDA libraries that it requires.", steps) if steps else None
+    if steps:
+        return Remedy("Install the framework with the CUDA libraries that it requires.", steps)
+    return None
 
 
 def _list_ways(
@@ -107,7 +109,9 @@ def _install_wheel(
     elif fix.site_packages and steps:  # a program that loads cuDNN itself looks only where it is told to
         folder = f"{fix.site_packages}/nvidia/cudnn/lib:$LD_LIBRARY_PATH"
         steps = (*steps, SetVariables((("LD_LIBRARY_PATH", folder),), PROGRAM_SHELL))
-    return [Alternative("If the framework uses CUDA from wheels:", steps)] if steps else []
+    if steps:
+        return [Alternative("If the framework uses CUDA from wheels:", steps)]
+    return []
 
 
 def _find_pinned_wheel(build: Build | None, wheel: str) -> str:

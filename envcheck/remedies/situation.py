@@ -149,7 +149,9 @@ class Situation:
     def release_row(self, framework: str, release: str) -> FrameworkRelease | None:
         """Return the matrix' row of a release for this platform; None where it is not listed."""
         public = release.partition("+")[0]
-        return self.matrix.release(framework, public, self.context.platform) if public else None
+        if public:
+            return self.matrix.release(framework, public, self.context.platform)
+        return None
 
     def install(
         self, *requirements: str, index: str = "", force: bool = False, upgrade: bool = False
@@ -169,7 +171,9 @@ class Situation:
             )
             return (create, InstallPackages(requirements, create.interpreter(self.os), index=index, options=options))
         wanted = InstallPackages(requirements, self.python, index=index, options=options)
-        return (AddPip(self.python), wanted) if isinstance(self.facts.python.pip_version, Absent) else (wanted,)
+        if isinstance(self.facts.python.pip_version, Absent):
+            return (AddPip(self.python), wanted)
+        return (wanted,)
 
     def reinstall(self, *pins: str, modules: str = "", without_record: bool = False) -> tuple[Action, ...]:
         """Install releases such as torch==2.2.2+cpu again, each from the index of its label; () where one is not plain.
@@ -244,7 +248,9 @@ class Situation:
 
     def activate(self) -> tuple[Action, ...]:
         """Activate the environment."""
-        return (ActivateEnvironment(self.prefix, CONDA if self.has_conda else "pip"),) if self.prefix else ()
+        if self.prefix:
+            return (ActivateEnvironment(self.prefix, CONDA if self.has_conda else "pip"),)
+        return ()
 
     def run_python(self, code: str, purpose: str) -> RunPython:
         """Ask the Python of the environment something."""
@@ -304,7 +310,9 @@ def set_entries(variable: str, entries: list[str], separator: str) -> Action:
     """Set a variable to the entries that remain; unset it if none do."""
     purpose = "in the program's shell; then change where it is set"
     setting = ((variable, separator.join(entries)),)
-    return SetVariables(setting, purpose) if entries else UnsetVariable(variable, purpose)
+    if entries:
+        return SetVariables(setting, purpose)
+    return UnsetVariable(variable, purpose)
 
 
 def find_setting(text: str) -> Show:

@@ -227,7 +227,9 @@ def _propose_driver(situation: Situation, floor: str) -> str:
     newest = newest_branch(situation.context) if floor and situation.context.gpus else ""
     if not newest or numbers(newest) < numbers(floor)[:1]:
         return f" {floor} or newer" if floor else ""
-    return f" {newest}" if newest == floor else f" {newest} ({floor} or newer is enough)"
+    if newest == floor:
+        return f" {newest}"
+    return f" {newest} ({floor} or newer is enough)"
 
 
 _ADVICE = {
@@ -314,7 +316,9 @@ def install_packages(
 
 def install(situation: Situation, what: str, purpose: str, **values: str) -> tuple[Action, ...]:
     """Install something with the package manager of this distribution; () where it has none of it."""
-    return _install(situation, situation.distribution, what, purpose, **values) if situation.os == "linux" else ()
+    if situation.os == "linux":
+        return _install(situation, situation.distribution, what, purpose, **values)
+    return ()
 
 
 def install_anywhere(

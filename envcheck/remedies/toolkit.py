@@ -162,7 +162,9 @@ def _install_with_conda(situation: Situation, cuda: str, *, compiles: bool) -> t
     if compiles:
         nvcc = system_packages().conda_nvcc
         is_available = numbers(cuda) >= numbers(nvcc.first)
-        return (install_conda_packages(f"cuda-nvcc={cuda}", channel=nvcc.channel),) if is_available else ()
+        if is_available:
+            return (install_conda_packages(f"cuda-nvcc={cuda}", channel=nvcc.channel),)
+        return ()
     found = find_conda_toolkit(situation, cuda)
     return (found, *activate_conda_libraries(situation)) if found else ()
 
@@ -206,7 +208,9 @@ def _name_release_for_installed(situation: Situation, fix: InstallToolkit) -> tu
         step = InstallPackages((f"{identity_row.name}=={matching[0].version}",), situation.python, index=index)
         return (Alternative(f"Install a {identity_row.name} for CUDA {line}, such as {matching[0].version}.", (step,)),)
     near = [row for row in rows if row.cuda == line]
-    return (Alternative(f"Use {near[0].distribution} {near[0].version}, which loads CUDA {line}."),) if near else ()
+    if near:
+        return (Alternative(f"Use {near[0].distribution} {near[0].version}, which loads CUDA {line}."),)
+    return ()
 
 
 def complete_version(situation: Situation, cuda: str) -> str:

@@ -24,7 +24,9 @@ _MEANS = {
 
 def conclude(found: Comparison) -> str:
     """Summarize the comparison in one sentence."""
-    return _MEANS[found.verdict] if found.differences else "The two machines do not differ in anything that was read."
+    if found.differences:
+        return _MEANS[found.verdict]
+    return "The two machines do not differ in anything that was read."
 
 
 def describe_comparison(

@@ -136,7 +136,9 @@ def _list_harmless(reading: Reading, *, verbose: bool) -> tuple[Section, ...]:
 
 
 def _cut(text: str) -> str:
-    return text if len(text) <= _SHOWN_OF_A_LINE else text[: _SHOWN_OF_A_LINE - 4] + " ..."
+    if len(text) <= _SHOWN_OF_A_LINE:
+        return text
+    return text[: _SHOWN_OF_A_LINE - 4] + " ..."
 
 
 def _say_what_was_read(reading: Reading) -> Section:

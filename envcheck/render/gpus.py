@@ -109,7 +109,9 @@ def _mig(activity: GpuActivity) -> str:
     if not isinstance(enabled, Known):
         return _shown(enabled)
     count = len(activity.instances.value) if activity.instances.value is not None else 0
-    return f"{count} instance{'s' if count != 1 else ''}" if enabled.value else "off"
+    if enabled.value:
+        return f"{count} instance{'s' if count != 1 else ''}"
+    return "off"
 
 
 def _process_row(view: GpuView, holder: Holder) -> Row:
@@ -128,7 +130,11 @@ def _run_time(seconds: int | None) -> str:
     days, rest = divmod(seconds, 86400)
     hours, rest = divmod(rest, 3600)
     minutes = f"{rest // 60:02}:{rest % 60:02}"
-    return f"{days}-{hours:02}:{minutes}" if days else f"{hours:02}:{minutes}" if hours else minutes
+    if days:
+        return f"{days}-{hours:02}:{minutes}"
+    if hours:
+        return f"{hours:02}:{minutes}"
+    return minutes
 
 
 def _remarks(view: GpuView, *, verbose: bool) -> Iterator[str]:

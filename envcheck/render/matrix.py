@@ -206,7 +206,9 @@ def _describe_releases(found: RowsFound | ReleasesFound, sources: Sources, optio
     remarks += sources.render() if options.sources else []
     table = Table(_HEADS if options.sources else _HEADS[:-1], rows, narrowest=20)
     below = Section(tuple(map(Line, dict.fromkeys(remarks))))
-    return [Section((table,)), *([below] if remarks else [])] if rows else []
+    if rows:
+        return [Section((table,)), *([below] if remarks else [])]
+    return []
 
 
 def _fold_rows(rows: list[Answer]) -> list[list[Answer]]:

@@ -84,7 +84,9 @@ def render_file(plan: Plan, form: str, *, verbose: bool = False) -> str:
         return render_dockerfile(plan, images_for(only_environment(plan)))
     if form == "script":
         return render_script(plan)
-    return render_requirements(plan) if form == "requirements" else render_environment_file(plan)
+    if form == "requirements":
+        return render_requirements(plan)
+    return render_environment_file(plan)
 
 
 def _comment_out(text: str) -> str:

@@ -173,7 +173,9 @@ class JointPlan:
             actions = finding.fix.actions if finding.fix else ()
             installs = [item for item in actions if isinstance(item, RunEnvcheck) and item.installs]
             return replace(shown, here=(Way("", "", tuple(map(self._type, installs))),))
-        return replace(shown, here=self._share(finding, shown.fix)) if self._steps else shown
+        if self._steps:
+            return replace(shown, here=self._share(finding, shown.fix))
+        return shown
 
     def _share(self, finding: Finding, fix: tuple[Way, ...]) -> tuple[Way, ...]:
         """Return the fix with the commands that no finding above shows, then what may be done instead."""
@@ -182,7 +184,9 @@ class JointPlan:
         numbers = f" (step{'s' if len(own) > 1 else ''} {', '.join(map(str, own))})" if len(self._steps) > 1 else ""
         label = f"fix{numbers if own else ''}"
         if not fix:
-            return (Way(label, f"fixed together with {wanted}", kind="dim"),) if own else ()
+            if own:
+                return (Way(label, f"fixed together with {wanted}", kind="dim"),)
+            return ()
         steps = [step for step in own.values() if step.resolves[0] == finding.id]
         steps = [step for step in steps if not isinstance(step.action, AskPerson)]
         if (

@@ -154,7 +154,9 @@ def label_cuda(local: str) -> str:
         return ""
     digits = match.group(1)
     # Two digits are a major and a minor version up to 9.2, and a major alone from CUDA 10 on.
-    return digits if len(digits) == 2 and digits[0] == "1" else f"{digits[:-1]}.{digits[-1]}"
+    if len(digits) == 2 and digits[0] == "1":
+        return digits
+    return f"{digits[:-1]}.{digits[-1]}"
 
 
 def _local_version(local: str) -> Fact[str]:

@@ -314,11 +314,9 @@ def _unknown_to(version: str, item: JudgedGpu) -> tuple[str, str]:
     last_toolkit = item.architecture.last_toolkit if item.architecture else None
     if first_toolkit and is_older(version, first_toolkit):
         return "gpu-arch-too-new", f"from CUDA {first_toolkit} on"
-    return (
-        ("gpu-arch-too-old", f"up to CUDA {last_toolkit}")
-        if last_toolkit and is_older(last_toolkit, version)
-        else ("", "")
-    )
+    if last_toolkit and is_older(last_toolkit, version):
+        return ("gpu-arch-too-old", f"up to CUDA {last_toolkit}")
+    return ("", "")
 
 
 def _compiled_for(context: Context) -> Iterator[tuple[ToolkitInstall, str, JudgedGpu]]:
@@ -370,7 +368,9 @@ def _compiled_when_used(context: Context) -> str:
         context.distributions.get(name) for name in load_data("frameworks/built_when_used", BuiltWhenUsed).packages
     )
     package = next((item for item in packages if item), None)
-    return f"{package.name} {package.version} builds its CUDA code when it is first used" if package else ""
+    if package:
+        return f"{package.name} {package.version} builds its CUDA code when it is first used"
+    return ""
 
 
 def _severity(context: Context, otherwise: str) -> str:

@@ -224,7 +224,9 @@ class Context:
         machine = self._text(self.facts.python.architecture) or self._text(self.facts.host.architecture)
         machine = {"amd64": "x86_64", "AMD64": "x86_64"}.get(machine, machine)
         if self.os == "windows":
-            return "win_amd64" if machine in ("x86_64", "") else f"win_{machine.lower()}"
+            if machine in ("x86_64", ""):
+                return "win_amd64"
+            return f"win_{machine.lower()}"
         if self.os == "darwin":
             return f"macosx_{machine or 'arm64'}"
         return f"linux_{machine or 'x86_64'}"
@@ -259,7 +261,9 @@ def is_typeable(path: str) -> bool:
 def describe(fact: Fact[Any]) -> str:
     """Describe a fact in words."""
     if isinstance(fact, Known):
-        return str(fact.value) if not isinstance(fact.value, (tuple, list)) else f"{len(fact.value)} found"
+        if not isinstance(fact.value, (tuple, list)):
+            return str(fact.value)
+        return f"{len(fact.value)} found"
     if isinstance(fact, Absent):
         return "not found"
     return f"could not be read ({fact.why}: {fact.detail})"

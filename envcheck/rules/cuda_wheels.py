@@ -67,7 +67,9 @@ def split_cuda_suffix(name: str) -> tuple[str, str]:
     The CUDA of any other is "".
     """
     match = re.fullmatch(r"(.+?)-cu(\d+)", name)
-    return (match[1], match[2]) if match and match[1] in wheels_in_one_folder() else (name, "")
+    if match and match[1] in wheels_in_one_folder():
+        return (match[1], match[2])
+    return (name, "")
 
 
 def wheels_citation() -> Citation:
@@ -207,7 +209,9 @@ def _target_without_extra(context: Context, framework: JudgedFramework, build: B
 
 
 def _requirement(context: Context, build: Build) -> str:
-    return gpu_requirement(context, build.release) if build.release else build.distribution
+    if build.release:
+        return gpu_requirement(context, build.release)
+    return build.distribution
 
 
 def _looked_at(item: LibraryLookup) -> Source | None:

@@ -274,7 +274,9 @@ def _why_misused(context: Context, code: int | None) -> str:
         if at_least(kernel.value, libcuda.value):
             return f"it is older ({libcuda.value}) than the driver ({kernel.value})"
     unsupported = next((gpu for gpu in context.gpus if is_data_center(gpu) is False), None)
-    return f"{gpu_name(unsupported)} does not allow that; only data-centre GPUs do" if unsupported else ""
+    if unsupported:
+        return f"{gpu_name(unsupported)} does not allow that; only data-centre GPUs do"
+    return ""
 
 
 @rule("driver-library-mismatch")
@@ -508,7 +510,9 @@ def _ptx_too_new(context: Context, build: Build, toolkit: Toolkit) -> Finding | 
         )
         fact = "driver.release" if context.facts.driver.release.value is not None else "driver.cuda_driver_version"
         finding = _too_old(context, build, toolkit, Shortfall(needs, fact, full))
-        return finding if is_jit else replace(finding, evidence=(*finding.evidence, _partly(build, ptx)))
+        if is_jit:
+            return finding
+        return replace(finding, evidence=(*finding.evidence, _partly(build, ptx)))
     return None
 
 
@@ -527,7 +531,11 @@ def _partly(build: Build, ptx: Toolkit) -> Evidence:
 
 def _cuda_ceiling(context: Context) -> str | None:
     version, branch = context.facts.driver.cuda_driver_version, _branch(context)
-    return version.value if version.value is not None else (branch.cuda if branch else None)
+    if version.value is not None:
+        return version.value
+    if branch:
+        return branch.cuda
+    return None
 
 
 class Shortfall(NamedTuple):

@@ -228,7 +228,9 @@ class _Run:
     def _ask(self, item: Rule) -> tuple[list[Finding], Exception | None]:
         if item.plugin:
             return _ask_plugin(self.context, item)
-        return _ask_last(self.context, item) if item.last else _ask(self.context, item.check)
+        if item.last:
+            return _ask_last(self.context, item)
+        return _ask(self.context, item.check)
 
     def _is_wanted(self, finding: Finding, item: Rule) -> bool:
         return not self.only or finding.id in self.only or finding.id not in item.ids

@@ -38,7 +38,9 @@ def list_extras(row: FrameworkRelease) -> tuple[str, ...] | None:
     rows = [item for item in extra_table().rows if row.distribution in item.distributions]
     stated = [*row.extras, *(row.gpu_extra.split(",") if row.gpu_extra else ())]
     matches = (item.extras for item in rows if within(row.version, item.specifier))
-    return tuple(sorted({*stated, *(extra for extras in matches for extra in extras)})) if rows else None
+    if rows:
+        return tuple(sorted({*stated, *(extra for extras in matches for extra in extras)}))
+    return None
 
 
 def has_extras(row: FrameworkRelease, extras: Iterable[str]) -> bool:

@@ -340,13 +340,17 @@ def _findings(context: Context, build: Build, gpus: tuple[JudgedGpu, ...], kind:
 
 def _embedded(item: JudgedGpu) -> str:
     is_embedded = item.architecture is not None and item.architecture.tegra
-    return "machine code for cards does not run on embedded parts such as Jetson" if is_embedded else ""
+    if is_embedded:
+        return "machine code for cards does not run on embedded parts such as Jetson"
+    return ""
 
 
 def _targets_in_words(build: Build) -> str:
     if build.compute_capabilities.value:
         return f" (it has code for {', '.join(build.compute_capabilities.value)})"
-    return f" (built with CUDA {build.cuda.value})" if build.cuda.value is not None else ""
+    if build.cuda.value is not None:
+        return f" (built with CUDA {build.cuda.value})"
+    return ""
 
 
 def _evidence(context: Context, build: Build, item: JudgedGpu) -> tuple[Evidence, ...]:

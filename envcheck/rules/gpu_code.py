@@ -42,7 +42,9 @@ class ArchitectureTarget:
 def parse_target(text: str) -> ArchitectureTarget | None:
     """Read a target: "sm_86", "sm_90a", "compute_120", "sm_100f"; None for anything else."""
     match = re.fullmatch(r"(sm|compute)_(\d+)(\d)([af]?)", text)
-    return ArchitectureTarget(match[1], int(match[2]), int(match[3]), match[4]) if match else None
+    if match:
+        return ArchitectureTarget(match[1], int(match[2]), int(match[3]), match[4])
+    return None
 
 
 @lru_cache(maxsize=256)

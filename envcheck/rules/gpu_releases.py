@@ -166,7 +166,11 @@ def _severity(problem: KnownProblem, build: Build, extras: tuple[str, ...]) -> s
     if build.installed:
         return problem.severity
     certain = not problem.condition and problem.requires_extra in (None, *extras)
-    return problem.severity if certain else (WARNING if problem.severity == ERROR else NOTE)
+    if certain:
+        return problem.severity
+    if problem.severity == ERROR:
+        return WARNING
+    return NOTE
 
 
 def _build_cure(problem: KnownProblem, build: Build, extras: tuple[str, ...]) -> Fix | None:
@@ -183,7 +187,9 @@ def _with_extra(constraint: str, problem: KnownProblem, build: Build) -> str:
     """Keep the extra of a requirement: tensorflow<2.21 -> tensorflow[and-cuda]<2.21."""
     name = name_of(constraint)
     bare = name == build.distribution and problem.requires_extra and not constraint.startswith(name + "[")
-    return f"{name}[{problem.requires_extra}]{constraint[len(name) :]}" if bare else constraint
+    if bare:
+        return f"{name}[{problem.requires_extra}]{constraint[len(name) :]}"
+    return constraint
 
 
 def gpu_rows(context: Context, framework: str) -> tuple[FrameworkRelease, ...]:
@@ -269,7 +275,9 @@ def _requirement_of_plugin(context: Context, plugin: FrameworkRelease, main: str
     """Name the framework itself: jax-cuda12-plugin 0.4.31 -> jax[cuda12]==0.4.31."""
     row = context.matrix.release(plugin.framework, plugin.version, context.platform, main)
     extra = next((name for name in (row.extras if row else ()) if name in plugin.distribution), "")
-    return f"{main}[{extra}]=={plugin.version}" if extra else f"{plugin.distribution}=={plugin.version}"
+    if extra:
+        return f"{main}[{extra}]=={plugin.version}"
+    return f"{plugin.distribution}=={plugin.version}"
 
 
 def choose_variant(context: Context, framework: str, preferred: str) -> tuple[str, str]:
@@ -365,7 +373,9 @@ def floor_of(toolkit: Toolkit, *, windows: bool) -> str | None:
 
 def full_driver(context: Context, toolkit: Toolkit) -> str | None:
     """Return the driver a toolkit was released with, from which on its PTX can be compiled."""
-    return toolkit.min_driver_windows if is_windows_driver(context) else toolkit.min_driver_linux
+    if is_windows_driver(context):
+        return toolkit.min_driver_windows
+    return toolkit.min_driver_linux
 
 
 @once

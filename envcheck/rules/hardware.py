@@ -83,7 +83,9 @@ def _idle(context: Context, builds: list[Build], reason: str) -> Finding:
 
 
 def _describe_others(context: Context) -> str:
-    return f": its GPU is {', '.join(map(other_gpu_name, context.other_gpus))}" if context.other_gpus else ""
+    if context.other_gpus:
+        return f": its GPU is {', '.join(map(other_gpu_name, context.other_gpus))}"
+    return ""
 
 
 @rule("gpu-not-nvidia", goal="any")
@@ -257,7 +259,9 @@ def _is_full(gpu: Gpu) -> bool:
 
 def _bytes(gpu: Gpu) -> tuple[int, int]:
     used, total = gpu.memory_used_bytes, gpu.memory_bytes
-    return (used.value, total.value) if used.value is not None and total.value is not None else (0, 0)
+    if used.value is not None and total.value is not None:
+        return (used.value, total.value)
+    return (0, 0)
 
 
 def _is_closed(gpu: Gpu) -> bool:
@@ -270,7 +274,9 @@ def _is_closed(gpu: Gpu) -> bool:
 
 def _describe_gpu(gpu: Gpu) -> str:
     index = gpu.nvml_index
-    return f"GPU {index.value} ({gpu_name(gpu)})" if index.value is not None else gpu_name(gpu)
+    if index.value is not None:
+        return f"GPU {index.value} ({gpu_name(gpu)})"
+    return gpu_name(gpu)
 
 
 def _holders(gpu: Gpu) -> str:
@@ -278,7 +284,9 @@ def _holders(gpu: Gpu) -> str:
     if not processes:
         return "no process that the driver lists (one in another container, or one that died)"
     text = "process " + ", ".join(f"{item.pid} {item.name}".strip() for item in processes[:3])
-    return f"{text}, and most of it is held by one that the driver does not list" if _most_is_hidden(gpu) else text
+    if _most_is_hidden(gpu):
+        return f"{text}, and most of it is held by one that the driver does not list"
+    return text
 
 
 def _most_is_hidden(gpu: Gpu) -> bool:

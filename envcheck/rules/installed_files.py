@@ -213,7 +213,9 @@ def _list_checks(context: Context, item: FileFault | InstallLeftover) -> list[st
     """List the imports that show whether a reinstallation worked: the one that needs the file, else the frameworks'."""
     needing = _find_import(context, item) if isinstance(item, FileFault) else ""
     loading = _list_imports(context, item.distribution)
-    return [needing] if needing else [name for name in loading if name not in companions()] or loading
+    if needing:
+        return [needing]
+    return [name for name in loading if name not in companions()] or loading
 
 
 @once

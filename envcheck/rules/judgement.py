@@ -65,7 +65,11 @@ class Judgement:
     @property
     def verdict(self) -> str:
         """Return COMPATIBLE, INCOMPATIBLE or UNDETERMINED."""
-        return INCOMPATIBLE if self.errors else UNDETERMINED if self.doubts else COMPATIBLE
+        if self.errors:
+            return INCOMPATIBLE
+        if self.doubts:
+            return UNDETERMINED
+        return COMPATIBLE
 
 
 class ReleaseJudge:

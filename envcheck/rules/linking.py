@@ -473,12 +473,16 @@ def _compare_cuda(context: Context, torch: Build, needed: tuple[str, ...]) -> st
     if torch.cuda_build.value is False:
         names = (*context.matrix.toolkits()[0].sonames, "c10_cuda", "torch_cuda")
         needs_cuda = next((name for name in needed if library_name(name) in names), "")
-        return f"needs CUDA ({needs_cuda}), but {torch.label} is a CPU build" if needs_cuda else ""
+        if needs_cuda:
+            return f"needs CUDA ({needs_cuda}), but {torch.label} is a CPU build"
+        return ""
     cuda = torch.cuda.value
     sonames = context.matrix.cuda_sonames(cuda) if cuda else {}
     pairs = ((name, sonames.get(library_name(name), name)) for name in needed)
     other, own = next(((name, own) for name, own in pairs if name != own), ("", ""))
-    return f"was built for another CUDA: it needs {other}, but {torch.label} loads {own} (CUDA {cuda})" if other else ""
+    if other:
+        return f"was built for another CUDA: it needs {other}, but {torch.label} loads {own} (CUDA {cuda})"
+    return ""
 
 
 def _mismatch(context: Context, extension: Extension, torch: Build | None, reason: str) -> Finding:

@@ -264,17 +264,29 @@ def find_table_rows(matrix: Matrix, text: str) -> tuple[TableRow, ...] | None:
 
 def _list_toolkits(matrix: Matrix, version: str) -> Iterable[Row]:
     row = matrix.toolkit(version)
-    return (row,) if row else () if version else matrix.toolkits()
+    if row:
+        return (row,)
+    if version:
+        return ()
+    return matrix.toolkits()
 
 
 def _list_drivers(matrix: Matrix, version: str) -> Iterable[Row]:
     row = matrix.driver_branch(version)
-    return (row,) if row else () if version else matrix.driver_branches()
+    if row:
+        return (row,)
+    if version:
+        return ()
+    return matrix.driver_branches()
 
 
 def _list_architectures(matrix: Matrix, version: str) -> Iterable[Row]:
     row = matrix.architecture(version)
-    return (row,) if row else () if version else matrix.architectures()
+    if row:
+        return (row,)
+    if version:
+        return ()
+    return matrix.architectures()
 
 
 def _list_conda(matrix: Matrix, package: str) -> Iterable[Row]:

@@ -195,4 +195,6 @@ def describe_obstacle(context: Context, candidate: Candidate, finding: Finding) 
         return f"is not for Python {python}{'t' if is_free_threaded(context) else ''}"
     text = finding.message.removeprefix(f"{candidate.row.distribution} {candidate.row.build_version}")
     reason = text.removeprefix(": ").partition(". ")[0].rstrip(".")
-    return reason.lstrip() if text.startswith(" ") else f"fails: {reason[0].lower()}{reason[1:]}"
+    if text.startswith(" "):
+        return reason.lstrip()
+    return f"fails: {reason[0].lower()}{reason[1:]}"

@@ -226,7 +226,9 @@ def easiest_for_pip(release: FrameworkRelease) -> TagNeed | None:
     """Return the tag of a release that the oldest pip accepts; None when no pip is too old for it."""
     needs = [tag_need(tag) for tag in release.tags]
     tag_needs = [need for need in needs if need is not None]
-    return min(tag_needs, key=lambda need: Version(need.pip)) if tag_needs and len(tag_needs) == len(needs) else None
+    if tag_needs and len(tag_needs) == len(needs):
+        return min(tag_needs, key=lambda need: Version(need.pip))
+    return None
 
 
 def lowest_glibc(tags: Iterable[str]) -> str:

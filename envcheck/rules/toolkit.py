@@ -192,7 +192,9 @@ def _missing_sonames(context: Context, build: Build) -> tuple[str, ...] | None:
     if lookups is None:
         return None
     missing = unresolved_lookups(context, build, lookups)
-    return tuple(item.soname for item in missing if not item.elsewhere) if relies_on_system(build) else ()
+    if relies_on_system(build):
+        return tuple(item.soname for item in missing if not item.elsewhere)
+    return ()
 
 
 def _of_another_version(context: Context, missing: tuple[str, ...]) -> bool:
@@ -431,7 +433,9 @@ def _order_toolkits(
 def describe_home(context: Context) -> str:
     """Name the variable that sets the toolkit, with its value."""
     home = context.facts.toolkits.cuda_home
-    return f"{home.source.where}={home.value}" if isinstance(home, Known) else "CUDA_HOME"
+    if isinstance(home, Known):
+        return f"{home.source.where}={home.value}"
+    return "CUDA_HOME"
 
 
 def toolkit_evidence(install: ToolkitInstall) -> Evidence:

@@ -307,7 +307,9 @@ def _argv(task: Task, job: Job) -> tuple[str, ...]:
 
 def script_of(subject: Subject) -> str:
     """Name the script that tests a subject at every level."""
-    return subject.framework.smoke_script(subject.version) if subject.framework else f"check_{subject.name}"
+    if subject.framework:
+        return subject.framework.smoke_script(subject.version)
+    return f"check_{subject.name}"
 
 
 def _environment(task: Task, job: Job) -> dict[str, str]:

@@ -153,7 +153,9 @@ def _event(line: str) -> dict[str, Any] | None:
         found = json.loads(line)
     except (ValueError, RecursionError):
         return None
-    return found if isinstance(found, dict) and isinstance(found.get("event"), str) else None
+    if isinstance(found, dict) and isinstance(found.get("event"), str):
+        return found
+    return None
 
 
 def _result(event: dict[str, Any]) -> Result:
@@ -319,7 +321,9 @@ class Device:
         """Return the GPU that a process on this device calls GPU:0, GPU:1 ...; None for what is no GPU of it."""
         members = self.members or ((self,) if self.kind == GPU else ())
         kind, _, number = name.partition(":")
-        return members[int(number)] if kind == "GPU" and number.isdigit() and int(number) < len(members) else None
+        if kind == "GPU" and number.isdigit() and int(number) < len(members):
+            return members[int(number)]
+        return None
 
     def rename_gpus(self, text: str) -> str:
         """Write GPU:0, as a process counts what it sees, as the machine's GPU 3."""
@@ -632,7 +636,9 @@ def verdict_of(session: Session) -> str:
     passed = any(run.outcome == PASSED for run in session.runs)
     no_gpu_was_tried = all(run.job.device.kind == CPU for run in session.runs)
     untried = session.gpus_unread or (session.left_out and no_gpu_was_tried)  # there may be, or is, one that was not
-    return UNDETERMINED if not passed or (untried and session.expect != CPU) else COMPATIBLE
+    if not passed or (untried and session.expect != CPU):
+        return UNDETERMINED
+    return COMPATIBLE
 
 
 def headline_of(session: Session) -> str:
@@ -646,7 +652,9 @@ def headline_of(session: Session) -> str:
     if session.frameworks and all(run.outcome == SKIPPED for run in session.runs):
         return f"Nothing was computed: {_explain_nothing_tested(session)}"
     passed = f"Everything that was tested passed. {_describe_gpus(session)}"
-    return f"A GPU was expected. {passed}" if session.expect == GPU and not proven_gpus(session) else passed
+    if session.expect == GPU and not proven_gpus(session):
+        return f"A GPU was expected. {passed}"
+    return passed
 
 
 def _explain_nothing_tested(session: Session) -> str:

@@ -108,7 +108,9 @@ class Group:
         """Say how many wheels are yanked, and why: "Yanked wheels: 2 of 9 (broken METADATA)."; "" for none."""
         reasons = {" ".join(wheel.yanked_reason[:_REASON].split()).rstrip(".") for wheel in self.wheels} - {""}
         why = f" ({'; '.join(sorted(reasons))})".replace(". ", "; ") if reasons else ""
-        return f"Yanked wheels: {self.yanked} of {len(self.wheels)}{why}." if self.yanked else ""
+        if self.yanked:
+            return f"Yanked wheels: {self.yanked} of {len(self.wheels)}{why}."
+        return ""
 
     def pythons(self, *, free_threaded: bool = False) -> list[str]:
         """List the Python minors in the names of the wheels, but for wheels that admit newer ones: py3, abi3."""
@@ -169,7 +171,9 @@ def parse_platform(tag: str) -> str:
     if "linux" in tag:
         return next((f"linux_{machine}" for machine in ("x86_64", "aarch64") if tag.endswith(machine)), "")
     if tag.startswith("macosx"):
-        return "macosx_arm64" if tag.endswith(("arm64", "universal2")) else "macosx_x86_64"
+        if tag.endswith(("arm64", "universal2")):
+            return "macosx_arm64"
+        return "macosx_x86_64"
     return ""
 
 

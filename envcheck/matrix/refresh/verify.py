@@ -64,7 +64,9 @@ class Verification:
         """Return incompatible for a disagreement, undetermined if something could not be read, else compatible."""
         if self.disagreements:
             return INCOMPATIBLE
-        return UNDETERMINED if self.unread or self.vanished or not self.rows else COMPATIBLE
+        if self.unread or self.vanished or not self.rows:
+            return UNDETERMINED
+        return COMPATIBLE
 
     def to_json(self) -> dict[str, Any]:
         """Return the document of schema envcheck/matrix-verify/1."""
