@@ -77,8 +77,8 @@ def pick_of_uv(matrix: Matrix, judge: Judge, backend: str, python: str) -> Pick:
     text = f"torch=={row.build_version}"
     candidate = Candidate(row, text, (text,))
     judged = judge.judge(candidate, cuda_sources(judge.context, candidate, "")[0])
-    against = judged.reason.id if judged.errors or judged.doubts else ""
-    return Pick(f"{row.version}+{backend}", row.version, against)
+    reasons = (*judged.errors, *judged.doubts)
+    return Pick(f"{row.version}+{backend}", row.version, reasons[0].id if reasons else "")
 
 
 def picks(matrix: Matrix, driver: str, backend: str, gpu: str, python: str) -> tuple[Pick, Pick]:

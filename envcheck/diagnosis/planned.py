@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+from functools import partial
+
 from envcheck.actions import Action, AddPip, CreateEnvironment, ImportFrameworks, quoted
 from envcheck.model import (
     CONDA,
@@ -26,7 +28,7 @@ from envcheck.model import (
 )
 from envcheck.model.fixes.cuda_wheels import InstallCudaLibraries
 from envcheck.model.requirements import read_requirement
-from envcheck.plan.build import another_python, choose_all, is_worth_judging, plan_of
+from envcheck.plan.build import another_python, choose_all, is_possible, plan_of
 from envcheck.plan.candidates import SYSTEM as SYSTEM_TOOLKIT
 from envcheck.plan.choose import Choice, Judge, choose
 from envcheck.plan.existing_environment import isolate_framework, removal_steps
@@ -328,9 +330,7 @@ def _build_certain_plan(
 ) -> Plan | None:
     unwanted = frozenset[str]().union(*(item.causes for item in failing))
     try:
-        choices, clashes = choose_all(
-            judge, requests, options.installer, lambda item: is_worth_judging(judge.context, item)
-        )
+        choices, clashes = choose_all(judge, requests, options.installer, partial(is_possible, judge.context))
         is_certain = all(_is_certain(judge, choice, unwanted) for choice in choices)
         return plan_of(judge, choices, clashes, options) if is_certain else None
     except ValueError:

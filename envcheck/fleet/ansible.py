@@ -60,7 +60,7 @@ def _write_json(path: Path, content: object) -> None:
 
 def _make_command(request: FleetRequest, work: Path) -> list[str]:
     program = find_installed_program("ansible-playbook")
-    if program is None:
+    if not program:
         raise describe_missing_extra("fleet", "--engine ansible")
     return [
         program,

@@ -4,26 +4,29 @@ from __future__ import annotations
 
 import os
 import sys
-from typing import Iterator, Mapping, Optional, Sequence
+from typing import Iterator, Mapping, Sequence
 
 from envcheck.host.process import run_program
 
 
-def find_installed_program(name: str) -> Optional[str]:
-    """Return the path of a program beside this Python (the scripts of its packages), else of the one on PATH."""
-    import shutil  # with its archive formats 3 ms
-
+def find_installed_program(name: str) -> str:
+    """Return the path of a program beside this Python (the scripts of its packages), or on PATH; "" without one."""
     beside = os.path.join(os.path.dirname(os.path.abspath(sys.executable)), name)
-    return beside if os.access(beside, os.X_OK) else shutil.which(name)
+    return beside if os.access(beside, os.X_OK) else find_program(name, os.environ)
 
 
 _TIMEOUT = 20.0  # seconds; a Python on a slow network drive starts within them
-_PRINT_VERSION = "import sys, venv; print('%d.%d' % sys.version_info[:2])"
+# Importing venv, or site-packages, would take three times as long as the start.
+_PRINT_VERSION = """
+import sys, importlib.machinery
+if importlib.machinery.PathFinder.find_spec('venv'):
+    print('%d.%d' % sys.version_info[:2])
+"""
 
 
 def find_program(name: str, environment: Mapping[str, str]) -> str:
     """Return the path of a program on PATH, "" without one."""
-    import shutil  # as above
+    import shutil  # with its archive formats 3 ms
 
     return shutil.which(name, path=environment.get("PATH", os.defpath)) or ""
 
@@ -36,7 +39,7 @@ def find_python(minor: str, environment: Mapping[str, str]) -> str:
 
 def is_working_python(path: str, minor: str, environment: Mapping[str, str]) -> bool:
     """Tell whether an interpreter starts, has a minor version, and can create environments."""
-    return _run((path, "-I", "-c", _PRINT_VERSION), environment) == minor
+    return _run((path, "-I", "-S", "-c", _PRINT_VERSION), environment) == minor
 
 
 def has_output(argv: Sequence[str], environment: Mapping[str, str]) -> bool:

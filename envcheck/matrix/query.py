@@ -67,6 +67,7 @@ class Matrix:
         # By identity: the row of cells that the document holds, and the builds of a row.
         self._built: dict[int, Any] = {}
         self._pins: dict[tuple[str, str], dict[str, str]] = {}
+        self._versions: dict[str, tuple[str, ...]] = {}
         self._numbered: dict[str, dict[tuple[int, ...], list[str]]] = {}
         self._problems: dict[tuple[str, str], list[KnownProblem]] = {}
         self._listed: dict[tuple[str, str | None], tuple[FrameworkRelease, ...]] = {}
@@ -158,7 +159,9 @@ class Matrix:
 
     def versions(self, framework: str) -> tuple[str, ...]:
         """List the versions of a framework's releases, newest first."""
-        return tuple(reversed([*self._releases_of(framework)]))
+        if framework not in self._versions:
+            self._versions[framework] = tuple(reversed([*self._releases_of(framework)]))
+        return self._versions[framework]
 
     def releases(
         self, framework: str, platform: str | None = None, admits: Callable[[str], bool] | None = None, pin: str = ""
@@ -243,7 +246,7 @@ class Matrix:
     ) -> tuple[FrameworkRelease, ...]:
         """List the releases of a companion that go with a framework's release on a platform, newest first."""
         pins = self.companion_pins(framework, distribution)
-        fitting = {name for name, pin in pins.items() if _matches(version, pin)}
+        fitting = {name for name, pin in pins.items() if matches(version, pin)}
         rows = self.companion_releases(distribution) if fitting else ()
         return tuple(row for row in rows if row.version in fitting and row.platform in (platform, "any"))
 
@@ -309,7 +312,7 @@ class Matrix:
             self._problems[distribution, stage] = [
                 item for item in self.problems_of(distribution) if item.stage == stage
             ]
-        return tuple(item for item in self._problems[distribution, stage] if _matches(version, item.specifier))
+        return tuple(item for item in self._problems[distribution, stage] if matches(version, item.specifier))
 
     def problems_of(self, distribution: str) -> tuple[KnownProblem, ...]:
         """List the known problems of all releases of a distribution."""
@@ -452,10 +455,6 @@ def _section_of(framework: str) -> str:
     """Name the section of releases that holds a framework: its own, or the one of the companion that it is."""
     names = identity(framework).plans.gpu_distributions if framework in framework_names() else ()
     return companion_row(names[0]).releases or framework if names else framework
-
-
-def _matches(version: str, specifier: str) -> bool:
-    return matches(version, specifier)
 
 
 def _with_code_of_library(row: Cells, versions: Mapping[str, list[Cells]]) -> Cells:

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import posixpath
 import re
-from collections.abc import Callable, Iterable, Iterator
+from collections.abc import Callable, Iterator
 from functools import partial
 from itertools import chain
 
@@ -24,6 +24,7 @@ from envcheck.model import (
     Clash,
     Environment,
     Facts,
+    FrameworkRelease,
     Known,
     Plan,
     PlannedRelease,
@@ -67,7 +68,7 @@ from envcheck.plan.steps import (
     with_remedies,
 )
 from envcheck.rules import Context, Target
-from envcheck.rules.builds import is_free_threaded, supports_python
+from envcheck.rules.builds import is_free_threaded, rows_by_extra, supports_python
 from envcheck.rules.described_machine import (
     LINUX,
     WHATIF,
@@ -146,7 +147,8 @@ class AlternativeSearch:
 
     def best_python(self, facts: Facts, goal: str, requests: Requests) -> tuple[str, list[Choice]]:
         """Return the Python with the newest releases of all requests, and these; "" where there is none."""
-        attempts = [(minor, self._find_choices(with_python(facts, minor), goal, requests)) for minor in self._minors()]
+        minors = self._minors(facts, goal or self.context.goal)
+        attempts = [(minor, self._find_choices(with_python(facts, minor), goal, requests)) for minor in minors]
         return max((item for item in attempts if item[1]), key=self._preference, default=("", []))
 
     def _preference(self, item: tuple[str, list[Choice]]) -> tuple[list[Version], int]:
@@ -246,7 +248,7 @@ class AlternativeSearch:
                 request,
                 self.options.installer,
                 admits=partial(self._is_tried, judge.context),
-                is_possible=partial(_is_possible, judge.context),
+                is_possible=partial(is_possible, judge.context),
                 explains=False,
             )
             # Most machines have no release at all: what is wrong with the others is asked afterwards.
@@ -272,14 +274,15 @@ class AlternativeSearch:
         )
         return Change(summary, effort, ", ".join(_requirement(choice) for choice in choices), argv)
 
-    def _rows(self) -> Iterable[tuple[str, ...]]:
-        for request in self.requests:
-            for row in self.context.matrix.releases(request.framework, self.context.platform):
-                yield row.pythons
-
-    def _minors(self) -> list[str]:
-        minors = {minor for pythons in self._rows() for minor in pythons if minor.startswith("3.")}
-        return sorted(minors, key=Version, reverse=True)
+    def _minors(self, facts: Facts, goal: str) -> list[str]:
+        """List the Pythons of the releases that neither the driver nor their GPU code rules out, newest first."""
+        context = Context(facts, self.context.matrix, Target(goal))
+        minors: set[str] = set()
+        builds = (context.matrix.builds(item.framework, context.platform) for item in self.requests)
+        for row in chain.from_iterable(builds):
+            if not minors.issuperset(row.pythons) and any(_may_serve(context, part) for part in rows_by_extra(row)):
+                minors.update(row.pythons)
+        return sorted((minor for minor in minors if minor.startswith("3.")), key=Version, reverse=True)
 
     def _newest_driver(self) -> tuple[str, str]:
         """Name the driver to propose, in words too: the newest that drives every GPU; "" where it is there."""
@@ -335,16 +338,17 @@ def _python_named(context: Context, minor: str) -> str:
     return f"the usual build of Python {minor}" if is_free_threaded(context) else f"Python {minor}"
 
 
-def _is_possible(context: Context, candidate: Candidate) -> bool:
-    """Tell whether a candidate is worth judging, and neither the driver nor its GPU code rules it out."""
-    return is_worth_judging(context, candidate) and not is_refused_for_gpu(context, candidate.cuda_row)
+def _may_serve(context: Context, row: FrameworkRelease) -> bool:
+    """Tell whether a build is for the goal, and neither the driver nor its GPU code rules it out."""
+    is_for_goal = context.goal == "cpu" or row.cuda_build or bool(framework(row.framework).plugins)
+    return is_for_goal and not is_refused_for_gpu(context, row)
 
 
-def is_worth_judging(context: Context, candidate: Candidate) -> bool:
+def is_possible(context: Context, candidate: Candidate) -> bool:
     """Tell whether a candidate is worth judging: the rules reject what is left out here."""
-    if not supports_python(context, candidate.row):
+    if context.goal == "gpu" and not (candidate.is_gpu and driver_runs(context, candidate.cuda)):
         return False
-    return context.goal == "cpu" or (candidate.is_gpu and driver_runs(context, candidate.cuda))
+    return supports_python(context, candidate.row) and not is_refused_for_gpu(context, candidate.cuda_row)
 
 
 def _version(choice: Choice) -> Version:
@@ -352,8 +356,7 @@ def _version(choice: Choice) -> Version:
 
 
 def _requirement(choice: Choice) -> str:
-    candidate = choice.best.candidate if choice.best else None
-    return " ".join((candidate.requirement, *candidate.companions)) if candidate else choice.request.text
+    return choice.best.candidate.label if choice.best else choice.request.text
 
 
 _NATIVE = (
@@ -469,7 +472,7 @@ def _horizons(matrix: Matrix, choices: list[Choice]) -> Iterator[str]:
 def plan_of(judge: Judge, choices: list[Choice], clashes: list[Clash], options: PlanOptions) -> Plan:
     """Put choices that were all made into environments, and write the steps."""
     context = judge.context
-    groups = _groups(choices, clashes)
+    groups = groups_of(choices, clashes)
     environments, releases, steps = [], [], [*machine_steps(judge.machine_findings(), context)]
     for group in groups:
         judgements = tuple(choice.best for choice in group if choice.best is not None)
@@ -502,7 +505,8 @@ def plan_of(judge: Judge, choices: list[Choice], clashes: list[Clash], options: 
     if options.in_container and context.goal == "gpu":
         steps = [*container_toolkit_steps(context), *steps]
     steps = _with_unique_ids(steps)
-    notes = [*_note_companions(context, choices), *assumptions(context, releases, options)]
+    notes = [note for choice in choices for note in note_companions(context, choice)]
+    notes += assumptions(context, releases, options)
     notes += [note for environment in environments for note in _notes(context, environment, releases)]
     return Plan(
         context.goal,
@@ -516,19 +520,6 @@ def plan_of(judge: Judge, choices: list[Choice], clashes: list[Clash], options: 
         system=context.os,
         machine=stated_machine(context),
     )
-
-
-def _groups(choices: list[Choice], clashes: list[Clash]) -> list[list[Choice]]:
-    if not clashes:
-        return [choices]
-    return groups_of(choices, clashes)
-
-
-def _note_companions(context: Context, choices: list[Choice]) -> list[str]:
-    """Say of which things beside a framework nothing tells whether they go with it, and what they hold back."""
-    if not any(choice.request.companions for choice in choices):
-        return []
-    return [note for choice in choices if choice.best for note in note_companions(context, choice)]
 
 
 def _notes(context: Context, environment: Environment, releases: list[PlannedRelease]) -> list[str]:

@@ -497,8 +497,8 @@ def _match_source(
     return match_companions(context, release, texts[1:], (*chosen, item))
 
 
-def companion_options(context: Context, release: FrameworkRelease, text: str) -> list[FrameworkRelease | None]:
-    """List the rows of what a text asks for that go with a build here, newest first; [None] where nothing tells.
+def companion_options(context: Context, release: FrameworkRelease, text: str) -> Iterator[FrameworkRelease | None]:
+    """Yield the rows of what a text asks for that go with a build here, newest first; None where nothing tells.
 
     Those that state nothing of the framework follow where none that does is left.
     """
@@ -506,28 +506,34 @@ def companion_options(context: Context, release: FrameworkRelease, text: str) ->
     default = matrix.release(release.framework, release.version, release.platform, release.distribution) or release
     admitted = f"{default.requires.get(name, '')},{text.removeprefix(name)}".strip(",")
 
-    def list_usable(rows: Iterable[FrameworkRelease]) -> list[FrameworkRelease | None]:
-        fitting = (row for row in rows if within(row.version, admitted) and matrix.is_of_one_cuda(row, release))
-        return [row for row in fitting if not companion_fault(context, row, release)]
+    def is_usable(row: FrameworkRelease) -> bool:
+        fits = within(row.version, admitted) and matrix.is_of_one_cuda(row, release)
+        return fits and not companion_fault(context, row, release)
 
-    usable = list_usable(_companion_rows(matrix, name, release.framework, release.version, context.platform))
+    is_empty = True
+    for row in filter(is_usable, _companion_rows(matrix, name, release.framework, release.version, context.platform)):
+        is_empty = False
+        yield row
     is_left_out = name not in default.requires and _is_required_by_newest(matrix, name, release)
-    if usable or is_left_out or _is_stated(matrix, name, release):
-        return usable
-    held = [row for row in matrix.companion_releases(name) if row.platform in (context.platform, "any")]
+    if not is_empty or is_left_out or _is_stated(matrix, name, release):
+        return
+    held = _companion_rows_here(matrix, name, context.platform)
     pins = matrix.companion_pins(release.framework, name)
     inferred = _pins_of_dependents(matrix, release.framework, name)
-    others = (row for row in held if row.version not in pins and not row.yanked)
-    unstated = list_usable(
-        row for row in others if row.platform == "any" or within(release.version, inferred.get(row.version, ""))
-    )
-    return unstated or ([None] if _may_be_unknown(context, release, text, held) else [])
+    for row in held:
+        is_unpinned = row.version not in pins and not row.yanked
+        is_for_it = row.platform == "any" or within(release.version, inferred.get(row.version, ""))
+        if is_unpinned and is_for_it and is_usable(row):
+            is_empty = False
+            yield row
+    if is_empty and _may_be_unknown(context, release, text, held):
+        yield None
 
 
 def _is_required_by_newest(matrix: Matrix, name: str, release: FrameworkRelease) -> bool:
     """Tell whether a framework requires what comes beside it, as torch does triton."""
     newest = next(iter(matrix.versions(release.framework)), "")
-    return any(name in row.requires for row in matrix.releases(release.framework, release.platform, newest.__eq__))
+    return any(name in row.requires for row in matrix.releases(release.framework, release.platform, pin=newest))
 
 
 def is_unstated(matrix: Matrix, row: FrameworkRelease, release: FrameworkRelease) -> bool:
@@ -551,16 +557,17 @@ def _pins_of_dependents(matrix: Matrix, framework: str, name: str) -> Mapping[st
     return pins
 
 
-def _may_be_unknown(context: Context, release: FrameworkRelease, text: str, held: list[FrameworkRelease]) -> bool:
+def _may_be_unknown(context: Context, release: FrameworkRelease, text: str, held: Sequence[FrameworkRelease]) -> bool:
     """Tell whether a release that the matrix does not hold may go with a build: an older one, for the same CUDA."""
     name = name_of(text)
-    if not context.matrix.companion_releases(name):
-        return True
-    specifier = f"{text.removeprefix(name)},<{companion_row(name).first}".strip(",")
-    is_for_cuda = all(row.cuda for row in held) and not (release.cuda_build and context.goal == "gpu")
-    if documented_above(context, name, companion_row(name).first):
+    row = companion_row(name)
+    if not held:
+        return not context.matrix.companion_releases(name)
+    if not row.has_older or not can_be_met(f"{text.removeprefix(name)},<{row.first}".strip(",")):
+        return False
+    if documented_above(context, name, row.first):
         return False  # nothing says that older ones were for older GPUs
-    return bool(held) and companion_row(name).has_older and can_be_met(specifier) and not is_for_cuda
+    return (release.cuda_build and context.goal == "gpu") or not all(item.cuda for item in held)
 
 
 def newest_companion(
@@ -667,6 +674,12 @@ def _go_together(first: FrameworkRelease, second: FrameworkRelease) -> bool:
     return all(within(other.version, row.requires.get(other.distribution, "")) for row, other in pairs) and all(
         can_be_met(f"{first.requires[name]},{second.requires[name]}".strip(",")) for name in shared
     )
+
+
+@lru_cache(maxsize=64)
+def _companion_rows_here(matrix: Matrix, name: str, platform: str) -> tuple[FrameworkRelease, ...]:
+    """List the matrix's releases of it for a platform, newest first."""
+    return tuple(row for row in matrix.companion_releases(name) if row.platform in (platform, "any"))
 
 
 @lru_cache(maxsize=512)

@@ -50,7 +50,7 @@ from envcheck.plan.requests import Request, join_words
 from envcheck.remedies import find_obstacle
 from envcheck.rules import catalogue
 from envcheck.rules.builds import supports_python
-from envcheck.rules.context import Context
+from envcheck.rules.context import Context, list_installation_ids
 from envcheck.rules.cuda_wheels import split_cuda_suffix, wheels_in_one_folder
 from envcheck.rules.gpu_releases import driver_floor, toolkit_of
 from envcheck.rules.judgement import ReleaseJudge
@@ -88,11 +88,6 @@ class CandidateJudgement:
         """Tell whether nothing states which GPUs it has code for."""
         return any(item.id == "release-unknown" for item in self.warnings)
 
-    @property
-    def reason(self) -> Finding:
-        """Return the first finding against it."""
-        return (self.errors or self.doubts)[0]
-
 
 class Judge:
     """Judges candidates for one machine, each of them once."""
@@ -126,7 +121,10 @@ class Judge:
         brought = source.cuda, source.cudnn
         if brought not in self._facts:  # the same facts for the same libraries: the judge keeps what it knows of them
             self._facts[brought] = _with_libraries(self.context.facts, source)
-        judgement = self._releases.judge(candidate.targets, self._facts[brought])
+        # Where this Python has no wheel, nothing can be said of how the release would run.
+        has_wheel = supports_python(self.context, candidate.row)
+        only = frozenset() if has_wheel else list_installation_ids()
+        judgement = self._releases.judge(candidate.targets, self._facts[brought], only=only)
         return CandidateJudgement(
             candidate,
             source,
@@ -210,19 +208,14 @@ def choose(
             else:
                 partly = partly or judgement
         rejected.append(judgement)
-    for is_acceptable in (
-        lambda item: item in unread[:1],
-        lambda item: item is partly,
-        lambda item: item.is_compatible,
-        lambda item: not item.errors,
-    ):
-        best = next((item for item in rejected if is_acceptable(item)), None)
-        if best is not None:
-            return _make_choice(request, best, rejected[: rejected.index(best)])
+    ranked = [*unread[:1], partly, *(item for item in rejected if item.is_compatible)]
+    ranked += [item for item in rejected if not item.errors]
+    for best in filter(None, ranked):
+        return _make_choice(request, best, rejected[: rejected.index(best)])
     if not explains:
         return Choice(request, None, ())
     reasons = (
-        tuple(_rejection(item) for item in rejected)
+        tuple(map(_rejection, rejected))
         or _reject_companions(judge.context, request)
         or _reject_for_cpu(judge.context, request)
         or judge.explain_missing(request.text)
@@ -248,8 +241,10 @@ def judgements(
 
 def judge_candidate(judge: Judge, candidate: Candidate, installer: str) -> CandidateJudgement:
     """Judge a candidate with its first CUDA source that has nothing against it."""
+    if not supports_python(judge.context, candidate.row):
+        return judge.judge(candidate, CudaSource(NONE))  # whatever would bring its CUDA libraries
     fallback: CandidateJudgement | None = None
-    is_refused = _is_refused(judge.context, candidate)  # whatever brings its CUDA libraries
+    is_refused = candidate.is_gpu and is_refused_for_gpu(judge.context, candidate.cuda_row)  # with each source
     for source in cuda_sources(judge.context, candidate, installer):
         judgement = judge.judge(candidate, source)
         if judgement.is_compatible or source.kind == SYSTEM or is_refused:
@@ -259,15 +254,8 @@ def judge_candidate(judge: Judge, candidate: Candidate, installer: str) -> Candi
     return fallback
 
 
-def _is_refused(context: Context, candidate: Candidate) -> bool:
-    """Tell whether the rules find an error in the Python, the driver or the GPU's code of a candidate."""
-    if not supports_python(context, candidate.row):
-        return True
-    return candidate.is_gpu and is_refused_for_gpu(context, candidate.cuda_row)
-
-
 def _make_choice(request: Request, judgement: CandidateJudgement, rejected: list[CandidateJudgement]) -> Choice:
-    return Choice(request, judgement, tuple(_rejection(item) for item in rejected))
+    return Choice(request, judgement, tuple(map(_rejection, rejected)))
 
 
 def _reject_companions(context: Context, request: Request) -> tuple[Rejected, ...]:
@@ -341,7 +329,7 @@ _UNKNOWN_PINS = "the versions of the shared CUDA wheels that it pins are unknown
 
 
 def choose_together(
-    judge: Judge, requests: tuple[Request, ...], installer: str, admits: Callable[[Candidate], bool] = lambda _: True
+    judge: Judge, requests: tuple[Request, ...], installer: str, admits: Callable[[Candidate], bool]
 ) -> tuple[list[Choice], list[Clash]]:
     """Choose releases that fit into one environment; with clashes, those of the newest of each, which do not."""
     newest = [choose(judge, request, installer, admits=admits) for request in requests]
@@ -394,7 +382,7 @@ def groups_of(choices: list[Choice], clashes: list[Clash]) -> list[list[Choice]]
 
 
 def _name(choice: Choice) -> str:
-    return _label(choice.best) if choice.best else ""
+    return choice.best.candidate.requirement if choice.best else ""
 
 
 def _search_compatible(judge: Judge, iterators: list[CandidateIterator], choices: list[Choice]) -> list[Choice]:
@@ -464,25 +452,20 @@ def _clashes(judge: Judge, choices: list[Choice]) -> Iterator[Clash]:
     owned_pins = [*judge.installed]
     for item in (choice.best for choice in choices if choice.best):
         texts = dict.fromkeys((*_pins(judge, item), *constraints(judge.context, item.candidate, item.source)))
-        owned_pins += ((_label(item), text) for text in texts)
+        owned_pins += ((item.candidate.requirement, text) for text in texts)
     for owner, text in owned_pins:
         requirement = read_requirement(text)
         pins.setdefault(split_cuda_suffix(requirement.name)[0], []).append((owner, requirement))
     stay = {owner for owner, _ in judge.installed}  # they are in one environment: how, is not asked
     for group in pins.values():
-        for number, (owner, first) in enumerate(group):
-            for other, second in group[number + 1 :]:
-                is_clash = first.name != second.name or not _is_satisfiable(first, second)
-                if is_clash and other != owner and other not in stay:
-                    yield Clash(f"{owner}: {_format_pin(first)}", f"{other}: {_format_pin(second)}")
+        for (owner, first), (other, second) in combinations(group, 2):
+            is_clash = first.name != second.name or not _is_satisfiable(first, second)
+            if is_clash and other != owner and other not in stay:
+                yield Clash(f"{owner}: {_format_pin(first)}", f"{other}: {_format_pin(second)}")
 
 
 def _format_pin(pin: Requirement) -> str:
     return pin.plain if pin.specifier else f"{pin.plain}, pinned to an unknown version"
-
-
-def _label(judgement: CandidateJudgement) -> str:
-    return judgement.candidate.requirement
 
 
 def _pins(judge: Judge, judgement: CandidateJudgement) -> tuple[str, ...]:

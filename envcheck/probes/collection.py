@@ -26,45 +26,32 @@ from envcheck.model import (
     list_fields,
     replace,
 )
-from envcheck.probes.driver import collect_driver
 from envcheck.probes.environment_choice import PythonSelection
-from envcheck.probes.gpus import collect_gpus
-from envcheck.probes.host import collect_host
-from envcheck.probes.other_gpus import collect_other_gpus
-from envcheck.probes.python import collect_python
 
 Probe = Callable[[Host, PythonSelection], Any]
 
 
-# These are imported when they run: a plan for the CPU does not need them.
-def _collect_toolkits(host: Host, _: PythonSelection) -> Any:
-    from envcheck.probes.toolkit import collect_toolkits
+def _late(module: str, function: str, *, selects: bool = False) -> Probe:
+    """Return a probe whose module is imported when it runs: a plan for a described machine needs few of them."""
 
-    return collect_toolkits(host)
+    def probe(host: Host, selection: PythonSelection) -> Any:
+        # Not import_module, which would pass by the lock that a collector puts around imports.
+        collect_section = getattr(__import__(f"envcheck.probes.{module}", fromlist=(function,)), function)
+        return collect_section(host, selection) if selects else collect_section(host)
 
-
-def _collect_compilers(host: Host, _: PythonSelection) -> Any:
-    from envcheck.probes.compilers import collect_compilers
-
-    return collect_compilers(host)
-
-
-def _collect_libraries(host: Host, _: PythonSelection) -> Any:
-    from envcheck.probes.cuda_libraries import collect_libraries
-
-    return collect_libraries(host)
+    return probe
 
 
 # Section of the snapshot -> its probe. One probe reads three sections at once.
 PROBES: Dict[str, Probe] = {
-    "python": collect_python,
-    "toolkits": _collect_toolkits,
-    "compilers": _collect_compilers,
-    "driver": lambda host, _: collect_driver(host),
-    "gpus": lambda host, _: collect_gpus(host),
-    "other_gpus": lambda host, _: collect_other_gpus(host),
-    "cudnn tensorrt nccl": _collect_libraries,
-    "host": lambda host, _: collect_host(host),
+    "python": _late("python", "collect_python", selects=True),
+    "toolkits": _late("toolkit", "collect_toolkits"),
+    "compilers": _late("compilers", "collect_compilers"),
+    "driver": _late("driver", "collect_driver"),
+    "gpus": _late("gpus", "collect_gpus"),
+    "other_gpus": _late("other_gpus", "collect_other_gpus"),
+    "cudnn tensorrt nccl": _late("cuda_libraries", "collect_libraries"),
+    "host": _late("host", "collect_host"),
 }
 
 _DEFAULT_SELECTION = PythonSelection()  # the active environment, or the Python that runs this program

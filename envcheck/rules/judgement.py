@@ -86,16 +86,14 @@ class ReleaseJudge:
         findings = rank_findings(find(self._asking(()), self._only)[0])
         return tuple(item for item in findings if item.id != _NO_FRAMEWORK and not is_unstated(item))
 
-    def judge(self, requirements: tuple[str, ...], facts: Facts | None = None) -> Judgement:
+    def judge(
+        self, requirements: tuple[str, ...], facts: Facts | None = None, *, only: frozenset[str] = frozenset()
+    ) -> Judgement:
         """Judge the release that requirements ask for together; `facts` describe the machine with what it brings.
 
-        Raises RequestError for a requirement that cannot be judged.
+        `only` limits the checks of this release alone. Raises RequestError for a requirement that cannot be judged.
         """
-        return Judgement(self._asking(requirements, facts), self, self._only)
-
-    def judge_target(self) -> Judgement:
-        """Judge the releases that the machine's own target asks for."""
-        return Judgement(self.context, self, self._only)
+        return Judgement(self._asking(requirements, facts), self, only or self._only)
 
     def _asking(self, requirements: tuple[str, ...], facts: Facts | None = None) -> Context:
         facts = facts or self.context.facts
@@ -111,7 +109,7 @@ def judge_release(context: Context, only: frozenset[str] = frozenset()) -> Judge
 
     Raises RequestError for a requirement that cannot be judged.
     """
-    return ReleaseJudge(context, only).judge_target()
+    return Judgement(context, ReleaseJudge(context, only), only)
 
 
 def is_unstated(finding: Finding) -> bool:
