@@ -246,10 +246,8 @@ def _choose_builds(context: Context, builds: list[FrameworkRelease], *, beside: 
     cpu = [build for build in alternatives if build.local == CPU] or [default]
     if context.goal == "cpu" and not beside:
         return cpu
-    # Newest CUDA first, but a build whose code is known before one whose code is not.
-    gpu = [build for build in alternatives if build.cuda_build and (beside or not _is_same_cuda(build, default))]
-    gpu = [build for build in gpu if is_proposed(build)]
-    gpu.sort(key=lambda build: not build.compute_capabilities)
+    named = [build for build in alternatives if build.cuda_build and is_proposed(build)]
+    gpu = [build for build in named if beside or not _is_same_cuda(build, default)]
     usable = [default, *gpu] if default.cuda_build or not gpu else gpu
     return [*cpu, *(build for build in usable if build not in cpu)] if context.goal == "cpu" else usable
 

@@ -125,10 +125,12 @@ class Judge:
         has_wheel = supports_python(self.context, candidate.row)
         only = frozenset() if has_wheel else list_installation_ids()
         judgement = self._releases.judge(candidate.targets, self._facts[brought], only=only)
+        # Which builds a framework's own index has is documented at best: what they hold is not left open, too.
+        unread = (item for item in judgement.warnings if item.id == "release-unknown" and candidate.row.local)
         return CandidateJudgement(
             candidate,
             source,
-            tuple(item for item in judgement.errors if not _is_resolved(item, source)),
+            (*(item for item in judgement.errors if not _is_resolved(item, source)), *unread),
             tuple(item for item in judgement.doubts if not _is_resolved(item, source)),
             tuple(item for item in judgement.warnings if not (item.id == _CUDA_NOT_FOUND and source.needs_hook)),
             tuple(item for item in (*judgement.errors, *judgement.doubts) if _is_resolved(item, source)),
@@ -204,14 +206,14 @@ def choose(
             if judgement.is_unread and not judgement.unserved_gpus:
                 unread.append(judgement)
             elif not judgement.unserved_gpus:
-                return _make_choice(request, judgement, rejected)
+                return Choice(request, judgement, tuple(map(_rejection, rejected)))
             else:
                 partly = partly or judgement
         rejected.append(judgement)
-    ranked = [*unread[:1], partly, *(item for item in rejected if item.is_compatible)]
-    ranked += [item for item in rejected if not item.errors]
+    possible = [item for item in rejected if not item.errors]
+    ranked = [*unread[:1], partly, *(item for item in possible if item.is_compatible), *possible]
     for best in filter(None, ranked):
-        return _make_choice(request, best, rejected[: rejected.index(best)])
+        return Choice(request, best, tuple(map(_rejection, rejected[: rejected.index(best)])))
     if not explains:
         return Choice(request, None, ())
     reasons = (
@@ -252,10 +254,6 @@ def judge_candidate(judge: Judge, candidate: Candidate, installer: str) -> Candi
         fallback = fallback or judgement
     assert fallback is not None  # noqa: S101 - there is always one source
     return fallback
-
-
-def _make_choice(request: Request, judgement: CandidateJudgement, rejected: list[CandidateJudgement]) -> Choice:
-    return Choice(request, judgement, tuple(map(_rejection, rejected)))
 
 
 def _reject_companions(context: Context, request: Request) -> tuple[Rejected, ...]:

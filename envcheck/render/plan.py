@@ -176,7 +176,7 @@ def _say_why_none(plan: Plan, wanted: str) -> str:
     if plan.blocked_by:
         return f"{wanted} {where}: the machine itself is in the way."
     if _is_unknown(plan):
-        return f"No release of {wanted} is known here."
+        return f"No release of {wanted} is known to work here."
     if len(plan.requirements) > 1:
         return f"{wanted} {where}: not each has a release that works here."
     return f"No known release of {wanted} works here {where}."

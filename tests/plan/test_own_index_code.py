@@ -4,6 +4,9 @@ from __future__ import annotations
 
 import pytest
 
+from envcheck.matrix.load import load_matrix
+from envcheck.model import UNDETERMINED, FrameworkRelease
+from envcheck.plan.build import verdict_on
 from envcheck.rules.described_machine import Description
 from tests.plan.machines import V100, chosen, machine, planned
 
@@ -22,6 +25,7 @@ WINDOWS_PASCAL = machine(gpu="6.1", driver="580.88", platform="win_amd64")
         ("torch==2.3.*", machine(gpu="3.7", driver="470.256.02"), "torch==2.3.1+cu118"),
         ("torch==2.8.*", WINDOWS_PASCAL, "torch==2.8.0+cu126"),
         ("torch==2.10.*", machine(gpu="9.0", driver="550.54.14", platform="linux_aarch64"), "torch==2.10.0+cu128"),
+        ("torch==2.9.*", machine(gpu="9.0", driver="550.54.14", platform="linux_aarch64"), "torch==2.9.1+cu128"),
     ],
 )
 def test_the_build_with_code_for_the_gpu_is_planned(text: str, on: Description, expected: str) -> None:
@@ -71,11 +75,34 @@ def test_no_bound_is_set_that_leaves_no_cudnn() -> None:
 
 
 def test_a_build_for_an_older_cuda_than_the_gpus_first_is_passed_over_for_that() -> None:
-    """Nothing tells of the code in the builds of 2.9.0 for Arm: their CUDA does."""
-    blackwell = machine("3.12", "570.26", "12.0", "linux_aarch64")
-    plan = planned("torch==2.9.0+cu126", on=blackwell)
+    """Nothing tells of the code in the build of 2.9.0 for CUDA 12.8 and Windows: its CUDA does."""
+    plan = planned("torch==2.9.0+cu128", on=machine("3.12", "581.15", "8.8", "win_amd64"))
     (rejected,) = plan.rejected
-    assert rejected.why.endswith("(built with CUDA 12.6). CUDA 12.8 is the first that supports it.")
+    assert rejected.why.endswith("(built with CUDA 12.8). CUDA 13.0 is the first that supports it.")
+
+
+UNREAD = [
+    build
+    for build in load_matrix().builds("torch")
+    if build.local and build.cuda_build and not build.compute_capabilities
+]
+
+
+@pytest.mark.parametrize("build", UNREAD, ids=lambda build: f"{build.build_version}-{build.platform}")
+def test_a_build_whose_code_is_not_stated_for_its_platform_is_not_planned(build: FrameworkRelease) -> None:
+    """No build takes the code of the same release for another platform, nor is one planned for the sake of its CUDA."""
+    on = machine(build.pythons[-1], "610.47.04", "9.0", build.platform)
+    plan = planned(f"torch=={build.build_version}", on=on)
+    assert (plan.releases, [item.finding for item in plan.rejected]) == ((), ["release-unknown"])
+    assert verdict_on(plan) == UNDETERMINED
+
+
+def test_another_build_is_planned_in_place_of_one_whose_code_is_not_stated() -> None:
+    release = chosen(planned("torch==2.9.*", on=machine("3.12", "581.15", "9.0", "win_amd64")))
+    assert release.requirement == "torch==2.9.1+cu130"
+    older = chosen(planned("torch==2.9.*", on=machine("3.12", "572.61", "9.0", "win_amd64")))
+    assert older.requirement == "torch==2.9.1+cu126"
+    assert {item.requirement: item.finding for item in older.rejected}["torch==2.9.1+cu128"] == "release-unknown"
 
 
 def test_the_newest_release_with_a_build_for_an_old_driver_is_planned() -> None:

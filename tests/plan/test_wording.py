@@ -27,7 +27,7 @@ def test_each_reason_is_shown_once_before_the_rest_is_counted() -> None:
     ("texts", "python", "heading"),
     [
         (("tensorflow<2.22",), "3.15", "No known release of tensorflow<2.22 works here on the CPU."),
-        (("torch>=99",), "3.12", "No release of torch>=99 is known here."),
+        (("torch>=99",), "3.12", "No release of torch>=99 is known to work here."),
         (("tensorflow", "torch"), "3.15", "tensorflow and torch on the CPU: not each has a release that works here."),
     ],
 )
