@@ -2,12 +2,16 @@
 
     python bench/speed.py [--runs 7] [--before CHECKOUT]
     python bench/speed.py --starts [--runs 40] --before CHECKOUT
+    python bench/speed.py --resolving [--runs 9]
 
 Runs each case of this checkout, and of another one that `--before` names, in turns with `python -c pass`. Plans are
 not resolved on an index. Prints the shortest of the runs as a multiple of the shortest bare start.
 
 --starts compares the processor time of `doctor` and `plan` with that of another checkout, in pairs: other work on the
 machine changes it less than the time by the clock. Each is run in an empty folder.
+
+--resolving takes the time of plans that are resolved on the package index, and of the calls of uv in them, after one
+that fills uv's cache. What a plan takes beside uv is the program's own time: its start, planning and printing.
 """
 
 from __future__ import annotations
@@ -41,6 +45,30 @@ CASES = {
 }
 STARTS = ("-m envcheck doctor", "-m envcheck plan torch --driver 550.54 --gpu 'RTX 4090' --python 3.11")
 MOST = 1.03  # of the processor time of the checkout before
+RESOLVED = ("torch", "vllm", "sglang")
+MOST_BESIDE_UV = 0.3  # seconds
+NOTES_CALLS = """
+import resource, sys, time
+from envcheck.plan import verify
+
+run, noted = verify.run_program, sys.argv.pop(1)
+
+def spent():
+    used = resource.getrusage(resource.RUSAGE_CHILDREN)
+    return time.perf_counter(), used.ru_utime + used.ru_stime
+
+def run_and_note(*arguments):
+    begun, before = spent()
+    answer = run(*arguments)
+    ended, after = spent()
+    with open(noted, "a") as file:
+        file.write(f"{ended - begun} {after - before}\\n")
+    return answer
+
+verify.run_program = run_and_note
+from envcheck.cli import main
+main()
+"""
 
 
 def measure(command: str, checkout: Path) -> float:
@@ -85,13 +113,46 @@ def compare_starts(before: Path, runs: int) -> int:
     return 1 if missed else 0
 
 
+def compare_with_uv(runs: int) -> int:
+    """Print what resolved plans take beside uv; return 1 where that is more than is allowed."""
+    missed = 0
+    print("| plan | calls of uv | the plan, s | beside uv | allowed | processor time |\n|---|---|---|---|---|---|")
+    with tempfile.TemporaryDirectory() as folder:
+        noted = Path(folder) / "seconds"
+        for name in RESOLVED:
+            command = f"plan {name} --driver 580 --gpu 'RTX 4090' --python 3.12 --verify-timeout 60"
+            taken = [time_resolved(command, noted) for _ in range(runs + 1)][1:]  # the first fills uv's cache
+            whole, beside, used = (statistics.median(column) for column in list(zip(*taken, strict=True))[1:])
+            missed += beside > MOST_BESIDE_UV
+            shown = f"{taken[0][0]} | {whole:.2f} | {beside:.2f} | {MOST_BESIDE_UV} | {used:.2f}"
+            print(f"| `{name}` | {shown} |", flush=True)
+    return 1 if missed else 0
+
+
+def time_resolved(command: str, noted: Path) -> tuple[int, float, float, float]:
+    """Run a plan that is resolved; return the calls of uv, the seconds, and those beside uv by clock and processor."""
+    noted.unlink(missing_ok=True)
+    start, before = time.perf_counter(), resource.getrusage(resource.RUSAGE_CHILDREN)
+    argv = [sys.executable, "-c", NOTES_CALLS, str(noted), *shlex.split(command)]
+    done = subprocess.run(argv, cwd=ROOT, capture_output=True, text=True, timeout=120, check=False)
+    taken, after = time.perf_counter() - start, resource.getrusage(resource.RUSAGE_CHILDREN)
+    if "  resolved: " not in done.stdout:
+        sys.exit(f"{command}\n{done.stdout}{done.stderr}")
+    calls = [tuple(map(float, line.split())) for line in noted.read_text(encoding="utf-8").splitlines()]
+    used = after.ru_utime + after.ru_stime - before.ru_utime - before.ru_stime
+    return len(calls), taken, taken - sum(call[0] for call in calls), used - sum(call[1] for call in calls)
+
+
 def main() -> int:
     """Print the table; exit with 1 where this checkout takes longer than the case allows."""
     parser = argparse.ArgumentParser(description=__doc__)
     parser.add_argument("--runs", type=int, default=7)
     parser.add_argument("--before", type=Path, metavar="CHECKOUT")
     parser.add_argument("--starts", action="store_true")
+    parser.add_argument("--resolving", action="store_true")
     options = parser.parse_args()
+    if options.resolving:
+        return compare_with_uv(options.runs)
     if options.starts:
         return compare_starts(options.before.resolve(), options.runs)
     checkouts = [item for item in (options.before, ROOT) if item]

@@ -91,7 +91,7 @@ def plan_requirements(
         facts = replace(facts, toolkits=cuda.toolkits, cudnn=cuda.cudnn, tensorrt=cuda.tensorrt, nccl=cuda.nccl)
 
     @cache
-    def make(installer: str, refused: frozenset[str] = frozenset()) -> EnvironmentUpdate:
+    def make(installer: str, refused: frozenset[str]) -> EnvironmentUpdate:
         changed = replace(options, installer=installer, refused=refused)
         if is_alone:
             return EnvironmentUpdate(_plan_alone(facts, matrix, requirements[0], changed))
@@ -99,8 +99,8 @@ def plan_requirements(
 
     installer = options.installer
     if choose_installer:
-        installer = choose_installer(make(installer).plan)
-    made = make(installer)
+        installer = choose_installer(make(installer, frozenset()).plan)
+    made = make(installer, frozenset())
     if resolver is None or not made.plan.releases:
         return made
     return replace(made, plan=resolver.resolve(lambda refused: make(installer, refused).plan))

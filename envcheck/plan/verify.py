@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import asyncio
 import os
 import re
 import sys
@@ -70,6 +69,8 @@ def solve(environment: Environment, environ: Mapping[str, str]) -> tuple[str, ..
     """
     try:
         with needs_extra("conda", "--verify of a conda plan"):
+            import asyncio  # most plans are for pip: 30 ms
+
             import rattler
             from rattler.exceptions import (
                 FetchRepoDataError,
