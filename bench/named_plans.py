@@ -1,11 +1,12 @@
 """Plan 40 packages by the names that users type, for machines that are drawn, and resolve each plan with uv.
 
-    python bench/named_plans.py [--draw 300 | --plans 300] [--seed 26] [--jobs 2] [--json FILE]
+    python bench/named_plans.py [--draw 300 | --plans 300] [--minutes 60] [--seed 26] [--jobs 2] [--json FILE]
 
 Needs the extras `plan` and `matrix`. A package, driver (450 to 610), GPU (Kepler to Blackwell), Python (3.9 to 3.14)
-and platform are drawn together; --plans goes on until that many plans were made. Each one resolves, or is counted under
-what keeps it from that. Where an index or a page that a plan names does not answer, bench/composed_index.py stands in
-for it, which is counted apart. Where there is no plan, bench/refusals.py looks for a release that can be had.
+and platform are drawn together; --plans goes on until that many plans were made, or --minutes are over. Each resolves,
+or is counted under what keeps it from that. Where an index or a page that a plan names does not answer,
+bench/composed_index.py stands in for it, which is counted apart. Where there is no plan, bench/refusals.py looks for a
+release that can be had.
 
 The exit code is 1 where a plan that is printed as good cannot be resolved ("unsatisfiable"), ends in another way
 ("other"), or is refused although a release can be had.
@@ -195,6 +196,7 @@ def main() -> int:
     parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
     parser.add_argument("--draw", type=int, default=300, help="requests")
     parser.add_argument("--plans", type=int, default=0, help="draw until this many plans were made")
+    parser.add_argument("--minutes", type=float, default=1440, help="begin no further batch of --plans after them")
     parser.add_argument("--seed", type=int, default=26)
     parser.add_argument("--jobs", type=int, default=2, help="plans at once")
     parser.add_argument("--json", type=Path, help="write each outcome to this file")
@@ -206,9 +208,12 @@ def main() -> int:
         closed = describe_closed_index(RequirementSet(("torch",), index_url("torch", "cpu")), os.environ)
         torch_index = index.torch_url if closed else ""
         print(f"{closed}: {torch_index} stands in for it" if closed else "PyTorch's index answers")
-        while sum(item.is_plan for item in outcomes) < options.plans or (not options.plans and not outcomes):
+        end = time.monotonic() + options.minutes * 60
+        while not outcomes or (time.monotonic() < end and sum(item.is_plan for item in outcomes) < options.plans):
             batch = itertools.islice(cells, options.plans // 10 or options.draw)
             outcomes += pool.map(lambda cell: try_cell(cell, matrix, index, torch_index), batch)
+            if options.json:
+                options.json.write_text(json.dumps([asdict(item) for item in outcomes], indent=1), encoding="utf-8")
     while options.plans and sum(item.is_plan for item in outcomes[:-1]) >= options.plans:
         outcomes.pop()
     if options.json:

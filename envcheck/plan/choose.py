@@ -84,9 +84,9 @@ class CandidateJudgement:
         return tuple(item for item in self.warnings if item.id in _OF_SOME_GPUS and item.verdict == INCOMPATIBLE)
 
     @property
-    def is_unread(self) -> bool:
-        """Tell whether nothing states which GPUs it has code for."""
-        return any(item.id == "release-unknown" for item in self.warnings)
+    def unread(self) -> tuple[Finding, ...]:
+        """List the notes on GPUs for which nothing states whether it has code."""
+        return tuple(item for item in self.warnings if item.id == "release-unknown")
 
 
 class Judge:
@@ -130,8 +130,8 @@ class Judge:
         return CandidateJudgement(
             candidate,
             source,
-            (*(item for item in judgement.errors if not _is_resolved(item, source)), *unread),
-            tuple(item for item in judgement.doubts if not _is_resolved(item, source)),
+            tuple(item for item in judgement.errors if not _is_resolved(item, source)),
+            (*(item for item in judgement.doubts if not _is_resolved(item, source)), *unread),
             tuple(item for item in judgement.warnings if not (item.id == _CUDA_NOT_FOUND and source.needs_hook)),
             tuple(item for item in (*judgement.errors, *judgement.doubts) if _is_resolved(item, source)),
         )
@@ -203,14 +203,14 @@ def choose(
         if unread and len({item.candidate.row.version for item in (*unread, judgement)}) > _UNREAD:
             break
         if judgement.is_compatible and not judgement.resolved:
-            if judgement.is_unread and not judgement.unserved_gpus:
+            if judgement.unread and not judgement.unserved_gpus:
                 unread.append(judgement)
             elif not judgement.unserved_gpus:
                 return Choice(request, judgement, tuple(map(_rejection, rejected)))
             else:
                 partly = partly or judgement
         rejected.append(judgement)
-    possible = [item for item in rejected if not item.errors]
+    possible = [item for item in rejected if not item.errors and not (item.unread and item.candidate.row.local)]
     ranked = [*unread[:1], partly, *(item for item in possible if item.is_compatible), *possible]
     for best in filter(None, ranked):
         return Choice(request, best, tuple(map(_rejection, rejected[: rejected.index(best)])))
@@ -315,8 +315,8 @@ def _reject_for_cpu(context: Context, request: Request) -> tuple[Rejected, ...]:
 
 
 def _rejection(judgement: CandidateJudgement) -> Rejected:
-    unread = (item for item in judgement.warnings if item.id == "release-unknown")
-    reasons = (*judgement.errors, *judgement.doubts, *judgement.resolved, *judgement.unserved_gpus, *unread)
+    against = (*judgement.errors, *judgement.doubts, *judgement.resolved)
+    reasons = (*against, *judgement.unserved_gpus, *judgement.unread)
     return Rejected(judgement.candidate.label, reasons[0].id, reasons[0].message)
 
 
