@@ -58,6 +58,20 @@ class SourceBuild:
 
 
 @dataclass
+class Demands:
+    """What a project requires of a machine, and the file that says so; "" where it sets no floor."""
+
+    requires: tuple[str, ...] = ()
+    min_driver: str = ""  # a driver release: 535.54.03, or its first parts
+    min_compute_capability: str = ""  # 7.5
+    location: str = ""
+    obstacles: tuple[str, ...] = ()  # the findings against what pip would choose for what is missing
+
+
+NO_DEMANDS = Demands()
+
+
+@dataclass
 class Target:
     """What the user wants: `expect` is auto, gpu or cpu; `requirements` are PEP 508 strings to judge.
 
@@ -78,6 +92,7 @@ class Target:
     command: str = ""
     brings: bool = True
     decisive: str = ""
+    demands: Demands = NO_DEMANDS
 
 
 DEFAULT_TARGET = Target()
@@ -92,7 +107,7 @@ class Context:
         self.expect, self.names_releases = target.expect, bool(target.requirements)
         self.compiles, self.may_compile, self.built = target.compiles, target.may_compile, target.built
         self.beside, self.sources, self.command = target.beside, target.sources, target.command
-        self.decisive = target.decisive
+        self.decisive, self.demands = target.decisive, target.demands
         # See `once`: what was answered without a look at the requirements, and the rest.
         self.machine_answers: Answers = {}
         self.answers: Answers = {}

@@ -34,6 +34,7 @@ from envcheck.rules import (  # noqa: F401 - importing these registers their rul
     hardware,
     installed_files,
     linking,
+    project,
     python,
     toolkit,
 )

@@ -80,10 +80,13 @@ def framework_missing(context: Context) -> Iterator[Finding]:
     if judged_frameworks(context):
         return
     empty = list(empty_wheels(context))
+    if not empty:
+        _refuse_damaged(context)
+    if context.demands.requires:
+        return  # what the project requires is missing
     yield from empty
     if empty:
         return
-    _refuse_damaged(context)
     names = context.matrix.frameworks()
     expected = context.expect == "gpu" and context.goal == "gpu"
     yield Finding(

@@ -1,0 +1,138 @@
+"""What a project requires of a machine in its [tool.envcheck] table: releases, a driver, a compute capability."""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Iterator
+
+from packaging.version import Version
+
+from envcheck.model import (
+    COMPATIBLE,
+    ERROR,
+    NOTE,
+    UNDETERMINED,
+    Advise,
+    Evidence,
+    Finding,
+    Fix,
+    Source,
+    Unknown,
+    at_least,
+)
+from envcheck.model.fixes.driver import InstallDriver
+from envcheck.model.fixes.hardware import HideGpu
+from envcheck.model.fixes.packages import InstallRequirements
+from envcheck.model.requirements import Requirement, name_of, read_requirement
+from envcheck.model.specifiers import within
+from envcheck.rules.builds import Build, installed_builds
+from envcheck.rules.context import Context, UndecidedError, incompatible, once, rule
+from envcheck.rules.gpus import gpu_name, judged_gpus
+from envcheck.rules.requirements import marker_holds
+
+
+@once
+def list_required(context: Context) -> tuple[str, ...]:
+    """List the requirements of the project that are for this system and Python."""
+    markers = {text: read_requirement(text).marker for text in context.demands.requires}
+    return tuple(text for text, marker in markers.items() if not marker or marker_holds(context, marker))
+
+
+def is_installed(context: Context, text: str) -> bool:
+    """Return whether an installed build meets a requirement."""
+    requirement = read_requirement(text)
+    return any(_meets(build, requirement, context) for build in installed_builds(context))
+
+
+def _meets(build: Build, requirement: Requirement, context: Context) -> bool:
+    name = requirement.name
+    framework = context.matrix.framework_of(name)
+    # tensorflow-cpu is what a project that requires tensorflow runs on where no GPU is asked for.
+    is_match = build.distribution == name or (build.framework == framework == name)
+    return is_match and requirement.admits(build.full_version, prereleases=True)
+
+
+@rule("framework-missing", "dependency-conflict", goal="any")
+def required_releases(context: Context) -> Iterator[Finding]:
+    """Find requirements of the project that nothing installed meets."""
+    if not context.demands.requires:
+        return
+    texts = list_required(context)
+    for text in texts if not context.judges_environment else ():
+        yield _nothing_to_judge(context, text)
+    if not context.judges_environment:
+        return
+    if texts or not context.names_releases:
+        context.need(context.facts.python.frameworks, "python.frameworks")
+    if not texts and not installed_builds(context):
+        message = "No project requirement applies to this system, and no framework is installed."
+        yield Finding("", COMPATIBLE, NOTE, message, (context.seen("python.frameworks"),))
+    for text in texts:
+        if not is_installed(context, text):
+            yield _not_installed(context, text)
+
+
+def _nothing_to_judge(context: Context, text: str) -> Finding:
+    message = (
+        f"The project requires {text}, and there is no Python environment to judge: none is active or belongs to this "
+        "folder. Activate the project's environment, or name it with --env."
+    )
+    return Finding("probe-failed", UNDETERMINED, ERROR, message, (context.seen("python.executable"),))
+
+
+def _not_installed(context: Context, text: str) -> Finding:
+    framework = context.matrix.framework_of(name_of(text))
+    installed = [build for build in installed_builds(context) if build.framework == framework]
+    has = f"{' and '.join(build.label for build in installed)} is" if installed else "it is not"
+    message = f"The project requires {text}; {has} installed in the inspected environment."
+    seen_builds = context.seen("python.frameworks", shown=", ".join(build.label for build in installed) or "none of it")
+    evidence = (_demand(context, f"requires = {text}"), seen_builds)
+    name = "dependency-conflict" if installed else ""
+    return incompatible(message, evidence, finding_id=name, cure=_installation(context, text))
+
+
+def _installation(context: Context, text: str) -> Fix:
+    requirement = read_requirement(text)
+    plain, public = requirement.plain, re.sub(r"\+[\w.]+", "", requirement.specifier)
+    versions = context.matrix.versions(context.matrix.framework_of(requirement.name) or "")
+    if versions and not any(within(version, public) for version in versions):  # which counts builds as one release
+        none = f"envcheck knows no release that {plain} allows; the newest is {versions[0]}."
+        return Advise(f"Require a release that exists: {none}")
+    if context.demands.obstacles:
+        against = f"the release that pip would choose does not work here ({', '.join(context.demands.obstacles)})"
+        return Advise(f"Let `envcheck plan '{plain}'` choose a release for this machine: {against}.")
+    return InstallRequirements((plain,))
+
+
+@rule("driver-too-old")
+def required_driver(context: Context) -> Iterator[Finding]:
+    """Find a driver that is older than the project requires; no driver at all is another finding."""
+    floor, facts = context.demands.min_driver, context.facts.driver
+    release = context.need(facts.release, "driver.release") if floor else None
+    if floor and release is None and facts.cuda_driver_version.value is not None:  # Jetson's comes with the system
+        raise UndecidedError("driver.release", Unknown("failed", "this machine's driver has no release number"))
+    if release is None:
+        return
+    is_reached = at_least(release, floor)
+    if is_reached is None:
+        raise UndecidedError("driver.release", Unknown("unparsable", f"the driver is only known as {release}"))
+    if not is_reached:
+        message = f"The project requires driver >= {floor}; this machine runs {release}."
+        evidence = (_demand(context, f"min-driver = {floor}"), context.seen("driver.release"))
+        yield incompatible(message, evidence, cure=InstallDriver(floor))
+
+
+@rule("gpu-arch-too-old")
+def required_capability(context: Context) -> Iterator[Finding]:
+    """Find GPUs of a lower compute capability than the project requires."""
+    floor = context.demands.min_compute_capability
+    for gpu, capability, _ in judged_gpus(context) if floor else ():
+        if Version(capability) < Version(floor):
+            message = f"The project requires compute capability {floor} or higher; {gpu_name(gpu)} has {capability}."
+            seen = context.seen("gpus", gpu.compute_capability)
+            evidence = (_demand(context, f"min-compute-capability = {floor}"), seen)
+            yield incompatible(message, evidence, cure=HideGpu())
+
+
+def _demand(context: Context, text: str) -> Evidence:
+    return Evidence("tool.envcheck", text, Source("file", context.demands.location, text))
