@@ -371,6 +371,11 @@ class Matrix:
         cells: Iterable[Cells] = self._document["toolkits"].values()
         return cells
 
+    def is_tegra(self, capability: str) -> bool:
+        """Return whether a compute capability is that of GPUs in Tegra chips, which run no code of others."""
+        row = self.architecture(capability)
+        return row is not None and row.tegra
+
     def architecture(self, compute_capability: str) -> Architecture | None:
         """Return the GPU architecture of a compute capability such as 8.9."""
         return self._one(Architecture, "architectures", compute_capability=compute_capability)

@@ -372,6 +372,11 @@ def _source_rows(context: Context, candidate: Candidate) -> Iterator[SourceOnly]
             yield entry
 
 
+def machine_glibc(context: Context) -> str:
+    """Return the glibc of a Linux; "" where it is unknown or there is none."""
+    return (context.facts.host.libc_version.value or "") if context.os == "linux" else ""
+
+
 def python_minor(context: Context) -> str:
     """Return the planned Python's minor version: 3.11."""
     version = context.facts.python.version
@@ -630,11 +635,7 @@ def _unserved(context: Context, row: FrameworkRelease) -> list[str]:
     capabilities = _gpu_capabilities(context)
     targets = [target for target in map(parse_target, row.compute_capabilities) if target]
 
-    def is_tegra(capability: str) -> bool:
-        architecture = context.matrix.architecture(capability)
-        return architecture is not None and architecture.tegra
-
-    missing = [text for text in capabilities if targets and coverage(targets, text, is_tegra) == NO_CODE]
+    missing = [text for text in capabilities if targets and coverage(targets, text, context.matrix.is_tegra) == NO_CODE]
     return missing if len(missing) == len(capabilities) else []
 
 

@@ -32,6 +32,7 @@ from envcheck.plan.candidates import (
     Candidate,
     constraints,
     is_resolved,
+    machine_glibc,
     needs_gpu,
     python_minor,
     source_only,
@@ -180,7 +181,7 @@ def environment_of(context: Context, group: Sequence[Choice], options: PlanOptio
         python=python_minor(context) + ("t" if is_free_threaded(context) else ""),
         platform=context.platform,
         glibc=max((wheel_glibc(row) for row in rows), key=lambda text: Version(text or "0")),
-        machine_glibc=_machine_glibc(context),
+        machine_glibc=machine_glibc(context),
         macos=_macos(rows),
         pip_too_old=_minimum_pip(context, rows),
     )
@@ -317,11 +318,6 @@ def _library_folders(environment: Environment, judgements: tuple[CandidateJudgem
 
 def _judgements(group: Sequence[Choice]) -> tuple[CandidateJudgement, ...]:
     return tuple(choice.best for choice in group if choice.best is not None)
-
-
-def _machine_glibc(context: Context) -> str:
-    libc = context.facts.host.libc_version
-    return libc.value if context.os == "linux" and libc.value is not None else ""
 
 
 def _macos(rows: list[FrameworkRelease]) -> str:

@@ -24,7 +24,7 @@ from envcheck.model import (
 )
 from envcheck.model.requirements import name_of
 from envcheck.model.specifiers import within
-from envcheck.plan.candidates import python_minor
+from envcheck.plan.candidates import machine_glibc, python_minor
 from envcheck.plan.requests import PlanOptions, assumptions, read_planned, stated_machine
 from envcheck.plan.steps import environment_steps
 from envcheck.rules.context import Context
@@ -72,7 +72,7 @@ def plan_from_own_index(context: Context, text: str, options: PlanOptions, base:
         context.platform,
         sets=(RequirementSet((requirement,), options=own),),
         glibc=chosen.glibc,
-        machine_glibc=_glibc(context),
+        machine_glibc=machine_glibc(context),
     )
     release = PlannedRelease(
         framework=name,
@@ -136,7 +136,7 @@ def _offers(context: Context, name: str, package: SourcePackage) -> Iterator[_Of
 
 def _fault(context: Context, offer: _Offer) -> tuple[str, str]:
     """Return the finding id and the sentence of what keeps a file from this machine; ("", "") for nothing."""
-    minor, glibc = python_minor(context), _glibc(context)
+    minor, glibc = python_minor(context), machine_glibc(context)
     if context.platform not in offer.platforms:
         return "platform-no-gpu-wheel", f"has built files for {' and '.join(offer.platforms)} only."
     if context.goal != "gpu":
@@ -151,8 +151,3 @@ def _fault(context: Context, offer: _Offer) -> tuple[str, str]:
     if not driver_runs(context, offer.cuda if "." in offer.cuda else f"{offer.cuda}.0"):
         return "driver-too-old", f"is built for CUDA {offer.cuda}, which this driver does not run."
     return "", ""
-
-
-def _glibc(context: Context) -> str:
-    libc = context.facts.host.libc_version
-    return libc.value if context.os == "linux" and libc.value is not None else ""

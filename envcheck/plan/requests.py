@@ -292,8 +292,9 @@ def assumptions(context: Context, releases: Iterable[PlannedRelease], options: P
 
 def list_other_sources(context: Context) -> tuple[str, ...]:
     """Say where builds come from that no index holds which a plan is made from."""
-    rows = (context.matrix.architecture(capability) for capability in capabilities(context.facts))
-    return (_FOR_JETSON,) if context.goal == "gpu" and any(row and row.tegra for row in rows) else ()
+    if context.goal == "gpu" and any(map(context.matrix.is_tegra, capabilities(context.facts))):
+        return (_FOR_JETSON,)
+    return ()
 
 
 def frameworks_beside(name: str) -> tuple[str, ...]:

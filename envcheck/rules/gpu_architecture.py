@@ -90,12 +90,7 @@ def compiled_partly(context: Context, build: Build, capability: str) -> str:
     if not cuda:
         return ""
     targets = [target for target in map(parse_target, texts) if target]
-
-    def is_tegra(other: str) -> bool:
-        row = context.matrix.architecture(other)
-        return row is not None and row.tegra
-
-    return cuda if coverage(targets, capability, is_tegra) == JIT else ""
+    return cuda if coverage(targets, capability, context.matrix.is_tegra) == JIT else ""
 
 
 def partial_code_citation() -> Citation:
@@ -259,7 +254,7 @@ def verdict_on(context: Context, build: Build, item: JudgedGpu) -> Verdict:
     if build.compute_capabilities.value is None:
         return _by_toolkit(context, build, item, cuda)
     targets = build_targets(build.framework, build.compute_capabilities.value)
-    served = coverage(targets, item.capability, lambda cc: _is_tegra(context, cc))
+    served = coverage(targets, item.capability, context.matrix.is_tegra)
     if served == JIT and context.environment.get("CUDA_DISABLE_PTX_JIT") == "1":
         return Verdict(TOO_NEW, "CUDA_DISABLE_PTX_JIT=1 prevents compiling its PTX")
     if served == JIT and cuda and _older_major(cuda, item):
@@ -267,7 +262,7 @@ def verdict_on(context: Context, build: Build, item: JudgedGpu) -> Verdict:
     if served != NONE:
         return Verdict(served)
     is_dropped = any((target.major, target.minor) > numbers(item.capability) for target in targets)
-    return Verdict(TOO_OLD if is_dropped and not _is_tegra(context, item.capability) else TOO_NEW)
+    return Verdict(TOO_OLD if is_dropped and not context.matrix.is_tegra(item.capability) else TOO_NEW)
 
 
 def _by_toolkit(context: Context, build: Build, item: JudgedGpu, cuda: str | None) -> Verdict:
@@ -282,7 +277,7 @@ def _by_toolkit(context: Context, build: Build, item: JudgedGpu, cuda: str | Non
         return Verdict(TOO_NEW, f"CUDA {row.first_toolkit} is the first that supports it")
     toolkit = toolkit_of(context, cuda)
     targets = [parse_target("sm_" + cc.replace(".", "")) for cc in (toolkit.compute_capabilities if toolkit else ())]
-    if coverage([target for target in targets if target], item.capability, lambda cc: _is_tegra(context, cc)) == NONE:
+    if coverage([target for target in targets if target], item.capability, context.matrix.is_tegra) == NONE:
         if build.local and not build.installed:  # PyTorch's wheels: machine code, and PTX at most of what is as old
             return Verdict(TOO_NEW, f"CUDA {row.first_toolkit} is the first that supports it")
         raise UndecidedError(f"{build.label}: the GPUs it has code for", _reason(build))
@@ -302,11 +297,6 @@ def _older_major(cuda: str, item: JudgedGpu) -> bool:
     # A build takes its CUDA libraries from its own major; those of an older one have no code for the GPU.
     first_toolkit = item.architecture.first_toolkit if item.architecture else None
     return first_toolkit is not None and numbers(cuda)[:1] < numbers(first_toolkit)[:1]
-
-
-def _is_tegra(context: Context, capability: str) -> bool:
-    row = context.matrix.architecture(capability)
-    return row is not None and row.tegra
 
 
 def _findings(context: Context, build: Build, gpus: tuple[JudgedGpu, ...], kind: str) -> Iterator[Finding]:

@@ -319,11 +319,9 @@ def serves_capability(context: Context, row: FrameworkRelease, capability: str) 
     if document is not None and document.excludes(capability):
         return False
 
-    def is_tegra(other: str) -> bool:
-        architecture = context.matrix.architecture(other)
-        return architecture is not None and architecture.tegra
-
-    return coverage(build_targets(row.framework, row.compute_capabilities), capability, is_tegra) == NATIVE
+    return (
+        coverage(build_targets(row.framework, row.compute_capabilities), capability, context.matrix.is_tegra) == NATIVE
+    )
 
 
 def package_for_machine(context: Context, name: str, capability: str = "") -> tuple[FrameworkRelease | None, bool]:
