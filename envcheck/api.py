@@ -442,8 +442,12 @@ def log_judge(snapshot: Saved | None, *, here: bool, expect: Expectation, matrix
 
     if here and snapshot:
         raise UserError("--here and --snapshot exclude each other: a log was written on one machine.")
-    machine = _read_saved(snapshot) if snapshot else read_machine("", "") if here else None
-    return LogJudge(load_matrix(matrix), None if machine is None else machine.facts, _target(expect))
+    facts: Facts | None = None
+    if snapshot:
+        facts = _read_saved(snapshot).facts
+    elif here:
+        facts = read_machine("", "").facts
+    return LogJudge(load_matrix(matrix), facts, _target(expect))
 
 
 def plan(

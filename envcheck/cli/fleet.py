@@ -108,9 +108,9 @@ class _Progress:
     def add(self, result: HostResult) -> None:
         self._heard += 1
         late = () if isinstance(result.answer, Failure) else list_timeouts(result.answer)
-        words = (
-            f"read in part; these took too long: {', '.join(late[:3])}{' ...' if late[3:] else ''}" if late else "read"
-        )
+        words = "read"
+        if late:
+            words = f"read in part; these took too long: {', '.join(late[:3])}{' ...' if late[3:] else ''}"
         if isinstance(result.answer, Failure):
             words = f"{result.answer.kind}: {result.answer.reason[:200]}"
             if result.host not in self.timeouts:  # else what it answered before counts

@@ -163,7 +163,9 @@ def _match_findings(a: Report, b: Report) -> Iterator[FindingEvidence]:
     mine, other = ({(item.id, item.severity): item for item in report.findings} for report in (a, b))
     for key in dict.fromkeys([*mine, *other]):
         findings = [item for item in (mine.get(key), other.get(key)) if item is not None]
-        on = "both" if len(findings) > 1 else "a" if key in mine else "b"
+        on = "a" if key in mine else "b"
+        if len(findings) > 1:
+            on = "both"
         link = LinkedFinding(key[0], on, key[1], any(item.primary for item in findings))
         evidence = tuple(each for item in findings for each in item.evidence)
         yield FindingEvidence(link, evidence, frozenset(name for item in findings for name in _list_installs(item)))

@@ -322,7 +322,9 @@ def parse_conda_build(build: str) -> Dict[str, str]:
     if cuda:
         digits, minor = cuda.groups()
         split = minor is None and (len(digits) > 2 or digits[0] > "1")
-        found["cuda"] = f"{digits[:-1]}.{digits[-1]}" if split else digits + (f".{minor}" if minor else "")
+        found["cuda"] = f"{digits}.{minor}" if minor else digits
+        if split:
+            found["cuda"] = f"{digits[:-1]}.{digits[-1]}"
     elif re.search(r"(^|_)gpu(_|$)", build):
         found["cuda"] = ""
     elif re.search(r"(^|_)(cpu|mkl|eigen|openblas)(_|$)", build):

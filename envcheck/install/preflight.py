@@ -294,9 +294,7 @@ _MIRROR = ": name a mirror that does, with --torch-index"
 def describe_closed_index(wanted: RequirementSet, environment: Mapping[str, str]) -> str:
     """Say which index of a set does not answer, and why; "" where it answers or none is asked."""
     page = page_to_reach(wanted, environment)
-    why = (
-        find_connection_error(page.url, page.ca_file, page.proxy, page.trusted, certificate=page.certificate)
-        if page.url
-        else ""
-    )
+    if not page.url:
+        return ""
+    why = find_connection_error(page.url, page.ca_file, page.proxy, page.trusted, certificate=page.certificate)
     return f"the package index {page.shown} does not answer ({why})" if why else ""

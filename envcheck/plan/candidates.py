@@ -115,7 +115,11 @@ def candidates(
         return  # no build of it is known by a label
     if context.goal == "cpu" and identity.cuda.needs_gpu:
         return
-    builds = _by_plugin if identity.plugins else _by_label if identity.index else _by_distribution
+    builds = _by_distribution
+    if identity.plugins:
+        builds = _by_plugin
+    elif identity.index:
+        builds = _by_label
     found: Iterable[Candidate] = (
         item
         for rows in _by_version(context, request)

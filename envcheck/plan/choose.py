@@ -302,7 +302,9 @@ def _describe_need(candidate: Candidate | None, name: str) -> str:
     """Say what the newest release of something beside a framework requires: "vllm 0.33.0, for torch==2.14.0"."""
     item = candidate.chosen[0] if candidate else None
     pin = asked_of(item.row, name) if item and item.row else ""
-    return f"{item.label}, for {name}{pin}" if item and pin else item.label if item else ""
+    if item is None:
+        return ""
+    return f"{item.label}, for {name}{pin}" if pin else item.label
 
 
 def _reject_for_cpu(context: Context, request: Request) -> tuple[Rejected, ...]:

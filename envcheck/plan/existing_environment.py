@@ -281,11 +281,7 @@ def removal_steps_of_conda(
 def _conda_distributions(context: Context) -> frozenset[str]:
     """Name what conda lists, also where pip has put another release in its place."""
     distributions = context.facts.python.distributions
-    return (
-        frozenset(item.name for item in distributions.value if item.installer == "conda")
-        if distributions.value is not None
-        else frozenset()
-    )
+    return frozenset(item.name for item in distributions.value or () if item.installer == "conda")
 
 
 def _pip_distributions(context: Context, release: PlannedRelease, conda_names: frozenset[str]) -> Iterator[str]:

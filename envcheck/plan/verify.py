@@ -219,8 +219,11 @@ def _check_metadata(made: Environment, wanted: RequirementSet, environ: Mapping[
 def _describe_pins(environments: list[Environment]) -> str:
     names = {re.split("==| @ ", pin)[0] for made in environments for item in made.sets for pin in item.pins}
     solved_count = sum(bool(made.packages) for made in environments)
-    parts = [f"{len(names)} package{'s' if len(names) > 1 else ''} from wheels"] if names else []
-    parts += [f"{solved_count} conda environment{'s' if solved_count > 1 else ''}"] if solved_count else []
+    parts = []
+    if names:
+        parts.append(f"{len(names)} package{'s' if len(names) > 1 else ''} from wheels")
+    if solved_count:
+        parts.append(f"{solved_count} conda environment{'s' if solved_count > 1 else ''}")
     return f"resolved: {' and '.join(parts)}"
 
 

@@ -106,7 +106,9 @@ def _use_sources(
         return None
     toolkit, situation = _find_nvcc(context, build, cuda), Situation(context)
     steps = () if toolkit else _install_nvcc(situation, cuda)
-    root = toolkit.root if toolkit else "" if situation.has_conda else f"/usr/local/cuda-{major_minor(cuda)}"
+    root = "" if situation.has_conda else f"/usr/local/cuda-{major_minor(cuda)}"
+    if toolkit:
+        root = toolkit.root
     home = {"CUDA_HOME": root} if is_plain_path(root) else {}
     compiler = _bring_compiler(situation, (toolkit.version.value if toolkit else "") or cuda)
     chosen = dict(pair for action in compiler if isinstance(action, SetVariables) for pair in action.values)

@@ -189,7 +189,9 @@ def build_reboot(situation: Situation, purpose: str = "start with the new kernel
 def install_driver(situation: Situation, floor: str = "", *, exact: bool = False) -> Remedy:
     """Install a driver of at least `floor`, a release or a branch, or `exact`ly that branch."""
     floor = floor if DRIVER_RELEASE.fullmatch(floor) else ""
-    required = f" {floor}{'' if exact else ' or newer'}" if floor else ""
+    required = ""
+    if floor:
+        required = f" {floor}" if exact else f" {floor} or newer"
     proposed = required if exact else _propose_driver(situation, floor)
     driver = f"NVIDIA driver{proposed}" if proposed else "NVIDIA's driver"
     family = situation.family

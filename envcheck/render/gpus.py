@@ -154,7 +154,7 @@ def _remarks(view: GpuView, *, verbose: bool) -> Iterator[str]:
 
 
 def _fit_row(fit: Fit) -> Row:
-    says = "unknown" if fit.fits is None else "yes" if fit.fits else "no"
+    says = {None: "unknown", True: "yes", False: "no"}[fit.fits]
     largest = "-" if fit.largest_batch is None else str(fit.largest_batch)
     free = _shown(fit.free_bytes, _gibibytes)
     return fit.place, f"{free} GiB" if isinstance(fit.free_bytes, Known) else free, says, largest

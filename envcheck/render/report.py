@@ -181,8 +181,9 @@ class JointPlan:
         """Return the fix with the commands that no finding above shows, then what may be done instead."""
         wanted = finding.caused_by or finding.id
         own = {number: step for number, step in enumerate(self._steps, 1) if wanted in step.resolves}
-        numbers = f" (step{'s' if len(own) > 1 else ''} {', '.join(map(str, own))})" if len(self._steps) > 1 else ""
-        label = f"fix{numbers if own else ''}"
+        label = "fix"
+        if own and len(self._steps) > 1:
+            label += f" (step{'s' if len(own) > 1 else ''} {', '.join(map(str, own))})"
         if not fix:
             if own:
                 return (Way(label, f"fixed together with {wanted}", kind="dim"),)

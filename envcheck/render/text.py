@@ -271,7 +271,9 @@ def lay_out(lines: Iterable[Written], width: int, *, color: bool, is_ascii: bool
             continue
         mark, in_ascii, style = LOOKS.get(line.kind, ("", "", line.kind))
         label = inert(line.label)
-        head = f"{in_ascii if is_ascii else mark} {label}" if mark else label
+        head = label
+        if mark:
+            head = f"{in_ascii if is_ascii else mark} {label}"
         text = _make_inert(line)
         first, *others = [head + text] if _is_command(line) else _wrap(head, text, width)
         if mark and color:

@@ -133,7 +133,9 @@ def list_frames(log: str) -> list[str]:
     """
     blocks = re.split(r"^(?:Current thread|Thread) 0x.*$", log, flags=re.MULTILINE)
     current = re.search(r"^Current thread 0x.*\n((?:  .*\n?)*)", log, re.MULTILINE)
-    text = current[1] if current else blocks[-1] if len(blocks) > 1 else ""
+    text = blocks[-1] if len(blocks) > 1 else ""
+    if current:
+        text = current[1]
     frames: list[str] = []
     for line in text.splitlines():
         frame = _FRAME.match(line)

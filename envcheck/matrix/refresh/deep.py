@@ -116,7 +116,9 @@ def _iterate_targets(data: Buffer, offset: int, end: int) -> Iterator[str]:
         kind, _, header, size, _, _, number, flags = _ENTRY.unpack_from(data, offset)
         if header < _ENTRY_SIZE or offset + header + size > end:
             raise BinaryError("an entry of its fat binary claims more bytes than its container has")
-        suffix = "a" if flags & _ARCHITECTURE_ONLY else "f" if flags & _FAMILY_ONLY else ""
+        suffix = "f" if flags & _FAMILY_ONLY else ""
+        if flags & _ARCHITECTURE_ONLY:
+            suffix = "a"
         yield f"{_KINDS.get(kind, f'kind{kind}')}_{number}{suffix}"
         offset += header + size
 

@@ -475,7 +475,9 @@ def _compare_framework(framework: str, old: Mapping[str, Any], new: Mapping[str,
         known, found = _map_rows(before.get(version, ())), _map_rows(after.get(version, ()))
         for key in sorted({*known, *found}):
             row, renewed = known.get(key, {}), found.get(key, {})
-            kind = ADDED if not row else CHANGED if renewed else REMOVED
+            kind = CHANGED if renewed else REMOVED
+            if not row:
+                kind = ADDED
             cells = _compare_cells(row, renewed)
             if cells:
                 artifact = _get_artifact(new, renewed) if renewed else _get_artifact(old, row)
