@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import posixpath
+import re
 from collections.abc import Mapping
 from dataclasses import replace
 from typing import Any
@@ -24,6 +25,7 @@ from envcheck.check.requirement_files import (
     _list,
     logical_lines,
     mapping_of,
+    parse_conda_lock,
     parse_environment_yml,
     parse_project,
     parse_requirements,
@@ -134,6 +136,8 @@ def read_blueprints(text: str, path: str, reader: Reader) -> tuple[Blueprint, ..
     """Read a Dockerfile, or another file that says what is installed; raises FileError."""
     files = Files(reader).relative_to(path)
     name = path.replace("\\", "/").rsplit("/", 1)[-1].lower()
+    if re.fullmatch(r"pixi\.lock|.*conda-lock\.ya?ml", name):
+        return (parse_conda_lock(text, path),)
     if name.endswith((".yml", ".yaml")):
         return _yaml(text, path, files)
     if name.endswith((".toml", ".lock")):

@@ -13,6 +13,7 @@ from dataclasses import replace
 from envcheck.check.blueprint import Blueprint, FileError, Files, Line, assignments, is_open, parse_image, substituted
 from envcheck.check.requirement_files import (
     apply_constraints,
+    parse_conda_lock,
     parse_environment_yml,
     parse_project,
     parse_requirements,
@@ -292,7 +293,10 @@ _LOCKS = {
     "uv": ("uv.lock", "pyproject.toml"),
     "poetry": ("poetry.lock", "pyproject.toml"),
     "pdm": ("pdm.lock", "pyproject.toml"),
+    "pixi": ("pixi.lock",),
+    "conda-lock": ("conda-lock.yml",),
 }
+_CONDA_LOCKS = ("pixi.lock", "conda-lock.yml")
 _PROJECTS = re.compile(r"(?:poetry|pipenv|pdm) (?:install|sync)|uv sync|pixi install|conda-lock install")
 _OTHER_INSTALLER = re.compile(r"get-pip|ensurepip|\b(?:uv|pyenv|poetry|pipx|pdm)\b|conda|mamba")
 _WORTH_READING = re.compile(
@@ -411,7 +415,8 @@ def _add_project(blueprint: Blueprint, names: tuple[str, ...], line: str, locati
             blueprint, f"`{line[:60]}` installs from the project's own files, which are not judged.", location
         )
     try:
-        project = parse_project(inner[1], inner[0])
+        parse = parse_conda_lock if names[0] in _CONDA_LOCKS else parse_project
+        project = parse(inner[1], inner[0])
     except FileError as error:
         return _with_gap(blueprint, f"{error}.", location)
     lines = tuple(replace(item, command=blueprint.next_command) for item in project.requirements)

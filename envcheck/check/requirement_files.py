@@ -147,6 +147,7 @@ def _uv_indexes(document: Mapping[str, Any]) -> Callable[[str], list[str]]:
         match = _NAME.match(requirement)
         entry = sources.get(match[0]) if match and isinstance(sources, dict) else None
         rows = _tables([entry]) or _tables(entry)
+        rows = [row for row in rows if not {"extra", "group"} & set(row)]  # nobody asks for an extra here
         on_linux = [row for row in rows if "linux" in str(row.get("marker", "linux")) or "!=" in str(row["marker"])]
         return [urls[str(row.get("index"))] for row in on_linux if str(row.get("index")) in urls]
 
@@ -346,6 +347,45 @@ def parse_environment_yml(text: str, path: str, files: Files) -> Blueprint:
     pins = [(re.fullmatch(r"python\s*={1,2}\s*(\d+\.\d+)[\d.*]*", line.text), line.location) for line in conda]
     python = next((Line(match[1], location) for match, location in pins if match), None)
     return replace(blueprint, conda=tuple(conda), python=python)
+
+
+_CONDA_FILE = re.compile(r"([\w.-]+)-([^-/]+)-([^-/]+)\.(?:conda|tar\.bz2)")
+_PLATFORM = "linux-64"
+
+
+def parse_conda_lock(text: str, path: str) -> Blueprint:
+    """Read what pixi.lock or conda-lock.yml locks for Linux on x86-64.
+
+    Sample: package:
+            - {name: pytorch, manager: conda, platform: linux-64, url: "https://c/pytorch-2.5.1-cuda126_py312h1.conda"}
+            - {name: torch, version: 2.5.1, manager: pip, platform: linux-64}
+    """
+    document, places = mapping_of(text, path), Places(text, path)
+    conda: list[Line] = []
+    requirements: list[Line] = []
+    for entry in _list_locked(document):
+        url = str(entry.get("conda") or entry.get("url") or "")
+        file, name, version = _CONDA_FILE.fullmatch(url.rpartition("/")[2]), entry.get("name"), entry.get("version")
+        location = places.of(url or f"name: {name}")
+        if file:
+            conda.append(Line("=".join(file.groups()), location))
+        elif isinstance(name, str) and version is not None:
+            requirements.append(Line(f"{name}=={version}", location))
+    pins = (line for line in conda if line.text.startswith("python="))
+    python = next((Line(".".join(line.text.split("=")[1].split(".")[:2]), line.location) for line in pins), None)
+    return Blueprint(path, "lock file", python=python, conda=tuple(conda), requirements=tuple(requirements))
+
+
+def _list_locked(document: Mapping[str, Any]) -> list[dict[str, Any]]:
+    """List the packages of the platform: of pixi.lock those that its default environment names."""
+    packages = [*_tables(document.get("package")), *_tables(document.get("packages"))]
+    environments = document.get("environments")
+    default = environments.get("default") if isinstance(environments, dict) else None
+    named = default.get("packages") if isinstance(default, dict) else None
+    if not isinstance(named, dict):
+        return [item for item in packages if item.get("platform", _PLATFORM) == _PLATFORM]
+    urls = {str(url) for item in _tables(named.get(_PLATFORM)) for url in item.values()}
+    return [item for item in packages if not urls.isdisjoint(str(item.get(key)) for key in ("conda", "pypi", "url"))]
 
 
 def _pip(blueprint: Blueprint, items: list[str], places: Places, files: Files) -> Blueprint:

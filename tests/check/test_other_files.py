@@ -225,3 +225,58 @@ def test_files_that_include_each_other_are_read_once() -> None:
 
     (blueprint,) = blueprints("-r f0.txt\n-r f0.txt\n", "requirements.txt", **include(15))
     assert sorted(line.text for line in blueprint.requirements) == sorted(f"p{number}" for number in range(15))
+
+
+PIXI = """version: 6
+environments:
+  default:
+    channels: [{url: https://conda.anaconda.org/conda-forge/}]
+    packages:
+      linux-64:
+      - conda: https://conda.anaconda.org/conda-forge/linux-64/python-3.12.7-hc5c86c4_0_cpython.conda
+      - conda: https://conda.anaconda.org/conda-forge/linux-64/pytorch-2.5.1-BUILD_generic_py312h1_0.conda
+      - pypi: https://files.pythonhosted.org/packages/torchvision-0.16.0-cp312-cp312-manylinux1_x86_64.whl
+packages:
+- conda: https://conda.anaconda.org/conda-forge/linux-64/python-3.12.7-hc5c86c4_0_cpython.conda
+- conda: https://conda.anaconda.org/conda-forge/linux-64/pytorch-2.5.1-BUILD_generic_py312h1_0.conda
+- conda: https://conda.anaconda.org/conda-forge/osx-arm64/pytorch-2.4.0-cpu_generic_py312h1_0.conda
+- pypi: https://files.pythonhosted.org/packages/torchvision-0.16.0-cp312-cp312-manylinux1_x86_64.whl
+  name: torchvision
+  version: 0.16.0
+"""
+CONDA_LOCK = """version: 1
+package:
+- {name: pytorch, version: 2.5.1, manager: conda, platform: osx-arm64, url: "https://c/pytorch-2.5.1-cpu_1.conda"}
+- {name: pytorch, version: 2.5.1, manager: conda, platform: linux-64, url: "https://c/pytorch-2.5.1-BUILD_h1_0.conda"}
+- {name: numpy, version: 1.26.4, manager: pip, platform: linux-64, url: "https://p/numpy-1.26.4.whl"}
+"""
+
+
+@pytest.mark.parametrize(("text", "name"), [(PIXI, "pixi.lock"), (CONDA_LOCK, "conda-lock.yml")])
+def test_locks_of_conda_state_the_build_for_linux(text: str, name: str) -> None:
+    for build, expected in (("cuda126", []), ("cpu", ["framework-cpu-build"])):
+        locked = text.replace("BUILD", build)
+        (blueprint,) = blueprints(locked, name)
+        assert f"pytorch=2.5.1={build}" in [line.text.partition("_")[0] for line in blueprint.conda]
+        report = judged(locked, name, Config(expect="gpu"))
+        assert [item.id for item in report.findings if item.severity == "error" and item.verdict == "incompatible"
+                and item.id.startswith("framework")] == expected  # fmt: skip
+        beside = judged(
+            f"FROM python:3.12-slim-bookworm\nRUN {name.partition('.')[0]} install\n",
+            config=Config(expect="gpu"),
+            **{name.replace(".", "__"): locked},
+        )
+        assert beside.verdict == report.verdict
+
+
+def test_an_index_of_an_extra_is_not_that_of_the_project() -> None:
+    text = """[project]
+dependencies = ["torch==2.6.0"]
+[tool.uv.sources]
+torch = [{ index = "cpu", extra = "cpu" }]
+[[tool.uv.index]]
+name = "cpu"
+url = "https://download.pytorch.org/whl/cpu"
+"""
+    (blueprint,) = blueprints(text, "pyproject.toml")
+    assert [(line.text, line.index) for line in blueprint.requirements] == [("torch==2.6.0", "")]
