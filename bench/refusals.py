@@ -11,6 +11,7 @@ documented files count, too.
 from __future__ import annotations
 
 import os
+import re
 from collections.abc import Iterator
 from dataclasses import dataclass
 from typing import TYPE_CHECKING
@@ -21,7 +22,7 @@ from packaging.version import Version
 from envcheck.matrix.companions import companion_row, source_package
 from envcheck.matrix.documented_gpus import documented_gpus
 from envcheck.matrix.query import Matrix
-from envcheck.model import Environment, FrameworkRelease, RequirementSet, Toolkit
+from envcheck.model import Environment, FrameworkRelease, RequirementSet, Toolkit, replace
 from envcheck.plan.verify import UnreachableError, UnresolvableError, resolve
 
 if TYPE_CHECKING:
@@ -75,13 +76,14 @@ def find_way(cell: Cell, matrix: Matrix, *, usual: bool) -> str:
 
 def _list_fitting(cell: Cell, matrix: Matrix, name: str) -> Iterator[_Fitting]:
     """Yield the newest releases of a framework with a CUDA build for the machine."""
-    states_cuda = any(row.cuda_build for row in matrix.releases(name))
+    states_cuda = any(part.cuda_build for row in matrix.releases(name) for part in _part_by_extra(row))
     found: dict[tuple[str, str], _Fitting] = {}
     for row in matrix.releases(name, cell.platform):
         is_asked = matrix.framework_of(cell.name) != name or name == "jax" or row.distribution == cell.name
         if row.yanked or not is_asked or cell.python not in row.pythons:
             continue
-        builds = [item for item in (row, *matrix.index_builds(row)) if item.cuda_build or not states_cuda]
+        listed = (part for item in (row, *matrix.index_builds(row)) for part in _part_by_extra(item))
+        builds = [item for item in listed if item.cuda_build or not states_cuda]
         fits = [item for item in builds if not _build_fault(cell, matrix, item)]
         if fits:
             majors = frozenset(item.cuda.partition(".")[0] for item in fits if item.cuda)
@@ -91,6 +93,12 @@ def _list_fitting(cell: Cell, matrix: Matrix, name: str) -> Iterator[_Fitting]:
     yield from sorted(
         (item for item in found.values() if Version(item.version) in newest), key=lambda item: item.version
     )
+
+
+def _part_by_extra(row: FrameworkRelease) -> list[FrameworkRelease]:
+    """Part a release by the extras that each bring one CUDA: numba-cuda[cu12]."""
+    majors = (extra[2:] for extra in row.extras if re.fullmatch(r"cu\d\d", extra))
+    return [replace(row, cuda=major, cuda_build=True) for major in majors] or [row]
 
 
 def _requirement(row: FrameworkRelease) -> str:
@@ -194,7 +202,9 @@ def _build_fault(cell: Cell, matrix: Matrix, build: FrameworkRelease) -> str:
     versions = [
         (kind, Version(f"{digits[:-1]}.{digits[-1]}")) for kind, _, text in codes if (digits := text.rstrip("af"))
     ]
-    runs = [code for kind, code in versions if code <= own and (kind == "compute" or code.major == own.major)]
+    compiles = not toolkits or _runs_fully(cell, matrix, toolkits[0])  # a driver compiles the PTX of its own CUDA
+    usable = [item for item in versions if item[0] == "sm" or compiles]
+    runs = [code for kind, code in usable if code <= own and (kind == "compute" or code.major == own.major)]
     return "" if runs or not versions else f"has no code for {own}"
 
 
@@ -204,6 +214,14 @@ def _cuda_fault(cell: Cell, matrix: Matrix, cuda: str) -> str:
     floor = min(filter(None, floors), key=Version, default="")
     release = matrix.newest_driver(cell.driver, windows=cell.platform.startswith("win")) or cell.driver
     return f"CUDA {cuda} needs driver {floor}" if floor and Version(release) < Version(floor) else ""
+
+
+def _runs_fully(cell: Cell, matrix: Matrix, toolkit: Toolkit) -> bool:
+    """Return whether the machine's driver is one of a toolkit's own, without minor-version compatibility."""
+    is_windows = cell.platform.startswith("win")
+    floor = toolkit.min_driver_windows if is_windows else toolkit.min_driver_linux
+    release = matrix.newest_driver(cell.driver, windows=is_windows) or cell.driver
+    return floor is None or Version(release) >= Version(floor)
 
 
 def _is_of(cuda: str, toolkit: str) -> bool:

@@ -37,8 +37,8 @@ from envcheck.model.requirements import name_of
 from envcheck.plan.candidates import (
     SYSTEM,
     Candidate,
-    computes_on_cpu,
     list_apple_plugins,
+    needs_gpu,
     newest_with_apple_plugin,
     python_minor,
 )
@@ -261,7 +261,7 @@ class AlternativeSearch:
         if python_minor(context) == python_minor(self.context) and is_refused(self.options, candidate):
             return False
         is_planned = self.context.goal == "cpu" and self.options.expect != "cpu"
-        return is_planned or computes_on_cpu(context, candidate)
+        return is_planned or not needs_gpu(context, candidate)
 
     def _change(self, summary: str, effort: int, choices: list[Choice], **changes: object) -> Change:
         requests = changes.pop("requests", self.requests)
@@ -394,7 +394,7 @@ def build_plan(
     judge = Judge(Context(facts, matrix, Target(goal_of(facts, matrix, requests, options))))
 
     def admits(candidate: Candidate) -> bool:
-        is_fit = options.expect != "cpu" or computes_on_cpu(judge.context, candidate)
+        is_fit = options.expect != "cpu" or not needs_gpu(judge.context, candidate)
         return is_fit and not is_refused(options, candidate)
 
     bounded = tuple(without_refused(request, options.refused) for request in requests)

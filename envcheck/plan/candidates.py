@@ -141,16 +141,13 @@ def _with_companions(
     for candidate in found:
         if is_possible and not is_possible(candidate):
             continue
-        if candidate.row.local and default and _is_same_build(default, candidate):
+        is_same = default and (default.row.version, default.cuda) == (candidate.row.version, candidate.cuda)
+        if candidate.row.local and is_same:
             continue  # the same build once more, for what only the framework's own index has
         chosen = match_companions(context, candidate.row, request.companions)
         if chosen is not None:
             default = default if candidate.row.local else candidate
             yield replace(candidate, chosen=chosen)
-
-
-def _is_same_build(default: Candidate, candidate: Candidate) -> bool:
-    return (default.row.version, default.cuda) == (candidate.row.version, candidate.cuda)
 
 
 def _companion_versions(candidate: Candidate) -> list[Version]:
@@ -251,13 +248,9 @@ def _choose_builds(context: Context, builds: list[FrameworkRelease], *, beside: 
     if context.goal == "cpu" and not beside:
         return cpu
     named = [build for build in alternatives if build.cuda_build and is_proposed(build)]
-    gpu = [build for build in named if beside or not _is_same_cuda(build, default)]
+    gpu = [build for build in named if beside or build.cuda != major_minor(default.cuda or "")]
     usable = [default, *gpu] if default.cuda_build or not gpu else gpu
     return [*cpu, *(build for build in usable if build not in cpu)] if context.goal == "cpu" else usable
-
-
-def _is_same_cuda(build: FrameworkRelease, default: FrameworkRelease) -> bool:
-    return build.cuda == major_minor(default.cuda or "")
 
 
 def _text(name: str, extras: Iterable[str], version: str) -> str:
@@ -461,11 +454,6 @@ def needs_gpu(context: Context, candidate: Candidate) -> tuple[ChosenCompanion, 
     return tuple(item for item in candidate.chosen if is_forced and (item.source or (item.row and item.row.cuda_build)))
 
 
-def computes_on_cpu(context: Context, candidate: Candidate) -> bool:
-    """Tell whether everything that comes beside a candidate computes without a GPU."""
-    return not needs_gpu(context, candidate)
-
-
 def match_companions(
     context: Context, release: FrameworkRelease, texts: tuple[str, ...], chosen: tuple[ChosenCompanion, ...] = ()
 ) -> tuple[ChosenCompanion, ...] | None:
@@ -510,7 +498,9 @@ def companion_options(context: Context, release: FrameworkRelease, text: str) ->
     Those that state nothing of the framework follow where none that does is left.
     """
     name, matrix = name_of(text), context.matrix
-    default = matrix.release(release.framework, release.version, release.platform, release.distribution) or release
+    default = release
+    if release.local == CPU:  # it requires less than the one on the default index
+        default = matrix.release(release.framework, release.version, release.platform, release.distribution) or release
     admitted = f"{default.requires.get(name, '')},{text.removeprefix(name)}".strip(",")
 
     def is_usable(row: FrameworkRelease) -> bool:
@@ -602,10 +592,9 @@ def companion_fault(context: Context, row: FrameworkRelease, release: FrameworkR
     minimum = documented_above(context, row.distribution, row.version)
     if minimum:
         return f"is documented for compute capability {minimum} or newer"
-    is_other_build = release is not None and context.matrix.is_on_index(row, release)
     compiles = row.platform == "any"  # on the machine, what it has no code for
-    missing = [] if is_other_build or compiles else _unserved(context, row)
-    if missing:
+    missing = [] if compiles else _unserved(context, row)
+    if missing and not (release and context.matrix.is_on_index(row, release)):
         return f"has no code for compute capability {' or '.join(missing)}"
     if release is None:
         return ""

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Callable, Iterator
+from functools import cache
 from itertools import combinations
 
 from packaging.version import Version
@@ -50,7 +51,7 @@ from envcheck.plan.requests import Request, join_words
 from envcheck.remedies import find_obstacle
 from envcheck.rules import catalogue
 from envcheck.rules.builds import supports_python
-from envcheck.rules.context import Context, list_installation_ids
+from envcheck.rules.context import Context
 from envcheck.rules.cuda_wheels import split_cuda_suffix, wheels_in_one_folder
 from envcheck.rules.gpu_releases import driver_floor, toolkit_of
 from envcheck.rules.judgement import ReleaseJudge
@@ -121,10 +122,11 @@ class Judge:
         brought = source.cuda, source.cudnn
         if brought not in self._facts:  # the same facts for the same libraries: the judge keeps what it knows of them
             self._facts[brought] = _with_libraries(self.context.facts, source)
-        # Where this Python has no wheel, nothing can be said of how the release would run.
-        has_wheel = supports_python(self.context, candidate.row)
-        only = frozenset() if has_wheel else list_installation_ids()
+        # Of a release without a wheel for this Python nothing can be said of how it would run.
+        only = frozenset() if supports_python(self.context, candidate.row) else _list_python_ids()
         judgement = self._releases.judge(candidate.targets, self._facts[brought], only=only)
+        if only and not judgement.errors:
+            judgement = self._releases.judge(candidate.targets, self._facts[brought])
         # Which builds a framework's own index has is documented at best: what they hold is not left open, too.
         unread = (item for item in judgement.warnings if item.id == "release-unknown" and candidate.row.local)
         return CandidateJudgement(
@@ -135,6 +137,13 @@ class Judge:
             tuple(item for item in judgement.warnings if not (item.id == _CUDA_NOT_FOUND and source.needs_hook)),
             tuple(item for item in (*judgement.errors, *judgement.doubts) if _is_resolved(item, source)),
         )
+
+
+@cache
+def _list_python_ids() -> frozenset[str]:
+    """List the finding of a release without a wheel for a Python, and those that explain it."""
+    name = "python-unsupported"
+    return frozenset(entry.id for entry in catalogue().values() if name in (entry.id, *entry.explains))
 
 
 def _is_resolved(finding: Finding, source: CudaSource) -> bool:

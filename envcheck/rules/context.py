@@ -370,11 +370,6 @@ def rule(
     return register
 
 
-def list_installation_ids() -> frozenset[str]:
-    """List the ids of the rules that decide whether what is asked for can be installed."""
-    return frozenset(name for item in RULES if item.installs for name in item.ids)
-
-
 def each(items: Iterable[T], judge: Callable[[T], Iterator[Finding]]) -> Iterator[Finding]:
     """Judge each of several things; one that cannot be decided leaves the rule undetermined once all are judged."""
     undecided: UndecidedError | None = None
