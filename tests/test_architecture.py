@@ -8,6 +8,7 @@ from __future__ import annotations
 import ast
 import json
 import re
+import subprocess
 import sys
 from collections.abc import Iterator
 
@@ -19,7 +20,9 @@ from tests.structure import PACKAGE, ROOT, Module, figures, modules, references
 
 # The third-party packages of a layer; a layer that is not named needs none.
 THIRD_PARTY = {
-    "model": {"packaging"},  # inside functions, for requirements that are not plain: the collector reads none
+    # packaging inside functions, for requirements that are not plain: the collector reads none. typing_extensions for
+    # type checkers alone, which bring it.
+    "model": {"packaging", "typing_extensions"},
     "host": {"tomli"},
     "probes": {"pynvml"},
     "actions": {"packaging"},
@@ -93,6 +96,11 @@ def test_names_given_to_importlib_stay_in_their_layer() -> None:
     # A local host asks the scripts of the probes in its own process where that is the inspected Python.
     assert {one for one, other in crossing if not other.startswith("envcheck.probes.children.")} == set()
     assert {one for one, _ in crossing} <= {"envcheck.host.local"}
+
+
+def test_the_program_imports_no_typing_extensions() -> None:
+    code = "import sys, envcheck, envcheck.model; assert 'typing_extensions' not in sys.modules"
+    assert subprocess.run([sys.executable, "-I", "-c", code], cwd=ROOT, check=False).returncode == 0
 
 
 def test_no_modules_import_each_other() -> None:
