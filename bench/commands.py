@@ -85,6 +85,7 @@ VALUES: dict[str, tuple[str, ...]] = {
     "--glibc": ("2.31",),
     "--golden": ("gpu001",),
     "--gpu": ("RTX 4090",),
+    "--import-timeout": ("20",),
     "--html": ("page.html",),
     "--inventory": ("{files}/inventory.ini",),
     "--limit": ("all",),

@@ -238,6 +238,7 @@ VARIABLES = {
     "ENVCHECK_PLUGINS": "`1` lets envcheck load [plugins](plugins.md), which other packages add by entry points.",
     "ENVCHECK_GLIBC": "The release of the C library, in place of what is read.",
     "ENVCHECK_TORCH_INDEX": "A mirror of `https://download.pytorch.org/whl`, like `--torch-index`.",
+    "ENVCHECK_IMPORT": "`0` is like `--no-import` of `doctor`: it judges by files alone. `1` is like `--import`.",
     "ENVCHECK_VERIFY": "`0` is like `--no-verify` of `plan` and `install`: no index is asked. `1` is like `--verify`.",
     "ENVCHECK_TRACEBACK": "If it is set, an internal error prints its traceback.",
 }

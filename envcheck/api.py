@@ -9,7 +9,7 @@ from __future__ import annotations
 import json
 import os
 import re
-from collections.abc import Collection, Iterable, Mapping, Sequence
+from collections.abc import Callable, Collection, Iterable, Sequence
 from functools import partial
 from typing import TYPE_CHECKING, Any, Literal, TypeAlias
 
@@ -18,12 +18,13 @@ from envcheck.actions.extras import MissingExtraError
 from envcheck.diagnosis.doctor import Doctor, fold_home, inspected_options
 from envcheck.model import (
     COMPATIBLE,
-    INCOMPATIBLE,
     SCHEMA_VERSION,
     UNDETERMINED,
     CodecError,
+    Fact,
     Facts,
     Finding,
+    ImportTest,
     Known,
     Plan,
     Remedy,  # noqa: F401 - the package hands it out
@@ -55,6 +56,7 @@ Path: TypeAlias = "str | os.PathLike[str]"
 Requirements: TypeAlias = "str | Sequence[str]"  # PEP 508, without URL: "torch>=2.4"
 Expectation: TypeAlias = Literal["auto", "gpu", "cpu"]
 Saved: TypeAlias = "Snapshot | Path"  # a snapshot, or the file of one
+OnImport: TypeAlias = "Callable[[Report, str, int, int], None]"
 
 
 class Result:
@@ -355,6 +357,9 @@ def doctor(
     snapshot: Saved | None = None,
     only: Collection[str] = (),
     matrix: Path | None = None,
+    prove: bool | None = None,
+    import_timeout: float = 20.0,
+    on_import: OnImport | None = None,
 ) -> DoctorResult:
     """Check whether GPU deep learning works on this machine; if not, report what is wrong, why, and what to type.
 
@@ -362,6 +367,9 @@ def doctor(
     if there is one. `requirements` are judged too, installed or not, and packages such as vllm with the framework that
     they bring. `snapshot` judges a saved machine instead.
     `only` limits the checks to some finding ids. `matrix` is a file that replaces the built-in matrix.
+    `prove` imports each installed framework, and what requires it, for real, all of them within `import_timeout`
+    seconds; False says in the report that nothing was. `on_import` hears the report that rests on files alone, what is
+    imported now, and how many were of how many.
     """
     python, env = os.fspath(python), os.fspath(env)
     unknown = frozenset(only) - set(rules.catalogue())
@@ -370,7 +378,17 @@ def doctor(
     judged = make_doctor(expect, requirements, matrix)
     machine = _read_judged(snapshot, python, env)
     inspected = inspected_options(fold_home(python), fold_home(env))
+    if prove is False and not snapshot:
+        machine = with_imports(machine, Unknown("denied", "--no-import, or a setting"))
     found = judged.judge(machine, inspected, only=frozenset(only), is_here=not snapshot)
+    if prove and not snapshot and not found.report.asked:
+
+        def hear(name: str, done: int, total: int) -> None:
+            if on_import is not None:
+                on_import(found.report, name, done, total)
+
+        machine = _prove(machine, import_timeout, hear)
+        found = judged.judge(machine, inspected, only=frozenset(only))
     return DoctorResult(found.report, machine)
 
 
@@ -593,21 +611,43 @@ def make_doctor(
 ) -> Doctor:
     """Return what judges environments as `doctor` does, or with a project's gate as `check` does."""
     if gate is None:
-        return Doctor(load_matrix(matrix), _target(expect, requirements), read_machine, explain=_explain_imports)
+        target, used = _target(expect, requirements), load_matrix(matrix)
+        return Doctor(used, target, read_machine, prove=_prove, explain=_explain_import)
     target = rules.Target(gate.config.expect, gate.config.requires)
-    return Doctor(gate.matrix, target, read_machine, gate.judge, gate.path, _explain_imports)
+    return Doctor(gate.matrix, target, read_machine, gate.judge, gate.path, _prove, _explain_import)
 
 
-def _explain_imports(context: rules.Context, failing: Mapping[str, str]) -> tuple[Finding, ...]:
-    """Find the causes of failing imports in what each framework printed."""
+def with_imports(machine: Snapshot, tests: Fact[tuple[ImportTest, ...]]) -> Snapshot:
+    """Return a machine with what its imports showed."""
+    facts = replace(machine.facts, python=replace(machine.facts.python, imports=tests))
+    proven: Snapshot = replace(machine, facts=facts)
+    return proven
+
+
+def _prove(machine: Snapshot, seconds: float, watch: Callable[[str, int, int], None]) -> Snapshot:
+    """Add how the real imports of an environment of this machine end, or why none was tried."""
+    from envcheck.host.local import LocalHost  # few commands import
+    from envcheck.probes.collection import Redactor
+    from envcheck.probes.imports import collect_imports, find_reason_not_to_import
+
+    python = machine.facts.python
+    reason = find_reason_not_to_import(LocalHost(), python)
+    if reason:
+        return with_imports(machine, Unknown("denied", reason))
+    tests = collect_imports(python, seconds, watch)
+    return with_imports(machine, Redactor.from_environment(os.environ).redact(tests))
+
+
+def _explain_import(context: rules.Context, printed: str) -> Finding | None:
+    """Find the cause of a failing import in what it printed, with the facts of its environment."""
     from envcheck.explain.judge import judge_log  # few imports fail
     from envcheck.explain.scan import scan
     from envcheck.explain.signatures import load_signatures
 
-    texts = ((f"import {name}", [text.encode()]) for name, text in failing.items())
-    events = scan(texts, load_signatures()).events
+    events = scan([("import", [printed.encode()])], load_signatures()).events
     explained = judge_log(events, context.matrix, context.facts, rules.Target(context.goal))
-    return explained.findings if explained.verdict == INCOMPATIBLE else ()
+    primary = next((item for item in explained.findings if item.primary), None)
+    return primary if primary and any(item.fact == "log" for item in primary.evidence) else None
 
 
 def _read_saved(saved: Saved) -> Snapshot:
@@ -645,6 +685,7 @@ def _read_for_plan(without: Collection[str]) -> Facts:
 
 
 CONFIG = "pyproject.toml"
+SYSTEM_CONFIG = "/etc/envcheck.toml"
 
 
 def read_gate(config: str, matrix: Path | None, *, required: bool) -> Gate:
@@ -658,6 +699,24 @@ def read_gate(config: str, matrix: Path | None, *, required: bool) -> Gate:
     path = config or CONFIG
     text = _read_text(path) if required or config or has_table else None
     return load_gate(text, path, load_matrix(matrix))
+
+
+def allows_imports() -> bool:
+    """Return whether the settings of this system and of this project let a doctor import frameworks unasked.
+
+    A table of /etc/envcheck.toml, for the login nodes of a cluster, counts as much as that of pyproject.toml here.
+    """
+    for path in (SYSTEM_CONFIG, CONFIG):
+        text = _read_text(path) if os.path.isfile(path) else ""  # noqa: PTH113 - pathlib is slow to import
+        if "[tool.envcheck" in text:
+            from envcheck.check import config
+
+            try:
+                if not config.allows_imports(text):
+                    return False
+            except config.ConfigError as error:
+                raise UserError(f"{path}: {error}") from None
+    return True
 
 
 def _judge_file(gate: Gate, file: str, driver: str, gpu: str | Sequence[str]) -> tuple[Report, Snapshot]:

@@ -15,6 +15,7 @@ from tests.patience import wait_out_programs
 pytest_plugins = ("tests.listed_skips",)
 wait_out_programs()
 os.environ["ENVCHECK_VERIFY"] = "0"  # no index is asked but by the tests of that, which say so
+os.environ["ENVCHECK_IMPORT"] = "0"  # nor is anything imported
 
 # A shell starts what runs in the background with Ctrl-C ignored, nohup with a hangup ignored, and programs inherit it:
 # the tests send both. What is handled here programs start with as it is for users.

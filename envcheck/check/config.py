@@ -38,6 +38,7 @@ class Config:
     min_driver: str = ""  # a driver release: 535.54.03, or its first parts
     min_compute_capability: str = ""  # 7.5
     ignored: tuple[Ignored, ...] = ()
+    imports: bool = True  # whether a doctor may import frameworks for real
 
 
 def parse_config(text: str) -> Config:
@@ -49,21 +50,34 @@ def parse_config(text: str) -> Config:
             min-driver = "535.54"
             ignore = [{id = "toolkit-path-conflict", reason = "two toolkits on purpose", until = 2027-01-31}]
     """
-    if sys.version_info >= (3, 11):
-        import tomllib
-    else:
-        import tomli as tomllib  # the library tomllib came from
-    try:
-        document = tomllib.loads(text)
-    except (tomllib.TOMLDecodeError, RecursionError) as error:
-        raise ConfigError(f"it is not TOML: {error}") from None
-    tool = document.get("tool")
-    table = tool.get("envcheck") if isinstance(tool, dict) else None
+    table = _read_table(text)
     if not isinstance(table, dict):
         raise ConfigError(
             'it has no [tool.envcheck] table. Add one: [tool.envcheck] with requires = ["tensorflow>=2.15"]'
         )
     return _config(table)
+
+
+def allows_imports(text: str) -> bool:
+    """Return whether a file lets a doctor import frameworks; its other keys are not read. Raises ConfigError.
+
+    Sample: [tool.envcheck]
+            import = false
+    """
+    table = _read_table(text)
+    return not isinstance(table, dict) or table.get("import") is not False
+
+
+def _read_table(text: str) -> object:
+    if sys.version_info >= (3, 11):
+        import tomllib
+    else:
+        import tomli as tomllib  # the library tomllib came from
+    try:
+        tool = tomllib.loads(text).get("tool")
+    except (tomllib.TOMLDecodeError, RecursionError) as error:
+        raise ConfigError(f"it is not TOML: {error}") from None
+    return tool.get("envcheck") if isinstance(tool, dict) else None
 
 
 def _config(table: Mapping[str, Any]) -> Config:
@@ -74,6 +88,7 @@ def _config(table: Mapping[str, Any]) -> Config:
         expect=plain.get("expect", "auto"),
         min_driver=plain.get("min-driver", ""),
         min_compute_capability=plain.get("min-compute-capability", ""),
+        imports=plain.get("import", True),
         ignored=tuple(_parse_ignored(row) for row in plain["ignore"]),
     )
 

@@ -18,7 +18,7 @@ from envcheck import api
 from envcheck.cli.exits import INTERRUPTED, OF_VERDICT, READER_GONE, STEP_FAILED
 from envcheck.host.data_files import read_data
 from envcheck.host.process import list_running_programs
-from envcheck.model import Snapshot, UserError, dataclass, inert
+from envcheck.model import Report, Snapshot, UserError, dataclass, inert
 from envcheck.render.text import terminal_size, wants_ascii
 
 __all__ = ["INTERRUPTED", "OF_VERDICT", "READER_GONE", "STEP_FAILED", "UserError"]  # beside what stands here
@@ -88,6 +88,39 @@ def verification(command: F) -> F:
     limit = click.FloatRange(min=0, min_open=True, max=3600)
     least = f"Seconds to wait for the index [{SECONDS:g}; with --verify {_LONG:g}]."
     return switch(click.option("--verify-timeout", metavar="SECONDS", type=limit, help=least)(cast("F", choose)))
+
+
+FOR_PEOPLE = ("text", "markdown", "html")  # formats of a report that people read
+
+
+@dataclass
+class Proof:
+    """Whether the frameworks are imported for real, and for how long; None: where a person reads the report."""
+
+    asked: bool | None = None
+    seconds: float = 20.0
+
+    def wanted(self, form: str) -> bool | None:
+        """Return whether to import for a report in a format; None where nobody would ask why not."""
+        if self.asked is not None or form not in FOR_PEOPLE:
+            return self.asked
+        return api.allows_imports()
+
+
+def proving(command: F) -> F:
+    """Add --import, --no-import and --import-timeout; the command takes them as one `proof`."""
+
+    @functools.wraps(command)
+    def choose(*, imports: bool | None, import_timeout: float, **others: object) -> object:
+        return command(proof=Proof(imports, import_timeout), **others)
+
+    words = "Import the frameworks for real; judge by files alone [import, in formats that people read]."
+    switch = click.option("--import/--no-import", "imports", default=None, envvar="ENVCHECK_IMPORT", help=words)
+    limit = click.FloatRange(min=0, min_open=True, max=3600)
+    least = "Seconds for all imports together [20]."
+    return switch(
+        click.option("--import-timeout", metavar="SECONDS", type=limit, default=20.0, help=least)(cast("F", choose))
+    )
 
 
 def with_requirements(command: F) -> F:
@@ -265,6 +298,22 @@ class ProgressLine:
         with suppress(OSError):  # a closed terminal ends no work
             sys.stderr.write(text)
             sys.stderr.flush()
+
+
+@contextmanager
+def import_progress(printing: Printing) -> Iterator[api.OnImport]:
+    """Show on a terminal what files alone say, and what is imported."""
+    line = ProgressLine(quiet=printing.quiet)
+
+    def hear(report: Report, name: str, done: int, total: int) -> None:
+        if done == 0 and line.is_shown:
+            line.print(f"By its files: {report.headline}")
+        line.show(f"Importing {name} ...", done, total)
+
+    try:
+        yield hear
+    finally:
+        line.close()
 
 
 _PATIENCE = 1.0  # seconds until the programs that have not answered are named

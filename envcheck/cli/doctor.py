@@ -25,15 +25,21 @@ EXAMPLE = "Example: envcheck doctor --env .venv --for 'tensorflow>=2.15' --expec
 @click.option("--only", metavar="IDS", default="", help="Run only the checks for these finding ids, comma-separated.")
 @click.option("--no-snapshot", is_flag=True, help="Leave the snapshot out of the JSON report.")
 @common.matrix("Judge by this compatibility matrix.")
+@common.proving
 @common.printing(*REPORT_FORMATS)
-def doctor(printing: common.Printing, only: str, *, smoke: bool, no_snapshot: bool, **asked: Any) -> int:
+def doctor(
+    printing: common.Printing, proof: common.Proof, only: str, *, smoke: bool, no_snapshot: bool, **asked: Any
+) -> int:
     """Check whether GPU deep learning works on this machine; if not, report what is wrong, why, and what to type.
 
-    Changes nothing, and imports nothing from the inspected environment unless --smoke is given.
+    Changes nothing. After the verdict that rests on files it imports the frameworks of an environment that is active or
+    named; formats for programs wait for --import.
     """
     if smoke and asked["snapshot"]:
         raise UserError("--smoke computes on this machine, --snapshot judges another one: choose one of them.")
-    with common.slow_programs():
+    prove = None if smoke else proof.wanted(printing.form)
+    with common.slow_programs(), common.import_progress(printing) as hear:
+        asked |= {"prove": prove, "import_timeout": proof.seconds, "on_import": hear}
         found = api.doctor(only=_split_ids(only), **asked)
     report = found.report
     tested, failed = None, False

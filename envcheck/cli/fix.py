@@ -13,9 +13,19 @@ from envcheck.cli.installation import InstallProgress, OutputOptions, carry_out,
 from envcheck.diagnosis.doctor import Doctor
 from envcheck.diagnosis.repair import remaining_steps
 from envcheck.install.fix import Fix, FixRequest, fix_environment
-from envcheck.install.judgement import list_framework_names
 from envcheck.install.transaction import Transaction
-from envcheck.model import COMPATIBLE, PLANNED, RESTORED, UNCHANGED, UNSETTLED, Outcome, inert
+from envcheck.model import (
+    COMPATIBLE,
+    NOT_STATED,
+    PASSED,
+    PLANNED,
+    RESTORED,
+    UNCHANGED,
+    UNSETTLED,
+    Outcome,
+    Unknown,
+    inert,
+)
 from envcheck.render.plan import FixResult, describe_fix, render_fix_json
 from envcheck.render.report import describe_report
 from envcheck.render.text import print_document
@@ -52,7 +62,10 @@ def run_fix(doctor: Doctor, asked: FixRequest, output: OutputOptions) -> int:
 def _describe_unchanged(fix: Fix) -> str:
     if fix.diagnosis.report.verdict != COMPATIBLE:
         return f"No step changes {inert(fix.folder)}: what is left is for you to do."
-    names = " and ".join(list_framework_names(fix.diagnosis.context))
+    tests = fix.diagnosis.context.facts.python.imports
+    if isinstance(tests, Unknown) and tests != NOT_STATED:
+        return f"There is nothing to fix in {inert(fix.folder)}, as far as its files tell: {tests.detail}."
+    names = " and ".join(each.module for each in tests.value or () if each.outcome == PASSED)
     return f"There is nothing to fix in {inert(fix.folder)}{f': {names} can be imported' if names else ''}."
 
 

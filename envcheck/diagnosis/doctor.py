@@ -3,13 +3,14 @@
 from __future__ import annotations
 
 import os
-from collections.abc import Callable, Mapping
+from collections.abc import Callable
 from typing import TYPE_CHECKING
 
 from envcheck.diagnosis import diagnose, with_steps
 from envcheck.model import (
     ERROR,
-    INCOMPATIBLE,
+    IMPORT,
+    NOT_STATED,
     Facts,
     Finding,
     Known,
@@ -19,6 +20,8 @@ from envcheck.model import (
     replace,
 )
 from envcheck.rules import Context, Target
+from envcheck.rules.catalogue import rank_findings
+from envcheck.rules.imports import is_unexplained_death
 
 if TYPE_CHECKING:
     from envcheck.matrix import Matrix
@@ -35,6 +38,11 @@ class Diagnosis:
     report: Report
 
 
+# Reads how real imports end: a machine, seconds for all of them, what hears of each.
+Prove = Callable[[Snapshot, float, "Callable[[str, int, int], None]"], Snapshot]
+_ALL_DAY = 900.0  # seconds: a first import compiles and reads gigabytes
+
+
 @dataclass
 class Doctor:
     """What must work, and what judges it; `doctor`, `check`, `install` and `fix` ask the same one."""
@@ -44,7 +52,8 @@ class Doctor:
     read: Callable[[str, str], Snapshot]  # this machine, with the environment of --python or --env
     gate: Callable[[Facts, tuple[str, ...], Exists | None], Report] | None = None  # of a project
     project: str = ""  # the file that makes its demands
-    explain: Callable[[Context, Mapping[str, str]], tuple[Finding, ...]] | None = None  # what failing imports print
+    prove: Prove | None = None
+    explain: Callable[[Context, str], Finding | None] | None = None  # what a failing import prints
 
     def judge(
         self, machine: Snapshot, inspected: tuple[str, ...], *, only: frozenset[str] = frozenset(), is_here: bool = True
@@ -58,36 +67,35 @@ class Doctor:
             report = diagnose(context, only, inspected=inspected, exists=exists)
         else:
             report = self.gate(machine.facts, inspected, exists)
+        report = self._explain_deaths(report, context)
         return Diagnosis(machine, context, self._offer_fix(report, machine.facts) if is_here else report)
 
-    def examine(self, python: str, env: str, *, is_unfinished: bool = False) -> Diagnosis:
+    def examine(self, python: str, env: str, *, is_unfinished: bool = False, is_proven: bool = False) -> Diagnosis:
         """Read an environment of this machine and judge it.
 
         `is_unfinished`: leave out the marker that a transaction keeps in it until it is complete.
+        `is_proven`: by the real imports, too.
         """
         machine = self.read(python, env)
         if is_unfinished:
             machine = replace(machine, facts=_without_marker(machine.facts))
+        if is_proven and self.prove is not None:
+            machine = self.prove(machine, _ALL_DAY, lambda *_: None)
         return self.judge(machine, inspected_options(fold_home(python), fold_home(env)))
 
-    def with_imports(self, diagnosis: Diagnosis, failing: Mapping[str, str]) -> Diagnosis:
-        """Add to a report in which nothing is wrong the causes of failing imports, by what they print."""
-        before = diagnosis.report
-        errors = [f"{name} does not import: {text.rpartition(chr(10))[2]}" for name, text in failing.items()]
-        findings = self.explain(diagnosis.context, failing) if self.explain else ()
-        if not findings:
-            from envcheck.smoke.session import UNEXPLAINED
-
-            findings = tuple(Finding(UNEXPLAINED, INCOMPATIBLE, ERROR, text, primary=True) for text in errors)
-        report = with_steps(
-            replace(
-                before,
-                verdict=INCOMPATIBLE,
-                headline=f"{errors[0]}.",
-                findings=(*findings, *before.findings),
-            )
-        )
-        return replace(diagnosis, report=self._offer_fix(report, diagnosis.snapshot.facts))
+    def _explain_deaths(self, report: Report, context: Context) -> Report:
+        """Put before each import that died the cause that its traceback shows, where the rules name none."""
+        dead = {item.about.distribution: item for item in report.findings if is_unexplained_death(item)}
+        if not dead or self.explain is None:
+            return report
+        printed = {test.distribution: test.printed for test in context.facts.python.imports.value or ()}
+        untried = replace(context.facts, python=replace(context.facts.python, imports=NOT_STATED))
+        findings = list(report.findings)
+        for name, death in dead.items():
+            cause = self.explain(Context(untried, self.matrix, self.target), printed[name])
+            if cause is not None:
+                findings = _put_cause(findings, death, cause)
+        return with_steps(replace(report, findings=rank_findings(findings)))
 
     def _offer_fix(self, report: Report, facts: Facts) -> Report:
         """Name the command that fixes the environment, where this user may change it."""
@@ -96,6 +104,15 @@ class Doctor:
         from envcheck.diagnosis.repair import with_fix_command
 
         return with_fix_command(report, self.project)
+
+
+def _put_cause(findings: list[Finding], death: Finding, cause: Finding) -> list[Finding]:
+    """Link a death to its cause, which takes the place of what the rules merely warned of under the same id."""
+    cause = replace(cause, severity=death.severity, stops=IMPORT, primary=False, caused_by=None)
+    cause = replace(cause, evidence=(*cause.evidence, *death.evidence))
+    others = [item for item in findings if item.id != cause.id and item is not death]
+    same = [item for item in findings if item.id == cause.id and item.severity == ERROR]
+    return [*others, *(same or [cause]), replace(death, caused_by=cause.id)]
 
 
 def _without_marker(facts: Facts) -> Facts:

@@ -6,13 +6,16 @@ from typing import Any
 
 from envcheck.model import (
     AT_RUN,
+    FAILED,
     NO_ENVIRONMENT,
     NOT_STATED,
+    PASSED,
     Absent,
     Fact,
     Facts,
     FrameworkBuild,
     Gpu,
+    ImportTest,
     Known,
     LibraryInstall,
     OtherGpu,
@@ -49,6 +52,7 @@ def summarize_machine(facts: Facts) -> list[tuple[str, str]]:
         ("Compiler", _format_compilers(facts)),
         ("Python", _format_python(facts)),
         ("Frameworks", _format_frameworks(facts.python.frameworks)),
+        *_format_imports(facts),
         *_format_kernels(facts),
     ]
 
@@ -177,6 +181,24 @@ def _format_frameworks(fact: Fact[tuple[FrameworkBuild, ...]]) -> str:
     if not isinstance(fact, Known):
         return format_fact(fact)
     return ", ".join(_format_framework(item) for item in fact.value) or "none"
+
+
+def _format_imports(facts: Facts) -> list[tuple[str, str]]:
+    """Say which installed frameworks were imported for real, or why none was; nothing where nobody was to."""
+    tests = facts.python.imports
+    if not facts.python.frameworks.value:
+        return []
+    if isinstance(tests, Known):
+        return [("Imports", ", ".join(map(_format_import, tests.value)))]
+    if isinstance(tests, Unknown) and tests.why == "denied":
+        return [("Imports", f"not tried: {tests.detail}")]
+    return []
+
+
+def _format_import(test: ImportTest) -> str:
+    if test.outcome == PASSED:
+        return f"{test.distribution} in {test.seconds:.1f} s"
+    return f"{test.distribution} {'fails' if test.outcome == FAILED else 'not proven'}"
 
 
 def _format_framework(item: FrameworkBuild) -> str:

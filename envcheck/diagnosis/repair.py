@@ -34,6 +34,7 @@ _RUN_FINDINGS = frozenset(
         "benign-noise",
         "device-placement",
         "gpu-memory-exhausted",
+        "import-failed",
         "multi-gpu-p2p-nccl",
         "plugin-failed",
         "program-error",
@@ -142,11 +143,12 @@ def is_repairable(report: Report) -> bool:
 
 
 def _is_completed(report: Report) -> bool:
-    """Return whether an installation lost its journal, and nothing else is wrong with what it left."""
+    """Return whether an installation lost its journal, and nothing is wrong with what it left but what follows."""
     if not any(map(_runs_fix, report.steps)):
         return False
-    errors = (item for item in report.findings if item.severity == ERROR and item.id != INTERRUPTED)
-    return all(catalogue()[item.id].layer in _MACHINE_LAYERS for item in errors)
+    errors = (item for item in report.findings if item.severity == ERROR)
+    own = (item for item in errors if INTERRUPTED not in {item.id, item.caused_by})
+    return all(catalogue()[item.id].layer in _MACHINE_LAYERS for item in own)
 
 
 def _runs_fix(step: Step) -> bool:

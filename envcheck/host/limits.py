@@ -24,27 +24,41 @@ REPORT_LIMIT = 4 << 20  # bytes of a report; the rest is dropped
 EXITED = "exited"
 TIME = "time"
 MEMORY = "memory"
+OUTPUT = "output"
 NOT_STARTED = "not started"
 
 
 @dataclass
 class Limits:
-    """What a program and its children may use: seconds, and resident bytes (None: all memory)."""
+    """What a program and its children may use: seconds, resident bytes (None: all memory), and room for their log."""
 
     seconds: float
     memory: Optional[int] = None
+    output: int = 256 << 20  # bytes
 
 
 @dataclass
 class LimitedRun:
     """How a program with limits ended, and its report."""
 
-    ended: str  # EXITED; TIME or MEMORY: the limit that it exceeded; NOT_STARTED: see detail
+    ended: str  # EXITED; TIME, MEMORY or OUTPUT: the limit that it exceeded; NOT_STARTED: see detail
     code: int = 0  # exit status; negative: the signal that ended it
     seconds: float = 0.0
     peak_memory: Optional[int] = None  # resident bytes; None where the system does not report them
     report: str = ""
     detail: str = ""
+
+    @property
+    def signal(self) -> str:
+        """Name the signal that ended it, "" for none: SIGSEGV."""
+        if self.code >= 0 or os.name != "posix":
+            return ""
+        import signal  # its enums take a tenth of an interpreter start
+
+        try:
+            return signal.Signals(-self.code).name
+        except ValueError:
+            return f"signal {-self.code}"
 
 
 def run_with_limits(
@@ -53,12 +67,15 @@ def run_with_limits(
     log: str,
     limits: Limits,
     on_line: Callable[[str], None],
+    *,
+    folder: Optional[str] = None,
 ) -> LimitedRun:
     """Run `argv` + ("--fd", N), or ("--file", PATH) on Windows; its standard output and error go to `log`.
 
-    `on_line` receives each whole line of the report. The limit on memory is resident memory, never RLIMIT_AS:
-    CUDA reserves more addresses than any machine has memory. All that the program started ends with it, in sessions
-    of their own too: it is found by a variable, or as an orphan where it cleared its environment.
+    `on_line` receives each whole line of the report; `folder` is where it starts, if not here. The limit on memory is
+    resident memory, never RLIMIT_AS: CUDA reserves more addresses than any machine has memory. All that the program
+    started ends with it, in sessions of their own too: it is found by a variable, or as an orphan where it cleared its
+    environment.
     """
     start = _start_with_pipe if os.name == "posix" else _start_with_file
     mark = f"{os.getpid()}.{next(_numbers)}"
@@ -67,19 +84,24 @@ def run_with_limits(
         stack.callback(kill_processes_with_variable, _MARK, mark)
         try:
             stream = stack.enter_context(open(log, "wb"))
-            process, report = stack.enter_context(start(argv, {**environment, _MARK: mark}, stream, on_line))
+            place = {"cwd": folder} if folder else {}
+            process, report = stack.enter_context(start(argv, {**environment, _MARK: mark}, stream, on_line, place))
         except OSError as error:
             return LimitedRun(NOT_STARTED, detail=f"{argv[0]} could not be started: {error.strerror or error}")
-        return _wait(process, limits, report)
+        return _wait(process, limits, report, stream.fileno())
 
 
 @contextlib.contextmanager
 def _start_with_pipe(
-    argv: Sequence[str], environment: Mapping[str, str], log: IO[bytes], on_line: Callable[[str], None]
+    argv: Sequence[str],
+    environment: Mapping[str, str],
+    log: IO[bytes],
+    on_line: Callable[[str], None],
+    place: Mapping[str, str],
 ) -> "Iterator[Tuple[subprocess.Popen[bytes], _ReportFile]]":
     reader, writer = os.pipe()
     os.set_blocking(reader, False)
-    output: Any = {"stdout": log, "stderr": subprocess.STDOUT, "pass_fds": (writer,)}
+    output: Any = {"stdout": log, "stderr": subprocess.STDOUT, "pass_fds": (writer,), **place}
     try:
         with start_process((*argv, "--fd", str(writer)), environment, **output) as process:
             os.close(writer)
@@ -93,12 +115,16 @@ def _start_with_pipe(
 
 @contextlib.contextmanager
 def _start_with_file(
-    argv: Sequence[str], environment: Mapping[str, str], log: IO[bytes], on_line: Callable[[str], None]
+    argv: Sequence[str],
+    environment: Mapping[str, str],
+    log: IO[bytes],
+    on_line: Callable[[str], None],
+    place: Mapping[str, str],
 ) -> "Iterator[Tuple[subprocess.Popen[bytes], _ReportFile]]":
     # A child on Windows inherits no descriptors: the program writes to a file that is read while it grows.
     import tempfile  # slow to import, and only Windows needs it
 
-    output: Any = {"stdout": log, "stderr": subprocess.STDOUT}
+    output: Any = {"stdout": log, "stderr": subprocess.STDOUT, **place}
     with tempfile.TemporaryDirectory() as folder:
         path = os.path.join(folder, "report")
         with open(path, "wb+") as report, start_process((*argv, "--file", path), environment, **output) as process:
@@ -157,7 +183,7 @@ class _ReportPipe(_ReportFile):
         return process.poll()
 
 
-def _wait(process: "subprocess.Popen[bytes]", limits: Limits, report: _ReportFile) -> LimitedRun:
+def _wait(process: "subprocess.Popen[bytes]", limits: Limits, report: _ReportFile, log: int) -> LimitedRun:
     start = time.monotonic()
     ended, code, peak, next_check = EXITED, None, None, start
     while code is None:
@@ -168,6 +194,8 @@ def _wait(process: "subprocess.Popen[bytes]", limits: Limits, report: _ReportFil
             peak = memory if peak is None or (memory is not None and memory > peak) else peak
             if limits.memory is not None and memory is not None and memory > limits.memory:
                 ended = MEMORY
+            if os.fstat(log).st_size > limits.output:
+                ended = OUTPUT
         if now - start > limits.seconds:
             ended = TIME
         if ended != EXITED:

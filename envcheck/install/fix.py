@@ -11,7 +11,7 @@ from envcheck.diagnosis.repair import INTERRUPTED, environment_steps, is_repaira
 from envcheck.host.prerequisites import find_python
 from envcheck.install.installers import find_substitutes, find_uv_for_pip, installer_of, with_reachable_indexes
 from envcheck.install.journal import MARKER, place_of
-from envcheck.install.judgement import FixedEnvironment, list_failing_imports
+from envcheck.install.judgement import FixedEnvironment
 from envcheck.install.transaction import Transaction, Watch, settle_earlier
 from envcheck.model import (
     COMPATIBLE,
@@ -77,27 +77,23 @@ def fix_environment(
         if outcome.outcome != FIXED:
             break
         asked = replace(asked, python="", env=outcome.folder)
-        fix = plan_fix(doctor, asked, watch, is_imported=True)
+        fix = plan_fix(doctor, asked, watch)
     return fix, outcome
 
 
-def plan_fix(doctor: Doctor, asked: FixRequest, watch: Watch, *, is_imported: bool = False) -> Fix:
-    """Have the doctor judge an environment, and plan its steps; if nothing is wrong, import the frameworks for real."""
-    diagnosis = doctor.examine(asked.python, asked.env)
+def plan_fix(doctor: Doctor, asked: FixRequest, watch: Watch) -> Fix:
+    """Have the doctor judge an environment, by its real imports too, and plan its steps."""
+    diagnosis = doctor.examine(asked.python, asked.env, is_proven=True)
     folder, reason = find_changeable_environment(diagnosis.context.facts)
     if not folder:
         raise UserError(f"nothing was changed: {reason}.")
     place = place_of(folder)
     if settle_earlier(place, watch, dry_run=asked.dry_run):
-        diagnosis = doctor.examine(asked.python, asked.env)
+        diagnosis = doctor.examine(asked.python, asked.env, is_proven=True)
     known = diagnosis
     if (place.folder / MARKER).exists():  # its journal is gone: the steps repair what it left, and complete it
-        known = doctor.examine(asked.python, asked.env, is_unfinished=True)
-    if known.report.verdict == COMPATIBLE and not is_imported:
-        failing = list_failing_imports(known.context, place.folder)
-        if failing:
-            diagnosis, known = (doctor.with_imports(each, failing) for each in (diagnosis, known))
-    if not is_repairable(diagnosis.report):
+        known = doctor.examine(asked.python, asked.env, is_unfinished=True, is_proven=True)
+    if not any(is_repairable(each.report) for each in (diagnosis, known)):
         return Fix(folder, diagnosis)
     return Fix(folder, diagnosis, make_transaction(doctor, known, folder, asked))
 
@@ -124,7 +120,7 @@ def make_transaction(doctor: Doctor, known: Diagnosis, folder: str, asked: FixRe
     plan = with_reachable_indexes(plan, asked.torch_index)
     judge = FixedEnvironment(place.folder, doctor, known, resolves, is_new=created is not None)
     before = None if created else known.context.facts
-    return Transaction(place, plan, judge.judge, before, done=FIXED, ignores_marker=True, observe=judge.observe)
+    return Transaction(place, plan, judge.judge, before, done=FIXED, ignores_marker=True)
 
 
 @dataclass

@@ -7,34 +7,26 @@ from collections.abc import Callable, Iterator
 from contextlib import contextmanager
 from pathlib import Path
 
-from envcheck.actions import environment_python
 from envcheck.diagnosis.doctor import Diagnosis, Doctor
-from envcheck.frameworks import framework_names
-from envcheck.host.process import run_program
-from envcheck.install.installers import installer_of, step_variables
+from envcheck.frameworks import framework_names, framework_of
 from envcheck.model import (
     COMPATIBLE,
     ERROR,
+    FAILED,
     INCOMPATIBLE,
     NOTE,
     Facts,
     Finding,
-    Known,
     Plan,
     PlannedRelease,
     Report,
     UserError,
     dataclass,
-    field,
 )
 from envcheck.model.specifiers import within
 from envcheck.plan.build import InstalledFramework
 from envcheck.rules import Context
 from envcheck.rules.dependencies import broken_pins
-
-_IMPORT_SECONDS = 900.0  # a first import compiles and reads gigabytes
-# The working directory is no part of the environment: a file in it would be imported in a framework's place.
-_IMPORT = "import sys; sys.path[:] = [each for each in sys.path if each]; import {}"
 
 Smoke = Callable[[str, tuple[str, ...], str], str]  # folder, frameworks, goal -> "" or what failed
 
@@ -130,27 +122,22 @@ class FixedEnvironment:
     before: Diagnosis
     resolves: tuple[str, ...]  # the finding ids that its steps are for
     is_new: bool  # it takes the place of the one that was judged
-    failing: dict[str, str] = field(default_factory=dict)  # what the imports that failed before printed
-
-    def observe(self) -> None:
-        """Import the frameworks before the steps."""
-        if not self.is_new:
-            self.failing.update(list_failing_imports(self.before.context, self.folder))
 
     def judge(self) -> str:
         """Return "" if the environment is better than before; else what is wrong with it."""
-        now = self.doctor.examine("", str(self.folder), is_unfinished=True)
+        now = self.doctor.examine("", str(self.folder), is_unfinished=True, is_proven=True)
         broken = "" if self.is_new else find_broken_requirement(self.before.context.facts, now.context)
         if broken:
             return broken
+        failed_before = {} if self.is_new else list_failing_imports(self.before)
         errors, errors_before = _list_errors(now.report), _list_errors(self.before.report)
-        for name, text in list_failing_imports(now.context, self.folder).items():
-            if name not in self.failing:
+        for name, text in list_failing_imports(now).items():
+            if name not in failed_before:
                 return f"{name} no longer imports: {_last_line(text)}"
             if not errors:
                 return f"{name} still does not import: {_last_line(text)}"
         new = [item for key, item in errors.items() if key not in errors_before]
-        if new and not self.failing:
+        if new and not failed_before:
             return f"the doctor finds {new[0].id}: {new[0].message}"
         return self._describe_remaining(now.report)
 
@@ -177,21 +164,8 @@ def _list_errors(report: Report) -> dict[tuple[str, str], Finding]:
     return {key: item for key, item in _list_findings(report).items() if item.severity == ERROR}
 
 
-def list_framework_names(context: Context) -> list[str]:
-    """List the installed frameworks, each once."""
-    return list(dict.fromkeys(build.framework for build in context.facts.python.frameworks.value or ()))
-
-
-def list_failing_imports(context: Context, folder: Path) -> dict[str, str]:
-    """Import each installed framework in an environment; return what those that fail print."""
-    python = environment_python(str(folder), installer_of(folder), windows=context.os == "windows")
-    failing = {}
-    for name in list_framework_names(context):
-        argv = (python, "-B", "-c", _IMPORT.format(name))  # -B: a dry run writes nothing
-        ended = run_program(argv, _IMPORT_SECONDS, step_variables(os.environ))
-        if not isinstance(ended, Known):
-            failing[name] = getattr(ended, "detail", "") or "its Python does not start"
-        elif ended.value.returncode != 0:
-            printed = ended.value.stderr.strip() or ended.value.stdout.strip()
-            failing[name] = printed or f"exit status {ended.value.returncode} and no output"
-    return failing
+def list_failing_imports(proven: Diagnosis) -> dict[str, str]:
+    """Map each framework whose real import died to what it printed."""
+    tests = proven.context.facts.python.imports.value or ()
+    dead = (each for each in tests if each.outcome == FAILED and framework_of(each.distribution))
+    return {each.distribution: each.printed for each in dead}

@@ -105,7 +105,6 @@ class Transaction:
     before: Facts | None = None  # of the environment that is there; None: a new one
     done: str = INSTALLED  # the outcome where the environment is the new one
     ignores_marker: bool = False  # of an installation that was interrupted and has no journal: this one completes it
-    observe: Callable[[], None] = lambda: None  # sees, before the steps, what the judge compares with
 
     @property
     def count(self) -> int:
@@ -137,7 +136,6 @@ class Transaction:
         where this process is killed, its guard settles. A signal ends only what takes long: copies, programs, the
         judgement.
         """
-        self.observe()
         try:
             with hold_signals(), hold(self.place, watch) as descriptor:
                 journal = Journal(self.place, new_identity(self.place, os.getpid()))

@@ -54,9 +54,12 @@ from envcheck.model.findings import (
 )
 from envcheck.model.fixes import About, Advise, Fix, FollowRow
 from envcheck.model.machine import (
+    FAILED,
     IMPORT,
     NO_ENVIRONMENT,
+    PASSED,
     SCHEMA_VERSION,
+    UNPROVEN,
     USE,
     ActivityReading,
     CompilerFacts,
@@ -72,6 +75,7 @@ from envcheck.model.machine import (
     GpuActivity,
     GpuProcess,
     HostFacts,
+    ImportTest,
     InstallLeftover,
     InstanceMemory,
     JupyterKernel,

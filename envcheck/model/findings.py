@@ -68,6 +68,7 @@ class Finding:
     caused_by: Optional[str] = None
     cure: Optional[Fix] = None  # what must change; None: nothing to do about it
     about: About = NOBODY
+    stops: str = ""  # what it stops, where that is another thing than the catalogue says of its id, or was seen
 
     @property
     def is_the_cause(self) -> bool:

@@ -286,6 +286,22 @@ class LinkFault:
     stops: str = ""  # IMPORT, USE; "" where nobody recorded which
 
 
+PASSED, FAILED, UNPROVEN = "passed", "failed", "unproven"
+
+
+@dataclass
+class ImportTest:
+    """What the real import of a distribution's modules showed."""
+
+    distribution: str
+    version: str
+    module: str
+    outcome: str  # PASSED, FAILED; UNPROVEN: something outside the environment ended it, or nothing tried
+    seconds: float = 0.0
+    reason: str = ""  # why it is unproven, as a clause
+    printed: str = ""  # the end of what a failing one printed: its traceback
+
+
 @dataclass
 class JupyterKernel:
     """A registered Jupyter kernel and the Python that it starts."""
@@ -353,6 +369,8 @@ class PythonFacts:
     kernels: Fact[Tuple[JupyterKernel, ...]] = NOT_STATED
     file_faults: Fact[Tuple[FileFault, ...]] = NOT_STATED  # of the frameworks and what importing them loads
     install_leftovers: Fact[Tuple[InstallLeftover, ...]] = NOT_STATED
+    # Of the frameworks and of what requires them; unknown where nothing was imported, with the reason.
+    imports: Fact[Tuple[ImportTest, ...]] = NOT_STATED
 
 
 SCHEMA_VERSION = 1

@@ -105,7 +105,7 @@ def encode_findings(report: Report) -> dict[str, Any]:
 def finding_document(finding: Finding, system: str) -> dict[str, Any]:
     """Return a finding with its remedy as it is typed on a system."""
     document: dict[str, Any] = encode(replace(finding, fix=None, cure=None))
-    for name in ("cure", "about"):
+    for name in ("cure", "about", "stops"):
         del document[name]
     document["fix"] = remedy_document(finding.fix, system) if finding.fix else None
     return document

@@ -21,6 +21,7 @@ class Entry:
     layer: str
     headline: str  # what is wrong, one plain sentence
     means: str  # what belongs to it
+    stops: str = ""  # import, gpu (seeing it), compute, build; "" none of these
     explains: tuple[str, ...] = ()  # what follows from it
     silences: tuple[str, ...] = ()  # what its error leaves no reason to say: findings of a rule that is `last`
     rank: int = 0
@@ -104,11 +105,13 @@ def _link(finding: Finding, findings: list[Finding]) -> Finding:
     return replace(finding, caused_by=min(causes, key=lambda cause: catalogue()[cause.id].rank).id)
 
 
-def _order(finding: Finding) -> tuple[int, int, int, int]:
+def _order(finding: Finding) -> tuple[int, ...]:
+    """Order by severity; what was seen to stop an import comes first, else lower layers do."""
     undetermined = finding.verdict == UNDETERMINED
     return (
         _SEVERITIES[finding.severity] + (1 if undetermined and finding.severity != ERROR else 0),
         undetermined,
         finding.caused_by is not None,
+        finding.stops != "import",
         catalogue()[finding.id].rank,
     )

@@ -42,6 +42,7 @@ from envcheck.rules.builds import Build
 from envcheck.rules.catalogue import catalogue, rank_findings
 from envcheck.rules.context import RULES, Check, Context, Rule, Target, UndecidedError, once, rule
 from envcheck.rules.gpus import cuda_starts
+from envcheck.rules.imports import DEATH, tried_imports, weigh_imports
 from envcheck.rules.judged_builds import target_builds
 from envcheck.rules.wanted_releases import wanted_releases
 
@@ -72,7 +73,9 @@ def find(
         run.decide_all()
     undecided = run.undecided()
     findings = [*_without_repeats(run.findings, undecided), *undecided, *_list_left_out()]
-    return findings, run.checked
+    if (only and DEATH not in only) or not tried_imports(context):
+        return findings, run.checked
+    return weigh_imports(context, findings), {*run.checked, DEATH}
 
 
 @once
@@ -333,6 +336,9 @@ def _headline(verdict: str, context: Context, findings: tuple[Finding, ...]) -> 
     work = "GPU deep learning" if _reported_goal(context) == "gpu" else "Deep learning on the CPU"
     labels = " and ".join(build.label for build in target_builds(context) if not build.installed)
     judged = f" with {labels}" if labels else ""
+    death = next((finding.message for finding in findings if finding.id == DEATH and _is_error(finding)), "")
+    if death:
+        return f"{death}."
     if verdict == INCOMPATIBLE:
         return f"{work} will not work here{judged or _only_packages(context, findings)}."
     if verdict == UNDETERMINED:

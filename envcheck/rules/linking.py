@@ -11,6 +11,7 @@ from envcheck.matrix.companions import companion_row, date_symbol
 from envcheck.matrix.package_index import cuda_label
 from envcheck.model import (
     ERROR,
+    IMPORT,
     NOT_STATED,
     USE,
     WARNING,
@@ -137,7 +138,8 @@ def _fail(context: Context, fault: LinkFault) -> str:
 def _report(context: Context, fault: LinkFault, message: str, finding_id: str, cure: Fix) -> Finding:
     severity = WARNING if _is_minor(context, fault) else ERROR
     about = About(distribution=fault.distribution, names=(fault.distribution,) if finding_id == OTHER_BUILD else ())
-    return incompatible(message, _evidence(fault), finding_id=finding_id, severity=severity, cure=cure, about=about)
+    found = incompatible(message, _evidence(fault), finding_id=finding_id, severity=severity, cure=cure, about=about)
+    return replace(found, stops="gpu" if fault.needs_gpu else IMPORT)
 
 
 def _extension(context: Context, fault: LinkFault) -> Iterator[Finding]:

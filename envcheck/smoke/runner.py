@@ -8,7 +8,7 @@ import re
 from collections.abc import Callable, Iterator, Mapping
 
 from envcheck.host.files import read_as_fact, read_file
-from envcheck.host.limits import EXITED, MEMORY, NOT_STARTED, TIME, LimitedRun, Limits, run_with_limits
+from envcheck.host.limits import EXITED, MEMORY, NOT_STARTED, OUTPUT, TIME, LimitedRun, Limits, run_with_limits
 from envcheck.host.process import kill_running_programs
 from envcheck.host.system import read_available_memory
 from envcheck.model import dataclass, replace
@@ -75,6 +75,8 @@ def describe_ending(watched: LimitedRun, spoken: ScriptEvents, log: str, limits:
         amount = f"{allowed / _GIB:.1f} GiB" if allowed >= _GIB else f"{allowed >> 20} MiB"
         message = f"used more than the allowed {amount} of memory and was ended; envcheck smoke --memory allows more"
         return Result(check, device, OUT_OF_MEMORY, message, finding="os-limit")
+    if watched.ended == OUTPUT:
+        return Result(check, device, RAISED, f"printed more than {limits.output >> 20} MiB and was ended")
     return _crashed(check, device, watched.code, log)
 
 

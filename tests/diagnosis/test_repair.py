@@ -102,14 +102,14 @@ def test_on_windows_by_what_both_of_its_shells_start() -> None:
 
 
 def test_the_text_shows_a_shared_step_once() -> None:
-    first, second = finding("a-first", pip("numpy<2")), finding("b-second", pip("keras<3"))
-    third = finding("c-third", Show(("true",)))
+    first, second = finding("numpy-abi", pip("numpy<2")), finding("keras-mismatch", pip("keras<3"))
+    third = finding("env-mixed", Show(("true",)))
     planned = with_steps(report(first, second, third))
     shown = render_text(replace(describe_report(planned, None), closing=None)).splitlines()
     assert [line for line in shown if "fix" in line] == [
-        "  fix (step 1): Mend a-first.",
-        "  fix (step 1): Mend b-second.",
-        "  fix (step 2): Mend c-third.",
+        "  fix (step 1): Mend numpy-abi.",
+        "  fix (step 1): Mend keras-mismatch.",
+        "  fix (step 2): Mend env-mixed.",
     ]
     assert sum("pip install" in line for line in shown) == 1
 

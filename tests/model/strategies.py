@@ -17,6 +17,7 @@ _PRIMITIVES: dict[str, st.SearchStrategy[Any]] = {
     "str": TEXT,
     "int": st.integers(-(2**70), 2**70),
     "bool": st.booleans(),
+    "float": st.floats(0, 1e6),
 }
 
 

@@ -1,0 +1,239 @@
+"""Import frameworks, and what stands on top of them, for real: each in a process of its own, within limits.
+
+An import counts only if nothing but the environment decides it. It starts in an empty folder, writes no bytecode, and
+finds its caches and its configuration in a private folder; HOME stays, since the packages of the user lie there.
+"""
+
+from __future__ import annotations
+
+import fnmatch
+import json
+import os
+import re
+import tempfile
+import time
+from typing import Callable, Dict, Iterator, List, Mapping, Sequence, Tuple
+
+from envcheck.frameworks import companions, framework_of, identity
+from envcheck.host.data_files import load_data, read_packaged
+from envcheck.host.files import find_trust_problem, read_as_fact, read_file
+from envcheck.host.limits import MEMORY, NOT_STARTED, OUTPUT, TIME, LimitedRun, Limits, run_with_limits
+from envcheck.host.protocol import Host
+from envcheck.host.system import read_available_memory
+from envcheck.model import (
+    FAILED,
+    PASSED,
+    UNPROVEN,
+    Absent,
+    Citation,
+    Distribution,
+    Fact,
+    ImportTest,
+    Known,
+    PythonFacts,
+    Source,
+    canonical_name,
+    dataclass,
+    replace,
+)
+from envcheck.model.requirements import find_requirement
+
+_PRINTED = 12000  # characters kept of what a failed import prints; its end says why
+_LOG_LIMIT = 16 << 20  # bytes of a log
+_LEAST = 0.3  # seconds, below which no import is begun
+_FOUND_HERE = (".venv", ".pixi")  # of PythonFacts.chosen_by: nobody named or activated it
+_FROM_OUTSIDE = ("SIGKILL", "SIGTERM", "SIGINT", "SIGHUP", "SIGQUIT", "SIGXCPU")
+
+Watch = Callable[[str, int, int], None]  # what is imported now, how many were, of how many
+
+
+@dataclass
+class ActingImport:
+    """A distribution, or a pattern of their names, whose import does more than load code."""
+
+    distribution: str
+    does: str
+    citation: Citation
+
+
+@dataclass
+class OutsideReason:
+    """What the end of a failed import says, and what outside the environment it is."""
+
+    words: str
+    reason: str
+
+
+@dataclass
+class ImportRules:
+    """The content of data/program/imports.json."""
+
+    private: Tuple[str, ...]
+    acting: Tuple[ActingImport, ...]
+    outside: Tuple[OutsideReason, ...]
+
+
+def load_import_rules() -> ImportRules:
+    """Load how imports are tried."""
+    return load_data("program/imports", ImportRules)
+
+
+def find_reason_not_to_import(host: Host, python: PythonFacts) -> str:
+    """Return why code of an environment is not run unasked, "" where it may be."""
+    if not isinstance(python.executable, Known) or not isinstance(python.distributions, Known):
+        return "no environment was read"
+    if python.chosen_by in _FOUND_HERE:
+        return f"found here, and nobody named it: envcheck doctor --env {python.prefix.value or '.venv'}"
+    places = {item.location for item in python.distributions.value if item.location} | {python.executable.value}
+    problems = (find_trust_problem(host, expand_path(place)) for place in sorted(places))
+    problem = next(filter(None, problems), "")
+    return f"root runs no code that others may change: {problem}" if problem else ""
+
+
+def expand_path(path: str) -> str:
+    """Return the path on this machine that a redacted one stands for."""
+    name = os.environ.get("USER") or os.environ.get("LOGNAME") or "$USER"
+    return os.path.expanduser(path.replace("$USER", name))
+
+
+def collect_imports(python: PythonFacts, seconds: float, watch: Watch) -> Fact[Tuple[ImportTest, ...]]:
+    """Import the frameworks of an environment, then what requires them; all of them within `seconds`."""
+    chosen = list(list_imports(python))
+    if not chosen:
+        return Absent(("distributions",))
+    program = expand_path(python.executable.value or "")
+    until = time.monotonic() + seconds
+    tests: List[ImportTest] = []
+    with tempfile.TemporaryDirectory(prefix="envcheck-import-") as folder:
+        attempt = _Attempt(program, folder, seconds)
+        for place, (item, modules) in enumerate(chosen):
+            watch(item.name, place, len(chosen))
+            tests.append(attempt.make(item, modules, until - time.monotonic()))
+    return Known(tuple(tests), Source("command", f"{python.executable.value} -B -c 'import {tests[0].module}'"))
+
+
+def list_imports(python: PythonFacts) -> Iterator[Tuple[Distribution, Tuple[str, ...]]]:
+    """Yield what to import, each with its modules: the frameworks, then what requires one of them."""
+    installed = {item.name: item for item in python.distributions.value or ()}
+    seen = set()
+    for build in python.frameworks.value or ():
+        known = identity(build.framework)
+        item = installed.get(known.main) or installed.get(canonical_name(build.distribution))
+        if item is not None and build.framework not in seen:
+            seen.add(build.framework)
+            yield item, (f"{known.name}:",)
+    others = [item for item in installed.values() if not framework_of(item.name) and _is_on_top(item)]
+    for item in sorted(others, key=lambda item: item.name not in companions()):  # those with compiled code first
+        yield item, choose_modules(item)
+
+
+def _is_on_top(item: Distribution) -> bool:
+    """Return whether a distribution is known to stand on top of a framework, or plainly requires one."""
+    if item.name in companions():
+        return True
+    needs = (find_requirement(text) for text in item.requires if "extra" not in text.partition(";")[2])
+    return any(need is not None and framework_of(need.name) for need in needs)
+
+
+_NO_CODE = re.compile(r"_|tests?$|docs?$|examples?$|benchmarks?$|scripts?$|tools$")
+
+
+def choose_modules(item: Distribution) -> Tuple[str, ...]:
+    """Name the modules by which a distribution is imported: the one of its own name, else what it owns."""
+    own = item.name.replace("-", "_")
+    if own in item.modules or not item.modules:
+        return (own,)
+    return tuple(name for name in item.modules if not _NO_CODE.match(name))[:2] or item.modules[:1]
+
+
+def _find_acting(name: str) -> str:
+    rows = load_import_rules().acting
+    return next((row.does for row in rows if fnmatch.fnmatchcase(name, row.distribution)), "")
+
+
+class _Attempt:
+    """One import after the other in the same private folder."""
+
+    def __init__(self, program: str, folder: str, seconds: float) -> None:
+        self._program, self._seconds, self._log = program, seconds, os.path.join(folder, "log")
+        self._empty, private = os.path.join(folder, "empty"), os.path.join(folder, "private")
+        for path in (self._empty, private):
+            os.mkdir(path)
+        self._environment = _isolate(os.environ, private)
+        self._source = read_packaged("probes", "children", "import_modules.py").decode("utf-8")
+
+    def make(self, item: Distribution, modules: Sequence[str], left: float) -> ImportTest:
+        test = ImportTest(item.name, item.version, modules[0].rstrip(":"), UNPROVEN)
+        acts = _find_acting(item.name)
+        if acts:
+            return replace(test, reason=f"its import {acts}")
+        if left < _LEAST:
+            return replace(test, reason=f"no time was left of {self._seconds:g} s")
+        free = read_available_memory()
+        limits = Limits(left, None if free is None else free // 2, _LOG_LIMIT)
+        argv = (self._program, "-B", "-X", "faulthandler", "-c", self._source, *modules)
+        ended = run_with_limits(argv, self._environment, self._log, limits, lambda _: None, folder=self._empty)
+        return read_ending(test, ended, self._read_log(), limits)
+
+    def _read_log(self) -> str:
+        log = read_as_fact(self._log, lambda: read_file(self._log, _LOG_LIMIT))
+        return log.value.decode("utf-8", "replace") if log.value is not None else ""
+
+
+def _isolate(environment: Mapping[str, str], private: str) -> Dict[str, str]:
+    """Return the variables of an import: as they are, but for the folders that it writes to."""
+    made = {**environment, "PYTHONDONTWRITEBYTECODE": "1"}
+    made.update(dict.fromkeys(load_import_rules().private, private))
+    # Keras chooses what it computes with by this file, and writes it where it is missing.
+    settings = os.path.join(environment.get("KERAS_HOME") or os.path.expanduser("~/.keras"), "keras.json")
+    text = read_as_fact(settings, lambda: read_file(settings, 1 << 16))
+    if text.value is not None:
+        with open(os.path.join(private, "keras.json"), "wb") as stream:
+            stream.write(text.value)
+    return made
+
+
+def read_ending(test: ImportTest, ended: LimitedRun, log: str, limits: Limits) -> ImportTest:
+    r"""Return what the end of an import shows.
+
+    Sample of a report: '{"error": "Traceback (most recent call last):\n ...\nImportError: libcudart.so.12: ..."}'
+    """
+    took = {"seconds": round(ended.seconds, 2)}
+    reasons = {
+        TIME: f"it did not end within {limits.seconds:.0f} s",
+        MEMORY: f"it took more than half of the free memory ({(limits.memory or 0) >> 20} MiB)",
+        OUTPUT: "it printed without end",
+    }
+    if ended.ended in reasons:
+        return replace(test, reason=reasons[ended.ended], **took)
+    if ended.ended == NOT_STARTED:
+        return replace(test, outcome=FAILED, printed=ended.detail)
+    answer = _parse_report(ended.report)
+    if "seconds" in answer:
+        return replace(test, outcome=PASSED, **took)
+    name = ended.signal
+    if name in _FROM_OUTSIDE:
+        return replace(test, reason=f"{name} ended it", **took)
+    died = f"it was ended by {name}" if name else f"its Python ended with status {ended.code}"
+    printed = str(answer.get("error") or f"{log.rstrip()}\n{died}".lstrip())
+    outside = _find_outside(printed)
+    if outside:
+        return replace(test, reason=outside, **took)
+    if "error" in answer and log.strip():
+        printed = f"{log.rstrip()[-_PRINTED // 2 :]}\n{printed}"
+    return replace(test, outcome=FAILED, printed=printed.rstrip()[-_PRINTED:], **took)
+
+
+def _parse_report(text: str) -> Mapping[str, object]:
+    try:
+        answer = json.loads(text)
+    except ValueError:
+        return {}
+    return answer if isinstance(answer, dict) else {}
+
+
+def _find_outside(printed: str) -> str:
+    """Return what outside the environment ended an import, by its last words; "" for nothing."""
+    last = "\n".join(printed.rstrip().splitlines()[-3:])
+    rows = load_import_rules().outside
+    return next((row.reason for row in rows if re.search(row.words, last, re.MULTILINE)), "")

@@ -1,0 +1,212 @@
+"""Judge what real imports showed: they refute what claims to stop them, and name what nothing on the disk explains."""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Container, Iterator, Sequence
+
+from envcheck.frameworks import framework_of
+from envcheck.model import (
+    ERROR,
+    FAILED,
+    IMPORT,
+    INCOMPATIBLE,
+    NOTE,
+    PASSED,
+    UNDETERMINED,
+    UNPROVEN,
+    WARNING,
+    About,
+    Distribution,
+    Evidence,
+    Finding,
+    Fix,
+    FollowRow,
+    ImportTest,
+    canonical_name,
+    replace,
+)
+from envcheck.model.fixes.environment import ReinstallFiles
+from envcheck.model.requirements import name_of
+from envcheck.rules.catalogue import catalogue
+from envcheck.rules.context import Context, once
+from envcheck.rules.judged_builds import target_builds
+
+DEATH = "import-failed"
+_LONGEST = 300  # characters of an exception in a sentence
+_FRAME = re.compile(r'^ *File "([^"]+)", line \d+', re.MULTILINE)
+
+
+@once
+def tried_imports(context: Context) -> tuple[ImportTest, ...]:
+    """List the imports that were tried; () where none was, or where what is asked about is not what is installed."""
+    if any(not build.installed for build in target_builds(context)):
+        return ()
+    return context.facts.python.imports.value or ()
+
+
+def label_of(test: ImportTest) -> str:
+    """Name what was imported: the distribution, where its module has another name also that."""
+    label = f"{test.distribution} {test.version}"
+    return label if canonical_name(test.module) == test.distribution else f"{test.module} ({label})"
+
+
+def last_words(test: ImportTest) -> str:
+    """Return what ended an import: the first line of the exception after the last frame, else the last line of all."""
+    lines = test.printed.rstrip().splitlines() or [""]
+    frames = [place for place, line in enumerate(lines) if _FRAME.match(line)]
+    after = [line for line in lines[frames[-1] :] if line[:1].strip()] if frames else []
+    is_exception = after and not lines[-1].startswith(("it was ended by", "its Python ended"))
+    words: str = after[0] if is_exception else lines[-1]
+    return words.strip()[:_LONGEST]
+
+
+def weigh_imports(context: Context, findings: Sequence[Finding]) -> list[Finding]:
+    """Hold the findings that claim to stop an import against the imports that were tried, and report the deaths.
+
+    A refuted claim becomes a warning. One that explains a death takes it as evidence, counts as much as it does, and
+    the death is not reported beside it.
+    """
+    tests = tried_imports(context)
+    weighed: list[Finding] = []
+    explained: set[str] = set()
+    for finding in findings:
+        claimed = _tests_of(finding, tests) if _claims_import(finding) else ()
+        dead = [test for test in claimed if test.outcome == FAILED and _explains(context, finding, test)]
+        if dead:
+            weighed.append(_confirmed(context, finding, dead))
+            explained.update(test.distribution for test in dead)
+        elif claimed and finding.severity == ERROR and all(test.outcome == PASSED for test in claimed):
+            weighed.append(_refuted(finding, claimed))
+        else:
+            weighed.append(finding)
+    return [*weighed, *_list_deaths(context, tests, explained), *_list_unproven(tests)]
+
+
+def _list_deaths(context: Context, tests: Sequence[ImportTest], explained: Container[str]) -> Iterator[Finding]:
+    """Report each import that died of what no other finding says."""
+    for test in tests:
+        if test.outcome == FAILED and test.distribution not in explained:
+            about = About(framework_of(test.distribution), test.distribution)
+            message = f"{label_of(test)} does not import: {last_words(test)}"
+            cure, severity = _cure(context, test), _severity(context, test)
+            yield Finding(DEATH, INCOMPATIBLE, severity, message, (_evidence(test),), cure=cure, about=about)
+
+
+def _list_unproven(tests: Sequence[ImportTest]) -> Iterator[Finding]:
+    """Note, once for each reason, which imports prove nothing."""
+    unproven: dict[str, list[str]] = {}
+    for test in tests:
+        if test.outcome == UNPROVEN:
+            seconds = f" ({test.seconds:.1f} s)" if test.seconds else ""
+            unproven.setdefault(test.reason, []).append(label_of(test) + seconds)
+    for reason, labels in unproven.items():
+        message = f"Not proven by an import: {', '.join(labels)}: {reason}."
+        yield Finding(DEATH, UNDETERMINED, NOTE, message)
+
+
+def is_unexplained_death(finding: Finding) -> bool:
+    """Return whether a finding says that an import died, and none says why."""
+    return finding.id == DEATH and finding.verdict == INCOMPATIBLE
+
+
+def _severity(context: Context, test: ImportTest) -> str:
+    """Return what a death is: an error of a framework, and of what was asked for by name."""
+    names = {name_of(text) for text in context.target.requirements}
+    return ERROR if framework_of(test.distribution) or test.distribution in names else WARNING
+
+
+# No release of a package ships files that Python cannot compile or read.
+_UNREADABLE = re.compile(r"(SyntaxError|IndentationError|TabError|EOFError|UnicodeDecodeError):|null bytes|bad marshal")
+_NO_MODULE = re.compile(r"No module named '([\w.]+)'")
+_NAME = re.compile(r"\b[A-Za-z_][\w.]*")
+
+
+def _cure(context: Context, test: ImportTest) -> Fix:
+    """Reinstall what holds a file that Python cannot read, or lacks its module; else show the whole traceback."""
+    words = last_words(test)
+    lost = _NO_MODULE.search(words)
+    owner = _module_owner(context, lost[1]) if lost else _owner_of(context, _last_file(test))
+    if owner and (lost or _UNREADABLE.search(words)):
+        return ReinstallFiles((f"{owner.name}=={owner.version}",))
+    return FollowRow(values=(("module", test.module),))
+
+
+def _last_file(test: ImportTest) -> str:
+    """Return the file that an import died in; "" where it printed no traceback."""
+    files: list[str] = _FRAME.findall(test.printed)
+    return files[-1] if files else ""
+
+
+def _owner_of(context: Context, path: str) -> Distribution | None:
+    """Find the distribution that a file belongs to, by the top-level module that it lies in."""
+    for item in context.distributions.values():
+        inside = path.removeprefix(f"{item.location}/") if item.location else path
+        if inside != path and inside.partition("/")[0].removesuffix(".py") in item.modules:
+            return item
+    return None
+
+
+def _module_owner(context: Context, module: str) -> Distribution | None:
+    top = module.partition(".")[0]
+    owners = (item for item in context.distributions.values() if top in item.modules)
+    return next(owners, None)
+
+
+def _list_suspects(context: Context, test: ImportTest) -> set[str]:
+    """Name the distributions that the end of a traceback points to: what it names, and whose file it died in."""
+    words = last_words(test)
+    names = [name.partition(".")[0] for name in _NAME.findall(words)]
+    found = [_owner_of(context, _last_file(test)), *(_module_owner(context, name) for name in names)]
+    suspects = {item.name for item in found if item is not None}
+    suspects.update(
+        canonical_name(name) for name in names if f"'{name}" in words or canonical_name(name) in context.distributions
+    )
+    return suspects - {test.distribution}
+
+
+def _explains(context: Context, finding: Finding, test: ImportTest) -> bool:
+    """Return whether a claim fits a death: it names what the traceback points to, or, as an error, what died."""
+    suspects = _list_suspects(context, test)
+    words = map(canonical_name, re.findall(r"[\w.-]+", finding.message))
+    if not suspects.isdisjoint((*words, *finding.about.names)):
+        return True
+    named = {finding.about.distribution, *finding.about.names}
+    return finding.severity == ERROR and (not suspects or test.distribution in named)
+
+
+def _confirmed(context: Context, finding: Finding, dead: Sequence[ImportTest]) -> Finding:
+    is_error = finding.severity == ERROR or any(_severity(context, test) == ERROR for test in dead)
+    evidence = (*finding.evidence, *map(_evidence, dead))
+    return replace(finding, severity=ERROR if is_error else WARNING, evidence=evidence, stops=IMPORT)
+
+
+def _evidence(test: ImportTest) -> Evidence:
+    return Evidence("python.imports", f"{label_of(test)}: {last_words(test)}")
+
+
+def _claims_import(finding: Finding) -> bool:
+    is_real = finding.severity != NOTE and finding.verdict == INCOMPATIBLE
+    return is_real and finding.id != DEATH and (finding.stops or catalogue()[finding.id].stops) == IMPORT
+
+
+def _tests_of(finding: Finding, tests: Sequence[ImportTest]) -> tuple[ImportTest, ...]:
+    """Return the imports that a finding speaks of: those that it names, else those of the frameworks.
+
+    One that names nothing may also be about a package on top whose import died.
+    """
+    about = finding.about
+    names = {about.distribution, *about.names}
+    named = [each for each in tests if each.distribution in names]
+    named += [each for each in tests if about.framework and framework_of(each.distribution) == about.framework]
+    if named or about.distribution or about.names:
+        return tuple(named)
+    return tuple(each for each in tests if framework_of(each.distribution) or each.outcome == FAILED)
+
+
+def _refuted(finding: Finding, tests: Sequence[ImportTest]) -> Finding:
+    names = " and ".join(label_of(test) for test in tests)
+    verb = "import" if len(tests) > 1 else "imports"
+    seen = tuple(Evidence("python.imports", f"{label_of(test)}: imports, {test.seconds:.1f} s") for test in tests)
+    message = f"{finding.message} {names} {verb} all the same."
+    return replace(finding, severity=WARNING, message=message, evidence=(*finding.evidence, *seen))

@@ -1,0 +1,167 @@
+"""What real imports say against the findings of files, and what nothing else says of a death."""
+
+from __future__ import annotations
+
+import pytest
+
+from envcheck.model import (
+    ERROR,
+    FAILED,
+    INCOMPATIBLE,
+    NOTE,
+    PASSED,
+    UNPROVEN,
+    WARNING,
+    About,
+    Distribution,
+    Finding,
+    ImportTest,
+    Report,
+    replace,
+)
+from envcheck.model.fixes.environment import ReinstallFiles
+from envcheck.rules import Context, Target, engine
+from envcheck.rules.imports import last_words, weigh_imports
+from tests.rules.factory_machine import build, context, known
+
+SITE = "/env/lib/python3.11/site-packages"
+TORCH = Distribution("torch", "2.8.0", SITE, modules=("torch",))
+NUMPY = Distribution("numpy", "2.1.0", SITE, modules=("numpy",))
+VISION = Distribution("torchvision", "0.23.0", SITE, requires=("torch",), modules=("torchvision",))
+
+
+def trace(file: str, words: str) -> str:
+    return f'Traceback (most recent call last):\n  File "{file}", line 3, in <module>\n    import it\n{words}'
+
+
+def tried(name: str, outcome: str, printed: str = "", reason: str = "") -> ImportTest:
+    return ImportTest(name, "2.8.0", name, outcome, 1.5, reason, printed)
+
+
+def machine(*tests: ImportTest, target: Target = Target("cpu")) -> Context:  # noqa: B008 - a value that never changes
+    made = context()
+    python = replace(
+        made.facts.python,
+        distributions=known((TORCH, NUMPY, VISION)),
+        frameworks=known((build("torch", "2.8.0"),)),
+        imports=known(tests),
+    )
+    return Context(replace(made.facts, python=python), made.matrix, target)
+
+
+def claim(finding_id: str, message: str, severity: str = ERROR, about: About = About()) -> Finding:  # noqa: B008
+    return Finding(finding_id, INCOMPATIBLE, severity, message, about=about)
+
+
+def weighed(claims: list[Finding], *tests: ImportTest) -> list[Finding]:
+    return weigh_imports(machine(*tests), claims)
+
+
+def report(*tests: ImportTest) -> Report:
+    return engine.evaluate(machine(*tests))
+
+
+def test_a_passed_import_refutes_what_claims_to_stop_it() -> None:
+    found = weighed([claim("numpy-abi", "torch 2.8.0 requires numpy<2.")], tried("torch", PASSED))
+    assert [(item.id, item.severity) for item in found] == [("numpy-abi", WARNING)]
+    assert found[0].message == "torch 2.8.0 requires numpy<2. torch 2.8.0 imports all the same."
+    assert found[0].evidence[-1].fact == "python.imports"
+
+
+@pytest.mark.parametrize("finding_id", ["driver-too-old", "gpu-arch-too-old", "cudnn-missing", "host-compiler-too-new"])
+def test_it_refutes_nothing_that_an_import_does_without(finding_id: str) -> None:
+    claims = [claim(finding_id, "It is so.")]
+    assert weighed(claims, tried("torch", PASSED)) == claims
+
+
+def test_it_refutes_nothing_about_another_package() -> None:
+    claims = [claim("library-missing", "torchvision needs libx.", about=About(distribution="torchvision"))]
+    assert weighed(claims, tried("torch", PASSED)) == claims
+    assert weighed(claims, tried("torch", PASSED), tried("torchvision", PASSED))[0].severity == WARNING
+
+
+def test_a_finding_that_names_nothing_stands_while_something_else_dies() -> None:
+    claims = [claim("numpy-abi", "Something was built for NumPy 1.")]
+    dead = tried("torchvision", FAILED, trace(f"{SITE}/torchvision/a.py", "ImportError: no reason is given"))
+    assert weighed(claims, tried("torch", PASSED), dead)[0].severity == ERROR
+
+
+def test_a_death_that_nothing_explains_is_an_error_with_its_exception() -> None:
+    found = report(tried("torch", FAILED, trace(f"{SITE}/torch/__init__.py", "ImportError: nobody knows this")))
+    assert found.verdict == INCOMPATIBLE
+    assert found.headline == "torch 2.8.0 does not import: ImportError: nobody knows this."
+    assert found.findings[0].id == "import-failed"
+    assert found.findings[0].primary
+
+
+def test_a_death_confirms_the_finding_that_names_what_the_traceback_names() -> None:
+    claims = [
+        claim("dependency-conflict", "TensorBoard's command fails: setuptools 82.", WARNING),
+        claim("numpy-abi", "torch 2.8.0 requires numpy<2, but numpy 2.1.0 is installed.", WARNING),
+    ]
+    dead = tried("torch", FAILED, trace(f"{SITE}/numpy/core.py", "ImportError: numpy.core.multiarray failed to import"))
+    found = weighed(claims, dead)
+    assert [(item.id, item.severity) for item in found] == [("dependency-conflict", WARNING), ("numpy-abi", ERROR)]
+    assert found[1].evidence[-1].shown == "torch 2.8.0: ImportError: numpy.core.multiarray failed to import"
+
+
+def test_a_missing_module_is_the_requirement_that_is_not_met() -> None:
+    claims = [claim("dependency-conflict", "torch 2.8.0 requires typing-extensions, which is not installed.", WARNING)]
+    dead = tried(
+        "torch", FAILED, trace(f"{SITE}/torch/a.py", "ModuleNotFoundError: No module named 'typing_extensions'")
+    )
+    assert [(item.id, item.severity) for item in weighed(claims, dead)] == [("dependency-conflict", ERROR)]
+
+
+def test_a_package_on_top_that_dies_is_a_warning_and_an_error_where_it_was_asked_for() -> None:
+    dead = tried("torchvision", FAILED, trace(f"{SITE}/torchvision/a.py", "ImportError: nobody knows this"))
+    assert [item.severity for item in weigh_imports(machine(tried("torch", PASSED), dead), [])] == [WARNING]
+    asked = machine(tried("torch", PASSED), dead, target=Target("cpu", ("torchvision",)))
+    assert [item.severity for item in weigh_imports(asked, [])] == [ERROR]
+
+
+def test_what_proves_nothing_is_one_note_for_each_reason() -> None:
+    late = [tried(name, UNPROVEN, reason="no time was left of 20 s") for name in ("torch", "torchvision")]
+    found = weighed([], *late)
+    assert [(item.severity, item.message) for item in found] == [
+        (NOTE, "Not proven by an import: torch 2.8.0 (1.5 s), torchvision 2.8.0 (1.5 s): no time was left of 20 s.")
+    ]
+    assert report(*late).verdict != INCOMPATIBLE
+
+
+def test_an_import_of_another_release_than_the_one_asked_for_says_nothing() -> None:
+    dead = tried("torch", FAILED, trace(f"{SITE}/torch/a.py", "ImportError: nobody knows this"))
+    asked = machine(dead, target=Target("cpu", ("torch==2.6.0",)))
+    assert not any(item.id == "import-failed" for item in engine.evaluate(asked).findings)
+
+
+@pytest.mark.parametrize(
+    ("file", "words", "requirement"),
+    [
+        (f"{SITE}/numpy/x.py", "SyntaxError: source code string cannot contain null bytes", "numpy==2.1.0"),
+        (f"{SITE}/torch/x.py", "SyntaxError: invalid syntax", "torch==2.8.0"),
+        (f"{SITE}/torch/x.py", "ModuleNotFoundError: No module named 'numpy.core'", "numpy==2.1.0"),
+        (f"{SITE}/torch/x.py", "ModuleNotFoundError: No module named 'torch._C'", "torch==2.8.0"),
+    ],
+)
+def test_what_lacks_or_garbles_a_file_is_installed_again(file: str, words: str, requirement: str) -> None:
+    found = weighed([], tried("torch", FAILED, trace(file, words)))
+    assert found[0].cure == ReinstallFiles((requirement,))
+
+
+LONG = trace("/x.py", "ImportError: libx.so: cannot open\n\nSee the page of installation.")
+CHAIN = trace("/x.py", "RuntimeError: first") + "\n\nDuring handling ...\n\n" + trace("/y.py", "ImportError: second")
+CRASH = 'Fatal Python error: Aborted\n\n  File "/x.py", line 1 in <module>\nit was ended by SIGABRT'
+
+
+@pytest.mark.parametrize(
+    ("printed", "words"),
+    [
+        (LONG, "ImportError: libx.so: cannot open"),
+        (CHAIN, "ImportError: second"),
+        (CRASH, "it was ended by SIGABRT"),
+        ("", ""),
+    ],
+)
+def test_the_last_words_are_the_exception(printed: str, words: str) -> None:
+    assert last_words(tried("torch", FAILED, printed)) == words
