@@ -105,7 +105,7 @@ BASES = (
 
 @dataclass(frozen=True)
 class Step:
-    """One change of a copy: `install`, `uninstall`, `delete`, `truncate`, `empty`, `interrupt` or `mark`."""
+    """One change of a copy: `install`, `uninstall`, `delete`, `truncate`, `empty`, `zeros`, `marker`, `other` ..."""
 
     what: str
     subject: str
@@ -372,7 +372,7 @@ class Generator:
         """Write all breakages; only what a base takes from another one depends on which others there are."""
         kinds = (
             self._requirements, self._files, self._duplicates, self._shadows, self._python_paths, self._interruptions,
-            self._library_paths, self._other_majors, self._pairs,
+            self._library_paths, self._other_majors, self._pairs, self._contents, self._metadata, self._starts,
         )  # fmt: skip
         found = []
         for held in self._bases:
@@ -422,6 +422,35 @@ class Generator:
                     held.base.name, f"file-{way}-{stratum}", 0, f"{way} {path} of {owner}",
                     (Step(way, path),), causes=DAMAGED, names=(owner, path),
                 )  # fmt: skip
+
+    def _contents(self, held: Installed, dice: random.Random) -> Iterator[Breakage]:
+        """Garble a module of any distribution: NUL bytes of the same size, a merge marker, another module's text."""
+        loaded = held.loaded["modules"]
+        for way in ("zeros", "marker", "other"):
+            path = dice.choice(loaded)
+            owner = next((name for name in held.distributions if path in held.files(name)), path.partition("/")[0])
+            other = dice.choice(loaded)
+            what = f"{path} of {owner} holds {other}" if way == "other" else f"{way} in {path} of {owner}"
+            yield Breakage(
+                held.base.name, f"content-{way}", 0, what, (Step(way, f"{path} {other}"),),
+                causes=(*DAMAGED, "import-failed"), names=(owner, path),
+            )  # fmt: skip
+
+    def _metadata(self, held: Installed, dice: random.Random) -> Iterator[Breakage]:
+        """Lose the metadata of any distribution: none of its code is missing."""
+        for name in dice.sample(sorted(held.distributions), 2):
+            yield Breakage(
+                held.base.name, "metadata-lost", 0, f"the metadata of {name} is removed", (Step("forget", name),),
+                causes=(*DAMAGED, "import-failed", "dependency-conflict", "framework-missing"), names=(name,),
+            )  # fmt: skip
+
+    def _starts(self, held: Installed, dice: random.Random) -> Iterator[Breakage]:
+        """Let something that runs at the start of Python end it, or change what is found."""
+        code = dice.choice(("raise SystemExit(3)", "import os; os._exit(3)", "import sys; sys.modules['json'] = None"))
+        yield Breakage(
+            held.base.name, "start-code", 0, f"sitecustomize.py: {code}", (Step("start", code),),
+            causes=("import-failed",), is_mendable=False,
+        )  # fmt: skip
 
     def _file(self, held: Installed, dice: random.Random, stratum: str) -> tuple[str, str]:
         """Choose a distribution of the framework or its direct requirements, then a file of it."""

@@ -1,7 +1,8 @@
 """Break copies of real environments, and compare what the doctor says with what the import says.
 
     python bench/broken_environments.py [--bases FOLDER] [--base NAME ...] [--seed 15] [--only PATTERN] [--limit N]
-        [--jobs N] [--results FILE] [--resume] [--imports FILE] [--fix COUNT] [--peers] [--json FILE] [--list]
+        [--jobs N] [--results FILE] [--resume] [--imports FILE] [--fix COUNT] [--no-import] [--peers] [--json FILE]
+        [--list]
 
 The bases are built once into a folder, with uv; a base that the index does not have is listed as unavailable. A case is
 a copy of a base by hard links (files are replaced, never written in place), broken by one rule of bench/breakages.py,
@@ -19,6 +20,7 @@ import concurrent.futures
 import dataclasses
 import fnmatch
 import functools
+import importlib.metadata
 import itertools
 import json
 import os
@@ -37,6 +39,8 @@ from typing import TYPE_CHECKING, Any
 
 ROOT = Path(__file__).resolve().parent.parent
 sys.path.insert(0, str(ROOT))
+
+from packaging.utils import canonicalize_name  # noqa: E402
 
 from bench.breakages import BASES, Base, Breakage, Generator, Installed, Step, observe, read_installed  # noqa: E402
 
@@ -121,6 +125,7 @@ class Options:
     bases: Path
     envcheck: tuple[str, ...]
     peers: bool = False
+    proves: bool = True
 
     @property
     def uv(self) -> str:
@@ -302,6 +307,14 @@ class Copy:
         elif step.what in {"truncate", "empty"}:
             size = path.stat().st_size // 2 if step.what == "truncate" else 0
             _replace(path, path.read_bytes()[:size])
+        elif step.what in {"zeros", "marker", "other"}:
+            self._garble(step.what, *(self.site / name for name in step.subject.split()))
+        elif step.what == "forget":
+            found = importlib.metadata.distributions(path=[str(self.site)])
+            kept = next(item for item in found if canonicalize_name(item.metadata["Name"]) == step.subject)
+            shutil.rmtree(kept._path)  # noqa: SLF001 - no other name for it
+        elif step.what == "start":
+            (self.site / "sitecustomize.py").write_text(step.subject + "\n")
         elif step.what == "mark":
             (self.folder / ".envcheck-incomplete").touch()
         elif step.what == "interrupt":
@@ -311,6 +324,17 @@ class Copy:
             done = run([*self._installer("uv", step.what), *linked, step.subject], self.work, 1200)
             if done.returncode:
                 raise RuntimeError(f"{step.what} {step.subject}: {_last_line(done.stderr)}")
+
+    @staticmethod
+    def _garble(way: str, path: Path, other: Path) -> None:
+        text = path.read_bytes()
+        middle = text.rfind(b"\n", 0, len(text) // 2) + 1
+        garbled = {
+            "zeros": b"\0" * len(text),
+            "marker": text[:middle] + b"<<<<<<< HEAD\n" + text[middle:],
+            "other": other.read_bytes(),
+        }
+        _replace(path, garbled[way])
 
     def pip(self) -> Command:
         """Write the command of its own pip, or of ours for it."""
@@ -391,6 +415,7 @@ def judge(copy: Copy, base: Base, imports: tuple[str, ...] = ()) -> Judged:
 def ask_doctor(copy: Copy, options: Options, names: tuple[str, ...], causes: tuple[str, ...]) -> dict[str, Any]:
     """Return what the doctor says of a copy: verdict, exit code, primary finding, whether that is the right cause."""
     argv: Command = [*options.envcheck, "doctor", "--python", copy.python, "--format", "json", "--no-snapshot"]
+    argv += ["--import", "--import-timeout", "120"] if options.proves else ["--no-import"]
     begun = time.monotonic()
     done = copy.run(argv)
     seconds = round(time.monotonic() - begun, 2)
@@ -707,6 +732,7 @@ def parse_arguments() -> argparse.Namespace:
     parser.add_argument("--resume", action="store_true", help="keep the rows that are there")
     parser.add_argument("--imports", type=Path, help="take what the imports did from the results of an earlier run")
     parser.add_argument("--fix", type=int, default=0, metavar="COUNT", help="fix so many of those that die")
+    parser.add_argument("--no-import", action="store_true", help="let the doctor judge by files alone")
     parser.add_argument("--peers", action="store_true", help="ask the other tools too")
     parser.add_argument("--list", action="store_true", help="print the cases, and do none")
     parser.add_argument("--json", type=Path, default=None, metavar="FILE")
@@ -717,7 +743,7 @@ def parse_arguments() -> argparse.Namespace:
 def main() -> int:
     """Read the arguments and measure."""
     asked = parse_arguments()
-    options = Options(asked.bases.resolve(), (asked.envcheck,), asked.peers)
+    options = Options(asked.bases.resolve(), (asked.envcheck,), asked.peers, not asked.no_import)
     results = asked.results or options.bases / f".results-{asked.seed}.jsonl"
     bases = [base for base in BASES if not asked.base or base.name in asked.base]
     cases, failed = list_cases(options, asked.seed, bases)
