@@ -301,12 +301,13 @@ class ProgressLine:
 
 
 @contextmanager
-def import_progress(printing: Printing) -> Iterator[api.OnImport]:
+def import_progress(printing: Printing, end_other_line: Callable[[], None]) -> Iterator[api.OnImport]:
     """Show on a terminal what files alone say, and what is imported."""
     line = ProgressLine(quiet=printing.quiet)
 
     def hear(report: Report, name: str, done: int, total: int) -> None:
         if done == 0 and line.is_shown:
+            end_other_line()
             line.print(f"By its files: {report.headline}")
         line.show(f"Importing {name} ...", done, total)
 
@@ -320,21 +321,25 @@ _PATIENCE = 1.0  # seconds until the programs that have not answered are named
 
 
 @contextmanager
-def slow_programs() -> Iterator[None]:
-    """Name on a terminal, after a second, the programs that have not answered."""
+def slow_programs() -> Iterator[Callable[[], None]]:
+    """Name on a terminal, after a second, the programs that have not answered; what it yields ends that early."""
     line = ProgressLine()
     if not line.is_shown:
-        yield
+        yield line.close
         return
     timer = threading.Timer(_PATIENCE, lambda: _name_running(line))
     timer.daemon = True
     with suppress(RuntimeError):  # no thread to spare: the report matters more
         timer.start()
-    try:
-        yield
-    finally:
+
+    def end() -> None:
         timer.cancel()
         line.close()
+
+    try:
+        yield end
+    finally:
+        end()
 
 
 def _name_running(line: ProgressLine) -> None:

@@ -38,7 +38,7 @@ def doctor(
     if smoke and asked["snapshot"]:
         raise UserError("--smoke computes on this machine, --snapshot judges another one: choose one of them.")
     prove = None if smoke else proof.wanted(printing.form)
-    with common.slow_programs(), common.import_progress(printing) as hear:
+    with common.slow_programs() as end, common.import_progress(printing, end) as hear:
         asked |= {"prove": prove, "import_timeout": proof.seconds, "on_import": hear}
         found = api.doctor(only=_split_ids(only), **asked)
     report = found.report
