@@ -304,8 +304,8 @@ def test_query_where_one_name_is_several_gpus(capsys: pytest.CaptureFixture[str]
 
 
 def test_an_index_build_whose_code_was_not_read_says_so(capsys: pytest.CaptureFixture[str]) -> None:
-    assert run(["matrix", "show", "torch==2.9.0", "-v"]) == 0
-    assert "CUDA 13.0 (https://download.pytorch.org/whl/cu130, GPU code not known)" in capsys.readouterr().out
+    assert run(["matrix", "show", "torch==2.8.0", "-v"]) == 0
+    assert "CUDA 12.9 (https://download.pytorch.org/whl/cu129, GPU code not known)" in capsys.readouterr().out
 
 
 def test_query_says_first_what_works_one_line_a_framework(capsys: pytest.CaptureFixture[str]) -> None:
