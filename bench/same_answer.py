@@ -25,7 +25,9 @@ from collections import Counter
 from dataclasses import dataclass
 from pathlib import Path
 
-from envcheck import api, model
+from envcheck import api, model, rules
+from envcheck.diagnosis import diagnose
+from envcheck.matrix import load_matrix
 from envcheck.render.json_contracts import render_snapshot
 
 sys.path.insert(0, str(Path(__file__).resolve().parent.parent))
@@ -46,6 +48,7 @@ class Answer:
     ids: frozenset[str]
     cure: model.Fix | str  # a record; text where it is not typed
     commands: tuple[str, ...]
+    also: frozenset[str] = frozenset()  # ids that it names as fitting as well
 
     def __str__(self) -> str:
         return f"{self.verdict} {', '.join(sorted(self.ids))}".strip()
@@ -54,6 +57,7 @@ class Answer:
 def answer_of(report: model.Report) -> Answer:
     """Return what is compared: errors that follow from nothing else, and the remedy of the cause."""
     errors = [item for item in report.findings if item.severity == model.ERROR and item.caused_by is None]
+    also = frozenset(item.id for item in report.findings if item.verdict == model.UNDETERMINED)
     cause = next((item for item in errors if item.primary), None)
     if cause is None:
         return Answer(report.verdict, frozenset(item.id for item in errors), "", ())
@@ -61,7 +65,7 @@ def answer_of(report: model.Report) -> Answer:
     cure = cause.cure or "untyped: " + ", ".join(type(item).__name__ for item in actions)
     words = (" ".join(item.command("linux")) for item in actions)
     commands = tuple(re.sub(r"^\S*python[\d.]*(?= )", "python", text) for text in words)  # wherever it lies
-    return Answer(report.verdict, frozenset(item.id for item in errors), cure, commands)
+    return Answer(report.verdict, frozenset(item.id for item in errors), cure, commands, also)
 
 
 @dataclass(frozen=True)
@@ -72,6 +76,7 @@ class Put:
     is_stated: bool
     disagreement: str  # "" where it agrees
     same_commands: bool
+    is_open: bool  # it does not tell the cause from another, and says so
 
     @property
     def is_decided(self) -> bool:
@@ -80,21 +85,41 @@ class Put:
 
 
 def compare(machine: Answer, answer: Answer, *, is_stated: bool, states_all: bool) -> Put:
-    """Name the kind of a disagreement with the machine; ids may be fewer where not all is stated."""
+    """Name the kind of a disagreement with the machine.
+
+    Where not all is stated, ids may be fewer, and values of the remedy may be left open. Where what
+    decides is not stated, the machine's cause may be named as one that fits as well.
+    """
     kind = ""
     open_answer = answer.verdict == model.UNDETERMINED
+    names_both = not is_stated and machine.ids <= answer.ids | answer.also
     if machine.verdict == model.UNDETERMINED:
         kind = "" if open_answer else "the machine is undetermined"
     elif open_answer:
         kind = "undetermined though stated" if is_stated else ""
     elif answer.verdict != machine.verdict:
         kind = "other verdict" if is_stated else "other verdict, without what decides"
-    elif answer.ids != machine.ids and (states_all or not answer.ids < machine.ids):
+    elif answer.ids != machine.ids and (states_all or not answer.ids < machine.ids) and not names_both:
         kind = "other ids" if is_stated else "other ids, without what decides"
-    elif answer.cure != machine.cure and answer.ids == machine.ids:
+    elif answer.ids == machine.ids and not _is_same(machine.cure, answer.cure, states_all=states_all):
         untyped = isinstance(answer.cure, str) or isinstance(machine.cure, str)
         kind = "other remedy, not typed on both sides" if untyped else "other typed remedy"
-    return Put(answer, is_stated, kind, answer.commands == machine.commands)
+    is_open = not kind and (open_answer or (names_both and answer.ids != machine.ids))
+    return Put(answer, is_stated, kind, answer.commands == machine.commands, is_open)
+
+
+def _is_same(machine: model.Fix | str, witness: model.Fix | str, *, states_all: bool) -> bool:
+    """Whether two remedies are the same: of one type, with values that differ only where one is left open."""
+    if states_all or not isinstance(machine, model.Fix) or type(machine) is not type(witness):
+        return machine == witness
+    values = [(getattr(machine, name), getattr(witness, name)) for name in model.list_fields(machine)]
+    return all(witness_value in (value, "", ()) for value, witness_value in values)
+
+
+def _judge(snapshot: model.Snapshot, made: drawn.Situation, requests: tuple[str, ...]) -> Answer:
+    """Judge a machine as `doctor` does; where the log shows an extension being built, whether that works."""
+    target = rules.Target("gpu", requests, compiles=made.fault == drawn.GCC)
+    return answer_of(diagnose(rules.Context(snapshot.facts, load_matrix(), target), frozenset()))
 
 
 def ask(made: drawn.Situation, folder: Path) -> tuple[Answer, dict[str, Put]]:
@@ -104,13 +129,13 @@ def ask(made: drawn.Situation, folder: Path) -> tuple[Answer, dict[str, Put]]:
     snapshot = situation_machine.machine(made)
     decides = texts.DECIDES[made.outcome()] | ({texts.CAPABILITY} if two else set())
     file, log = texts.write_file(made), texts.write_log(made)
-    machine = answer_of(api.doctor(snapshot=snapshot, requirements=requests, expect="gpu").report)
+    machine = _judge(snapshot, made, requests)
     everything = texts.DECIDES["works"]
     if machine.verdict == model.COMPATIBLE:  # what somebody took for a fault is none: all must be stated
         decides = decides | everything
     saved = folder / "machine.json"
     saved.write_text(render_snapshot(snapshot), encoding="utf-8")
-    again = answer_of(api.doctor(snapshot=saved, requirements=requests, expect="gpu").report)
+    again = _judge(api.load_snapshot(saved), made, requests)
     puts = {"snapshot": compare(machine, again, is_stated=True, states_all=True)}
     if file:
         path = folder / file.name
@@ -161,10 +186,10 @@ class Figures:
             self.counts[witness, "stated"] += put.is_stated
             self.counts[witness, "decided"] += put.is_decided
             self.counts[witness, "disagree"] += bool(put.disagreement)
-            open_ones = not put.disagreement and not put.is_decided
-            self.counts[witness, "left open"] += open_ones
-            self.counts[witness, "agree"] += not put.disagreement and not open_ones
-            self.counts[witness, "same commands"] += not put.disagreement and not open_ones and put.same_commands
+            agrees = not put.disagreement and not put.is_open
+            self.counts[witness, "left open"] += put.is_open
+            self.counts[witness, "agree"] += agrees
+            self.counts[witness, "same commands"] += agrees and put.same_commands
             if put.disagreement:
                 difference = f"{machine} / {put.answer}"
                 if "remedy" in put.disagreement:

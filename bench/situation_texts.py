@@ -9,6 +9,8 @@ from collections.abc import Callable
 from dataclasses import dataclass, field
 from typing import TypeAlias
 
+from packaging.version import Version
+
 from bench import situations as drawn
 from bench.situations import MATRIX, SITE, Situation
 
@@ -123,6 +125,9 @@ def write_log(made: Situation) -> Witness:
         lines += [f"{name:<24} {version}" for name, version in sorted(packages.items())]
         stated |= {FRAMEWORKS, PACKAGES} if made.fault != drawn.PYTHON else set()
         stated |= {LIBRARIES} if made.has_wheels else set()
+    if made.image.cuda and made.chance.random() < 0.6:
+        lines += ["$ nvcc --version", *_nvcc(made)]
+        stated.add(TOOLKIT)
     if made.fault in {drawn.HIDDEN, drawn.OLD_TOOLKIT} and made.chance.random() < 0.6:
         name = "CUDA_VISIBLE_DEVICES" if made.fault == drawn.HIDDEN else "LD_LIBRARY_PATH"
         value = "-1" if made.fault == drawn.HIDDEN else f"/usr/local/cuda-{made.image.cuda}/lib64"
@@ -150,6 +155,14 @@ def _smi(made: Situation) -> list[str]:
         f"|   0  {made.gpu:<29} Off | 00000000:07:00.0 Off |                    0 |",
         f"| N/A   31C    P0              43W / 300W |  {3:>5}MiB / {memory:>5}MiB |      0%      Default |",
         rule,
+    ]
+
+
+def _nvcc(made: Situation) -> list[str]:
+    cuda = made.image.cuda
+    return [
+        "nvcc: NVIDIA (R) Cuda compiler driver",
+        f"Cuda compilation tools, release {cuda}, V{cuda}.99",
     ]
 
 
@@ -189,9 +202,11 @@ def _gcc(made: Situation) -> Says:
 def _pip(made: Situation) -> Says:
     """Pip finds no wheel for this Python; it names no Python."""
     name, found = f"{made.framework}=={made.release}", []
-    for release, row in drawn.list_releases(made.framework):
-        if made.image.python in drawn.list_minors(row["pythons"]):
-            found.append(release)
+    for row in MATRIX["releases"][made.framework]:
+        is_here = row["distribution"] == made.framework and "linux_x86_64" in row["platforms"]
+        if is_here and made.image.python in drawn.list_minors(row["pythons"]):
+            found += row["releases"]
+    found.sort(key=Version)
     listed = ", ".join(found) or "none"
     lines = [
         f"$ pip install {name}",
@@ -346,7 +361,8 @@ def _tensorflow_library(made: Situation) -> Says:
     tail = "cannot open shared object file: No such file or directory"
     missing = [soname for name, soname in made.sonames.items() if not made.finds(name)]
     named = [f"{loader} Could not load dynamic library '{one}'; dlerror: {one}: {tail}" for one in missing]
-    return _interactive(*named, skips), {PROGRAM, LIBRARIES}
+    says = {LIBRARIES} if made.image.cuda else {LIBRARIES, PROGRAM}  # not whether other ones are there
+    return _interactive(*named, skips), says
 
 
 def _tensorflow_old_cudnn(made: Situation) -> Says:

@@ -9,6 +9,7 @@ import pytest
 
 from bench import same_answer, situation_machine, situation_texts, situations
 from envcheck import model
+from envcheck.model.fixes.driver import InstallDriver
 
 COUNT = 10
 
@@ -61,3 +62,26 @@ def test_kinds(witness: same_answer.Answer, is_stated: bool, states_all: bool, k
     machine = answer("incompatible", "a", "b", cure=model.Advise("x"))
     put = same_answer.compare(machine, witness, is_stated=is_stated, states_all=states_all)
     assert put.disagreement == kind
+
+
+@pytest.mark.parametrize(
+    ("cure", "states_all", "kind"),
+    [
+        (InstallDriver(framework="torch"), False, ""),
+        (InstallDriver(framework="torch"), True, "other typed remedy"),
+        (InstallDriver("470", framework="torch"), False, "other typed remedy"),
+    ],
+)
+def test_values_that_are_not_stated_may_be_left_open(cure: model.Fix, states_all: bool, kind: str) -> None:
+    machine, witness = (
+        answer("incompatible", "a", cure=item) for item in (InstallDriver("525", framework="torch"), cure)
+    )
+    assert same_answer.compare(machine, witness, is_stated=True, states_all=states_all).disagreement == kind
+
+
+@pytest.mark.parametrize(("is_stated", "kind"), [(False, ""), (True, "other ids")])
+def test_a_cause_that_fits_as_well_is_left_open(is_stated: bool, kind: str) -> None:
+    machine, witness = (answer("incompatible", name, cure=model.Advise("x")) for name in ("a", "b"))
+    witness = model.replace(witness, also=frozenset({"a"}))
+    put = same_answer.compare(machine, witness, is_stated=is_stated, states_all=False)
+    assert (put.disagreement, put.is_open) == (kind, not kind)
