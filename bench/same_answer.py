@@ -92,7 +92,7 @@ def compare(machine: Answer, answer: Answer, *, is_stated: bool, states_all: boo
     """
     kind = ""
     open_answer = answer.verdict == model.UNDETERMINED
-    names_both = not is_stated and machine.ids <= answer.ids | answer.also
+    names_both = not is_stated and bool(machine.ids & answer.also)
     if machine.verdict == model.UNDETERMINED:
         kind = "" if open_answer else "the machine is undetermined"
     elif open_answer:
@@ -113,7 +113,7 @@ def _is_same(machine: model.Fix | str, witness: model.Fix | str, *, states_all: 
     if states_all or not isinstance(machine, model.Fix) or type(machine) is not type(witness):
         return machine == witness
     values = [(getattr(machine, name), getattr(witness, name)) for name in model.list_fields(machine)]
-    return all(witness_value in (value, "", ()) for value, witness_value in values)
+    return all(witness_value in (value, "", (), False) for value, witness_value in values)
 
 
 def _judge(snapshot: model.Snapshot, made: drawn.Situation, requests: tuple[str, ...]) -> Answer:
@@ -130,7 +130,8 @@ def ask(made: drawn.Situation, folder: Path) -> tuple[Answer, dict[str, Put]]:
     decides = texts.DECIDES[made.outcome()] | ({texts.CAPABILITY} if two else set())
     file, log = texts.write_file(made), texts.write_log(made)
     machine = _judge(snapshot, made, requests)
-    everything = texts.DECIDES["works"]
+    everything = texts.DECIDES["works"] | decides
+    everything |= {texts.TOOLKIT, texts.CUDNN} if made.image.cuda else set()
     if machine.verdict == model.COMPATIBLE:  # what somebody took for a fault is none: all must be stated
         decides = decides | everything
     saved = folder / "machine.json"

@@ -17,6 +17,7 @@ from bench.situations import MATRIX, SITE, Situation
 FRAMEWORKS, LIBRARIES, PACKAGES = "python.frameworks", "python.frameworks.libraries", "python.distributions"
 DRIVER, CAPABILITY, VERSION = "driver.release", "gpus.compute_capability", "python.version"
 TOOLKIT, COMPILER, REQUEST = "toolkits", "compilers.gcc_version", "request"
+CUDNN = "cudnn.library_version"
 PROGRAM = "program"  # its message names the cause, or that it works
 DECIDES = {
     "works": {FRAMEWORKS, LIBRARIES, DRIVER, CAPABILITY},
@@ -26,7 +27,7 @@ DECIDES = {
     drawn.NUMPY: {FRAMEWORKS, PACKAGES},
     drawn.PROTOBUF: {FRAMEWORKS, PACKAGES},
     drawn.NO_LIBRARIES: {FRAMEWORKS, LIBRARIES},
-    drawn.OLD_CUDNN: {FRAMEWORKS, LIBRARIES, "cudnn.library_version"},
+    drawn.OLD_CUDNN: {FRAMEWORKS, LIBRARIES, CUDNN},
     drawn.OLD_TOOLKIT: {FRAMEWORKS, TOOLKIT, "host.environment.LD_LIBRARY_PATH"},
     drawn.VISION: {FRAMEWORKS, PACKAGES},
     drawn.HIDDEN: {"host.environment.CUDA_VISIBLE_DEVICES"},
@@ -63,7 +64,14 @@ def write_file(made: Situation) -> Witness | None:
     if can_be_plain and made.chance.random() < 0.5:
         stated |= {LIBRARIES} if made.has_wheels else set()
         return Witness(_requirements(made), stated, "requirements.txt", options)
-    stated |= {LIBRARIES, TOOLKIT, VERSION, "host.environment.LD_LIBRARY_PATH", "host.environment.CUDA_VISIBLE_DEVICES"}
+    stated |= {
+        LIBRARIES,
+        TOOLKIT,
+        CUDNN,
+        VERSION,
+        "host.environment.LD_LIBRARY_PATH",
+        "host.environment.CUDA_VISIBLE_DEVICES",
+    }
     return Witness(_dockerfile(made), stated, "Dockerfile", options)
 
 

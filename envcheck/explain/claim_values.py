@@ -3,12 +3,12 @@
 from __future__ import annotations
 
 import re
-from collections.abc import Callable, Iterable, Mapping
+from collections.abc import Callable, Iterable
 from functools import cached_property
 from typing import TypeVar
 
 from envcheck.actions import is_requirement
-from envcheck.explain.facts import merge_facts
+from envcheck.explain.facts import build_context
 from envcheck.explain.log import (
     COMPILING,
     FRAMEWORKS,
@@ -34,16 +34,10 @@ from envcheck.matrix.companions import companion_row, load_companions, source_pa
 from envcheck.matrix.gpus import find_capabilities
 from envcheck.model import (
     CudaWheels,
-    Fact,
-    FrameworkBuild,
     FrameworkRelease,
-    Known,
-    Source,
-    Unknown,
     canonical_name,
     major,
     numbers,
-    replace,
 )
 from envcheck.model.requirements import name_of
 from envcheck.remedies.rows import remedy_table
@@ -93,10 +87,6 @@ SHAPES = {
     "visible": r"-?[\w,-]*",
     "xid": r"\d{1,3}",
 }
-_WINDOWS = ("win-", "winerror", "msvc-", "tensorflow-intel", "tf-windows", "tdr")
-_SYSTEMS = ("ubuntu", "debian", "fedora", "centos", "rocky", "almalinux", "arch", "manjaro", "opensuse", "linuxmint")
-_CONTAINERS = {"apptainer-nv": "apptainer", "k8s-insufficient-gpu": "kubernetes", "device-plugin-nvml": "kubernetes"}
-_IN_CONTAINERS = ("forward-compat-804", "image-driver", "container-", "docker-", "cuda-compat-unavailable")
 
 
 class ClaimValues:
@@ -162,74 +152,25 @@ class ClaimValues:
         return self.release if self.framework and identity(self.framework).index else ""
 
     @property
-    def system(self) -> str:
-        """Name the operating system, by the claim's messages where the log does not tell it."""
-        windows = any(name.startswith(_WINDOWS) for name in self.signatures) or "win_amd64" in self.text
-        return self.log.os or ("windows" if windows else "")
-
-    @property
     def compiles(self) -> bool:
         """Tell whether it is a build of CUDA code that fails."""
         return bool(COMPILING & set(self.signatures))
 
-    @cached_property
+    @property
     def context(self) -> Context:
-        """Return the machine as the facts and the log tell it; the rest stays unknown."""
-        facts = merge_facts(self.log)
-        host, python, os_name = facts.host, facts.python, self.log.first_value("os").lower()
-        distribution = next((name for name in _SYSTEMS if name in os_name), "")
-        version = re.search(r"\b\d{1,2}(?:\.\d{2})?\b", os_name) if distribution else None
-        host = replace(
-            host,
-            os=_known_or(host.os, self.system),
-            container=_known_or(host.container, self._container),
-            wsl_version=_known_or(host.wsl_version, 2 if self.log.in_wsl else None),
-            distribution_id=_known_or(host.distribution_id, distribution),
-            distribution_version=_known_or(host.distribution_version, version.group() if version else ""),
-            architecture=_known_or(host.architecture, self.log.architecture),
-            environment=self._add_variables(host.environment),
-        )
-        python = replace(
-            python,
-            kind=_known_or(python.kind, "conda" if self.log.values("conda") else ""),
-            version=_known_or(python.version, self._python_of_path),
-            frameworks=_known_or(python.frameworks, self._stated_builds),
-        )
-        return Context(replace(facts, host=host, python=python), self.log.matrix)
-
-    def _add_variables(self, environment: Fact[Mapping[str, str]]) -> Fact[Mapping[str, str]]:
-        """Add the library path that the log shows where the facts hold none."""
-        variables = environment.value or {}
-        if not self.log.library_path or "LD_LIBRARY_PATH" in variables:
-            return environment
-        return Known({**variables, "LD_LIBRARY_PATH": self.log.library_path}, Source("file", "log"))
+        """Return the machine as the facts and the log state it."""
+        return build_context(self.log)
 
     @property
-    def _python_of_path(self) -> str:
-        """Read the Python that runs off the paths of the claim's own messages."""
-        match = re.search(r"[/\\]python(3\.\d{1,2})[/\\](?:site|dist)-packages|\.cpython-3(\d{1,2})-", self.text)
-        return (match.group(1) or f"3.{match.group(2)}") if match else ""
-
-    @property
-    def _stated_builds(self) -> tuple[FrameworkBuild, ...]:
-        """Describe the framework that a compiled extension meets, however the log states its release."""
-        stated = ((item, self.log.release_of(item)) for item in FRAMEWORKS if item.cuda.hosts_extensions)
-        return tuple(FrameworkBuild(item.name, item.name, release) for item, release in stated if release)
-
-    @property
-    def _container(self) -> str:
-        kind = next((_CONTAINERS[name] for name in self.signatures if name in _CONTAINERS), "")
-        is_container = self.log.in_container or any(name.startswith(_IN_CONTAINERS) for name in self.signatures)
-        return kind or ("docker" if is_container else "")
+    def distribution(self) -> str:
+        """Name the distribution that the framework is installed as; "" where the log does not tell it."""
+        builds = self.context.facts.python.frameworks.value or ()
+        return next((item.distribution for item in builds if item.framework == self.framework), "")
 
     @cached_property
     def row(self) -> FrameworkRelease | None:
         """Return the matrix' row of the release that the log names."""
         return Situation(self.context).release_row(self.framework, self.release)
-
-
-def _known_or(fact: Fact[T], value: T | None) -> Fact[T]:
-    return Known(value, Source("file", "log")) if value and isinstance(fact, Unknown) else fact
 
 
 def _find_frameworks(text: str) -> set[str]:

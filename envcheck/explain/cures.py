@@ -30,7 +30,7 @@ from envcheck.frameworks import Framework, identities, identity
 from envcheck.matrix.companions import companion_row
 from envcheck.model import Fix, major
 from envcheck.model.fixes.compilers import UseOtherCompiler
-from envcheck.model.fixes.cuda_wheels import InstallCudaExtra, ReplaceCudaWheels, UseFreshEnvironment
+from envcheck.model.fixes.cuda_wheels import InstallCudaLibraries, ReplaceCudaWheels, UseFreshEnvironment
 from envcheck.model.fixes.driver import (
     InstallDriver,
     InstallMissingDriver,
@@ -52,6 +52,7 @@ from envcheck.model.fixes.hardware import (
     CompileWithNewerToolkit,
     CompileWithOlderToolkit,
     FollowXid,
+    UnsetVisibleDevices,
     UseNewerBuild,
     UseOlderBuild,
     UseOtherProcessor,
@@ -122,7 +123,7 @@ def _serve_newer_gpu(values: ClaimValues) -> Fix:
     row = values.log.matrix.architecture(capability)
     if row is not None and row.first_toolkit and _OF_COMPILERS & set(values.signatures):
         return CompileWithNewerToolkit(capability)
-    return UseNewerBuild(values.framework, capability=capability)
+    return UseNewerBuild(values.framework, values.distribution, capability)
 
 
 def _serve_older_gpu(values: ClaimValues) -> Fix:
@@ -130,7 +131,7 @@ def _serve_older_gpu(values: ClaimValues) -> Fix:
     row = values.log.matrix.architecture(capability)
     if row is not None and row.last_toolkit and _OF_COMPILERS & set(values.signatures):
         return CompileWithOlderToolkit(capability)
-    return UseOlderBuild(values.framework, capability=capability)
+    return UseOlderBuild(values.framework, values.distribution, capability)
 
 
 def _follow_xid(values: ClaimValues) -> FollowXid:
@@ -246,22 +247,26 @@ def _install_cuda_build(values: ClaimValues) -> InstallCudaBuild:
     match = re.search(r"\b[Pp]y[Tt]orch \d[\d.]*\+cu(\d+)(\d)\b", text)
     cuda = f"{match[1]}.{match[2]}" if match else ""
     by_conda = "conda-cpu-build" in values.signatures
-    return InstallCudaBuild(values.framework, values.release, cuda, by_conda)
+    return InstallCudaBuild(values.framework, cuda, by_conda)
 
 
-def _install_cuda_extra(values: ClaimValues) -> InstallCudaExtra | None:
-    return InstallCudaExtra(values.framework, values.release) if values.framework else None
+def _install_cuda_libraries(values: ClaimValues) -> InstallCudaLibraries | None:
+    """Name the very release with its extra, where that has one for one CUDA."""
+    row, is_linux = values.row, values.log.system not in ("windows", "darwin")
+    if row is not None and row.gpu_extra and len(row.extras) < 2 and is_linux:
+        return InstallCudaLibraries(row.framework, (f"{row.distribution}[{row.gpu_extra}]=={row.version}",))
+    return InstallCudaLibraries(values.framework) if values.framework else None
 
 
 def _keep_one_cuda_major(values: ClaimValues) -> Fix:
     removed, kept = find_duplicate_wheels(values)
     if removed and kept:
         return ReplaceCudaWheels(removed, kept)
-    return UseFreshEnvironment(values.framework, values.release)
+    return UseFreshEnvironment(values.framework)
 
 
 def _require(name: str) -> Callable[[ClaimValues], InstallRequiredRelease]:
-    return lambda values: InstallRequiredRelease(name, values.framework, values.release)
+    return lambda values: InstallRequiredRelease(name, values.framework)
 
 
 _KERAS_2 = {"keras-3-words", "keras-2-or-3", "keras-config"}  # code or a file of Keras 2 meets Keras 3
@@ -269,7 +274,7 @@ _KERAS_2 = {"keras-3-words", "keras-2-or-3", "keras-config"}  # code or a file o
 
 def _restore_keras_2(values: ClaimValues) -> RestoreKeras2 | None:
     meets_keras_3 = bool(_KERAS_2 & set(values.signatures))
-    return RestoreKeras2(values.framework, values.release) if meets_keras_3 and values.framework else None
+    return RestoreKeras2(values.framework) if meets_keras_3 and values.framework else None
 
 
 def _use_other_platform(values: ClaimValues) -> UseOtherPlatform | None:
@@ -286,7 +291,7 @@ def _use_right_copy(values: ClaimValues) -> Fix | None:
         return UseInstalledToolkit(installed[0])
     folders = filter(None, values.log.library_path.split(":"))
     others = tuple(folder for folder in folders if re.search(r"cuda|cudnn|nvidia", folder, re.IGNORECASE))
-    return RemoveFromLibraryPath(others) if others else None
+    return RemoveFromLibraryPath(others)
 
 
 def _install_toolkit(values: ClaimValues) -> Fix | None:
@@ -299,8 +304,7 @@ def _install_toolkit(values: ClaimValues) -> Fix | None:
         return ChooseToolkit(lines, values.framework) if lines else None
     if cuda in values.log.cudas:
         return UseInstalledToolkit(cuda, values.compiles)
-    installed = values.find_capture("nvcc") or next(iter(values.log.cudas), "")
-    return InstallToolkit(cuda, values.framework, release=values.release, installed=installed, compiles=values.compiles)
+    return InstallToolkit(cuda, values.framework, values.distribution, values.compiles)
 
 
 def _use_newer_ptxas(values: ClaimValues) -> UseNewerPtxas | None:
@@ -318,6 +322,7 @@ def _install_cudnn(values: ClaimValues) -> InstallCudnn:
     is_other_build = values.claim.id == "cudnn-wrong-cuda-build"  # its libraries are of the CUDA that is not wanted
     return InstallCudnn(
         values.framework,
+        values.distribution,
         version=match_shape(wanted, r"\d{1,2}(?:\.\d{1,2}){0,3}"),
         cuda=find_build_cuda(values.log) if is_other_build else find_cuda_line(values),
         exact=values.claim.id == "cudnn-too-new",
@@ -351,7 +356,8 @@ def _use_other_compiler(values: ClaimValues) -> UseOtherCompiler:
         maxima = (item.gcc_max for item in matrix.toolkits() if item.gcc_max)
         highest = next((gcc for gcc in maxima if parse_number(gcc) < parse_number(limit)), "")
     highest = highest or (row.gcc_max or "" if row else "")
-    return UseOtherCompiler(line, highest, present=values.find_capture("gcc") or _host_version(values))
+    lowest = row.gcc_min or "" if row else ""
+    return UseOtherCompiler(line, highest, lowest, values.find_capture("gcc") or _host_version(values))
 
 
 def _host_version(values: ClaimValues) -> str:
@@ -364,9 +370,9 @@ def _replace_extension(values: ClaimValues) -> Fix:
     """Name the package whose compiled part complains, and the release of its framework that is there."""
     name = find_complaining_package(values)
     framework = next(iter(companion_row(name).frameworks), "")
-    release = values.log.release_of(identity(framework)) if framework else ""
-    if match_shape(release, rf"{VERSION}(?:\+[a-z0-9.]+)?"):
-        return MatchInstalledFramework(name, framework, release)
+    if framework:
+        release = values.log.release_of(identity(framework))
+        return MatchInstalledFramework(name, framework, match_shape(release, rf"{VERSION}(?:\+[a-z0-9.]+)?"))
     return InstallProjectsBuild(find_distribution(find_extension_package(values)))
 
 
@@ -388,7 +394,7 @@ CURES: dict[str, Callable[[ClaimValues], Fix | None]] = {
     "extension-build-mismatch": _replace_extension,
     "fabric-manager": _start_fabric_manager,
     "framework-cpu-build": _install_cuda_build,
-    "framework-cuda-extra-missing": _install_cuda_extra,
+    "framework-cuda-extra-missing": _install_cuda_libraries,
     "framework-missing": _install_framework,
     "framework-package-removed": _install_replacement,
     "glibc-too-old": _use_newer_glibc,
@@ -408,4 +414,5 @@ CURES: dict[str, Callable[[ClaimValues], Fix | None]] = {
     "toolkit-missing": _install_toolkit,
     "toolkit-path-conflict": _use_right_copy,
     "toolkit-wrong-version": _install_toolkit,
+    "visible-devices-hidden": lambda _: UnsetVisibleDevices(),
 }

@@ -1,69 +1,96 @@
-"""What a log states of the machine, and of what was to be done on it, as facts and target."""
+"""What a log states of the machine, and of what was to be done on it, as facts and target that rules read."""
 
 from __future__ import annotations
 
 import re
-from typing import Any
+from functools import lru_cache
+from typing import Any, TypeVar
 
 from envcheck.explain.log import COMPILING, FRAMEWORKS, Log, find_framework_of_package, normalize_capability
+from envcheck.host.data_files import load_data
 from envcheck.matrix.gpus import find_capabilities
 from envcheck.model import (
+    CudaWheels,
     Distribution,
     Fact,
     Facts,
     FrameworkBuild,
+    FrameworkRelease,
     Gpu,
     Known,
+    LinkFault,
     RequestError,
     Source,
+    ToolkitInstall,
     Unknown,
     canonical_name,
     replace,
 )
-from envcheck.rules.context import Target
+from envcheck.model.requirements import name_of
+from envcheck.rules.context import Context, Target
 from envcheck.rules.wanted_releases import check_requirements
 
-_LISTS = tuple(f"pip-list-{item.name}" for item in FRAMEWORKS)
+R = TypeVar("R")
+_NOT_SAID = Unknown("failed", "the log does not say")
+_DISTRIBUTIONS = (
+    "ubuntu",
+    "debian",
+    "fedora",
+    "centos",
+    "rocky",
+    "almalinux",
+    "arch",
+    "manjaro",
+    "opensuse",
+    "linuxmint",
+)
+_CONDA_BUILD = r"py\d|cuda|cpu|gpu|mkl|\bh[0-9a-f]{6}"
+_LISTS = (
+    *(f"pip-list-{item.name}" for item in FRAMEWORKS),
+    "pip-list-nvidia", "pip-list-helpers", "pip-list-extensions", "pip-installed",
+)  # fmt: skip
 
 
-def collect_stated_facts(log: Log) -> Facts | None:
-    """Return the given facts with the log's own beside them; None where neither says anything decisive."""
-    builds = _LogFacts(log).builds()
-    if not log.has_facts and not (builds and (log.values("driver", "gpu", "nvcc") or len(builds) > 1)):
-        return None
-    return merge_facts(log)
+@lru_cache(maxsize=2)
+def build_context(log: Log, target: Target | None = None) -> Context:
+    """Return the machine as the facts and the log state it; the rest stays unknown."""
+    return Context(state_facts(log), log.matrix, build_target(log, target))
 
 
-def merge_facts(log: Log) -> Facts:
+def state_facts(log: Log) -> Facts:
     """Return the given facts with all that the log states of the machine beside them."""
-    log_facts = _LogFacts(log)
-    builds = log_facts.builds()
-    facts = log.facts
-    python, driver, host = facts.python, facts.driver, facts.host
-    python = replace(
-        python,
-        version=_prefer_known(python.version, log_facts.find("python")),
-        frameworks=_prefer_known(python.frameworks, log_facts.wrap_all(builds)),
-        distributions=_prefer_known(python.distributions, log_facts.wrap_all(log_facts.distributions())),
+    stated, facts = _LogFacts(log), log.facts
+    python = _fill(
+        facts.python,
+        version=stated.find_python(),
+        kind=_known("conda" if log.values("conda") else ""),
+        pip_version=stated.find("pip"),
+        bits=_known(32 if log.has("python-32bit", "pip-debug-win32") else None),
+        frameworks=_known(stated.builds),
+        distributions=_known(stated.list_distributions()),
+        link_faults=_known(stated.list_link_faults()),
     )
-    driver = replace(
-        driver,
-        release=_prefer_known(driver.release, log_facts.find("driver")),
-        cuda_driver_version=_prefer_known(driver.cuda_driver_version, log_facts.find_offered_cuda()),
+    driver = _fill(
+        facts.driver,
+        release=stated.find("driver"),
+        cuda_driver_version=stated.find_offered_cuda(),
     )
-    host = replace(
-        host,
-        os=_prefer_known(host.os, log_facts.wrap_text(log.os)),
-        libc_version=_prefer_known(host.libc_version, log_facts.find("glibc")),
-    )
-    merged: Facts = replace(
-        facts,
-        python=python,
-        driver=driver,
-        host=host,
-        gpus=_prefer_known(facts.gpus, log_facts.wrap_all(log_facts.gpus())),
-    )
-    return merged
+    host = _fill(facts.host, **stated.describe_host())
+    toolkits = _fill(facts.toolkits, **stated.describe_toolkits())
+    compilers = _fill(facts.compilers, gcc_version=stated.find("gcc"))
+    filled: Facts = replace(facts, python=python, driver=driver, host=host, toolkits=toolkits, compilers=compilers)
+    return _fill(filled, gpus=_known(stated.list_gpus()))
+
+
+def _fill(record: R, **stated: Fact[Any]) -> R:
+    """Keep what the snapshot knows; take the log's word for what it could not tell."""
+    open_names = [name for name in stated if isinstance(getattr(record, name), Unknown)]
+    filled: R = replace(record, **{name: stated[name] for name in open_names if isinstance(stated[name], Known)})
+    return filled
+
+
+def _known(value: Any) -> Fact[Any]:
+    return Known(value, Source("file", "log")) if value else _NOT_SAID
 
 
 class _LogFacts:
@@ -71,13 +98,19 @@ class _LogFacts:
 
     def __init__(self, log: Log) -> None:
         self._log = log
+        self.builds = tuple({item.distribution: item for item in self._list_builds()}.values())
 
     def find(self, capture: str) -> Fact[Any]:
         match = next(self._log.find_captures(capture), None)
         if match is None:
-            return Unknown("failed", "the log does not say")
+            return _NOT_SAID
         event, value = match
         return Known(value, Source("file", f"{event.file}:{event.line}", event.text))
+
+    def find_python(self) -> Fact[str]:
+        """Return the release of Python that the log states, else the minor that paths show."""
+        fact = self.find("python")
+        return fact if isinstance(fact, Known) else _known(self._log.python)
 
     def find_offered_cuda(self) -> Fact[str]:
         """Return the newest CUDA that the driver offers: 11.4, or 11040 as CUDA itself writes it."""
@@ -86,13 +119,36 @@ class _LogFacts:
             return replace(number, value=f"{int(number.value) // 1000}.{int(number.value) % 1000 // 10}")
         return fact
 
-    def wrap_text(self, value: str) -> Fact[Any]:
-        return Known(value, Source("file", "log")) if value else Unknown("failed", "the log does not say")
+    def describe_host(self) -> dict[str, Fact[Any]]:
+        """Describe the system, and the variables that the log shows."""
+        log, named = self._log, self._log.first_value("os").lower()
+        distribution = next((name for name in _DISTRIBUTIONS if name in named), "")
+        version = re.search(r"\b\d{1,2}(?:\.\d{2})?\b", named) if distribution else None
+        variables = {**log.environment}
+        if log.library_path:
+            variables.setdefault("LD_LIBRARY_PATH", log.library_path)
+        for visible in log.values("visible")[:1]:
+            variables.setdefault("CUDA_VISIBLE_DEVICES", visible)
+        return {
+            "os": _known(log.system),
+            "libc_version": self.find("glibc"),
+            "container": _known(log.container),
+            "wsl_version": _known(2 if log.in_wsl else None),
+            "distribution_id": _known(distribution),
+            "distribution_version": _known(version.group() if version else ""),
+            "architecture": _known(log.architecture),
+            "jetson_release": self.find("jetson"),
+            "environment": _known(variables),
+        }
 
-    def wrap_all(self, values: tuple[Any, ...]) -> Fact[Any]:
-        return Known(values, Source("file", "log")) if values else Unknown("failed", "the log does not say")
+    def describe_toolkits(self) -> dict[str, Fact[Any]]:
+        """Name the toolkits that the log shows, by the folders where NVIDIA's packages install them."""
+        roots = {f"/usr/local/cuda-{line}": line for line in self._log.cudas}
+        installs = tuple(ToolkitInstall(root, "usr-local", version=_known(line)) for root, line in roots.items())
+        on_path = tuple(root for root in roots if f"{root}/" in self._log.library_path.replace(":", "/:"))
+        return {"installs": _known(installs), "roots_on_library_path": _known(on_path)}
 
-    def builds(self) -> tuple[FrameworkBuild, ...]:
+    def _list_builds(self) -> list[FrameworkBuild]:
         found = []
         for name, version in self._log.packages.items():
             identity = find_framework_of_package(name)
@@ -100,35 +156,61 @@ class _LogFacts:
             distribution = name
             if identity and name not in identity.distributions:
                 distribution = identity.plans.gpu_distributions[0]
-            if framework and re.fullmatch(r"\d+(\.\d+)+[\w.+]*", version) and name in self._list_names():
+            if not framework or not re.fullmatch(r"\d+(\.\d+)+[\w.+]*", version):
+                continue
+            if self._log.image and (name, version) == self._log.image[:2]:
+                found.append(self._build_from_image(framework, *self._log.image))
+            else:
                 cuda = self.find(f"{framework}_cuda")
                 found.append(FrameworkBuild(framework, distribution, version, cuda_version=cuda))
-            elif framework and self._log.image and (name, version) == self._log.image[:2]:
-                found.append(self._build_from_image(framework, *self._log.image))
-        return tuple({item.distribution: item for item in found}.values())
+        return found
 
     def _build_from_image(self, framework: str, name: str, version: str, cuda: str) -> FrameworkBuild:
         """Make the build that the name of the container's image tells."""
         event = self._log.select("container-image")[0]
         source = Source("file", f"{event.file}:{event.line}", event.text)
-        if cuda == "cpu":
-            return FrameworkBuild(framework, name, version, cuda_build=Known(value=False, source=source))
-        cuda_version: Fact[str] = Known(cuda, source) if cuda else Unknown("failed", "the log does not say")
-        return FrameworkBuild(
-            framework, name, version, cuda_build=Known(value=True, source=source), cuda_version=cuda_version
-        )
+        cuda_version: Fact[str] = Known(cuda, source) if cuda and cuda != "cpu" else _NOT_SAID
+        cuda_build = Known(value=cuda != "cpu", source=source)
+        return FrameworkBuild(framework, name, version, cuda_build=cuda_build, cuda_version=cuda_version)
 
-    def _list_names(self) -> set[str]:
+    def list_distributions(self) -> tuple[Distribution, ...]:
+        """List what the log lists; a framework with the CUDA wheels that its own import misses."""
         rows = self._log.select(*_LISTS)
-        names = {name for item in FRAMEWORKS for name in (item.name,) if self._log.has(f"{name}-version")}
-        return names | {canonical_name(row.values["package"]) for row in rows}
+        missing = {fault.distribution: self._find_pins(fault) for fault in self.list_link_faults()}
+        found = {}
+        for row in (event.values for event in rows):
+            is_conda = re.search(_CONDA_BUILD, row.get("conda_build", ""))
+            name, installer = canonical_name(row["package"]), "conda" if is_conda else ""
+            requires = missing.get(name, ())
+            found[name] = Distribution(name, row["version"], installer=installer, requires=requires)
+        return tuple(found.values())
 
-    def distributions(self) -> tuple[Distribution, ...]:
-        rows = self._log.select(*_LISTS, "pip-list-nvidia", "pip-list-helpers", "pip-list-extensions", "pip-installed")
-        names = {canonical_name(row.values["package"]): row.values["version"] for row in rows}
-        return tuple(Distribution(name, version) for name, version in names.items())
+    def list_link_faults(self) -> tuple[LinkFault, ...]:
+        """List the libraries of NVIDIA's wheels that the import of a framework misses."""
+        wheels = load_data("nvidia/cuda_wheels", CudaWheels)
+        faults = []
+        for event in self._log.select("import-cannot-open") if self._log.has("torch-imported") else ():
+            library = event.values.get("library", "")
+            wheel = wheels.wheel_of(library)
+            for build in self.builds if wheel else ():
+                name = build.distribution
+                fault = LinkFault(name, "missing-library", name, library, wheel=wheel, stops="import")
+                faults += [fault] if self._find_pins(fault) else []
+        return tuple(faults)
 
-    def gpus(self) -> tuple[Gpu, ...]:
+    def _find_pins(self, fault: LinkFault) -> tuple[str, ...]:
+        """Return the wheel that a release requires, without its extras, of a library that its import misses."""
+        build = next(item for item in self.builds if item.distribution == fault.distribution)
+        row = self._find_row(build)
+        wheels = row.cuda_wheels if row and not row.gpu_extra else ()
+        return tuple(item for item in wheels if name_of(item).startswith(f"{fault.wheel}-cu"))
+
+    def _find_row(self, build: FrameworkBuild) -> FrameworkRelease | None:
+        version = build.version.partition("+")[0]
+        return self._log.matrix.release(build.framework, version, "linux_x86_64", build.distribution)
+
+    def list_gpus(self) -> tuple[Gpu, ...]:
+        """List the GPUs whose compute capability the log states, or their names tell."""
         found = []
         for event, name in self._log.find_captures("gpu"):
             source = Source("file", f"{event.file}:{event.line}", event.text)
@@ -145,22 +227,15 @@ def _find_capability(name: str) -> str:
     return numbers[0] if len(numbers) == 1 else ""
 
 
-def _prefer_known(fact: Fact[Any], other: Fact[Any]) -> Fact[Any]:
-    """Keep what the snapshot knows; take the log's word for what it could not tell."""
-    return other if isinstance(fact, Unknown) and isinstance(other, Known) else fact
-
-
 _MISSING_RELEASES = ("pip-from-versions", "pip-no-distribution")
 _BUILDS = ("build-command-failed", "ninja-failed", "nvcc-failed")
 
 
 def build_target(log: Log, target: Target | None) -> Target:
-    """Add to what was `target` what the log tells of it, where it is judged with a machine's facts."""
-    target_or_default = target or Target()
-    if not log.has_facts:
-        return target_or_default
-    requirements = tuple(dict.fromkeys((*target_or_default.requirements, *_list_missing_requirements(log))))
-    return Target(target_or_default.expect, requirements, target_or_default.compiles or log.has(*COMPILING, *_BUILDS))
+    """Add to what was `target` what the log tells of it: what pip finds nothing for, and that CUDA code is built."""
+    given = target or Target()
+    requirements = tuple(dict.fromkeys((*given.requirements, *_list_missing_requirements(log))))
+    return Target(given.expect, requirements, given.compiles or log.has(*COMPILING, *_BUILDS))
 
 
 def _list_missing_requirements(log: Log) -> tuple[str, ...]:

@@ -12,7 +12,7 @@ from envcheck.actions import Action, InstallPackages, RunEnvcheck, Show
 from envcheck.diagnosis import with_remedies, with_steps
 from envcheck.explain.claim_values import ClaimValues, build_machine_situation, build_situation
 from envcheck.explain.cures import build_cure, names_of
-from envcheck.explain.facts import build_target, collect_stated_facts
+from envcheck.explain.facts import build_context
 from envcheck.explain.log import Claim, Log, Strength, find_root, is_consequence, is_second_reading, rank_claims
 from envcheck.explain.reasons_cuda import architecture_claims, library_claims, version_claims
 from envcheck.explain.reasons_driver import driver_claims, is_normal_without_gpu, memory_claims
@@ -33,14 +33,16 @@ from envcheck.model import (
     Evidence,
     Facts,
     Finding,
+    Fix,
     Remedy,
     Report,
     Source,
     dataclass,
+    list_fields,
     replace,
 )
 from envcheck.model.requirements import name_of
-from envcheck.remedies import fit_to_system, remedy_of_message
+from envcheck.remedies import fit_to_system, remedy_of_message, write_fix
 from envcheck.rules.catalogue import catalogue, rank_findings
 
 if TYPE_CHECKING:
@@ -176,6 +178,7 @@ class Machine:
 
     findings: tuple[Finding, ...]
     is_from_snapshot: bool = False  # by a snapshot, not by the log alone
+    is_healthy: bool = False  # the log shows a framework that uses a GPU
     checked: tuple[str, ...] = ()  # ids of the rules that ran
 
     def finding(self, finding_id: str) -> Finding | None:
@@ -186,7 +189,11 @@ class Machine:
         """Weigh what the rules found by how well it explains what the log says."""
         strongest = max(log_claims, key=lambda claim: claim.strength, default=None)
         for item in self.findings:
-            yield Claim(item.id, self._strength(item, log_claims, strongest), item.message, (), item.severity)
+            if item.severity != ERROR and self.is_healthy:
+                continue  # the program went on
+            is_shown = strongest is not None and strongest.id == item.id and strongest.severity == ERROR
+            severity = ERROR if is_shown else item.severity
+            yield Claim(item.id, self._strength(item, log_claims, strongest), item.message, (), severity)
 
     def _strength(self, item: Finding, log_claims: Sequence[Claim], strongest: Claim | None) -> Strength:
         explained_ids = {*catalogue()[item.id].explains, item.id}
@@ -214,13 +221,12 @@ class Machine:
 
 def judge_machine(log: Log, target: Target | None = None) -> Machine:
     """Run the rules where the facts, or the log itself, say something of the machine."""
-    facts = collect_stated_facts(log)
-    if facts is None:
+    context = build_context(log, target)
+    if not log.has_facts and not context.facts.python.frameworks.value:
         return Machine(())
-    context = rules.Context(facts, log.matrix, build_target(log, target))
     report = with_remedies(rules.evaluate(context), build_machine_situation(log, context))
     findings = tuple(item for item in report.findings if item.verdict == INCOMPATIBLE and item.severity != NOTE)
-    return Machine(findings, log.has_facts, report.checked)
+    return Machine(findings, log.has_facts, log.is_healthy, report.checked)
 
 
 _REASONS = (
@@ -278,10 +284,9 @@ def judge_log(
         _build_joined_finding(log, machine, claim, root) for claim in ordered if not is_second_reading(claim, root)
     ]
     finding_ids = {finding.id for finding in findings}
-    system = next(filter(None, (ClaimValues(log, claim).system for claim in (root, *ordered))), "")
-    ranked = rank_findings([*findings, *build_rival_findings(root, finding_ids, system), *notes])
+    ranked = rank_findings([*findings, *build_rival_findings(root, finding_ids, log.system), *notes])
     headline = catalogue()[root.id].headline
-    return with_steps(Report(INCOMPATIBLE, "gpu", headline, ranked, machine.checked, system=system))
+    return with_steps(Report(INCOMPATIBLE, "gpu", headline, ranked, machine.checked, system=log.system))
 
 
 def _leave_out_other_packages(log: Log, machine: Machine, claims: Iterable[Claim]) -> Machine:
@@ -306,16 +311,23 @@ def _build_joined_finding(log: Log, machine: Machine, claim: Claim, root: Claim)
     if rule_finding is None:
         return replace(finding, cure=cure)
     plan_command = situation.plan_command(values.framework) if _installs_framework(rule_finding.fix, log.matrix) else ()
-    fix = _merge_remedies(rule_finding.fix, finding.fix, plan_command)
+    rule_fix = rule_finding.fix
+    cure = rule_finding.cure if machine.is_from_snapshot else _complete_cure(rule_finding.cure, cure)
+    if cure is not None and cure != rule_finding.cure:
+        rule_fix = write_fix(cure, situation) or rule_fix
+    fix = _merge_remedies(rule_fix, finding.fix, plan_command, is_measured=machine.is_from_snapshot)
     evidence = (*finding.evidence, *rule_finding.evidence)
-    joined: Finding = replace(
-        finding,
-        evidence=evidence,
-        fix=fix,
-        cure=rule_finding.cure,
-        about=rule_finding.about,
-    )
+    joined: Finding = replace(finding, evidence=evidence, fix=fix, cure=cure, about=rule_finding.about)
     return joined
+
+
+def _complete_cure(cure: Fix | None, stated: Fix | None) -> Fix | None:
+    """Add to the fix of a rule what only the log's messages tell."""
+    if cure is None or type(stated) is not type(cure):
+        return cure
+    more = {name: value for name in list_fields(cure) if (value := getattr(stated, name)) and not getattr(cure, name)}
+    completed: Fix = replace(cure, **more)
+    return completed
 
 
 def _installs_framework(fix: Remedy | None, matrix: Matrix) -> bool:
@@ -324,7 +336,9 @@ def _installs_framework(fix: Remedy | None, matrix: Matrix) -> bool:
     return any(matrix.framework_of(name_of(text)) for text in texts)
 
 
-def _merge_remedies(rule_fix: Remedy | None, log_fix: Remedy | None, plan_command: tuple[Action, ...]) -> Remedy | None:
+def _merge_remedies(
+    rule_fix: Remedy | None, log_fix: Remedy | None, plan_command: tuple[Action, ...], *, is_measured: bool
+) -> Remedy | None:
     """Return the remedy for what the facts show; that for what the log says stays where there is no other.
 
     The plan for the machine that the log describes (`plan_command`) always stays, as an alternative. So do
@@ -335,9 +349,11 @@ def _merge_remedies(rule_fix: Remedy | None, log_fix: Remedy | None, plan_comman
     plans = [item for item in (*log_fix.actions, *plan_command) if isinstance(item, RunEnvcheck)]
     known = {*rule_fix.actions, *(item for alternative in rule_fix.alternatives for item in alternative.actions)}
     new_plans = [item for item in plans if item.plans_framework and item not in known]
-    alternatives = (
-        [Alternative("Plan for the machine that the log describes.", tuple(new_plans[:1]))] if new_plans else []
-    )
+    summaries = {rule_fix.summary, *(way.summary for way in rule_fix.alternatives)}
+    others = () if is_measured else log_fix.alternatives
+    alternatives = [way for way in others if way.actions and way.summary not in summaries]
+    if new_plans:
+        alternatives.append(Alternative("Plan for the machine that the log describes.", tuple(new_plans[:1])))
     steps = tuple(item for item in log_fix.actions if item not in plans)
     if not rule_fix.actions and steps:
         alternatives.insert(0, Alternative(log_fix.summary, steps))
@@ -409,7 +425,8 @@ def _list_direct_claims(log: Log) -> Iterator[Claim]:
         signature = known[event.signature]
         if signature.finding and signature.role in ("cause", "symptom"):
             message = _fill_message(signature.meaning, event) or event.text
-            yield Claim(signature.finding, Strength.named(signature.strength), message, (event,), signature.severity)
+            strength, severity = Strength.named(signature.strength), signature.severity
+            yield Claim(signature.finding, strength, message, (event,), severity, signature.rivals)
 
 
 _MISSING = "\0"

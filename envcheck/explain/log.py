@@ -184,6 +184,19 @@ class Log:
         return "linux" if ".so" in libraries or self.values("wsl", "container_host") else ""
 
     @cached_property
+    def system(self) -> str:
+        """Name the operating system, by the kinds of messages where nothing else tells it."""
+        is_windows = any(event.signature.startswith(_WINDOWS) or "win_amd64" in event.text for event in self.events)
+        return self.os or ("windows" if is_windows else "")
+
+    @cached_property
+    def container(self) -> str:
+        """Name the kind of container that the log comes from; "" for none, or where it does not tell."""
+        kinds = (_CONTAINERS[event.signature] for event in self.events if event.signature in _CONTAINERS)
+        is_container = self.in_container or any(event.signature.startswith(_IN_CONTAINERS) for event in self.events)
+        return next(kinds, "docker" if is_container else "")
+
+    @cached_property
     def architecture(self) -> str:
         """Name the processor's architecture as the facts or the log tell it: x86_64, aarch64, arm64; "" unknown."""
         version = self.facts.host.architecture.value or self.first_value("arch")
@@ -228,7 +241,14 @@ class Log:
         digits = self.first_value("python_digits")
         if not version and digits:
             version = f"{digits[0]}.{digits[1:]}"
-        return major_minor(version)
+        return major_minor(version or self._python_of_path)
+
+    @property
+    def _python_of_path(self) -> str:
+        """Read the Python that runs off the paths of the messages."""
+        pattern = r"[/\\]python(3\.\d{1,2})[/\\](?:site|dist)-packages|\.cpython-3(\d{1,2})-"
+        match = next(filter(None, (re.search(pattern, event.text) for event in self.events)), None)
+        return (match[1] or f"3.{match[2]}") if match else ""
 
     @cached_property
     def cudas(self) -> tuple[str, ...]:
@@ -293,6 +313,9 @@ class Log:
         return tuple(dict.fromkeys(found))
 
 
+_WINDOWS = ("win-", "winerror", "msvc-", "tensorflow-intel", "tf-windows", "tdr")
+_CONTAINERS = {"apptainer-nv": "apptainer", "k8s-insufficient-gpu": "kubernetes", "device-plugin-nvml": "kubernetes"}
+_IN_CONTAINERS = ("forward-compat-804", "image-driver", "container-", "docker-", "cuda-compat-unavailable")
 _RAN_ON_GPU = (
     "torch-oom", "torch-oom-new", "torch-oom-allocated", "torch-oom-other-process", "tf-blas-gemm",
     "cublas-execution-failed", "cudnn-execution-failed", "cudnn-loaded-ok", "cufft-internal", "no-kernel-image",

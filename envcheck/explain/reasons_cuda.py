@@ -158,6 +158,10 @@ def _judge_cudnn(log: Log, event: Event, library: Library, *, is_only_cudnn: boo
         message = f"cuDNN {wanted} is installed, but the loader does not find its {library.name}."
         return Claim("toolkit-path-conflict", Strength.USUAL, message, (event,), rivals=("cudnn-missing",))
     message = f"cuDNN {wanted or ''} is not found ({library.name}).".replace("  ", " ")
+    if log.has("torch-imported") and not log.select(*EXTENSIONS):
+        message += " PyTorch takes it from the nvidia-* wheels, which are not installed."
+        rivals = ("cudnn-missing", "cuda-wheel-not-found")
+        return Claim("framework-cuda-extra-missing", Strength.NOT_FOUND, message, (event,), rivals=rivals)
     if not is_only_cudnn:  # where the toolkit's own libraries are missing as well, cuDNN is the smaller part of it
         return Claim("cudnn-missing", Strength.FAILED_PART, message, (event,))
     return Claim("cudnn-missing", Strength.NOT_FOUND, message, (event,), rivals=("cudnn-wrong-major",))

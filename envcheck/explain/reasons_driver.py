@@ -125,6 +125,9 @@ def _judge_missing_device(log: Log, event: Event) -> Claim:
             (event,),
             rivals=("driver-missing",),
         )
+    if log.has("tf-kernel-driver-not-running"):
+        message = "CUDA finds no GPU, and no kernel driver runs."
+        return Claim("driver-missing", Strength.FAILED_CALL, message, (event,), rivals=("gpu-absent",))
     if log.in_container:
         message = "CUDA starts in the container but finds no GPU."
         return Claim(
@@ -184,7 +187,7 @@ def _judge_tensorflow(log: Log) -> Iterator[Claim]:
         elif any(re.fullmatch(r"nvidia-[a-z-]+-cu\d+", name) for name in log.packages):
             message = "The CUDA wheels are installed, but TensorFlow's loader does not find one of them."
             yield Claim("cuda-wheel-not-found", Strength.PROBABLE, message, (event,), rivals=("toolkit-path-conflict",))
-        elif log.has("pip-list-nvidia-asked"):
+        elif log.has("pip-list-nvidia-asked") and _uses_cuda_wheels(log, event):
             message = "TensorFlow could not load a CUDA library, and the package list contains no CUDA wheel."
             yield Claim(
                 "framework-cuda-extra-missing", Strength.PROBABLE, message, (event,), rivals=("toolkit-missing",)

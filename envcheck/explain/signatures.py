@@ -25,6 +25,7 @@ class Signature:
     meaning: str = ""  # what it says about the machine, one sentence; {names} stand for captures
     # Where no GPU is meant: a "fact" of what is installed, a "remark" before the program continues, "caught".
     without_gpu: str = ""
+    rivals: tuple[str, ...] = ()  # finding ids that fit the same message
     exact_case: bool = False  # letters count as they are written; else small and capital letters are alike
 
     @property

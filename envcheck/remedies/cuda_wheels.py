@@ -10,7 +10,6 @@ from envcheck.frameworks import identity
 from envcheck.model import Alternative, Remedy, replace
 from envcheck.model.fixes.cuda_wheels import (
     ExposeCudaWheels,
-    InstallCudaExtra,
     InstallCudaLibraries,
     ReplaceCudaWheels,
     StartActivated,
@@ -22,20 +21,15 @@ from envcheck.remedies.situation import PLAIN_FILE, Situation
 
 
 @writes(InstallCudaLibraries)
-def install_cuda_libraries(situation: Situation, fix: InstallCudaLibraries) -> Remedy:
-    """Install them from the index of the framework's build."""
+def install_cuda_libraries(situation: Situation, fix: InstallCudaLibraries) -> Remedy | None:
+    """Install them from the index of the framework's build; where none are named, a build that brings its own."""
+    if not fix.requirements:
+        return _install_build_with_libraries(situation, fix.framework)
     steps = situation.install(*fix.requirements, index=fix.index)
     return Remedy(f"Install {' and '.join(fix.requirements)}; no CUDA Toolkit is needed.", steps)
 
 
-@writes(InstallCudaExtra)
-def install_cuda_extra(situation: Situation, fix: InstallCudaExtra) -> Remedy | None:
-    """Install the very release with its extra, else the release and wheels that fit the machine."""
-    name, row = fix.framework, situation.release_row(fix.framework, fix.release)
-    if row is not None and row.gpu_extra and len(row.extras) < 2 and situation.os not in ("windows", "darwin"):
-        return install_cuda_libraries(
-            situation, InstallCudaLibraries((f"{row.distribution}[{row.gpu_extra}]=={row.version}",))
-        )
+def _install_build_with_libraries(situation: Situation, name: str) -> Remedy | None:
     steps = situation.install_gpu_build(name)
     if identity(name).cuda.brings_libraries:
         summary = f"Reinstall {name} with the nvidia-* wheels that it requires, without --no-deps."
@@ -91,7 +85,7 @@ def use_fresh_environment(situation: Situation, fix: UseFreshEnvironment) -> Rem
     """Install the build of the log into a new environment; None where none is known for it."""
     create = CreateEnvironment(".venv-new", starter=(situation.python,))
     python = create.interpreter(situation.os)
-    steps = install_build_of_log(situation, fix.framework, fix.release)
+    steps = install_build_of_log(situation, fix.framework)
     fresh = tuple(replace(item, python=python) for item in steps if isinstance(item, InstallPackages))
     summary = "Make a fresh environment with one framework, and install no nvidia-* wheels by hand."
     return Remedy(summary, (create, *fresh)) if fresh else None

@@ -266,7 +266,9 @@ def replace_labelled_build(situation: Situation, fix: ReplaceLabelledBuild) -> R
 def match_installed_framework(situation: Situation, fix: MatchInstalledFramework) -> Remedy | None:
     """Install what its project built, else the release that was made for the framework's."""
     found = install_projects_build(situation, InstallProjectsBuild(fix.name))
-    return found or install_dependant(situation, InstallDependant(fix.name, fix.framework, fix.release))
+    if found or not fix.release:
+        return found
+    return install_dependant(situation, InstallDependant(fix.name, fix.framework, fix.release))
 
 
 def _rebuild(situation: Situation, name: str) -> Remedy:

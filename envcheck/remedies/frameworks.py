@@ -124,7 +124,7 @@ def install_cuda_build(situation: Situation, fix: InstallCudaBuild) -> Remedy | 
         return _install_gpu_build(situation, framework.main, installed)
     removals = situation.uninstall(*identity(name).plans.cpu_builds)
     summary = f"Remove the CPU build and install the one for CUDA.{_describe_end_on_windows(situation, name)}"
-    return Remedy(summary, (*removals, *install_build_of_log(situation, name, fix.release, fix.cuda)))
+    return Remedy(summary, (*removals, *install_build_of_log(situation, name, fix.cuda)))
 
 
 def _install_condas_build(situation: Situation, name: str) -> Remedy:
@@ -135,9 +135,11 @@ def _install_condas_build(situation: Situation, name: str) -> Remedy:
     return Remedy(summary, (install_conda_packages(spec),) if spec else (), alternatives)
 
 
-def install_build_of_log(situation: Situation, name: str, release: str, cuda: str = "") -> tuple[Action, ...]:
+def install_build_of_log(situation: Situation, name: str, cuda: str = "") -> tuple[Action, ...]:
     """Install the CUDA build of the release that a log names, for the CUDA that it names, else the one that fits."""
+    build = situation.build(name)
     steps: tuple[Action, ...] = ()
+    release = build.version if build else ""
     if cuda and release:
         steps = situation.install_gpu_build(name, release=release, cuda=cuda)
     if release and not steps:

@@ -503,10 +503,12 @@ def request_gpus_from_runtime(situation: Situation, _: RequestGpusFromRuntime) -
 @writes(UnsetVisibleDevices)
 def unset_visible_devices(situation: Situation, _: UnsetVisibleDevices) -> Remedy:
     """Unset CUDA_VISIBLE_DEVICES, or set it to GPUs that exist."""
-    count = len(numbered_gpus(situation.context))
-    numbers = f"numbers from 0 to {count - 1}" if count else "the numbers of GPUs, from 0 on"
-    return Remedy(
-        "Unset CUDA_VISIBLE_DEVICES; scripts and job systems set it too.",
-        (UnsetVariable("CUDA_VISIBLE_DEVICES", "in the program's shell"),),
-        (Alternative(f"Set it to {numbers}."),),
-    )
+    last = len(numbered_gpus(situation.context)) - 1
+    other = Alternative(f"Set it to numbers from 0 to {last}.")
+    if last < 0:
+        show = Show(("nvidia-smi", "-L"), "lists the GPUs", systems=(LINUX, WINDOWS))
+        other = Alternative("Select an existing GPU.", (show,))
+    unset = UnsetVariable("CUDA_VISIBLE_DEVICES", "in the program's shell")
+    value = situation.context.environment.get("CUDA_VISIBLE_DEVICES", "")
+    shown = f", which is '{value}'" if re.fullmatch(r"-?[\w,-]+", value) else ""
+    return Remedy(f"Unset CUDA_VISIBLE_DEVICES{shown}; scripts and job systems set it too.", (unset,), (other,))

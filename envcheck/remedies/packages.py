@@ -167,7 +167,8 @@ def install_legacy_keras(situation: Situation, fix: InstallLegacyKeras) -> Remed
 @writes(RestoreKeras2)
 def restore_keras_2(situation: Situation, fix: RestoreKeras2) -> Remedy | None:
     """Install the tf-keras of the TensorFlow that is there, which brings Keras 2 back."""
-    row = situation.release_row(fix.framework, fix.release)
+    build = situation.build(fix.framework)
+    row = build.release if build else None
     if row is None:
         return None
     found = situation.matrix.companions_of(row.framework, row.version, situation.context.platform, "tf-keras")
@@ -182,7 +183,8 @@ def restore_keras_2(situation: Situation, fix: RestoreKeras2) -> Remedy | None:
 @writes(InstallRequiredRelease)
 def install_required_release(situation: Situation, fix: InstallRequiredRelease) -> Remedy | None:
     """Install it within the bounds of the framework's release; None where that has no upper one."""
-    row = situation.release_row(fix.framework, fix.release)
+    build = situation.build(fix.framework)
+    row = build.release if build else None
     specifier = row.requires.get(fix.name, "").replace(" ", "").replace("dev", ".dev0") if row else ""
     requirement = f"{fix.name}{specifier}"
     if row is None or "<" not in specifier or not is_requirement(requirement):

@@ -39,13 +39,13 @@ def add_to_library_path(situation: Situation, fix: AddToLibraryPath) -> Remedy:
 
 
 @writes(RemoveFromLibraryPath)
-def remove_from_library_path(situation: Situation, fix: RemoveFromLibraryPath) -> Remedy:
-    """Take folders off the variable as it was read, and show the line that sets it."""
+def remove_from_library_path(situation: Situation, fix: RemoveFromLibraryPath) -> Remedy | None:
+    """Take folders off the variable as it was read, and show the line that sets it; None where none is known."""
     named = fix.named or " and ".join(fix.folders)
     reason = f"; {fix.unneeded_by} needs none of them" if fix.unneeded_by else ""
     summary = f"Remove {named} from LD_LIBRARY_PATH where it is set{reason}."
     if not fix.folders:
-        return Remedy(summary)
+        return Remedy(summary) if named else None
     libraries = (f"{folder}/{name}" for folder in fix.folders for name in ("lib", "lib64"))
     steps = situation.leave_out("LD_LIBRARY_PATH", *fix.folders, *libraries)
     return Remedy(summary, steps or (find_setting(fix.folders[0]),))

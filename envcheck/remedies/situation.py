@@ -269,9 +269,9 @@ class Situation:
         public = release.partition("+")[0]
         if traits.index:
             row = find_index_build(context, framework, release=public, cuda=cuda, capability=capability, newest=newest)
-            if row is None:
-                return ()
             is_pinned = bool(public) or self.facts.python.version.value is not None
+            if row is None or not (public or cuda or capability or self._knows_cuda):
+                return self.install(framework, upgrade=True) if row else ()  # pip's own index has some CUDA
             requirement = f"{framework}=={row.version}+{row.local}" if is_pinned else framework
             return self.install(requirement, index=row.index or "", upgrade=not is_pinned)
         if self.os in ("windows", "darwin"):
@@ -281,6 +281,13 @@ class Situation:
         if row is not None and not (capability and not serves_capability(context, row, capability)):
             return self.install(gpu_requirement(context, row))
         return self.install(traits.plans.gpu_requirement or traits.name, upgrade=True)
+
+    @property
+    def _knows_cuda(self) -> bool:
+        """Return whether the machine tells for which CUDA a build must be; on Windows, pip's own index has none."""
+        driver = self.facts.driver
+        facts = (driver.release, driver.cuda_driver_version, self.facts.gpus)
+        return any(fact.value for fact in facts) or not self.from_log or self.os == "windows"
 
     def plan_command(self, framework: str, requirement: str = "", purpose: str = "") -> tuple[Action, ...]:
         """Name the command that plans for this machine; () for a log that leaves open what the plan depends on."""

@@ -62,7 +62,7 @@ def install_matching_toolkit(situation: Situation, fix: InstallToolkit) -> Remed
     built = f"; {build.label} was built for CUDA {fix.cuda}" if build else ""
     summary = f"Install the CUDA {version} libraries{built}."
     if fix.compiles:
-        beside = " next to the installed one" if fix.installed else ""
+        beside = " next to the installed one" if _find_installed(situation) else ""
         summary = f"Build with CUDA {version}{beside}."
     elif situation.has_conda:
         return _install_conda_libraries(situation, version, summary)
@@ -190,15 +190,22 @@ def list_matching_builds(rows: Iterable[CondaBuild], version: str) -> list[Conda
     return [row for row in rows if SpecifierSet(row.versions).contains(version)]
 
 
+def _find_installed(situation: Situation) -> str:
+    """Return the CUDA line of the toolkit that is there; "" for none."""
+    installs = situation.facts.toolkits.installs.value or ()
+    return next((major_minor(item.version.value) for item in installs if item.version.value), "")
+
+
 def _name_release_for_installed(situation: Situation, fix: InstallToolkit) -> tuple[Alternative, ...]:
     """Name the release of the framework that takes the CUDA that is there, and the command that installs it."""
-    line = major_minor(fix.installed)
+    line = _find_installed(situation) if situation.from_log else ""
     if not line or not fix.framework:
         return ()
     rows = situation.matrix.releases(fix.framework, situation.context.platform)
     identity_row = identity(fix.framework)
     if identity_row.index:
-        named_row = situation.release_row(identity_row.name, fix.release)
+        build = situation.build(fix.framework, fix.distribution)
+        named_row = build.release if build else None
         matching = (
             [named_row] if named_row and line in named_row.variants else [row for row in rows if line in row.variants]
         )

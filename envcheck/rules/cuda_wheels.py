@@ -185,7 +185,7 @@ def _missing_libraries(context: Context, build: Build, reason: str, evidence: tu
     return incompatible(
         f"{build.label} is installed without its CUDA libraries: {reason} that {requirement} brings are not installed.",
         (*evidence, matrix_evidence),
-        cure=InstallCudaLibraries((requirement,), index_url(build.framework, build.local)),
+        cure=InstallCudaLibraries(build.framework, (requirement,), index_url(build.framework, build.local)),
     )
 
 
@@ -204,7 +204,7 @@ def _target_without_extra(context: Context, framework: JudgedFramework, build: B
             Evidence(build.label, f"extra {extra}", citation=build.citations[0]),
         ),
         severity=WARNING,
-        cure=InstallCudaLibraries((requirement,)),
+        cure=InstallCudaLibraries(framework.name, (requirement,)),
     )
 
 

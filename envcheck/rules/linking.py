@@ -228,7 +228,8 @@ def _missing(context: Context, faults: list[LinkFault]) -> Iterator[Finding]:
         yield _report(context, fault, message, CONFLICT, cure)
         return
     message = f"{lost}; {required}, which is not installed."
-    yield _report(context, fault, message, LACKS_WHEEL, InstallCudaLibraries(unmet, are_pinned=True))
+    framework = context.matrix.framework_of(fault.distribution) or ""
+    yield _report(context, fault, message, LACKS_WHEEL, InstallCudaLibraries(framework, unmet, are_pinned=True))
 
 
 def _outside_wheels(context: Context, sonames: tuple[str, ...], fault: LinkFault, lost: str) -> Iterator[Finding]:
@@ -400,7 +401,7 @@ def package_for_another_cuda(context: Context) -> Iterator[Finding]:
                 f"{build.label} was built for CUDA {major(own)}, and {torch.label} for CUDA {cuda}: it does not load."
             )
             evidence = Evidence(build.label, f"CUDA {own}", citation=build.citations[0])
-            cure = RebuildExtension(build.distribution)
+            cure = MatchInstalledFramework(build.distribution, torch.distribution, torch.full_version)
             about = About(distribution=build.distribution, names=(build.distribution,))
             yield incompatible(message, (evidence, *built_for_cuda(torch)), cure=cure, about=about)
 

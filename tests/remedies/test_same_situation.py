@@ -9,11 +9,11 @@ from functools import cache
 import pytest
 
 from envcheck.diagnosis import diagnose
-from envcheck.explain.facts import collect_stated_facts, merge_facts
+from envcheck.explain.facts import build_context, state_facts
 from envcheck.explain.log import Log, Strength
 from envcheck.explain.signatures import load_driver_errors, load_signatures, signatures_by_name
 from envcheck.model import INCOMPATIBLE, NOTE, Facts, Finding, Remedy, Report
-from envcheck.rules import RULES, Context, catalogue
+from envcheck.rules import RULES, catalogue
 from tests.cases.case_facts import matrix
 from tests.cases.judged import judge_text, judged_cases
 from tests.hosts.test_hosts import NAMES, context_of, diagnosed
@@ -114,9 +114,11 @@ def test_a_log_that_states_the_facts_has_the_doctors_remedy() -> None:
     for name in NAMES:
         item = judge_text(stated_by_a_log(context_of(name).facts))
         log = Log(item.events, matrix(), None)
-        if collect_stated_facts(log) is None:  # they decide nothing without a driver, a GPU or a toolkit
-            continue
-        report = diagnose(Context(merge_facts(log), matrix()))
+        facts = state_facts(log)
+        deciding = (facts.driver.release, facts.gpus, facts.toolkits.installs)
+        if not facts.python.frameworks.value or not any(fact.value for fact in deciding):
+            continue  # nothing says that a GPU is meant
+        report = diagnose(build_context(log))
         for finding in wrong(report):
             compared.add(finding.id)
             assert remedy(item.report, finding.id) == remedy(report, finding.id), (name, finding.id)

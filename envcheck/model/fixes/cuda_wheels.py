@@ -12,17 +12,10 @@ from envcheck.model.records import dataclass
 class InstallCudaLibraries(Fix):
     """Install requirements that bring a framework its CUDA libraries."""
 
-    requirements: Tuple[str, ...]
+    framework: str
+    requirements: Tuple[str, ...] = ()  # (): those of a build that fits
     index: str = ""  # PyTorch's, where the build is from there
     are_pinned: bool = False  # by the installed release, which then works
-
-
-@dataclass
-class InstallCudaExtra(Fix):
-    """Install the framework of a log with the extra that brings its CUDA libraries."""
-
-    framework: str
-    release: str = ""
 
 
 @dataclass
@@ -53,4 +46,3 @@ class UseFreshEnvironment(Fix):
     """Make an environment for one framework, with the CUDA wheels that it asks for itself."""
 
     framework: str
-    release: str = ""

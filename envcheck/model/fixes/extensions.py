@@ -34,7 +34,7 @@ class MatchInstalledFramework(Fix):
 
     name: str
     framework: str  # its distribution
-    release: str  # that is installed: 2.7.1+cu118
+    release: str  # that is installed: 2.7.1+cu118; "" not known
 
 
 @dataclass

@@ -39,8 +39,7 @@ class InstallCudaBuild(Fix):
     """Replace a build for the CPU by the one for CUDA."""
 
     framework: str
-    release: str = ""  # which a log names
-    cuda: str = ""
+    cuda: str = ""  # that a log names
     by_conda: bool = False  # a log shows that conda chose the build
 
 

@@ -53,7 +53,6 @@ class RestoreKeras2(Fix):
     """Run code for Keras 2 with the TensorFlow that is there."""
 
     framework: str
-    release: str = ""
 
 
 @dataclass
@@ -62,4 +61,3 @@ class InstallRequiredRelease(Fix):
 
     name: str
     framework: str
-    release: str = ""

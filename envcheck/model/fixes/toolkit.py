@@ -15,8 +15,6 @@ class InstallToolkit(Fix):
     cuda: str
     framework: str = ""
     distribution: str = ""
-    release: str = ""  # of the framework, where no installed build tells it
-    installed: str = ""  # the CUDA that is there
     compiles: bool = False  # CUDA code is built: it needs nvcc
 
 
