@@ -221,15 +221,10 @@ def _install_replacement(values: ClaimValues) -> InstallReplacement | None:
     framework = next((item for item in identities() if item.plugins and item.owns(name)), None)
     if framework:
         return InstallReplacement(_with_extra(values, framework, specifier, version))
+    from envcheck.rules.frameworks import name_replacement  # most logs need none of those rules
+
     row = matrix.removed_distribution(name)
-    if row is None:
-        return None
-    line = re.match(r"\d+\.\d+", version)
-    successor = matrix.release(row.framework, f"{line[0]}.0", "linux_x86_64", row.framework) if line else None
-    if successor is None:
-        return InstallReplacement(row.replacement)
-    extra = f"[{successor.gpu_extra}]" if successor.gpu_extra else ""
-    return InstallReplacement(f"{row.framework}{extra}=={successor.version}")
+    return InstallReplacement(name_replacement(matrix, row, specifier)) if row else None
 
 
 def _with_extra(values: ClaimValues, framework: Framework, specifier: str, version: str) -> str:

@@ -222,7 +222,8 @@ class Machine:
 def judge_machine(log: Log, target: Target | None = None) -> Machine:
     """Run the rules where the facts, or the log itself, say something of the machine."""
     context = build_context(log, target)
-    if not log.has_facts and not context.facts.python.frameworks.value:
+    asked = context.facts.python.frameworks.value or context.target.requirements
+    if not log.has_facts and not asked:
         return Machine(())
     report = with_remedies(rules.evaluate(context), build_machine_situation(log, context))
     findings = tuple(item for item in report.findings if item.verdict == INCOMPATIBLE and item.severity != NOTE)
@@ -260,6 +261,7 @@ def judge_log(
     log = Log(events, matrix, facts)
     machine = judge_machine(log, target)
     claims = [*_list_direct_claims(log), *(claim for reason in _REASONS for claim in reason(log))]
+    claims = [_with_cause_there(log, claim) for claim in claims]
     machine = _leave_out_other_packages(log, machine, claims)
     expects_gpu = _expects_gpu(log, claims, target, ending)
     excused: list[Claim] = []
@@ -429,6 +431,25 @@ def _list_direct_claims(log: Log) -> Iterator[Claim]:
             yield Claim(signature.finding, strength, message, (event,), severity, signature.rivals)
 
 
+def _with_cause_there(log: Log, claim: Claim) -> Claim:
+    """Name the cause that a message has where the log comes from: a container, WSL, macOS."""
+    causes: dict[str, str] = {}
+    if log.os == "darwin":
+        causes = {"framework-cpu-build": "platform-no-gpu-wheel"}
+    if log.has("jax-cpu-feature-mac") or (log.os == "darwin" and log.architecture != "x86_64"):
+        causes["cpu-missing-avx"] = "python-wrong-arch"  # under Rosetta; a Python for arm64 needs no AVX
+    if log.in_wsl:
+        causes |= dict.fromkeys(("driver-missing", "driver-library-mismatch", "driver-not-in-container"), "driver-wsl")
+    elif log.has("secure-boot-enabled"):
+        causes["driver-missing"] = "driver-secure-boot"
+    elif log.in_container:
+        causes["driver-missing"] = "driver-not-in-container"
+    if claim.id not in causes:
+        return claim
+    named: Claim = replace(claim, id=causes[claim.id], rivals=(claim.id, *claim.rivals))
+    return named
+
+
 _MISSING = "\0"
 
 
@@ -470,7 +491,7 @@ def _expects_gpu(log: Log, claims: Sequence[Claim], target: Target | None, endin
 # A line that says itself that its program goes on, or that what it names was meant to happen.
 _GOES_ON = (
     r"(?i)(?<!NCCL )\bwarn(?:ing)?\b|\bretry|\btrying again\b|\bfalling back\b|\breducing\b"
-    r"|\bskipp(?:ed|ing)\b|\bignor(?:ed|ing)\b"
+    r"|\bskipp(?:ed|ing)\b|\bignor(?:ed|ing)\b|\bcompiled using NumPy 1"
 )
 _TRIED_AGAIN = ("gpu-memory-exhausted", "gpu-memory-held")  # what programs catch, and ask for less
 _AVOIDED = r"(?i)\bskipp(?:ed|ing)\b|\b(?:falling back to|using|running on|retrying on) (?:the )?cpu\b"

@@ -18,7 +18,7 @@ from envcheck.explain.signatures import Event, signatures_by_name
 from envcheck.frameworks import Framework, identities
 from envcheck.matrix.companions import date_symbol
 from envcheck.matrix.query import Matrix
-from envcheck.model import canonical_name, dataclass, major, major_minor
+from envcheck.model import dataclass, major, major_minor
 from envcheck.model.specifiers import matches
 
 DRIVER, NVML, CUDNN, TENSORRT, TOOLKIT, PROFILER, FRAMEWORK, OTHER = (
@@ -87,16 +87,16 @@ def library_claims(log: Log) -> Iterator[Claim]:
     missing = _list_missing(log)
     yield from _judge_cudnn_loader(log)
     yield from _judge_toolkit(log, _list_missing(log, TOOLKIT))
+    has_toolkit = any(library.family == TOOLKIT for _, library in missing)
     for event, library in missing:
         if library.family == DRIVER:
             yield _judge_driver_library(log, event, library)
         elif library.family == NVML:
-            finding = "driver-not-in-container" if log.in_container else "driver-missing"
-            yield Claim(finding, Strength.PROBABLE, f"{library.name} is part of the driver and is not found.", (event,))
-        elif library.family == CUDNN:
-            yield _judge_cudnn(
-                log, event, library, is_only_cudnn=not any(other.family == TOOLKIT for _, other in missing)
+            yield Claim(
+                "driver-missing", Strength.PROBABLE, f"{library.name} is part of the driver and is not found.", (event,)
             )
+        elif library.family == CUDNN and not has_toolkit:  # else it is the smaller part of what is missing
+            yield _judge_cudnn(log, event, library)
         elif library.family == TENSORRT and event.signature in _FATAL:
             yield Claim(
                 "tensorrt-missing", Strength.NAMED_PLACE, f"The program needs TensorRT's {library.name}.", (event,)
@@ -131,10 +131,8 @@ def _judge_driver_library(log: Log, event: Event, library: Library) -> Claim:
             "libcuda-not-on-path", Strength.NAMED_PART, message, (event,), rivals=("driver-wsl",) if log.in_wsl else ()
         )
     is_visible = bool(log.values("libcuda_path")) or log.facts.driver.libcuda_path.value
-    if log.in_container and not is_visible and not log.in_wsl:  # the driver may run: its libraries come from the host
-        message = f"The container has no {library.name} of the host's driver."
-        return Claim("driver-not-in-container", Strength.NOT_FOUND if log.driver else Strength.USUAL, message, (event,))
-    if log.driver or log.in_wsl or is_visible:
+    in_container = log.in_container and not is_visible  # the driver may run: its libraries come from the host
+    if log.in_wsl or is_visible or (log.driver and not in_container):
         message = f"The driver works, but the loader does not find its {library.name}."
         return Claim(
             "libcuda-not-on-path", Strength.LIKELY, message, (event,), rivals=("driver-wsl",) if log.in_wsl else ()
@@ -143,7 +141,7 @@ def _judge_driver_library(log: Log, event: Event, library: Library) -> Claim:
     return Claim("driver-missing", Strength.OPEN, message, (event,), rivals=("gpu-absent", "driver-not-in-container"))
 
 
-def _judge_cudnn(log: Log, event: Event, library: Library, *, is_only_cudnn: bool) -> Claim:
+def _judge_cudnn(log: Log, event: Event, library: Library) -> Claim:
     opened = [parse_library(name) for name in log.values("opened")]
     majors = {major(item.version) for item in opened if item.family == CUDNN}
     majors |= _list_cudnn_majors(log)
@@ -162,8 +160,6 @@ def _judge_cudnn(log: Log, event: Event, library: Library, *, is_only_cudnn: boo
         message += " PyTorch takes it from the nvidia-* wheels, which are not installed."
         rivals = ("cudnn-missing", "cuda-wheel-not-found")
         return Claim("framework-cuda-extra-missing", Strength.NOT_FOUND, message, (event,), rivals=rivals)
-    if not is_only_cudnn:  # where the toolkit's own libraries are missing as well, cuDNN is the smaller part of it
-        return Claim("cudnn-missing", Strength.FAILED_PART, message, (event,))
     return Claim("cudnn-missing", Strength.NOT_FOUND, message, (event,), rivals=("cudnn-wrong-major",))
 
 
@@ -174,50 +170,21 @@ def _list_cudnn_majors(log: Log) -> set[str]:
 
 
 def _judge_cudnn_loader(log: Log) -> Iterator[Claim]:
-    for event in log.select("cudnn-loader-error"):
-        yield _judge_cudnn_part(log, event)
     for event in log.select("cudnn-dll-error-code"):
         message = f"Windows cannot load cuDNN's {event.values['library']} (error {event.values['code']})."
-        yield Claim(
-            "cudnn-missing", Strength.USUAL, message, (event,), rivals=("toolkit-path-conflict", "cudnn-shadowed")
-        )
-    for event in log.select("cudnn-loader-cublas"):
-        library = parse_library(event.values["library"])
-        if library.family == DRIVER:
-            yield Claim(
-                "libcuda-not-on-path", Strength.NAMED_PART, "cuDNN does not find the driver's libcuda.so.", (event,)
-            )
-        else:
+        rivals = ("toolkit-path-conflict", "cudnn-shadowed")
+        yield Claim("cudnn-missing", Strength.USUAL, message, (event,), rivals=rivals)
+    for event in log.select("cudnn-loader-error", "cudnn-loader-cublas"):
+        match = re.search(r"(lib[\w-]+\.so[\w.]*): (?:cannot open|undefined)", event.values.get("reason", ""))
+        library = parse_library(match.group(1) if match else event.values["library"])
+        if library.family == TOOLKIT and library.version and "undefined symbol" not in event.text:
             yield _judge_library_of_cudnn(log, event, library)
-
-
-def _judge_cudnn_part(log: Log, event: Event) -> Claim:
-    """Say why cuDNN could not load one of its parts, by the loader's words."""
-    reason = event.values["reason"]
-    match = re.search(r"(lib[\w-]+\.so[\w.]*): (?:cannot open|undefined)", reason)
-    library = parse_library(match.group(1)) if match else None
-    is_toolkit = library is not None and library.family == TOOLKIT
-    if "undefined symbol" in reason and is_toolkit:
-        message = "cuDNN meets a CUDA library of another release, which the loader finds first."
-        return Claim("toolkit-path-conflict", Strength.NAMED_CAUSE, message, (event,), rivals=("cudnn-shadowed",))
-    if "undefined symbol" in reason:
-        return Claim("cudnn-shadowed", Strength.NAMED_CAUSE, "Parts of two cuDNN releases are mixed.", (event,))
-    if library and library.family == DRIVER:
-        message = "cuDNN opens the driver's library by its plain name libcuda.so, which the loader does not find."
-        return Claim("libcuda-not-on-path", Strength.LIMIT_AND_VALUE, message, (event,))
-    if library and is_toolkit:
-        return _judge_library_of_cudnn(log, event, library)
-    message = f"A part of cuDNN is not found: {event.values['library']}."
-    return Claim("cudnn-missing", Strength.LIKELY, message, (event,))
 
 
 def _judge_library_of_cudnn(log: Log, event: Event, library: Library) -> Claim:
     """Judge a library of the toolkit that cuDNN does not find: by its name, cuDNN was built for another CUDA."""
     majors = sorted({major(line) for line in providers(log.matrix, library)} or {major(library.version)})
     cuda, built = " or ".join(majors), find_build_cuda(log)
-    if not library.version:
-        message = f"cuDNN opens {library.name}, a part of the CUDA Toolkit, and the loader does not find it."
-        return Claim("toolkit-missing", Strength.NAMED_PLACE, message, (event,), rivals=("toolkit-path-conflict",))
     message = f"cuDNN asks for {library.name} of CUDA {cuda}, and the loader does not find it"
     if major(built) in majors:
         message += "; the framework was built for that CUDA as well."
@@ -283,11 +250,6 @@ def _judge_installed_toolkit(log: Log, events: tuple[Event, ...], asks: str) -> 
 
 def _judge_missing_libraries(log: Log, events: tuple[Event, ...], missing: list[Library], asks: str) -> Claim:
     """Judge by which libraries are missing: where the runtime was found, CUDA is there in another version."""
-    provider = log.select("onnxruntime-cuda")
-    if provider:  # its loader stops at the first library that it misses, so that no other is named says nothing
-        message = f"{asks}; ONNX Runtime's CUDA provider needs it, and the loader finds none of that name."
-        rivals = ("toolkit-wrong-version", "framework-cuda-extra-missing", "toolkit-path-conflict")
-        return Claim("toolkit-missing", Strength.PROBABLE, message, (*events, provider[0]), rivals=rivals)
     opened = [parse_library(name) for name in log.values("opened")]
     runtime = any(item.stem == "cudart" for item in opened)
     stems = {item.stem for item in missing}
@@ -392,7 +354,6 @@ def version_claims(log: Log) -> Iterator[Claim]:
             rivals=("framework-cuda-extra-missing",),
         )
     yield from _judge_two_toolkits(log)
-    yield from _judge_two_packages(log)
     yield from _judge_unreachable_wheels(log)
 
 
@@ -417,17 +378,6 @@ def _judge_two_toolkits(log: Log) -> Iterator[Claim]:
         message = f"nvcc is installed in releases {' and '.join(sorted(releases))}; the build uses one of them."
         rivals = ("toolkit-wrong-version",)
         yield Claim("toolkit-path-conflict", Strength.DERIVED, message, (*release_events, *failures), rivals=rivals)
-
-
-def _judge_two_packages(log: Log) -> Iterator[Claim]:
-    """Read a list of packages in which two bring the module onnxruntime: the plain one hides the GPU's."""
-    rows = log.select("pip-list-onnxruntime") if not log.is_healthy else ()
-    names = {canonical_name(event.values["package"]) for event in rows}
-    if len(names) > 1:
-        message = (
-            f"{' and '.join(sorted(names))} provide the same module: the files of one overwrote those of the other."
-        )
-        yield Claim("framework-duplicate-dists", Strength.LIKELY, message, rows, rivals=("framework-cpu-build",))
 
 
 def _judge_unreachable_wheels(log: Log) -> Iterator[Claim]:

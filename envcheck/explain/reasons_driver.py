@@ -20,11 +20,8 @@ def driver_claims(log: Log) -> Iterator[Claim]:
     for event in log.select("driver-init-failure", "cuda-failure-number"):
         yield _judge_error_code(event)
     yield from _judge_hidden_gpus(log)
-    yield from _judge_secure_boot(log)
     yield from _judge_absent_gpu(log)
     yield from _judge_apptainer(log)
-    yield from _judge_missing_driver(log)
-    yield from _judge_nvidia_smi(log)
     yield from _judge_tensorflow(log)
     yield from _judge_mig(log)
     yield from _judge_compat(log)
@@ -60,45 +57,6 @@ def _judge_absent_gpu(log: Log) -> Iterator[Claim]:
         )
 
 
-def _judge_missing_driver(log: Log) -> Iterator[Claim]:
-    for event in log.select(*_NO_DRIVER):
-        if log.in_container:
-            message = "The log comes from a container without access to the host's driver."
-            yield Claim("driver-not-in-container", Strength.DECIDED, message, (event,), rivals=("driver-missing",))
-        elif log.in_wsl:
-            strength = Strength.DERIVED if log.facts.host.wsl_version.value == 1 else Strength.PROBABLE
-            yield Claim("driver-wsl", strength, "WSL has no driver.", (event,), rivals=("libcuda-not-on-path",))
-
-
-def _judge_nvidia_smi(log: Log) -> Iterator[Claim]:
-    for event in (
-        log.select("nvml-version-mismatch", "tf-dso-mismatch", "nvml-mismatch-exception") if log.in_wsl else ()
-    ):
-        message = "A Linux driver inside the distribution hides the driver that Windows provides in WSL."
-        yield Claim("driver-wsl", Strength.BOTH_VALUES, message, (event,), rivals=("driver-library-mismatch",))
-    for event in log.select("smi-failed", "smi-no-devices"):
-        if log.has("secure-boot-enabled"):
-            message = "Secure Boot is on, and the driver's module is not loaded because it is not signed."
-            yield Claim("driver-secure-boot", Strength.LIKELY, message, (event,), rivals=("driver-missing",))
-        elif log.in_wsl:
-            yield Claim("driver-wsl", Strength.USUAL, "nvidia-smi finds no driver in WSL.", (event,))
-    for event in log.select("container-cli-no-driver") if log.in_wsl else ():
-        message = "The container's tools find no driver in WSL: this is WSL 1, or Windows has no driver for WSL."
-        yield Claim("driver-wsl", Strength.BOTH_VALUES, message, (event,), rivals=("driver-not-in-container",))
-    for event in log.select("smi-no-library"):
-        if log.in_wsl:
-            yield Claim(
-                "driver-wsl",
-                Strength.DECIDED,
-                "WSL has no driver library.",
-                (event,),
-                rivals=("libcuda-not-on-path",),
-            )
-    for event in log.select("smi-not-found"):
-        if log.in_container:
-            yield Claim("driver-not-in-container", Strength.PROBABLE, "The container lacks nvidia-smi.", (event,))
-
-
 def _judge_error_code(event: Event) -> Claim:
     code = event.values["code"]
     return Claim(
@@ -130,21 +88,12 @@ def _judge_missing_device(log: Log, event: Event) -> Claim:
         return Claim("driver-missing", Strength.FAILED_CALL, message, (event,), rivals=("gpu-absent",))
     if log.in_container:
         message = "CUDA starts in the container but finds no GPU."
-        return Claim(
-            "driver-not-in-container", Strength.FAILED_PART, message, (event,), rivals=("visible-devices-hidden",)
-        )
+        rivals = ("visible-devices-hidden",)
+        return Claim("driver-not-in-container", Strength.FAILED_PART, message, (event,), rivals=rivals)
     message = "CUDA starts but finds no GPU: it is hidden or absent, or the driver is not loaded."
     return Claim(
         "visible-devices-hidden", Strength.FAILED_CALL, message, (event,), rivals=("driver-missing", "gpu-absent")
     )
-
-
-def _judge_secure_boot(log: Log) -> Iterator[Claim]:
-    """Say that Secure Boot keeps the driver's module out."""
-    for event in log.select("modprobe-no-module") if log.has("secure-boot-enabled") else ():
-        if "not permitted" in event.text:
-            message = "Secure Boot is on, and the kernel rejects the driver's module because it is not signed."
-            yield Claim("driver-secure-boot", Strength.DERIVED, message, (event,), rivals=("driver-missing",))
 
 
 def _judge_hidden_gpus(log: Log) -> Iterator[Claim]:
@@ -263,21 +212,6 @@ def _judge_side_remarks(log: Log) -> Iterator[Claim]:
         message = "The only graphics adapter that lspci lists is not from NVIDIA."
         events = (*failures, *log.select("lspci-other-gpu"))
         yield Claim("gpu-absent", Strength.PROBABLE, message, events, rivals=("driver-missing",))
-    queries = log.select("visible-devices-asked")
-    if queries and log.has(*_NOT_AVAILABLE) and not log.is_healthy:
-        message = "CUDA_VISIBLE_DEVICES was printed while no GPU is visible: its value may hide them."
-        yield Claim(
-            "visible-devices-hidden",
-            Strength.SIDE_EFFECT,
-            message,
-            (*queries, *log.select(*_NOT_AVAILABLE)),
-            rivals=("driver-missing",),
-        )
-    elif queries and log.has("torch-device-count-asked") and log.has("smi-list", "smi-gpu-row"):
-        message = "nvidia-smi lists a GPU; the log queries CUDA_VISIBLE_DEVICES and CUDA's GPU count."
-        yield Claim(
-            "visible-devices-hidden", Strength.FAILED_CALL, message, (*queries, *log.select("torch-device-count-asked"))
-        )
 
 
 def _judge_printed_variable(log: Log) -> Iterator[Claim]:
@@ -332,9 +266,6 @@ def memory_claims(log: Log) -> Iterator[Claim]:
             yield Claim(MEMORY_HELD, Strength.NAMED_PART, "Another process holds much of the GPU's memory.", (event,))
     for event in log.select(*_OUT_OF_MEMORY):
         yield _judge_out_of_memory(event)
-    for event in log.select("cudnn-handle"):
-        message = "cuDNN could not start on the GPU, usually because the memory is in use."
-        yield Claim(MEMORY_EXHAUSTED, Strength.FAILED_PART, message, (event,), rivals=("cudnn-too-old",))
     yield from _judge_gpu_processes(log)
 
 

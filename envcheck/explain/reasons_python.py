@@ -20,7 +20,7 @@ from envcheck.model.requirements import find_requirement
 from envcheck.model.specifiers import within
 from envcheck.remedies.situation import find_last_gpu_release
 from envcheck.remedies.system import system_packages
-from envcheck.rules.requirements import easiest_for_pip, lowest_glibc, wheel_glibc
+from envcheck.rules.requirements import easiest_for_pip, lowest_glibc
 
 PYTHON, BITS, PIP, PLATFORM, REMOVED, GLIBC = (
     "python-unsupported", "python-32bit", "pip-too-old", "platform-no-gpu-wheel", "framework-package-removed",
@@ -57,12 +57,10 @@ def _judge_requirement(log: Log, text: str, events: tuple[Event, ...]) -> Claim 
         return _judge_linked_wheel(log, text, events)
     rows = list_matching_releases(log, framework, name, specifier)
     if removed and (not rows or _is_after_last(specifier, removed.last_versions.values())):
-        lists_none = not specifier and any(event.signature == "pip-from-versions" for event in events)
-        if lists_none and not _parse_listed_releases(
-            events
-        ):  # the empty last release is listed for every Python since it is there
-            return _judge_withdrawn_name(log, text, events)
-        return Claim(REMOVED, Strength.NAMED_PART, f"{name} was withdrawn: {removed.reason}", events)
+        if specifier or _parse_listed_releases(events) or not _is_never_built(log):
+            return None  # the rules say that it was withdrawn
+        message = f"{text} never had a wheel for this platform."
+        return Claim(PLATFORM, Strength.NAMED_PART, message, events, rivals=(REMOVED, PYTHON))
     return _judge_obstacle(log, text, rows, events)
 
 
@@ -86,55 +84,25 @@ def _judge_other_package(name: str, text: str, events: tuple[Event, ...]) -> Cla
     )
 
 
-def _judge_withdrawn_name(log: Log, text: str, events: tuple[Event, ...]) -> Claim:
-    """Judge a withdrawn name of which pip saw no release at all: it was asked for before it was withdrawn."""
-    if log.os == "darwin" or log.architecture in ("aarch64", "arm64"):
-        return Claim(
-            PLATFORM,
-            Strength.NAMED_PART,
-            f"{text} never had a wheel for this platform.",
-            events,
-            rivals=(REMOVED, PYTHON),
-        )
-    if log.facts.python.bits.value == 32 or log.has("python-32bit", "pip-debug-win32"):
-        return Claim(BITS, Strength.REFUSED_PART, f"{text} has no wheel for a 32-bit Python.", events)
-    message = f"pip finds no release of {text} for this Python and system; the name was also withdrawn."
-    return Claim(PYTHON, Strength.LIKELY, message, events, rivals=(REMOVED, BITS, PLATFORM))
+def _is_never_built(log: Log) -> bool:
+    """Return whether this is a platform for which no withdrawn distribution had a wheel."""
+    return log.os == "darwin" or log.architecture in ("aarch64", "arm64")
 
 
 def _judge_obstacle(log: Log, text: str, rows: list[FrameworkRelease], events: tuple[Event, ...]) -> Claim:
-    """Look for what keeps every row from fitting: bits, Python, platform, pip; then judge by what pip listed."""
-    if log.facts.python.bits.value == 32 or log.has("python-32bit", "pip-debug-win32"):
-        return Claim(BITS, Strength.REFUSED_PART, f"{text} has no wheel for a 32-bit Python.", events)
+    """Judge by the Python that the log names, else by what pip listed; the rest the rules say of the machine."""
     if log.python and rows and not any(log.python in row.pythons for row in rows):
         return Claim(PYTHON, Strength.NAMED_PART, f"{text} has no wheel for Python {log.python}.", events)
-    family = {"windows": "win", "darwin": "macosx", "linux": "linux"}.get(log.os, "")
-    machine = log.architecture
-    platform_rows = [
-        row for row in rows if family in row.platform and (machine in row.platform or machine in _COMMON_MACHINES)
-    ]
-    if rows and not platform_rows:
-        return Claim(
-            PLATFORM, Strength.DERIVED, f"{text} has no wheel for this platform.", events, rivals=("python-wrong-arch",)
-        )
-    required_pip = _find_required_pip(platform_rows or rows)
+    listed, required_pip = _parse_listed_releases(events), _find_required_pip(rows)
     pip = log.facts.python.pip_version.value or log.first_value("pip")
-    listed = _parse_listed_releases(events)
-    if required_pip and pip and _is_older(pip, required_pip):
-        return Claim(
-            PIP,
-            Strength.NAMED_CAUSE,
-            f"pip {required_pip} and newer find the wheels of {text}; this is pip {pip}.",
-            events,
-        )
-    if log.python and pip and required_pip and log.os == "linux" and not _has_glibc(log, platform_rows or rows):
+    glibc = log.facts.host.libc_version.value or log.first_value("glibc")  # of a known one the rules judge
+    is_left = log.python and pip and not glibc and log.os == "linux"
+    if is_left and required_pip and not _is_older(pip, required_pip):
         message = f"Python {log.python} and pip {pip} accept the wheels of {text}, so the system is too old for them."
         return Claim(GLIBC, Strength.NOT_FOUND, message, events, rivals=(PLATFORM, PYTHON))
-    return (
-        _judge_pip_listing(text, rows, listed, events)
-        if listed
-        else _judge_pip_message(log, text, required_pip, events)
-    )
+    if listed:
+        return _judge_pip_listing(text, rows, listed, events)
+    return _judge_pip_message(log, text, required_pip, events)
 
 
 def _judge_pip_message(log: Log, text: str, required_pip: str, events: tuple[Event, ...]) -> Claim:
@@ -147,7 +115,6 @@ def _judge_pip_message(log: Log, text: str, required_pip: str, events: tuple[Eve
     return Claim(PYTHON, Strength.USUAL, message, events, rivals=_RIVALS)
 
 
-_COMMON_MACHINES = ("", "x86_64", "AMD64", "amd64")  # what a platform names in several ways
 _MACHINES = ("x86_64", "aarch64", "arm64")
 
 
@@ -216,12 +183,6 @@ def _find_required_pip(rows: Iterable[FrameworkRelease]) -> str:
     return min(versions, key=numbers) if versions else ""
 
 
-def _has_glibc(log: Log, rows: Iterable[FrameworkRelease]) -> bool:
-    """Tell whether the C library is known and new enough for one of the rows."""
-    glibc = log.facts.host.libc_version.value or log.first_value("glibc")
-    return bool(glibc) and any(not _is_older(glibc, wheel_glibc(row)) for row in rows)
-
-
 def _is_older(version: str, other: str) -> bool:
     return numbers(version)[:3] < numbers(other)[:3]
 
@@ -257,22 +218,10 @@ def _judge_wheel(log: Log, event: Event) -> Claim:
 
 def _judge_extra(log: Log, event: Event) -> Claim:
     name, version, extra = (event.values[key] for key in ("package", "version", "extra"))
-    framework = log.matrix.framework_of(name.lower())
-    rows = [row for row in log.matrix.releases(framework or "") if row.version == version and row.distribution == name]
     message = f"{name} {version} has no extra named {extra}, so pip installed no CUDA libraries."
     if log.os in ("windows", "darwin") and "cu" in extra:
         return Claim(PLATFORM, Strength.MISSING_HERE, message, (event,), rivals=("framework-cuda-extra-missing",))
-    if "cu" not in extra:
-        return Claim(
-            "dependency-conflict",
-            Strength.SIDE_EFFECT,
-            f"{name} {version} has no extra named {extra}.",
-            (event,),
-            "warning",
-        )
-    has_extra = any(extra in row.extras for row in rows)
-    finding = PLATFORM if has_extra else "framework-cuda-extra-missing"
-    return Claim(finding, Strength.LIKELY, message, (event,), rivals=(PLATFORM,))
+    return Claim("framework-cuda-extra-missing", Strength.LIKELY, message, (event,), rivals=(PLATFORM,))
 
 
 SHADOW = "local-module-shadowing"
@@ -328,12 +277,8 @@ def _judge_shadowing(log: Log) -> Iterator[Claim]:
     for event in log.select("import-from-user-file"):
         row = event.values
         if row["file"] == row["module"].split(".")[0] and is_users_file(row["path"]):
-            yield Claim(
-                SHADOW,
-                Strength.LIMIT_AND_VALUE,
-                f"The user's file {row['path']} is imported instead of {row['module']}.",
-                (event,),
-            )
+            message = f"The user's file {row['path']} is imported instead of {row['module']}."
+            yield Claim(SHADOW, Strength.LIMIT_AND_VALUE, message, (event,))
         elif _is_users_folder(row["module"], row["path"]):
             message = f"The user's folder {row['path']} has the name of the module {row['module']}."
             yield Claim(SHADOW, Strength.MISSING_HERE, message, (event,), rivals=("dependency-conflict",))
@@ -390,9 +335,6 @@ def _judge_mixed_environment(log: Log) -> Iterator[Claim]:
         for event in log.select(*_DEPENDENCIES):
             message = "Packages of the user site (~/.local) are imported into a conda environment."
             yield Claim("env-mixed", Strength.BOTH_VALUES, message, (event, user_site[0]))
-    for event in log.select("h5py-decode"):
-        rivals = ("env-mixed",)
-        yield Claim("dependency-conflict", Strength.USUAL, "An old Keras meets h5py 3.", (event,), rivals=rivals)
     yield from _judge_cuda_wheels(log)
 
 
@@ -429,14 +371,6 @@ def _judge_windows(log: Log) -> Iterator[Claim]:
         elif "initialization routine failed" in reason and "module" not in event.values:
             message = "The DLL could not start, which happens on a processor without AVX."
             yield Claim("cpu-missing-avx", Strength.PROBABLE, message, (event,), rivals=("msvc-runtime-missing",))
-        elif "Win32" in reason:
-            yield Claim(
-                "python-wrong-arch",
-                Strength.DERIVED,
-                "The DLL is of another architecture.",
-                (event,),
-                rivals=("python-32bit",),
-            )
         elif _is_framework_dll(event):
             message = "A DLL that the framework needs is missing: the Visual C++ runtime, or a CUDA library."
             yield Claim(
@@ -445,10 +379,6 @@ def _judge_windows(log: Log) -> Iterator[Claim]:
                 message,
                 (event,),
                 rivals=("toolkit-missing", "cpu-missing-avx"),
-            )
-        else:
-            yield Claim(
-                "dependency-conflict", Strength.FAILED_PART, "A DLL that a module needs does not fit.", (event,)
             )
     for event in log.select("win-error-loading"):
         library = event.values["library"]
@@ -473,12 +403,6 @@ def _is_framework_dll(event: Event) -> bool:
 
 
 def _judge_builds(log: Log) -> Iterator[Claim]:
-    for event in log.select("torch-cpu-build", "torch-cpu-label", "torch-cuda-none", "tf-not-built-with-cuda"):
-        if log.os == "darwin":
-            message = "No framework has CUDA builds for macOS."
-            yield Claim(
-                "platform-no-gpu-wheel", Strength.LIMIT_AND_VALUE, message, (event,), rivals=("framework-cpu-build",)
-            )
     cpu_builds = log.select("tf-not-built-with-cuda", "tf-is-built-with-cuda", "tf-build-info-no-cuda")
     for event in cpu_builds if log.os == "windows" else ():
         framework = find_framework_of_message(event.signature)
@@ -493,16 +417,6 @@ def _judge_builds(log: Log) -> Iterator[Claim]:
         message = f"{framework.title}'s builds for Windows have no CUDA after {major_minor(last_release)}."
         yield Claim(
             "platform-no-gpu-wheel", Strength.LIMIT_AND_VALUE, message, (event,), rivals=("framework-cpu-build",)
-        )
-    if (
-        log.has("torch-cuda-asked")
-        and log.has("torch-unavailable")
-        and not log.values("torch_cuda")
-        and not log.is_healthy
-    ):
-        message = "The log queries torch.version.cuda, and it shows no CUDA."
-        yield Claim(
-            "framework-cpu-build", Strength.SIDE_EFFECT, message, log.select("torch-cuda-asked", "torch-unavailable")
         )
     if log.has("tf-built-with-cuda-asked") and log.os != "linux" and not log.is_healthy:
         events = log.select("tf-built-with-cuda-asked")
@@ -533,13 +447,6 @@ def _judge_emulation(log: Log) -> Iterator[Claim]:
         yield Claim(
             "python-wrong-arch", Strength.EMULATED, message, (*emulation_events, *crashes), rivals=("cpu-missing-avx",)
         )
-    elif log.os == "darwin" and log.architecture != "x86_64":
-        for event in log.select("jax-cpu-feature", "illegal-instruction"):
-            message = "An x86_64 Python under Rosetta on Apple silicon has no AVX; a Python for arm64 needs none."
-            yield Claim("python-wrong-arch", Strength.EMULATED, message, (event,), rivals=("cpu-missing-avx",))
-    for event in log.select("jax-cpu-feature-mac"):
-        message = "jaxlib for x86_64 runs on a processor without AVX, usually Apple silicon under Rosetta."
-        yield Claim("python-wrong-arch", Strength.EMULATED, message, (event,), rivals=("cpu-missing-avx",))
 
 
 def _judge_bitsandbytes(log: Log) -> Iterator[Claim]:

@@ -152,7 +152,9 @@ def _some_missing(context: Context, build: Build, wheels: tuple[str, ...]) -> It
                 context.seen("python.distributions", shown=f"without {', '.join(map(name_of, missing[:4]))}"),
                 Evidence(f"{build.distribution} {build.version}", ", ".join(missing[:3]), citation=build.citations[0]),
             ),
-            cure=InstallCudaLibraries(missing, index_url(build.framework, build.local), are_pinned=True),
+            cure=InstallCudaLibraries(
+                build.framework, missing, index_url(build.framework, build.local), are_pinned=True
+            ),
         )
 
 

@@ -11,6 +11,7 @@ from envcheck.frameworks import companions, framework_names, identities, identit
 from envcheck.frameworks import framework as known_framework
 from envcheck.matrix.companions import shares_cuda
 from envcheck.matrix.package_index import package_index
+from envcheck.matrix.query import Matrix
 from envcheck.model import (
     COMPATIBLE,
     ERROR,
@@ -26,6 +27,7 @@ from envcheck.model import (
     Fix,
     FrameworkRelease,
     Known,
+    RemovedDistribution,
     Unknown,
     canonical_name,
     numbers,
@@ -418,6 +420,16 @@ def fitting_package(context: Context, name: str, build: Build) -> str:
     return next((f"{item.distribution}=={item.version}" for item in fitting), "")
 
 
+def name_replacement(matrix: Matrix, row: RemovedDistribution, specifier: str) -> str:
+    """Write what takes the place of a withdrawn distribution, of the same release where there is one."""
+    line = re.match(r"={2,3}(\d+\.\d+)", specifier)
+    successor = matrix.release(row.framework, f"{line[1]}.0", "linux_x86_64", row.framework) if line else None
+    if successor is None:
+        return row.replacement
+    extra = f"[{successor.gpu_extra}]" if successor.gpu_extra else ""
+    return f"{row.framework}{extra}=={successor.version}"
+
+
 @rule("framework-package-removed", goal="any", installs=True)
 def framework_package_removed(context: Context) -> Iterator[Finding]:
     """Find requirements on a withdrawn distribution, which no longer brings its framework."""
@@ -426,7 +438,9 @@ def framework_package_removed(context: Context) -> Iterator[Finding]:
             continue
         row = wanted.removed
         last_version = row.last_versions.get(context.platform)
-        replacement = row.replacement if context.goal == "gpu" else row.replacement.partition("[")[0]
+        replacement = name_replacement(context.matrix, row, wanted.specifier)
+        if context.goal != "gpu":
+            replacement = re.sub(r"\[.*\]", "", replacement)
         hint = f" Its last real release here is {last_version}." if last_version else ""
         yield incompatible(
             f"{wanted.text} cannot be installed. {row.reason}{hint}",
