@@ -227,7 +227,7 @@ def _find_capability(name: str) -> str:
     return numbers[0] if len(numbers) == 1 else ""
 
 
-_MISSING_RELEASES = ("pip-from-versions", "pip-no-distribution")
+MISSING_RELEASES = ("pip-from-versions", "pip-no-distribution")
 _BUILDS = ("build-command-failed", "ninja-failed", "nvcc-failed")
 
 
@@ -240,7 +240,7 @@ def build_target(log: Log, target: Target | None) -> Target:
 
 def _list_missing_requirements(log: Log) -> tuple[str, ...]:
     """List the requirements that pip found nothing for, as far as the rules can judge them."""
-    requirements = (event.values["requirement"].rstrip(".,:;") for event in log.select(*_MISSING_RELEASES))
+    requirements = (event.values["requirement"].rstrip(".,:;") for event in log.select(*MISSING_RELEASES))
     return tuple(text for text in dict.fromkeys(requirements) if _can_judge(log, text))
 
 

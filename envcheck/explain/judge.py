@@ -12,11 +12,11 @@ from envcheck.actions import Action, InstallPackages, RunEnvcheck, Show
 from envcheck.diagnosis import with_remedies, with_steps
 from envcheck.explain.claim_values import ClaimValues, build_machine_situation, build_situation
 from envcheck.explain.cures import build_cure, names_of
-from envcheck.explain.facts import build_context
+from envcheck.explain.facts import MISSING_RELEASES, build_context
 from envcheck.explain.log import Claim, Log, Strength, find_root, is_consequence, is_second_reading, rank_claims
 from envcheck.explain.reasons_cuda import architecture_claims, library_claims, version_claims
 from envcheck.explain.reasons_driver import driver_claims, is_normal_without_gpu, memory_claims
-from envcheck.explain.reasons_python import pip_claims, python_claims
+from envcheck.explain.reasons_python import REFUSALS, pip_claims, python_claims
 from envcheck.explain.scan import Ending, Scan, scan
 from envcheck.explain.signatures import Event, load_signatures, signatures_by_name
 from envcheck.explain.signatures import load_rivals as rival_rows
@@ -179,6 +179,7 @@ class Machine:
     findings: tuple[Finding, ...]
     is_from_snapshot: bool = False  # by a snapshot, not by the log alone
     is_healthy: bool = False  # the log shows a framework that uses a GPU
+    is_refused: bool = False  # pip found nothing to install, whatever state the driver is in
     checked: tuple[str, ...] = ()  # ids of the rules that ran
 
     def finding(self, finding_id: str) -> Finding | None:
@@ -197,6 +198,9 @@ class Machine:
 
     def _strength(self, item: Finding, log_claims: Sequence[Claim], strongest: Claim | None) -> Strength:
         explained_ids = {*catalogue()[item.id].explains, item.id}
+        is_open = self.is_refused and not any(claim.id in REFUSALS for claim in log_claims)
+        if is_open and item.severity == ERROR and item.id in REFUSALS:
+            return Strength.REFUSED_PART
         if (
             strongest is not None
             and item.id != strongest.id
@@ -227,7 +231,8 @@ def judge_machine(log: Log, target: Target | None = None) -> Machine:
         return Machine(())
     report = with_remedies(rules.evaluate(context), build_machine_situation(log, context))
     findings = tuple(item for item in report.findings if item.verdict == INCOMPATIBLE and item.severity != NOTE)
-    return Machine(findings, log.has_facts, log.is_healthy, report.checked)
+    is_refused = log.has_facts and log.has(*MISSING_RELEASES)
+    return Machine(findings, log.has_facts, log.is_healthy, is_refused, report.checked)
 
 
 _REASONS = (

@@ -26,6 +26,7 @@ PYTHON, BITS, PIP, PLATFORM, REMOVED, GLIBC = (
     "python-unsupported", "python-32bit", "pip-too-old", "platform-no-gpu-wheel", "framework-package-removed",
     "glibc-too-old",
 )  # fmt: skip
+REFUSALS = (PYTHON, BITS, PIP, PLATFORM, REMOVED, GLIBC)  # what lets pip find nothing to install
 _RIVALS = (BITS, PIP, PLATFORM, GLIBC)
 
 

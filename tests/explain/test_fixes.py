@@ -51,8 +51,8 @@ def test_each_cause_whose_fix_holds_values_of_the_log_is_in_the_table() -> None:
     filled = {
         name for name, rows in list_rows_by_finding().items() if {one for row in rows for one in row.shown} - others
     }
-    # One fix for any log, or one of two by who holds the GPU; a smoke test states the last.
-    without_values = {"driver-missing", "driver-nouveau", "driver-secure-boot", "smoke-failed"}
+    # One fix for any log, or one of two by who holds the GPU; an import and a smoke test state the last.
+    without_values = {"driver-missing", "driver-nouveau", "driver-secure-boot", "import-failed", "smoke-failed"}
     assert (filled | set(CURES)) - {row["finding"] for row in TOLD} == without_values
 
 

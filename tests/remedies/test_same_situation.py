@@ -31,6 +31,7 @@ OF_LOGS_ALONE = {
     "device-placement": "what a program asks of a device shows only when it runs",
     "gpu-memory-exhausted": "how much a program asks for shows only when it runs",
     "multi-gpu-p2p-nccl": "whether GPUs reach each other shows only when they try",
+    "import-failed": "the doctor's own import states it, and explain finds its cause",
     "program-error": "the program itself is wrong",
     "smoke-failed": "a smoke test states it",
 }
