@@ -108,11 +108,20 @@ def named_extras(module: Module) -> set[str]:
 
 
 def imported(module: Module) -> Iterator[tuple[str, str]]:
-    for node in ast.walk(module.tree):
+    """Yield what a module imports when it runs, with the place."""
+    for node in walk_what_runs(module.tree):
         if isinstance(node, ast.Import):
             yield from ((module.at(node), alias.name.partition(".")[0]) for alias in node.names)
         elif isinstance(node, ast.ImportFrom) and node.module and not node.level:
             yield module.at(node), node.module.partition(".")[0]
+
+
+def walk_what_runs(tree: ast.AST) -> Iterator[ast.AST]:
+    """Walk a tree without what stands there for type checkers alone."""
+    yield tree
+    for child in ast.iter_child_nodes(tree):
+        if not (isinstance(child, ast.If) and getattr(child.test, "id", "") == "TYPE_CHECKING"):
+            yield from walk_what_runs(child)
 
 
 def test_what_an_extra_brings_is_imported_where_the_extra_is_named() -> None:

@@ -26,6 +26,7 @@ _DATA = (
     "nvidia/gpus.json",
     "nvidia/jetson.json",
     "program/environment_variables.json",
+    "program/imports.json",
     "program/other_gpus.json",
 )
 

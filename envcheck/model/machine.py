@@ -300,6 +300,7 @@ class ImportTest:
     seconds: float = 0.0
     reason: str = ""  # why it is unproven, as a clause
     printed: str = ""  # the end of what a failing one printed: its traceback
+    altered: Tuple[str, ...] = ()  # of the files that its end names, those that are not as their RECORD lists them
 
 
 @dataclass

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import re
+from typing import List, Tuple
 
 # C0 and C1 controls, the marks that reorder text (https://trojansource.codes) or end a line, and half characters no
 # file takes.
@@ -66,3 +67,23 @@ def escaped_in_json(text: str) -> str:
 def canonical_name(name: str) -> str:
     """Write a distribution's name as an index does: Tensorflow_GPU -> tensorflow-gpu."""
     return re.sub(r"[-_.]+", "-", name).lower()
+
+
+_FRAME = re.compile(r'^ *File "([^"]+)", line \d+')
+
+
+def read_tracebacks(printed: str) -> List[Tuple[str, str]]:
+    r"""Read the chain of exceptions that a program printed: of each the file that it was raised in, and its first line.
+
+    Sample: 'Traceback (most recent call last):\n  File "/s/a.py", line 3, in <module>\n    import b\nImportError: b'
+    """
+    found: List[Tuple[str, str]] = []
+    file = ""
+    for line in printed.splitlines():
+        frame = _FRAME.match(line)
+        if frame:
+            file = frame[1]
+        elif file and line[:1].strip():
+            found.append((file, line.strip()))
+            file = ""
+    return found

@@ -6,7 +6,9 @@ finds its caches and its configuration in a private folder; HOME stays, since th
 
 from __future__ import annotations
 
+import base64
 import fnmatch
+import hashlib
 import json
 import os
 import re
@@ -37,6 +39,7 @@ from envcheck.model import (
     replace,
 )
 from envcheck.model.requirements import find_requirement
+from envcheck.model.text import read_tracebacks
 
 _PRINTED = 12000  # characters kept of what a failed import prints; its end says why
 _LOG_LIMIT = 16 << 20  # bytes of a log
@@ -108,7 +111,8 @@ def collect_imports(python: PythonFacts, seconds: float, watch: Watch) -> Fact[T
         attempt = _Attempt(program, folder, seconds)
         for place, (item, modules) in enumerate(chosen):
             watch(item.name, place, len(chosen))
-            tests.append(attempt.make(item, modules, until - time.monotonic()))
+            test = attempt.make(item, modules, until - time.monotonic())
+            tests.append(replace(test, altered=tuple(_list_altered(python, test.printed))))
     return Known(tuple(tests), Source("command", f"{python.executable.value} -B -c 'import {tests[0].module}'"))
 
 
@@ -122,6 +126,11 @@ def list_imports(python: PythonFacts) -> Iterator[Tuple[Distribution, Tuple[str,
         if item is not None and build.framework not in seen:
             seen.add(build.framework)
             yield item, (f"{known.name}:",)
+    for left in python.install_leftovers.value or ():
+        name = framework_of(left.distribution) if left.kind == "unowned" else ""
+        if name and name not in seen:  # its metadata is lost; whether its code is, the import tells
+            seen.add(name)
+            yield Distribution(left.distribution, left.release), (f"{name}:",)
     others = [item for item in installed.values() if not framework_of(item.name) and _is_on_top(item)]
     for item in sorted(others, key=lambda item: item.name not in companions()):  # those with compiled code first
         yield item, choose_modules(item)
@@ -222,6 +231,38 @@ def read_ending(test: ImportTest, ended: LimitedRun, log: str, limits: Limits) -
     if "error" in answer and log.strip():
         printed = f"{log.rstrip()[-_PRINTED // 2 :]}\n{printed}"
     return replace(test, outcome=FAILED, printed=printed.rstrip()[-_PRINTED:], **took)
+
+
+_PLACE = re.compile(r"\(((?:/|[A-Z]:)[^()\n]+\.py)\)$")  # ends an exception: cannot import name 'a' from 'b' (/s/b.py)
+
+
+def _list_altered(python: PythonFacts, printed: str) -> Iterator[str]:
+    """Yield the files that the exceptions of a traceback name, and whose content is not what was installed."""
+    chain = read_tracebacks(printed)
+    named = [found[1] for found in (_PLACE.search(words) for _, words in chain) if found]
+    named += [file for file, _ in chain]
+    locations = {item.location for item in python.distributions.value or () if item.location}
+    for path in dict.fromkeys(named):
+        for location in locations:
+            inside = path[len(expand_path(location)) + 1 :].replace("\\", "/")
+            if path.startswith(expand_path(location) + os.sep) and _is_altered(expand_path(location), inside):
+                yield path
+
+
+def _is_altered(location: str, inside: str) -> bool:
+    """Return whether a RECORD of a folder lists a file with another hash than it has."""
+    content = read_as_fact(inside, lambda: read_file(os.path.join(location, inside), _LOG_LIMIT)).value
+    if content is None:
+        return False
+    own = base64.urlsafe_b64encode(hashlib.sha256(content).digest()).rstrip(b"=").decode("ascii")
+    for name in os.listdir(location):
+        record = os.path.join(location, name, "RECORD")
+        if name.endswith(".dist-info") and os.path.isfile(record):
+            text = read_as_fact(record, lambda: read_file(record, _LOG_LIMIT)).value or b""  # noqa: B023 - called now
+            listed = re.search(rf"^{re.escape(inside)},sha256=([\w-]+),", text.decode("utf-8", "replace"), re.MULTILINE)
+            if listed:
+                return listed[1] != own
+    return False
 
 
 def _parse_report(text: str) -> Mapping[str, object]:

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import posixpath
 import re
 from collections.abc import Container, Iterator, Sequence
 
@@ -28,13 +29,13 @@ from envcheck.model import (
 )
 from envcheck.model.fixes.environment import ReinstallFiles
 from envcheck.model.requirements import name_of
+from envcheck.model.text import read_tracebacks
 from envcheck.rules.catalogue import catalogue
 from envcheck.rules.context import Context, once
 from envcheck.rules.judged_builds import target_builds
 
 DEATH = "import-failed"
 _LONGEST = 300  # characters of an exception in a sentence
-_FRAME = re.compile(r'^ *File "([^"]+)", line \d+', re.MULTILINE)
 
 
 @once
@@ -47,18 +48,22 @@ def tried_imports(context: Context) -> tuple[ImportTest, ...]:
 
 def label_of(test: ImportTest) -> str:
     """Name what was imported: the distribution, where its module has another name also that."""
-    label = f"{test.distribution} {test.version}"
+    label = f"{test.distribution} {test.version}".strip()
     return label if canonical_name(test.module) == test.distribution else f"{test.module} ({label})"
 
 
 def last_words(test: ImportTest) -> str:
-    """Return what ended an import: the first line of the exception after the last frame, else the last line of all."""
-    lines = test.printed.rstrip().splitlines() or [""]
-    frames = [place for place, line in enumerate(lines) if _FRAME.match(line)]
-    after = [line for line in lines[frames[-1] :] if line[:1].strip()] if frames else []
-    is_exception = after and not lines[-1].startswith(("it was ended by", "its Python ended"))
-    words: str = after[0] if is_exception else lines[-1]
-    return words.strip()[:_LONGEST]
+    """Return what ended an import: the last exception of its chain, else the last line that it printed."""
+    last = test.printed.rstrip().rpartition("\n")[2].strip()
+    chain = read_tracebacks(test.printed)
+    is_exception = chain and not last.startswith(("it was ended by", "its Python ended"))
+    words: str = chain[-1][1] if is_exception else last
+    return words[:_LONGEST]
+
+
+def _read_chain(test: ImportTest) -> list[tuple[str, str]]:
+    """Return the file and the words of each exception on the way to a death, the first cause first."""
+    return read_tracebacks(test.printed) or [("", last_words(test))]
 
 
 def weigh_imports(context: Context, findings: Sequence[Finding]) -> list[Finding]:
@@ -87,10 +92,24 @@ def _list_deaths(context: Context, tests: Sequence[ImportTest], explained: Conta
     """Report each import that died of what no other finding says."""
     for test in tests:
         if test.outcome == FAILED and test.distribution not in explained:
-            about = About(framework_of(test.distribution), test.distribution)
-            message = f"{label_of(test)} does not import: {last_words(test)}"
-            cure, severity = _cure(context, test), _severity(context, test)
-            yield Finding(DEATH, INCOMPATIBLE, severity, message, (_evidence(test),), cure=cure, about=about)
+            owner = _owner_of(context, test.altered[-1]) if test.altered else None
+            yield _describe_altered(context, test, owner) if owner else _describe_death(context, test)
+
+
+def _describe_death(context: Context, test: ImportTest) -> Finding:
+    about = About(framework_of(test.distribution), test.distribution)
+    message = f"{label_of(test)} does not import: {last_words(test)}"
+    cure, severity = _cure(context, test), _severity(context, test)
+    return Finding(DEATH, INCOMPATIBLE, severity, message, (_evidence(test),), cure=cure, about=about)
+
+
+def _describe_altered(context: Context, test: ImportTest, owner: Distribution) -> Finding:
+    """Report that an import died in, or for, a file that is not the one that was installed."""
+    files = " and ".join(posixpath.relpath(path, owner.location) for path in test.altered)
+    message = f"{owner.name} {owner.version} is damaged: {files} is not the file that was installed."
+    cure, about = ReinstallFiles((f"{owner.name}=={owner.version}",)), About(distribution=owner.name)
+    found = Finding("install-damaged", INCOMPATIBLE, _severity(context, test), message, cure=cure, about=about)
+    return _confirmed(context, found, (test,))
 
 
 def _list_unproven(tests: Sequence[ImportTest]) -> Iterator[Finding]:
@@ -124,18 +143,12 @@ _NAME = re.compile(r"\b[A-Za-z_][\w.]*")
 
 def _cure(context: Context, test: ImportTest) -> Fix:
     """Reinstall what holds a file that Python cannot read, or lacks its module; else show the whole traceback."""
-    words = last_words(test)
-    lost = _NO_MODULE.search(words)
-    owner = _module_owner(context, lost[1]) if lost else _owner_of(context, _last_file(test))
-    if owner and (lost or _UNREADABLE.search(words)):
-        return ReinstallFiles((f"{owner.name}=={owner.version}",))
+    for file, words in _read_chain(test):
+        lost = _NO_MODULE.search(words)
+        owner = _module_owner(context, lost[1]) if lost else _owner_of(context, file)
+        if owner and (lost or _UNREADABLE.search(words)):
+            return ReinstallFiles((f"{owner.name}=={owner.version}",))
     return FollowRow(values=(("module", test.module),))
-
-
-def _last_file(test: ImportTest) -> str:
-    """Return the file that an import died in; "" where it printed no traceback."""
-    files: list[str] = _FRAME.findall(test.printed)
-    return files[-1] if files else ""
 
 
 def _owner_of(context: Context, path: str) -> Distribution | None:
@@ -154,14 +167,16 @@ def _module_owner(context: Context, module: str) -> Distribution | None:
 
 
 def _list_suspects(context: Context, test: ImportTest) -> set[str]:
-    """Name the distributions that the end of a traceback points to: what it names, and whose file it died in."""
-    words = last_words(test)
-    names = [name.partition(".")[0] for name in _NAME.findall(words)]
-    found = [_owner_of(context, _last_file(test)), *(_module_owner(context, name) for name in names)]
-    suspects = {item.name for item in found if item is not None}
-    suspects.update(
-        canonical_name(name) for name in names if f"'{name}" in words or canonical_name(name) in context.distributions
-    )
+    """Name the distributions that a traceback points to: what its exceptions name, and whose files raised them."""
+    suspects: set[str] = set()
+    for file, words in _read_chain(test):
+        names = [name.partition(".")[0] for name in _NAME.findall(words)]
+        owners = [_owner_of(context, file), *(_module_owner(context, name) for name in names)]
+        suspects.update(item.name for item in owners if item is not None)
+        suspects.update(name for name in map(canonical_name, names) if name in context.distributions)
+        lost = _NO_MODULE.search(words)
+        if lost:
+            suspects.add(canonical_name(lost[1].partition(".")[0]))
     return suspects - {test.distribution}
 
 

@@ -10,8 +10,10 @@ from envcheck.frameworks import companions, framework_of, identity, imported_mod
 from envcheck.host.data_files import load_data
 from envcheck.model import (
     ERROR,
+    IMPORT,
     NOT_STATED,
     WARNING,
+    About,
     Citation,
     Evidence,
     Fact,
@@ -20,6 +22,7 @@ from envcheck.model import (
     InstallLeftover,
     dataclass,
     numbers,
+    replace,
 )
 from envcheck.model.fixes.environment import (
     InstallOverRemains,
@@ -151,7 +154,10 @@ def install_interrupted(context: Context) -> Iterator[Finding]:
         elif item.kind == "unowned":
             message = f"{item.path} belongs to no installed distribution: an installation of {label} was interrupted."
             pin = f"{item.distribution}=={item.release}" if item.release else item.distribution
-            yield incompatible(message, evidence, cure=InstallOverRemains(pin))
+            found_here = incompatible(
+                message, evidence, cure=InstallOverRemains(pin), about=About(distribution=item.distribution)
+            )
+            yield replace(found_here, stops=IMPORT)  # unless the import passes: only the metadata is lost then
         elif item.kind in {"no-record", "no-metadata"} and _list_imports(context, item.distribution):
             lost = item.kind.partition("-")[2].upper()
             last = ", which pip writes last" if lost == "RECORD" else ""

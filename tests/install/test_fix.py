@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import json
 import os
+import re
 import shutil
 import subprocess
 import sys
@@ -37,6 +38,13 @@ def broken(here: Path) -> Path:
     need_new = "import demo_one\nassert demo_one.VERSION == '2.0', 'demo_one is too old'\n"
     (site_packages(here / "env") / "jax/__init__.py").write_text(need_new)
     return here / "env"
+
+
+def rewrite(module: Path, code: str) -> None:
+    """Let an installed module be such from the start: its RECORD lists no other content."""
+    module.write_text(code)
+    record = module.parents[1] / f"jax-{VERSION}.dist-info/RECORD"
+    record.write_text(re.sub(r"jax/__init__.py,.*", "jax/__init__.py,,", record.read_text()))
 
 
 def fix(*arguments: str) -> int:
@@ -86,7 +94,7 @@ def test_an_import_that_fails_where_the_doctor_finds_nothing_is_explained(
 ) -> None:
     assert fix("--env", "env", "--yes") == 0
     module = site_packages(broken) / "jax/__init__.py"
-    module.write_text("raise ImportError('something that nobody knows')\n")
+    rewrite(module, "raise ImportError('something that nobody knows')\n")
     capfd.readouterr()
     assert fix("--env", "env", "--yes") == 1
     said = capfd.readouterr().out
@@ -100,7 +108,7 @@ def test_what_a_failing_import_prints_leads_to_its_fix(broken: Path, capfd: pyte
     pip = [str(broken / "bin/python"), "-m", "pip", "install", "-q"]
     subprocess.run([*pip, make_wheel(broken.parent, "numpy", "2.1.0")], check=True)
     code = "import numpy\nif numpy.VERSION > '2': raise ImportError('numpy.core.multiarray failed to import')\n"
-    (site_packages(broken) / "jax/__init__.py").write_text(code)
+    rewrite(site_packages(broken) / "jax/__init__.py", code)
     capfd.readouterr()
     assert fix("--env", "env", "--yes") == 0
     assert f"FIX  {broken}: numpy-abi" in capfd.readouterr().out
@@ -146,7 +154,7 @@ def test_nobody_is_asked_where_nobody_is(broken: Path) -> None:
 
 def test_what_does_not_help_is_taken_back(broken: Path, capfd: pytest.CaptureFixture[str]) -> None:
     module = site_packages(broken) / "jax/__init__.py"
-    module.write_text("raise ImportError('it is broken in another way')\n")
+    rewrite(module, "raise ImportError('it is broken in another way')\n")
     assert fix("--env", "env", "--yes") == 4
     said = capfd.readouterr()
     assert "jax 0.6.0 does not import: ImportError: it is broken in another way" in said.err

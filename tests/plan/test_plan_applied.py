@@ -31,8 +31,8 @@ NOT_PLAYED = {
 }  # fmt: skip
 # Nothing but a log, a run or a missing answer leads to these.
 NEVER_FIRST = {
-    "benign-noise", "device-placement", "gpu-memory-exhausted", "multi-gpu-p2p-nccl", "plugin-failed", "probe-failed",
-    "program-error", "release-unknown", "smoke-failed", "tensorrt-missing",
+    "benign-noise", "device-placement", "gpu-memory-exhausted", "import-failed", "multi-gpu-p2p-nccl", "plugin-failed",
+    "probe-failed", "program-error", "release-unknown", "smoke-failed", "tensorrt-missing",
 }  # fmt: skip
 
 

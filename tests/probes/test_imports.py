@@ -2,8 +2,11 @@
 
 from __future__ import annotations
 
+import base64
+import hashlib
 import json
 import os
+import shutil
 import signal
 import time
 from pathlib import Path
@@ -264,6 +267,17 @@ def test_root_runs_no_code_that_others_may_change(site: Path) -> None:
     assert find_reason_not_to_import(LocalHost(), python).startswith("root runs no code that others may change: ")
 
 
+@pytest.mark.parametrize("is_edited", [True, False])
+def test_a_file_that_differs_from_its_record_is_named_where_the_import_dies_in_it(site: Path, is_edited: bool) -> None:
+    content = b"import nowhere_q\n"
+    digest = base64.urlsafe_b64encode(hashlib.sha256(content).digest()).rstrip(b"=").decode()
+    record = f"torch/__init__.py,,\ntorch/part.py,sha256={digest},{len(content)}\n"
+    (site / "torch-2.8.0.dist-info/RECORD").write_text(record)
+    (site / "torch/part.py").write_bytes(b"import nowhere_p\n" if is_edited else content)
+    found = tried(site, "from . import part")
+    assert found.altered == ((str(site / "torch/part.py"),) if is_edited else ())
+
+
 def test_an_ending_without_a_report() -> None:
     crashed = read_ending(TEST, LimitedRun(EXITED, -signal.SIGILL), "Illegal instruction here", LIMITS)
     assert (crashed.outcome, crashed.printed) == (FAILED, "Illegal instruction here\nit was ended by SIGILL")
@@ -280,3 +294,15 @@ def test_a_python_that_is_gone_is_a_death(site: Path) -> None:
     found = collect_imports(gone, 20.0, lambda *_: None).value
     assert found is not None
     assert found[0].printed == "/nowhere/bin/python could not be started: No such file or directory"
+
+
+def test_a_framework_that_lost_its_metadata_is_imported_too(site: Path) -> None:
+    """Its code is all there: what claims that its installation was cut off is refuted by the import."""
+    shutil.rmtree(site / "torch-2.8.0.dist-info")
+    (site / "torch/version.py").write_text("__version__ = '2.8.0'\n")
+    python = collect_here("", str(site.parents[2])).facts.python
+    left = [item for item in python.install_leftovers.value or () if item.kind == "unowned"]
+    found = collect_imports(python, 20.0, lambda *_: None).value
+    assert [item.distribution for item in left] == ["torch"]
+    assert found is not None
+    assert [(test.distribution, test.outcome) for test in found] == [("torch", PASSED)]

@@ -154,6 +154,32 @@ CHAIN = trace("/x.py", "RuntimeError: first") + "\n\nDuring handling ...\n\n" + 
 CRASH = 'Fatal Python error: Aborted\n\n  File "/x.py", line 1 in <module>\nit was ended by SIGABRT'
 
 
+def test_a_file_on_the_way_that_is_not_the_installed_one_is_the_cause() -> None:
+    words = "ImportError: cannot import name 'a' from 'numpy.b'"
+    test = replace(tried("torch", FAILED, trace(f"{SITE}/torch/x.py", words)), altered=(f"{SITE}/numpy/b.py",))
+    found = weighed([claim("dependency-conflict", "TensorBoard's command fails.", WARNING)], test)
+    assert [(item.id, item.severity) for item in found] == [
+        ("dependency-conflict", WARNING),
+        ("install-damaged", ERROR),
+    ]
+    assert found[1].message == "numpy 2.1.0 is damaged: numpy/b.py is not the file that was installed."
+    assert found[1].cure == ReinstallFiles(("numpy==2.1.0",))
+
+
+def test_a_requirement_that_is_not_met_explains_more_than_an_edited_file() -> None:
+    words = "ImportError: cannot import name 'a' from 'numpy.b'"
+    test = replace(tried("torch", FAILED, trace(f"{SITE}/torch/x.py", words)), altered=(f"{SITE}/torch/x.py",))
+    found = weighed([claim("numpy-abi", "torch 2.8.0 requires numpy<2.", WARNING)], test)
+    assert [(item.id, item.severity) for item in found] == [("numpy-abi", ERROR)]
+
+
+def test_the_first_cause_of_a_chain_is_read_too() -> None:
+    chain = trace(f"{SITE}/numpy/x.py", "SyntaxError: invalid syntax") + "\n\nThe above exception ...\n\n"
+    found = weighed([], tried("torch", FAILED, chain + trace(f"{SITE}/torch/y.py", "ImportError: numpy failed")))
+    assert found[0].cure == ReinstallFiles(("numpy==2.1.0",))
+    assert found[0].message == "torch 2.8.0 does not import: ImportError: numpy failed"
+
+
 @pytest.mark.parametrize(
     ("printed", "words"),
     [
