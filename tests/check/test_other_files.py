@@ -235,12 +235,12 @@ environments:
       linux-64:
       - conda: https://conda.anaconda.org/conda-forge/linux-64/python-3.12.7-hc5c86c4_0_cpython.conda
       - conda: https://conda.anaconda.org/conda-forge/linux-64/pytorch-2.5.1-BUILD_generic_py312h1_0.conda
-      - pypi: https://files.pythonhosted.org/packages/torchvision-0.16.0-cp312-cp312-manylinux1_x86_64.whl
+      - pypi: https://index.example/packages/torchvision-0.16.0-cp312-cp312-manylinux1_x86_64.whl
 packages:
 - conda: https://conda.anaconda.org/conda-forge/linux-64/python-3.12.7-hc5c86c4_0_cpython.conda
 - conda: https://conda.anaconda.org/conda-forge/linux-64/pytorch-2.5.1-BUILD_generic_py312h1_0.conda
 - conda: https://conda.anaconda.org/conda-forge/osx-arm64/pytorch-2.4.0-cpu_generic_py312h1_0.conda
-- pypi: https://files.pythonhosted.org/packages/torchvision-0.16.0-cp312-cp312-manylinux1_x86_64.whl
+- pypi: https://index.example/packages/torchvision-0.16.0-cp312-cp312-manylinux1_x86_64.whl
   name: torchvision
   version: 0.16.0
 """
