@@ -197,7 +197,7 @@ def test_nothing_of_the_working_folder_is_imported(site: Path, tmp_path: Path, m
 
 
 def test_a_start_that_dies_is_a_death(site: Path) -> None:
-    (site / "sitecustomize.py").write_text("import os; os._exit(7)")
+    (site / "stop.pth").write_text("import os; os._exit(7)\n")  # a Python may have a sitecustomize of its own
     (site / "torch/__init__.py").write_text("")
     python = collect_here("", str(site.parents[2])).facts.python
     found = collect_imports(python, 20.0, lambda *_: None).value
