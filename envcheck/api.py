@@ -27,6 +27,7 @@ from envcheck.model import (
     ImportTest,
     Known,
     Plan,
+    PythonFacts,
     Remedy,  # noqa: F401 - the package hands it out
     Report,
     Snapshot,
@@ -381,7 +382,7 @@ def doctor(
     if prove is False and not snapshot:
         machine = with_imports(machine, Unknown("denied", "--no-import, or a setting"))
     found = judged.judge(machine, inspected, only=frozenset(only), is_here=not snapshot)
-    if prove and not snapshot and not found.report.asked:
+    if prove and not snapshot and not found.report.asked and _can_import(machine.facts.python):
 
         def hear(name: str, done: int, total: int) -> None:
             if on_import is not None:
@@ -622,6 +623,11 @@ def with_imports(machine: Snapshot, tests: Fact[tuple[ImportTest, ...]]) -> Snap
     facts = replace(machine.facts, python=replace(machine.facts.python, imports=tests))
     proven: Snapshot = replace(machine, facts=facts)
     return proven
+
+
+def _can_import(python: PythonFacts) -> bool:
+    """Return whether an environment holds a framework, or the files of one; else its proof costs time for nothing."""
+    return bool(python.frameworks.value) or any(each.kind == "unowned" for each in python.install_leftovers.value or ())
 
 
 def _prove(machine: Snapshot, seconds: float, watch: Callable[[str, int, int], None]) -> Snapshot:
