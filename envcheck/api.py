@@ -708,7 +708,7 @@ def read_gate(config: str, matrix: Path | None, *, required: bool) -> Gate:
 
 
 def allows_imports() -> bool:
-    """Return whether the settings of this system and of this project let a doctor import frameworks unasked.
+    """Return whether `doctor` may import frameworks unasked: a file of the system or of the project can forbid it.
 
     A table of /etc/envcheck.toml, for the login nodes of a cluster, counts as much as that of pyproject.toml here.
     """

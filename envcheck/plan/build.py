@@ -109,7 +109,7 @@ class InstalledFramework:
 
 @dataclass
 class EnvironmentUpdate:
-    """What comes of planning for an environment, new or not."""
+    """A plan for a new or an existing environment, and the frameworks that it leaves as they are."""
 
     plan: Plan
     unchanged: tuple[InstalledFramework, ...] = ()  # stay as they are

@@ -1,6 +1,6 @@
-"""Import frameworks, and what stands on top of them, for real: each in a process of its own, within limits.
+"""Import the installed frameworks, and the packages that require them, each in its own process with limits.
 
-An import counts only if nothing but the environment decides it. It starts in an empty folder, writes no bytecode, and
+Only the environment may decide how an import ends. It starts in an empty folder, writes no bytecode, and
 finds its caches and its configuration in a private folder; HOME stays, since the packages of the user lie there.
 """
 
@@ -161,7 +161,7 @@ def _find_acting(name: str) -> str:
 
 
 class _Attempt:
-    """One import after the other in the same private folder."""
+    """Runs imports one after another, with one private folder for all of them."""
 
     def __init__(self, program: str, folder: str, seconds: float) -> None:
         self._program, self._seconds, self._log = program, seconds, os.path.join(folder, "log")

@@ -284,7 +284,7 @@ class Situation:
 
     @property
     def _knows_cuda(self) -> bool:
-        """Return whether the machine tells for which CUDA a build must be; on Windows, pip's own index has none."""
+        """Return whether it is known which CUDA a build must have; on Windows a CUDA index is always needed."""
         driver = self.facts.driver
         facts = (driver.release, driver.cuda_driver_version, self.facts.gpus)
         return any(fact.value for fact in facts) or not self.from_log or self.os == "windows"

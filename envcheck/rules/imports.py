@@ -40,7 +40,7 @@ _LONGEST = 300  # characters of an exception in a sentence
 
 @once
 def tried_imports(context: Context) -> tuple[ImportTest, ...]:
-    """List the imports that were tried; () where none was, or where what is asked about is not what is installed."""
+    """List the imports that were tried; they say nothing about a release that is asked about and not installed."""
     if any(not build.installed for build in target_builds(context)):
         return ()
     return context.facts.python.imports.value or ()
@@ -62,7 +62,7 @@ def last_words(test: ImportTest) -> str:
 
 
 def _read_chain(test: ImportTest) -> list[tuple[str, str]]:
-    """Return the file and the words of each exception on the way to a death, the first cause first."""
+    """Return the file and the text of each exception of a failed import, the first one first."""
     return read_tracebacks(test.printed) or [("", last_words(test))]
 
 
@@ -92,7 +92,7 @@ def _list_deaths(context: Context, tests: Sequence[ImportTest], explained: Conta
     """Report each import that died of what no other finding says."""
     for test in tests:
         if test.outcome == FAILED and test.distribution not in explained:
-            owner = _owner_of(context, test.altered[-1]) if test.altered else None
+            owner = _owner_of(context, test.altered[0]) if test.altered else None
             yield _describe_altered(context, test, owner) if owner else _describe_death(context, test)
 
 
@@ -105,8 +105,8 @@ def _describe_death(context: Context, test: ImportTest) -> Finding:
 
 def _describe_altered(context: Context, test: ImportTest, owner: Distribution) -> Finding:
     """Report that an import died in, or for, a file that is not the one that was installed."""
-    files = " and ".join(posixpath.relpath(path, owner.location) for path in test.altered)
-    message = f"{owner.name} {owner.version} is damaged: {files} is not the file that was installed."
+    file = posixpath.relpath(test.altered[0], owner.location)
+    message = f"{owner.name} {owner.version} is damaged: {file} is not the file that was installed."
     cure, about = ReinstallFiles((f"{owner.name}=={owner.version}",)), About(distribution=owner.name)
     found = Finding("install-damaged", INCOMPATIBLE, _severity(context, test), message, cure=cure, about=about)
     return _confirmed(context, found, (test,))

@@ -80,6 +80,7 @@ def test_an_import_that_works_passes(site: Path) -> None:
         ("import os; os._exit(0)", "its Python ended with status 0"),
         ("import os; print('said before'); os.abort()", "it was ended by SIGABRT"),
         ("import os, signal; os.kill(os.getpid(), signal.SIGSEGV)", "it was ended by SIGSEGV"),
+        ("raise ImportError('x.so: undefined symbol: MPI_Init')", "ImportError: x.so: undefined symbol: MPI_Init"),
         ("input()", "EOFError: EOF when reading a line"),  # it has no terminal
     ],
 )
