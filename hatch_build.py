@@ -17,4 +17,7 @@ class ReadmeHook(MetadataHookInterface):
     def update(self, metadata: dict[str, Any]) -> None:
         """Add the README to the metadata."""
         text = Path(self.root, "README.md").read_text(encoding="utf-8")
-        metadata["readme"] = {"content-type": "text/markdown", "text": _RELATIVE.sub(f"]({self.config['links']}", text)}
+        metadata["readme"] = {
+            "content-type": "text/markdown",
+            "text": _RELATIVE.sub(f"]({self.config['links']}", text),
+        }

@@ -15,7 +15,9 @@ def unpack(archive):
 
     with open(archive, "rb") as stream:
         name = hashlib.sha256(stream.read()).hexdigest()[:16]
-    cache = os.path.join(os.environ.get("XDG_CACHE_HOME") or os.path.expanduser("~/.cache"), "envcheck")
+    cache = os.path.join(
+        os.environ.get("XDG_CACHE_HOME") or os.path.expanduser("~/.cache"), "envcheck"
+    )
     folder = os.path.join(cache, name)
     if os.path.isdir(folder):
         return folder
@@ -37,7 +39,9 @@ def unpack(archive):
 def start():
     """Run the command line; from its files where the command needs them."""
     if sys.version_info < (3, 10):
-        sys.exit("envcheck needs Python 3.10 or newer; this is Python %d.%d." % sys.version_info[:2])
+        sys.exit(
+            "envcheck needs Python 3.10 or newer; this is Python %d.%d." % sys.version_info[:2]
+        )
     archive = os.path.abspath(sys.path[0])
     if os.path.isfile(archive) and NEED_FILES.intersection(sys.argv[1:]):
         command = [sys.executable, unpack(archive)] + sys.argv[1:]

@@ -1,16 +1,20 @@
 """Break copies of real environments, and compare what the doctor says with what the import says.
 
-    python bench/broken_environments.py [--bases FOLDER] [--base NAME ...] [--seed 15] [--only PATTERN] [--limit N]
-        [--jobs N] [--results FILE] [--resume] [--imports FILE] [--fix COUNT] [--no-import] [--peers] [--json FILE]
-        [--list]
+    python bench/broken_environments.py [--bases FOLDER] [--base NAME ...] [--seed 15] [--only
+    PATTERN] [--limit N]
+        [--jobs N] [--results FILE] [--resume] [--imports FILE] [--fix COUNT] [--no-import]
+        [--peers] [--json FILE] [--list]
 
-The bases are built once into a folder, with uv; a base that the index does not have is listed as unavailable. A case is
-a copy of a base by hard links (files are replaced, never written in place), broken by one rule of bench/breakages.py,
-and deleted afterwards. The judge is the real import with a small computation: it dies, it works, or it limps (import
-and matmul work, training a layer fails), which counts neither way. `--fix` runs `envcheck fix --yes` on a sample over
-all kinds of what dies and can be mended, and imports again. `--peers` asks pip check, cuda-doctor 0.2.0 and env-doctor
-0.3.5 too: a tool names a breakage when it prints the distribution or the file in a line that it does not print about
-the healthy base; the import, when its last line does. Prints tables in Markdown; exits 1 where a goal is missed.
+The bases are built once into a folder, with uv; a base that the index does not have is listed as
+unavailable. A case is a copy of a base by hard links (files are replaced, never written in place),
+broken by one rule of bench/breakages.py, and deleted afterwards. The judge is the real import with
+a small computation: it dies, it works, or it limps (import and matmul work, training a layer
+fails), which counts neither way. `--fix` runs `envcheck fix --yes` on a sample over all kinds of
+what dies and can be mended, and imports again. `--peers` asks pip check, cuda-doctor 0.2.0 and
+env-doctor
+0.3.5 too: a tool names a breakage when it prints the distribution or the file in a line that it
+does not print about the healthy base; the import, when its last line does. Prints tables in
+Markdown; exits 1 where a goal is missed.
 """
 
 from __future__ import annotations
@@ -42,7 +46,16 @@ sys.path.insert(0, str(ROOT))
 
 from packaging.utils import canonicalize_name  # noqa: E402
 
-from bench.breakages import BASES, Base, Breakage, Generator, Installed, Step, observe, read_installed  # noqa: E402
+from bench.breakages import (  # noqa: E402
+    BASES,
+    Base,
+    Breakage,
+    Generator,
+    Installed,
+    Step,
+    observe,
+    read_installed,
+)
 
 Command = list[str | Path]
 Done = subprocess.CompletedProcess[str]
@@ -58,55 +71,73 @@ ONNX_PRODUCT = (
 )
 # What each module must do: the import and a matmul, then what people do next.
 COMPUTE = {
-    "tensorflow": """
+    "tensorflow": (
+        """
 import tensorflow as tf
 product = tf.matmul([[1.0, 2.0]], [[3.0], [4.0]])
 if tf.__version__.startswith("1."):
     assert tf.Session().run(product) == 11
 else:
     assert float(product[0, 0]) == 11
-""",
-    "torch": """
+"""
+    ),
+    "torch": (
+        """
 import torch
 assert float(torch.tensor([[1.0, 2.0]]) @ torch.tensor([[3.0], [4.0]])) == 11
-""",
-    "jax": """
+"""
+    ),
+    "jax": (
+        """
 import jax.numpy
 assert float((jax.numpy.array([[1.0, 2.0]]) @ jax.numpy.array([[3.0], [4.0]]))[0, 0]) == 11
-""",
-    "onnxruntime": f"""
+"""
+    ),
+    "onnxruntime": (
+        f"""
 import numpy, onnxruntime
 session = onnxruntime.InferenceSession(bytes.fromhex("{ONNX_PRODUCT}"), providers=["CPUExecutionProvider"])
 given = {{"a": numpy.array([[1, 2]], dtype="float32"), "b": numpy.array([[3], [4]], dtype="float32")}}
 assert float(session.run(["c"], given)[0][0, 0]) == 11
-""",
-    "torchvision": """
+"""
+    ),
+    "torchvision": (
+        """
 import torchvision
 assert torchvision.ops.nms(torch.tensor([[0.0, 0, 1, 1]]), torch.tensor([1.0]), 0.5).tolist() == [0]
-""",
-    "tensorflow_text": """
+"""
+    ),
+    "tensorflow_text": (
+        """
 import tensorflow_text
 assert tensorflow_text.WhitespaceTokenizer().tokenize(["a b"]).to_list() == [[b"a", b"b"]]
-""",
+"""
+    ),
 }
 USE = {
-    "tensorflow": """
+    "tensorflow": (
+        """
 if not tf.__version__.startswith("1."):
     model = tf.keras.Sequential([tf.keras.layers.Dense(1)])
     model.compile(loss="mse")
     model.fit(tf.ones((2, 2)), tf.ones((2, 1)), verbose=0)
 else:
     tf.keras.layers.Dense(1)(tf.ones((1, 2)))
-""",
-    "torch": """
+"""
+    ),
+    "torch": (
+        """
 layer = torch.nn.Linear(2, 1)
 layer(torch.ones(1, 2)).sum().backward()
 torch.optim.SGD(layer.parameters()).step()
-""",
-    "jax": """
+"""
+    ),
+    "jax": (
+        """
 import jax
 assert float(jax.jit(jax.grad(lambda x: x * x))(3.0)) == 6
-""",
+"""
+    ),
 }
 
 
@@ -140,7 +171,11 @@ def pip_settings() -> dict[str, str]:
     """Return the package sources that pip is configured for, as uv's variables: uv does not read pip's files."""
     argv = [sys.executable, "-m", "pip", "config", "list"]
     listed = subprocess.run(argv, capture_output=True, text=True, check=False).stdout
-    names = {"index-url": "UV_DEFAULT_INDEX", "extra-index-url": "UV_EXTRA_INDEX_URL", "find-links": "UV_FIND_LINKS"}
+    names = {
+        "index-url": "UV_DEFAULT_INDEX",
+        "extra-index-url": "UV_EXTRA_INDEX_URL",
+        "find-links": "UV_FIND_LINKS",
+    }
     found = dict(re.findall(r"^(?:global|install|:env:)\.([a-z-]+)='(.*)'$", listed, re.MULTILINE))
     usable = {name: " ".join(filter(_is_reachable, value.split())) for name, value in found.items()}
     given = {variable: usable[name] for name, variable in names.items() if usable.get(name)}
@@ -197,7 +232,15 @@ def build(base: Base, options: Options) -> str:
 
 
 def _uv_install(options: Options, folder: Path) -> Command:
-    argv: Command = [options.uv, "pip", "install", "-q", "--compile-bytecode", "--only-binary", ":all:"]
+    argv: Command = [
+        options.uv,
+        "pip",
+        "install",
+        "-q",
+        "--compile-bytecode",
+        "--only-binary",
+        ":all:",
+    ]
     return [*argv, "--link-mode", "hardlink", "--python", folder / "bin" / "python"]
 
 
@@ -279,7 +322,9 @@ class Copy:
         subprocess.run(["cp", "-al", source, self.folder], check=True)
         for path in (*self.folder.glob("bin/*"), self.folder / "pyvenv.cfg"):
             if path.is_file() and not path.is_symlink():
-                _replace(path, path.read_bytes().replace(str(source).encode(), str(self.folder).encode()))
+                _replace(
+                    path, path.read_bytes().replace(str(source).encode(), str(self.folder).encode())
+                )
         for name in self.breakage.files:
             path = self.work / name
             path.parent.mkdir(exist_ok=True)
@@ -294,10 +339,15 @@ class Copy:
 
     def run(self, argv: Iterable[str | Path], seconds: float = 600.0, **more: str) -> Done:
         """Run a program in its working directory, with the variables of its breakage."""
-        places = {"{bases}": str(self._options.bases), "{libstdcxx}": str(self._options.bases / ".libstdcxx")}
+        places = {
+            "{bases}": str(self._options.bases),
+            "{libstdcxx}": str(self._options.bases / ".libstdcxx"),
+        }
         given = {**more}
         for name, value in self.breakage.variables:
-            given[name] = functools.reduce(lambda text, place: text.replace(*place), places.items(), value)
+            given[name] = functools.reduce(
+                lambda text, place: text.replace(*place), places.items(), value
+            )
         return run(argv, self.work, seconds, **given)
 
     def _do(self, step: Step) -> None:
@@ -311,7 +361,9 @@ class Copy:
             self._garble(step.what, *(self.site / name for name in step.subject.split()))
         elif step.what == "forget":
             found = importlib.metadata.distributions(path=[str(self.site)])
-            kept = next(item for item in found if canonicalize_name(item.metadata["Name"]) == step.subject)
+            kept = next(
+                item for item in found if canonicalize_name(item.metadata["Name"]) == step.subject
+            )
             shutil.rmtree(vars(kept)["_path"])
         elif step.what == "start":
             (self.site / "sitecustomize.py").write_text(step.subject + "\n")
@@ -339,7 +391,11 @@ class Copy:
     def pip(self) -> Command:
         """Write the command of its own pip, or of ours for it."""
         own = (self.site / "pip").is_dir()
-        return [self.python, "-m", "pip"] if own else [sys.executable, "-m", "pip", "--python", self.python]
+        return (
+            [self.python, "-m", "pip"]
+            if own
+            else [sys.executable, "-m", "pip", "--python", self.python]
+        )
 
     def _installer(self, name: str, what: str) -> Command:
         """Write the command that installs without dependencies, or uninstalls, by an installer's name."""
@@ -353,14 +409,20 @@ class Copy:
         name = requirement.split("==", maxsplit=1)[0].replace("-", "_")
         record = next(path for path in self.site.glob("*.dist-info/RECORD") if _is_of(path, name))
         paths = [
-            self.site / line.split(",")[0] for line in record.read_text().splitlines() if ".py" in line or ".so" in line
+            self.site / line.split(",")[0]
+            for line in record.read_text().splitlines()
+            if ".py" in line or ".so" in line
         ]
         paths = [path for path in paths if path.is_file()]
         before = {path: path.stat().st_ino for path in paths}
         option = (
-            ["--force-reinstall", "--no-cache-dir"] if installer == "pip" else ["--reinstall", "--link-mode", "copy"]
+            ["--force-reinstall", "--no-cache-dir"]
+            if installer == "pip"
+            else ["--reinstall", "--link-mode", "copy"]
         )
-        argv = [str(item) for item in (*self._installer(installer, "install"), *option, requirement)]
+        argv = [
+            str(item) for item in (*self._installer(installer, "install"), *option, requirement)
+        ]
         environment = {**pip_settings(), **os.environ}
         process = subprocess.Popen(argv, cwd=self.work, env=environment, start_new_session=True)
         sample = paths[:: max(1, len(paths) // 100)]
@@ -369,10 +431,15 @@ class Copy:
                 process.pid, signal.SIGSTOP
             )  # what is looked at does not change meanwhile, however busy the machine
             back = sum(1 for path in sample if _inode(path) not in {0, before[path]})
-            os.killpg(process.pid, signal.SIGKILL if back * 100 >= int(share) * len(sample) else signal.SIGCONT)
+            os.killpg(
+                process.pid,
+                signal.SIGKILL if back * 100 >= int(share) * len(sample) else signal.SIGCONT,
+            )
             time.sleep(0.002)
         if process.wait() >= 0:
-            raise RuntimeError(f"{installer} ended with status {process.returncode} before it was killed")
+            raise RuntimeError(
+                f"{installer} ended with status {process.returncode} before it was killed"
+            )
 
 
 def _is_of(record: Path, name: str) -> bool:
@@ -403,7 +470,10 @@ def _last_line(text: str) -> str:
 def judge(copy: Copy, base: Base, imports: tuple[str, ...] = ()) -> Judged:
     """Import what the base is for, and what lies on top of it, compute, then use it as people do."""
     names = dict.fromkeys((*base.imports, *imports))
-    code = "".join(COMPUTE.get(name, f"\nimport {name}\n") for name in names) + "\nprint('COMPUTED', flush=True)\n"
+    code = (
+        "".join(COMPUTE.get(name, f"\nimport {name}\n") for name in names)
+        + "\nprint('COMPUTED', flush=True)\n"
+    )
     code += "".join(USE.get(name, "") for name in base.imports) + "\nprint('USED', flush=True)\n"
     done = copy.run([copy.python, "-c", code], 180)
     if "USED" in done.stdout:
@@ -412,9 +482,19 @@ def judge(copy: Copy, base: Base, imports: tuple[str, ...] = ()) -> Judged:
     return Judged(LIMPS if "COMPUTED" in done.stdout else DIES, line)
 
 
-def ask_doctor(copy: Copy, options: Options, names: tuple[str, ...], causes: tuple[str, ...]) -> dict[str, Any]:
+def ask_doctor(
+    copy: Copy, options: Options, names: tuple[str, ...], causes: tuple[str, ...]
+) -> dict[str, Any]:
     """Return what the doctor says of a copy: verdict, exit code, primary finding, whether that is the right cause."""
-    argv: Command = [*options.envcheck, "doctor", "--python", copy.python, "--format", "json", "--no-snapshot"]
+    argv: Command = [
+        *options.envcheck,
+        "doctor",
+        "--python",
+        copy.python,
+        "--format",
+        "json",
+        "--no-snapshot",
+    ]
     argv += ["--import", "--import-timeout", "120"] if options.proves else ["--no-import"]
     begun = time.monotonic()
     done = copy.run(argv)
@@ -425,14 +505,26 @@ def ask_doctor(copy: Copy, options: Options, names: tuple[str, ...], causes: tup
         return {"verdict": "none", "exit": done.returncode, "message": message, "seconds": seconds}
     first = next((finding for finding in report["findings"] if finding["primary"]), None)
     errors = [finding["id"] for finding in report["findings"] if finding["severity"] == "error"]
-    told = {"verdict": report["verdict"], "exit": done.returncode, "errors": errors, "seconds": seconds}
+    told = {
+        "verdict": report["verdict"],
+        "exit": done.returncode,
+        "errors": errors,
+        "seconds": seconds,
+    }
     told["steps"] = [
-        step["argv"] for step in report["plan"]["steps"] if step["scope"] == "environment" and step["argv"]
+        step["argv"]
+        for step in report["plan"]["steps"]
+        if step["scope"] == "environment" and step["argv"]
     ]
     if first is None:
         return {**told, "primary": "", "message": "", "right": False}
     named = not names or is_named(json.dumps(first), names)
-    return {**told, "primary": first["id"], "message": first["message"], "right": first["id"] in causes and named}
+    return {
+        **told,
+        "primary": first["id"],
+        "message": first["message"],
+        "right": first["id"] in causes and named,
+    }
 
 
 def _read_json(text: str) -> dict[str, Any]:
@@ -445,7 +537,10 @@ def _read_json(text: str) -> dict[str, Any]:
 def is_named(text: str, names: Iterable[str]) -> bool:
     """Tell whether a text names one of these distributions or files, however it is written."""
     folded = _fold(text)
-    return any(re.search(rf"(?<![a-z0-9-]){re.escape(_fold(name))}(?![a-z0-9]|-[a-z])", folded) for name in names)
+    return any(
+        re.search(rf"(?<![a-z0-9-]){re.escape(_fold(name))}(?![a-z0-9]|-[a-z])", folded)
+        for name in names
+    )
 
 
 def _fold(text: str) -> str:
@@ -473,8 +568,13 @@ def ask_peers(copy: Copy, options: Options) -> dict[str, list[str]]:
     for name, (requirement, module, command) in PEERS.items():
         folder = peer_folder(options, requirement, copy.site.parent.name.removeprefix("python"))
         if folder is not None:
-            code = f"import sys; sys.path.append({str(folder)!r}); sys.argv = [{name!r}, {command!r}]\n"
-            printed[name] = copy.run([copy.python, "-c", f"{code}from {module} import main; main()"], 180)
+            code = (
+                f"import sys; sys.path.append({str(folder)!r}); sys.argv = [{name!r},"
+                f" {command!r}]\n"
+            )
+            printed[name] = copy.run(
+                [copy.python, "-c", f"{code}from {module} import main; main()"], 180
+            )
     return {name: f"{done.stdout}\n{done.stderr}".splitlines() for name, done in printed.items()}
 
 
@@ -486,7 +586,16 @@ def peer_folder(options: Options, requirement: str, python: str) -> Path | None:
     folder = options.bases / ".peers" / f"{requirement.replace('==', '-')}-{python}"
     with _building:
         if not folder.exists():
-            argv = [options.uv, "pip", "install", "-q", "--python-version", python, "--only-binary", ":all:"]
+            argv = [
+                options.uv,
+                "pip",
+                "install",
+                "-q",
+                "--python-version",
+                python,
+                "--only-binary",
+                ":all:",
+            ]
             done = run([*argv, "--target", folder, requirement], options.bases)
             folder.mkdir(parents=True, exist_ok=True)
             if done.returncode:
@@ -510,7 +619,9 @@ class Bench:
         try:
             with Copy(self.options, breakage) as copy:
                 base = self.bases[breakage.base]
-                row["import"] = self.imports.get(breakage.id) or dataclasses.asdict(judge(copy, base, breakage.imports))
+                row["import"] = self.imports.get(breakage.id) or dataclasses.asdict(
+                    judge(copy, base, breakage.imports)
+                )
                 row["doctor"] = ask_doctor(copy, self.options, breakage.names, breakage.causes)
                 row["seconds"] = round(time.monotonic() - begun, 1)
                 if self.options.peers:
@@ -524,15 +635,24 @@ class Bench:
     def _fix(self, copy: Copy, base: Base, steps: list[list[str]]) -> dict[str, Any]:
         begun = time.monotonic()
         said = fix(copy, self.options, steps)
-        return {**dataclasses.asdict(judge(copy, base)), "said": said, "seconds": round(time.monotonic() - begun, 1)}
+        return {
+            **dataclasses.asdict(judge(copy, base)),
+            "said": said,
+            "seconds": round(time.monotonic() - begun, 1),
+        }
 
     def _peers(self, copy: Copy, breakage: Breakage, line: str) -> dict[str, bool]:
         healthy = self.healthy_lines.get(breakage.base)
         if healthy is None:
             with Copy(self.options, healthy_case(breakage.base, 2)) as whole:
-                healthy = self.healthy_lines.setdefault(breakage.base, ask_peers(whole, self.options))
+                healthy = self.healthy_lines.setdefault(
+                    breakage.base, ask_peers(whole, self.options)
+                )
         printed = ask_peers(copy, self.options)
-        new = {name: [line for line in lines if line not in healthy[name]] for name, lines in printed.items()}
+        new = {
+            name: [line for line in lines if line not in healthy[name]]
+            for name, lines in printed.items()
+        }
         named = {name: is_named("\n".join(lines), breakage.names) for name, lines in new.items()}
         return {"import": is_named(line, breakage.names), **named}
 
@@ -552,14 +672,22 @@ def make_old_libstdcxx(options: Options) -> None:
     versions += [f"CXXABI_1.3.{minor}" for minor in range(1, 8)]
     (folder / "versions").write_text("\n".join(f"{name} {{ }};" for name in versions) + "\n")
     (folder / "empty.c").write_text("")
-    argv = ["gcc", "-shared", "-Wl,-soname,libstdc++.so.6", "-Wl,--version-script=versions", "empty.c"]
+    argv = [
+        "gcc",
+        "-shared",
+        "-Wl,-soname,libstdc++.so.6",
+        "-Wl,--version-script=versions",
+        "empty.c",
+    ]
     subprocess.run([*argv, "-o", "libstdc++.so.6"], cwd=folder, check=True)
 
 
 # -- which cases
 
 
-def list_cases(options: Options, seed: int, bases: Iterable[Base]) -> tuple[list[Breakage], dict[str, str]]:
+def list_cases(
+    options: Options, seed: int, bases: Iterable[Base]
+) -> tuple[list[Breakage], dict[str, str]]:
     """Build the bases, and return the cases of all that are there with why others are not."""
     failed = {base.name: why for base in bases if (why := build(base, options))}
     held = [inspect(base, options) for base in bases if base.name not in failed]
@@ -588,7 +716,9 @@ def spread(cases: list[Breakage], count: int) -> Iterator[Breakage]:
                 yield chosen
 
 
-def do_cases(bench: Bench, cases: list[Breakage], results: Path, jobs: int, *, with_fix: bool = False) -> None:
+def do_cases(
+    bench: Bench, cases: list[Breakage], results: Path, jobs: int, *, with_fix: bool = False
+) -> None:
     """Do cases, and append each row to the results when it is done."""
     lock = threading.Lock()
 
@@ -618,16 +748,36 @@ def read_rows(results: Path) -> dict[str, dict[str, Any]]:
 
 def print_table(rows: Iterable[dict[str, Any]]) -> None:
     """Print a line for each case."""
-    print("| case | what was done | import | doctor | primary | right | fix |\n|---|---|---|---|---|---|---|")
+    print(
+        "| case | what was done | import | doctor | primary | right | fix"
+        " |\n|---|---|---|---|---|---|---|"
+    )
     for row in rows:
         if "not done" in row:
             print(f"| {row['id']} | {row['what']} | not done: {row['not done'][:120]} | | | | |")
             continue
         told, imported, mended = row["doctor"], row["import"], row.get("fix", {})
-        shown = f"{imported['outcome']}: {imported['line'][:90]}" if imported["line"] else imported["outcome"]
+        shown = (
+            f"{imported['outcome']}: {imported['line'][:90]}"
+            if imported["line"]
+            else imported["outcome"]
+        )
         right = "" if imported["outcome"] == WORKS else "yes" if told.get("right") else "no"
-        cells = (row["id"], row["what"], shown, f"{told['verdict']} {told['exit']}", told.get("primary", ""), right)
-        print("| " + " | ".join(str(cell).replace("|", "\\|") for cell in (*cells, mended.get("outcome", ""))) + " |")
+        cells = (
+            row["id"],
+            row["what"],
+            shown,
+            f"{told['verdict']} {told['exit']}",
+            told.get("primary", ""),
+            right,
+        )
+        print(
+            "| "
+            + " | ".join(
+                str(cell).replace("|", "\\|") for cell in (*cells, mended.get("outcome", ""))
+            )
+            + " |"
+        )
 
 
 def summarize(rows: list[dict[str, Any]]) -> dict[str, Any]:
@@ -653,14 +803,21 @@ def summarize(rows: list[dict[str, Any]]) -> dict[str, Any]:
         "seconds": round(sum(row.get("seconds", 0) for row in done)),
         "named by": {
             "envcheck doctor": [sum(bool(row["doctor"].get("right")) for row in asked), len(asked)],
-            **{name: [sum(row["named by"].get(name, False) for row in asked), len(asked)] for name in tools},
+            **{
+                name: [sum(row["named by"].get(name, False) for row in asked), len(asked)]
+                for name in tools
+            },
         },
     }
 
 
 def is_false_alarm(row: dict[str, Any]) -> bool:
     """Tell whether what works was called incompatible; what envcheck itself marks as half there may be."""
-    return row["kind"] != "interrupted-envcheck" and row["import"]["outcome"] == WORKS and is_incompatible(row)
+    return (
+        row["kind"] != "interrupted-envcheck"
+        and row["import"]["outcome"] == WORKS
+        and is_incompatible(row)
+    )
 
 
 def is_alarm_of_healthy(row: dict[str, Any]) -> bool:
@@ -676,9 +833,14 @@ def is_incompatible(row: dict[str, Any]) -> bool:
 GOALS = (("dies and said so", 95), ("right cause first", 90), ("fix mends", 90))
 
 
-def print_summary(summary: dict[str, Any], failed: dict[str, str], rows: list[dict[str, Any]]) -> bool:
+def print_summary(
+    summary: dict[str, Any], failed: dict[str, str], rows: list[dict[str, Any]]
+) -> bool:
     """Print the figures beside their goals, and a table of the kinds; tell whether none that was measured is missed."""
-    print(f"\n{summary['cases']} breakages: {summary['dies']} die, {summary['limps']} limp, {summary['works']} work.")
+    print(
+        f"\n{summary['cases']} breakages: {summary['dies']} die, {summary['limps']} limp,"
+        f" {summary['works']} work."
+    )
     print(f"{summary['seconds']} s of detection.\n")
     met = True
     for name, goal in GOALS:
@@ -688,10 +850,15 @@ def print_summary(summary: dict[str, Any], failed: dict[str, str], rows: list[di
             continue
         reached = got * 100 >= goal * of
         met = met and reached
-        print(f"- {'met' if reached else 'missed'}: {name} >= {goal} %: {got} of {of}, {got / of:.1%}")
+        print(
+            f"- {'met' if reached else 'missed'}: {name} >= {goal} %: {got} of {of}, {got / of:.1%}"
+        )
     for name in ("works but called incompatible", "healthy bases with errors"):
         met = met and not summary[name]
-        print(f"- {'missed' if summary[name] else 'met'}: {name}: {len(summary[name])} {' '.join(summary[name])}")
+        print(
+            f"- {'missed' if summary[name] else 'met'}: {name}: {len(summary[name])}"
+            f" {' '.join(summary[name])}"
+        )
     for name, why in failed.items():
         print(f"- unavailable base {name}: {why}")
     if summary["not done"]:
@@ -706,7 +873,10 @@ def print_summary(summary: dict[str, Any], failed: dict[str, str], rows: list[di
 
 def print_kinds(rows: list[dict[str, Any]]) -> None:
     """Print a line for each kind of breakage."""
-    print("\n| kind | cases | dies | said so | right cause | fix mends | works | called incompatible |")
+    print(
+        "\n| kind | cases | dies | said so | right cause | fix mends | works | called"
+        " incompatible |"
+    )
     print("|---|---|---|---|---|---|---|---|")
     kinds: dict[str, list[dict[str, Any]]] = {}
     for row in rows:
@@ -714,25 +884,54 @@ def print_kinds(rows: list[dict[str, Any]]) -> None:
     for kind, own in sorted(kinds.items()):
         of = summarize([{**row, "kind": "any"} for row in own])
         mended = f"{of['fix mends'][0]} of {of['fix mends'][1]}" if of["fix mends"][1] else ""
-        cells = (kind, len(own), of["dies"], of["dies and said so"][0], of["right cause first"][0], mended)
-        print("| " + " | ".join(map(str, (*cells, of["works"], len(of["works but called incompatible"])))) + " |")
+        cells = (
+            kind,
+            len(own),
+            of["dies"],
+            of["dies and said so"][0],
+            of["right cause first"][0],
+            mended,
+        )
+        print(
+            "| "
+            + " | ".join(map(str, (*cells, of["works"], len(of["works but called incompatible"]))))
+            + " |"
+        )
 
 
 def parse_arguments() -> argparse.Namespace:
     """Read the command line."""
-    cache = Path(os.environ.get("XDG_CACHE_HOME") or Path.home() / ".cache", "envcheck-bench", "bases")
-    parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
+    cache = Path(
+        os.environ.get("XDG_CACHE_HOME") or Path.home() / ".cache", "envcheck-bench", "bases"
+    )
+    parser = argparse.ArgumentParser(
+        description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter
+    )
     parser.add_argument("--bases", type=Path, default=cache)
-    parser.add_argument("--base", action="append", choices=[base.name for base in BASES], help="take only this base")
-    parser.add_argument("--results", type=Path, default=None, help="a line for each case; default: beside the bases")
+    parser.add_argument(
+        "--base", action="append", choices=[base.name for base in BASES], help="take only this base"
+    )
+    parser.add_argument(
+        "--results", type=Path, default=None, help="a line for each case; default: beside the bases"
+    )
     parser.add_argument("--seed", type=int, default=15)
-    parser.add_argument("--only", default="*", help="a pattern for BASE/KIND/NUMBER, such as 'tf-*/file-*'")
-    parser.add_argument("--limit", type=int, default=0, help="so many cases, spread over kinds and bases")
+    parser.add_argument(
+        "--only", default="*", help="a pattern for BASE/KIND/NUMBER, such as 'tf-*/file-*'"
+    )
+    parser.add_argument(
+        "--limit", type=int, default=0, help="so many cases, spread over kinds and bases"
+    )
     parser.add_argument("--jobs", type=int, default=1)
     parser.add_argument("--resume", action="store_true", help="keep the rows that are there")
-    parser.add_argument("--imports", type=Path, help="take what the imports did from the results of an earlier run")
-    parser.add_argument("--fix", type=int, default=0, metavar="COUNT", help="fix so many of those that die")
-    parser.add_argument("--no-import", action="store_true", help="let the doctor judge by files alone")
+    parser.add_argument(
+        "--imports", type=Path, help="take what the imports did from the results of an earlier run"
+    )
+    parser.add_argument(
+        "--fix", type=int, default=0, metavar="COUNT", help="fix so many of those that die"
+    )
+    parser.add_argument(
+        "--no-import", action="store_true", help="let the doctor judge by files alone"
+    )
     parser.add_argument("--peers", action="store_true", help="ask the other tools too")
     parser.add_argument("--list", action="store_true", help="print the cases, and do none")
     parser.add_argument("--json", type=Path, default=None, metavar="FILE")
@@ -760,7 +959,11 @@ def main() -> int:
     done = read_rows(results)
     do_cases(bench, [case for case in cases if case.id not in done], results, asked.jobs)
     rows = read_rows(results)
-    mendable = [case for case in cases if case.is_mendable and rows[case.id].get("import", {}).get("outcome") == DIES]
+    mendable = [
+        case
+        for case in cases
+        if case.is_mendable and rows[case.id].get("import", {}).get("outcome") == DIES
+    ]
     chosen = [case for case in spread(mendable, asked.fix) if "fix" not in rows[case.id]]
     do_cases(
         dataclasses.replace(bench, options=dataclasses.replace(options, peers=False)),
@@ -775,7 +978,9 @@ def main() -> int:
     summary = summarize(own)
     met = print_summary(summary, failed, own)
     if asked.json:
-        asked.json.write_text(json.dumps({"summary": summary, "unavailable": failed, "cases": own}, indent=1))
+        asked.json.write_text(
+            json.dumps({"summary": summary, "unavailable": failed, "cases": own}, indent=1)
+        )
     return 0 if met else 1
 
 

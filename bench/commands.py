@@ -45,7 +45,8 @@ SECONDS = 60.0  # for a command; one that reads the whole index gets more
 ENDLESS = ("--watch", "--follow")  # options of commands that go on until Ctrl-C
 WATCHED = 3.0  # seconds until they get it
 
-# What a command takes beside the option that is tried. Those that would change something are told not to.
+# What a command takes beside the option that is tried. Those that would change something are told
+# not to.
 ARGUMENTS: dict[str, tuple[str, ...]] = {
     "explain": ("{files}/train.log",),
     "run": ("--", "{python}", "-c", "print(1)"),
@@ -63,7 +64,8 @@ ARGUMENTS: dict[str, tuple[str, ...]] = {
     "matrix show": ("jax==0.7.2",),
     "completion": ("bash",),
 }
-# Option of a command, or of any, -> sample values. {files} holds what they name; {here} is the empty folder.
+# Option of a command, or of any, -> sample values. {files} holds what they name; {here} is the
+# empty folder.
 VALUES: dict[str, tuple[str, ...]] = {
     "--activations": ("1e9",),
     "--batch": ("8",),
@@ -73,7 +75,14 @@ VALUES: dict[str, tuple[str, ...]] = {
     "--csv": ("usage.csv",),
     "--dockerfile": tuple(
         f"{{files}}/{name}"
-        for name in ("Dockerfile", "compose.yaml", "environment.yml", "requirements.txt", "uv.lock", "pylock.toml")
+        for name in (
+            "Dockerfile",
+            "compose.yaml",
+            "environment.yml",
+            "requirements.txt",
+            "uv.lock",
+            "pylock.toml",
+        )
     ),
     "--driver": ("535.104.05",),
     "--env": ("{files}/venv", "{here}/new"),
@@ -127,11 +136,15 @@ ALONE = {
 }
 TOGETHER: dict[str, tuple[str, ...]] = {
     **dict.fromkeys(
-        [f"gpus {name}" for name in ("--optimizer", "--batch", "--activations", "--activation-copies")],
+        [
+            f"gpus {name}"
+            for name in ("--optimizer", "--batch", "--activations", "--activation-copies")
+        ],
         ("--fits", "7e9", "--activations", "1e9"),
     ),
     **dict.fromkeys(
-        [f"check {name}" for name in ("--python", "--env", "--snapshot")], ("--config", "{files}/pyproject.toml")
+        [f"check {name}" for name in ("--python", "--env", "--snapshot")],
+        ("--config", "{files}/pyproject.toml"),
     ),
     "fix --python": ("--dry-run",),
     "plan --platform": ("--python", "3.12", "--driver", "550.54", "--gpu", "A100"),
@@ -144,10 +157,14 @@ TOGETHER: dict[str, tuple[str, ...]] = {
     "matrix query --framework": ("--driver", "535.104"),
     "fleet run --partition": ("--engine", "slurm"),
 }
-# One sentence each, for what no installation can help: what is asked for is not here, or was not said.
+# One sentence each, for what no installation can help: what is asked for is not here, or was not
+# said.
 REFUSALS = (
     r"Missing argument",
-    r"[Nn]ame (the command to run|what to install|the inventory|the environment with --env|at least one condition)",
+    (
+        r"[Nn]ame (the command to run|what to install|the inventory|the environment with --env|at"
+        r" least one condition)"
+    ),
     r"name the environment with --env",
     r"cannot read pyproject\.toml",
     r"no Python environment found|no Python to test was found",
@@ -157,7 +174,10 @@ REFUSALS = (
     r"(uv|conda, mamba and micromamba|Python 3\.\d+) (is|are) not installed",
     r"nobody can confirm",
     r"matrix cannot be fetched\. https://localhost:9/matrix\.json cannot be read",
-    r"no data file is named|nothing proves |has the SHA-256 \w+, not 0{64}; refused|no update is stored",
+    (
+        r"no data file is named|nothing proves |has the SHA-256 \w+, not 0{64}; refused|no update"
+        r" is stored"
+    ),
     r"package index localhost does not answer",
 )
 
@@ -221,11 +241,15 @@ def sample_values(path: str, option: click.Option) -> tuple[tuple[str, ...], ...
         return tuple((str(choice),) for choice in option.type.choices)
     values = VALUES.get(f"{path} {name}", VALUES.get(name))
     if values is None:
-        raise LookupError(f"`envcheck {path} {name}` has no sample value: add one to VALUES of bench/commands.py")
+        raise LookupError(
+            f"`envcheck {path} {name}` has no sample value: add one to VALUES of bench/commands.py"
+        )
     return tuple((value,) if value else () for value in values)
 
 
-def place_option(path: str, name: str, value: tuple[str, ...], taken: tuple[str, ...]) -> tuple[str, ...]:
+def place_option(
+    path: str, name: str, value: tuple[str, ...], taken: tuple[str, ...]
+) -> tuple[str, ...]:
     """Return the words behind a command: an option before what the command takes, without naming an option twice."""
     key = f"{path} {name}"
     rest = TOGETHER.get(key, ()) if key in ALONE else (*TOGETHER.get(key, ()), *taken)
@@ -238,32 +262,51 @@ def place_option(path: str, name: str, value: tuple[str, ...], taken: tuple[str,
 def make_files(folder: Path, base: str) -> None:
     """Write the files that the commands read; all of them are composed."""
     folder.mkdir()
-    run([sys.executable, "-m", "envcheck", "snapshot", "-o", str(folder / "machine.json")], cwd=ROOT)
+    run(
+        [sys.executable, "-m", "envcheck", "snapshot", "-o", str(folder / "machine.json")], cwd=ROOT
+    )
     (folder / "machines").mkdir()
     shutil.copy(folder / "machine.json", folder / "machines" / "gpu001.json")
     texts = {
-        "train.log": "OSError: libcudnn.so.8: cannot open shared object file: No such file or directory\n",
+        "train.log": (
+            "OSError: libcudnn.so.8: cannot open shared object file: No such file or directory\n"
+        ),
         "Dockerfile": "FROM python:3.11\nRUN pip install torch==2.6.0\n",
         "compose.yaml": "services:\n  train:\n    image: python:3.11\n",
-        "environment.yml": "name: x\ndependencies:\n  - python=3.11\n  - pip:\n    - torch==2.6.0\n",
+        "environment.yml": (
+            "name: x\ndependencies:\n  - python=3.11\n  - pip:\n    - torch==2.6.0\n"
+        ),
         "requirements.txt": "torch==2.6.0\n",
-        "uv.lock": 'version = 1\nrequires-python = ">=3.11"\n\n[[package]]\nname = "torch"\nversion = "2.6.0"\n',
+        "uv.lock": (
+            'version = 1\nrequires-python = ">=3.11"\n\n[[package]]\nname = "torch"\nversion ='
+            ' "2.6.0"\n'
+        ),
         "pylock.toml": 'lock-version = "1.0"\n\n[[packages]]\nname = "torch"\nversion = "2.6.0"\n',
-        "pyproject.toml": '[project]\nname = "x"\nversion = "1"\n\n[tool.envcheck]\nrequires = ["torch>=2.4"]\n',
+        "pyproject.toml": (
+            '[project]\nname = "x"\nversion = "1"\n\n[tool.envcheck]\nrequires = ["torch>=2.4"]\n'
+        ),
         "inventory.ini": "localhost ansible_connection=local\n",
     }
     for name, text in texts.items():
         (folder / name).write_text(text, encoding="utf-8")
     run([base, "-m", "venv", "--without-pip", str(folder / "venv")])
-    code = "import json, sys; from envcheck.matrix.load import load_document; json.dump(load_document(), sys.stdout)"
-    (folder / "matrix.json").write_text(run([sys.executable, "-c", code], cwd=ROOT), encoding="utf-8")
+    code = (
+        "import json, sys; from envcheck.matrix.load import load_document;"
+        " json.dump(load_document(), sys.stdout)"
+    )
+    (folder / "matrix.json").write_text(
+        run([sys.executable, "-c", code], cwd=ROOT), encoding="utf-8"
+    )
 
 
 def run(argv: Sequence[str], **options: Any) -> str:
     """Run a program that has to succeed, and return what it prints."""
     done = subprocess.run(argv, capture_output=True, text=True, check=False, **options)
     if done.returncode:
-        sys.exit(f"{shlex.join(argv)} exited with {done.returncode}:\n{done.stdout[-2000:]}{done.stderr[-2000:]}")
+        sys.exit(
+            f"{shlex.join(argv)} exited with"
+            f" {done.returncode}:\n{done.stdout[-2000:]}{done.stderr[-2000:]}"
+        )
     return str(done.stdout)
 
 
@@ -274,17 +317,22 @@ def find_base_python() -> str:
         test = [real, "-c", "import ensurepip, sys; sys.exit(sys.version_info < (3, 10))"]
         if (
             Path(real).exists()
-            and subprocess.run(as_user(test, "nobody"), capture_output=True, check=False).returncode == 0
+            and subprocess.run(as_user(test, "nobody"), capture_output=True, check=False).returncode
+            == 0
         ):
             return real
-    sys.exit("No Python here can be started by another user and makes environments: install python3-venv.")
+    sys.exit(
+        "No Python here can be started by another user and makes environments: install"
+        " python3-venv."
+    )
 
 
 def as_user(argv: Sequence[str], user: str) -> list[str]:
     """Return a command that runs as root or, where this is root, as the user nobody."""
     if user == "root" or os.geteuid() != 0:
         return list(argv)
-    # setpriv itself still has root's capabilities: a program between drops them, so that root's folders are closed.
+    # setpriv itself still has root's capabilities: a program between drops them, so that root's
+    # folders are closed.
     return ["setpriv", f"--reuid={NOBODY}", f"--regid={NOBODY}", "--clear-groups", "env", *argv]
 
 
@@ -297,7 +345,9 @@ def build(name: str, work: Path, base: str) -> Installation:
         return Installation(name, (base, str(file)), path, base)
     folder = work / re.sub(r"\W+", "-", name)
     wheel = next((work / "dist").glob("*.whl"))
-    chosen = {"plain": "", "plain, uv": "", "all extras": f"[{','.join([*EXTRAS, 'logs'])}]"}.get(name, f"[{name}]")
+    chosen = {"plain": "", "plain, uv": "", "all extras": f"[{','.join([*EXTRAS, 'logs'])}]"}.get(
+        name, f"[{name}]"
+    )
     run([base, "-m", "venv", str(folder)])
     run([str(folder / "bin" / "python"), "-m", "pip", "install", "-q", f"{wheel}{chosen}"])
     if name == "plain, uv":
@@ -311,7 +361,11 @@ def build(name: str, work: Path, base: str) -> Installation:
 
 def variables(home: Path, path: str) -> dict[str, str]:
     """Return the environment of a new user's shell, with the settings of pip and certificates that this machine has."""
-    kept = {name: os.environ[name] for name in os.environ if name.startswith(("PIP_", "UV_", "SSL_", "LANG"))}
+    kept = {
+        name: os.environ[name]
+        for name in os.environ
+        if name.startswith(("PIP_", "UV_", "SSL_", "LANG"))
+    }
     kept.pop("PIP_CACHE_DIR", None)
     return {**kept, "HOME": str(home), "PATH": path, "PIP_DISABLE_PIP_VERSION_CHECK": "1"}
 
@@ -327,7 +381,11 @@ def type_command(words: Sequence[str], installed: Installation, user: str, files
         names = {"files": str(files), "here": str(here), "python": installed.python}
         typed = tuple(word.format(**names) if "{" in word else word for word in words)
         argv = as_user((*installed.start, *typed), user)
-        limit = WATCHED if set(typed) & set(ENDLESS) else SECONDS * (10 if words[:1] == ("matrix",) else 1)
+        limit = (
+            WATCHED
+            if set(typed) & set(ENDLESS)
+            else SECONDS * (10 if words[:1] == ("matrix",) else 1)
+        )
         child = subprocess.Popen(
             argv,
             cwd=here,
@@ -355,16 +413,26 @@ def type_command(words: Sequence[str], installed: Installation, user: str, files
 
 def judge(words: tuple[str, ...], code: int, out: str, err: str) -> Ending:
     """Say how a command ended, by its exit code and what it printed."""
-    message = next((line for line in (*err.splitlines(), *out.splitlines()) if "envcheck: " in line), "")
+    message = next(
+        (line for line in (*err.splitlines(), *out.splitlines()) if "envcheck: " in line), ""
+    )
     if '"schema": "envcheck/error/1"' in out:
         message = out.strip()
     kind = {0: "works", 1: "works", 3: "works", 130: "interrupted"}.get(code, "")
     if words[:1] == ("smoke",) and code == 4:  # a result: what was to compute did not
         kind = "works"
-    if code == 5 or "Traceback (most recent call last)" in err + out or "Internal error" in err + out:
+    if (
+        code == 5
+        or "Traceback (most recent call last)" in err + out
+        or "Internal error" in err + out
+    ):
         kind = "internal error"
     elif re.search(r"needs the extra \w+\. ", err + out):
-        kind = "extra" if re.search(r"type: |type the same command with: ", err + out) else "an extra without a line"
+        kind = (
+            "extra"
+            if re.search(r"type: |type the same command with: ", err + out)
+            else "an extra without a line"
+        )
     elif code in (2, 4) and any(re.search(pattern, err + out) for pattern in REFUSALS):
         kind = "refused"
     return Ending(words, kind or f"exit {code}", code, message or err[-300:])
@@ -412,7 +480,8 @@ def install_by_tools(work: Path, base: str) -> Iterator[tuple[Installation, dict
         (shown / name).symlink_to(tools / "bin" / name)
     path = f"{shown}:/usr/bin:/bin"
     folders = {
-        name: str(home / name.lower()) for name in ("UV_TOOL_DIR", "UV_TOOL_BIN_DIR", "PIPX_HOME", "PIPX_BIN_DIR")
+        name: str(home / name.lower())
+        for name in ("UV_TOOL_DIR", "UV_TOOL_BIN_DIR", "PIPX_HOME", "PIPX_BIN_DIR")
     }
     found = {**variables(home, path), **folders}
     yield build("plain", work, base), variables(home, "/usr/bin:/bin")
@@ -429,13 +498,20 @@ def install_by_tools(work: Path, base: str) -> Iterator[tuple[Installation, dict
 def type_lines(work: Path, base: str) -> list[str]:
     """Type each line that adds an extra, in each kind of installation; return what went wrong."""
     bad = []
-    print("| installation | extra there before | line typed | the command works then |\n|---|---|---|---|")
+    print(
+        "| installation | extra there before | line typed | the command works then"
+        " |\n|---|---|---|---|"
+    )
     for installed, found in install_by_tools(work, base):
         counted: Counter[str] = Counter()
         for extra, words in NEEDS_EXTRA.items():
             argv = [*installed.start, *(word.format(files=work / "files") for word in words)]
             first = type_words(argv, found, work)
-            line = re.search(rf"needs the extra {extra}\. .*type: (.+)$", first.stderr + first.stdout, re.MULTILINE)
+            line = re.search(
+                rf"needs the extra {extra}\. .*type: (.+)$",
+                first.stderr + first.stdout,
+                re.MULTILINE,
+            )
             if line is None and first.returncode in (0, 1, 3):
                 counted["there"] += 1  # uv on PATH, or a package of the system's Python
                 continue
@@ -444,11 +520,22 @@ def type_lines(work: Path, base: str) -> list[str]:
             if installed.name == "single file":
                 argv[0] = f"{found['HOME']}/.envcheck/bin/python"
             again = type_words(argv, found, work)
-            if done.returncode or again.returncode not in (0, 1, 3) or "needs the extra" in again.stderr + again.stdout:
-                bad.append(f"{installed.name}: {shlex.join(words)}: {first.stderr}{done.stderr}{again.stderr}"[:900])
+            if (
+                done.returncode
+                or again.returncode not in (0, 1, 3)
+                or "needs the extra" in again.stderr + again.stdout
+            ):
+                bad.append(
+                    f"{installed.name}: {shlex.join(words)}: {first.stderr}{done.stderr}{again.stderr}"[
+                        :900
+                    ]
+                )
             else:
                 counted["works"] += 1
-        print(f"| {installed.name} | {counted['there']} | {counted['typed']} | {counted['works']} |", flush=True)
+        print(
+            f"| {installed.name} | {counted['there']} | {counted['typed']} | {counted['works']} |",
+            flush=True,
+        )
     return bad
 
 
@@ -461,7 +548,10 @@ FRAMEWORKS = {
 def install_frameworks(work: Path, base: str, users: Sequence[str]) -> list[str]:
     """Install frameworks with the README's installation in an empty HOME; return what went wrong."""
     bad = []
-    print("| installation | user | command | exit code | seconds | imports |\n|---|---|---|---|---|---|")
+    print(
+        "| installation | user | command | exit code | seconds | imports"
+        " |\n|---|---|---|---|---|---|"
+    )
     for kind in ("plain", "plain, uv"):
         installed = build(kind, work, base)
         for user in users:
@@ -470,14 +560,19 @@ def install_frameworks(work: Path, base: str, users: Sequence[str]) -> list[str]
                 home.mkdir()
                 give_files(home, user)
                 begun = time.monotonic()
-                done = type_words(as_user((*installed.start, *words), user), variables(home, installed.path), home)
+                done = type_words(
+                    as_user((*installed.start, *words), user), variables(home, installed.path), home
+                )
                 seconds = time.monotonic() - begun
                 proof = type_words(
-                    as_user((str(home / ".venv/bin/python"), "-c", code), user), {"HOME": str(home)}, home
+                    as_user((str(home / ".venv/bin/python"), "-c", code), user),
+                    {"HOME": str(home)},
+                    home,
                 )
                 imports = "yes" if proof.returncode == 0 else "no"
                 print(
-                    f"| {kind} | {user} | {shlex.join(words)} | {done.returncode} | {seconds:.0f} | {imports} |",
+                    f"| {kind} | {user} | {shlex.join(words)} | {done.returncode} | {seconds:.0f} |"
+                    f" {imports} |",
                     flush=True,
                 )
                 if done.returncode or proof.returncode:
@@ -486,10 +581,18 @@ def install_frameworks(work: Path, base: str, users: Sequence[str]) -> list[str]
     return bad
 
 
-def type_words(argv: Sequence[str], found: dict[str, str], folder: Path) -> subprocess.CompletedProcess[str]:
+def type_words(
+    argv: Sequence[str], found: dict[str, str], folder: Path
+) -> subprocess.CompletedProcess[str]:
     """Type a command as it stands, with nobody at the keyboard."""
     return subprocess.run(
-        argv, env=found, cwd=folder, stdin=subprocess.DEVNULL, capture_output=True, text=True, check=False
+        argv,
+        env=found,
+        cwd=folder,
+        stdin=subprocess.DEVNULL,
+        capture_output=True,
+        text=True,
+        check=False,
     )
 
 
@@ -502,18 +605,31 @@ def main() -> None:
     names = ["plain", "plain, uv", *EXTRAS, "logs", "all extras", "single file"]
     parser.add_argument("--installation", nargs="+", choices=names, default=names)
     parser.add_argument("--user", nargs="+", choices=["root", "nobody"], default=["root", "nobody"])
-    parser.add_argument("--only", nargs="+", default=[], metavar="COMMAND", help="type these commands alone")
+    parser.add_argument(
+        "--only", nargs="+", default=[], metavar="COMMAND", help="type these commands alone"
+    )
     parser.add_argument("--jobs", type=int, default=os.cpu_count() or 1)
-    parser.add_argument("--lines", action="store_true", help="type the lines that add extras, and nothing else")
-    parser.add_argument("--install", action="store_true", help="install frameworks, and nothing else")
-    parser.add_argument("--verbose", action="store_true", help="print every command with how it ended")
+    parser.add_argument(
+        "--lines", action="store_true", help="type the lines that add extras, and nothing else"
+    )
+    parser.add_argument(
+        "--install", action="store_true", help="install frameworks, and nothing else"
+    )
+    parser.add_argument(
+        "--verbose", action="store_true", help="print every command with how it ended"
+    )
     asked = parser.parse_args()
-    cases = [case for case in list_cases() if not asked.only or case[:1] in {(name,) for name in asked.only}]
+    cases = [
+        case
+        for case in list_cases()
+        if not asked.only or case[:1] in {(name,) for name in asked.only}
+    ]
     base = find_base_python()
     users = asked.user if os.geteuid() == 0 else ["nobody"]  # the one who runs this
     if not (asked.lines or asked.install):
         print(
-            f"| installation | user | {len(cases)} commands | work | name an extra | refused | interrupted | defects |"
+            f"| installation | user | {len(cases)} commands | work | name an extra | refused |"
+            " interrupted | defects |"
         )
         print("|---|---|---|---|---|---|---|---|")
     bad: list[str] = []
@@ -521,7 +637,19 @@ def main() -> None:
         work = Path(folder)
         work.chmod(0o755)
         make_files(work / "files", base)
-        run([sys.executable, "-m", "pip", "wheel", "-q", "--no-deps", "-w", str(work / "dist"), str(ROOT)])
+        run(
+            [
+                sys.executable,
+                "-m",
+                "pip",
+                "wheel",
+                "-q",
+                "--no-deps",
+                "-w",
+                str(work / "dist"),
+                str(ROOT),
+            ]
+        )
         if asked.lines:
             bad = type_lines(work, base)
         if asked.install:
@@ -535,7 +663,10 @@ def main() -> None:
                 cells = [counted[kind] for kind in (*GOOD, "defect")]
                 print(f"| {name} | {user} | | {' | '.join(map(str, cells))} |", flush=True)
                 for item in ended:
-                    line = f"{item.kind}: envcheck {shlex.join(item.words)} ({item.code}): {item.message[:200]}"
+                    line = (
+                        f"{item.kind}: envcheck {shlex.join(item.words)} ({item.code}):"
+                        f" {item.message[:200]}"
+                    )
                     if item.kind not in GOOD:
                         bad.append(f"{name}, {user}: {line}")
                     if asked.verbose:

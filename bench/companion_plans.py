@@ -34,23 +34,32 @@ from envcheck.rules.described_machine import Description, planned_facts
 sys.path.insert(0, str(Path(__file__).parent))
 from plan import PLATFORMS, resolved  # type: ignore[import-not-found]
 
-DRIVERS = {"12": "570.195.03", "13": "580.95.05", "": ""}  # the newest branch for each CUDA major; no GPU
+# the newest branch for each CUDA major; no GPU
+DRIVERS = {"12": "570.195.03", "13": "580.95.05", "": ""}
 GPU, GLIBC = "8.0", "2.39"
 RESOLVES, NO = "resolves", "no"
 
 
 # Reasons of a plan that uv does not see, as the metadata does not bound it.
 _UNSEEN_BY_UV = {
-    "does not state support for Python": "its wheel is for any Python, and its classifiers do not name this one",
-    "which does not go with it here": "what it requires has no release for this Python, by its classifiers, or CUDA",
+    "does not state support for Python": (
+        "its wheel is for any Python, and its classifiers do not name this one"
+    ),
+    "which does not go with it here": (
+        "what it requires has no release for this Python, by its classifiers, or CUDA"
+    ),
     "works with keras": "which TensorFlow this Keras is for stands in the release notes alone",
 }
 
 
 # What keeps uv from resolving and is in no matrix: counted apart.
 _NOT_OF_THE_PLAN = {
-    "Failed to build `tensorrt": "TensorRT's source distributions fetch NVIDIA's wheels, whose index is out of reach",
-    r"Because (all of: )?(cuda-tile|nvidia-cudnn-frontend)": "a dependency that the matrix does not hold has no wheel",
+    "Failed to build `tensorrt": (
+        "TensorRT's source distributions fetch NVIDIA's wheels, whose index is out of reach"
+    ),
+    r"Because (all of: )?(cuda-tile|nvidia-cudnn-frontend)": (
+        "a dependency that the matrix does not hold has no wheel"
+    ),
     "only certifi": "the index lacks a release of certifi that is a week old",
 }
 
@@ -84,7 +93,9 @@ def list_cells(matrix: Matrix, packages: list[str]) -> list[Cell]:
     cells = []
     for name in packages:
         rows = [row for row in matrix.companion_releases(name) if not row.yanked]
-        pythons = sorted({minor for row in rows for minor in row.pythons if minor.startswith("3.")}, key=Version)
+        pythons = sorted(
+            {minor for row in rows for minor in row.pythons if minor.startswith("3.")}, key=Version
+        )
         cells += [
             Cell(name, version, python, platform, cuda)
             for version in dict.fromkeys(row.version for row in rows)
@@ -99,10 +110,16 @@ def list_cells(matrix: Matrix, packages: list[str]) -> list[Cell]:
 def plan_cell(matrix: Matrix, cell: Cell) -> Plan:
     """Make the plan of a cell."""
     glibc = GLIBC if cell.platform.startswith("linux") else ""
-    said = Description(cell.python, DRIVERS[cell.cuda], (GPU,) if cell.cuda else (), glibc, cell.platform)
+    said = Description(
+        cell.python, DRIVERS[cell.cuda], (GPU,) if cell.cuda else (), glibc, cell.platform
+    )
     facts = planned_facts(None, said, matrix, expects_gpu=bool(cell.cuda))
-    requests = read_requests((f"{cell.package}=={cell.version}", _usual_framework(cell.package)), matrix)
-    return build_plan(facts, matrix, requests, PlanOptions("gpu" if cell.cuda else "auto", description=said))
+    requests = read_requests(
+        (f"{cell.package}=={cell.version}", _usual_framework(cell.package)), matrix
+    )
+    return build_plan(
+        facts, matrix, requests, PlanOptions("gpu" if cell.cuda else "auto", description=said)
+    )
 
 
 def _usual_framework(package: str) -> str:
@@ -124,12 +141,22 @@ def try_cell(matrix: Matrix, cell: Cell) -> Outcome:
 
 
 def _check_refusal(cell: Cell, plan: Plan) -> Outcome:
-    why = plan.rejected[0].why if plan.rejected else plan.blocked_by[0].message if plan.blocked_by else "?"
+    why = (
+        plan.rejected[0].why
+        if plan.rejected
+        else plan.blocked_by[0].message
+        if plan.blocked_by
+        else "?"
+    )
     if not plan.rejected or plan.rejected[0].finding != "dependency-conflict":
         return Outcome(cell, NO, plan.rejected[0].finding if plan.rejected else why)
     made = Environment("", "pip", cell.python, cell.platform, machine_glibc=GLIBC, macos="15.0")
-    alone = resolved(made, RequirementSet((f"{cell.package}=={cell.version}", _usual_framework(cell.package))))
-    reason = re.sub(rf"^{cell.package} {re.escape(cell.version)} ", "", why.partition(". ")[2] or why)
+    alone = resolved(
+        made, RequirementSet((f"{cell.package}=={cell.version}", _usual_framework(cell.package)))
+    )
+    reason = re.sub(
+        rf"^{cell.package} {re.escape(cell.version)} ", "", why.partition(". ")[2] or why
+    )
     if alone != RESOLVES:
         return Outcome(cell, NO, reason)
     for said, meaning in _UNSEEN_BY_UV.items():
@@ -161,7 +188,9 @@ def main() -> int:
     """Try a sample of the cells."""
     parser = argparse.ArgumentParser(description=__doc__)
     parser.add_argument("--package", default="", help="this package only")
-    parser.add_argument("--sample", type=int, default=600, help="cells, drawn evenly from the packages; 0: all")
+    parser.add_argument(
+        "--sample", type=int, default=600, help="cells, drawn evenly from the packages; 0: all"
+    )
     parser.add_argument("--seed", type=int, default=18)
     parser.add_argument("--jobs", type=int, default=2, help="uv processes at once")
     options = parser.parse_args()

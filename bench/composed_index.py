@@ -79,23 +79,39 @@ class PublicIndex:
         """Return the METADATA of a wheel, of which nothing else is fetched, or the PKG-INFO of sources."""
         kept = self._folder / f"{filename}.metadata"
         if not kept.exists():
-            name = filename.partition("-")[0] if filename.endswith(".whl") else parse_sdist_filename(filename)[0]
+            name = (
+                filename.partition("-")[0]
+                if filename.endswith(".whl")
+                else parse_sdist_filename(filename)[0]
+            )
             address = self.list_files(re.sub(r"[-_.]+", "-", name).lower())[filename]
-            text = self._read_wheel(address) if filename.endswith(".whl") else self._read_sources(address)
+            text = (
+                self._read_wheel(address)
+                if filename.endswith(".whl")
+                else self._read_sources(address)
+            )
             kept.write_text(text, encoding="utf-8")
         return kept.read_text(encoding="utf-8")
 
     def _read_wheel(self, address: str) -> str:
         fetcher = Fetcher(address, self._session, self._settings)
         with RemoteZip(address, fetcher=lambda *_, **__: fetcher) as archive:
-            name = next(item for item in archive.namelist() if re.fullmatch(r"[^/]+\.dist-info/METADATA", item))
+            name = next(
+                item
+                for item in archive.namelist()
+                if re.fullmatch(r"[^/]+\.dist-info/METADATA", item)
+            )
             text: bytes = archive.read(name)
             return text.decode()
 
     def _read_sources(self, address: str) -> str:
         with self._get(address) as answer, tarfile.open(fileobj=answer.raw, mode="r|gz") as archive:
             for member in archive:
-                content = archive.extractfile(member) if re.fullmatch(r"[^/]+/PKG-INFO", member.name) else None
+                content = (
+                    archive.extractfile(member)
+                    if re.fullmatch(r"[^/]+/PKG-INFO", member.name)
+                    else None
+                )
                 if content:
                     return content.read().decode()
         raise ValueError(f"no PKG-INFO in {address}")
@@ -113,13 +129,17 @@ class ComposedIndex:
         own = package_index(_TORCH)
         assert own is not None
         self._matrix, self.public, self._own = matrix, public, own
-        beside = [name for row in load_companions().rows if row.on_index for name in row.distributions]
+        beside = [
+            name for row in load_companions().rows if row.on_index for name in row.distributions
+        ]
         self._labelled = {_TORCH, *beside} - {*own.for_cuda}  # triton has one build for every CUDA
         self.list_files = cache(self._list_files)
 
     def __enter__(self) -> Self:
         """Begin to serve."""
-        self._server = ThreadingHTTPServer(("127.0.0.1", 0), type("Handler", (_Handler,), {"index": self}))
+        self._server = ThreadingHTTPServer(
+            ("127.0.0.1", 0), type("Handler", (_Handler,), {"index": self})
+        )
         self.url = f"http://127.0.0.1:{self._server.server_port}"
         threading.Thread(target=self._server.serve_forever, daemon=True).start()
         return self
@@ -136,8 +156,12 @@ class ComposedIndex:
 
     def stand_in(self, wanted: RequirementSet) -> RequirementSet:
         """Point the pages and files that a set of requirements names here."""
-        texts = tuple(re.sub(r" @ .*/", f" @ {self.url}/pages/files/", text) for text in wanted.requirements)
-        options = tuple(re.sub(r"https://(.*/)?", f"{self.url}/pages/", text) for text in wanted.options)
+        texts = tuple(
+            re.sub(r" @ .*/", f" @ {self.url}/pages/files/", text) for text in wanted.requirements
+        )
+        options = tuple(
+            re.sub(r"https://(.*/)?", f"{self.url}/pages/", text) for text in wanted.options
+        )
         result: RequirementSet = replace(wanted, requirements=texts, options=options)
         return result
 
@@ -147,7 +171,9 @@ class ComposedIndex:
 
     def _list_files(self, kind: str, label: str, name: str) -> tuple[str, ...]:
         """List the files of a name on PyTorch's index ("whl") or a project's page; () for a name sent on."""
-        return tuple(self._list_builds(label, name) if kind == "whl" else self._list_of_page(label, name))
+        return tuple(
+            self._list_builds(label, name) if kind == "whl" else self._list_of_page(label, name)
+        )
 
     def _list_builds(self, label: str, name: str) -> Iterator[str]:
         if name not in self._labelled or not re.fullmatch(_LABEL, label):
@@ -160,7 +186,11 @@ class ComposedIndex:
 
     def _documented(self, label: str, name: str) -> set[tuple[str, str]]:
         """List the releases, by platform, of which the matrix documents a build with a label."""
-        every = (build for row in self._matrix.releases(_TORCH) for build in self._matrix.index_builds(row))
+        every = (
+            build
+            for row in self._matrix.releases(_TORCH)
+            for build in self._matrix.index_builds(row)
+        )
         builds = [build for build in every if build.local == label]
         if name == _TORCH:
             return {(build.version, build.platform) for build in builds}
@@ -176,13 +206,18 @@ class ComposedIndex:
         stem, package = name.replace("-", "_"), source_package(name)
         for release in package.releases if package else ():
             for files in release.files or ():
-                if label.startswith("cu") and label not in [f"cu{cuda.replace('.', '')}" for cuda in files.cuda]:
+                if label.startswith("cu") and label not in [
+                    f"cu{cuda.replace('.', '')}" for cuda in files.cuda
+                ]:
                     continue
-                for version, python, where in product(release.versions, files.pythons, files.platforms):
+                for version, python, where in product(
+                    release.versions, files.pythons, files.platforms
+                ):
                     tag = f"cp{python.replace('.', '')}"
                     yield f"{stem}-{version}-{tag}-{tag}-{where}.whl"
         for row in self._matrix.companion_releases(f"{name.removesuffix('-libs')}-bindings"):
-            yield f"{stem}-{row.version}-py3-none-{row.platform}.whl"  # TensorRT, of which only the bindings are here
+            # TensorRT, of which only the bindings are here
+            yield f"{stem}-{row.version}-py3-none-{row.platform}.whl"
 
     def compose_metadata(self, kind: str, filename: str) -> str:
         """Return what a file states here."""
@@ -198,14 +233,23 @@ class ComposedIndex:
         head = lines[: lines.index("")] if "" in lines else lines
         kept = [line for line in head if not re.match(r"(Version|Dynamic):", line)]
         pattern = rf"Requires-Dist: *({'|'.join(left_out)})" if left_out else "(?!)"
-        return "\n".join([*(line for line in kept if not re.match(pattern, line)), f"Version: {version}", ""])
+        return "\n".join(
+            [*(line for line in kept if not re.match(pattern, line)), f"Version: {version}", ""]
+        )
 
     def _left_out(self, version: Version, platforms: set[str]) -> tuple[str, ...]:
         """List how the names begin that a build of torch does not require, or requires in unknown versions."""
-        usual = [self._matrix.release(_TORCH, version.public, platform, _TORCH) for platform in platforms]
-        labels = {f"cu{major_minor(row.cuda).replace('.', '')}" for row in usual if row and row.cuda}
+        usual = [
+            self._matrix.release(_TORCH, version.public, platform, _TORCH) for platform in platforms
+        ]
+        labels = {
+            f"cu{major_minor(row.cuda).replace('.', '')}" for row in usual if row and row.cuda
+        }
         cuda_wheels = () if version.local in labels else ("nvidia-", "cuda-")
-        return (*cuda_wheels, *(rf"{name}\b" for name in self._own.for_cuda if version.local == CPU))
+        return (
+            *cuda_wheels,
+            *(rf"{name}\b" for name in self._own.for_cuda if version.local == CPU),
+        )
 
 
 class _Handler(BaseHTTPRequestHandler):
@@ -233,16 +277,31 @@ class _Handler(BaseHTTPRequestHandler):
         if not files:
             self._send(302, b"", Location=f"{self.index.public.url}/{name}/")
             return
-        links = (f'<a href="/{kind}/files/{quote(item)}" data-core-metadata="true">{item}</a>' for item in files)
-        self._send(200, f"<!DOCTYPE html><html><body>{'<br>'.join(links)}</body></html>".encode(), "text/html")
+        links = (
+            f'<a href="/{kind}/files/{quote(item)}" data-core-metadata="true">{item}</a>'
+            for item in files
+        )
+        self._send(
+            200,
+            f"<!DOCTYPE html><html><body>{'<br>'.join(links)}</body></html>".encode(),
+            "text/html",
+        )
 
     def _send_file(self, kind: str, filename: str) -> None:
         text = self.index.compose_metadata(kind, filename.removesuffix(".metadata"))
-        self._send(200, text.encode() if filename.endswith(".metadata") else _compose_wheel(filename, text))
+        self._send(
+            200, text.encode() if filename.endswith(".metadata") else _compose_wheel(filename, text)
+        )
 
-    def _send(self, status: int, body: bytes, content: str = "application/octet-stream", **headers: str) -> None:
+    def _send(
+        self, status: int, body: bytes, content: str = "application/octet-stream", **headers: str
+    ) -> None:
         self.send_response(status)
-        for name, value in {"Content-Type": content, "Content-Length": str(len(body)), **headers}.items():
+        for name, value in {
+            "Content-Type": content,
+            "Content-Length": str(len(body)),
+            **headers,
+        }.items():
             self.send_header(name, value)
         self.end_headers()
         if self.command == "GET":
@@ -258,6 +317,8 @@ def _compose_wheel(filename: str, metadata: str) -> bytes:
     tag = "-".join(filename.removesuffix(".whl").split("-")[-3:])
     with zipfile.ZipFile(stream, "w") as archive:
         archive.writestr(f"{folder}/METADATA", metadata)
-        archive.writestr(f"{folder}/WHEEL", f"Wheel-Version: 1.0\nRoot-Is-Purelib: false\nTag: {tag}\n")
+        archive.writestr(
+            f"{folder}/WHEEL", f"Wheel-Version: 1.0\nRoot-Is-Purelib: false\nTag: {tag}\n"
+        )
         archive.writestr(f"{folder}/RECORD", "")
     return stream.getvalue()

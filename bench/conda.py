@@ -28,7 +28,10 @@ from bench.conda_room import ENVCHECK, Room, WrongError  # noqa: E402
 NEW = ["jax==0.6.2", "--installer", "conda", "--python", "3.11", "--expect", "cpu"]
 MATMUL = {
     "jax": "import jax.numpy as n; print(n.dot(n.ones((64, 64)), n.ones((64, 64))).sum())",
-    "tensorflow": "import tensorflow as t; a = t.ones((64, 64)); print(t.__version__, 'Tensor' in str(t.matmul(a, a)))",
+    "tensorflow": (
+        "import tensorflow as t; a = t.ones((64, 64)); print(t.__version__, 'Tensor' in"
+        " str(t.matmul(a, a)))"
+    ),
 }
 
 
@@ -37,7 +40,9 @@ def do_printed(room: Room, framework: str, asked: tuple[str, ...]) -> str:
     words = ["plan", *asked, "--installer", "conda", "--env", "e"]
     plan = json.loads(room.envcheck(*words, "--format", "json").stdout)
     room.shell(room.envcheck(*words, "--format", "script").stdout)
-    report = json.loads(room.envcheck("doctor", "--env", "e", "--expect", "cpu", "--format", "json").stdout)
+    report = json.loads(
+        room.envcheck("doctor", "--env", "e", "--expect", "cpu", "--format", "json").stdout
+    )
     told = room.run("e/bin/python", "-c", MATMUL[framework]).stdout.strip()
     for step in reversed(plan["steps"]):
         if step.get("undo"):
@@ -52,22 +57,35 @@ def do_gpu(room: Room) -> str:
     from tests.fakes.gpu_host import run_on_gpu_host
     from tests.fakes.machine import GpuHost
 
-    typed = {**room.variables, "PATH": f"{room.folder}/bin/typed:{room.variables['PATH']}:/usr/sbin"}
+    typed = {
+        **room.variables,
+        "PATH": f"{room.folder}/bin/typed:{room.variables['PATH']}:/usr/sbin",
+    }
     typed["MAMBA_CHANNEL_ALIAS"] = typed["CONDA_CHANNEL_ALIAS"]
     line = (
-        f'cd "{room.folder}"; {" ".join(ENVCHECK)} plan "tensorflow==2.4.*" --python 3.8 --env e --format script > s; '
+        f'cd "{room.folder}"; {" ".join(ENVCHECK)} plan "tensorflow==2.4.*" --python 3.8 --env e'
+        " --format script > s; "
         f"sh -x ./s; {' '.join(ENVCHECK)} doctor --env e --expect gpu --format json > d; "
     )
     done = run_on_gpu_host(GpuHost(), ["sh", "-c", line], typed, 1500)
-    script, told = (room.folder / "s").read_text(encoding="utf-8"), (room.folder / "d").read_text(encoding="utf-8")
+    script, told = (
+        (room.folder / "s").read_text(encoding="utf-8"),
+        (room.folder / "d").read_text(encoding="utf-8"),
+    )
     if "cudatoolkit=11.0 cudnn=8.0" not in script or not told:
         raise WrongError(done.stdout[-600:] + done.stderr[-600:])
     report = json.loads(told)
     ids = sorted({item["id"] for item in report["findings"]})
-    reached, opened = "+ conda run" in done.stderr, "opened dynamic library libcudart.so.11.0" in done.stderr
+    reached, opened = (
+        "+ conda run" in done.stderr,
+        "opened dynamic library libcudart.so.11.0" in done.stderr,
+    )
     if not reached or not opened or report["verdict"] != "compatible":
         raise WrongError(f"{report['verdict']}, {ids}; {done.stderr[-600:]}")
-    return f"done up to the line that wants a real GPU; its libcudart is opened; doctor: {report['verdict']} {ids}"
+    return (
+        "done up to the line that wants a real GPU; its libcudart is opened; doctor:"
+        f" {report['verdict']} {ids}"
+    )
 
 
 def do_new(room: Room) -> str:
@@ -85,7 +103,9 @@ def do_new(room: Room) -> str:
     return "installed, computed, asked again: unchanged, rolled back: gone"
 
 
-def do_there(room: Room, specs: tuple[str, ...], pips: tuple[str, ...], asked: str, then: tuple[str, ...]) -> str:
+def do_there(
+    room: Room, specs: tuple[str, ...], pips: tuple[str, ...], asked: str, then: tuple[str, ...]
+) -> str:
     """Install into an environment that is there; neighbours stay; roll back."""
     before = room.made("six", *specs, pips=("einops==0.8.1", *pips))
     room.install(asked, "--expect", "cpu")
@@ -103,22 +123,37 @@ def do_there(room: Room, specs: tuple[str, ...], pips: tuple[str, ...], asked: s
 
 def do_file(room: Room) -> str:
     """Make environments from a plan's environment.yml, also from verified ones, which are exact."""
-    asked = ["plan", "jax==0.6.2", "--installer", "conda", "--python", "3.11", "--format", "environment-yml"]
+    asked = [
+        "plan",
+        "jax==0.6.2",
+        "--installer",
+        "conda",
+        "--python",
+        "3.11",
+        "--format",
+        "environment-yml",
+    ]
     told = []
     for words in (asked, [*asked, "--verify"], ["plan", "jax==0.10.0", *asked[2:], "--verify"]):
         (room.folder / "environment.yml").write_text(room.envcheck(*words).stdout, encoding="utf-8")
         make = ("env", "create") if room.client.name == "conda" else ("create", "-y")
         room.conda(*make, "-p", "./e", "-f", "environment.yml")
-        report = json.loads(room.envcheck("doctor", "--env", "e", "--expect", "cpu", "--format", "json").stdout)
+        report = json.loads(
+            room.envcheck("doctor", "--env", "e", "--expect", "cpu", "--format", "json").stdout
+        )
         told.append(
-            room.run("e/bin/python", "-c", f"import jax; print(jax.__version__); {MATMUL['jax']}").stdout.split()[0]
+            room.run(
+                "e/bin/python", "-c", f"import jax; print(jax.__version__); {MATMUL['jax']}"
+            ).stdout.split()[0]
         )
         room.run("rm", "-rf", "e")
     return f"accepted, jax {' and '.join(told)} ({report['verdict']})"
 
 
 CASES: dict[str, Callable[[Room], str]] = {
-    "printed: conda's jax": partial(do_printed, framework="jax", asked=("jax==0.6.2", "--python", "3.11")),
+    "printed: conda's jax": partial(
+        do_printed, framework="jax", asked=("jax==0.6.2", "--python", "3.11")
+    ),
     "printed: conda's tensorflow": partial(
         do_printed, framework="tensorflow", asked=("tensorflow==2.16.*", "--python", "3.11")
     ),
@@ -135,7 +170,11 @@ CASES: dict[str, Callable[[Room], str]] = {
         do_there, specs=("jax=0.5.3",), pips=(), asked="jax==0.6.2", then=("jax==0.6.2",)
     ),
     "install: conda's build over pip's": partial(
-        do_there, specs=(), pips=("jax==0.5.3", "numpy<2.4"), asked="jax==0.6.2", then=("jax==0.6.2",)
+        do_there,
+        specs=(),
+        pips=("jax==0.5.3", "numpy<2.4"),
+        asked="jax==0.6.2",
+        then=("jax==0.6.2",),
     ),
     "install: pip's build over conda's": partial(
         do_there, specs=("jax=0.6.2",), pips=(), asked="jax==0.10.0", then=("jax==0.10.0",)
@@ -149,7 +188,9 @@ CASES: dict[str, Callable[[Room], str]] = {
 
 def main() -> int:
     """Do every case, and print what came of it."""
-    parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
+    parser = argparse.ArgumentParser(
+        description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter
+    )
     parser.add_argument("client", type=Path)
     parser.add_argument("channel", type=Path)
     parser.add_argument("--only", nargs="*", default=[])
@@ -157,7 +198,10 @@ def main() -> int:
     parser.add_argument("--seed", type=int, default=1)
     parser.add_argument("--work", type=Path)
     asked = parser.parse_args()
-    cases: dict[str, Callable[[Room], str]] = {**CASES, "kills": partial(do_kills, count=asked.kills, seed=asked.seed)}
+    cases: dict[str, Callable[[Room], str]] = {
+        **CASES,
+        "kills": partial(do_kills, count=asked.kills, seed=asked.seed),
+    }
     wrong = 0
     with tempfile.TemporaryDirectory() as name:
         top = (asked.work or Path(name)).resolve()
@@ -170,7 +214,10 @@ def main() -> int:
                 told = do(Room(asked.client, asked.channel.resolve().as_uri(), top / "room"))
             except WrongError as fault:
                 told, wrong = f"**wrong**: {fault}", wrong + 1
-            print(f"| {case} | {' '.join(told.split())} | {time.monotonic() - begun:.0f} |", flush=True)
+            print(
+                f"| {case} | {' '.join(told.split())} | {time.monotonic() - begun:.0f} |",
+                flush=True,
+            )
     return 1 if wrong else 0
 
 

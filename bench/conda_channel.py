@@ -46,21 +46,38 @@ CUDA_11 = (
     "cusolver.so.10",
     "cusparse.so.11",
 )
-Content = dict[str, "Path | bytes"]  # path in the environment -> where it comes from, or what it holds
+# path in the environment -> where it comes from, or what it holds
+Content = dict[str, "Path | bytes"]
 
 
-def write_package(channel: Path, name: str, version: str, build: str, files: Content, **told: Any) -> None:
+def write_package(
+    channel: Path, name: str, version: str, build: str, files: Content, **told: Any
+) -> None:
     """Write one package; `told` goes into its index.json, `link` beside it and `prefix` is what text files hold."""
     from conda_package_streaming.create import conda_builder
 
-    link, prefix, subdir = told.pop("link", None), told.pop("prefix", ""), told.get("subdir", SUBDIR)
+    link, prefix, subdir = (
+        told.pop("link", None),
+        told.pop("prefix", ""),
+        told.get("subdir", SUBDIR),
+    )
     folder = channel / subdir
     folder.mkdir(parents=True, exist_ok=True)
     if (folder / f"{name}-{version}-{build}.conda").exists():
         return
     number = int(build.rpartition("_")[2]) if build.rpartition("_")[2].isdigit() else 0
-    index = {"name": name, "version": version, "build": build, "build_number": number, "depends": [], **told}
-    info = {"index.json": {**index, "subdir": subdir}, "paths.json": {"paths": [], "paths_version": 1}}
+    index = {
+        "name": name,
+        "version": version,
+        "build": build,
+        "build_number": number,
+        "depends": [],
+        **told,
+    }
+    info = {
+        "index.json": {**index, "subdir": subdir},
+        "paths.json": {"paths": [], "paths_version": 1},
+    }
     if link:
         info["link.json"] = link
     import conda_package_streaming.create as streaming
@@ -82,9 +99,19 @@ def _add(packed: tarfile.TarFile, path: str, source: Path | bytes, prefix: str) 
     """Add a file, and describe it for paths.json."""
     if isinstance(source, Path) and source.is_symlink():
         packed.add(source, path, recursive=False)
-        return {"_path": path, "path_type": "softlink", "sha256": hashlib.sha256(b"").hexdigest(), "size_in_bytes": 0}
+        return {
+            "_path": path,
+            "path_type": "softlink",
+            "sha256": hashlib.sha256(b"").hexdigest(),
+            "size_in_bytes": 0,
+        }
     data = source.read_bytes() if isinstance(source, Path) else source
-    _bytes(packed, path, data, 0o755 if isinstance(source, Path) and os.access(source, os.X_OK) else 0o644)
+    _bytes(
+        packed,
+        path,
+        data,
+        0o755 if isinstance(source, Path) and os.access(source, os.X_OK) else 0o644,
+    )
     entry = {"_path": path, "path_type": "hardlink", "sha256": hashlib.sha256(data).hexdigest()}
     text = {"file_mode": "text", "prefix_placeholder": prefix}
     holds = bool(prefix) and b"\0" not in data and prefix.encode() in data
@@ -102,11 +129,26 @@ def add_python(channel: Path, minor: str) -> str:
     versions = Path(os.environ.get("PYENV_ROOT", Path.home() / ".pyenv"), "versions")
     home = next(path for path in sorted(versions.glob(f"{minor}.*")))
     kept = [home / "bin" / name for name in ("python", "python3", f"python{minor}")]
-    kept += [path for path in (home / "lib" / f"python{minor}").rglob("*") if not path.is_dir() and _is_kept(path)]
-    kept += [*(home / "lib").glob("libpython*.so*"), *(home / "include" / f"python{minor}").rglob("*.h")]
+    kept += [
+        path
+        for path in (home / "lib" / f"python{minor}").rglob("*")
+        if not path.is_dir() and _is_kept(path)
+    ]
+    kept += [
+        *(home / "lib").glob("libpython*.so*"),
+        *(home / "include" / f"python{minor}").rglob("*.h"),
+    ]
     files: Content = {str(path.relative_to(home)): path for path in kept}
     files[f"lib/python{minor}/site-packages/README.txt"] = b"Packages lie here.\n"
-    write_package(channel, "python", home.name, "h0_0_cpython", files, prefix=str(home), depends=["__glibc >=2.17"])
+    write_package(
+        channel,
+        "python",
+        home.name,
+        "h0_0_cpython",
+        files,
+        prefix=str(home),
+        depends=["__glibc >=2.17"],
+    )
     return home.name
 
 
@@ -118,7 +160,17 @@ def add_wheels(channel: Path, minor: str, requirements: list[str]) -> None:
     """Install wheels of the index into a folder, and make each distribution that lies there a package."""
     with tempfile.TemporaryDirectory() as name:
         home = Path(name)
-        asked = [sys.executable, "-m", "pip", "install", "-q", "--target", name, "--python-version", minor]
+        asked = [
+            sys.executable,
+            "-m",
+            "pip",
+            "install",
+            "-q",
+            "--target",
+            name,
+            "--python-version",
+            minor,
+        ]
         subprocess.run([*asked, "--only-binary=:all:", "--no-compile", *requirements], check=True)
         for metadata in sorted(home.glob("*.dist-info/METADATA")):
             _add_distribution(channel, minor, home, metadata)
@@ -138,8 +190,13 @@ def _add_distribution(channel: Path, minor: str, home: Path, metadata: Path) -> 
         files = _renamed(files, "tensorflow_cpu", "tensorflow")
     build = f"py{minor.replace('.', '')}h0_0"
     is_cpu = conda in ("tensorflow", "pytorch", "jaxlib")
-    depends = [f"python {minor}.*", *sorted(set(_required(told.get_all("Requires-Dist") or [], home)))]
-    write_package(channel, conda, version, f"cpu_{build}" if is_cpu else build, files, depends=depends)
+    depends = [
+        f"python {minor}.*",
+        *sorted(set(_required(told.get_all("Requires-Dist") or [], home))),
+    ]
+    write_package(
+        channel, conda, version, f"cpu_{build}" if is_cpu else build, files, depends=depends
+    )
 
 
 def _renamed(files: Content, old: str, new: str) -> Content:
@@ -147,7 +204,11 @@ def _renamed(files: Content, old: str, new: str) -> Content:
     found: Content = {}
     for path, source in files.items():
         data: Path | bytes
-        if isinstance(source, Path) and source.name in ("METADATA", "RECORD") and f"/{old}-" in path:
+        if (
+            isinstance(source, Path)
+            and source.name in ("METADATA", "RECORD")
+            and f"/{old}-" in path
+        ):
             text = source.read_text(encoding="utf-8").replace(f"{old}-", f"{new}-")
             data = re.sub(rf"(?m)^Name: {old.replace('_', '[-_]')}$", f"Name: {new}", text).encode()
         else:
@@ -163,7 +224,9 @@ def _recorded(record: Path) -> Iterator[str]:
 
 def _required(texts: list[str], home: Path) -> Iterator[str]:
     """Name the requirements that were installed too, in the versions that pip chose."""
-    stems = [path.name.removesuffix(".dist-info").partition("-") for path in home.glob("*.dist-info")]
+    stems = [
+        path.name.removesuffix(".dist-info").partition("-") for path in home.glob("*.dist-info")
+    ]
     there = {re.sub(r"[-_.]+", "-", name).lower(): version for name, _, version in stems}
     for text in texts:
         name = re.sub(r"[-_.]+", "-", re.split(r"[^A-Za-z0-9._-]", text, maxsplit=1)[0]).lower()
@@ -174,23 +237,52 @@ def _required(texts: list[str], home: Path) -> Iterator[str]:
 def add_pip(channel: Path) -> None:
     """Repack pip as conda does: for every Python, its command made where it is linked."""
     with tempfile.TemporaryDirectory() as name:
-        wanted = [sys.executable, "-m", "pip", "install", "-q", "--target", name, "--no-compile", "pip<24.1"]
+        wanted = [
+            sys.executable,
+            "-m",
+            "pip",
+            "install",
+            "-q",
+            "--target",
+            name,
+            "--no-compile",
+            "pip<24.1",
+        ]
         subprocess.run(wanted, check=True)
         home = Path(name)
-        kept = [path for path in home.rglob("*") if path.is_file() and path.relative_to(home).parts[0] != "bin"]
+        kept = [
+            path
+            for path in home.rglob("*")
+            if path.is_file() and path.relative_to(home).parts[0] != "bin"
+        ]
         files: Content = {f"site-packages/{path.relative_to(home)}": path for path in kept}
         version = next(home.glob("pip-*.dist-info")).name.split("-")[1].removesuffix(".dist")
         link = {"noarch": {"type": "python", "entry_points": ["pip = pip._internal.cli.main:main"]}}
         told = {"noarch": "python", "subdir": "noarch", "depends": ["python >=3.7"]}
         write_package(
-            channel, "pip", version, "pyhd8ed1ab_0", files, link={**link, "package_metadata_version": 1}, **told
+            channel,
+            "pip",
+            version,
+            "pyhd8ed1ab_0",
+            files,
+            link={**link, "package_metadata_version": 1},
+            **told,
         )
 
 
 def add_cuda(channel: Path) -> None:
     """Add cudatoolkit 11.0 and its cudnn: the runtime is that of a wheel with the same soname, the rest is empty."""
     with tempfile.TemporaryDirectory() as name:
-        wanted = [sys.executable, "-m", "pip", "install", "-q", "--target", name, "nvidia-cuda-runtime-cu11"]
+        wanted = [
+            sys.executable,
+            "-m",
+            "pip",
+            "install",
+            "-q",
+            "--target",
+            name,
+            "nvidia-cuda-runtime-cu11",
+        ]
         subprocess.run(wanted, check=True)
         files: Content = {"lib/libdevice.10.bc": b""}
         files.update({f"lib/lib{each}": b"" for each in CUDA_11})
@@ -225,13 +317,20 @@ def compose(folder: Path, pythons: list[str], wheels: list[str]) -> Path:
 
 def main() -> int:
     """Compose a channel."""
-    parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
+    parser = argparse.ArgumentParser(
+        description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter
+    )
     parser.add_argument("folder", type=Path)
     parser.add_argument("--pythons", nargs="*", default=["3.7", "3.8", "3.11"])
     parser.add_argument(
         "--wheels",
         nargs="*",
-        default=["3.11:jax==0.6.2", "3.11:jax==0.5.3", "3.11:tensorflow-cpu==2.16.2", "3.11:six==1.17.0"],
+        default=[
+            "3.11:jax==0.6.2",
+            "3.11:jax==0.5.3",
+            "3.11:tensorflow-cpu==2.16.2",
+            "3.11:six==1.17.0",
+        ],
     )
     asked = parser.parse_args()
     print(compose(asked.folder, asked.pythons, asked.wheels))

@@ -92,7 +92,12 @@ def do_kills(room: Room, count: int, seed: int) -> str:
     for turn in range(count):
         before = room.made("six", "jax=0.5.3") if turn % 2 else room.tree()
         was = "there" if turn % 2 else "new"
-        how = after_kill(room, dice.uniform(0.2, whole * (2.2 if turn % 2 else 1.5)), before, was_there=bool(turn % 2))
+        how = after_kill(
+            room,
+            dice.uniform(0.2, whole * (2.2 if turn % 2 else 1.5)),
+            before,
+            was_there=bool(turn % 2),
+        )
         found[f"{was}: {how}"] += 1
         emptied(room)
     return f"{count} times within {whole:.0f} s, seed {seed}: " + ", ".join(
@@ -105,7 +110,9 @@ def do_resumed(room: Room) -> str:
     before = room.made("six", "jax=0.5.3")
     process = started(room)
     state = room.folder / ".envcheck-e"
-    until(lambda: any('"step"' in path.read_text(encoding="utf-8") for path in state.glob("*.jsonl")))
+    until(
+        lambda: any('"step"' in path.read_text(encoding="utf-8") for path in state.glob("*.jsonl"))
+    )
     time.sleep(1.0)
     for number in (*children(process.pid), process.pid):
         os.kill(number, signal.SIGKILL)
@@ -115,7 +122,10 @@ def do_resumed(room: Room) -> str:
     done = room.envcheck("install", "--resume", "--env", "e")
     resumed = done.stdout + done.stderr
     how = settled(room, before, resumed, was_there=True)
-    return f"half of it was there, with its marker; then {how}: {resumed.strip().replace(str(room.folder), '')}"
+    return (
+        f"half of it was there, with its marker; then {how}:"
+        f" {resumed.strip().replace(str(room.folder), '')}"
+    )
 
 
 def children(number: int) -> list[int]:
@@ -138,7 +148,12 @@ def until(holds: Any, seconds: float = 120.0) -> None:
 def refused(room: Room, before: str, done: subprocess.CompletedProcess[str], *words: str) -> str:
     """See that an installation that could not be said so in words, and left the old environment."""
     told = (done.stdout + done.stderr).replace(str(room.folder), "")
-    if done.returncode != 4 or "Traceback" in told or room.tree() != before or not any(word in told for word in words):
+    if (
+        done.returncode != 4
+        or "Traceback" in told
+        or room.tree() != before
+        or not any(word in told for word in words)
+    ):
         raise WrongError(f"{done.returncode}: {told[-900:]}")
     return told.strip().splitlines()[-1]
 
@@ -149,7 +164,18 @@ def do_missing(room: Room) -> str:
     for before in (room.tree, partial(room.made, "six")):
         tree = before()
         done = room.start(
-            (*ENVCHECK, "install", "torch==2.5.1", *ASKED[1:3], "--expect", "cpu", "--python", "3.11", *ENV), {}
+            (
+                *ENVCHECK,
+                "install",
+                "torch==2.5.1",
+                *ASKED[1:3],
+                "--expect",
+                "cpu",
+                "--python",
+                "3.11",
+                *ENV,
+            ),
+            {},
         )
         told.append(refused(room, tree, done, "the old environment", "not there"))
     return " / ".join(told)
@@ -204,7 +230,16 @@ def do_gone(room: Room) -> str:
                 "CONDA_PKGS_DIRS": str(room.folder / f"packages-{was_there}-{lasts}"),
             }
             done = room.start(
-                (*ENVCHECK, "install", *ASKED[:3], "--expect", "cpu", *(() if was_there else ASKED[3:5]), *ENV), more
+                (
+                    *ENVCHECK,
+                    "install",
+                    *ASKED[:3],
+                    "--expect",
+                    "cpu",
+                    *(() if was_there else ASKED[3:5]),
+                    *ENV,
+                ),
+                more,
             )
         told.append(refused(room, before, done, "the old environment", "not there"))
     return " / ".join(dict.fromkeys(told))

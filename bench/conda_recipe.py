@@ -31,7 +31,9 @@ def main() -> int:
         add_wheels(channel, MINOR, sorted(names))
         index(channel)
         tested = rattler_build.ToolConfiguration(test_strategy="native")
-        for result in recipe.run_build(tool_config=tested, output_dir=built, channels=[channel.as_uri()]):
+        for result in recipe.run_build(
+            tool_config=tested, output_dir=built, channels=[channel.as_uri()]
+        ):
             print(f"built and tested: {', '.join(Path(path).name for path in result.packages)}")
     return 0
 

@@ -34,22 +34,38 @@ class Room:
 
     def told(self, channel: str) -> dict[str, str]:
         """Return the variables that lead each client to a channel."""
-        kept = {name: value for name, value in os.environ.items() if name not in ("CONDA_PREFIX", "VIRTUAL_ENV")}
-        asked = {"CONDA_CHANNEL_ALIAS": channel, "CONDA_PKGS_DIRS": str(self.packages), "PYTHONPATH": str(ROOT)}
+        kept = {
+            name: value
+            for name, value in os.environ.items()
+            if name not in ("CONDA_PREFIX", "VIRTUAL_ENV")
+        }
+        asked = {
+            "CONDA_CHANNEL_ALIAS": channel,
+            "CONDA_PKGS_DIRS": str(self.packages),
+            "PYTHONPATH": str(ROOT),
+        }
         return {**kept, **asked, "PATH": f"{self.folder}/bin/own:{os.defpath}"}
 
     def run(self, *argv: str, code: int = 0, **more: str) -> Done:
         """Run a command; WrongError where its exit code is another."""
         done = self.start(argv, more)
         if done.returncode != code:
-            raise WrongError(f"{' '.join(argv)[-90:]}: {done.returncode}: {(done.stdout + done.stderr)[-700:]}")
+            raise WrongError(
+                f"{' '.join(argv)[-90:]}: {done.returncode}: {(done.stdout + done.stderr)[-700:]}"
+            )
         return done
 
     def start(self, argv: tuple[str, ...], more: dict[str, str]) -> Done:
         """Run a command, whatever it says."""
         variables = {**self.variables, **more}
         return subprocess.run(
-            argv, cwd=self.folder, env=variables, capture_output=True, text=True, timeout=1800, check=False
+            argv,
+            cwd=self.folder,
+            env=variables,
+            capture_output=True,
+            text=True,
+            timeout=1800,
+            check=False,
         )
 
     def envcheck(self, *words: str, code: int = 0, **more: str) -> Done:
@@ -68,7 +84,12 @@ class Room:
         }
         variables = {**self.variables, **typed}
         done = subprocess.run(
-            ["sh", "-c", script], cwd=self.folder, env=variables, capture_output=True, text=True, check=False
+            ["sh", "-c", script],
+            cwd=self.folder,
+            env=variables,
+            capture_output=True,
+            text=True,
+            check=False,
         )
         if done.returncode != code:
             raise WrongError(f"the script: {done.returncode}: {(done.stdout + done.stderr)[-900:]}")
@@ -76,11 +97,16 @@ class Room:
 
     def conda(self, *words: str) -> str:
         """Ask the client itself."""
-        return self.run(str(self.client), *words, MAMBA_CHANNEL_ALIAS=self.variables["CONDA_CHANNEL_ALIAS"]).stdout
+        return self.run(
+            str(self.client), *words, MAMBA_CHANNEL_ALIAS=self.variables["CONDA_CHANNEL_ALIAS"]
+        ).stdout
 
     def holds(self, *specs: str) -> None:
         """See that conda starts, and lists each name and version of an environment."""
-        told = {f"{item['name']}=={item['version']}" for item in json.loads(self.conda("list", "-p", "./e", "--json"))}
+        told = {
+            f"{item['name']}=={item['version']}"
+            for item in json.loads(self.conda("list", "-p", "./e", "--json"))
+        }
         if missing := set(specs) - told:
             raise WrongError(f"conda does not list {missing} but {told}")
 
@@ -99,7 +125,16 @@ class Room:
     def made(self, *specs: str, pips: tuple[str, ...] = ()) -> str:
         """Make an environment with the client, and put something in it by pip; return its tree."""
         self.conda(
-            "create", "-y", "-p", "./e", "--override-channels", "-c", "conda-forge", "python=3.11", "pip", *specs
+            "create",
+            "-y",
+            "-p",
+            "./e",
+            "--override-channels",
+            "-c",
+            "conda-forge",
+            "python=3.11",
+            "pip",
+            *specs,
         )
         if pips:
             self.run("e/bin/python", "-m", "pip", "install", "-q", *pips)

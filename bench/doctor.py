@@ -2,9 +2,9 @@
 
     python bench/doctor.py [--runs 21] [--torch torch==2.13.0]
 
-Builds two fresh environments under a temporary folder (this checkout's wheel; the peers), runs every
-command piped, and prints a table in Markdown. Exits 1 when a target is missed. --torch also installs that
-release of PyTorch to time `torch.utils.collect_env`.
+Builds two fresh environments under a temporary folder (this checkout's wheel; the peers), runs
+every command piped, and prints a table in Markdown. Exits 1 when a target is missed. --torch also
+installs that release of PyTorch to time `torch.utils.collect_env`.
 """
 
 from __future__ import annotations
@@ -37,7 +37,9 @@ class Timing:
 def run(argv: list[str], environment: dict[str, str]) -> tuple[float, float]:
     """Run a command once, output piped; return seconds and peak resident bytes."""
     start = time.perf_counter()
-    with subprocess.Popen(argv, env=environment, stdout=subprocess.PIPE, stderr=subprocess.DEVNULL) as process:
+    with subprocess.Popen(
+        argv, env=environment, stdout=subprocess.PIPE, stderr=subprocess.DEVNULL
+    ) as process:
         assert process.stdout is not None
         process.stdout.read()
         _, _, usage = os.wait4(process.pid, 0)
@@ -45,14 +47,18 @@ def run(argv: list[str], environment: dict[str, str]) -> tuple[float, float]:
     return time.perf_counter() - start, usage.ru_maxrss * 1024.0
 
 
-def measure(commands: dict[str, list[str]], runs: int, environment: dict[str, str]) -> dict[str, Timing]:
+def measure(
+    commands: dict[str, list[str]], runs: int, environment: dict[str, str]
+) -> dict[str, Timing]:
     """Time every command `runs` times, interleaved so that a busy moment touches all alike."""
     samples: dict[str, list[tuple[float, float]]] = {name: [] for name in commands}
     for _ in range(runs + 1):
         for name, argv in commands.items():
             samples[name].append(run(argv, environment))
     return {
-        name: Timing(statistics.median(s for s, _ in taken[1:]) * 1e3, max(b for _, b in taken[1:]) / 2**20)
+        name: Timing(
+            statistics.median(s for s, _ in taken[1:]) * 1e3, max(b for _, b in taken[1:]) / 2**20
+        )
         for name, taken in samples.items()
     }
 
@@ -62,7 +68,11 @@ def environments(work: Path, *, torch: str) -> tuple[Path, Path]:
     ours, peers = work / "ours", work / "peers"
     for folder, packages in ((ours, [str(ROOT)]), (peers, [*PEERS, *([torch] if torch else [])])):
         subprocess.run([sys.executable, "-m", "venv", str(folder)], check=True)
-        subprocess.run([str(folder / "bin/python"), "-m", "pip", "install", "-q", *packages], check=True, timeout=1200)
+        subprocess.run(
+            [str(folder / "bin/python"), "-m", "pip", "install", "-q", *packages],
+            check=True,
+            timeout=1200,
+        )
     return ours / "bin", peers / "bin"
 
 
@@ -77,7 +87,12 @@ def commands(ours: Path, peers: Path, snapshot: Path, *, torch: str) -> dict[str
     listed = {
         "python -c pass": [str(ours / "python"), "-c", "pass"],
         "envcheck doctor": [str(ours / "envcheck"), "doctor"],
-        "envcheck doctor --snapshot": [str(ours / "envcheck"), "doctor", "--snapshot", str(snapshot)],
+        "envcheck doctor --snapshot": [
+            str(ours / "envcheck"),
+            "doctor",
+            "--snapshot",
+            str(snapshot),
+        ],
         "cuda-doctor diagnose": [str(peers / "cuda-doctor"), "diagnose"],
         "env-doctor check": [str(peers / "env-doctor"), "check"],
     }
@@ -99,7 +114,9 @@ def hanging_seconds(ours: Path, work: Path) -> tuple[float, str, int]:
     argv = [str(ours / "envcheck"), "doctor", "--format", "json"]
     done = subprocess.run(argv, env=environment, capture_output=True, timeout=60, check=False)
     seconds = time.perf_counter() - start
-    listing = subprocess.run(["ps", "-eo", "args"], capture_output=True, text=True, timeout=10, check=True).stdout
+    listing = subprocess.run(
+        ["ps", "-eo", "args"], capture_output=True, text=True, timeout=10, check=True
+    ).stdout
     left = sum(line.startswith("sleep 987") for line in listing.splitlines())
     return seconds, str(json.loads(done.stdout)["verdict"]), left
 
@@ -107,14 +124,15 @@ def hanging_seconds(ours: Path, work: Path) -> tuple[float, str, int]:
 def matrix_speed(ours: Path) -> float:
     """Return the milliseconds that loading the whole matrix takes for each MB of it; a command loads its part."""
     code = (
-        "import time, statistics\n"
-        "from envcheck.matrix.load import load_document\nfrom envcheck.matrix.refresh.files import format_document\n"
-        "size = len(format_document(load_document())) / 1e6; taken = []\n"
-        "for _ in range(21):\n"
-        "    start = time.perf_counter(); load_document(); taken.append(time.perf_counter() - start)\n"
-        "print(statistics.median(taken) * 1e3 / size)"
+        "import time, statistics\nfrom envcheck.matrix.load import load_document\nfrom"
+        " envcheck.matrix.refresh.files import format_document\nsize ="
+        " len(format_document(load_document())) / 1e6; taken = []\nfor _ in range(21):\n    start ="
+        " time.perf_counter(); load_document(); taken.append(time.perf_counter() -"
+        " start)\nprint(statistics.median(taken) * 1e3 / size)"
     )
-    done = subprocess.run([str(ours / "python"), "-c", code], capture_output=True, text=True, timeout=60, check=True)
+    done = subprocess.run(
+        [str(ours / "python"), "-c", code], capture_output=True, text=True, timeout=60, check=True
+    )
     return float(done.stdout)
 
 
@@ -123,13 +141,21 @@ def report(timings: dict[str, Timing], hanging: tuple[float, str, int], speed: f
     bare = timings["python -c pass"].milliseconds
     print("| command | median ms | x `python -c pass` | peak MiB |\n|---|---|---|---|")
     for name, timing in timings.items():
-        print(f"| `{name}` | {timing.milliseconds:.0f} | {timing.milliseconds / bare:.1f} | {timing.mebibytes:.0f} |")
-    print(f"\nEvery external tool hanging: {hanging[0]:.1f} s, verdict {hanging[1]}, {hanging[2]} processes left.")
+        print(
+            f"| `{name}` | {timing.milliseconds:.0f} | {timing.milliseconds / bare:.1f} |"
+            f" {timing.mebibytes:.0f} |"
+        )
+    print(
+        f"\nEvery external tool hanging: {hanging[0]:.1f} s, verdict {hanging[1]}, {hanging[2]}"
+        " processes left."
+    )
     print(f"Matrix load: {speed:.1f} ms per MB.")
     doctor, saved = timings["envcheck doctor"], timings["envcheck doctor --snapshot"]
     targets = {
         "doctor <= 12 x python -c pass": doctor.milliseconds <= 12 * bare,
-        "doctor <= half of cuda-doctor": doctor.milliseconds <= timings["cuda-doctor diagnose"].milliseconds / 2,
+        "doctor <= half of cuda-doctor": (
+            doctor.milliseconds <= timings["cuda-doctor diagnose"].milliseconds / 2
+        ),
         "doctor --snapshot <= 9 x": saved.milliseconds <= 9 * bare,
         "peak memory <= 60 MB": doctor.mebibytes * 1.048576 <= 60,
         "hanging tools: report within 5 s": hanging[0] <= 5,
@@ -153,7 +179,9 @@ def main() -> int:
         snapshot, environment = work / "machine.json", clean_environment()
         saving = [str(ours / "envcheck"), "snapshot", "-o", str(snapshot)]
         subprocess.run(saving, env=environment, check=True, timeout=60)
-        timings = measure(commands(ours, peers, snapshot, torch=options.torch), options.runs, environment)
+        timings = measure(
+            commands(ours, peers, snapshot, torch=options.torch), options.runs, environment
+        )
         return 1 if report(timings, hanging_seconds(ours, work), matrix_speed(ours)) else 0
 
 

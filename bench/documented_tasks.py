@@ -42,7 +42,10 @@ HOSTS = {
     "tensorflow-does-not-see-my-gpu": GpuHost(gpus=(A100,)),
     "choose-a-cuda-build-of-pytorch": GpuHost(gpus=(A100,), driver="470.256.02", cuda=11040),
 }
-PAGES = [*sorted((ROOT / "docs/tutorial").glob("*.md")), *sorted((ROOT / "docs/how-to").glob("*.md"))]
+PAGES = [
+    *sorted((ROOT / "docs/tutorial").glob("*.md")),
+    *sorted((ROOT / "docs/how-to").glob("*.md")),
+]
 PROMPT, QUESTION = r"<status=(\d+)> ", r"\[y/N\]:? "
 SAMPLE = re.compile(r"\(\.\./samples/([^)]+)\)")
 HOME = "home/you"
@@ -62,7 +65,11 @@ class Block:
     def commands(self) -> Iterator[str]:
         """Yield one command after the other, continued lines as one."""
         joined = self.text.replace("\\\n", " ")
-        yield from (line for line in joined.splitlines() if line.strip() and not line.lstrip().startswith("#"))
+        yield from (
+            line
+            for line in joined.splitlines()
+            if line.strip() and not line.lstrip().startswith("#")
+        )
 
 
 @dataclass
@@ -78,7 +85,10 @@ class Task:
     def row(self) -> str:
         """Write the row of the table."""
         outcome = "done" if not self.failures else "failed: " + "; ".join(self.failures)
-        return f"| {self.title} | {self.stand_in} | {self.commands} | {self.seconds / 60:.1f} | {outcome} |"
+        return (
+            f"| {self.title} | {self.stand_in} | {self.commands} | {self.seconds / 60:.1f} |"
+            f" {outcome} |"
+        )
 
 
 def read_blocks(page: str) -> Iterator[Block]:
@@ -109,10 +119,19 @@ def build_root(root: Path, host: GpuHost | None) -> list[str]:
     for name in LINKS:
         (root / name).symlink_to(f"usr/{name}")
     for name in ETC:
-        subprocess.run(["cp", "-rLT", f"/etc/{name}", str(root / "etc" / name)], check=False, stderr=subprocess.DEVNULL)
-    (root / "etc/passwd").write_text("root:x:0:0::/root:/bin/bash\nyou:x:1000:1000::/home/you:/bin/bash\n")
+        subprocess.run(
+            ["cp", "-rLT", f"/etc/{name}", str(root / "etc" / name)],
+            check=False,
+            stderr=subprocess.DEVNULL,
+        )
+    (root / "etc/passwd").write_text(
+        "root:x:0:0::/root:/bin/bash\nyou:x:1000:1000::/home/you:/bin/bash\n"
+    )
     (root / "etc/group").write_text("root:x:0:\nyou:x:1000:\n")
-    subprocess.run(["git", "clone", "-q", "--depth", "1", f"file://{ROOT}", str(root / HOME / "envcheck")], check=True)
+    subprocess.run(
+        ["git", "clone", "-q", "--depth", "1", f"file://{ROOT}", str(root / HOME / "envcheck")],
+        check=True,
+    )
     subprocess.run(["chown", "-R", "1000:1000", str(root / HOME)], check=True)
     root.chmod(0o755)
     (root / "tmp").chmod(0o1777)
@@ -135,8 +154,14 @@ def mount_lines(root: Path, host: GpuHost | None) -> Iterator[str]:
     yield from (f"mount --rbind /{name} {name}" for name in ("sys", "dev"))
     if host:
         yield "mount --bind gpu/driver proc/driver; mount --bind gpu/module sys/module"
-        yield "mount --bind gpu/pci sys/bus/pci; [ ! -e proc/modules ] || mount --bind gpu/modules proc/modules"
-        yield "mount --rbind gpu/dev dev; mount --rbind /dev/pts dev/pts; mount --rbind /dev/shm dev/shm"
+        yield (
+            "mount --bind gpu/pci sys/bus/pci; [ ! -e proc/modules ] || mount --bind gpu/modules"
+            " proc/modules"
+        )
+        yield (
+            "mount --rbind gpu/dev dev; mount --rbind /dev/pts dev/pts; mount --rbind /dev/shm"
+            " dev/shm"
+        )
         yield "/usr/sbin/chroot . /sbin/ldconfig -X"
 
 
@@ -145,12 +170,25 @@ class Shell:
 
     def __init__(self, root: Path, host: GpuHost | None, log: Path | None) -> None:
         variables = {name: value for name, value in os.environ.items() if KEPT.match(name)}
-        variables |= {"HOME": f"/{HOME}", "USER": "you", "PATH": "/usr/local/bin:/usr/bin:/bin", "TERM": "xterm"}
+        variables |= {
+            "HOME": f"/{HOME}",
+            "USER": "you",
+            "PATH": "/usr/local/bin:/usr/bin:/bin",
+            "TERM": "xterm",
+        }
         variables |= {"PIP_NO_CACHE_DIR": "1", **(host.environment() if host else {})}
         self._root = root
         self._child: pexpect.spawn[str] = pexpect.spawn(
             "unshare",
-            ["--mount", "--pid", "--fork", "--kill-child", "bash", "-c", "\n".join(build_root(root, host))],
+            [
+                "--mount",
+                "--pid",
+                "--fork",
+                "--kill-child",
+                "bash",
+                "-c",
+                "\n".join(build_root(root, host)),
+            ],
             env=variables,
             encoding="utf-8",
             codec_errors="replace",
@@ -188,7 +226,8 @@ def follow(page: Path, scratch: Path, *, show: bool) -> Task:
     """Type a page in a fresh root, after the installation."""
     text = page.read_text(encoding="utf-8")
     stand_in = re.search(r"<!-- stand-in: (.+?) -->", text)
-    task = Task(re.search(r"^# (.+)$", text, re.MULTILINE)[1], stand_in[1] if stand_in else "not needed")  # type: ignore[index]
+    title = re.search(r"^# (.+)$", text, re.MULTILINE)[1]  # type: ignore[index]
+    task = Task(title, stand_in[1] if stand_in else "not needed")
     root = Path(tempfile.mkdtemp(dir=scratch, prefix="documented-"))
     started = time.monotonic()
     try:
@@ -229,17 +268,25 @@ def main() -> int:
     """Follow the pages one by one and print the table."""
     parser = argparse.ArgumentParser(description=str(__doc__).split("\n", maxsplit=1)[0])
     parser.add_argument("--only", nargs="*", help="names of pages, without .md")
-    parser.add_argument("--scratch", type=Path, default=Path("/dev/shm"), help="where the roots are made")
+    parser.add_argument(
+        "--scratch", type=Path, default=Path("/dev/shm"), help="where the roots are made"
+    )
     parser.add_argument("--show", action="store_true", help="show what the shell prints")
     options = parser.parse_args()
-    print("| task | in place of a GPU | commands | minutes | outcome |", "|---|---|---|---|---|", sep="\n")
+    print(
+        "| task | in place of a GPU | commands | minutes | outcome |",
+        "|---|---|---|---|---|",
+        sep="\n",
+    )
     tasks = []
     for page in PAGES:
         if not options.only or page.stem in options.only:
             tasks.append(follow(page, options.scratch, show=options.show))
             print(tasks[-1].row(), flush=True)
     failed = sum(bool(task.failures) for task in tasks)
-    print(f"\n{len(tasks)} tasks, {sum(task.commands for task in tasks)} commands, {failed} failed.")
+    print(
+        f"\n{len(tasks)} tasks, {sum(task.commands for task in tasks)} commands, {failed} failed."
+    )
     return int(failed > 0)
 
 

@@ -2,13 +2,15 @@
 
     python bench/explain_cases.py [FILE.jsonl ...]
 
-Without FILE, the project's own: reported.jsonl are real reports with a confirmed cause, composed.jsonl were written
-here from the frameworks' own messages and prove nothing about accuracy; unseen.jsonl were written without a look at the
-signatures, and what they proved they proved when first judged (bench/README.md). A case gives the log, the facts or
-both, as its `decidable_from` says; "no" marks those that neither decides. Strict: the primary finding is `root_cause`;
-lenient: it is that or in `also_acceptable`. For the real reports it also prints where their confirmed fix stands (a row
-of tests/cases/answers.jsonl each): in the first remedy, in another way, or nowhere. Exits 1 below 95 % lenient where
-the log decides, or where fewer than 85 % of the first remedies have the confirmed fix.
+Without FILE, the project's own: reported.jsonl are real reports with a confirmed cause,
+composed.jsonl were written here from the frameworks' own messages and prove nothing about accuracy;
+unseen.jsonl were written without a look at the signatures, and what they proved they proved when
+first judged (bench/README.md). A case gives the log, the facts or both, as its `decidable_from`
+says; "no" marks those that neither decides. Strict: the primary finding is `root_cause`; lenient:
+it is that or in `also_acceptable`. For the real reports it also prints where their confirmed fix
+stands (a row of tests/cases/answers.jsonl each): in the first remedy, in another way, or nowhere.
+Exits 1 below 95 % lenient where the log decides, or where fewer than 85 % of the first remedies
+have the confirmed fix.
 """
 
 from __future__ import annotations
@@ -36,7 +38,9 @@ def row(name: str, judged: list[Judged]) -> str:
     """Write one row of a table."""
     strict = sum(item.is_strict for item in judged)
     lenient = sum(item.is_lenient for item in judged)
-    return f"| {name} | {len(judged)} | {share(strict, len(judged))} | {share(lenient, len(judged))} |"
+    return (
+        f"| {name} | {len(judged)} | {share(strict, len(judged))} | {share(lenient, len(judged))} |"
+    )
 
 
 def tables(judged: list[Judged]) -> None:
@@ -66,14 +70,20 @@ def misses(judged: Iterable[Judged]) -> None:
     for item in judged:
         if not item.is_lenient:
             case = item.case
-            print(f"- miss ({case['decidable_from']}): {case['id']}: {case['root_cause']}, found {item.primary}")
+            print(
+                f"- miss ({case['decidable_from']}): {case['id']}: {case['root_cause']}, found"
+                f" {item.primary}"
+            )
 
 
 def supported_once(judged: Iterable[Judged]) -> None:
     """Print the signatures that decide only one of these cases."""
     counted = Counter(name for item in judged if item.is_lenient for name in item.deciding)
     once = sorted(name for name, number in counted.items() if number == 1)
-    print(f"\nsignatures that only one case supports ({len(once)} of {len(counted)} that decide): {', '.join(once)}")
+    print(
+        f"\nsignatures that only one case supports ({len(once)} of {len(counted)} that decide):"
+        f" {', '.join(once)}"
+    )
 
 
 def fixes(judged: Iterable[Judged]) -> bool:
@@ -110,7 +120,10 @@ def main() -> int:
         met = fixes(judged) and met
         by_log = [item for item in judged if item.case["decidable_from"] == "log"]
         met = met and sum(item.is_lenient for item in by_log) >= 0.95 * len(by_log)
-    print(f"\n{'met' if met else 'MISSED'}: 95 % lenient where the log decides, 85 % of the confirmed fixes first")
+    print(
+        f"\n{'met' if met else 'MISSED'}: 95 % lenient where the log decides, 85 % of the confirmed"
+        " fixes first"
+    )
     return 0 if met else 1
 
 

@@ -1,11 +1,12 @@
 """Feed explain 100,000 logs that nobody would write: no crash, no input that takes long.
 
-    python bench/explain_fuzz.py [--inputs 100000] [--engine lines|atheris|hypothesis] [--seconds 1.0]
+    python bench/explain_fuzz.py [--inputs 100000] [--engine lines|atheris|hypothesis] [--seconds
+    1.0]
 
-`lines` puts whole known lines beside each other, cut and changed; the others grow inputs from the fragments of every
-signature, prefixes of log collectors and terminal escapes. Each is scanned, judged and rendered; an exception, a name
-of a value in place of the value (in a message, or in a remedy's sentences and commands) or an input over the time limit
-ends the run.
+`lines` puts whole known lines beside each other, cut and changed; the others grow inputs from the
+fragments of every signature, prefixes of log collectors and terminal escapes. Each is scanned,
+judged and rendered; an exception, a name of a value in place of the value (in a message, or in a
+remedy's sentences and commands) or an input over the time limit ends the run.
 """
 
 from __future__ import annotations
@@ -31,7 +32,15 @@ ROOT = Path(__file__).parents[1]
 sys.path.insert(0, str(ROOT))
 
 LONGEST = 8192  # bytes of an input
-PREFIXES = (b"[rank0]: ", b"2026-11-20 23:01:40.9: ", b"web_1  | ", b"[   12.345678] ", b'{"log":"', b"> ", b"\x1b[31m")
+PREFIXES = (
+    b"[rank0]: ",
+    b"2026-11-20 23:01:40.9: ",
+    b"web_1  | ",
+    b"[   12.345678] ",
+    b'{"log":"',
+    b"> ",
+    b"\x1b[31m",
+)
 JOINTS = (
     b"\n",
     b"\r",
@@ -62,13 +71,16 @@ class Target:
 
         self._judge, self._reading = judge_log, Reading
         self._json = render_explanation
-        self._text: Callable[..., str] = lambda found, **how: render_text(describe_explanation(found, **how))
+        self._text: Callable[..., str] = lambda found, **how: render_text(
+            describe_explanation(found, **how)
+        )
         self.count = 0
         self.known = 0
         self.slowest = 0.0
         self._limit = seconds
         self._nothing = partial(EventCollector, load_signatures())
-        self._scanner = Scanner(load_signatures())  # building its automaton takes longer than most inputs
+        # building its automaton takes longer than most inputs
+        self._scanner = Scanner(load_signatures())
         self._matrix = load_matrix()
 
     def __call__(self, data: bytes) -> None:
@@ -124,7 +136,9 @@ def instrumented(engine: str) -> contextlib.AbstractContextManager[object]:
         return contextlib.nullcontext()
     import atheris
 
-    watched: contextlib.AbstractContextManager[object] = atheris.instrument_imports(include=["envcheck.explain"])
+    watched: contextlib.AbstractContextManager[object] = atheris.instrument_imports(
+        include=["envcheck.explain"]
+    )
     return watched
 
 
@@ -150,7 +164,13 @@ def by_atheris(target: Callable[[bytes], None], inputs: int) -> None:
     for number, word in enumerate(words()):
         line = rng.choice(PREFIXES) + word + rng.choice(JOINTS) + rng.choice(words())
         (corpus / str(number)).write_bytes(line + b"\n")
-    flags = [f"-atheris_runs={inputs}", f"-max_len={LONGEST}", f"-dict={dictionary}", "-verbosity=0", "-timeout=20"]
+    flags = [
+        f"-atheris_runs={inputs}",
+        f"-max_len={LONGEST}",
+        f"-dict={dictionary}",
+        "-verbosity=0",
+        "-timeout=20",
+    ]
     atheris.Setup([sys.argv[0], *flags, f"-artifact_prefix={folder}/", str(corpus)], target)
     atheris.Fuzz()
 
@@ -161,11 +181,15 @@ def by_lines(target: Callable[[bytes], None], inputs: int) -> None:
 
     lines, rng = [line.encode() for line in own_lines().values()], random.Random(1)
     for _ in range(inputs):
-        chosen = [rng.choice((b"", *PREFIXES)) + line for line in rng.sample(lines, rng.randint(1, 6))]
+        chosen = [
+            rng.choice((b"", *PREFIXES)) + line for line in rng.sample(lines, rng.randint(1, 6))
+        ]
         for at, line in enumerate(chosen):
             if rng.random() < 0.3:
                 place = rng.randrange(len(line) + 1)
-                chosen[at] = line[:place] + rng.choice((b"", *JOINTS)) + line[place + rng.randrange(4) :]
+                chosen[at] = (
+                    line[:place] + rng.choice((b"", *JOINTS)) + line[place + rng.randrange(4) :]
+                )
         target(b"\n".join(chosen)[:LONGEST])
 
 
@@ -174,9 +198,15 @@ def by_hypothesis(target: Callable[[bytes], None], inputs: int) -> None:
     from hypothesis import HealthCheck, given, settings
     from hypothesis import strategies as st
 
-    pieces = st.one_of(st.sampled_from(words()), st.binary(max_size=24), st.sampled_from(JOINTS).map(lambda j: j * 200))
+    pieces = st.one_of(
+        st.sampled_from(words()),
+        st.binary(max_size=24),
+        st.sampled_from(JOINTS).map(lambda j: j * 200),
+    )
 
-    @settings(max_examples=inputs, deadline=None, database=None, suppress_health_check=list(HealthCheck))
+    @settings(
+        max_examples=inputs, deadline=None, database=None, suppress_health_check=list(HealthCheck)
+    )
     @given(st.lists(pieces, max_size=24))
     def feed(parts: list[bytes]) -> None:
         target(b"".join(parts)[:LONGEST])
@@ -202,8 +232,8 @@ def main() -> None:
     finally:
         taken = time.perf_counter() - start
         print(
-            f"{chosen.engine}: {target.count} inputs in {taken:.0f} s, {target.known} with a known message, "
-            f"the slowest {target.slowest * 1e3:.1f} ms",
+            f"{chosen.engine}: {target.count} inputs in {taken:.0f} s, {target.known} with a known"
+            f" message, the slowest {target.slowest * 1e3:.1f} ms",
             flush=True,
         )
 

@@ -2,11 +2,12 @@
 
     python bench/explain_speed.py [--megabytes 1000] [--runs 3] [--without-hyperscan]
 
-The log is composed: lines as trainers write them, and messages that frameworks write, with ever new numbers.
-Three are made: one without any known message, one of words of this project's documents in random order, so that no line
-resembles another, and one in which every hundredth line is known. The last is read again as a stream: twice, through a
-pipe; as one line without an end; and packed. What is measured is the plain installation; --without-hyperscan removes
-Hyperscan from it: that leaves the expression, as on Windows.
+The log is composed: lines as trainers write them, and messages that frameworks write, with ever new
+numbers. Three are made: one without any known message, one of words of this project's documents in
+random order, so that no line resembles another, and one in which every hundredth line is known. The
+last is read again as a stream: twice, through a pipe; as one line without an end; and packed. What
+is measured is the plain installation; --without-hyperscan removes Hyperscan from it: that leaves
+the expression, as on Windows.
 """
 
 from __future__ import annotations
@@ -33,30 +34,42 @@ PIECE = 32 << 20  # bytes composed; a log repeats its pieces
 
 TIME = "2026-11-20 23:01:{a:02d}.{b:06d}: "
 QUIET = (
-    "2026-11-20 23:01:{a:02d}.{b:03d} INFO trainer step={c} epoch={a} loss=0.{b} lr=1.0e-4 grad_norm=0.{b} cuda:{d}",
+    (
+        "2026-11-20 23:01:{a:02d}.{b:03d} INFO trainer step={c} epoch={a} loss=0.{b} lr=1.0e-4"
+        " grad_norm=0.{b} cuda:{d}"
+    ),
     "[{c}/300000] train_loss: 0.{b} | acc: 0.{b} | CUDA device {d} | ETA 0:12:{a:02d}",
     "[rank{d}]: DEBUG:torch.distributed:allreduce bucket {c} finished in 0.{b} s",
     TIME + "I tensorflow/core/common_runtime/placer.cc:125] MatMul_{c}: (MatMul): /device:GPU:{d}",
-    "Epoch {a}:  {a}%|\u2588\u2588\u2588\u258f      | {c}/300000 [00:{a:02d}<10:{a:02d}, {b}.1it/s, loss=0.{b}]",
+    (
+        "Epoch {a}:  {a}%|\u2588\u2588\u2588\u258f      | {c}/300000 [00:{a:02d}<10:{a:02d},"
+        " {b}.1it/s, loss=0.{b}]"
+    ),
 )
 NUMA = (
-    "I tensorflow/stream_executor/cuda/cuda_gpu_executor.cc:937] successful NUMA node read from SysFS had negative "
-    "value (-1), but there must be at least one NUMA node, so returning NUMA node zero"
+    "I tensorflow/stream_executor/cuda/cuda_gpu_executor.cc:937] successful NUMA node read from"
+    " SysFS had negative value (-1), but there must be at least one NUMA node, so returning NUMA"
+    " node zero"
 )
 OUT_OF_MEMORY = (
-    "[rank{d}]: torch.OutOfMemoryError: CUDA out of memory. Tried to allocate {b}.00 MiB. GPU {d} has a total capacity "
-    "of 23.69 GiB of which {b}.00 MiB is free."
+    "[rank{d}]: torch.OutOfMemoryError: CUDA out of memory. Tried to allocate {b}.00 MiB. GPU {d}"
+    " has a total capacity of 23.69 GiB of which {b}.00 MiB is free."
 )
 MISSING = (
-    "W tensorflow/stream_executor/platform/default/dso_loader.cc:64] Could not load dynamic library "
-    "'libcudart.so.11.0'; dlerror: libcudart.so.11.0: cannot open shared object file: No such file or directory"
+    "W tensorflow/stream_executor/platform/default/dso_loader.cc:64] Could not load dynamic library"
+    " 'libcudart.so.11.0'; dlerror: libcudart.so.11.0: cannot open shared object file: No such file"
+    " or directory"
 )
 KNOWN = (
-    TIME + "W tensorflow/compiler/tf2tensorrt/utils/py_utils.cc:38] TF-TRT Warning: Could not find TensorRT",
+    TIME + "W tensorflow/compiler/tf2tensorrt/utils/py_utils.cc:38] TF-TRT Warning: Could not find"
+    " TensorRT",
     TIME + NUMA,
     OUT_OF_MEMORY,
     TIME + MISSING,
-    "[ {c}.{b:06d}] NVRM: Xid (PCI:0000:{a:02d}:00): 31, pid={c}, name=python, Ch 00000008, intr 10000000. MMU Fault",
+    (
+        "[ {c}.{b:06d}] NVRM: Xid (PCI:0000:{a:02d}:00): 31, pid={c}, name=python, Ch 00000008,"
+        " intr 10000000. MMU Fault"
+    ),
 )
 
 
@@ -64,7 +77,9 @@ def piece(every: int, size: int) -> bytes:
     """Compose about `size` bytes of a log: one line in `every` is a known message (0: none; -1: prose, none meant)."""
     rng = random.Random(20261121)
     prose = (
-        re.findall(r"[A-Za-z][\w.'-]+", (ROOT / "docs/reference/explain.md").read_text(encoding="utf-8"))
+        re.findall(
+            r"[A-Za-z][\w.'-]+", (ROOT / "docs/reference/explain.md").read_text(encoding="utf-8")
+        )
         if every < 0
         else []
     )
@@ -111,7 +126,8 @@ def medians(commands: dict[str, list[str]], runs: int) -> dict[str, tuple[float,
         for name, argv in commands.items():
             taken[name].append(run(argv)[:2])
     return {
-        name: (statistics.median(s for s, _ in some[1:]), max(m for _, m in some[1:])) for name, some in taken.items()
+        name: (statistics.median(s for s, _ in some[1:]), max(m for _, m in some[1:]))
+        for name, some in taken.items()
     }
 
 
@@ -141,17 +157,29 @@ def throughput(work: Path, programs: Path, size: int, runs: int) -> list[bool]:
     print("| log | program | MB/s | seconds | peak MiB | x grep |\n|---|---|---|---|---|---|")
     log = work / "train.log"
     for name, every in (("no known line", 0), ("prose", -1), ("1 % known lines", 100)):
-        # In a process of its own: a child begins with its parent's resident set, and that is what would be measured.
+        # In a process of its own: a child begins with its parent's resident set, and that is what
+        # would be measured.
         with log.open("wb") as stream:
-            subprocess.run([sys.executable, __file__, "--pour", str(size), str(every)], stdout=stream, check=True)
+            subprocess.run(
+                [sys.executable, __file__, "--pour", str(size), str(every)],
+                stdout=stream,
+                check=True,
+            )
         megabytes = log.stat().st_size / 1e6
         grep = ["grep", "-cFf", str(work / "fragments"), str(log)]
         found = medians(
-            {"`grep -cF`": grep, "`envcheck explain`": [str(programs / "envcheck"), "explain", str(log)]}, runs
+            {
+                "`grep -cF`": grep,
+                "`envcheck explain`": [str(programs / "envcheck"), "explain", str(log)],
+            },
+            runs,
         )
         for program, (seconds, peak) in found.items():
             ratio = found["`grep -cF`"][0] / seconds
-            print(f"| {name} | {program} | {megabytes / seconds:.0f} | {seconds:.2f} | {peak:.0f} | {ratio:.2f} |")
+            print(
+                f"| {name} | {program} | {megabytes / seconds:.0f} | {seconds:.2f} | {peak:.0f} |"
+                f" {ratio:.2f} |"
+            )
         met.append(megabytes / found["`envcheck explain`"][0] >= FLOOR)
     return met
 
@@ -174,7 +202,9 @@ def streams(work: Path, programs: Path) -> bool:
         with subprocess.Popen(command, stdout=subprocess.PIPE) as source:
             assert source.stdout is not None
             seconds, peak, _ = run(explain, source.stdout.fileno())
-        print(f"| {name} | {megabytes * times:.0f} | {megabytes * times / seconds:.0f} | {peak:.0f} |")
+        print(
+            f"| {name} | {megabytes * times:.0f} | {megabytes * times / seconds:.0f} | {peak:.0f} |"
+        )
         peaks.append(peak)
     return max(peaks) <= CEILING
 
@@ -199,8 +229,14 @@ def main() -> None:
     parser = argparse.ArgumentParser(description=__doc__)
     parser.add_argument("--megabytes", type=int, default=1000)
     parser.add_argument("--runs", type=int, default=3)
-    parser.add_argument("--without-hyperscan", action="store_true", help="measure what finds the fragments elsewhere")
-    parser.add_argument("--pour", nargs=2, type=int, metavar=("SIZE", "EVERY"), help="write a log to stdout and end")
+    parser.add_argument(
+        "--without-hyperscan",
+        action="store_true",
+        help="measure what finds the fragments elsewhere",
+    )
+    parser.add_argument(
+        "--pour", nargs=2, type=int, metavar=("SIZE", "EVERY"), help="write a log to stdout and end"
+    )
     chosen = parser.parse_args()
     if chosen.pour:
         pour(sys.stdout.buffer, *chosen.pour)
@@ -210,7 +246,11 @@ def main() -> None:
         work = Path(folder)
         programs = installed(work, without_hyperscan=chosen.without_hyperscan)
         print(f"{fragments(work / 'fragments')} fragments, {prefilter(programs)}, {grep_version()}")
-        met = [start_up(work, programs), *throughput(work, programs, size, chosen.runs), streams(work, programs)]
+        met = [
+            start_up(work, programs),
+            *throughput(work, programs, size, chosen.runs),
+            streams(work, programs),
+        ]
     goals = (
         f"start-up <= {START_UP:.0f} x python -c pass",
         f">= {FLOOR:.0f} MB/s",
@@ -225,13 +265,21 @@ def main() -> None:
 
 def prefilter(programs: Path) -> str:
     """Say what finds the fragments in the environment that is measured."""
-    said = run([str(programs / "python"), "-c", "import hyperscan; print(hyperscan.__version__)"])[2].strip()
-    return f"Hyperscan's binding {said}" if said else "no Hyperscan: pyahocorasick or an expression finds them"
+    said = run([str(programs / "python"), "-c", "import hyperscan; print(hyperscan.__version__)"])[
+        2
+    ].strip()
+    return (
+        f"Hyperscan's binding {said}"
+        if said
+        else "no Hyperscan: pyahocorasick or an expression finds them"
+    )
 
 
 def grep_version() -> str:
     """Return grep's own name and version."""
-    return subprocess.run(["grep", "--version"], capture_output=True, text=True, check=True).stdout.split("\n", 1)[0]
+    return subprocess.run(
+        ["grep", "--version"], capture_output=True, text=True, check=True
+    ).stdout.split("\n", 1)[0]
 
 
 if __name__ == "__main__":

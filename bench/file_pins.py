@@ -2,10 +2,11 @@
 
     python bench/file_pins.py [--pairs 150] [--seed 1]
 
-Each pair is a release of a framework and a release of a package that the metadata of some release names, drawn at
-random, as the two lines of a requirements file for a Python that the framework has a wheel for, on Linux x86_64. uv
-resolves the two from the index that pip is configured for, without building anything. Prints how often both refuse,
-both accept, and each difference; pairs of which one alone does not resolve are left out and counted.
+Each pair is a release of a framework and a release of a package that the metadata of some release
+names, drawn at random, as the two lines of a requirements file for a Python that the framework has
+a wheel for, on Linux x86_64. uv resolves the two from the index that pip is configured for, without
+building anything. Prints how often both refuse, both accept, and each difference; pairs of which
+one alone does not resolve are left out and counted.
 """
 
 from __future__ import annotations
@@ -31,13 +32,20 @@ FRAMEWORKS = ("tensorflow", "torch", "jax", "onnxruntime")
 
 def main() -> None:
     """Draw the pairs, ask both, and print the figures."""
-    parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
+    parser = argparse.ArgumentParser(
+        description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter
+    )
     parser.add_argument("--pairs", type=int, default=150)
     parser.add_argument("--seed", type=int, default=1)
     options = parser.parse_args()
     chance = random.Random(options.seed)
     matrix = api.load_matrix()
-    rows = [row for name in FRAMEWORKS for row in matrix.releases(name, PLATFORM) if row.requires and row.pythons]
+    rows = [
+        row
+        for name in FRAMEWORKS
+        for row in matrix.releases(name, PLATFORM)
+        if row.requires and row.pythons
+    ]
     versions = _list_versions(matrix, rows)
     counts: Counter[str] = Counter()
     while sum(counts.values()) < options.pairs:
@@ -58,7 +66,9 @@ def _list_versions(matrix: Matrix, rows: list[FrameworkRelease]) -> dict[str, li
         for name, text in row.requires.items():
             if not matrix.framework_of(name) and not name.startswith("nvidia-"):
                 bounds = {bound.version for bound in SpecifierSet(text)}
-                found.setdefault(name, set()).update(item for item in bounds if re.fullmatch(r"\d+(\.\d+)+", item))
+                found.setdefault(name, set()).update(
+                    item for item in bounds if re.fullmatch(r"\d+(\.\d+)+", item)
+                )
     return {name: sorted(items) for name, items in found.items() if items}
 
 
@@ -87,10 +97,16 @@ def _is_named(texts: tuple[str, ...], python: str) -> bool:
     """Tell whether `check` says that pip refuses the two lines, in an image with that Python."""
     with tempfile.TemporaryDirectory() as folder:
         Path(folder, "requirements.txt").write_text("\n".join(texts) + "\n", encoding="utf-8")
-        lines = (f"FROM python:{python}", "COPY requirements.txt .", "RUN pip install -r requirements.txt")
+        lines = (
+            f"FROM python:{python}",
+            "COPY requirements.txt .",
+            "RUN pip install -r requirements.txt",
+        )
         Path(folder, "Dockerfile").write_text("\n".join(lines) + "\n", encoding="utf-8")
         report = api.check(file=f"{folder}/Dockerfile").report
-    return any(item.id == "dependency-conflict" and item.severity == "error" for item in report.findings)
+    return any(
+        item.id == "dependency-conflict" and item.severity == "error" for item in report.findings
+    )
 
 
 if __name__ == "__main__":

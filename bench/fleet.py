@@ -39,7 +39,12 @@ def timed(argv: list[str], folder: Path) -> tuple[float, float, float, int]:
         process = subprocess.Popen(argv, cwd=folder, env=environment, stdout=words, stderr=words)
         _, status, used = os.wait4(process.pid, 0)
         process.returncode = os.waitstatus_to_exitcode(status)
-        return time.monotonic() - begun, used.ru_utime + used.ru_stime, used.ru_maxrss / 1000, process.returncode
+        return (
+            time.monotonic() - begun,
+            used.ru_utime + used.ru_stime,
+            used.ru_maxrss / 1000,
+            process.returncode,
+        )
 
 
 def measure_hosts(count: int, runs: int, forks: int) -> bool:
@@ -51,15 +56,36 @@ def measure_hosts(count: int, runs: int, forks: int) -> bool:
     names = [(kinds[at % len(kinds)], at) for at in range(count)]
     begun = time.monotonic()
     with (
-        ssh_hosts({f"{kind}{at:03}": SshHost(machine(kind, at)) for kind, at in names}, 300) as inventory,
+        ssh_hosts(
+            {f"{kind}{at:03}": SshHost(machine(kind, at)) for kind, at in names}, 300
+        ) as inventory,
         tempfile.TemporaryDirectory() as name,
     ):
         folder = Path(name)
-        print(f"{count} hosts up in {time.monotonic() - begun:.1f} s, {forks} at a time.\n", flush=True)
+        print(
+            f"{count} hosts up in {time.monotonic() - begun:.1f} s, {forks} at a time.\n",
+            flush=True,
+        )
         ansible = str(Path(sys.executable).with_name("ansible"))
         commands = {
-            "`ansible all -m ping`": [ansible, "all", "-i", str(inventory), "-m", "ping", "-f", str(forks)],
-            "`envcheck fleet run`": [*ENVCHECK, "run", f"-i{inventory}", "-oout", "--again", f"--forks={forks}"],
+            "`ansible all -m ping`": [
+                ansible,
+                "all",
+                "-i",
+                str(inventory),
+                "-m",
+                "ping",
+                "-f",
+                str(forks),
+            ],
+            "`envcheck fleet run`": [
+                *ENVCHECK,
+                "run",
+                f"-i{inventory}",
+                "-oout",
+                "--again",
+                f"--forks={forks}",
+            ],
         }
         taken: dict[str, list[float]] = {name: [] for name in commands}
         for _ in range(runs):
@@ -68,7 +94,9 @@ def measure_hosts(count: int, runs: int, forks: int) -> bool:
                 seconds, _, _, code = timed([*argv], folder)
                 taken[label].append(seconds)
                 if code:
-                    raise SystemExit(f"{label} ended with {code}:\n{(folder / 'words').read_text()[-3000:]}")
+                    raise SystemExit(
+                        f"{label} ended with {code}:\n{(folder / 'words').read_text()[-3000:]}"
+                    )
         answered = len(list((folder / "out").glob("*.json")))
     return tell_hosts(taken, answered, count)
 
@@ -77,7 +105,10 @@ def tell_hosts(taken: dict[str, list[float]], answered: int, count: int) -> bool
     """Print the table and say whether the target is met."""
     print("| command | median s | each run |\n|---|---|---|")
     for label, seconds in taken.items():
-        print(f"| {label} | {statistics.median(seconds):.1f} | {', '.join(f'{one:.1f}' for one in seconds)} |")
+        print(
+            f"| {label} | {statistics.median(seconds):.1f} |"
+            f" {', '.join(f'{one:.1f}' for one in seconds)} |"
+        )
     ping, run = (statistics.median(seconds) for seconds in taken.values())
     met = run <= RATIO * ping and answered == count
     print(f"\n{answered} of {count} hosts read; ratio {run / ping:.2f}.")
@@ -96,7 +127,10 @@ def with_packages(document: dict[str, Any], chance: random.Random) -> dict[str, 
         return document
     names = [f"package-{number}" for number in range(PACKAGES - len(known))]
     for name in names:
-        requires = [f"{other}>=1.{chance.randrange(9)}" for other in chance.sample(names, min(6, len(names)))]
+        requires = [
+            f"{other}>=1.{chance.randrange(9)}"
+            for other in chance.sample(names, min(6, len(names)))
+        ]
         version = f"{chance.randrange(9)}.{chance.randrange(30)}"
         known.append({"name": name, "version": version, "installer": "pip", "requires": requires})
     return document
@@ -113,7 +147,10 @@ def synthetic(base: str, number: int, *, alike: bool) -> str:
     document: dict[str, Any] = json.loads(text)
     document["host"] = f"synthetic-{number:05}"
     source = {"kind": "command", "where": "uname -r", "excerpt": ""}
-    document["facts"]["host"]["kernel_release"] = {"known": f"6.{number % 20}.{number}-synthetic", "source": source}
+    document["facts"]["host"]["kernel_release"] = {
+        "known": f"6.{number % 20}.{number}-synthetic",
+        "source": source,
+    }
     return json.dumps(document)
 
 
@@ -137,21 +174,37 @@ def make_folder(folder: Path, count: int, *, alike: bool = False) -> float:
 
 def measure_report(counts: list[int], *, alike: bool) -> bool:
     """Judge folders of growing size, and say whether the time and memory stay below what is allowed."""
-    print("| synthetic snapshots | KB each | s | ms each | processor s | peak MB of a process | page MB |")
+    print(
+        "| synthetic snapshots | KB each | s | ms each | processor s | peak MB of a process | page"
+        " MB |"
+    )
     print("|---|---|---|---|---|---|---|")
     met = True
     with tempfile.TemporaryDirectory() as name:
         for count in counts:
             folder = Path(name, str(count))
             size = make_folder(folder, count, alike=alike)
-            argv = [*ENVCHECK, "report", str(folder), "--golden", "synthetic-00000", "--html", "page.html"]
+            argv = [
+                *ENVCHECK,
+                "report",
+                str(folder),
+                "--golden",
+                "synthetic-00000",
+                "--html",
+                "page.html",
+            ]
             seconds, processor, peak, code = timed(argv, Path(name))
             page = Path(name, "page.html").stat().st_size / 1e6
             each = seconds / count * 1000
-            line = f"{size:.0f} | {seconds:.1f} | {each:.1f} | {processor:.1f} | {peak:.0f} | {page:.1f}"
+            line = (
+                f"{size:.0f} | {seconds:.1f} | {each:.1f} | {processor:.1f} | {peak:.0f} |"
+                f" {page:.1f}"
+            )
             print(f"| {count} | {line} |", flush=True)
             met = met and code == 1 and seconds <= SECONDS and peak <= MEGABYTES
-    print(f"\n- {'met' if met else 'MISSED'}: at most {SECONDS:.0f} s and {MEGABYTES:.0f} MB for each")
+    print(
+        f"\n- {'met' if met else 'MISSED'}: at most {SECONDS:.0f} s and {MEGABYTES:.0f} MB for each"
+    )
     return met
 
 

@@ -55,7 +55,10 @@ def slurm(count: int, down: str, work: Path) -> Iterator[dict[str, str]]:
     """Start a Slurm of `count` nodes, but for one; yield the environment its commands need; end what was started."""
     names = [f"node{at}" for at in range(1, count + 1)]
     host = socket.gethostname()
-    rows = (f"NodeName={name} NodeHostname={host} Port={17000 + at} CPUs=1" for at, name in enumerate(names))
+    rows = (
+        f"NodeName={name} NodeHostname={host} Port={17000 + at} CPUs=1"
+        for at, name in enumerate(names)
+    )
     conf = work / "slurm.conf"
     conf.write_text(CONF.format(host=host, work=work, nodes="\n".join(rows)), encoding="utf-8")
     (work / "state").mkdir()
@@ -75,7 +78,13 @@ def slurm(count: int, down: str, work: Path) -> Iterator[dict[str, str]]:
         yield environment
 
 
-MUNGE_FILES = {"socket": "socket", "key-file": "key", "pid-file": "pid", "log-file": "log", "seed-file": "seed"}
+MUNGE_FILES = {
+    "socket": "socket",
+    "key-file": "key",
+    "pid-file": "pid",
+    "log-file": "log",
+    "seed-file": "seed",
+}
 
 
 def wait(environment: dict[str, str], count: int) -> None:
@@ -92,17 +101,36 @@ def wait(environment: dict[str, str], count: int) -> None:
 
 def told(argv: list[str], environment: dict[str, str]) -> str:
     """Return what a command printed."""
-    done = subprocess.run(argv, env=environment, capture_output=True, text=True, check=False, timeout=30)
+    done = subprocess.run(
+        argv, env=environment, capture_output=True, text=True, check=False, timeout=30
+    )
     return done.stdout + done.stderr
 
 
 def ask(environment: dict[str, str], work: Path) -> dict[str, str]:
     """Run the fleet, and return what each node has become: a snapshot or a kind of failure."""
-    argv = [sys.executable, "-m", "envcheck", "fleet", "run", "--engine", "slurm", "--partition", "gpu", "-o", "out"]
+    argv = [
+        sys.executable,
+        "-m",
+        "envcheck",
+        "fleet",
+        "run",
+        "--engine",
+        "slurm",
+        "--partition",
+        "gpu",
+        "-o",
+        "out",
+    ]
     begun = time.monotonic()
     limits = ["--timeout", "30", "--connect-timeout", "5"]
-    code = subprocess.run([*argv, *limits], env=environment, cwd=work, check=False, timeout=300).returncode
-    read = {path.stem: json.loads(path.read_text(encoding="utf-8")) for path in (work / "out").glob("*.json")}
+    code = subprocess.run(
+        [*argv, *limits], env=environment, cwd=work, check=False, timeout=300
+    ).returncode
+    read = {
+        path.stem: json.loads(path.read_text(encoding="utf-8"))
+        for path in (work / "out").glob("*.json")
+    }
     kinds = {host: document.get("kind", "snapshot") for host, document in sorted(read.items())}
     print(f"exit code {code} after {time.monotonic() - begun:.1f} s: {kinds}", flush=True)
     return kinds
@@ -114,13 +142,24 @@ def main() -> None:
     parser.add_argument("--nodes", type=int, default=5)
     count = parser.parse_args().nodes
     *working, busy, drained, down = (f"node{at}" for at in range(1, count + 1))
-    expected = dict.fromkeys(working, "snapshot") | dict.fromkeys((busy, drained, down), "unreachable")
+    expected = dict.fromkeys(working, "snapshot") | dict.fromkeys(
+        (busy, drained, down), "unreachable"
+    )
     with tempfile.TemporaryDirectory() as name, slurm(count, down, Path(name)) as environment:
-        told(["scontrol", "update", f"nodename={drained}", "state=drain", "reason=bench"], environment)
-        told(["sbatch", f"--nodelist={busy}", "--output=/dev/null", "--wrap=sleep 300"], environment)
+        told(
+            ["scontrol", "update", f"nodename={drained}", "state=drain", "reason=bench"],
+            environment,
+        )
+        told(
+            ["sbatch", f"--nodelist={busy}", "--output=/dev/null", "--wrap=sleep 300"], environment
+        )
         time.sleep(2)
         print(told(["sinfo", "--version"], environment), end="")
-        print(told(["sinfo", "--noheader", "--Node", "--format", "%N %T"], environment), end="", flush=True)
+        print(
+            told(["sinfo", "--noheader", "--Node", "--format", "%N %T"], environment),
+            end="",
+            flush=True,
+        )
         first = ask(environment, Path(name))
         told(["scancel", "--user=root"], environment)
         time.sleep(2)

@@ -43,7 +43,22 @@ VALUES: tuple[Any, ...] = (
     ["x", None],
     {"a": 1},
 )
-WORDS = ("\t", "[", '"', "==", "\\", "${X}", "\x00", "é", "FROM", "RUN", "9" * 40, "-", "#", "\u202e")
+WORDS = (
+    "\t",
+    "[",
+    '"',
+    "==",
+    "\\",
+    "${X}",
+    "\x00",
+    "é",
+    "FROM",
+    "RUN",
+    "9" * 40,
+    "-",
+    "#",
+    "\u202e",
+)
 TABLE = """[tool.envcheck]
 requires = ["tensorflow>=2.15", "torch"]
 expect = "gpu"
@@ -78,7 +93,9 @@ def change_json(document: Any, rng: random.Random) -> str:
         if key is not None and rng.random() < 0.1:
             del place[key]
         elif key is not None:
-            place[key] = rng.choice([item for item in VALUES if type(item) is type(child)] or VALUES)
+            place[key] = rng.choice(
+                [item for item in VALUES if type(item) is type(child)] or VALUES
+            )
     return json.dumps(changed)
 
 
@@ -117,7 +134,10 @@ def small_matrix() -> dict[str, Any]:
     citations = document.pop("citations")
     document["releases"] = {"jax": dict(list(document["releases"]["jax"].items())[-5:])}
     text = json.dumps(document)
-    return {**document, "citations": {name: row for name, row in citations.items() if f'"{name}"' in text}}
+    return {
+        **document,
+        "citations": {name: row for name, row in citations.items() if f'"{name}"' in text},
+    }
 
 
 def list_readers() -> dict[str, tuple[Callable[[random.Random], str], Callable[[str], list[str]]]]:
@@ -131,17 +151,32 @@ def list_readers() -> dict[str, tuple[Callable[[random.Random], str], Callable[[
     logs = list(own_lines().values())
     matrix = small_matrix()
     return {
-        "log": (lambda rng: change_text("\n".join(rng.sample(logs, 5)), rng), lambda path: ["explain", path]),
+        "log": (
+            lambda rng: change_text("\n".join(rng.sample(logs, 5)), rng),
+            lambda path: ["explain", path],
+        ),
         "snapshot": (
             lambda rng: change_json(rng.choice(snapshots), rng),
             lambda path: ["doctor", "--snapshot", path, "--format", "json", "--no-snapshot"],
         ),
-        "matrix": (lambda rng: change_json(matrix, rng), lambda path: ["matrix", "show", "jax", "--matrix", path]),
+        "matrix": (
+            lambda rng: change_json(matrix, rng),
+            lambda path: ["matrix", "show", "jax", "--matrix", path],
+        ),
         "table": (
             lambda rng: change_text(TABLE, rng),
-            lambda path: ["check", "--config", path, "--snapshot", str(Path(path).with_name("good.json"))],
+            lambda path: [
+                "check",
+                "--config",
+                path,
+                "--snapshot",
+                str(Path(path).with_name("good.json")),
+            ],
         ),
-        "dockerfile": (lambda rng: change_text(DOCKERFILE, rng), lambda path: ["check", "--dockerfile", path]),
+        "dockerfile": (
+            lambda rng: change_text(DOCKERFILE, rng),
+            lambda path: ["check", "--dockerfile", path],
+        ),
     }
 
 
@@ -178,7 +213,10 @@ def main() -> int:
         if code == 5 or taken > chosen.seconds:
             print(f"{name}: exit code {code} after {taken:.1f} s, input {path}\n{text[-3000:]}")
             return 1
-    print(f"{chosen.inputs} inputs, {sum(accepted.values())} accepted; 0 tracebacks; the slowest {slowest:.2f} s")
+    print(
+        f"{chosen.inputs} inputs, {sum(accepted.values())} accepted; 0 tracebacks; the slowest"
+        f" {slowest:.2f} s"
+    )
     print(", ".join(f"{name} {accepted[name]} of {given[name]}" for name in readers))
     return 0
 

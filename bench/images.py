@@ -26,14 +26,20 @@ from pathlib import Path
 ROOT = Path(__file__).resolve().parent.parent
 sys.path.insert(0, str(ROOT))
 TENSORFLOW = (
-    "import tensorflow as tf; x = tf.ones([64, 64]); assert tf.reduce_sum(x @ x) == 262144; print(tf.__version__)"
+    "import tensorflow as tf; x = tf.ones([64, 64]); assert tf.reduce_sum(x @ x) == 262144;"
+    " print(tf.__version__)"
 )
 OLD_TENSORFLOW = (
     "import tensorflow as tf; x = tf.ones([64, 64]); "
     "assert tf.Session().run(tf.reduce_sum(tf.matmul(x, x))) == 262144; print(tf.__version__)"
 )
-JAX = "import jax, jax.numpy as np; x = np.ones((64, 64)); assert (x @ x).sum() == 262144; print(jax.__version__)"
-TORCH = "import torch; x = torch.ones(64, 64); assert (x @ x).sum() == 262144; print(torch.__version__)"
+JAX = (
+    "import jax, jax.numpy as np; x = np.ones((64, 64)); assert (x @ x).sum() == 262144;"
+    " print(jax.__version__)"
+)
+TORCH = (
+    "import torch; x = torch.ones(64, 64); assert (x @ x).sum() == 262144; print(torch.__version__)"
+)
 LOADED = "import ctypes; ctypes.CDLL('libcusolver.so.11'); print('libcusolver.so.11 opened'); "
 GPU = ["--expect", "gpu", "--driver", "580.65.06", "--gpu", "8.0"]
 
@@ -92,14 +98,35 @@ class Workshop:
     def __init__(self, folder: Path) -> None:
         self.folder = folder
         settings = folder / "storage.conf"
-        store = {"driver": "overlay", "graphroot": str(folder / "store"), "runroot": str(folder / "run")}
-        settings.write_text("[storage]\n" + "".join(f'{name} = "{value}"\n' for name, value in store.items()))
+        store = {
+            "driver": "overlay",
+            "graphroot": str(folder / "store"),
+            "runroot": str(folder / "run"),
+        }
+        settings.write_text(
+            "[storage]\n" + "".join(f'{name} = "{value}"\n' for name, value in store.items())
+        )
         (folder / "tmp").mkdir()
-        self.variables = {**os.environ, "CONTAINERS_STORAGE_CONF": str(settings), "TMPDIR": str(folder / "tmp")}
+        self.variables = {
+            **os.environ,
+            "CONTAINERS_STORAGE_CONF": str(settings),
+            "TMPDIR": str(folder / "tmp"),
+        }
         (folder / "source").mkdir()
-        files = subprocess.run(["git", "archive", "HEAD"], cwd=ROOT, capture_output=True, check=True).stdout
+        files = subprocess.run(
+            ["git", "archive", "HEAD"], cwd=ROOT, capture_output=True, check=True
+        ).stdout
         subprocess.run(["tar", "-x", "-C", str(folder / "source")], input=files, check=True)
-        pip = [sys.executable, "-m", "pip", "wheel", "-q", "--no-deps", "-w", str(folder / "wheels")]
+        pip = [
+            sys.executable,
+            "-m",
+            "pip",
+            "wheel",
+            "-q",
+            "--no-deps",
+            "-w",
+            str(folder / "wheels"),
+        ]
         subprocess.run([*pip, str(folder / "source")], check=True)
         (self.wheel,) = (folder / "wheels").iterdir()
 
@@ -118,10 +145,25 @@ class Workshop:
     def build(self, context: Path, tag: str) -> str:
         """Build a context's Dockerfile and return what was said; BuildError where it does not build."""
         volumes = ["-v", f"{self.wheel.parent}:/wheels:ro"]
-        given = ["--build-arg", f"ENVCHECK=/wheels/{self.wheel.name}"] if (context / "pyproject.toml").exists() else []
+        given = (
+            ["--build-arg", f"ENVCHECK=/wheels/{self.wheel.name}"]
+            if (context / "pyproject.toml").exists()
+            else []
+        )
         own = [] if context.name == "source" else given
         done = self.run(
-            ["buildah", "bud", "--isolation", "chroot", "--layers", *volumes, *own, "-t", tag, str(context)]
+            [
+                "buildah",
+                "bud",
+                "--isolation",
+                "chroot",
+                "--layers",
+                *volumes,
+                *own,
+                "-t",
+                tag,
+                str(context),
+            ]
         )
         if done.returncode:
             raise BuildError(done.stdout)
@@ -131,7 +173,8 @@ class Workshop:
         """Run a command in an image as its user, by its entry point where it has one."""
         told = json.loads(self.run(["buildah", "inspect", "--type", "image", image]).stdout)
         start = told["OCIv1"]["config"].get("Entrypoint", [])
-        start = start if start[:1] == ["sh"] else []  # the project's own entry point is named where it is meant
+        # the project's own entry point is named where it is meant
+        start = start if start[:1] == ["sh"] else []
         name = self.run(["buildah", "from", "--pull-never", image]).stdout.strip()
         done = self.run(["buildah", "run", "--isolation", "chroot", name, "--", *start, *argv], 900)
         self.run(["buildah", "rm", name])
@@ -166,7 +209,10 @@ def own(shop: Workshop) -> list[tuple[str, bool]]:
     shop.base("3.12", "trixie")
     shop.build(shop.folder / "source", "envcheck")
     health = "envcheck doctor --expect {} --quiet || exit 1"
-    check = "printf '[tool.envcheck]\\nexpect=\"cpu\"\\n' > /tmp/p.toml && envcheck check --config /tmp/p.toml"
+    check = (
+        "printf '[tool.envcheck]\\nexpect=\"cpu\"\\n' > /tmp/p.toml && envcheck check --config"
+        " /tmp/p.toml"
+    )
     told = [
         ("doctor", ["envcheck", "doctor"], 0),
         ("check", ["sh", "-c", check], 0),
@@ -174,7 +220,10 @@ def own(shop: Workshop) -> list[tuple[str, bool]]:
         ("unhealthy for a GPU", ["sh", "-c", health.format("gpu")], 1),
         ("ordinary user", ["sh", "-c", 'test "$(id -u)" != 0'], 0),
     ]
-    return [("builds", True), *((what, shop.inside("envcheck", argv)[0] == code) for what, argv, code in told)]
+    return [
+        ("builds", True),
+        *((what, shop.inside("envcheck", argv)[0] == code) for what, argv, code in told),
+    ]
 
 
 def planned(shop: Workshop, name: str) -> list[tuple[str, bool]]:
@@ -190,16 +239,28 @@ def planned(shop: Workshop, name: str) -> list[tuple[str, bool]]:
     (context / "Dockerfile").write_text(text)
     (context / "pyproject.toml").write_text(f"[tool.envcheck]\n{case.table}\n")
     shop.build(context, name)
-    code, said = shop.inside(name, ["sh", "-c", 'test "$(id -un)" = app && exec python -c "$0"', case.program])
+    code, said = shop.inside(
+        name, ["sh", "-c", 'test "$(id -un)" = app && exec python -c "$0"', case.program]
+    )
     print(f"{name}: {said[-2000:] if code else said.splitlines()[-1]}", file=sys.stderr)
     refused, cached = refuses(shop, context)
-    return [("builds", True), ("computes as app", code == 0), ("refuses", refused), ("layers kept", cached)]
+    return [
+        ("builds", True),
+        ("computes as app", code == 0),
+        ("refuses", refused),
+        ("layers kept", cached),
+    ]
 
 
 def refuses(shop: Workshop, context: Path) -> tuple[bool, bool]:
     """Ask for what the image does not hold: the gate ends the build, and nothing before it is made again."""
     (context / "pyproject.toml").write_text('[tool.envcheck]\nrequires = ["torch==1.4.0"]\n')
-    steps = (context / "Dockerfile").read_text().partition("COPY --chown=app pyproject.toml")[0].count("\nRUN ")
+    steps = (
+        (context / "Dockerfile")
+        .read_text()
+        .partition("COPY --chown=app pyproject.toml")[0]
+        .count("\nRUN ")
+    )
     try:
         shop.build(context, "refused")
     except BuildError as error:
@@ -209,7 +270,9 @@ def refuses(shop: Workshop, context: Path) -> tuple[bool, bool]:
 
 def main() -> int:
     """Build each image in turn, removing it before the next."""
-    parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
+    parser = argparse.ArgumentParser(
+        description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter
+    )
     parser.add_argument("--only", nargs="*", default=[])
     parser.add_argument("--folder", type=Path, default=None)
     asked = parser.parse_args()

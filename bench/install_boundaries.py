@@ -48,8 +48,16 @@ def boundaries(what: str, top: Path, launch: Launch, *, there: bool, plugin: boo
         process.wait()
         found.append(left(folder, before))
         shutil.rmtree(folder)
-    wrong = [f"after {count} lines: {seen}" for count, seen in enumerate(found, 1) if seen not in {"old", "new"}]
-    print(f"| {what} | {' '.join(events)} | {found.count('old')} | {found.count('new')} | {len(wrong)} |", flush=True)
+    wrong = [
+        f"after {count} lines: {seen}"
+        for count, seen in enumerate(found, 1)
+        if seen not in {"old", "new"}
+    ]
+    print(
+        f"| {what} | {' '.join(events)} | {found.count('old')} | {found.count('new')} |"
+        f" {len(wrong)} |",
+        flush=True,
+    )
     print(*wrong, sep="\n", file=sys.stderr)
     return not wrong
 
@@ -59,17 +67,44 @@ def do_boundaries(top: Path) -> bool:
     make_stock(top / "stock")
     (top / "live").mkdir()
     stage(GpuHost(), top / "staged")
-    asked = ("tensorflow==2.21.0", "--env", "env", "--yes", "-q", "--expect", "gpu", "--installer", "uv")
+    asked = (
+        "tensorflow==2.21.0",
+        "--env",
+        "env",
+        "--yes",
+        "-q",
+        "--expect",
+        "gpu",
+        "--installer",
+        "uv",
+    )
 
     def on_host(folder: Path) -> subprocess.Popen[bytes]:
-        variables = {**os.environ, **GpuHost().environment(), **NO_INDEX, "PIP_FIND_LINKS": str(top / "stock")}
+        variables = {
+            **os.environ,
+            **GpuHost().environment(),
+            **NO_INDEX,
+            "PIP_FIND_LINKS": str(top / "stock"),
+        }
         argv = entering(top / "staged", top / "live", [*ENVCHECK, *asked])
-        return subprocess.Popen(argv, cwd=folder, env=variables, stdout=subprocess.DEVNULL, stderr=subprocess.DEVNULL)
+        return subprocess.Popen(
+            argv, cwd=folder, env=variables, stdout=subprocess.DEVNULL, stderr=subprocess.DEVNULL
+        )
 
     print("| installation | its journal | old | new | else |\n|---|---|---|---|---|")
     cases: tuple[tuple[str, Launch, bool, bool], ...] = (
-        ("over one, by pip", lambda folder: start(folder, top / "stock", "--installer", "pip"), True, True),
-        ("new, by uv", lambda folder: start(folder, top / "stock", "--installer", "uv"), False, False),
+        (
+            "over one, by pip",
+            lambda folder: start(folder, top / "stock", "--installer", "pip"),
+            True,
+            True,
+        ),
+        (
+            "new, by uv",
+            lambda folder: start(folder, top / "stock", "--installer", "uv"),
+            False,
+            False,
+        ),
         ("over one, loader paths", on_host, True, False),
     )
     good = True
@@ -81,5 +116,6 @@ def do_boundaries(top: Path) -> bool:
 
 
 if __name__ == "__main__":
-    with tempfile.TemporaryDirectory(dir="/tmp") as name:  # which the stand-in GPU host shares with this machine
+    # which the stand-in GPU host shares with this machine
+    with tempfile.TemporaryDirectory(dir="/tmp") as name:
         sys.exit(0 if do_boundaries(Path(name)) else 1)

@@ -30,7 +30,8 @@ from tests.install.wheels import make_wheel, site_packages, tree_hash
 
 GIVES_UP = 300  # seconds
 JAX = ("jax==0.10.2", "--env", "env", "--expect", "cpu")
-Fault = Callable[[Path, Path], tuple[int, str]]  # in a folder, with wheels: the exit code and what was said
+# in a folder, with wheels: the exit code and what was said
+Fault = Callable[[Path, Path], tuple[int, str]]
 
 
 def make_stock(folder: Path) -> None:
@@ -47,7 +48,8 @@ def environment(folder: Path, *, plugin: bool = False) -> str:
     if plugin:
         wheel = make_wheel(folder / "plugin", "jax_cuda12_plugin", "0.9.2")
         shutil.unpack_archive(wheel, site_packages(folder / "env"), "zip")
-    (site_packages(folder / "env") / "nvidia" / "cublas" / "lib").mkdir(parents=True)  # what a hook leads to
+    # what a hook leads to
+    (site_packages(folder / "env") / "nvidia" / "cublas" / "lib").mkdir(parents=True)
     (folder / "env" / "ballast").write_bytes(os.urandom(4 << 20))
     return tree_hash(folder / "env")
 
@@ -118,11 +120,15 @@ def filled(free: int) -> Fault:
     def fault(folder: Path, stock: Path) -> tuple[int, str]:
         size = shutil.disk_usage(folder).used + free
         subprocess.run(["mount", "-o", f"remount,size={size}", str(folder)], check=True)
-        patched = "from envcheck.install import preflight; preflight.get_free_bytes = lambda _: 1 << 40; "
+        patched = (
+            "from envcheck.install import preflight; preflight.get_free_bytes = lambda _: 1 << 40; "
+        )
         main = "from envcheck.cli import main; main()"
         variables = {**os.environ, **NO_INDEX, "PIP_FIND_LINKS": str(stock)}
         argv = [sys.executable, "-c", patched + main, "install", *JAX, "--yes", "--installer", "uv"]
-        done = subprocess.run(argv, cwd=folder, env=variables, capture_output=True, text=True, check=False)
+        done = subprocess.run(
+            argv, cwd=folder, env=variables, capture_output=True, text=True, check=False
+        )
         return done.returncode, done.stderr
 
     return fault
@@ -154,11 +160,24 @@ def ending(installer: str) -> Fault:
 
         server = http.server.ThreadingHTTPServer(("127.0.0.1", 0), Index)
         threading.Thread(target=server.serve_forever, daemon=True).start()
-        variables = {name: value for name, value in os.environ.items() if not name.startswith(("PIP_", "UV_"))}
-        variables |= {"PIP_CONFIG_FILE": os.devnull, "PIP_INDEX_URL": f"http://127.0.0.1:{server.server_port}/simple"}
-        variables |= {"UV_CACHE_DIR": str(folder / "cache"), "PIP_NO_CACHE_DIR": "1", "PYTHONPATH": str(ROOT)}
+        variables = {
+            name: value
+            for name, value in os.environ.items()
+            if not name.startswith(("PIP_", "UV_"))
+        }
+        variables |= {
+            "PIP_CONFIG_FILE": os.devnull,
+            "PIP_INDEX_URL": f"http://127.0.0.1:{server.server_port}/simple",
+        }
+        variables |= {
+            "UV_CACHE_DIR": str(folder / "cache"),
+            "PIP_NO_CACHE_DIR": "1",
+            "PYTHONPATH": str(ROOT),
+        }
         argv = [*ENVCHECK, *JAX, "--yes", "--installer", installer]
-        done = subprocess.run(argv, cwd=folder, env=variables, capture_output=True, text=True, check=False)
+        done = subprocess.run(
+            argv, cwd=folder, env=variables, capture_output=True, text=True, check=False
+        )
         return done.returncode, done.stderr
 
     return fault
@@ -194,14 +213,26 @@ def lost_journal(folder: Path, stock: Path) -> tuple[int, str]:
     return refused("--resume", "--env", "env")(folder, stock)
 
 
-STAYS, AT_WORK, NOBODY = "is the old environment, as it was before", "nothing was changed: another", "nobody can say"
+STAYS, AT_WORK, NOBODY = (
+    "is the old environment, as it was before",
+    "nothing was changed: another",
+    "nobody can say",
+)
 _TOUCH = (STAYS, AT_WORK, NOBODY)  # something is written beside the environment
 FAULTS: dict[str, tuple[Fault, int, str]] = {
     "Ctrl-C at the question": (at_terminal(b"[y/N]", b"\x03"), 130, "Nothing was changed."),
     "no, at the question": (at_terminal(b"[y/N]", b"n\n"), 2, "nothing was changed."),
     "Ctrl-C while it is copied": (at_terminal(b"] Copy the", b"\x03", "--yes"), 130, STAYS),
-    "Ctrl-C in ensurepip": (at_terminal(b"] Bring pip", b"\x03", "--yes", "--installer", "pip"), 130, STAYS),
-    "Ctrl-C in uv": (at_terminal(b"] Install jax", b"\x03", "--yes", "--installer", "uv"), 130, STAYS),
+    "Ctrl-C in ensurepip": (
+        at_terminal(b"] Bring pip", b"\x03", "--yes", "--installer", "pip"),
+        130,
+        STAYS,
+    ),
+    "Ctrl-C in uv": (
+        at_terminal(b"] Install jax", b"\x03", "--yes", "--installer", "uv"),
+        130,
+        STAYS,
+    ),
     "the disk is full while it is copied": (filled(1 << 20), 4, STAYS),
     "the disk is full in uv": (filled(7 << 20), 4, STAYS),
     "the index ends within a wheel, uv": (ending("uv"), 4, STAYS),
@@ -213,10 +244,22 @@ FAULTS: dict[str, tuple[Fault, int, str]] = {
     "nobody to ask": (refused(*JAX), 2, "nothing was changed:"),
     "a dry run": (refused(*JAX, "--dry-run"), 0, ""),
     "a system's Python": (refused("jax", "--env", "/usr", "--yes"), 2, "PEP 668"),
-    "a URL": (refused("jax @ https://example.org/x.whl", *JAX[1:], "--yes"), 2, "is not a plain requirement"),
-    "a matrix that is not there": (refused(*JAX, "--yes", "--matrix", "none.json"), 2, "does not exist"),
+    "a URL": (
+        refused("jax @ https://example.org/x.whl", *JAX[1:], "--yes"),
+        2,
+        "is not a plain requirement",
+    ),
+    "a matrix that is not there": (
+        refused(*JAX, "--yes", "--matrix", "none.json"),
+        2,
+        "does not exist",
+    ),
     "nothing to resume": (refused("--resume", "--env", "env"), 2, "nothing was ever installed"),
-    "nothing to go back to": (refused("--rollback", "--env", "env", "--yes"), 2, "nothing was ever installed"),
+    "nothing to go back to": (
+        refused("--rollback", "--env", "env", "--yes"),
+        2,
+        "nothing was ever installed",
+    ),
     "a journal overwritten": (lost_journal, 4, NOBODY),
 }
 
@@ -241,11 +284,18 @@ def do_faults(top: Path) -> bool:
             found, said = fault(folder, top / "stock")
             touched = words not in _TOUCH and stamps_of(folder) != stamps
             there = "old" if tree_hash(folder / "env") == before and not touched else "CHANGED"
-            starts = subprocess.run([folder / "env/bin/python", "-c", "pass"], check=False).returncode == 0
-        told = next((line for line in reversed(said.splitlines()) if words and words in line), "").strip()
+            starts = (
+                subprocess.run([folder / "env/bin/python", "-c", "pass"], check=False).returncode
+                == 0
+            )
+        told = next(
+            (line for line in reversed(said.splitlines()) if words and words in line), ""
+        ).strip()
         good &= found == code and there == "old" and starts and bool(told or not words)
         shown = told.rpartition("\x1b[K")[2].replace(str(folder), "...").removeprefix("envcheck: ")
-        print(f"| {what} | {found} | {there} | {shown.partition(' What the steps')[0]} |", flush=True)
+        print(
+            f"| {what} | {found} | {there} | {shown.partition(' What the steps')[0]} |", flush=True
+        )
     return good
 
 

@@ -3,12 +3,13 @@
     python bench/install_into.py real [--only beside] [--environments FOLDER]
     python bench/install_into.py kills [--count 50] [--seed 1]
 
-`real`: environments are made of wheels from the index, each with something in it that an installation must reckon with;
-then `envcheck install --smoke`. What was well must be so afterwards at the same release, and compute; or nothing is
-changed, and it is said why; and `--rollback` brings the tree back file by file.
-`kills`: the command itself, from its start to the judgement, over a bare environment and over none, by turns, with
-small wheels of JAX's names: SIGKILL, SIGTERM or SIGINT. It must be the old or the new one, and `--resume` says which.
-Prints a table in Markdown; exits 1 when anything is not as it must be.
+`real`: environments are made of wheels from the index, each with something in it that an
+installation must reckon with; then `envcheck install --smoke`. What was well must be so afterwards
+at the same release, and compute; or nothing is changed, and it is said why; and `--rollback` brings
+the tree back file by file. `kills`: the command itself, from its start to the judgement, over a
+bare environment and over none, by turns, with small wheels of JAX's names: SIGKILL, SIGTERM or
+SIGINT. It must be the old or the new one, and `--resume` says which. Prints a table in Markdown;
+exits 1 when anything is not as it must be.
 """
 
 from __future__ import annotations
@@ -46,8 +47,22 @@ class Case:
 
 CASES = (
     Case("beside", "3.12", (("jax==0.10.1",),), ("tensorflow",), "installed", ("jax==0.10.1",)),
-    Case("older", "3.12", (("tensorflow-cpu==2.16.2",),), ("jax",), "installed", ("tensorflow-cpu==2.16.2",)),
-    Case("clash", "3.11", (("tensorflow-cpu==2.15.1",),), ("jax>=0.10",), "refused", ("tensorflow-cpu==2.15.1",)),
+    Case(
+        "older",
+        "3.12",
+        (("tensorflow-cpu==2.16.2",),),
+        ("jax",),
+        "installed",
+        ("tensorflow-cpu==2.16.2",),
+    ),
+    Case(
+        "clash",
+        "3.11",
+        (("tensorflow-cpu==2.15.1",),),
+        ("jax>=0.10",),
+        "refused",
+        ("tensorflow-cpu==2.15.1",),
+    ),
     Case(
         "two of one module",
         "3.12",
@@ -56,7 +71,9 @@ CASES = (
         "installed",
         ("jax==0.10.1",),
     ),
-    Case("a plugin left", "3.12", (("jax-cuda12-plugin==0.9.2", "numpy"),), ("jax",), "installed", ()),
+    Case(
+        "a plugin left", "3.12", (("jax-cuda12-plugin==0.9.2", "numpy"),), ("jax",), "installed", ()
+    ),
     Case("there already", "3.12", (("jax==0.10.1",),), ("jax",), "unchanged", ("jax==0.10.1",)),
 )
 
@@ -64,7 +81,9 @@ CASES = (
 def run(argv: list[str], folder: Path, **more: str) -> subprocess.CompletedProcess[str]:
     """Run a command in a folder, this tree's program importable."""
     variables = {**os.environ, "PYTHONPATH": str(ROOT), **more}
-    return subprocess.run(argv, cwd=folder, env=variables, capture_output=True, text=True, timeout=1800, check=False)
+    return subprocess.run(
+        argv, cwd=folder, env=variables, capture_output=True, text=True, timeout=1800, check=False
+    )
 
 
 def make(case: Case, folder: Path) -> None:
@@ -73,15 +92,22 @@ def make(case: Case, folder: Path) -> None:
     from envcheck.plan.verify import find_uv
 
     uv = find_uv(os.environ)
-    argvs = [[uv, "venv", "-q", "--python", find_python(case.python, os.environ) or case.python, "env"]]
-    argvs += [[uv, "pip", "install", "-q", "--python", "env/bin/python", *held] for held in case.holds]
+    argvs = [
+        [uv, "venv", "-q", "--python", find_python(case.python, os.environ) or case.python, "env"]
+    ]
+    argvs += [
+        [uv, "pip", "install", "-q", "--python", "env/bin/python", *held] for held in case.holds
+    ]
     for argv in argvs:
         subprocess.run(argv, cwd=folder, check=True, timeout=1800)
 
 
 def held(folder: Path) -> set[str]:
     """List what an environment holds, as name==version."""
-    code = "from importlib.metadata import distributions as d; print(*{f'{i.name}=={i.version}' for i in d()})"
+    code = (
+        "from importlib.metadata import distributions as d; print(*{f'{i.name}=={i.version}' for i"
+        " in d()})"
+    )
     told = run([str(folder / "env/bin/python"), "-B", "-c", code], folder).stdout.split()
     return {item.lower().replace("_", "-") for item in told}
 
@@ -92,15 +118,25 @@ def came_of(case: Case, folder: Path) -> tuple[str, str]:
 
     make(case, folder)
     before = tree_hash(folder / "env")
-    done = run([*ENVCHECK, *case.asked, "--env", "env", "--yes", "--smoke", "--format", "json"], folder)
+    done = run(
+        [*ENVCHECK, *case.asked, "--env", "env", "--yes", "--smoke", "--format", "json"], folder
+    )
     told = json.loads(done.stdout)
     outcome = told.get("outcome", "refused")
     lost = [item for item in case.then if item not in held(folder)]
-    wrong = f"{outcome}: {done.stderr[-600:]}" if outcome != case.outcome else f"lost {lost}" if lost else ""
+    wrong = (
+        f"{outcome}: {done.stderr[-600:]}"
+        if outcome != case.outcome
+        else f"lost {lost}"
+        if lost
+        else ""
+    )
     if outcome == "installed":
         run([*ENVCHECK, "--rollback", "--env", "env", "--yes"], folder)
     back = tree_hash(folder / "env") == before
-    return outcome + f": {told.get('error', '')[:160]}" * (outcome == "refused"), wrong or ("" if back else "changed")
+    return outcome + f": {told.get('error', '')[:160]}" * (outcome == "refused"), wrong or (
+        "" if back else "changed"
+    )
 
 
 def do_real(only: list[str], folder: Path) -> bool:
@@ -117,7 +153,10 @@ def do_real(only: list[str], folder: Path) -> bool:
         outcome, fault = came_of(case, own)
         shutil.rmtree(own)
         holds = ", then ".join(" ".join(item) for item in case.holds)
-        print(f"| {holds} | {' '.join(case.asked)} | {outcome} | {time.monotonic() - begun:.0f} |", flush=True)
+        print(
+            f"| {holds} | {' '.join(case.asked)} | {outcome} | {time.monotonic() - begun:.0f} |",
+            flush=True,
+        )
         wrong += [f"{case.name}: {fault}"] if fault else []
     print(*wrong, sep="\n", file=sys.stderr)
     return not wrong
@@ -130,10 +169,14 @@ def start(folder: Path, stock: Path, *arguments: str) -> subprocess.Popen[bytes]
     """Start the installation of JAX's small wheels into folder/env."""
     variables = {**os.environ, **NO_INDEX, "PIP_FIND_LINKS": str(stock)}
     argv = [*ENVCHECK, "jax==0.10.2", "--env", "env", "--yes", "--expect", "cpu", "-q", *arguments]
-    return subprocess.Popen(argv, cwd=folder, env=variables, stdout=subprocess.DEVNULL, stderr=subprocess.DEVNULL)
+    return subprocess.Popen(
+        argv, cwd=folder, env=variables, stdout=subprocess.DEVNULL, stderr=subprocess.DEVNULL
+    )
 
 
-def left(folder: Path, before: str, new: frozenset[str] = frozenset(("jax==0.10.2", "jaxlib==0.10.2"))) -> str:
+def left(
+    folder: Path, before: str, new: frozenset[str] = frozenset(("jax==0.10.2", "jaxlib==0.10.2"))
+) -> str:
     """Wait for the guard of what was killed; return what is there then, as --resume says it: old, new, or what else."""
     from envcheck.host.file_changes import lock_file
     from envcheck.install.journal import MARKER, place_of
@@ -146,9 +189,19 @@ def left(folder: Path, before: str, new: frozenset[str] = frozenset(("jax==0.10.
     resumed = run([*ENVCHECK, "--resume", "--env", "env"], folder)
     if place.folder.is_dir() and new & held(folder):
         whole = new <= held(folder) and not (place.folder / MARKER).exists()
-        return "new" if whole and "is the new environment" in resumed.stdout else f"half {resumed.stderr}"
-    said = resumed.returncode == 2 or any(word in resumed.stdout for word in ("the old environment", "not there"))
-    return "old" if said and tree_hash(place.folder) == before else f"changed {resumed.stdout}{resumed.stderr}"
+        return (
+            "new"
+            if whole and "is the new environment" in resumed.stdout
+            else f"half {resumed.stderr}"
+        )
+    said = resumed.returncode == 2 or any(
+        word in resumed.stdout for word in ("the old environment", "not there")
+    )
+    return (
+        "old"
+        if said and tree_hash(place.folder) == before
+        else f"changed {resumed.stdout}{resumed.stderr}"
+    )
 
 
 def prepared(folder: Path, *, there: bool) -> str:
@@ -157,7 +210,9 @@ def prepared(folder: Path, *, there: bool) -> str:
 
     folder.mkdir()
     if there:
-        subprocess.run([sys.executable, "-m", "venv", "--without-pip", "env"], cwd=folder, check=True)
+        subprocess.run(
+            [sys.executable, "-m", "venv", "--without-pip", "env"], cwd=folder, check=True
+        )
     return tree_hash(folder / "env")
 
 
@@ -186,20 +241,26 @@ def do_kills(count: int, seed: int) -> bool:
             before = prepared(folder, there=there)
             process = start(folder, top / "stock", "--installer", installer)
             time.sleep(dice.uniform(0.2, seconds[way]))
-            process.send_signal(dice.choice([signal.SIGKILL, signal.SIGKILL, signal.SIGTERM, signal.SIGINT]))
+            process.send_signal(
+                dice.choice([signal.SIGKILL, signal.SIGKILL, signal.SIGTERM, signal.SIGINT])
+            )
             process.wait(60)
             found[way, left(folder, before)] += 1
             shutil.rmtree(folder)
     print(f"{count} times, seed {seed}")
     for way, _, _ in ways:
-        told = ", ".join(f"{times} {what}" for (of, what), times in sorted(found.items()) if of == way)
+        told = ", ".join(
+            f"{times} {what}" for (of, what), times in sorted(found.items()) if of == way
+        )
         print(f"- {way}, {seconds[way]:.1f} s: {told}")
     return {what for _, what in found} <= {"old", "new"}
 
 
 def main() -> int:
     """Read the arguments and measure."""
-    parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
+    parser = argparse.ArgumentParser(
+        description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter
+    )
     parser.add_argument("kind", choices=("real", "kills"))
     parser.add_argument("--only", nargs="*", default=[])
     parser.add_argument("--environments", type=Path, default=None)

@@ -23,7 +23,9 @@ from tests.install.signals import NEW, SIGNALS, choose_instant, interrupt, make_
 
 def main() -> int:
     """Interrupt, count and print."""
-    parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
+    parser = argparse.ArgumentParser(
+        description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter
+    )
     parser.add_argument("--count", type=int, default=400)
     parser.add_argument("--first", type=int, default=100)
     parser.add_argument("--seed", type=int, default=1)
@@ -37,12 +39,17 @@ def run(top: Path, asked: argparse.Namespace, dice: random.Random) -> int:
     """Make the wheels and interrupt so many installations."""
     make_stock(top / "stock")
     ways = [(installer, is_there) for installer in ("uv", "pip") for is_there in (True, False)]
-    seconds = {way: time_whole(top / "stock", top / f"whole{way}", way[0], is_there=way[1]) for way in ways}
+    seconds = {
+        way: time_whole(top / "stock", top / f"whole{way}", way[0], is_there=way[1]) for way in ways
+    }
     found: Counter[tuple[str, str, str, str]] = Counter()
     for number in range(asked.count):
-        instant = choose_instant(dice, seconds, first=number < asked.first, signals=tuple(asked.signals))
+        instant = choose_instant(
+            dice, seconds, first=number < asked.first, signals=tuple(asked.signals)
+        )
         outcome = interrupt(top / "stock", top / str(number), instant)
-        shutil.rmtree(top / str(number), ignore_errors=bool(outcome.wrong))  # what still runs writes into it
+        # what still runs writes into it
+        shutil.rmtree(top / str(number), ignore_errors=bool(outcome.wrong))
         for words in outcome.wrong:
             print(f"{number}: {instant}: {words}", file=sys.stderr, flush=True)
         left = "wrong" if outcome.wrong else "new" if outcome.held == NEW else "old"

@@ -2,8 +2,8 @@
 
     python bench/interrupted.py [--tries 60] [--seconds 2.0] [--seed 1]
 
-An instant counts from when the program has begun: until then, some 20 ms, Python answers in its own words. A command
-that ends before its instant is not interrupted, and counted apart. Linux.
+An instant counts from when the program has begun: until then, some 20 ms, Python answers in its own
+words. A command that ends before its instant is not interrupted, and counted apart. Linux.
 """
 
 from __future__ import annotations
@@ -35,11 +35,21 @@ def main() -> int:
         folder = Path(name)
         for command, line in command_lines(folder).items():
             # Most commands take a tenth of the time: half of their instants lie in there.
-            spans = [asked.seconds if command == "gpus" or turn % 2 else 0.15 for turn in range(asked.tries)]
-            found = Counter(_how(interrupt(line, chance.uniform(0, span), folder)) for span in spans)
-            left = [name for name in left_behind(folder) if not name.endswith("machine.json")]  # whole: as asked for
+            spans = [
+                asked.seconds if command == "gpus" or turn % 2 else 0.15
+                for turn in range(asked.tries)
+            ]
+            found = Counter(
+                _how(interrupt(line, chance.uniform(0, span), folder)) for span in spans
+            )
+            # whole: as asked for
+            left = [name for name in left_behind(folder) if not name.endswith("machine.json")]
             bad += found["otherwise"] + len(left)
-            print(f"{command:10}", ", ".join(f"{how} {count}" for how, count in sorted(found.items())), left or "")
+            print(
+                f"{command:10}",
+                ", ".join(f"{how} {count}" for how, count in sorted(found.items())),
+                left or "",
+            )
     print("not met" if bad else "met: 130 or done before, one sentence, nothing left")
     return 1 if bad else 0
 

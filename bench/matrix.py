@@ -35,7 +35,12 @@ from pathlib import Path
 from typing import Any
 
 import requests
-from packaging.utils import InvalidSdistFilename, InvalidWheelFilename, parse_sdist_filename, parse_wheel_filename
+from packaging.utils import (
+    InvalidSdistFilename,
+    InvalidWheelFilename,
+    parse_sdist_filename,
+    parse_wheel_filename,
+)
 from packaging.version import InvalidVersion, Version
 from pypi_simple import PYPI_SIMPLE_ENDPOINT
 
@@ -73,15 +78,22 @@ def main() -> int:
         return compare(options.compare)
     if options.load or options.count:
         return measure_load() if options.load else count_releases()
-    names = tuple(companion_sections()) if options.framework == "companions" else (options.framework,)
+    names = (
+        tuple(companion_sections()) if options.framework == "companions" else (options.framework,)
+    )
     return measure_refresh(names, options.since)
 
 
 def measure_load() -> int:
     """Measure the minimum time to decode the matrix, beside its rows unfolded, by turns in this process."""
     folded = json.loads(read_data("compat_matrix.json"))
-    rows = {name: [row for line in lines for _, row in unfold(line)] for name, lines in folded["releases"].items()}
-    texts = [json.dumps(item, separators=(",", ":")) for item in (folded, {**folded, "releases": rows})]
+    rows = {
+        name: [row for line in lines for _, row in unfold(line)]
+        for name, lines in folded["releases"].items()
+    }
+    texts = [
+        json.dumps(item, separators=(",", ":")) for item in (folded, {**folded, "releases": rows})
+    ]
     seconds = [1.0, 1.0]
     for _ in range(_RUNS):
         for at, text in enumerate(texts):
@@ -92,7 +104,10 @@ def measure_load() -> int:
     print(f"| rows | kB | ms, minimum of {_RUNS} |\n|---|---|---|")
     for name, text, taken in zip(("folded", "unfolded"), texts, seconds):
         print(f"| {name} | {len(text) / 1e3:.0f} | {taken * 1e3:.2f} |")
-    targets = {f"{ratio:.2f} of the time unfolded <= 0.8": ratio <= 0.8, f"{size} bytes <= 800000": size <= 800_000}
+    targets = {
+        f"{ratio:.2f} of the time unfolded <= 0.8": ratio <= 0.8,
+        f"{size} bytes <= 800000": size <= 800_000,
+    }
     for target, met in targets.items():
         print(f"- {'met' if met else 'MISSED'}: {target}")
     return 0 if all(targets.values()) else 1
@@ -101,17 +116,31 @@ def measure_load() -> int:
 def compare(commit: str) -> int:
     """Compare every cell of the matrix with that of a commit, and print the rows that differ."""
     with tempfile.TemporaryDirectory() as folder:
-        archive = subprocess.run(["git", "archive", commit, "envcheck", "data"], capture_output=True, check=True)
+        archive = subprocess.run(
+            ["git", "archive", commit, "envcheck", "data"], capture_output=True, check=True
+        )
         subprocess.run(["tar", "-x", "-C", folder], input=archive.stdout, check=True)
-        code = "import json; from envcheck.matrix.load import load_document as load; print(json.dumps(load()))"
-        printed = subprocess.run([sys.executable, "-c", code], cwd=folder, capture_output=True, check=True)
+        code = (
+            "import json; from envcheck.matrix.load import load_document as load;"
+            " print(json.dumps(load()))"
+        )
+        printed = subprocess.run(
+            [sys.executable, "-c", code], cwd=folder, capture_output=True, check=True
+        )
     old, new = json.loads(printed.stdout), load_document()
     changes = list_changes(old, new)
     for change in changes:
         print(*format_change(change), sep="\n")
     rows = [row for _, row in iterate_releases(new)]
-    same = [name for name in new if name not in ("releases", "frameworks", "companions") and old[name] == new[name]]
-    print(f"{len(rows)} rows with {sum(map(len, rows))} cells: {len(changes)} rows differ; the same: {', '.join(same)}")
+    same = [
+        name
+        for name in new
+        if name not in ("releases", "frameworks", "companions") and old[name] == new[name]
+    ]
+    print(
+        f"{len(rows)} rows with {sum(map(len, rows))} cells: {len(changes)} rows differ; the same:"
+        f" {', '.join(same)}"
+    )
     return 1 if changes else 0
 
 
@@ -122,16 +151,32 @@ def count_releases() -> int:
         held.setdefault(key[2], []).append(key[1])
     since = (datetime.now(timezone.utc) - timedelta(days=730)).isoformat()
     lacking = 0
-    print("| package | releases of 24 months | with a wheel | held | rows | not held |\n|---|---|---|---|---|---|")
+    print(
+        "| package | releases of 24 months | with a wheel | held | rows | not held"
+        " |\n|---|---|---|---|---|---|"
+    )
     for name in [name for row in load_companions().rows for name in row.distributions]:
         files = list_files(name)
-        recent = {version for version, items in files.items() if min(each["upload-time"] for each in items) >= since}
-        wheels = {version for version in recent if any(each["filename"].endswith(".whl") for each in files[version])}
+        recent = {
+            version
+            for version, items in files.items()
+            if min(each["upload-time"] for each in items) >= since
+        }
+        wheels = {
+            version
+            for version in recent
+            if any(each["filename"].endswith(".whl") for each in files[version])
+        }
         rows = [version for version in held.get(name, ()) if Version(version) in recent]
         lost = sorted(wheels - {*map(Version, rows)}) if name in held else []
-        why = f"{', '.join(map(str, lost))}" or (f"{len(recent - wheels)} as sources only" if recent - wheels else "")
+        why = f"{', '.join(map(str, lost))}" or (
+            f"{len(recent - wheels)} as sources only" if recent - wheels else ""
+        )
         why = why if name in held or not wheels else "no section of the matrix"
-        print(f"| {name} | {len(recent)} | {len(wheels)} | {len({*rows})} | {len(rows)} | {why} |", flush=True)
+        print(
+            f"| {name} | {len(recent)} | {len(wheels)} | {len({*rows})} | {len(rows)} | {why} |",
+            flush=True,
+        )
         lacking += len(lost)
     return 1 if lacking else 0
 
@@ -146,7 +191,11 @@ def list_files(name: str) -> dict[Version, list[dict[str, Any]]]:
             is_wheel = each["filename"].endswith(".whl")
             parse = parse_wheel_filename if is_wheel else parse_sdist_filename
             found.setdefault(parse(each["filename"])[1], []).append(each)
-    return {version: files for version, files in found.items() if not (version.is_prerelease or version.local)}
+    return {
+        version: files
+        for version, files in found.items()
+        if not (version.is_prerelease or version.local)
+    }
 
 
 def measure_refresh(names: Sequence[str], since: str) -> int:
@@ -158,10 +207,14 @@ def measure_refresh(names: Sequence[str], since: str) -> int:
         start = time.perf_counter()
         listings = [list_framework(reader, name, "" if since == "0" else since) for name in names]
         pages = time.perf_counter() - start
-        refreshed = refresh(emptied, listings, reader, document["checked"], lambda *_: None).document
+        refreshed = refresh(
+            emptied, listings, reader, document["checked"], lambda *_: None
+        ).document
         seconds = time.perf_counter() - start
         reader.close()
-    releases = sum(len(refreshed["releases"][name]) - len(emptied["releases"][name]) for name in names)
+    releases = sum(
+        len(refreshed["releases"][name]) - len(emptied["releases"][name]) for name in names
+    )
     same = format_without_dates(refreshed) == format_without_dates(document)
     print(f"{', '.join(names)}, from an empty cache, at most {CONNECTIONS} connections:\n")
     print("| measure | value |\n|---|---|")
@@ -171,7 +224,10 @@ def measure_refresh(names: Sequence[str], since: str) -> int:
     print(f"| bytes per wheel read | {reader.received / max(reader.wheels_read, 1) / 1e6:.2f} MB |")
     print(f"| the same matrix as before, except dates | {'yes' if same else 'NO'} |")
     minutes = 5 if len(names) > 1 else 10
-    targets = {f"whole refresh <= {minutes} minutes": seconds <= 60 * minutes, "the same matrix": same}
+    targets = {
+        f"whole refresh <= {minutes} minutes": seconds <= 60 * minutes,
+        "the same matrix": same,
+    }
     for target, met in targets.items():
         print(f"- {'met' if met else 'MISSED'}: {target}")
     return 0 if all(targets.values()) else 1
@@ -182,7 +238,9 @@ def delete_releases(document: dict[str, Any], names: Sequence[str], since: str) 
     emptied = deepcopy(document)
     for name in names:
         rows = emptied["releases"][name]
-        emptied["releases"][name] = {version: row for version, row in rows.items() if Version(version) < Version(since)}
+        emptied["releases"][name] = {
+            version: row for version, row in rows.items() if Version(version) < Version(since)
+        }
     drop_unused_citations(emptied)
     return emptied
 

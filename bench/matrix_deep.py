@@ -47,10 +47,16 @@ def main() -> int:
         row = rows[framework, version, distribution, platform]
         apply_binaries(framework, row, found, document["citations"], document["checked"])
         sampled = f"{len(found['read'])} of {found['binaries']}"
-        print(f"| {distribution} {version} {platform} | {sampled} | {seconds:.1f} | {received:.1f} |", flush=True)
+        print(
+            f"| {distribution} {version} {platform} | {sampled} | {seconds:.1f} | {received:.1f} |",
+            flush=True,
+        )
     pages.close()
     peak = resource.getrusage(resource.RUSAGE_SELF).ru_maxrss / 1024
-    print(f"\n{deep.wheels_read} wheels, {deep.received / MEGABYTE:.0f} MB, peak memory {peak:.0f} MiB.")
+    print(
+        f"\n{deep.wheels_read} wheels, {deep.received / MEGABYTE:.0f} MB, peak memory {peak:.0f}"
+        " MiB."
+    )
     if options.output:
         save_document(document, options.output)
     return 0
@@ -59,7 +65,10 @@ def main() -> int:
 def wheels_of(reader: Reader, frameworks: set[str]) -> dict[tuple[str, str, str], Wheel]:
     """Map each distribution, version and platform to the wheel that represents it."""
     groups = (group for name in sorted(frameworks) for group in list_framework(reader, name).groups)
-    return {(group.distribution, group.version, group.platform): group.representative for group in groups}
+    return {
+        (group.distribution, group.version, group.platform): group.representative
+        for group in groups
+    }
 
 
 if __name__ == "__main__":

@@ -41,11 +41,56 @@ from plan import PIPS_PART  # type: ignore[import-not-found]
 from refusals import find_way  # type: ignore[import-not-found]
 
 NAMES = (
-    *("tensorflow", "torch", "jax", "onnxruntime-gpu", "cupy-cuda12x", "torchvision", "torchaudio", "torchcodec"),
-    *("triton", "xformers", "torchao", "vllm", "sglang", "flashinfer-python", "bitsandbytes", "transformer-engine"),
-    *("flash-attn", "mamba-ssm", "deepspeed", "lightning", "torchmetrics", "keras", "keras-hub", "tf-keras"),
-    *("tensorflow-text", "tensorflow-hub", "flax", "optax", "equinox", "tensorrt", "llama-cpp-python", "ctranslate2"),
-    *("cudf-cu12", "numba-cuda", "transformers", "diffusers", "accelerate", "peft", "sentence-transformers", "timm"),
+    *(
+        "tensorflow",
+        "torch",
+        "jax",
+        "onnxruntime-gpu",
+        "cupy-cuda12x",
+        "torchvision",
+        "torchaudio",
+        "torchcodec",
+    ),
+    *(
+        "triton",
+        "xformers",
+        "torchao",
+        "vllm",
+        "sglang",
+        "flashinfer-python",
+        "bitsandbytes",
+        "transformer-engine",
+    ),
+    *(
+        "flash-attn",
+        "mamba-ssm",
+        "deepspeed",
+        "lightning",
+        "torchmetrics",
+        "keras",
+        "keras-hub",
+        "tf-keras",
+    ),
+    *(
+        "tensorflow-text",
+        "tensorflow-hub",
+        "flax",
+        "optax",
+        "equinox",
+        "tensorrt",
+        "llama-cpp-python",
+        "ctranslate2",
+    ),
+    *(
+        "cudf-cu12",
+        "numba-cuda",
+        "transformers",
+        "diffusers",
+        "accelerate",
+        "peft",
+        "sentence-transformers",
+        "timm",
+    ),
 )
 DRIVERS = (
     "450",
@@ -66,7 +111,16 @@ DRIVERS = (
     "610",
 )
 GPUS = (
-    *("Tesla K80", "Tesla M40", "GTX 1080 Ti", "Tesla P100", "Tesla V100", "RTX 2080 Ti", "Tesla T4", "A100"),
+    *(
+        "Tesla K80",
+        "Tesla M40",
+        "GTX 1080 Ti",
+        "Tesla P100",
+        "Tesla V100",
+        "RTX 2080 Ti",
+        "Tesla T4",
+        "A100",
+    ),
     *("RTX 3090", "L4", "RTX 4090", "H100", "H200", "B200", "RTX 5090"),
 )
 PYTHONS = ("3.9", "3.10", "3.11", "3.12", "3.13", "3.14")
@@ -75,7 +129,8 @@ GLIBCS = ("2.28", "2.31", "2.35", "2.39")
 RESOLVES, COMPOSED = "resolves", "resolves on the composed index"
 BUILD, UNSATISFIABLE, OTHER = "needs a build", "unsatisfiable", "other"
 CLOSED = "unsatisfiable on the composed index; the plan says that its page did not answer"
-_KINDS = (RESOLVES, COMPOSED, PIPS_PART, BUILD, CLOSED, UNSATISFIABLE, OTHER)  # that of a plan is the worst of its sets
+# that of a plan is the worst of its sets
+_KINDS = (RESOLVES, COMPOSED, PIPS_PART, BUILD, CLOSED, UNSATISFIABLE, OTHER)
 _KEPT = Path("build/composed_index")
 
 
@@ -117,7 +172,9 @@ def draw_cells(seed: int) -> Iterator[Cell]:
     for name in itertools.cycle(NAMES):
         (platform,) = drawn.choices([*PLATFORMS], [*PLATFORMS.values()])
         glibc = drawn.choice(GLIBCS) if platform.startswith("linux") else ""
-        yield Cell(name, drawn.choice(PYTHONS), drawn.choice(DRIVERS), drawn.choice(GPUS), platform, glibc)
+        yield Cell(
+            name, drawn.choice(PYTHONS), drawn.choice(DRIVERS), drawn.choice(GPUS), platform, glibc
+        )
 
 
 def try_cell(cell: Cell, matrix: Matrix, index: ComposedIndex, torch_index: str) -> Outcome:
@@ -147,7 +204,9 @@ def try_cell(cell: Cell, matrix: Matrix, index: ComposedIndex, torch_index: str)
 
 
 def _describe_refusal(plan: Plan) -> str:
-    reasons = [item.id for item in plan.blocked_by] or [item.finding for item in plan.rejected] or ["?"]
+    reasons = (
+        [item.id for item in plan.blocked_by] or [item.finding for item in plan.rejected] or ["?"]
+    )
     return Counter(reasons).most_common(1)[0][0]
 
 
@@ -179,7 +238,9 @@ def report(outcomes: list[Outcome]) -> int:
     kinds = Counter(item.kind for item in outcomes)
     print(f"{len(outcomes)} requests, {sum(item.is_plan for item in outcomes)} plans: ", end="")
     print(", ".join(f"{number} {kind}" for kind, number in kinds.most_common()))
-    refused = Counter((item.kind, item.what, bool(item.way)) for item in outcomes if not item.is_plan)
+    refused = Counter(
+        (item.kind, item.what, bool(item.way)) for item in outcomes if not item.is_plan
+    )
     for (kind, what, has_way), number in refused.most_common():
         print(f"- {kind}: {number} x {what}: {'NOT CONFIRMED' if has_way else 'confirmed'}")
     bad = [item for item in outcomes if item.kind in (CLOSED, UNSATISFIABLE, OTHER) or item.way]
@@ -193,10 +254,14 @@ def report(outcomes: list[Outcome]) -> int:
 
 def main() -> int:
     """Try the plans that are drawn."""
-    parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
+    parser = argparse.ArgumentParser(
+        description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter
+    )
     parser.add_argument("--draw", type=int, default=300, help="requests")
     parser.add_argument("--plans", type=int, default=0, help="draw until this many plans were made")
-    parser.add_argument("--minutes", type=float, default=1440, help="begin no further batch of --plans after them")
+    parser.add_argument(
+        "--minutes", type=float, default=1440, help="begin no further batch of --plans after them"
+    )
     parser.add_argument("--seed", type=int, default=26)
     parser.add_argument("--jobs", type=int, default=2, help="plans at once")
     parser.add_argument("--json", type=Path, help="write each outcome to this file")
@@ -204,20 +269,31 @@ def main() -> int:
     find_uv(os.environ)
     matrix, cells = load_matrix(), draw_cells(options.seed)
     outcomes: list[Outcome] = []
-    with ComposedIndex(matrix, PublicIndex(_KEPT)) as index, ThreadPoolExecutor(options.jobs) as pool:
-        closed = describe_closed_index(RequirementSet(("torch",), index_url("torch", "cpu")), os.environ)
+    with (
+        ComposedIndex(matrix, PublicIndex(_KEPT)) as index,
+        ThreadPoolExecutor(options.jobs) as pool,
+    ):
+        closed = describe_closed_index(
+            RequirementSet(("torch",), index_url("torch", "cpu")), os.environ
+        )
         torch_index = index.torch_url if closed else ""
         print(f"{closed}: {torch_index} stands in for it" if closed else "PyTorch's index answers")
         end = time.monotonic() + options.minutes * 60
-        while not outcomes or (time.monotonic() < end and sum(item.is_plan for item in outcomes) < options.plans):
+        while not outcomes or (
+            time.monotonic() < end and sum(item.is_plan for item in outcomes) < options.plans
+        ):
             batch = itertools.islice(cells, options.plans // 10 or options.draw)
             outcomes += pool.map(lambda cell: try_cell(cell, matrix, index, torch_index), batch)
             if options.json:
-                options.json.write_text(json.dumps([asdict(item) for item in outcomes], indent=1), encoding="utf-8")
+                options.json.write_text(
+                    json.dumps([asdict(item) for item in outcomes], indent=1), encoding="utf-8"
+                )
     while options.plans and sum(item.is_plan for item in outcomes[:-1]) >= options.plans:
         outcomes.pop()
     if options.json:
-        options.json.write_text(json.dumps([asdict(item) for item in outcomes], indent=1), encoding="utf-8")
+        options.json.write_text(
+            json.dumps([asdict(item) for item in outcomes], indent=1), encoding="utf-8"
+        )
     return 1 if report(outcomes) else 0
 
 

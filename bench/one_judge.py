@@ -22,7 +22,9 @@ from tests.diagnosis.test_one_judge import compare_all, draw_case  # noqa: E402 
 
 def main() -> int:
     """Draw the cases, compare the four on each, and print the table."""
-    parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
+    parser = argparse.ArgumentParser(
+        description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter
+    )
     parser.add_argument("--cases", type=int, default=2000)
     parser.add_argument("--seed", type=int, default=1)
     options = parser.parse_args()
@@ -36,7 +38,9 @@ def main() -> int:
         for text in disagreements:
             print(f"{machine}\n  {text}", flush=True)
     print(
-        f"| cases | disagreements | seconds |\n|---|---|---|\n| {counts['cases']} | {counts['disagreements']} |", end=""
+        f"| cases | disagreements | seconds |\n|---|---|---|\n| {counts['cases']} |"
+        f" {counts['disagreements']} |",
+        end="",
     )
     print(f" {time.monotonic() - start:.0f} |")
     return 1 if counts["disagreements"] else 0

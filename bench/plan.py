@@ -31,10 +31,15 @@ from envcheck.plan.verify import UnreachableError, UnresolvableError, find_uv, r
 from envcheck.rules.described_machine import Description, planned_facts
 
 PLATFORMS = ("linux_x86_64", "linux_aarch64", "win_amd64", "macosx_arm64")
-# A V100, which every TensorFlow 2 has code for; an A100 for the others, whose usual builds left the V100 behind.
+# A V100, which every TensorFlow 2 has code for; an A100 for the others, whose usual builds left the
+# V100 behind.
 GPUS = {"tensorflow": "7.0", "torch": "8.0", "jax": "8.0"}
 DRIVER, GLIBC = "580.65.06", "2.35"  # Ubuntu 22.04
-PIPS_PART, DEPENDENCIES, NOTHING = "pip's part; conda unreached", "all but the file; its index unreached", "unproven"
+PIPS_PART, DEPENDENCIES, NOTHING = (
+    "pip's part; conda unreached",
+    "all but the file; its index unreached",
+    "unproven",
+)
 UNREACHED: set[str] = set()  # channels and indexes that gave no answer
 
 
@@ -59,10 +64,14 @@ class Outcome:
 
 def lines_of(matrix: Matrix, framework: str, last: int, major: str = "2") -> list[str]:
     """List what is asked for, newest first: each minor line of a major of TensorFlow, the others' last releases."""
-    versions = [version for version in matrix.versions(framework) if not Version(version).is_prerelease]
+    versions = [
+        version for version in matrix.versions(framework) if not Version(version).is_prerelease
+    ]
     if framework == "tensorflow":
         minors = dict.fromkeys(
-            ".".join(version.split(".")[:2]) for version in versions if version.startswith(f"{major}.")
+            ".".join(version.split(".")[:2])
+            for version in versions
+            if version.startswith(f"{major}.")
         )
         return [f"tensorflow=={minor}.*" for minor in minors]
     return [f"{framework}=={version}" for version in versions[:last]]
@@ -71,9 +80,15 @@ def lines_of(matrix: Matrix, framework: str, last: int, major: str = "2") -> lis
 def cells_of(matrix: Matrix, requirement: str, framework: str) -> list[Cell]:
     """List the cells of one line: every Python 3 any of its wheels is for, on every platform."""
     version = requirement.partition("==")[2].removesuffix(".*")
-    rows = matrix.releases(framework, admits=lambda held: held == version or held.startswith(f"{version}."))
-    pythons = sorted({minor for row in rows for minor in row.pythons if minor.startswith("3.")}, key=Version)
-    goals = {platform: ["cpu", *(["gpu"] if _has_cuda(rows, platform) else [])] for platform in PLATFORMS}
+    rows = matrix.releases(
+        framework, admits=lambda held: held == version or held.startswith(f"{version}.")
+    )
+    pythons = sorted(
+        {minor for row in rows for minor in row.pythons if minor.startswith("3.")}, key=Version
+    )
+    goals = {
+        platform: ["cpu", *(["gpu"] if _has_cuda(rows, platform) else [])] for platform in PLATFORMS
+    }
     return [
         Cell(requirement, python, platform, goal)
         for platform in PLATFORMS
@@ -103,7 +118,10 @@ def plan_cell(matrix: Matrix, cell: Cell) -> Plan:
     )
     facts = planned_facts(None, said, matrix, expects_gpu=gpu)
     return build_plan(
-        facts, matrix, read_requests((cell.requirement,), matrix), PlanOptions(cell.goal, description=said)
+        facts,
+        matrix,
+        read_requests((cell.requirement,), matrix),
+        PlanOptions(cell.goal, description=said),
     )
 
 
@@ -164,32 +182,60 @@ def report(outcomes: list[Outcome]) -> int:
     print("|---|" + "---|" * len(columns))
     for requirement in dict.fromkeys(item.cell.requirement for item in outcomes):
         own = [item for item in outcomes if item.cell.requirement == requirement]
-        shown = [_shown([item for item in own if (item.cell.platform, item.cell.goal) == key]) for key in columns]
+        shown = [
+            _shown([item for item in own if (item.cell.platform, item.cell.goal) == key])
+            for key in columns
+        ]
         print(f"| `{requirement}` | " + " | ".join(shown) + " |")
     counts = Counter(item.kind for item in outcomes)
-    print(f"\n{len(outcomes)} cells: " + ", ".join(f"{number} {kind}" for kind, number in counts.most_common()))
+    print(
+        f"\n{len(outcomes)} cells: "
+        + ", ".join(f"{number} {kind}" for kind, number in counts.most_common())
+    )
     missed = [item for item in outcomes if item.kind == "missed"]
     for item in missed:
-        print(f"- MISSED {item.cell.requirement} {item.cell.python} {item.cell.platform} {item.cell.goal}: {item.what}")
+        print(
+            f"- MISSED {item.cell.requirement} {item.cell.python} {item.cell.platform}"
+            f" {item.cell.goal}: {item.what}"
+        )
     return len(missed)
 
 
 def _shown(outcomes: list[Outcome]) -> str:
     by_kind: dict[str, list[str]] = {}
     for item in outcomes:
-        label = {"resolves": "", "impossible": f"no ({item.what})", "missed": "MISSED"}.get(item.kind, item.kind)
+        label = {"resolves": "", "impossible": f"no ({item.what})", "missed": "MISSED"}.get(
+            item.kind, item.kind
+        )
         by_kind.setdefault(label, []).append(item.cell.python)
-    return "; ".join(f"{' '.join(pythons)}{f': {label}' if label else ''}" for label, pythons in by_kind.items())
+    return "; ".join(
+        f"{' '.join(pythons)}{f': {label}' if label else ''}" for label, pythons in by_kind.items()
+    )
 
 
 def speed(runs: int) -> int:
     """Time the command beside a bare start, interleaved; print medians of wall time and the least processor time."""
-    hand = ["--platform", "linux_x86_64", "--python", "3.11", "--gpu", "8.9", "--driver", "550.54.14"]
+    hand = [
+        "--platform",
+        "linux_x86_64",
+        "--python",
+        "3.11",
+        "--gpu",
+        "8.9",
+        "--driver",
+        "550.54.14",
+    ]
     start = "from envcheck.cli import main; main()"
     commands = {
         "python -c pass": ["-c", "pass"],
         "envcheck plan tensorflow": ["-c", start, "plan", "tensorflow"],
-        "envcheck plan tensorflow --platform ... --gpu ... --driver ...": ["-c", start, "plan", "tensorflow", *hand],
+        "envcheck plan tensorflow --platform ... --gpu ... --driver ...": [
+            "-c",
+            start,
+            "plan",
+            "tensorflow",
+            *hand,
+        ],
     }
     taken: dict[str, list[tuple[float, float]]] = {name: [] for name in commands}
     for _ in range(runs):
@@ -206,7 +252,10 @@ def speed(runs: int) -> int:
     print("| command | median ms | x | least processor ms | x |\n|---|---|---|---|---|")
     for name, samples in taken.items():
         wall, cpu = statistics.median(one for one, _ in samples), min(one for _, one in samples)
-        print(f"| `{name}` | {wall * 1e3:.0f} | {wall / bare[0]:.1f} | {cpu * 1e3:.0f} | {cpu / bare[1]:.1f} |")
+        print(
+            f"| `{name}` | {wall * 1e3:.0f} | {wall / bare[0]:.1f} | {cpu * 1e3:.0f} |"
+            f" {cpu / bare[1]:.1f} |"
+        )
     return 0
 
 
@@ -218,14 +267,22 @@ def main() -> int:
     parser.add_argument("--jobs", type=int, default=2, help="uv processes at once")
     parser.add_argument("--last", type=int, default=10, help="releases of torch and jax")
     parser.add_argument("--major", default="2", help="of TensorFlow: 2, or 1")
-    parser.add_argument("--platform", default="", choices=["", *PLATFORMS], help="this platform only")
-    parser.add_argument("--speed", type=int, default=0, metavar="RUNS", help="time the command instead")
+    parser.add_argument(
+        "--platform", default="", choices=["", *PLATFORMS], help="this platform only"
+    )
+    parser.add_argument(
+        "--speed", type=int, default=0, metavar="RUNS", help="time the command instead"
+    )
     options = parser.parse_args()
     if options.speed:
         return speed(options.speed)
     matrix = load_matrix()
     asked = lines_of(matrix, options.framework, options.last, options.major)
-    asked = [text for text in asked if not options.line or options.line == text.partition("==")[2].removesuffix(".*")]
+    asked = [
+        text
+        for text in asked
+        if not options.line or options.line == text.partition("==")[2].removesuffix(".*")
+    ]
     cells = [cell for text in asked for cell in cells_of(matrix, text, options.framework)]
     cells = [cell for cell in cells if options.platform in ("", cell.platform)]
     find_uv(os.environ)  # Python's sysconfig fills its table once, and not safely for two threads

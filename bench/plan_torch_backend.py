@@ -53,9 +53,19 @@ def uv_backend(driver: str) -> str:
         "UV_HTTP_RETRIES": "0",
         "ALL_PROXY": CLOSED,
     }
-    argv = [find_uv(os.environ), "pip", "install", "-v", "--dry-run", "--no-config", "--torch-backend=auto"]
+    argv = [
+        find_uv(os.environ),
+        "pip",
+        "install",
+        "-v",
+        "--dry-run",
+        "--no-config",
+        "--torch-backend=auto",
+    ]
     argv += ["--no-cache", "--target", "/nonexistent", "--python", sys.executable, "torch"]
-    told = subprocess.run(argv, env=environment, capture_output=True, text=True, timeout=60, check=False).stderr
+    told = subprocess.run(
+        argv, env=environment, capture_output=True, text=True, timeout=60, check=False
+    ).stderr
     asked = {int(found) for found in re.findall(r"/whl/cu(\d+)/torch/", told)}
     return f"cu{max(asked)}" if asked else "cpu"
 
@@ -65,7 +75,9 @@ def newest_of(matrix: Matrix, backend: str, python: str) -> FrameworkRelease | N
     cuda = f"{backend[2:-1]}.{backend[-1]}"
     rows = matrix.releases("torch", PLATFORM)
     fits = (row for row in rows if python in row.pythons and not Version(row.version).is_prerelease)
-    return next((row for row in fits if cuda in row.variants or (row.cuda or "").startswith(cuda)), None)
+    return next(
+        (row for row in fits if cuda in row.variants or (row.cuda or "").startswith(cuda)), None
+    )
 
 
 def pick_of_uv(matrix: Matrix, judge: Judge, backend: str, python: str) -> Pick:
@@ -85,7 +97,9 @@ def picks(matrix: Matrix, driver: str, backend: str, gpu: str, python: str) -> t
     """Return envcheck's choice and uv's for one machine."""
     said = Description(python, driver, (GPUS[gpu],), GLIBC, PLATFORM)
     facts = planned_facts(None, said, matrix, expects_gpu=True)
-    plan = build_plan(facts, matrix, read_requests(("torch",), matrix), PlanOptions("gpu", description=said))
+    plan = build_plan(
+        facts, matrix, read_requests(("torch",), matrix), PlanOptions("gpu", description=said)
+    )
     judge = Judge(Context(facts, matrix, Target("gpu")))
     theirs = pick_of_uv(matrix, judge, backend, python)
     if not plan.releases:
@@ -93,7 +107,10 @@ def picks(matrix: Matrix, driver: str, backend: str, gpu: str, python: str) -> t
         return Pick(f"none: {reason}", "0", reason), theirs
     (chosen,) = plan.releases
     against = chosen.doubts[0].id if chosen.doubts else ""
-    return Pick(chosen.requirement.partition("==")[2], chosen.version.partition("+")[0], against), theirs
+    return (
+        Pick(chosen.requirement.partition("==")[2], chosen.version.partition("+")[0], against),
+        theirs,
+    )
 
 
 def verdict(ours: Pick, theirs: Pick) -> str:
@@ -113,7 +130,10 @@ def main() -> int:
     parser.add_argument("--python", default="3.12")
     options = parser.parse_args()
     matrix, counts = load_matrix(), dict.fromkeys(("same", "better", "WORSE"), 0)
-    print("| driver | GPU | `envcheck plan torch` | uv asks | uv installs | envcheck's is |\n|---|---|---|---|---|---|")
+    print(
+        "| driver | GPU | `envcheck plan torch` | uv asks | uv installs | envcheck's is"
+        " |\n|---|---|---|---|---|---|"
+    )
     for driver in DRIVERS:
         backend = uv_backend(driver)
         for gpu in GPUS:

@@ -78,7 +78,9 @@ print(json.dumps({"python": sys.version.split()[0], "files": found, "modules": s
 
 def main() -> int:
     """Record every given Python."""
-    parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
+    parser = argparse.ArgumentParser(
+        description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter
+    )
     parser.add_argument("framework")
     parser.add_argument("pythons", nargs="+")
     parser.add_argument("--shadow", action="store_true")
@@ -93,7 +95,9 @@ def main() -> int:
         host = find_host(options.framework)
         if host:
             leave_out(answer, import_in(python, host), imported_modules(host)[0])
-        unneeded = find_unneeded(Path(python), options.framework, answer) if options.empty else set()
+        unneeded = (
+            find_unneeded(Path(python), options.framework, answer) if options.empty else set()
+        )
         for owner, files in answer["files"].items():
             distribution, version = name_distribution(owner, options.framework)
             found = {normalize_path(each) for each in files if each not in unneeded} - OPTIONAL
@@ -125,7 +129,13 @@ def import_in(python: str, framework: str, folder: str = "") -> Any:
         environment.pop("PYTHONPATH", None)
         command = [python, "-c", CHILD, framework.replace("-", "_")]
         done = subprocess.run(
-            command, cwd=folder or empty, env=environment, capture_output=True, text=True, timeout=180, check=False
+            command,
+            cwd=folder or empty,
+            env=environment,
+            capture_output=True,
+            text=True,
+            timeout=180,
+            check=False,
         )
     if done.returncode:
         if not folder:
@@ -137,7 +147,8 @@ def import_in(python: str, framework: str, folder: str = "") -> Any:
 def find_unneeded(python: Path, framework: str, answer: Any) -> set[str]:
     """Find the files that the import does without, in a copy of the environment.
 
-    Tried are the small __init__.py below the uppermost folders; beside a framework libraries and its packages.
+    Tried are the small __init__.py below the uppermost folders; beside a framework libraries and
+    its packages.
     """
     unneeded = set()
     with tempfile.TemporaryDirectory(dir=python.parents[2]) as folder:
@@ -171,7 +182,10 @@ def list_tries(site: Path, framework: str, owned: dict[str, list[str]]) -> Itera
             for name in names:
                 packages["/".join(name.split("/")[:-1][:2])].append(name)
     kept = (".so", "__init__.py")  # a folder without __init__.py is a package, too
-    tries = ([name for name in names if not any(part in name for part in kept)] for names in packages.values())
+    tries = (
+        [name for name in names if not any(part in name for part in kept)]
+        for names in packages.values()
+    )
     yield from filter(None, tries)
 
 
@@ -191,7 +205,9 @@ def record_shadows(python: str, framework: str, answer: Any) -> None:
     document = json.loads(path.read_text(encoding="utf-8"))
     rows = {row["framework"]: row for row in document["frameworks"]}
     beside = {"beside": find_host(framework)} if find_host(framework) else {}
-    row = rows.setdefault(framework, {"framework": framework, **beside, "needed": "", "loaded": "", "recorded": []})
+    row = rows.setdefault(
+        framework, {"framework": framework, **beside, "needed": "", "loaded": "", "recorded": []}
+    )
     module = framework.replace("-", "_")
     names = sorted({*answer["modules"], *answer["standard_library"]} - {module})
     dies = {name for name in names if dies_with_empty(python, framework, name)} | {module}
@@ -231,7 +247,9 @@ def read_document(path: Path) -> Loaded:
         for group in row["files"]:
             for place in expand_places(group["releases"]):
                 for name in group["names"].split():
-                    file = f"{group['folder']}/{name}".lstrip("/") + ("" if ".so" in name else ".py")
+                    file = f"{group['folder']}/{name}".lstrip("/") + (
+                        "" if ".so" in name else ".py"
+                    )
                     versions[row["releases"][place]].add(file)
         loaded[row["name"]] = versions
     return loaded
@@ -242,13 +260,22 @@ def write_document(framework: str, loaded: Loaded) -> str:
     today = dt.datetime.now(dt.timezone.utc).date().isoformat()
     citation = {
         "url_or_artifact": f"the wheels of {framework} and of what it requires",
-        "locator": f"python bench/record_imports.py {framework}: sys.modules and the mapped libraries after the import",
+        "locator": (
+            f"python bench/record_imports.py {framework}: sys.modules and the mapped libraries"
+            " after the import"
+        ),
         "checked": today,
     }
     rows = ",\n".join(write_distribution(name, loaded[name]) for name in sorted(loaded))
-    about = "The files that importing the framework loads, for each recorded release of each distribution; "
+    about = (
+        "The files that importing the framework loads, for each recorded release of each"
+        " distribution; "
+    )
     about += "without libraries and small __init__.py that it was seen to do without."
-    head = f'{{\n "schema": "envcheck/imports/1",\n "about": "{about}",\n "framework": "{framework}",\n'
+    head = (
+        f'{{\n "schema": "envcheck/imports/1",\n "about": "{about}",\n "framework":'
+        f' "{framework}",\n'
+    )
     return f'{head} "distributions": [\n{rows}\n ],\n "citation": {json.dumps(citation)}\n}}\n'
 
 
@@ -265,7 +292,9 @@ def write_distribution(name: str, versions: dict[str, set[str]]) -> str:
         for (places, folder), names in sorted(groups.items())
     )
     files = ",\n   ".join(lines)
-    return f'  {{"name": "{name}", "releases": {json.dumps(releases)}, "files": [\n   {files}\n  ]}}'
+    return (
+        f'  {{"name": "{name}", "releases": {json.dumps(releases)}, "files": [\n   {files}\n  ]}}'
+    )
 
 
 def join_places(places: list[int]) -> str:

@@ -70,28 +70,41 @@ def find_way(cell: Cell, matrix: Matrix, *, usual: bool) -> str:
     frameworks = (own,) if own else companion_row(cell.name).frameworks or _USUAL
     frameworks = frameworks[:1] if usual else frameworks
     fitting = [one for name in frameworks for one in _list_fitting(cell, matrix, name)]
-    ways = (_resolve(cell, matrix, texts, one) for one in fitting for texts in _list_requests(cell, matrix, one))
+    ways = (
+        _resolve(cell, matrix, texts, one)
+        for one in fitting
+        for texts in _list_requests(cell, matrix, one)
+    )
     return next(filter(None, ways), "") or next(_list_files(cell, matrix, fitting), "")
 
 
 def _list_fitting(cell: Cell, matrix: Matrix, name: str) -> Iterator[_Fitting]:
     """Yield the newest releases of a framework with a CUDA build for the machine."""
-    states_cuda = any(part.cuda_build for row in matrix.releases(name) for part in _part_by_extra(row))
+    states_cuda = any(
+        part.cuda_build for row in matrix.releases(name) for part in _part_by_extra(row)
+    )
     found: dict[tuple[str, str], _Fitting] = {}
     for row in matrix.releases(name, cell.platform):
-        is_asked = matrix.framework_of(cell.name) != name or name == "jax" or row.distribution == cell.name
+        is_asked = (
+            matrix.framework_of(cell.name) != name or name == "jax" or row.distribution == cell.name
+        )
         if row.yanked or not is_asked or cell.python not in row.pythons:
             continue
-        listed = (part for item in (row, *matrix.index_builds(row)) for part in _part_by_extra(item))
+        listed = (
+            part for item in (row, *matrix.index_builds(row)) for part in _part_by_extra(item)
+        )
         builds = [item for item in listed if item.cuda_build or not states_cuda]
         fits = [item for item in builds if not _build_fault(cell, matrix, item)]
         if fits:
             majors = frozenset(item.cuda.partition(".")[0] for item in fits if item.cuda)
-            found[row.distribution, row.version] = _Fitting(name, row.version, _requirement(row), majors)
+            found[row.distribution, row.version] = _Fitting(
+                name, row.version, _requirement(row), majors
+            )
     versions = {Version(item.version) for item in found.values()}
     newest = sorted(versions, reverse=True)[:_NEAREST]
     yield from sorted(
-        (item for item in found.values() if Version(item.version) in newest), key=lambda item: item.version
+        (item for item in found.values() if Version(item.version) in newest),
+        key=lambda item: item.version,
     )
 
 
@@ -103,7 +116,11 @@ def _part_by_extra(row: FrameworkRelease) -> list[FrameworkRelease]:
 
 def _requirement(row: FrameworkRelease) -> str:
     if row.framework == "jax":  # jax-cuda12-plugin is what jax[cuda12] brings
-        return f"jax[{row.distribution.split('-')[1]}]=={row.version}" if "-" in row.distribution else ""
+        return (
+            f"jax[{row.distribution.split('-')[1]}]=={row.version}"
+            if "-" in row.distribution
+            else ""
+        )
     extra = f"[{row.gpu_extra}]" if row.gpu_extra else ""
     return f"{row.distribution}{extra}=={row.version}"
 
@@ -114,11 +131,23 @@ def _list_requests(cell: Cell, matrix: Matrix, beside: _Fitting) -> Iterator[tup
         yield (beside.requirement,)
         return
     section = matrix.companion_of(cell.name)
-    rows = (row for row in (matrix.releases(section, cell.platform) if section else ()) if not row.yanked)
-    own = {Version(row.version) for row in rows if row.distribution == cell.name and cell.python in row.pythons}
-    extra = companion_row(cell.name).usual_extra  # brings the framework in releases that do not require it
+    rows = (
+        row
+        for row in (matrix.releases(section, cell.platform) if section else ())
+        if not row.yanked
+    )
+    own = {
+        Version(row.version)
+        for row in rows
+        if row.distribution == cell.name and cell.python in row.pythons
+    }
+    # brings the framework in releases that do not require it
+    extra = companion_row(cell.name).usual_extra
     name = f"{cell.name}[{extra}]" if extra else cell.name
-    yield from ((f"{name}=={version}", beside.requirement) for version in sorted(own, reverse=True)[:_NEAREST])
+    yield from (
+        (f"{name}=={version}", beside.requirement)
+        for version in sorted(own, reverse=True)[:_NEAREST]
+    )
     yield name, beside.requirement
 
 
@@ -133,9 +162,14 @@ def _resolve(cell: Cell, matrix: Matrix, texts: tuple[str, ...], beside: _Fittin
     versions = dict(pin.partition(" ")[0].split("==") for pin in pins)
     held = {name: _rows(cell, matrix, name, version) for name, version in versions.items()}
     is_before_all = matrix.companion_releases(cell.name) and not held.get(cell.name)
-    if is_before_all or any(_release_fault(cell, matrix, rows, beside) for rows in held.values() if rows):
+    if is_before_all or any(
+        _release_fault(cell, matrix, rows, beside) for rows in held.values() if rows
+    ):
         return ""
-    return f"{', '.join(texts)} resolves: {', '.join(f'{name}=={versions[name]}' for name in held if held[name])}"
+    return (
+        f"{', '.join(texts)} resolves:"
+        f" {', '.join(f'{name}=={versions[name]}' for name in held if held[name])}"
+    )
 
 
 def _rows(cell: Cell, matrix: Matrix, name: str, version: str) -> list[FrameworkRelease]:
@@ -144,7 +178,9 @@ def _rows(cell: Cell, matrix: Matrix, name: str, version: str) -> list[Framework
     return [row for row in rows if row.distribution == name]
 
 
-def _release_fault(cell: Cell, matrix: Matrix, rows: list[FrameworkRelease], beside: _Fitting) -> str:
+def _release_fault(
+    cell: Cell, matrix: Matrix, rows: list[FrameworkRelease], beside: _Fitting
+) -> str:
     """Say what keeps a release from the machine, or from the framework's build; "" for nothing."""
     row = rows[0]
     documented = documented_gpus(row.distribution, row.version, cell.platform)
@@ -167,18 +203,30 @@ def _list_files(cell: Cell, matrix: Matrix, fitting: list[_Fitting]) -> Iterator
     """Yield the documented files elsewhere that fit a release of the framework, or the machine where it needs none."""
     package = source_package(cell.name)
     for part in package.parts if package else ():
-        rows = (row for row in matrix.companion_releases(part) if row.platform == cell.platform and row.cuda)
-        fits = (row for row in rows if cell.python in row.pythons and not _build_fault(cell, matrix, row))
+        rows = (
+            row
+            for row in matrix.companion_releases(part)
+            if row.platform == cell.platform and row.cuda
+        )
+        fits = (
+            row
+            for row in rows
+            if cell.python in row.pythons and not _build_fault(cell, matrix, row)
+        )
         yield from (f"{row.distribution} {row.version}" for row in fits)
     for release in package.releases if package else ():
         documented = documented_gpus(cell.name, release.versions[0], cell.platform)
         lowest = package.build.compute_capability if package and package.build else ""
-        if Version(documented.minimum if documented else lowest or "0") > Version(CAPABILITIES[cell.gpu]):
+        if Version(documented.minimum if documented else lowest or "0") > Version(
+            CAPABILITIES[cell.gpu]
+        ):
             continue
         for files in release.files or ():
             is_here = cell.platform in files.platforms and cell.python in files.pythons
             if is_here and Version(cell.glibc or "99") >= Version(files.glibc or "0"):
-                torches = [item for item in fitting if ".".join(item.version.split(".")[:2]) in files.torch]
+                torches = [
+                    item for item in fitting if ".".join(item.version.split(".")[:2]) in files.torch
+                ]
                 runs = [cuda for cuda in files.cuda if not _cuda_fault(cell, matrix, cuda)]
                 if runs and (torches or not files.torch):
                     yield f"{cell.name} {release.versions[0]} for CUDA {runs}, torch {files.torch}"
@@ -189,7 +237,9 @@ def _build_fault(cell: Cell, matrix: Matrix, build: FrameworkRelease) -> str:
     if build.local and not build.compute_capabilities:
         return "nothing states its GPU code: what is not known is not planned"
     own = Version(CAPABILITIES[cell.gpu])
-    toolkits = [item for item in matrix.toolkits() if build.cuda and _is_of(build.cuda, item.version)]
+    toolkits = [
+        item for item in matrix.toolkits() if build.cuda and _is_of(build.cuda, item.version)
+    ]
     fault = _cuda_fault(cell, matrix, build.cuda) if build.cuda else ""
     if fault:
         return fault
@@ -200,11 +250,18 @@ def _build_fault(cell: Cell, matrix: Matrix, build: FrameworkRelease) -> str:
         return f"needs glibc {build.glibc}"
     codes = [code.partition("_") for code in build.compute_capabilities]
     versions = [
-        (kind, Version(f"{digits[:-1]}.{digits[-1]}")) for kind, _, text in codes if (digits := text.rstrip("af"))
+        (kind, Version(f"{digits[:-1]}.{digits[-1]}"))
+        for kind, _, text in codes
+        if (digits := text.rstrip("af"))
     ]
-    compiles = not toolkits or _runs_fully(cell, matrix, toolkits[0])  # a driver compiles the PTX of its own CUDA
+    # a driver compiles the PTX of its own CUDA
+    compiles = not toolkits or _runs_fully(cell, matrix, toolkits[0])
     usable = [item for item in versions if item[0] == "sm" or compiles]
-    runs = [code for kind, code in usable if code <= own and (kind == "compute" or code.major == own.major)]
+    runs = [
+        code
+        for kind, code in usable
+        if code <= own and (kind == "compute" or code.major == own.major)
+    ]
     return "" if runs or not versions else f"has no code for {own}"
 
 
@@ -212,8 +269,12 @@ def _cuda_fault(cell: Cell, matrix: Matrix, cuda: str) -> str:
     """Say which driver a CUDA needs that is newer than the machine's; "" where that runs it."""
     floors = [_floor(cell, item) for item in matrix.toolkits() if _is_of(cuda, item.version)]
     floor = min(filter(None, floors), key=Version, default="")
-    release = matrix.newest_driver(cell.driver, windows=cell.platform.startswith("win")) or cell.driver
-    return f"CUDA {cuda} needs driver {floor}" if floor and Version(release) < Version(floor) else ""
+    release = (
+        matrix.newest_driver(cell.driver, windows=cell.platform.startswith("win")) or cell.driver
+    )
+    return (
+        f"CUDA {cuda} needs driver {floor}" if floor and Version(release) < Version(floor) else ""
+    )
 
 
 def _runs_fully(cell: Cell, matrix: Matrix, toolkit: Toolkit) -> bool:
@@ -239,6 +300,8 @@ def _floor(cell: Cell, toolkit: Toolkit) -> str | None:
 def _driver_fault(cell: Cell, matrix: Matrix) -> str:
     """Say that the driver does not drive the GPU; "" where it does."""
     row = matrix.architecture(CAPABILITIES[cell.gpu])
-    first, last = (row.first_driver_branch or "0", row.last_driver_branch or "9999") if row else ("0", "9999")
+    first, last = (
+        (row.first_driver_branch or "0", row.last_driver_branch or "9999") if row else ("0", "9999")
+    )
     fits = Version(first) <= Version(cell.driver) <= Version(last)
     return "" if fits else f"driver {cell.driver} does not drive {cell.gpu}"

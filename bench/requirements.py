@@ -102,7 +102,11 @@ while waiting:
             waiting.append((need.name, level + 1))
 print(json.dumps({"loaded": sorted(loaded), "names": names}))
 """
-_JUDGES = {"torch": ("torch", _TORCH), "jax": ("jax", _JAX), "onnxruntime": ("onnxruntime", _ONNXRUNTIME)}
+_JUDGES = {
+    "torch": ("torch", _TORCH),
+    "jax": ("jax", _JAX),
+    "onnxruntime": ("onnxruntime", _ONNXRUNTIME),
+}
 
 
 @dataclass(frozen=True)
@@ -126,8 +130,14 @@ class Subject:
 
     def judge(self) -> str:
         """Import the framework and compute: "" where both work, else the last line of what was printed."""
-        module, code = _JUDGES.get(self.framework, ("tensorflow", _GRAPH if self.version[0] == "1" else _KERAS))
-        steps = (("import", f"import {module}"), ("compute", code), ("save", _SAVE if code == _KERAS else "pass"))
+        module, code = _JUDGES.get(
+            self.framework, ("tensorflow", _GRAPH if self.version[0] == "1" else _KERAS)
+        )
+        steps = (
+            ("import", f"import {module}"),
+            ("compute", code),
+            ("save", _SAVE if code == _KERAS else "pass"),
+        )
         failures = ((stage, self.run(self.python, "-c", text)) for stage, text in steps)
         return next((f"{stage}: {failure}" for stage, failure in failures if failure), "")
 
@@ -136,13 +146,20 @@ class Subject:
         quiet = {"CUDA_VISIBLE_DEVICES": "", "TF_CPP_MIN_LOG_LEVEL": "3", "PYTHONNOUSERSITE": "1"}
         try:
             done = subprocess.run(
-                command, capture_output=True, text=True, timeout=300, check=False, env={**os.environ, **quiet}
+                command,
+                capture_output=True,
+                text=True,
+                timeout=300,
+                check=False,
+                env={**os.environ, **quiet},
             )
         except subprocess.TimeoutExpired:
             return "no answer in 300 s"
         lines = (done.stderr or done.stdout).strip().splitlines()
         errors = [line for line in lines if re.match(r"[\w.]+(Error|Exception)\b", line)]
-        return "" if done.returncode == 0 else (errors or lines or [f"status {done.returncode}"])[-1]
+        return (
+            "" if done.returncode == 0 else (errors or lines or [f"status {done.returncode}"])[-1]
+        )
 
     def pip(self, *words: str) -> str:
         """Run uv pip on the environment."""
@@ -198,12 +215,18 @@ class Prober:
 
         What it requires comes with it as long as nothing else moves.
         """
-        others = [line for line in self.freeze.read_text().splitlines() if not line.lower().startswith(name + "==")]
+        others = [
+            line
+            for line in self.freeze.read_text().splitlines()
+            if not line.lower().startswith(name + "==")
+        ]
         constraints = self.freeze.with_suffix(".constraints")
         constraints.write_text("\n".join(others))
         requirement = f"{name}=={version}"
         options = ("install", "-q", "--only-binary", ":all:", requirement)
-        failed = self.subject.pip(*options, "-c", str(constraints)) and self.subject.pip(*options, "--no-deps")
+        failed = self.subject.pip(*options, "-c", str(constraints)) and self.subject.pip(
+            *options, "--no-deps"
+        )
         failure = None if failed else self.subject.judge()
         self.restore()
         return failure
@@ -247,7 +270,9 @@ def probe(subject: Subject, only: list[str], log: Callable[[str], None]) -> dict
     """Try all requirements of a framework release, or the named ones."""
     failure = subject.judge()
     if failure:
-        raise SystemExit(f"{subject.distribution} {subject.version} does not work to begin with: {failure}")
+        raise SystemExit(
+            f"{subject.distribution} {subject.version} does not work to begin with: {failure}"
+        )
     module = _JUDGES.get(subject.framework, ("tensorflow", ""))[0]
     listing = subprocess.run(
         (subject.python, "-c", _LISTED, subject.distribution, module), capture_output=True, text=True, check=True
@@ -277,13 +302,22 @@ def _environments(texts: list[str], uv: str, folder: Path) -> Iterator[Subject]:
         if not path.is_dir():
             path = folder / f"{distribution}-{version}"
             subprocess.run((uv, "venv", "-q", "--python", place, str(path)), check=True)
-            words = (uv, "pip", "install", "-q", "--python", str(path / "bin" / "python"), *requirement.split(" "))
+            words = (
+                uv,
+                "pip",
+                "install",
+                "-q",
+                "--python",
+                str(path / "bin" / "python"),
+                *requirement.split(" "),
+            )
             subprocess.run((*words, "pip"), check=True)
         yield Subject(distribution, version, path, uv)
 
 
 _OF_NUMPY = ("numpy.core", "numpy.dtype", "_ARRAY_API", "multiarray", "binary incompatib")
-_OWN_NEED = "ModuleNotFoundError"  # what the moved release itself requires lacks, or a module that Python dropped
+# what the moved release itself requires lacks, or a module that Python dropped
+_OWN_NEED = "ModuleNotFoundError"
 
 
 def _row(result: dict[str, Any]) -> dict[str, Any]:
@@ -298,12 +332,31 @@ def _row(result: dict[str, Any]) -> dict[str, Any]:
         for key, operator in (("older", "<="), ("newer", ">=")):
             failure = row[key]["failure"]
             is_numpys = name != "numpy" and any(word in failure for word in _OF_NUMPY)
-            if row[key]["breaks"] and _OWN_NEED not in failure and "save: " not in failure and not is_numpys:
-                error = failure.partition(": ")[2] if failure.startswith(("import: ", "compute: ")) else failure
+            if (
+                row[key]["breaks"]
+                and _OWN_NEED not in failure
+                and "save: " not in failure
+                and not is_numpys
+            ):
+                error = (
+                    failure.partition(": ")[2]
+                    if failure.startswith(("import: ", "compute: "))
+                    else failure
+                )
                 bound = row[key]["breaks"] if key == "older" else _first_of_minor(row[key])
-                breaks.append({"requirement": f"{name}{operator}{bound}", "failure": _shorten(error)})
-    framework = next((name for name in _JUDGES if result["distribution"].startswith(name)), "tensorflow")
-    row = {"framework": framework, "version": result["version"], "needs": needs, "breaks": breaks, "works": works}
+                breaks.append(
+                    {"requirement": f"{name}{operator}{bound}", "failure": _shorten(error)}
+                )
+    framework = next(
+        (name for name in _JUDGES if result["distribution"].startswith(name)), "tensorflow"
+    )
+    row = {
+        "framework": framework,
+        "version": result["version"],
+        "needs": needs,
+        "breaks": breaks,
+        "works": works,
+    }
     return {key: value for key, value in row.items() if value}
 
 
@@ -334,11 +387,21 @@ def write_rows(results: Path, output: Path) -> None:
 
 def main() -> None:
     """Probe what is named and print a JSON line for each."""
-    parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
-    parser.add_argument("subjects", nargs="*", help="jax==0.6.0:3.12, or jax==0.6.0:FOLDER of an environment")
-    parser.add_argument("--results", type=Path, required=True, help="where a JSON line for each release is added")
-    parser.add_argument("--only", nargs="+", default=[], help="try these alone: numpy protobuf ml-dtypes keras")
-    parser.add_argument("--output", type=Path, help="the data file that takes the rows of the results")
+    parser = argparse.ArgumentParser(
+        description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter
+    )
+    parser.add_argument(
+        "subjects", nargs="*", help="jax==0.6.0:3.12, or jax==0.6.0:FOLDER of an environment"
+    )
+    parser.add_argument(
+        "--results", type=Path, required=True, help="where a JSON line for each release is added"
+    )
+    parser.add_argument(
+        "--only", nargs="+", default=[], help="try these alone: numpy protobuf ml-dtypes keras"
+    )
+    parser.add_argument(
+        "--output", type=Path, help="the data file that takes the rows of the results"
+    )
     options = parser.parse_args()
     uv = shutil.which("uv") or str(Path(sys.executable).parent / "uv")
     with tempfile.TemporaryDirectory() as folder:

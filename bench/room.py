@@ -2,9 +2,10 @@
 
     python bench/room.py [--only tensorflow-gpu] [--write]
 
-Needs the extras `plan` and `matrix`, and a pip of 22.2 or newer in each Python named. uv resolves, pip says which
-wheels those are (nothing is installed); of each wheel the server tells the size, and the wheel's own directory, read
-over byte ranges, what it holds unpacked. Prints a table in Markdown.
+Needs the extras `plan` and `matrix`, and a pip of 22.2 or newer in each Python named. uv resolves,
+pip says which wheels those are (nothing is installed); of each wheel the server tells the size, and
+the wheel's own directory, read over byte ranges, what it holds unpacked. Prints a table in
+Markdown.
 """
 
 from __future__ import annotations
@@ -41,7 +42,8 @@ ASKED = (
     ("tensorflow", "gpu", "tensorflow[and-cuda]==2.15.1", "3.11", "linux_x86_64"),
     ("tensorflow", "gpu", "tensorflow[and-cuda]==2.20.0", "3.12", "linux_x86_64"),
     ("tensorflow", "gpu", "tensorflow[and-cuda]==2.21.0", "3.12", "linux_x86_64"),
-    # Builds of torch for the CPU on Linux lie on PyTorch's own index; the usual wheel for Windows is one, too.
+    # Builds of torch for the CPU on Linux lie on PyTorch's own index; the usual wheel for Windows
+    # is one, too.
     ("torch", "cpu", "torch==2.15.0", "3.12", "win_amd64"),
     ("torch", "gpu", "torch==2.7.1", "3.12", "linux_x86_64"),
     ("torch", "gpu", "torch==2.15.0", "3.12", "linux_x86_64"),
@@ -67,7 +69,15 @@ def wheels_of(requirement: str, python: str, platform: str) -> list[str]:
     tags = [part for tag in [*TAGS[platform], "any"] for part in ("--platform", tag)]
     with tempfile.TemporaryDirectory() as folder:
         report = Path(folder) / "report.json"
-        argv = [find_python(python, os.environ), "-m", "pip", "install", "-q", "--dry-run", "--ignore-installed"]
+        argv = [
+            find_python(python, os.environ),
+            "-m",
+            "pip",
+            "install",
+            "-q",
+            "--dry-run",
+            "--ignore-installed",
+        ]
         argv += ["--no-deps", "--only-binary=:all:", "--report", str(report), "--target", folder]
         subprocess.run([*argv, "--python-version", python, *tags, *pins], check=True, timeout=900)
         return [item["download_info"]["url"] for item in json.loads(report.read_text())["install"]]
@@ -99,7 +109,9 @@ def row(framework: str, build: str, requirement: str, found: Room) -> dict[str, 
 
 def main() -> int:
     """Measure each requirement; with --write keep what was found."""
-    parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
+    parser = argparse.ArgumentParser(
+        description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter
+    )
     parser.add_argument("--only", default="")
     parser.add_argument("--write", action="store_true")
     asked = parser.parse_args()
@@ -117,7 +129,9 @@ def main() -> int:
         loaded["room"]["rows"] = rows
         loaded["room"]["citation"]["checked"] = time.strftime("%Y-%m-%d", time.gmtime())
         lines = ",\n".join(f"   {json.dumps(each)}" for each in rows)
-        text = json.dumps({**loaded, "room": {**loaded["room"], "rows": "ROWS"}}, indent=1, ensure_ascii=False)
+        text = json.dumps(
+            {**loaded, "room": {**loaded["room"], "rows": "ROWS"}}, indent=1, ensure_ascii=False
+        )
         DATA.write_text(text.replace('"ROWS"', f"[\n{lines}\n  ]") + "\n")
     return 0
 

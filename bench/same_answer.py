@@ -56,7 +56,9 @@ class Answer:
 
 def answer_of(report: model.Report) -> Answer:
     """Return what is compared: errors that follow from nothing else, and the remedy of the cause."""
-    errors = [item for item in report.findings if item.severity == model.ERROR and item.caused_by is None]
+    errors = [
+        item for item in report.findings if item.severity == model.ERROR and item.caused_by is None
+    ]
     also = frozenset(item.id for item in report.findings if item.verdict == model.UNDETERMINED)
     cause = next((item for item in errors if item.primary), None)
     if cause is None:
@@ -64,7 +66,8 @@ def answer_of(report: model.Report) -> Answer:
     actions = cause.fix.actions if cause.fix else ()
     cure = cause.cure or "untyped: " + ", ".join(type(item).__name__ for item in actions)
     words = (" ".join(item.command("linux")) for item in actions)
-    commands = tuple(re.sub(r"^\S*python[\d.]*(?= )", "python", text) for text in words)  # wherever it lies
+    # wherever it lies
+    commands = tuple(re.sub(r"^\S*python[\d.]*(?= )", "python", text) for text in words)
     return Answer(report.verdict, frozenset(item.id for item in errors), cure, commands, also)
 
 
@@ -99,9 +102,15 @@ def compare(machine: Answer, answer: Answer, *, is_stated: bool, states_all: boo
         kind = "undetermined though stated" if is_stated else ""
     elif answer.verdict != machine.verdict:
         kind = "other verdict" if is_stated else "other verdict, without what decides"
-    elif answer.ids != machine.ids and (states_all or not answer.ids < machine.ids) and not names_both:
+    elif (
+        answer.ids != machine.ids
+        and (states_all or not answer.ids < machine.ids)
+        and not names_both
+    ):
         kind = "other ids" if is_stated else "other ids, without what decides"
-    elif answer.ids == machine.ids and not _is_same(machine.cure, answer.cure, states_all=states_all):
+    elif answer.ids == machine.ids and not _is_same(
+        machine.cure, answer.cure, states_all=states_all
+    ):
         untyped = isinstance(answer.cure, str) or isinstance(machine.cure, str)
         kind = "other remedy, not typed on both sides" if untyped else "other typed remedy"
     is_open = not kind and (open_answer or (names_both and answer.ids != machine.ids))
@@ -112,7 +121,9 @@ def _is_same(machine: model.Fix | str, witness: model.Fix | str, *, states_all: 
     """Whether two remedies are the same: of one type, with values that differ only where one is left open."""
     if states_all or not isinstance(machine, model.Fix) or type(machine) is not type(witness):
         return machine == witness
-    values = [(getattr(machine, name), getattr(witness, name)) for name in model.list_fields(machine)]
+    values = [
+        (getattr(machine, name), getattr(witness, name)) for name in model.list_fields(machine)
+    ]
     return all(witness_value in (value, "", (), False) for value, witness_value in values)
 
 
@@ -132,7 +143,8 @@ def ask(made: drawn.Situation, folder: Path) -> tuple[Answer, dict[str, Put]]:
     machine = _judge(snapshot, made, requests)
     everything = texts.DECIDES["works"] | decides
     everything |= {texts.TOOLKIT, texts.CUDNN} if made.image.cuda else set()
-    if machine.verdict == model.COMPATIBLE:  # what somebody took for a fault is none: all must be stated
+    # what somebody took for a fault is none: all must be stated
+    if machine.verdict == model.COMPATIBLE:
         decides = decides | everything
     saved = folder / "machine.json"
     saved.write_text(render_snapshot(snapshot), encoding="utf-8")
@@ -154,20 +166,41 @@ def ask_command(made: drawn.Situation, folder: Path) -> Answer:
     """Return what the command prints about the saved snapshot, without its remedy."""
     saved = folder / "machine.json"
     wanted = ["--for", f"{made.framework}=={made.release}"] if made.fault == drawn.PYTHON else []
-    argv = [sys.executable, "-m", "envcheck", "doctor", "--snapshot", str(saved), "--expect", "gpu", *wanted, "--json"]
+    argv = [
+        sys.executable,
+        "-m",
+        "envcheck",
+        "doctor",
+        "--snapshot",
+        str(saved),
+        "--expect",
+        "gpu",
+        *wanted,
+        "--json",
+    ]
     environment = {**os.environ, "PYTHONPATH": str(drawn.ROOT)}
     done = subprocess.run(argv, capture_output=True, text=True, check=False, env=environment)
     document = json.loads(done.stdout)
-    errors = [item for item in document["findings"] if item["severity"] == "error" and not item["caused_by"]]
+    errors = [
+        item
+        for item in document["findings"]
+        if item["severity"] == "error" and not item["caused_by"]
+    ]
     return Answer(document["verdict"], frozenset(item["id"] for item in errors), "", ())
 
 
 def _differing(machine: model.Fix | str, witness: model.Fix | str) -> str:
     """Name two remedies, or the fields in which two of one type differ."""
     if isinstance(machine, model.Fix) and type(machine) is type(witness):
-        names = [name for name in model.list_fields(machine) if getattr(machine, name) != getattr(witness, name)]
+        names = [
+            name
+            for name in model.list_fields(machine)
+            if getattr(machine, name) != getattr(witness, name)
+        ]
         return f"{type(machine).__name__} with other {', '.join(names)}"
-    return " / ".join(one if isinstance(one, str) else type(one).__name__ for one in (machine, witness))
+    return " / ".join(
+        one if isinstance(one, str) else type(one).__name__ for one in (machine, witness)
+    )
 
 
 @dataclass
@@ -194,8 +227,13 @@ class Figures:
             if put.disagreement:
                 difference = f"{machine} / {put.answer}"
                 if "remedy" in put.disagreement:
-                    difference = f"{', '.join(sorted(machine.ids))}: {_differing(machine.cure, put.answer.cure)}"
-                case = f"{made.framework}, {made.outcome()}" + (", no code either" if made.has_two_causes() else "")
+                    difference = (
+                        f"{', '.join(sorted(machine.ids))}:"
+                        f" {_differing(machine.cure, put.answer.cure)}"
+                    )
+                case = f"{made.framework}, {made.outcome()}" + (
+                    ", no code either" if made.has_two_causes() else ""
+                )
                 key = witness, put.disagreement, case, difference
                 self.classes[key] += 1
                 self.examples.setdefault(key, made.number)
@@ -209,7 +247,10 @@ class Figures:
             share = 100 * self.counts[witness, "decided"] / max(1, self.counts[witness, "put"])
             cells[2] += f" ({share:.0f} %)"
             print(f"| {witness} | {' | '.join(cells)} |")
-        print("\n| number | witness | kind | situation | machine / witness | example |\n|---|---|---|---|---|---|")
+        print(
+            "\n| number | witness | kind | situation | machine / witness | example"
+            " |\n|---|---|---|---|---|---|"
+        )
         for key, count in self.classes.most_common():
             print(f"| {count} | {' | '.join(key)} | {self.examples[key]} |")
 
@@ -236,19 +277,27 @@ def show(number: int, seed: int, folder: Path) -> None:
     machine, puts = ask(made, folder)
     again = drawn.draw(number, random.Random(f"{seed}.{number}"))
     file, log = texts.write_file(again), texts.write_log(again)
-    print(f"{made.framework} {made.build}, {made.image.name}, driver {made.driver or 'none'}, {made.gpu}")
+    print(
+        f"{made.framework} {made.build}, {made.image.name}, driver {made.driver or 'none'},"
+        f" {made.gpu}"
+    )
     print(f"fault: {made.fault or 'none'}; comes to: {made.outcome()}")
     for name, text in (("file", file), ("log", log)):
         if text:
             print(f"--- {name} {text.options or ''} states {sorted(text.stated)}\n{text.text}")
     print(f"machine: {machine}\n  {machine.cure}\n  {machine.commands}")
     for name, put in puts.items():
-        print(f"{name}: {put.answer} [{put.disagreement or 'agrees'}]\n  {put.answer.cure}\n  {put.answer.commands}")
+        print(
+            f"{name}: {put.answer} [{put.disagreement or 'agrees'}]\n  {put.answer.cure}\n "
+            f" {put.answer.commands}"
+        )
 
 
 def main() -> int:
     """Draw the situations, ask about each, and print the tables."""
-    parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
+    parser = argparse.ArgumentParser(
+        description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter
+    )
     parser.add_argument("--count", type=int, default=2000)
     parser.add_argument("--seed", type=int, default=1)
     parser.add_argument("--example", type=int, help="print this one of the situations")

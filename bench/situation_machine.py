@@ -81,7 +81,9 @@ def _host(made: Situation) -> model.HostFacts:
 
 def _driver(made: Situation) -> model.DriverFacts:
     if not made.driver:
-        return _record(model.DriverFacts, uvm_loaded=False, nouveau_loaded=False, nvswitch_present=False)
+        return _record(
+            model.DriverFacts, uvm_loaded=False, nouveau_loaded=False, nvswitch_present=False
+        )
     cuda = MATRIX["drivers"][made.driver.split(".")[0]]["cuda"]
     nodes = tuple(
         model.DeviceNode(f"/dev/{name}", _known(value=True), "crw-rw-rw- root:root")
@@ -168,7 +170,15 @@ def _python(made: Situation) -> model.PythonFacts:
     extension = model.Extension("torchvision", f"{site}/torchvision/_C.so", needed)
     vision = {"extensions": (extension,)} if made.fault == VISION else {}
     found = tuple(
-        model.Distribution(name, version, site, "environment", "pip", _requires(made, name), (name.replace("-", "_"),))
+        model.Distribution(
+            name,
+            version,
+            site,
+            "environment",
+            "pip",
+            _requires(made, name),
+            (name.replace("-", "_"),),
+        )
         for name, version in made.packages().items()
     )
     return _record(
@@ -193,7 +203,12 @@ def _requires(made: Situation, name: str) -> tuple[str, ...]:
 
 def _framework(made: Situation, site: str) -> model.FrameworkBuild:
     kind = model.FrameworkBuild
-    names = {"framework": made.framework, "distribution": made.distribution, "version": made.build, "location": site}
+    names = {
+        "framework": made.framework,
+        "distribution": made.distribution,
+        "version": made.build,
+        "location": site,
+    }
     if made.fault == CPU:
         return _record(kind, **names, cuda_build=False)
     return _record(
@@ -209,8 +224,15 @@ def _lookups(made: Situation, site: str) -> tuple[model.LibraryLookup, ...]:
     if made.fault == OLD_TOOLKIT:
         soname, own = "libnvJitLink.so.12", f"{site}/nvidia/nvjitlink/lib/libnvJitLink.so.12"
         older = f"/usr/local/cuda-{made.image.cuda}/lib64/{soname}.{made.image.cuda}.105"
-        asker, version = f"{site}/torch/lib/libtorch_global_deps.so", _known(f"{made.image.cuda}.105")
-        found.append(model.LibraryLookup(soname, asker, MANDATORY, _known(older), "LD_LIBRARY_PATH", (own,), version))
+        asker, version = (
+            f"{site}/torch/lib/libtorch_global_deps.so",
+            _known(f"{made.image.cuda}.105"),
+        )
+        found.append(
+            model.LibraryLookup(
+                soname, asker, MANDATORY, _known(older), "LD_LIBRARY_PATH", (own,), version
+            )
+        )
     return tuple(found)
 
 
@@ -225,12 +247,20 @@ def _lookup(made: Situation, name: str, soname: str, site: str) -> model.Library
     version, own = made.finds(name), f"{site}/nvidia/{_wheel_folder(name)}/lib/{soname}"
     elsewhere = (own,) if made.has_wheels and not made.brings else ()
     if not version:
-        return model.LibraryLookup(soname, needed_by, MANDATORY, model.Absent((site,)), "", elsewhere)
+        return model.LibraryLookup(
+            soname, needed_by, MANDATORY, model.Absent((site,)), "", elsewhere
+        )
     if made.brings:
-        return model.LibraryLookup(soname, needed_by, MANDATORY, _known(own), "runpath", (), _known(version))
+        return model.LibraryLookup(
+            soname, needed_by, MANDATORY, _known(own), "runpath", (), _known(version)
+        )
     folder = LIBS if name == "cudnn" else f"/usr/local/cuda-{made.image.cuda}/lib64"
-    found = _known(f"{folder}/libcudnn.so.{version}" if name == "cudnn" else f"{folder}/{soname}.{version}")
-    return model.LibraryLookup(soname, needed_by, MANDATORY, found, "ld.so cache", elsewhere, _known(version))
+    found = _known(
+        f"{folder}/libcudnn.so.{version}" if name == "cudnn" else f"{folder}/{soname}.{version}"
+    )
+    return model.LibraryLookup(
+        soname, needed_by, MANDATORY, found, "ld.so cache", elsewhere, _known(version)
+    )
 
 
 def _link_faults(made: Situation, site: str) -> tuple[model.LinkFault, ...]:
@@ -239,14 +269,30 @@ def _link_faults(made: Situation, site: str) -> tuple[model.LinkFault, ...]:
         soname, wheel = made.sonames["cudnn"], "nvidia-cudnn"
         file = f"{site}/torch/lib/libtorch_cuda.so"
         return (
-            model.LinkFault("torch", "missing-library", file, soname, asked_by="torch", wheel=wheel, stops="import"),
+            model.LinkFault(
+                "torch",
+                "missing-library",
+                file,
+                soname,
+                asked_by="torch",
+                wheel=wheel,
+                stops="import",
+            ),
         )
     if made.fault == VISION:
-        symbol, library, file = "_ZN3c106detail23torchInternalAssertFailE", "libc10.so", f"{site}/torchvision/_C.so"
+        symbol, library, file = (
+            "_ZN3c106detail23torchInternalAssertFailE",
+            "libc10.so",
+            f"{site}/torchvision/_C.so",
+        )
         fault = model.LinkFault(
             "torchvision", "missing-symbol", file, library, (symbol,), f"{site}/torch/lib/{library}"
         )
-        return (model.replace(fault, via="runpath", asked_by="torchvision", found_in="torch", stops="import"),)
+        return (
+            model.replace(
+                fault, via="runpath", asked_by="torchvision", found_in="torch", stops="import"
+            ),
+        )
     if made.fault == OLD_TOOLKIT:
         cusparse = f"{site}/nvidia/cusparse/lib/libcusparse.so.12"
         found = f"/usr/local/cuda-{made.image.cuda}/lib64/libnvJitLink.so.12"

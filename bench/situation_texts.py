@@ -14,7 +14,11 @@ from packaging.version import Version
 from bench import situations as drawn
 from bench.situations import MATRIX, SITE, Situation
 
-FRAMEWORKS, LIBRARIES, PACKAGES = "python.frameworks", "python.frameworks.libraries", "python.distributions"
+FRAMEWORKS, LIBRARIES, PACKAGES = (
+    "python.frameworks",
+    "python.frameworks.libraries",
+    "python.distributions",
+)
 DRIVER, CAPABILITY, VERSION = "driver.release", "gpus.compute_capability", "python.version"
 TOOLKIT, COMPILER, REQUEST = "toolkits", "compilers.gcc_version", "request"
 CUDNN = "cudnn.library_version"
@@ -93,7 +97,9 @@ def _requirements(made: Situation) -> str:
 def _dockerfile(made: Situation) -> str:
     lines = [f"FROM {made.image.name}"]
     if made.image.cuda:
-        lines.append("RUN apt-get update && apt-get install -y --no-install-recommends python3 python3-pip")
+        lines.append(
+            "RUN apt-get update && apt-get install -y --no-install-recommends python3 python3-pip"
+        )
     if made.fault == drawn.OLD_TOOLKIT:
         lines.append(f"ENV LD_LIBRARY_PATH=/usr/local/cuda-{made.image.cuda}/lib64")
     if made.fault == drawn.HIDDEN:
@@ -129,7 +135,11 @@ def write_log(made: Situation) -> Witness:
         stated.add(VERSION)
     if made.chance.random() < 0.6:
         packages = made.packages()
-        lines += ["$ pip list", "Package                  Version", "------------------------ ------------"]
+        lines += [
+            "$ pip list",
+            "Package                  Version",
+            "------------------------ ------------",
+        ]
         lines += [f"{name:<24} {version}" for name, version in sorted(packages.items())]
         stated |= {FRAMEWORKS, PACKAGES} if made.fault != drawn.PYTHON else set()
         stated |= {LIBRARIES} if made.has_wheels else set()
@@ -155,13 +165,19 @@ def _smi(made: Situation) -> list[str]:
     rule = "+" + "-" * 87 + "+"
     return [
         rule,
-        f"| NVIDIA-SMI {made.driver:<22} Driver Version: {made.driver:<14} CUDA Version: {cuda:<8} |",
+        (
+            f"| NVIDIA-SMI {made.driver:<22} Driver Version: {made.driver:<14} CUDA Version:"
+            f" {cuda:<8} |"
+        ),
         "|-----------------------------------------+----------------------+----------------------+",
         "| GPU  Name                 Persistence-M | Bus-Id        Disp.A | Volatile Uncorr. ECC |",
         "| Fan  Temp   Perf          Pwr:Usage/Cap |         Memory-Usage | GPU-Util  Compute M. |",
         "|=========================================+======================+======================|",
         f"|   0  {made.gpu:<29} Off | 00000000:07:00.0 Off |                    0 |",
-        f"| N/A   31C    P0              43W / 300W |  {3:>5}MiB / {memory:>5}MiB |      0%      Default |",
+        (
+            f"| N/A   31C    P0              43W / 300W |  {3:>5}MiB / {memory:>5}MiB |      0%    "
+            "  Default |"
+        ),
         rule,
     ]
 
@@ -189,12 +205,16 @@ PY = "$ python train.py"
 
 
 def _gcc(made: Situation) -> Says:
-    newest, root = MATRIX["toolkits"][made.image.cuda]["gcc_max"], f"/usr/local/cuda-{made.image.cuda}"
+    newest, root = (
+        MATRIX["toolkits"][made.image.cuda]["gcc_max"],
+        f"/usr/local/cuda-{made.image.cuda}",
+    )
     error = (
-        f"{root}/include/crt/host_config.h:132:2: error: #error -- unsupported GNU version! gcc versions later "
-        f"than {newest} are not supported! The nvcc flag '-allow-unsupported-compiler' can be used to override "
-        "this version check; however, using an unsupported host compiler may cause compilation failure or "
-        "incorrect run time execution. Use at your own risk."
+        f"{root}/include/crt/host_config.h:132:2: error: #error -- unsupported GNU version! gcc"
+        f" versions later than {newest} are not supported! The nvcc flag"
+        " '-allow-unsupported-compiler' can be used to override this version check; however, using"
+        " an unsupported host compiler may cause compilation failure or incorrect run time"
+        " execution. Use at your own risk."
     )
     lines = [
         "$ pip install --no-build-isolation ./my_extension",
@@ -218,7 +238,10 @@ def _pip(made: Situation) -> Says:
     listed = ", ".join(found) or "none"
     lines = [
         f"$ pip install {name}",
-        f"ERROR: Could not find a version that satisfies the requirement {name} (from versions: {listed})",
+        (
+            f"ERROR: Could not find a version that satisfies the requirement {name} (from versions:"
+            f" {listed})"
+        ),
         f"ERROR: No matching distribution found for {name}",
     ]
     return lines, {REQUEST}
@@ -226,7 +249,11 @@ def _pip(made: Situation) -> Says:
 
 def _torch_init(made: Situation, error: str) -> list[str]:
     """Return an error of torch.cuda's first use."""
-    return _traceback(f"{SITE.format(made.image.python)}/torch/cuda/__init__.py", "    torch._C._cuda_init()", error)
+    return _traceback(
+        f"{SITE.format(made.image.python)}/torch/cuda/__init__.py",
+        "    torch._C._cuda_init()",
+        error,
+    )
 
 
 def _torch_import(made: Situation, error: str) -> list[str]:
@@ -256,7 +283,9 @@ def _torch_library(made: Situation) -> Says:
 def _torch_old_toolkit(made: Situation) -> Says:
     """Name libraries, but not what puts the older one first."""
     symbol = f"__nvJitLinkComplete_{made.row['cuda'].replace('.', '_')}"
-    asker = f"{SITE.format(made.image.python)}/torch/lib/../../nvidia/cusparse/lib/libcusparse.so.12"
+    asker = (
+        f"{SITE.format(made.image.python)}/torch/lib/../../nvidia/cusparse/lib/libcusparse.so.12"
+    )
     error = f"ImportError: {asker}: undefined symbol: {symbol}, version libnvJitLink.so.12"
     return _torch_import(made, error), {FRAMEWORKS}
 
@@ -272,8 +301,8 @@ def _torch_hidden(made: Situation) -> Says:
 
 def _torch_no_driver(made: Situation) -> Says:
     error = (
-        "RuntimeError: Found no NVIDIA driver on your system. Please check that you have an NVIDIA GPU and "
-        "installed a driver from http://www.nvidia.com/Download/index.aspx"
+        "RuntimeError: Found no NVIDIA driver on your system. Please check that you have an NVIDIA"
+        " GPU and installed a driver from http://www.nvidia.com/Download/index.aspx"
     )
     return _torch_init(made, error), {PROGRAM}
 
@@ -281,10 +310,11 @@ def _torch_no_driver(made: Situation) -> Says:
 def _torch_old_driver(made: Situation) -> Says:
     major, minor = MATRIX["drivers"][made.driver.split(".")[0]]["cuda"].split(".")
     error = (
-        f"RuntimeError: The NVIDIA driver on your system is too old (found version {major}0{minor}0). Please "
-        "update your GPU driver by downloading and installing a new version from the URL: "
-        "http://www.nvidia.com/Download/index.aspx Alternatively, go to: https://pytorch.org to install a "
-        "PyTorch version that has been compiled with your version of the CUDA driver."
+        "RuntimeError: The NVIDIA driver on your system is too old (found version"
+        f" {major}0{minor}0). Please update your GPU driver by downloading and installing a new"
+        " version from the URL: http://www.nvidia.com/Download/index.aspx Alternatively, go to:"
+        " https://pytorch.org to install a PyTorch version that has been compiled with your"
+        " version of the CUDA driver."
     )
     return _torch_init(made, error), {PROGRAM}
 
@@ -294,11 +324,17 @@ def _torch_no_code(made: Situation) -> Says:
     supported = " ".join(made.row["compute_capabilities"])
     warning = [
         f"{site}/torch/cuda/__init__.py:235: UserWarning: ",
-        f"{made.gpu} with CUDA capability sm_{short} is not compatible with the current PyTorch installation.",
+        (
+            f"{made.gpu} with CUDA capability sm_{short} is not compatible with the current PyTorch"
+            " installation."
+        ),
         f"The current PyTorch install supports CUDA capabilities {supported}.",
     ]
     error = "RuntimeError: CUDA error: no kernel image is available for execution on the device"
-    return [PY, *warning, *_traceback(f"{site}/torch/nn/functional.py", error)[1:]], {PROGRAM, CAPABILITY}
+    return [PY, *warning, *_traceback(f"{site}/torch/nn/functional.py", error)[1:]], {
+        PROGRAM,
+        CAPABILITY,
+    }
 
 
 NUMPY_WARNING = (
@@ -313,8 +349,8 @@ STAMP = "2026-03-02 10:02:44.872519:"
 GPU_DEVICE = "tensorflow/core/common_runtime/gpu/gpu_device.cc"
 NO_GPU = ">>> tf.config.list_physical_devices('GPU')\n[]"
 CU_INIT = (
-    f"{STAMP} E external/local_xla/xla/stream_executor/cuda/cuda_driver.cc:282] failed call to cuInit: "
-    "CUDA_ERROR_NO_DEVICE: no CUDA-capable device is detected"
+    f"{STAMP} E external/local_xla/xla/stream_executor/cuda/cuda_driver.cc:282] failed call to"
+    " cuInit: CUDA_ERROR_NO_DEVICE: no CUDA-capable device is detected"
 )
 
 
@@ -324,8 +360,9 @@ def _interactive(*lines: str) -> list[str]:
 
 def _tensorflow_works(made: Situation) -> Says:
     device = (
-        f"{STAMP} I {GPU_DEVICE}:1929] Created device /job:localhost/replica:0/task:0/device:GPU:0 with 14259 MB "
-        f"memory:  -> device: 0, name: {made.gpu}, pci bus id: 0000:07:00.0, compute capability: {made.capability}"
+        f"{STAMP} I {GPU_DEVICE}:1929] Created device /job:localhost/replica:0/task:0/device:GPU:0"
+        f" with 14259 MB memory:  -> device: 0, name: {made.gpu}, pci bus id: 0000:07:00.0, compute"
+        f" capability: {made.capability}"
     )
     return [PY, device, "Epoch 1/1", "loss: 0.6931", "done"], {PROGRAM, CAPABILITY}
 
@@ -358,29 +395,33 @@ def _tensorflow_protobuf(made: Situation) -> Says:
 def _tensorflow_library(made: Situation) -> Says:
     """Up to 2.12 it names the libraries."""
     skips = (
-        f"{STAMP} W {GPU_DEVICE}:2251] Cannot dlopen some GPU libraries. Please make sure the missing libraries "
-        "mentioned above are installed properly if you would like to use GPU. Follow the guide at "
-        "https://www.tensorflow.org/install/gpu for how to download and setup the required libraries for your "
-        "platform.\nSkipping registering GPU devices..."
+        f"{STAMP} W {GPU_DEVICE}:2251] Cannot dlopen some GPU libraries. Please make sure the"
+        " missing libraries mentioned above are installed properly if you would like to use GPU."
+        " Follow the guide at https://www.tensorflow.org/install/gpu for how to download and setup"
+        " the required libraries for your platform.\nSkipping registering GPU devices..."
     )
     if int(made.release.split(".")[1]) > 12:
         return _interactive(skips), {LIBRARIES}
     loader = f"{STAMP} W tensorflow/compiler/xla/stream_executor/platform/default/dso_loader.cc:64]"
     tail = "cannot open shared object file: No such file or directory"
     missing = [soname for name, soname in made.sonames.items() if not made.finds(name)]
-    named = [f"{loader} Could not load dynamic library '{one}'; dlerror: {one}: {tail}" for one in missing]
-    says = {LIBRARIES} if made.image.cuda else {LIBRARIES, PROGRAM}  # not whether other ones are there
+    named = [
+        f"{loader} Could not load dynamic library '{one}'; dlerror: {one}: {tail}"
+        for one in missing
+    ]
+    # not whether other ones are there
+    says = {LIBRARIES} if made.image.cuda else {LIBRARIES, PROGRAM}
     return _interactive(*named, skips), says
 
 
 def _tensorflow_old_cudnn(made: Situation) -> Says:
     loaded, built = made.finds("cudnn"), f"{made.row['cudnn']}.0"
     error = (
-        f"{STAMP} E external/local_xla/xla/stream_executor/cuda/cuda_dnn.cc:522] Loaded runtime CuDNN library: "
-        f"{loaded} but source was compiled with: {built}.  CuDNN library needs to have matching major version and "
-        "equal or higher minor version. If using a binary install, upgrade your CuDNN library.  "
-        "If building from sources, make sure the library loaded at runtime is "
-        "compatible with the version specified during compile configuration."
+        f"{STAMP} E external/local_xla/xla/stream_executor/cuda/cuda_dnn.cc:522] Loaded runtime"
+        f" CuDNN library: {loaded} but source was compiled with: {built}.  CuDNN library needs to"
+        " have matching major version and equal or higher minor version. If using a binary"
+        " install, upgrade your CuDNN library.  If building from sources, make sure the library"
+        " loaded at runtime is compatible with the version specified during compile configuration."
     )
     return [*_tensorflow_works(made)[0][:2], error], {PROGRAM, CAPABILITY}
 
@@ -391,27 +432,30 @@ def _tensorflow_hidden(_: Situation) -> Says:
 
 def _tensorflow_no_driver(_: Situation) -> Says:
     diagnosis = (
-        f"{STAMP} I external/local_xla/xla/stream_executor/cuda/cuda_diagnostics.cc:134] kernel driver does not "
-        "appear to be running on this host (gpu01): /proc/driver/nvidia/version does not exist"
+        f"{STAMP} I external/local_xla/xla/stream_executor/cuda/cuda_diagnostics.cc:134] kernel"
+        " driver does not appear to be running on this host (gpu01): /proc/driver/nvidia/version"
+        " does not exist"
     )
     return _interactive(CU_INIT, diagnosis), {PROGRAM}
 
 
 def _tensorflow_old_driver(made: Situation) -> Says:
     error = (
-        "tensorflow.python.framework.errors_impl.InternalError: cudaGetDevice() failed. Status: CUDA driver "
-        "version is insufficient for CUDA runtime version"
+        "tensorflow.python.framework.errors_impl.InternalError: cudaGetDevice() failed. Status:"
+        " CUDA driver version is insufficient for CUDA runtime version"
     )
-    return _traceback(f"{SITE.format(made.image.python)}/tensorflow/python/eager/context.py", error), {PROGRAM}
+    return _traceback(
+        f"{SITE.format(made.image.python)}/tensorflow/python/eager/context.py", error
+    ), {PROGRAM}
 
 
 def _tensorflow_no_code(made: Situation) -> Says:
     capability = made.capability
     oldest = made.row["compute_capabilities"][0].partition("_")[2]
     line = (
-        f"{STAMP} I {GPU_DEVICE}:2228] Ignoring visible gpu device (device: 0, name: {made.gpu}, pci bus id: "
-        f"0000:07:00.0, compute capability: {capability}) with Cuda compute capability {capability}. The minimum "
-        f"required Cuda capability is {oldest[:-1]}.{oldest[-1]}."
+        f"{STAMP} I {GPU_DEVICE}:2228] Ignoring visible gpu device (device: 0, name: {made.gpu},"
+        f" pci bus id: 0000:07:00.0, compute capability: {capability}) with Cuda compute capability"
+        f" {capability}. The minimum required Cuda capability is {oldest[:-1]}.{oldest[-1]}."
     )
     return _interactive(line), {PROGRAM, CAPABILITY}
 

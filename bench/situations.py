@@ -18,7 +18,9 @@ from packaging.version import Version
 
 ROOT = Path(__file__).resolve().parent.parent
 MATRIX = json.loads((ROOT / "data/compat_matrix.json").read_text(encoding="utf-8"))
-SONAMES = json.loads((ROOT / "data/nvidia/cuda_libraries.json").read_text(encoding="utf-8"))["sonames"]
+SONAMES = json.loads((ROOT / "data/nvidia/cuda_libraries.json").read_text(encoding="utf-8"))[
+    "sonames"
+]
 SITE = "/opt/venv/lib/python{}/site-packages"
 
 GPUS = {  # the products by the names that nvidia-smi prints: compute capability, PCI id, MiB
@@ -56,8 +58,18 @@ class Image:
 
 def _cuda_image(tag: str, cudnn: str) -> Image:
     _, _, ubuntu = tag.rpartition("ubuntu")
-    python, glibc, gcc = ("3.8", "2.31", "9.4.0") if ubuntu == "20.04" else ("3.10", "2.35", "11.4.0")
-    return Image(f"nvidia/cuda:{tag}", f"ubuntu {ubuntu}", glibc, python, ".".join(tag.split(".")[:2]), cudnn, gcc)
+    python, glibc, gcc = (
+        ("3.8", "2.31", "9.4.0") if ubuntu == "20.04" else ("3.10", "2.35", "11.4.0")
+    )
+    return Image(
+        f"nvidia/cuda:{tag}",
+        f"ubuntu {ubuntu}",
+        glibc,
+        python,
+        ".".join(tag.split(".")[:2]),
+        cudnn,
+        gcc,
+    )
 
 
 IMAGES = (
@@ -68,11 +80,17 @@ IMAGES = (
     _cuda_image("12.4.1-cudnn-devel-ubuntu22.04", "9.1.0"),
     _cuda_image("12.6.3-cudnn-devel-ubuntu22.04", "9.5.1"),
 )
-CPU, NUMPY, PROTOBUF, NO_LIBRARIES = "cpu build", "numpy too new", "protobuf too new", "library missing"
+CPU, NUMPY, PROTOBUF, NO_LIBRARIES = (
+    "cpu build",
+    "numpy too new",
+    "protobuf too new",
+    "library missing",
+)
 OLD_TOOLKIT, VISION, HIDDEN = "older toolkit first", "other torchvision", "hidden devices"
 NO_DRIVER, GCC, PYTHON = "no driver", "gcc too new", "python too new"
 OLD_CUDNN = "cuDNN too old"  # of the image; no fault that is drawn
-VISIONS = {"2.1": "0.16.0", "2.3": "0.18.0", "2.5": "0.20.0", "2.7": "0.22.0"}  # torchvision's pairs
+# torchvision's pairs
+VISIONS = {"2.1": "0.16.0", "2.3": "0.18.0", "2.5": "0.20.0", "2.7": "0.22.0"}
 
 
 @dataclass(frozen=True)
@@ -105,7 +123,11 @@ class Situation:
     @property
     def distribution(self) -> str:
         """The name under which pip lists the framework."""
-        return "tensorflow-cpu" if self.framework == "tensorflow" and self.fault == CPU else self.framework
+        return (
+            "tensorflow-cpu"
+            if self.framework == "tensorflow" and self.fault == CPU
+            else self.framework
+        )
 
     @property
     def has_wheels(self) -> bool:
@@ -132,7 +154,9 @@ class Situation:
             return ""  # its wheel was removed
         if self.brings:
             package = {"cudart": "cuda-runtime", "cublasLt": "cublas"}.get(name, name)
-            return next(version for wheel, version in self.wheels() if f"nvidia-{package}-" in wheel)
+            return next(
+                version for wheel, version in self.wheels() if f"nvidia-{package}-" in wheel
+            )
         if name == "cudnn":
             same = self.image.cudnn.split(".")[0] == self.row["cudnn"].split(".")[0]
             return self.image.cudnn if same else ""
@@ -141,7 +165,10 @@ class Situation:
 
     def all_wheels(self) -> list[tuple[str, str]]:
         """List the CUDA wheels that it requires, each with the release that is named first."""
-        found = [re.match(r"(nvidia-[\w-]+)[=~>]=([\d.]+)", text) for text in self.row.get("cuda_wheels", ())]
+        found = [
+            re.match(r"(nvidia-[\w-]+)[=~>]=([\d.]+)", text)
+            for text in self.row.get("cuda_wheels", ())
+        ]
         return [(match[1], match[2]) for match in found if match]
 
     def wheels(self) -> list[tuple[str, str]]:
@@ -153,7 +180,8 @@ class Situation:
         """Map what pip lists to its release: the lowest that satisfies, and what the fault installs."""
         if self.fault == PYTHON:
             return {"pip": "24.3.1"}
-        shown = self.build if self.fault == CPU else self.release  # the index's own wheels have no label
+        # the index's own wheels have no label
+        shown = self.build if self.fault == CPU else self.release
         numpy = {"3.8": "1.24.4", "3.13": "2.1.3"}.get(self.image.python, "1.26.4")
         found = {"pip": "24.3.1", self.distribution: shown, "numpy": numpy}
         for name, text in self.row["requires"].items():
@@ -202,7 +230,9 @@ def _numpy_for(text: str, wanted: str) -> str:
 def _runs_on_driver(cuda: str, driver: str) -> bool:
     """Whether a driver runs a CUDA build, minor-version compatibility included."""
     toolkit = MATRIX["toolkits"][".".join(cuda.split(".")[:2])]
-    return Version(driver) >= Version(toolkit.get("minor_floor_linux") or toolkit["min_driver_linux"])
+    return Version(driver) >= Version(
+        toolkit.get("minor_floor_linux") or toolkit["min_driver_linux"]
+    )
 
 
 def _has_code(targets: list[str], capability: str) -> bool:
@@ -226,7 +256,9 @@ def _is_disputed(made: Situation) -> bool:
 def _drives(driver: str, gpu: str) -> bool:
     branch = MATRIX["drivers"][driver.split(".", maxsplit=1)[0]]
     return (
-        Version(branch["compute_capability_min"]) <= Version(GPUS[gpu][0]) <= Version(branch["compute_capability_max"])
+        Version(branch["compute_capability_min"])
+        <= Version(GPUS[gpu][0])
+        <= Version(branch["compute_capability_max"])
     )
 
 
@@ -235,7 +267,10 @@ def list_minors(text: str) -> set[str]:
     found = set()
     for part in text.split():
         first, _, last = part.partition("-")
-        found |= {f"3.{n}" for n in range(int(first.split(".")[1]), int((last or first).split(".")[1]) + 1)}
+        found |= {
+            f"3.{n}"
+            for n in range(int(first.split(".")[1]), int((last or first).split(".")[1]) + 1)
+        }
     return found
 
 
@@ -259,7 +294,11 @@ def draw(number: int, chance: random.Random) -> Situation:
         release, row = chance.choice(list_releases(framework))
         fault = "" if chance.random() < 0.4 else chance.choice(_faults(framework, release, row))
         for _ in range(200):  # else a rare fault is drawn seldom
-            image, gpu, driver = chance.choice(IMAGES), chance.choice(sorted(GPUS)), chance.choice(DRIVERS)
+            image, gpu, driver = (
+                chance.choice(IMAGES),
+                chance.choice(sorted(GPUS)),
+                chance.choice(DRIVERS),
+            )
             made = Situation(number, framework, release, row, image, driver, gpu, fault, chance)
             if _can_exist(made):
                 return replace(made, driver="") if fault == NO_DRIVER else made

@@ -4,15 +4,18 @@
     python bench/speed.py --starts [--runs 40] --before CHECKOUT
     python bench/speed.py --resolving [--runs 9]
 
-Runs each case of this checkout, and of another one that `--before` names, in turns with `python -c pass`. Plans are
-not resolved on an index. Prints the shortest of the runs as a multiple of the shortest bare start, by the clock and by
-processor time, which other work on the machine changes less.
+Runs each case of this checkout, and of another one that `--before` names, in turns with `python -c
+pass`. Plans are not resolved on an index. Prints the shortest of the runs as a multiple of the
+shortest bare start, by the clock and by processor time, which other work on the machine changes
+less.
 
---starts compares the processor time of `doctor` and `plan` with that of another checkout, in pairs: other work on the
-machine changes it less than the time by the clock. Each is run in an empty folder.
+--starts compares the processor time of `doctor` and `plan` with that of another checkout, in pairs:
+other work on the machine changes it less than the time by the clock. Each is run in an empty
+folder.
 
---resolving takes the time of plans that are resolved on the package index, and of the calls of uv in them, after one
-that fills uv's cache. What a plan takes beside uv is the program's own time: its start, planning and printing.
+--resolving takes the time of plans that are resolved on the package index, and of the calls of uv
+in them, after one that fills uv's cache. What a plan takes beside uv is the program's own time: its
+start, planning and printing.
 """
 
 from __future__ import annotations
@@ -44,7 +47,10 @@ CASES = {
     "-m envcheck plan tensorflow --driver 470.57.02 --gpu 'RTX 5090' --python 3.11 --no-verify": 20,
     "-m envcheck plan tensorflow --driver 525.60.13 --gpu 'RTX 5090' --python 3.11 --no-verify": 20,
 }
-STARTS = ("-m envcheck doctor", "-m envcheck plan torch --driver 550.54 --gpu 'RTX 4090' --python 3.11")
+STARTS = (
+    "-m envcheck doctor",
+    "-m envcheck plan torch --driver 550.54 --gpu 'RTX 4090' --python 3.11",
+)
 MOST = 1.03  # of the processor time of the checkout before
 RESOLVED = ("torch", "vllm", "sglang")
 MOST_BESIDE_UV = 0.3  # seconds
@@ -76,7 +82,9 @@ def measure(command: str, checkout: Path) -> tuple[float, float]:
     """Run a command once in a checkout; return the seconds, and those of processor time."""
     start, before = time.perf_counter(), resource.getrusage(resource.RUSAGE_CHILDREN)
     argv = [sys.executable, *shlex.split(command)]
-    done = subprocess.run(argv, cwd=checkout, capture_output=True, text=True, timeout=120, check=False)
+    done = subprocess.run(
+        argv, cwd=checkout, capture_output=True, text=True, timeout=120, check=False
+    )
     if done.returncode not in (0, 1, 3):
         sys.exit(f"{command}\n{done.stderr}")
     taken, after = time.perf_counter() - start, resource.getrusage(resource.RUSAGE_CHILDREN)
@@ -88,7 +96,9 @@ def take_processor_time(command: str, checkout: Path, folder: str) -> float:
     environ = {**os.environ, "PYTHONPATH": str(checkout), "ENVCHECK_VERIFY": "0"}
     before = resource.getrusage(resource.RUSAGE_CHILDREN)
     argv = [sys.executable, *shlex.split(command)]
-    done = subprocess.run(argv, cwd=folder, env=environ, capture_output=True, text=True, timeout=120, check=False)
+    done = subprocess.run(
+        argv, cwd=folder, env=environ, capture_output=True, text=True, timeout=120, check=False
+    )
     after = resource.getrusage(resource.RUSAGE_CHILDREN)
     if done.returncode not in (0, 1, 3):
         sys.exit(f"{command}\n{done.stderr}")
@@ -100,14 +110,18 @@ def compare_starts(before: Path, runs: int) -> int:
     missed = 0
     for checkout in (before, ROOT):  # one without bytecode would be compiled again at every start
         compileall.compile_dir(checkout / "envcheck", quiet=2)
-    print("| start | before, ms | ratio of the least | median ratio of pairs | allowed |\n|---|---|---|---|---|")
+    print(
+        "| start | before, ms | ratio of the least | median ratio of pairs | allowed"
+        " |\n|---|---|---|---|---|"
+    )
     with tempfile.TemporaryDirectory() as folder:
         for command in STARTS:
             times: dict[Path, list[float]] = {before: [], ROOT: []}
             for number in range(runs + 1):
                 for checkout in (before, ROOT) if number % 2 else (ROOT, before):
                     times[checkout].append(take_processor_time(command, checkout, folder))
-            pairs = [new / old for old, new in zip(times[before][1:], times[ROOT][1:], strict=True)]  # bytecode first
+            # bytecode first
+            pairs = [new / old for old, new in zip(times[before][1:], times[ROOT][1:], strict=True)]
             least, median = min(times[ROOT]) / min(times[before]), statistics.median(pairs)
             missed += min(least, median) > MOST
             shown = f"{min(times[before]) * 1e3:.0f} | {least:.3f} | {median:.3f} | {MOST}"
@@ -118,13 +132,19 @@ def compare_starts(before: Path, runs: int) -> int:
 def compare_with_uv(runs: int) -> int:
     """Print what resolved plans take beside uv; return 1 where that is more than is allowed."""
     missed = 0
-    print("| plan | calls of uv | the plan, s | beside uv | allowed | processor time |\n|---|---|---|---|---|---|")
+    print(
+        "| plan | calls of uv | the plan, s | beside uv | allowed | processor time"
+        " |\n|---|---|---|---|---|---|"
+    )
     with tempfile.TemporaryDirectory() as folder:
         noted = Path(folder) / "seconds"
         for name in RESOLVED:
             command = f"plan {name} --driver 580 --gpu 'RTX 4090' --python 3.12 --verify-timeout 60"
-            taken = [time_resolved(command, noted) for _ in range(runs + 1)][1:]  # the first fills uv's cache
-            whole, beside, used = (statistics.median(column) for column in list(zip(*taken, strict=True))[1:])
+            # the first fills uv's cache
+            taken = [time_resolved(command, noted) for _ in range(runs + 1)][1:]
+            whole, beside, used = (
+                statistics.median(column) for column in list(zip(*taken, strict=True))[1:]
+            )
             missed += beside > MOST_BESIDE_UV
             shown = f"{taken[0][0]} | {whole:.2f} | {beside:.2f} | {MOST_BESIDE_UV} | {used:.2f}"
             print(f"| `{name}` | {shown} |", flush=True)
@@ -140,9 +160,16 @@ def time_resolved(command: str, noted: Path) -> tuple[int, float, float, float]:
     taken, after = time.perf_counter() - start, resource.getrusage(resource.RUSAGE_CHILDREN)
     if "  resolved: " not in done.stdout:
         sys.exit(f"{command}\n{done.stdout}{done.stderr}")
-    calls = [tuple(map(float, line.split())) for line in noted.read_text(encoding="utf-8").splitlines()]
+    calls = [
+        tuple(map(float, line.split())) for line in noted.read_text(encoding="utf-8").splitlines()
+    ]
     used = after.ru_utime + after.ru_stime - before.ru_utime - before.ru_stime
-    return len(calls), taken, taken - sum(call[0] for call in calls), used - sum(call[1] for call in calls)
+    return (
+        len(calls),
+        taken,
+        taken - sum(call[0] for call in calls),
+        used - sum(call[1] for call in calls),
+    )
 
 
 def main() -> int:
@@ -172,7 +199,11 @@ def main() -> int:
     print(f"| case | {' | '.join(titles)} |\n|---|{'---|' * len(titles)}")
     missed = 0
     for command, allowed in CASES.items():
-        columns = [column for checkout in checkouts for column in zip(*times[command, checkout], strict=True)]
+        columns = [
+            column
+            for checkout in checkouts
+            for column in zip(*times[command, checkout], strict=True)
+        ]
         ratios = [min(column) / least[place % 2] for place, column in enumerate(columns)]
         missed += ratios[-2] > allowed
         shown = " | ".join(f"{ratio:.1f}" for ratio in ratios)

@@ -20,7 +20,12 @@ from dataclasses import dataclass, field
 from pathlib import Path
 
 ROOT = Path(__file__).resolve().parent.parent
-PROJECT, NOTHING, OWN, ACTIVE = "the project's .venv", "the machine alone", "its own", "the active one"
+PROJECT, NOTHING, OWN, ACTIVE = (
+    "the project's .venv",
+    "the machine alone",
+    "its own",
+    "the active one",
+)
 DOCTOR = ("doctor", "--format", "json", "--no-snapshot")
 
 
@@ -34,7 +39,11 @@ class Place:
     environment: dict[str, str] = field(default_factory=dict)
 
     def __post_init__(self) -> None:
-        kept = {name: os.environ[name] for name in os.environ if name.startswith(("PIP_", "UV_INDEX", "SSL_", "LANG"))}
+        kept = {
+            name: os.environ[name]
+            for name in os.environ
+            if name.startswith(("PIP_", "UV_INDEX", "SSL_", "LANG"))
+        }
         home = self.root / "home"
         self.environment = {
             **kept,
@@ -43,8 +52,15 @@ class Place:
             "PYTHONUSERBASE": str(home / ".local"),
         }
         if self.is_ci:
-            folders = {"UV_CACHE_DIR": "uv", "UV_TOOL_DIR": "uvtools", "PIPX_HOME": "pipx", "UV_TOOL_BIN_DIR": "uvbin"}
-            self.environment |= {name: str(self.root / "ci" / folder) for name, folder in folders.items()}
+            folders = {
+                "UV_CACHE_DIR": "uv",
+                "UV_TOOL_DIR": "uvtools",
+                "PIPX_HOME": "pipx",
+                "UV_TOOL_BIN_DIR": "uvbin",
+            }
+            self.environment |= {
+                name: str(self.root / "ci" / folder) for name, folder in folders.items()
+            }
             self.environment |= {"CI": "true", "PIPX_BIN_DIR": str(self.root / "ci/pipxbin")}
 
     def run(self, *argv: str, folder: Path | None = None, **variables: str) -> str:
@@ -77,7 +93,9 @@ def prepare(root: Path, tools: tuple[str, ...], *, is_ci: bool) -> Place:
     (root / "bin").mkdir()
     for name in ("uv", "uvx", "pipx"):  # not the Python beside them
         (root / "bin" / name).symlink_to(root / "tools/bin" / name)
-    place.run(sys.executable, "-m", "pip", "wheel", "-q", "--no-deps", "-w", str(root / "dist"), str(ROOT))
+    place.run(
+        sys.executable, "-m", "pip", "wheel", "-q", "--no-deps", "-w", str(root / "dist"), str(ROOT)
+    )
     place.wheel = str(next((root / "dist").glob("*.whl")))
     place.run(place.python("alone"), "-m", "pip", "install", "-q", place.wheel)
     place.run(place.python("ml"), "-m", "pip", "install", "-q", place.wheel, "six")
@@ -93,7 +111,11 @@ def ways(place: Place) -> Iterator[tuple[str, tuple[str, ...], str]]:
     home, wheel = Path(place.environment["HOME"]), place.wheel
     yield "`uvx --from`", ("uvx", "-q", "--from", wheel, "envcheck"), NOTHING
     yield "`uv tool run --from`", ("uv", "tool", "run", "-q", "--from", wheel, "envcheck"), NOTHING
-    yield "`uv tool install`", (f"{place.environment.get('UV_TOOL_BIN_DIR', home / '.local/bin')}/envcheck",), NOTHING
+    yield (
+        "`uv tool install`",
+        (f"{place.environment.get('UV_TOOL_BIN_DIR', home / '.local/bin')}/envcheck",),
+        NOTHING,
+    )
     yield "`uv run --with`", ("uv", "run", "-q", "--with", wheel, "envcheck"), NOTHING
     yield "`pipx run --spec`", ("pipx", "run", "--spec", wheel, "envcheck"), NOTHING
     yield "a venv for envcheck alone", (f"{place.root}/alone/bin/envcheck",), NOTHING
@@ -101,7 +123,11 @@ def ways(place: Place) -> Iterator[tuple[str, tuple[str, ...], str]]:
     if not place.is_ci:  # both put their script into ~/.local/bin
         place.run("uv", "tool", "uninstall", "-q", "envcheck-gpu")
     place.run("pipx", "install", "--force", wheel)
-    yield "`pipx install`", (f"{place.environment.get('PIPX_BIN_DIR', home / '.local/bin')}/envcheck",), NOTHING
+    yield (
+        "`pipx install`",
+        (f"{place.environment.get('PIPX_BIN_DIR', home / '.local/bin')}/envcheck",),
+        NOTHING,
+    )
     base = str(Path(os.path.realpath(sys.executable)))
     place.run("pipx", "uninstall", "envcheck-gpu")
     place.run(base, "-m", "pip", "install", "-q", "--user", "--break-system-packages", wheel)
@@ -115,7 +141,11 @@ def judged(place: Place, command: tuple[str, ...], folder: str, **variables: str
     if environment is None:
         return NOTHING
     prefix = environment["prefix"].replace("~", place.environment["HOME"])
-    names = {f"{place.root}/project/.venv": PROJECT, f"{place.root}/active": ACTIVE, f"{place.root}/ml": OWN}
+    names = {
+        f"{place.root}/project/.venv": PROJECT,
+        f"{place.root}/active": ACTIVE,
+        f"{place.root}/ml": OWN,
+    }
     is_base = os.path.realpath(sys.executable).startswith(prefix + "/")
     return names.get(prefix) or (OWN if is_base else environment["prefix"])
 
@@ -137,15 +167,24 @@ def main() -> None:
     parser.add_argument("--uv", default="uv")
     parser.add_argument("--pipx", default="pipx")
     options = parser.parse_args()
-    print("| started by | folders | in the project | in a folder of it | outside | environment active |")
+    print(
+        "| started by | folders | in the project | in a folder of it | outside | environment"
+        " active |"
+    )
     print("|---|---|---|---|---|---|")
     wrong = count = 0
     for is_ci in (False, True):
         with tempfile.TemporaryDirectory(prefix="starts") as folder:
             place = prepare(Path(os.path.realpath(folder)), (options.uv, options.pipx), is_ci=is_ci)
             for name, found in rows(place):
-                cells = [is_found if is_found == wanted else f"**{is_found}**" for is_found, wanted in found]
-                print(f"| {name} | {'CI' if is_ci else 'usual'} | {' | '.join((*cells, '')[:4])} |", flush=True)
+                cells = [
+                    is_found if is_found == wanted else f"**{is_found}**"
+                    for is_found, wanted in found
+                ]
+                print(
+                    f"| {name} | {'CI' if is_ci else 'usual'} | {' | '.join((*cells, '')[:4])} |",
+                    flush=True,
+                )
                 wrong += sum(is_found != wanted for is_found, wanted in found)
                 count += len(found)
     print(f"\n{count} starts, {wrong} judged another environment than is meant.")

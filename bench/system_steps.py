@@ -4,8 +4,8 @@ Run as root with the folder of a root that debootstrap made:
 
     debootstrap --variant=minbase bookworm /srv/deb && python -m bench.system_steps /srv/deb
 
-It changes that root alone. Where this machine has a CUDA Toolkit, it is lent to the root, and its nvcc compiles a
-kernel with the compiler that was planned.
+It changes that root alone. Where this machine has a CUDA Toolkit, it is lent to the root, and its
+nvcc compiles a kernel with the compiler that was planned.
 """
 
 from __future__ import annotations
@@ -43,9 +43,17 @@ def situation(root: Path) -> Situation:
 
 def ran(root: Path, argv: tuple[str, ...], **variables: str) -> int:
     """Run a command inside the root; return its exit status."""
-    settings = ("env", "DEBIAN_FRONTEND=noninteractive", *(f"{name}={value}" for name, value in variables.items()))
+    settings = (
+        "env",
+        "DEBIAN_FRONTEND=noninteractive",
+        *(f"{name}={value}" for name, value in variables.items()),
+    )
     ended = subprocess.run(
-        ("chroot", str(root), *settings, *argv), capture_output=True, text=True, timeout=1800, check=False
+        ("chroot", str(root), *settings, *argv),
+        capture_output=True,
+        text=True,
+        timeout=1800,
+        check=False,
     )
     print(f"  {ended.returncode:3d}  {' '.join(argv)}", flush=True)
     return ended.returncode

@@ -16,7 +16,13 @@ from pathlib import Path
 from envcheck.actions import windows_line
 
 WORDS = [
-    *("setuptools<82", "numpy<2,>=1", "tensorflow[and-cuda]", "--only-binary=:all:", "import x; d = ['a']; print(x)"),
+    *(
+        "setuptools<82",
+        "numpy<2,>=1",
+        "tensorflow[and-cuda]",
+        "--only-binary=:all:",
+        "import x; d = ['a']; print(x)",
+    ),
     *(
         "a&calc",
         "a|b",
@@ -36,7 +42,21 @@ WORDS = [
         "?",
         "/s",
     ),
-    *("", "C:\\my dir\\", "C:\\d\\", "\\", "a\\\\", "a b\\\\", "-Dx.y=1", "-", "--", "x-", "1kb", "0x10", "12.80"),
+    *(
+        "",
+        "C:\\my dir\\",
+        "C:\\d\\",
+        "\\",
+        "a\\\\",
+        "a b\\\\",
+        "-Dx.y=1",
+        "-",
+        "--",
+        "x-",
+        "1kb",
+        "0x10",
+        "12.80",
+    ),
     *("\xe9", "~", "~/x"),
 ]
 FOLDERS = ["my dir", "\xe9", "a(b)", "a@b", "(x)", "a-b", "a+b", "~", "a&b", "x^y", "it's"]
@@ -59,7 +79,11 @@ def main() -> None:
         _build()
         asked = [*_of_words(), *_of_programs(), _with_a_variable()]
         answers = _typed([line for line, _ in asked])
-    wrong = [(line, read) for (line, meant), read in zip(asked, answers, strict=True) if read != [*map(_shown, meant)]]
+    wrong = [
+        (line, read)
+        for (line, meant), read in zip(asked, answers, strict=True)
+        if read != [*map(_shown, meant)]
+    ]
     for line, read in wrong:
         print(line, read)
     print(f"{len(asked) - len(wrong)} of {len(asked)} lines were read as they were meant")
@@ -67,13 +91,18 @@ def main() -> None:
 
 def _build() -> None:
     Path("show.c").write_text(SHOW, encoding="ascii")
-    subprocess.run(["x86_64-w64-mingw32-gcc", "-municode", "show.c", "-o", "show.exe"], check=True, timeout=60)
+    subprocess.run(
+        ["x86_64-w64-mingw32-gcc", "-municode", "show.c", "-o", "show.exe"], check=True, timeout=60
+    )
 
 
 def _of_words() -> list[tuple[str, list[str]]]:
     choose = random.Random(1)
     several = [choose.sample(WORDS, 5) for _ in range(60)]
-    return [(windows_line(("show.exe", *words)), words) for words in (*([word, "z"] for word in WORDS), *several)]
+    return [
+        (windows_line(("show.exe", *words)), words)
+        for words in (*([word, "z"] for word in WORDS), *several)
+    ]
 
 
 def _of_programs() -> list[tuple[str, list[str]]]:
@@ -98,7 +127,9 @@ def _typed(lines: list[str]) -> list[list[str]]:
     wine = shutil.which("wine64") or "/usr/lib/wine/wine64"
     told = {**os.environ, "WINEDEBUG": "-all", "DISPLAY": ""}
     argv = [wine, "cmd", "/c", "lines.bat"]
-    done = subprocess.run(argv, env=told, stdin=subprocess.DEVNULL, stdout=subprocess.PIPE, check=False, timeout=600)
+    done = subprocess.run(
+        argv, env=told, stdin=subprocess.DEVNULL, stdout=subprocess.PIPE, check=False, timeout=600
+    )
     said = done.stdout.decode(CODE_PAGE).replace("\r", "")
     return [part[:-1].split("\n") for part in said.split("===\n")[1:]]
 

@@ -18,7 +18,8 @@ SOURCE, PAGES, SITE = ROOT / "docs", ROOT / "build/docs", ROOT / "build/site"
 LINK = re.compile(r"(?<=\]\()(?!https?:|#)([^)\s#]+)")
 UNSHOWN = r"\A---\n.*?\n---\n+|<!--.*?-->\n"
 
-# Where files outside docs/ are published when a page links to them: links are right in the repository and on the site.
+# Where files outside docs/ are published when a page links to them: links are right in the
+# repository and on the site.
 PUBLISHED = {
     "CONTRIBUTING.md": "contributing.md",
     "bench/README.md": "explanation/measurements.md",
@@ -51,7 +52,9 @@ def copy_page(path: str) -> None:
         return Path(os.path.relpath(goal, target.parent)).as_posix()
 
     target.touch()
-    target.write_text(LINK.sub(rewritten, (ROOT / path).read_text(encoding="utf-8")), encoding="utf-8")
+    target.write_text(
+        LINK.sub(rewritten, (ROOT / path).read_text(encoding="utf-8")), encoding="utf-8"
+    )
 
 
 def copy_file(path: str) -> None:
@@ -89,7 +92,9 @@ def main() -> int:
     """Collect the pages, build the site strictly and check its links; return the exit status."""
     for folder in (PAGES, SITE):
         shutil.rmtree(folder, ignore_errors=True)
-    for file in sorted(p for p in SOURCE.rglob("*") if p.is_file() and p.suffix not in {".py", ".pyc"}):
+    for file in sorted(
+        p for p in SOURCE.rglob("*") if p.is_file() and p.suffix not in {".py", ".pyc"}
+    ):
         path = file.relative_to(ROOT).as_posix()
         copy_page(path) if file.suffix == ".md" else copy_file(path)
     for name, text in reference_pages.pages():

@@ -9,7 +9,9 @@ from pathlib import Path
 from urllib.parse import unquote, urlsplit
 
 # Hosts that pages may link to. A new one is added here by whoever links to it.
-HOSTS = frozenset({"arxiv.org", "cli.github.com", "keepachangelog.com", "modelcontextprotocol.io", "semver.org"})
+HOSTS = frozenset(
+    {"arxiv.org", "cli.github.com", "keepachangelog.com", "modelcontextprotocol.io", "semver.org"}
+)
 FOREIGN = re.compile(r"(?:url\(|@import)\s*[\"']?(?:https?:)?//")
 LOADING = {"script": "src", "img": "src", "iframe": "src", "source": "src", "link": "href"}
 
@@ -38,7 +40,9 @@ def problems(site: Path, sources: Path) -> list[str]:
     """Return a line for each page without a place in the navigation, dead link and foreign resource."""
     read = {path: _Page(path.read_text(encoding="utf-8")) for path in sorted(site.rglob("*.html"))}
     found = [line for path, page in read.items() for line in _of_page(path, page, read, site)]
-    foreign = (path for path in site.rglob("*.css") if FOREIGN.search(path.read_text(encoding="utf-8")))
+    foreign = (
+        path for path in site.rglob("*.css") if FOREIGN.search(path.read_text(encoding="utf-8"))
+    )
     found += [f"{path.relative_to(site)}: loads from another host" for path in foreign]
     return found + list(_unlisted(read[site / "index.html"], site, sources))
 

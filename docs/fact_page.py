@@ -1,7 +1,7 @@
 """Write the page of the reference that lists every fact and the rules that read it.
 
-What a rule reads is worked out from its source: the facts that its function names, and those of the functions of
-`envcheck/rules` that it calls, however far.
+What a rule reads is worked out from its source: the facts that its function names, and those of the
+functions of `envcheck/rules` that it calls, however far.
 """
 
 from __future__ import annotations
@@ -26,7 +26,14 @@ states. A finding waits for a fact that is unknown where its rule cannot do with
 meant (the GPUs, the container, the frameworks' builds) comes before every rule and is not repeated here. Facts that no
 rule reads are shown in reports, compared by `envcheck diff`, or used for commands and by `envcheck plan`.
 """
-OF_THE_GOAL = ("goal", "asks_other_vendor", "judges_environment", "hides_host_gpus", "_is_left_without_gpu", "rule")
+OF_THE_GOAL = (
+    "goal",
+    "asks_other_vendor",
+    "judges_environment",
+    "hides_host_gpus",
+    "_is_left_without_gpu",
+    "rule",
+)
 SECTIONS = {"HostFacts": "host", "DriverFacts": "driver", "ToolkitFacts": "toolkits", "CompilerFacts": "compilers",
             "PythonFacts": "python"}  # fmt: skip
 
@@ -38,7 +45,9 @@ def facts_page() -> str:
     for section in dict.fromkeys(name.partition(".")[0] for name in described):
         text += f"\n## {section}\n\n| fact | value | read by |\n| --- | --- | --- |\n"
         for name in (name for name in described if name.partition(".")[0] == section):
-            ids = ", <wbr>".join(f"[{item}](findings.md#{item})" for item in sorted(readers.get(name, ())))
+            ids = ", <wbr>".join(
+                f"[{item}](findings.md#{item})" for item in sorted(readers.get(name, ()))
+            )
             text += f"| `{name}` | {described[name] or ''} | {ids or 'no rule'} |\n"
     return text
 
@@ -99,7 +108,9 @@ def functions() -> dict[str, list[ast.stmt]]:
     found: dict[str, list[ast.stmt]] = {}
     for path in sorted((ROOT / "rules").glob("*.py")):
         for node in ast.parse(path.read_text(encoding="utf-8")).body:
-            members = node.body if isinstance(node, ast.ClassDef) and node.name == "Context" else [node]
+            members = (
+                node.body if isinstance(node, ast.ClassDef) and node.name == "Context" else [node]
+            )
             for item in members:
                 if isinstance(item, ast.Assign):
                     names = [target.id for target in item.targets if isinstance(target, ast.Name)]

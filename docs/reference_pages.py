@@ -65,13 +65,19 @@ def commands() -> str:
 def _command(context: click.Context, level: str) -> Iterator[str]:
     """Yield the section of a command, and those of its subcommands."""
     command, path = context.command, context.command_path
-    yield f"\n{level} {path}\n\n```text\n{command.get_usage(context).removeprefix('Usage: ')}\n```\n\n"
+    yield (
+        f"\n{level}"
+        f" {path}\n\n```text\n{command.get_usage(context).removeprefix('Usage: ')}\n```\n\n"
+    )
     yield f"{_prose(command.help or '')}\n\n"
     if command.epilog:
         example = command.epilog.removeprefix("Example: ")
         yield "Example:\n\n```sh\n" + example.replace(", or ", "\n") + "\n```\n\n"
     records = [param.get_help_record(context) for param in command.get_params(context)]
-    yield table(("option", "does"), ((f"`{names}`", _prose(words)) for names, words in filter(None, records) if words))
+    yield table(
+        ("option", "does"),
+        ((f"`{names}`", _prose(words)) for names, words in filter(None, records) if words),
+    )
     for name, sub in getattr(command, "commands", {}).items():
         yield from _command(click.Context(sub, context, info_name=name), level + "#")
 
@@ -139,7 +145,9 @@ def python_api() -> str:
     answers = [item for item in public if item[0].endswith("Result")]
     values = [item for item in public if item not in functions and item not in answers]
     parts = (("Functions", functions), ("Answers", answers), ("Values", values))
-    return PYTHON_API + "".join(f"\n## {title}\n{''.join(_public(*item) for item in items)}" for title, items in parts)
+    return PYTHON_API + "".join(
+        f"\n## {title}\n{''.join(_public(*item) for item in items)}" for title, items in parts
+    )
 
 
 def _public(name: str, value: Any) -> str:
@@ -156,7 +164,9 @@ def _signature(item: Callable[..., Any]) -> str:
     """Return the parameters of a function, one a line, and what it returns."""
     signature = inspect.signature(item)
     parameters = [_unquoted(str(parameter)) for parameter in signature.parameters.values()]
-    keywords = [parameter.kind is parameter.KEYWORD_ONLY for parameter in signature.parameters.values()]
+    keywords = [
+        parameter.kind is parameter.KEYWORD_ONLY for parameter in signature.parameters.values()
+    ]
     if True in keywords and not any(text.startswith("*") for text in parameters):
         parameters.insert(keywords.index(True), "*")
     lines = "".join(f"    {text},\n" for text in parameters)
@@ -176,7 +186,9 @@ def _fields(item: type) -> Iterator[tuple[str, str, str]]:
 
 def _methods(item: type) -> Iterator[tuple[str, str, str]]:
     """Yield the public properties and methods of a class, inherited ones too."""
-    for name, member in inspect.getmembers(item, lambda it: isinstance(it, property) or inspect.isfunction(it)):
+    for name, member in inspect.getmembers(
+        item, lambda it: isinstance(it, property) or inspect.isfunction(it)
+    ):
         if not name.startswith("_"):
             is_property = isinstance(member, property)
             returned = inspect.signature(member.fget if is_property else member).return_annotation
@@ -202,8 +214,12 @@ EXIT_CODES = {
     "compatible": "Compatible or done, warnings included. `explain`: only harmless lines.",
     "incompatible": "Incompatible. `explain`: a cause was found.",
     "USAGE": "The command line, or a file that it names, is wrong.",
-    "undetermined": "Undetermined: something decisive could not be read. `explain`: nothing known in the log.",
-    "STEP_FAILED": "A step or a smoke test failed, or the machine lacks what an installation needs.",
+    "undetermined": (
+        "Undetermined: something decisive could not be read. `explain`: nothing known in the log."
+    ),
+    "STEP_FAILED": (
+        "A step or a smoke test failed, or the machine lacks what an installation needs."
+    ),
     "INTERNAL": "Internal error: a defect of envcheck.",
     "INTERRUPTED": "Interrupted (Ctrl-C).",
     "READER_GONE": "The reader of the output went away, as in `| head`.",
@@ -214,7 +230,11 @@ def exit_codes() -> str:
     """Return the page of the exit codes."""
     from envcheck.cli import exits
 
-    own = {name: value for name, value in vars(exits).items() if name.isupper() and isinstance(value, int)}
+    own = {
+        name: value
+        for name, value in vars(exits).items()
+        if name.isupper() and isinstance(value, int)
+    }
     codes = {**exits.OF_VERDICT, **own}
     _require_same(codes, EXIT_CODES, "exit codes")
     rows = sorted((code, EXIT_CODES[name]) for name, code in codes.items())
@@ -230,16 +250,29 @@ checked, the code is never 0.
 
 VARIABLES = {
     "ENVCHECK_BUILT_IN_MATRIX": "`1` uses the built-in data, whatever `matrix update` stored.",
-    "ENVCHECK_COMPUTE_CAPABILITIES": "The compute capabilities of the GPUs (`8.0,8.6`), in place of what is read.",
-    "ENVCHECK_CUDA_DRIVER_VERSION": "The CUDA version that the driver supports, in place of what is read.",
+    "ENVCHECK_COMPUTE_CAPABILITIES": (
+        "The compute capabilities of the GPUs (`8.0,8.6`), in place of what is read."
+    ),
+    "ENVCHECK_CUDA_DRIVER_VERSION": (
+        "The CUDA version that the driver supports, in place of what is read."
+    ),
     "ENVCHECK_DRIVER_RELEASE": "The release of the driver, in place of what is read.",
-    "ENVCHECK_MATRIX_REPOSITORY": "The repository `OWNER/NAME` whose attestation proves what `matrix update` takes.",
+    "ENVCHECK_MATRIX_REPOSITORY": (
+        "The repository `OWNER/NAME` whose attestation proves what `matrix update` takes."
+    ),
     "ENVCHECK_MATRIX_URL": "The address that [`matrix update`](matrix.md#update-the-data) fetches.",
-    "ENVCHECK_PLUGINS": "`1` lets envcheck load [plugins](plugins.md), which other packages add by entry points.",
+    "ENVCHECK_PLUGINS": (
+        "`1` lets envcheck load [plugins](plugins.md), which other packages add by entry points."
+    ),
     "ENVCHECK_GLIBC": "The release of the C library, in place of what is read.",
     "ENVCHECK_TORCH_INDEX": "A mirror of `https://download.pytorch.org/whl`, like `--torch-index`.",
-    "ENVCHECK_IMPORT": "`0` is like `--no-import` of `doctor`: it judges by files alone. `1` is like `--import`.",
-    "ENVCHECK_VERIFY": "`0` is like `--no-verify` of `plan` and `install`: no index is asked. `1` is like `--verify`.",
+    "ENVCHECK_IMPORT": (
+        "`0` is like `--no-import` of `doctor`: it judges by files alone. `1` is like `--import`."
+    ),
+    "ENVCHECK_VERIFY": (
+        "`0` is like `--no-verify` of `plan` and `install`: no index is asked. `1` is like"
+        " `--verify`."
+    ),
     "ENVCHECK_TRACEBACK": "If it is set, an internal error prints its traceback.",
 }
 # Set by the program, for processes of its own.
@@ -249,7 +282,9 @@ OWN_VARIABLES = {"ENVCHECK_COMPLETE", "ENVCHECK_EVENT_MARK", "ENVCHECK_RUN"}
 def variables() -> str:
     """Return the page of the environment variables."""
     source = "".join(path.read_text(encoding="utf-8") for path in (ROOT / "envcheck").rglob("*.py"))
-    _require_same(set(re.findall(r"\bENVCHECK_[A-Z_]+", source)) - OWN_VARIABLES, VARIABLES, "variables")
+    _require_same(
+        set(re.findall(r"\bENVCHECK_[A-Z_]+", source)) - OWN_VARIABLES, VARIABLES, "variables"
+    )
     kept = _data("program/environment_variables")
     prefixes = ", ".join(f"`{name}`" for name in kept["prefixes"])
     return f"""# Environment variables
@@ -290,7 +325,12 @@ JSON Schema for each kind, in `envcheck/schemas`.
         name = path.name.removesuffix(".schema.json")
         text += f"\n## {name}\n\n{schema['title']}: [{path.name}](schemas/{path.name}).\n\n"
         rows = (
-            (f"`{key}`", _type(value), "yes" if key in schema.get("required", ()) else "", value.get("description", ""))
+            (
+                f"`{key}`",
+                _type(value),
+                "yes" if key in schema.get("required", ()) else "",
+                value.get("description", ""),
+            )
             for key, value in schema.get("properties", {}).items()
         )
         text += table(("member", "type", "always there", "is"), rows)
@@ -337,16 +377,22 @@ def findings() -> str:
     ruled = {name for item in RULES for name in item.ids}
 
     text = FINDINGS
-    for layer, rows in itertools.groupby(_data("advice/findings")["findings"], lambda row: row["layer"]):
+    for layer, rows in itertools.groupby(
+        _data("advice/findings")["findings"], lambda row: row["layer"]
+    ):
         text += f"\n## Layer: {layer}\n"
         for row in rows:
             text += f"\n### `{row['id']}`\n\n{row['headline']}\n\nIn detail: {row['means']}."
             text += "" if row["id"] in ruled else " Only a log shows it."
             explains = ", ".join(f"[`{name}`](#{name})" for name in row["explains"])
             text += f"\n\nIt explains {explains}." if explains else ""
-            silences = " or ".join(f"[`{name}`](#{name})" for name in row.get("silences", ()) if name != row["id"])
+            silences = " or ".join(
+                f"[`{name}`](#{name})" for name in row.get("silences", ()) if name != row["id"]
+            )
             text += (
-                f"\n\nBeside it, nothing is said of {silences} that states no reason of its own." if silences else ""
+                f"\n\nBeside it, nothing is said of {silences} that states no reason of its own."
+                if silences
+                else ""
             )
             text += "\n"
     return text
@@ -357,7 +403,8 @@ def _data(name: str) -> dict[str, Any]:
     return loaded
 
 
-NOT_SEARCHED = "---\nsearch:\n  exclude: true\n---\n\n"  # their rows would bury every other page in the site's search
+# their rows would bury every other page in the site's search
+NOT_SEARCHED = "---\nsearch:\n  exclude: true\n---\n\n"
 RELEASES = f"""{NOT_SEARCHED}# Releases
 
 The releases that the matrix knows, one row for each distribution and platform. Filter by any words, such as
@@ -379,11 +426,21 @@ def releases() -> str:
     for framework in matrix.frameworks():
         rows = []
         for row in (answer.release for answer in find_rows(matrix, framework)):
-            gpu = (row.cuda or "not read", row.cudnn or "not read") if row.cuda_build else ("-", "-")
+            gpu = (
+                (row.cuda or "not read", row.cudnn or "not read") if row.cuda_build else ("-", "-")
+            )
             code = " ".join(map(format_target, row.compute_capabilities)) or "-"
             shown = (" ".join(row.pythons), *gpu, code, row.glibc or "-")
-            cells = zip(("pythons", "cuda", "cudnn", "compute_capabilities", "glibc"), shown, strict=True)
-            rows.append((f"{row.distribution}=={row.build_version}", row.platform, *_marked(cells, row.proof)))
+            cells = zip(
+                ("pythons", "cuda", "cudnn", "compute_capabilities", "glibc"), shown, strict=True
+            )
+            rows.append(
+                (
+                    f"{row.distribution}=={row.build_version}",
+                    row.platform,
+                    *_marked(cells, row.proof),
+                )
+            )
         text += f"\n## {framework}\n\n{_searchable(framework, heads, rows)}"
     return text
 
@@ -402,7 +459,8 @@ Filter a table by any words. Click a column to sort. `*` marks what a document s
 
 `envcheck matrix show cudnn==9.10 --sources` prints the same rows with their sources: [the matrix](matrix.md).
 """
-LONG_CELLS = ("sonames", "cuda_wheels", "tags", "forward_compatibility")  # `envcheck matrix show` prints them
+# `envcheck matrix show` prints them
+LONG_CELLS = ("sonames", "cuda_wheels", "tags", "forward_compatibility")
 
 
 def matrix_tables() -> str:
@@ -415,7 +473,11 @@ def matrix_tables() -> str:
     text = MATRIX_TABLES
     for name, title in TABLES.items():
         rows = find_table_rows(matrix, name) or ()
-        columns = [cell for cell in dict.fromkeys(key for row in rows for key in row.cells) if cell not in LONG_CELLS]
+        columns = [
+            cell
+            for cell in dict.fromkeys(key for row in rows for key in row.cells)
+            if cell not in LONG_CELLS
+        ]
         heads = (title, *(cell.replace("_", " ") for cell in columns))
         shown = []
         for row in rows:
@@ -428,13 +490,20 @@ def matrix_tables() -> str:
 def _marked(cells: Iterable[tuple[str, str]], proof: Mapping[str, str]) -> Iterator[str]:
     """Yield cells, those that no artifact shows with a mark."""
     for name, text in cells:
-        documented = proof.get(name, proof.get("*")) == "documented" and text not in {"-", "not read"}
+        documented = proof.get(name, proof.get("*")) == "documented" and text not in {
+            "-",
+            "not read",
+        }
         yield text + ("*" if documented else "")
 
 
 def _searchable(title: str, heads: Iterable[str], rows: Iterable[Iterable[str]]) -> str:
     """Return an HTML table that docs/assets/site.js makes sortable and searchable."""
     head = "".join(f'<th scope="col">{html.escape(name)}</th>' for name in heads)
-    body = "".join(f"<tr>{''.join(f'<td>{html.escape(cell)}</td>' for cell in row)}</tr>\n" for row in rows)
-    opened = f'<div class="searchable" role="region" aria-label="{html.escape(title)}" tabindex="0">'
+    body = "".join(
+        f"<tr>{''.join(f'<td>{html.escape(cell)}</td>' for cell in row)}</tr>\n" for row in rows
+    )
+    opened = (
+        f'<div class="searchable" role="region" aria-label="{html.escape(title)}" tabindex="0">'
+    )
     return f"{opened}<table><thead><tr>{head}</tr></thead><tbody>\n{body}</tbody></table></div>\n"

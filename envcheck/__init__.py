@@ -5,13 +5,15 @@ r"""Say whether GPU deep learning works on this machine, what is wrong, why, and
     result = envcheck.doctor(env=".venv", expect="gpu")
     print(result.verdict, *result.findings, sep="\n")
 
-Every function answers with a frozen value, or raises `UserError` with one sentence. Nothing changes the machine.
+Every function answers with a frozen value, or raises `UserError` with one sentence. Nothing changes
+the machine.
 """
 
 import sys
 from types import ModuleType
 
-TYPE_CHECKING = False  # type checkers treat it as true; importing typing would double the time of this import
+# type checkers treat it as true; importing typing would double the time of this import
+TYPE_CHECKING = False
 if TYPE_CHECKING:
     from envcheck.api import (
         CheckResult,

@@ -1,7 +1,9 @@
-"""The Python API: what the commands answer, as values. The command line, the MCP server and notebooks are built on it.
+"""The Python API: what the commands answer, as values.
 
-Every function reads and judges, none changes the machine. A request that cannot be carried out raises UserError; its
-sentence names an argument as the option of the command line of the same name.
+The command line, the MCP server and notebooks are built on it.
+
+Every function reads and judges, none changes the machine. A request that cannot be carried out
+raises UserError; its sentence names an argument as the option of the command line of the same name.
 """
 
 from __future__ import annotations
@@ -50,7 +52,13 @@ if TYPE_CHECKING:
     from envcheck.explain.signatures import Event
     from envcheck.matrix import Matrix
     from envcheck.render.document import Document
-    from envcheck.rules.matrix_question import Answer, ReleasesFound, RowsFound, TableRow, TablesFound
+    from envcheck.rules.matrix_question import (
+        Answer,
+        ReleasesFound,
+        RowsFound,
+        TableRow,
+        TablesFound,
+    )
     from envcheck.rules.newest_release import NewestRelease
 
 Path: TypeAlias = "str | os.PathLike[str]"
@@ -61,7 +69,10 @@ OnImport: TypeAlias = "Callable[[Report, str, int, int], None]"
 
 
 class Result:
-    """What every answer has: a verdict, a document, a text, and a view for notebooks. It never changes."""
+    """What every answer has: a verdict, a document, a text, and a view for notebooks.
+
+    It never changes.
+    """
 
     if TYPE_CHECKING:  # a property of some answers, a field of others
 
@@ -75,7 +86,10 @@ class Result:
         return self.verdict == COMPATIBLE
 
     def to_json(self) -> str:
-        """Return the JSON document that the command prints with `--format json`. Its schema is part of the package."""
+        """Return the JSON document that the command prints with `--format json`.
+
+        Its schema is part of the package.
+        """
         raise NotImplementedError
 
     def document(self, *, verbose: bool = False, quiet: bool = False) -> Document:
@@ -142,7 +156,11 @@ class DoctorResult(Result):
         from envcheck.render.report import describe_report
 
         return describe_report(
-            self.report, self.snapshot, verbose=verbose, quiet=quiet, file=(self.project or {}).get("file", "")
+            self.report,
+            self.snapshot,
+            verbose=verbose,
+            quiet=quiet,
+            file=(self.project or {}).get("file", ""),
         )
 
     def to_json(self) -> str:
@@ -166,7 +184,11 @@ class CheckResult(DoctorResult):
     @property
     def project(self) -> dict[str, Any]:
         """The project that the report is about, as the JSON document states it."""
-        return {"file": self.file, "ignored": list(self.ignored), "expired": [name for name, _ in self.expired]}
+        return {
+            "file": self.file,
+            "ignored": list(self.ignored),
+            "expired": [name for name, _ in self.expired],
+        }
 
 
 @dataclass
@@ -226,7 +248,8 @@ class PlanResult(Result):
 
     plan: Plan
     verdict: str  # compatible, incompatible or undetermined
-    unverified: bool = False  # `verify` was asked for, and nothing tells whether the plan resolves, or it does not
+    # `verify` was asked for, and nothing tells whether the plan resolves, or it does not
+    unverified: bool = False
 
     @property
     def steps(self) -> tuple[Step, ...]:
@@ -324,8 +347,9 @@ class DiffResult(Result):
 def snapshot(*, python: Path = "", env: Path = "") -> Snapshot:
     """Read this machine: its driver, GPUs, libraries, and one Python environment.
 
-    `python` names an interpreter, `env` a venv or conda environment by folder or name; without either, the active
-    environment or the project's is read. The snapshot holds no user names, home folders or credentials.
+    `python` names an interpreter, `env` a venv or conda environment by folder or name; without
+    either, the active environment or the project's is read. The snapshot holds no user names, home
+    folders or credentials.
     """
     return read_machine(os.fspath(python), os.fspath(env))
 
@@ -375,7 +399,9 @@ def doctor(
     python, env = os.fspath(python), os.fspath(env)
     unknown = frozenset(only) - set(rules.catalogue())
     if unknown:
-        raise UserError(f"--only: no finding has the id {', '.join(sorted(unknown))}: see the page Findings.")
+        raise UserError(
+            f"--only: no finding has the id {', '.join(sorted(unknown))}: see the page Findings."
+        )
     judged = make_doctor(expect, requirements, matrix)
     machine = _read_judged(snapshot, python, env)
     inspected = inspected_options(fold_home(python), fold_home(env))
@@ -407,12 +433,17 @@ def check(
 ) -> CheckResult:
     """Check whether this machine, or what a file will build, meets the requirements of a project.
 
-    `config` is the file with the [tool.envcheck] table; "" is pyproject.toml here. `file` judges a Dockerfile, a
-    compose file, an environment.yml or a requirements file before it is built. `driver` and `gpu` state the machines
-    that run it; without them, the minima of the table count. `expect` overrides the table.
-    The other arguments are those of `doctor`.
+    `config` is the file with the [tool.envcheck] table; "" is pyproject.toml here. `file` judges a
+    Dockerfile, a compose file, an environment.yml or a requirements file before it is built.
+    `driver` and `gpu` state the machines that run it; without them, the minima of the table count.
+    `expect` overrides the table. The other arguments are those of `doctor`.
     """
-    config, python, env, file = os.fspath(config), os.fspath(python), os.fspath(env), _relative(os.fspath(file))
+    config, python, env, file = (
+        os.fspath(config),
+        os.fspath(python),
+        os.fspath(env),
+        _relative(os.fspath(file)),
+    )
     gate = read_gate(config, matrix, required=not file)
     if expect is not None:
         gate = replace(gate, config=replace(gate.config, expect=_target(expect).expect))
@@ -420,13 +451,16 @@ def check(
         report, machine = _judge_file(gate, file, driver, gpu)
     elif driver or gpu:
         raise UserError(
-            "--driver and --gpu describe the machines that a file is built for: name one with --dockerfile."
+            "--driver and --gpu describe the machines that a file is built for: name one with"
+            " --dockerfile."
         )
     else:
         machine = _read_judged(snapshot, python, env)
         inspected = inspected_options(fold_home(python), fold_home(env))
         report = make_doctor(gate=gate).judge(machine, inspected, is_here=not snapshot).report
-    return CheckResult(report, machine, gate.config, file or gate.path, gate.ignored(), gate.expired())
+    return CheckResult(
+        report, machine, gate.config, file or gate.path, gate.ignored(), gate.expired()
+    )
 
 
 def explain(
@@ -455,12 +489,16 @@ def explain(
     return ExplainResult(judge.read(sources, notes))
 
 
-def log_judge(snapshot: Saved | None, *, here: bool, expect: Expectation, matrix: Path | None) -> LogJudge:
+def log_judge(
+    snapshot: Saved | None, *, here: bool, expect: Expectation, matrix: Path | None
+) -> LogJudge:
     """Return what judges scanned logs, with the facts of a machine if they are given."""
     from envcheck.explain.judge import LogJudge
 
     if here and snapshot:
-        raise UserError("--here and --snapshot exclude each other: a log was written on one machine.")
+        raise UserError(
+            "--here and --snapshot exclude each other: a log was written on one machine."
+        )
     facts: Facts | None = None
     if snapshot:
         facts = _read_saved(snapshot).facts
@@ -489,14 +527,15 @@ def plan(
 ) -> PlanResult:
     """Plan the exact commands that install releases on this machine, and say why no newer release.
 
-    A requirement names a framework, or a package on top of one: plan("vllm>=0.20", driver="580", gpu="L4").
-    `with_requirements` are chosen together with them, as if named beside them: plan("flash-attn",
-    with_requirements="torch==2.8.*").
-    `python`, `driver`, `gpu`, `glibc` and `platform` describe another machine; `snapshot` names a saved one.
-    `env` is the folder of the environment; `container` plans for an image. `verify` resolves the plan on the package
-    index for at most `verify_timeout` seconds, and pins the result. "wheels" does the same but asks no channel of
-    conda, and an index that does not answer leaves the verdict as it is. Without it, no network is asked.
-    `torch_index` is a mirror of PyTorch's own index. Nothing is installed.
+    A requirement names a framework, or a package on top of one: plan("vllm>=0.20", driver="580",
+    gpu="L4"). `with_requirements` are chosen together with them, as if named beside them:
+    plan("flash-attn", with_requirements="torch==2.8.*").
+    `python`, `driver`, `gpu`, `glibc` and `platform` describe another machine; `snapshot` names a
+    saved one. `env` is the folder of the environment; `container` plans for an image. `verify`
+    resolves the plan on the package index for at most `verify_timeout` seconds, and pins the
+    result. "wheels" does the same but asks no channel of conda, and an index that does not answer
+    leaves the verdict as it is. Without it, no network is asked. `torch_index` is a mirror of
+    PyTorch's own index. Nothing is installed.
     """
     from envcheck.plan.build import use_mirror, verdict_on
     from envcheck.plan.planner import for_this_machine, make_resolver, plan_requirements, typed_here
@@ -508,9 +547,15 @@ def plan(
     check_mirror(torch_index)
     here = not platform and not snapshot and not container
     given = {"--snapshot": snapshot, "--matrix": matrix, "--installer": installer, "--env": env}
-    repeated = [(name, os.fspath(value)) for name, value in given.items() if value and not isinstance(value, Snapshot)]
+    repeated = [
+        (name, os.fspath(value))
+        for name, value in given.items()
+        if value and not isinstance(value, Snapshot)
+    ]
     said = Description(python, driver, _texts(gpu), glibc, platform)
-    options = PlanOptions(_target(expect).expect, installer, os.fspath(env), container, said, sum(repeated, ()))
+    options = PlanOptions(
+        _target(expect).expect, installer, os.fspath(env), container, said, sum(repeated, ())
+    )
     if here:
         options = for_this_machine(options, os.environ)
     machine = _read_saved(snapshot).facts if snapshot else _read_for_plan
@@ -519,16 +564,22 @@ def plan(
     finish = partial(use_mirror, mirror=torch_index)
     resolver = make_resolver(verify, verify_timeout, finish)
     try:
-        made = plan_requirements(asked, options, load_matrix(matrix), machine, resolver=resolver).plan
+        made = plan_requirements(
+            asked, options, load_matrix(matrix), machine, resolver=resolver
+        ).plan
     except ValueError as error:
         if not matrix:
             raise
-        message = f"{os.fspath(matrix)} holds a value that no command may contain: {str(error)[:200]}"
+        message = (
+            f"{os.fspath(matrix)} holds a value that no command may contain: {str(error)[:200]}"
+        )
         raise UserError(message) from None
     made = finish(typed_here(made, installer) if here else made)
     verdict = verdict_on(made)
     unverified = verify is True and bool(made.releases) and not made.is_resolved
-    return PlanResult(made, UNDETERMINED if unverified and verdict == COMPATIBLE else verdict, unverified)
+    return PlanResult(
+        made, UNDETERMINED if unverified and verdict == COMPATIBLE else verdict, unverified
+    )
 
 
 def matrix(
@@ -549,11 +600,21 @@ def matrix(
     """
     from envcheck.rules.matrix_question import ReleasesFound, answer_requirement
 
-    conditions = {"python": python, "driver": driver, "gpu": gpu, "platform": platform, "framework": framework}
+    conditions = {
+        "python": python,
+        "driver": driver,
+        "gpu": gpu,
+        "platform": platform,
+        "framework": framework,
+    }
     if requirement and any(conditions.values()):
         raise UserError("a requirement and conditions exclude each other: ask two questions.")
     loaded = load_matrix(matrix)
-    return MatrixResult(answer_requirement(loaded, requirement) if requirement else ReleasesFound(loaded, conditions))
+    return MatrixResult(
+        answer_requirement(loaded, requirement)
+        if requirement
+        else ReleasesFound(loaded, conditions)
+    )
 
 
 def diff(
@@ -567,8 +628,13 @@ def diff(
     """Report what differs between two saved machines, most likely cause first."""
     from envcheck.diff.compare import compare
 
-    found = compare(_read_saved(a), _read_saved(b), load_matrix(matrix), _target(expect, requirements))
-    names = [letter if isinstance(item, Snapshot) else os.fspath(item) for letter, item in (("A", a), ("B", b))]
+    found = compare(
+        _read_saved(a), _read_saved(b), load_matrix(matrix), _target(expect, requirements)
+    )
+    names = [
+        letter if isinstance(item, Snapshot) else os.fspath(item)
+        for letter, item in (("A", a), ("B", b))
+    ]
     return DiffResult(found, (names[0], names[1]))
 
 
@@ -579,7 +645,9 @@ def load_matrix(file: Path | None = None) -> Matrix:
     return load(None if file is None else os.fspath(file))
 
 
-def read_machine(python: str, env: str, without: Collection[str] = (), *, without_packages: bool = False) -> Snapshot:
+def read_machine(
+    python: str, env: str, without: Collection[str] = (), *, without_packages: bool = False
+) -> Snapshot:
     """Read this machine without the probes named in `without`; raises UserError for an unknown --python or --env.
 
     `without_packages`: read the interpreter but not its packages.
@@ -608,7 +676,10 @@ def _tried(fact: object) -> str:
 
 
 def make_doctor(
-    expect: str = "auto", requirements: Requirements = (), matrix: Path | None = None, gate: Gate | None = None
+    expect: str = "auto",
+    requirements: Requirements = (),
+    matrix: Path | None = None,
+    gate: Gate | None = None,
 ) -> Doctor:
     """Return what judges environments as `doctor` does, or with a project's gate as `check` does."""
     if gate is None:
@@ -627,7 +698,9 @@ def with_imports(machine: Snapshot, tests: Fact[tuple[ImportTest, ...]]) -> Snap
 
 def _can_import(python: PythonFacts) -> bool:
     """Return whether an environment holds a framework, or the files of one; else its proof costs time for nothing."""
-    return bool(python.frameworks.value) or any(each.kind == "unowned" for each in python.install_leftovers.value or ())
+    return bool(python.frameworks.value) or any(
+        each.kind == "unowned" for each in python.install_leftovers.value or ()
+    )
 
 
 def _prove(machine: Snapshot, seconds: float, watch: Callable[[str, int, int], None]) -> Snapshot:
@@ -662,7 +735,9 @@ def _read_saved(saved: Saved) -> Snapshot:
 
 def _read_judged(saved: Saved | None, python: str, env: str) -> Snapshot:
     if saved and (python or env):
-        raise UserError("--snapshot and --env exclude each other: a saved machine holds one environment.")
+        raise UserError(
+            "--snapshot and --env exclude each other: a saved machine holds one environment."
+        )
     return _read_saved(saved) if saved else read_machine(python, env)
 
 
@@ -682,7 +757,9 @@ _MIRROR = r"(?:https?|file)://[\w.:/@%~+-]+"
 def check_mirror(address: str) -> str:
     """Return the address of a mirror of PyTorch's index; raises UserError for what is none."""
     if address and not re.fullmatch(_MIRROR, address):
-        raise UserError(f"--torch-index {address[:80]!r} is no address, such as https://mirror.example/whl.")
+        raise UserError(
+            f"--torch-index {address[:80]!r} is no address, such as https://mirror.example/whl."
+        )
     return address
 
 
@@ -725,11 +802,15 @@ def allows_imports() -> bool:
     return True
 
 
-def _judge_file(gate: Gate, file: str, driver: str, gpu: str | Sequence[str]) -> tuple[Report, Snapshot]:
+def _judge_file(
+    gate: Gate, file: str, driver: str, gpu: str | Sequence[str]
+) -> tuple[Report, Snapshot]:
     from envcheck.check.judge_file import judge_text  # only a file to build needs it: 8 ms
 
     text, gpus = _read_text(file), _texts(gpu)
-    report, facts = judge_text(text, file, lambda name: _read_beside(file, name), gate, driver=driver, gpus=gpus)
+    report, facts = judge_text(
+        text, file, lambda name: _read_beside(file, name), gate, driver=driver, gpus=gpus
+    )
     return report, Snapshot(SCHEMA_VERSION, __version__, "not built yet", "", facts)
 
 

@@ -17,8 +17,9 @@ wait_out_programs()
 os.environ["ENVCHECK_VERIFY"] = "0"  # no index is asked but by the tests of that, which say so
 os.environ["ENVCHECK_IMPORT"] = "0"  # nor is anything imported
 
-# A shell starts what runs in the background with Ctrl-C ignored, nohup with a hangup ignored, and programs inherit it:
-# the tests send both. What is handled here programs start with as it is for users.
+# A shell starts what runs in the background with Ctrl-C ignored, nohup with a hangup ignored, and
+# programs inherit it: the tests send both. What is handled here programs start with as it is for
+# users.
 for _number in (signal.SIGINT, getattr(signal, "SIGHUP", signal.SIGINT)):
     if signal.getsignal(_number) == signal.SIG_IGN:
         signal.signal(_number, lambda *_: None)
@@ -29,7 +30,11 @@ _compiled = functools.cache(lambda definition: _compile(json.loads(definition)))
 
 
 def _compile_once(definition: Any, *given: Any, **options: Any) -> Any:
-    return _compile(definition, *given, **options) if given or options else _compiled(json.dumps(definition))
+    return (
+        _compile(definition, *given, **options)
+        if given or options
+        else _compiled(json.dumps(definition))
+    )
 
 
 fastjsonschema.compile = _compile_once

@@ -36,14 +36,18 @@ class Page:
         stub = folder / ".bin" / "envcheck"
         stub.parent.mkdir()
         code = "from tests.documented_outputs import run_as_shown; run_as_shown()"
-        stub.write_text(f'#!/bin/sh\nexec {shlex.quote(sys.executable)} -c "{code}" "$@"\n', encoding="utf-8")
+        stub.write_text(
+            f'#!/bin/sh\nexec {shlex.quote(sys.executable)} -c "{code}" "$@"\n', encoding="utf-8"
+        )
         stub.chmod(0o755)
 
     def blocks(self) -> Iterator[tuple[re.Match[str], str, str]]:
         """Yield each block that shows envcheck: its match, what stands there, and what it prints now."""
         for block in FENCED.finditer(self._text):
             shown = re.sub(f"^{block['indent']}", "", block["body"], flags=re.MULTILINE)
-            if block["kind"] == "console" and re.search(r"^\$ (envcheck|cat)\b", shown, re.MULTILINE):
+            if block["kind"] == "console" and re.search(
+                r"^\$ (envcheck|cat)\b", shown, re.MULTILINE
+            ):
                 self._prepare(block["given"] or "")
                 yield block, shown, self._run(shown)
             else:
@@ -56,7 +60,9 @@ class Page:
         text = self._text
         for block, shown, printed in reversed(list(self.blocks())):
             if not matches(shown, printed):
-                body = "".join(f"{block['indent']}{line}".rstrip() + "\n" for line in printed.splitlines())
+                body = "".join(
+                    f"{block['indent']}{line}".rstrip() + "\n" for line in printed.splitlines()
+                )
                 text = text[: block.start("body")] + body + text[block.end("body") :]
         return text
 
@@ -88,9 +94,13 @@ class Page:
     def _run(self, shown: str) -> str:
         """Return a block's command with what it prints, and its exit status where the block asks for it."""
         if not self._machine:
-            raise UnrunnableError("write <!-- shown with machine=NAME --> above the block: a folder of tests/hosts")
+            raise UnrunnableError(
+                "write <!-- shown with machine=NAME --> above the block: a folder of tests/hosts"
+            )
         if shown.split()[1] not in RUNNABLE:
-            raise UnrunnableError(f"{shown.split()[1]} is not run: show it in a block of its own, ```sh")
+            raise UnrunnableError(
+                f"{shown.split()[1]} is not run: show it in a block of its own, ```sh"
+            )
         (self._folder / ".machine.json").write_text(_snapshot(self._machine), encoding="utf-8")
         command = re.match(r"\$ ((?:.*\\\n)*.*)\n", shown)
         assert command
@@ -104,7 +114,9 @@ class Page:
             env=self._environment(),
             check=False,
         )
-        return command[0] + done.stdout + (f"{STATUS}{done.returncode}\n" if STATUS in shown else "")
+        return (
+            command[0] + done.stdout + (f"{STATUS}{done.returncode}\n" if STATUS in shown else "")
+        )
 
     def _environment(self) -> dict[str, str]:
         path = f"{self._folder}/.bin:{os.environ.get('PATH', '')}"
@@ -135,7 +147,9 @@ def _log(name: str) -> str:
     from tests.cases.judged import FOLDER, read_cases
 
     logs = {
-        case["id"]: case["log"] for file in ("reported", "composed") for case in read_cases(FOLDER / f"{file}.jsonl")
+        case["id"]: case["log"]
+        for file in ("reported", "composed")
+        for case in read_cases(FOLDER / f"{file}.jsonl")
     }
     return f"{logs[name].rstrip()}\n"
 

@@ -28,14 +28,20 @@ def reasons() -> dict[str, str]:
 
 def pytest_configure(config: pytest.Config) -> None:
     """Register the `needs` mark."""
-    config.addinivalue_line("markers", "needs(*names): skip where the machine lacks one of these listed needs")
+    config.addinivalue_line(
+        "markers", "needs(*names): skip where the machine lacks one of these listed needs"
+    )
 
 
 def pytest_collection_modifyitems(config: pytest.Config, items: list[pytest.Item]) -> None:
     """Keep the tests that an ordinary user skips where ENVCHECK_TEST_ONLY=root asks for those: CI runs both."""
     if os.environ.get("ENVCHECK_TEST_ONLY") != "root":
         return
-    kept = [item for item in items if any(OF_ROOT & set(mark.args) for mark in item.iter_markers("needs"))]
+    kept = [
+        item
+        for item in items
+        if any(OF_ROOT & set(mark.args) for mark in item.iter_markers("needs"))
+    ]
     config.hook.pytest_deselected(items=[item for item in items if item not in kept])
     items[:] = kept
 
@@ -72,13 +78,18 @@ def _note(test: str, why: Any) -> None:
 
 def pytest_sessionfinish(session: pytest.Session) -> None:
     """Fail the run when a test was skipped for an unlisted reason."""
-    if _violations and session.exitstatus in (pytest.ExitCode.OK, pytest.ExitCode.NO_TESTS_COLLECTED):
+    if _violations and session.exitstatus in (
+        pytest.ExitCode.OK,
+        pytest.ExitCode.NO_TESTS_COLLECTED,
+    ):
         session.exitstatus = pytest.ExitCode.TESTS_FAILED
 
 
 def pytest_terminal_summary(terminalreporter: Any) -> None:
     """Name the tests that were skipped for an unlisted reason."""
     if _violations:
-        terminalreporter.section(f"skipped for a reason that {LIST.name} does not allow here", red=True)
+        terminalreporter.section(
+            f"skipped for a reason that {LIST.name} does not allow here", red=True
+        )
         for line in _violations:
             terminalreporter.line(line, red=True)

@@ -100,9 +100,15 @@ def _package_index() -> bool:
 
 def find_python(version: str) -> str:
     """Find a Python of this minor version that starts: on PATH, or as pyenv keeps it; empty where there is none."""
-    kept = Path(os.environ.get("PYENV_ROOT", Path.home() / ".pyenv"), "versions").glob(f"{version}.*/bin/python")
+    kept = Path(os.environ.get("PYENV_ROOT", Path.home() / ".pyenv"), "versions").glob(
+        f"{version}.*/bin/python"
+    )
     for found in (shutil.which(f"python{version}"), *map(str, kept)):
-        if found and subprocess.run([found, "-c", "pass"], capture_output=True, check=False).returncode == 0:
+        if (
+            found
+            and subprocess.run([found, "-c", "pass"], capture_output=True, check=False).returncode
+            == 0
+        ):
             return found
     return ""
 

@@ -1,8 +1,8 @@
 """How long tests wait for what must happen, and the program with time to spare for what it starts.
 
-No test says how quick something must be: bench/ does. A wait ends when what is waited for has happened, and fails by
-limits that no busy machine reaches; `timeout` in pyproject.toml is the limit of a whole test, and longer.
-"""
+No test says how quick something must be: bench/ does. A wait ends when what is waited for has
+happened, and fails by limits that no busy machine reaches; `timeout` in pyproject.toml is the limit
+of a whole test, and longer."""
 
 from __future__ import annotations
 

@@ -27,10 +27,15 @@ def read_promised() -> dict[str, list[str]]:
 
 def list_present() -> dict[str, list[str]]:
     """List what the program has, by kind."""
-    codes = {**exits.OF_VERDICT, **{name: code for name, code in vars(exits).items() if name.isupper()}}
+    codes = {
+        **exits.OF_VERDICT,
+        **{name: code for name, code in vars(exits).items() if name.isupper()},
+    }
     return {
         "findings": sorted(row["id"] for row in _findings()),
-        "exit codes": sorted(f"{name} {code}" for name, code in codes.items() if isinstance(code, int)),
+        "exit codes": sorted(
+            f"{name} {code}" for name, code in codes.items() if isinstance(code, int)
+        ),
         "documents": sorted(_members()),
         "options": sorted(_options(group, click.Context(group, info_name="envcheck"))),
         "variables": sorted(VARIABLES),
@@ -68,7 +73,9 @@ def _options(command: click.Command, context: click.Context) -> Iterator[str]:
 def main() -> None:
     """Add what is new."""
     promised = read_promised() if KEPT.exists() else {}
-    every = {kind: sorted({*names, *promised.get(kind, ())}) for kind, names in list_present().items()}
+    every = {
+        kind: sorted({*names, *promised.get(kind, ())}) for kind, names in list_present().items()
+    }
     KEPT.write_text(json.dumps(every, indent=1) + "\n", encoding="utf-8")
 
 

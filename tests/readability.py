@@ -47,7 +47,11 @@ def sentences(text: str) -> list[list[str]]:
     for pattern, replacement in MARKUP:
         text = re.sub(pattern, replacement, text, flags=re.DOTALL)
     parts = [" ".join(part.split()) for part in re.split(r"\n\s*\n", text)]
-    split = ([word for word in found.split() if re.search(r"\w", word)] for part in parts for found in END.split(part))
+    split = (
+        [word for word in found.split() if re.search(r"\w", word)]
+        for part in parts
+        for found in END.split(part)
+    )
     return [words for words in split if len(words) > 3]
 
 
@@ -57,13 +61,26 @@ def faults(texts: list[str]) -> list[str]:
     median = statistics.median(map(len, found)) if found else 0
     long = [f"{len(words)} words: {' '.join(words)}" for words in found if len(words) > LONGEST]
     lines = [" ".join(words) for words in found]
-    private = [f"private word {it[0]!r}: {line}" for line in lines for word in PRIVATE for it in word.finditer(line)]
-    return [*([f"the median sentence has {median:g} words"] if median > MEDIAN else []), *long, *private]
+    private = [
+        f"private word {it[0]!r}: {line}"
+        for line in lines
+        for word in PRIVATE
+        for it in word.finditer(line)
+    ]
+    return [
+        *([f"the median sentence has {median:g} words"] if median > MEDIAN else []),
+        *long,
+        *private,
+    ]
 
 
 def messages(name: str) -> list[str]:
     """Return the strings of a data file that users read."""
-    return list(_strings(json.loads((ROOT / f"data/{name}.json").read_text(encoding="utf-8")), MESSAGES[name]))
+    return list(
+        _strings(
+            json.loads((ROOT / f"data/{name}.json").read_text(encoding="utf-8")), MESSAGES[name]
+        )
+    )
 
 
 def _strings(value: Any, members: tuple[str, ...], *, inside: bool = False) -> Iterator[str]:
@@ -108,7 +125,9 @@ def machine_messages() -> list[str]:
 
 def read() -> Iterator[tuple[str, list[str]]]:
     """Yield the name of each thing that users read, with its texts."""
-    yield from ((path.relative_to(ROOT).as_posix(), [path.read_text(encoding="utf-8")]) for path in PAGES)
+    yield from (
+        (path.relative_to(ROOT).as_posix(), [path.read_text(encoding="utf-8")]) for path in PAGES
+    )
     yield from ((f"data/{name}.json", messages(name)) for name in MESSAGES)
     yield "--help", help_texts()
     yield "tests/hosts", machine_messages()
@@ -118,5 +137,7 @@ def read() -> Iterator[tuple[str, list[str]]]:
 if __name__ == "__main__":
     for name, texts in read():
         lengths = [len(words) for text in texts for words in sentences(text)]
-        print(f"{name}: {len(lengths)} sentences, median {statistics.median(lengths):g} words, longest {max(lengths)}")
+        print(
+            f"{name}: {len(lengths)} sentences, median {statistics.median(lengths):g} words, longest {max(lengths)}"
+        )
         print("".join(f"  {line}\n" for line in faults(texts)), end="")

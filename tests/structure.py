@@ -48,7 +48,8 @@ class Reference:
     imported: str
     line: int
     late: bool  # inside a function
-    kind: str = "static"  # or "typed", for type checkers alone; or "named", by a name given to importlib
+    # or "typed", for type checkers alone; or "named", by a name given to importlib
+    kind: str = "static"
 
 
 @dataclass(frozen=True)
@@ -160,8 +161,12 @@ class _Visitor(ast.NodeVisitor):
                 prefix += self.module.name
             else:
                 break
-        strings = {str(node.value) for node in ast.walk(self.module.tree) if isinstance(node, ast.Constant)}
-        return {prefix + name for text in strings for name in (text, text.rpartition(".")[0])} - {PACKAGE.name}
+        strings = {
+            str(node.value) for node in ast.walk(self.module.tree) if isinstance(node, ast.Constant)
+        }
+        return {prefix + name for text in strings for name in (text, text.rpartition(".")[0])} - {
+            PACKAGE.name
+        }
 
 
 def _called(node: ast.Call) -> str:
@@ -175,11 +180,15 @@ def cycles() -> tuple[tuple[str, ...], ...]:
     """
     graph: dict[str, set[str]] = {name: set() for name in modules()}
     for item in references():
-        own = item.importer.startswith(f"{item.imported}.") or item.imported.startswith(f"{item.importer}.")
+        own = item.importer.startswith(f"{item.imported}.") or item.imported.startswith(
+            f"{item.importer}."
+        )
         if item.kind != "typed" and not own:
             graph[item.importer].add(item.imported)
     reached = {name: _reach(graph, name) for name in graph}
-    groups = {tuple(sorted(other for other in reached[name] if name in reached[other])) for name in graph}
+    groups = {
+        tuple(sorted(other for other in reached[name] if name in reached[other])) for name in graph
+    }
     return tuple(sorted(group for group in groups if group))
 
 

@@ -26,8 +26,12 @@ def saved(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> str:
     monkeypatch.chdir(tmp_path)
     Path("machine.json").write_text(render_snapshot(snapshot_of("wsl-healthy")), encoding="utf-8")
     Path("log.txt").write_text(LOG, encoding="utf-8")
-    Path("pyproject.toml").write_text('[tool.envcheck]\nrequires = ["torch>=2"]\n', encoding="utf-8")
-    Path("Dockerfile").write_text("FROM python:3.11\nRUN pip install torch==2.4.0\n", encoding="utf-8")
+    Path("pyproject.toml").write_text(
+        '[tool.envcheck]\nrequires = ["torch>=2"]\n', encoding="utf-8"
+    )
+    Path("Dockerfile").write_text(
+        "FROM python:3.11\nRUN pip install torch==2.4.0\n", encoding="utf-8"
+    )
     return "machine.json"
 
 
@@ -41,24 +45,32 @@ QUESTIONS: dict[str, Any] = {
     "check --dockerfile Dockerfile --driver 300 --gpu L4": lambda: envcheck.check(
         file="Dockerfile", driver="300", gpu="L4"
     ),
-    "plan vllm>=0.30 --platform linux_x86_64 --python 3.12 --driver 570 --gpu L4": lambda: envcheck.plan(
-        "vllm>=0.30", platform="linux_x86_64", python="3.12", driver="570", gpu="L4"
+    "plan vllm>=0.30 --platform linux_x86_64 --python 3.12 --driver 570 --gpu L4": lambda: (
+        envcheck.plan("vllm>=0.30", platform="linux_x86_64", python="3.12", driver="570", gpu="L4")
     ),
     "matrix show vllm==0.33.0": lambda: envcheck.matrix("vllm==0.33.0"),
-    "explain log.txt --snapshot machine.json": lambda: envcheck.explain(files=["log.txt"], snapshot="machine.json"),
-    "plan torch --snapshot machine.json": lambda: envcheck.plan("torch", snapshot=Path("machine.json")),
+    "explain log.txt --snapshot machine.json": lambda: envcheck.explain(
+        files=["log.txt"], snapshot="machine.json"
+    ),
+    "plan torch --snapshot machine.json": lambda: envcheck.plan(
+        "torch", snapshot=Path("machine.json")
+    ),
     "plan torch --platform linux_x86_64 --python 3.2": lambda: envcheck.plan(
         "torch", platform="linux_x86_64", python="3.2"
     ),
     "matrix show torch==2.4.0": lambda: envcheck.matrix("torch==2.4.0"),
     "matrix show cudnn==9.10": lambda: envcheck.matrix("cudnn==9.10"),
-    "matrix query --framework jax --python 3.11": lambda: envcheck.matrix(framework="jax", python="3.11"),
+    "matrix query --framework jax --python 3.11": lambda: envcheck.matrix(
+        framework="jax", python="3.11"
+    ),
     "diff machine.json machine.json": lambda: envcheck.diff("machine.json", "machine.json"),
 }
 
 
 @pytest.mark.parametrize("command", QUESTIONS)
-def test_the_answer_is_that_of_the_command(command: str, saved: str, capsys: pytest.CaptureFixture[str]) -> None:
+def test_the_answer_is_that_of_the_command(
+    command: str, saved: str, capsys: pytest.CaptureFixture[str]
+) -> None:
     result: envcheck.Result = QUESTIONS[command]()
     code = run([*command.split(), "--format", "json"])
     assert json.loads(capsys.readouterr().out) == result.to_dict()
@@ -78,12 +90,18 @@ def test_the_example_of_the_documentation_runs(saved: str) -> None:
 
 def test_packages_on_top_of_a_framework_are_asked_for_as_frameworks_are() -> None:
     """The examples of the page of the API hold."""
-    plan = envcheck.plan("vllm>=0.30", driver="570", gpu="L4", python="3.12", platform="linux_x86_64")
+    plan = envcheck.plan(
+        "vllm>=0.30", driver="570", gpu="L4", python="3.12", platform="linux_x86_64"
+    )
     assert plan.verdict == "incompatible"
     assert any("vllm==0.19" in change.requirement for change in plan.plan.changes)
     rows = envcheck.matrix("torch==2.8.0").to_dict()["rows"]
-    assert {"vllm==0.11.0", "torchvision==0.23.0"} <= {name for row in rows for name in row["companions"]}
-    found = envcheck.explain("ImportError: x/flash_attn_2_cuda.so: undefined symbol: _ZN3c104cuda9SetDeviceEa")
+    assert {"vllm==0.11.0", "torchvision==0.23.0"} <= {
+        name for row in rows for name in row["companions"]
+    }
+    found = envcheck.explain(
+        "ImportError: x/flash_attn_2_cuda.so: undefined symbol: _ZN3c104cuda9SetDeviceEa"
+    )
     assert found.cause is not None
     assert "built for torch 2.3 to 2.7" in found.cause.message
 
@@ -98,18 +116,29 @@ def test_a_log_may_be_bytes_of_any_encoding() -> None:
 REFUSED: dict[str, Any] = {
     "--env nowhere: no Python environment": lambda: envcheck.doctor(env="nowhere"),
     "--env 'a.x00b': no file has such a name": lambda: envcheck.doctor(env="a\0b"),
-    "--python and --env exclude each other": lambda: envcheck.snapshot(python="python3", env=".venv"),
-    "--snapshot and --env exclude each other": lambda: envcheck.doctor(env=".venv", snapshot="machine.json"),
+    "--python and --env exclude each other": lambda: envcheck.snapshot(
+        python="python3", env=".venv"
+    ),
+    "--snapshot and --env exclude each other": lambda: envcheck.doctor(
+        env=".venv", snapshot="machine.json"
+    ),
     "--expect 'tpu': give auto, gpu or cpu": lambda: envcheck.doctor(expect="tpu"),  # type: ignore[arg-type]
     "no finding has the id nonsense": lambda: envcheck.doctor(only=["nonsense"]),
     "'x @ https://e' names a URL": lambda: envcheck.doctor(requirements="x @ https://e"),
     "cannot read gone.json": lambda: envcheck.load_snapshot("gone.json"),
     "log.txt is not JSON": lambda: envcheck.diff("log.txt", "machine.json"),
     "gone.txt does not exist": lambda: envcheck.explain(files=["gone.txt"]),
-    "--here and --snapshot exclude each other": lambda: envcheck.explain("x", snapshot="machine.json", here=True),
+    "--here and --snapshot exclude each other": lambda: envcheck.explain(
+        "x", snapshot="machine.json", here=True
+    ),
     "'--index-url=x' is not a requirement such as": lambda: envcheck.plan("--index-url=x"),
-    "--installer 'poetry': give pip, uv or conda": lambda: envcheck.plan("torch", installer="poetry"),  # type: ignore[arg-type]
-    "--torch-index 'x' is no address": lambda: envcheck.plan("torch", platform="linux_x86_64", torch_index="x"),
+    "--installer 'poetry': give pip, uv or conda": lambda: envcheck.plan(
+        "torch",
+        installer="poetry",  # type: ignore[arg-type]
+    ),
+    "--torch-index 'x' is no address": lambda: envcheck.plan(
+        "torch", platform="linux_x86_64", torch_index="x"
+    ),
     "name at least one condition": envcheck.matrix,
     "--platform beos: give one of": lambda: envcheck.matrix(platform="beos"),
     "exclude each other: ask two questions": lambda: envcheck.matrix("torch", python="3.11"),
@@ -126,7 +155,9 @@ def test_what_cannot_be_answered_is_one_sentence(sentence: str, saved: str) -> N
     assert "\n" not in str(caught.value)
 
 
-def test_a_notebook_shows_the_page_or_without_jinja2_the_text(saved: str, monkeypatch: pytest.MonkeyPatch) -> None:
+def test_a_notebook_shows_the_page_or_without_jinja2_the_text(
+    saved: str, monkeypatch: pytest.MonkeyPatch
+) -> None:
     result = envcheck.doctor(snapshot=saved)
     page = result._repr_html_()
     assert page.startswith("<iframe ")
@@ -143,9 +174,7 @@ def test_importing_the_package_imports_nothing_of_it() -> None:
 
 
 def test_a_function_keeps_its_name_when_the_subpackage_is_imported() -> None:
-    code = (
-        "import envcheck.plan.build, envcheck.matrix, envcheck; print(envcheck.plan.__name__, envcheck.matrix.__name__)"
-    )
+    code = "import envcheck.plan.build, envcheck.matrix, envcheck; print(envcheck.plan.__name__, envcheck.matrix.__name__)"
     done = subprocess.run([sys.executable, "-c", code], capture_output=True, text=True, check=True)
     assert done.stdout.split() == ["plan", "matrix"]
 

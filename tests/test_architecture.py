@@ -20,8 +20,8 @@ from tests.structure import PACKAGE, ROOT, Module, figures, modules, references
 
 # The third-party packages of a layer; a layer that is not named needs none.
 THIRD_PARTY = {
-    # packaging inside functions, for requirements that are not plain: the collector reads none. typing_extensions for
-    # type checkers alone, which bring it.
+    # packaging inside functions, for requirements that are not plain: the collector reads none.
+    # typing_extensions for type checkers alone, which bring it.
     "model": {"packaging", "typing_extensions"},
     "host": {"tomli"},
     "probes": {"pynvml"},
@@ -57,9 +57,19 @@ SMOKE_SCRIPTS = {
     "check_cupy": {"cupy", "numpy"},
     "smoke_numbers": {"numpy"},
 }
-TOUCHES_THE_MACHINE = {"ctypes", "fcntl", "msvcrt", "multiprocessing", "pty", "resource", "shutil", "signal"}
+TOUCHES_THE_MACHINE = {
+    "ctypes",
+    "fcntl",
+    "msvcrt",
+    "multiprocessing",
+    "pty",
+    "resource",
+    "shutil",
+    "signal",
+}
 TOUCHES_THE_MACHINE |= {"socket", "subprocess", "termios", "winreg"}
-COLLECTED = {"model", "host", "probes", "frameworks"}  # sent to other hosts, where Python may be 3.8
+# sent to other hosts, where Python may be 3.8
+COLLECTED = {"model", "host", "probes", "frameworks"}
 
 
 def imports(module: Module) -> Iterator[tuple[str, str]]:
@@ -92,9 +102,14 @@ def test_the_contracts_of_import_linter_hold(monkeypatch: pytest.MonkeyPatch) ->
 def test_names_given_to_importlib_stay_in_their_layer() -> None:
     named = {(item.importer, item.imported) for item in references() if item.kind == "named"}
     assert named, "none was recognised"
-    crossing = {(one, other) for one, other in named if modules()[one].layer != modules()[other].layer}
-    # A local host asks the scripts of the probes in its own process where that is the inspected Python.
-    assert {one for one, other in crossing if not other.startswith("envcheck.probes.children.")} == set()
+    crossing = {
+        (one, other) for one, other in named if modules()[one].layer != modules()[other].layer
+    }
+    # A local host asks the scripts of the probes in its own process where that is the inspected
+    # Python.
+    assert {
+        one for one, other in crossing if not other.startswith("envcheck.probes.children.")
+    } == set()
     assert {one for one, _ in crossing} <= {"envcheck.host.local"}
 
 
@@ -114,16 +129,23 @@ def test_third_party_imports_are_the_allowed_ones() -> None:
         allowed = THIRD_PARTY.get(module.layer, set())
         if "refresh" in module.path.parts:
             allowed = allowed | THIRD_PARTY["matrix.refresh"]
-        if runs_elsewhere(module):  # they import each other by their bare names, from the folder they lie in
+        # they import each other by their bare names, from the folder they lie in
+        if runs_elsewhere(module):
             siblings = {sibling.stem for sibling in module.path.parent.glob("*.py")}
             allowed = allowed | siblings | SMOKE_SCRIPTS.get(module.path.stem, set())
-        foreign = ((place, name) for place, name in imports(module) if name.split(".")[0] not in standard)
+        foreign = (
+            (place, name) for place, name in imports(module) if name.split(".")[0] not in standard
+        )
         wrong += ((place, name) for place, name in foreign if name.split(".")[0] not in allowed)
     assert not wrong, listed(wrong)
 
 
 def test_only_host_touches_the_machine() -> None:
-    elsewhere = [module for module in modules().values() if module.layer != "host" and not runs_elsewhere(module)]
+    elsewhere = [
+        module
+        for module in modules().values()
+        if module.layer != "host" and not runs_elsewhere(module)
+    ]
     touching = [item for module in elsewhere for item in imports(module)]
     wrong = [item for item in touching if item[1].split(".")[0] in TOUCHES_THE_MACHINE]
     assert not wrong, listed(wrong)
@@ -143,7 +165,10 @@ def said_or_ended(module: Module) -> Iterator[tuple[str, str]]:
 
 def test_only_cli_prints_and_exits() -> None:
     """A renderer may write what it rendered to a standard stream; a signal that comes again ends the program."""
-    allowed = {("host/interruption.py", "os._exit"), ("fleet/ansible_plugins/envcheck_events.py", "a standard stream")}
+    allowed = {
+        ("host/interruption.py", "os._exit"),
+        ("fleet/ansible_plugins/envcheck_events.py", "a standard stream"),
+    }
     wrong: list[tuple[str, str]] = []
     for module in modules().values():
         file = module.path.relative_to(PACKAGE).as_posix()
@@ -152,7 +177,8 @@ def test_only_cli_prints_and_exits() -> None:
         wrong += (
             (place, what)
             for place, what in said_or_ended(module)
-            if (file, what) not in allowed and (module.layer, what) != ("render", "a standard stream")
+            if (file, what) not in allowed
+            and (module.layer, what) != ("render", "a standard stream")
         )
     assert not wrong, listed(wrong)
 
@@ -161,7 +187,9 @@ def test_what_is_collected_parses_on_python_3_8() -> None:
     for module in modules().values():
         if module.layer in COLLECTED:
             ast.parse(module.text, module.path.name, feature_version=(3, 8))
-            assert not re.search(r"^\s*with \($", module.text, re.MULTILINE), f"{module.path}: 3.8 knows no such with"
+            assert not re.search(r"^\s*with \($", module.text, re.MULTILINE), (
+                f"{module.path}: 3.8 knows no such with"
+            )
 
 
 def test_smoke_scripts_are_python_3_6_and_hide_no_framework() -> None:
@@ -169,7 +197,9 @@ def test_smoke_scripts_are_python_3_6_and_hide_no_framework() -> None:
     assert scripts
     for path in scripts:
         ast.parse(path.read_text(encoding="utf-8"), path.name, feature_version=(3, 6))
-    modules = {module for each in all_frameworks() for module in (each.name, *each.distributions.values())}
+    modules = {
+        module for each in all_frameworks() for module in (each.name, *each.distributions.values())
+    }
     assert {path.stem for path in scripts} & {*modules, "numpy", "keras"} == set()
 
 
@@ -177,22 +207,48 @@ def strings_in_code(module: Module) -> Iterator[ast.Constant]:
     """Return the strings of a module that are neither docstrings nor parts of a message."""
     scopes = (ast.Module, ast.ClassDef, ast.FunctionDef, ast.AsyncFunctionDef)
     nodes = list(ast.walk(module.tree))
-    docstrings = {ast.get_docstring(node, clean=False) for node in nodes if isinstance(node, scopes)}
-    in_messages = {id(part) for node in nodes if isinstance(node, ast.JoinedStr) for part in node.values}
-    strings = (node for node in nodes if isinstance(node, ast.Constant) and isinstance(node.value, str))
-    return (node for node in strings if id(node) not in in_messages and node.value not in docstrings)
+    docstrings = {
+        ast.get_docstring(node, clean=False) for node in nodes if isinstance(node, scopes)
+    }
+    in_messages = {
+        id(part) for node in nodes if isinstance(node, ast.JoinedStr) for part in node.values
+    }
+    strings = (
+        node for node in nodes if isinstance(node, ast.Constant) and isinstance(node.value, str)
+    )
+    return (
+        node for node in strings if id(node) not in in_messages and node.value not in docstrings
+    )
 
 
 def test_no_version_number_stands_in_a_rule_a_reason_or_a_remedy() -> None:
-    judging = [module for module in modules().values() if module.layer in ("rules", "explain", "remedies")]
+    judging = [
+        module for module in modules().values() if module.layer in ("rules", "explain", "remedies")
+    ]
     assert {module.layer for module in judging} == {"rules", "explain", "remedies"}
-    found = [(module.at(node), str(node.value)) for module in judging for node in strings_in_code(module)]
+    found = [
+        (module.at(node), str(node.value)) for module in judging for node in strings_in_code(module)
+    ]
     wrong = [item for item in found if re.search(r"(?<![\w.])\d+\.\d+", item[1])]
     assert not wrong, listed(wrong)
 
 
-# The packages in which no framework is compared by its name; the goal is all of them but frameworks itself.
-NAMELESS = {"", "actions", "cli", "diagnosis", "diff", "fleet", "gpus", "host", "install", "matrix", "model", "probes"}
+# The packages in which no framework is compared by its name; the goal is all of them but frameworks
+# itself.
+NAMELESS = {
+    "",
+    "actions",
+    "cli",
+    "diagnosis",
+    "diff",
+    "fleet",
+    "gpus",
+    "host",
+    "install",
+    "matrix",
+    "model",
+    "probes",
+}
 NAMELESS |= {"check", "explain", "plan", "remedies", "render", "rules", "smoke"}
 
 
@@ -204,7 +260,11 @@ def compared_names(module: Module) -> Iterator[tuple[str, str]]:
         if isinstance(node, ast.Compare):
             parts = [node.left, *node.comparators]
         elif isinstance(node, ast.Match):
-            parts = [case.pattern.value for case in node.cases if isinstance(case.pattern, ast.MatchValue)]
+            parts = [
+                case.pattern.value
+                for case in node.cases
+                if isinstance(case.pattern, ast.MatchValue)
+            ]
         elif isinstance(node, ast.Dict):
             parts = [key for key in node.keys if key is not None]
         items = [item for part in parts for item in getattr(part, "elts", [part])]
@@ -217,7 +277,12 @@ def compared_names(module: Module) -> Iterator[tuple[str, str]]:
 
 def test_no_framework_is_compared_by_its_name() -> None:
     checked = [item for item in modules().values() if item.layer in NAMELESS]
-    wrong = [found for module in checked if not runs_elsewhere(module) for found in compared_names(module)]
+    wrong = [
+        found
+        for module in checked
+        if not runs_elsewhere(module)
+        for found in compared_names(module)
+    ]
     assert not wrong, listed(wrong)
 
 
@@ -229,7 +294,8 @@ def test_no_version_is_compared_with_numbers_in_a_reason_or_a_remedy() -> None:
         for node in ast.walk(module.tree)
         if isinstance(node, ast.Compare)
         for side in (node.left, *node.comparators)
-        if isinstance(side, ast.Tuple) and any(isinstance(item, ast.Constant) and item.value != 0 for item in side.elts)
+        if isinstance(side, ast.Tuple)
+        and any(isinstance(item, ast.Constant) and item.value != 0 for item in side.elts)
         if all(isinstance(item, ast.Constant) and isinstance(item.value, int) for item in side.elts)
     ]
     assert not compared, listed(compared)
@@ -239,7 +305,9 @@ def test_no_framework_is_named_in_a_reason_or_a_remedy() -> None:
     names = {name for each in identities() for name in (each.name, *each.distributions)}
     names -= {item.name for item in load_signatures()}
     judging = [module for module in modules().values() if module.layer in ("explain", "remedies")]
-    named = [(module.at(node), str(node.value)) for module in judging for node in strings_in_code(module)]
+    named = [
+        (module.at(node), str(node.value)) for module in judging for node in strings_in_code(module)
+    ]
     wrong = [item for item in named if item[1] in names]
     assert not wrong, listed(wrong)
 
@@ -267,7 +335,11 @@ def test_every_rule_module_is_registered() -> None:
     registered = re.findall(
         r"^    (\w+),$", (PACKAGE / "rules" / "engine.py").read_text(encoding="utf-8"), re.MULTILINE
     )
-    with_rules = [p.stem for p in (PACKAGE / "rules").glob("*.py") if "\n@rule(" in p.read_text(encoding="utf-8")]
+    with_rules = [
+        p.stem
+        for p in (PACKAGE / "rules").glob("*.py")
+        if "\n@rule(" in p.read_text(encoding="utf-8")
+    ]
     assert with_rules
     assert [name for name in with_rules if name not in (*registered, "engine")] == []
 
@@ -289,7 +361,9 @@ def test_every_section_of_the_facts_has_its_probe() -> None:
     from envcheck.model import Facts
     from envcheck.probes.collection import PROBES
 
-    assert {name for names in PROBES for name in names.split()} == {field.name for field in fields(Facts)}
+    assert {name for names in PROBES for name in names.split()} == {
+        field.name for field in fields(Facts)
+    }
 
 
 def test_every_command_is_listed_and_has_help() -> None:
@@ -297,7 +371,11 @@ def test_every_command_is_listed_and_has_help() -> None:
 
     from envcheck.cli.group import COMMANDS, group
 
-    files = {p.stem for p in (PACKAGE / "cli").glob("*.py") if "@click.command(" in p.read_text(encoding="utf-8")}
+    files = {
+        p.stem
+        for p in (PACKAGE / "cli").glob("*.py")
+        if "@click.command(" in p.read_text(encoding="utf-8")
+    }
     assert files == {module for module, _ in COMMANDS.values()}
     for name in COMMANDS:
         result = CliRunner().invoke(group, [name, "--help"])
@@ -306,7 +384,9 @@ def test_every_command_is_listed_and_has_help() -> None:
 
 
 def test_no_finding_explains_its_own_cause() -> None:
-    rows = json.loads((ROOT / "data" / "advice" / "findings.json").read_text(encoding="utf-8"))["findings"]
+    rows = json.loads((ROOT / "data" / "advice" / "findings.json").read_text(encoding="utf-8"))[
+        "findings"
+    ]
     ids = {row["id"] for row in rows}
     explains = {row["id"]: row["explains"] for row in rows}
     assert all(set(consequences) <= ids for consequences in explains.values())

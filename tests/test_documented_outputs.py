@@ -9,15 +9,23 @@ import pytest
 
 from tests.documented_outputs import PAGES, ROOT, Page, UnrunnableError, matches
 
-SHOWING = [page for page in PAGES if "\n$ envcheck" in page.read_text(encoding="utf-8").replace("\n ", "\n")]
+SHOWING = [
+    page
+    for page in PAGES
+    if "\n$ envcheck" in page.read_text(encoding="utf-8").replace("\n ", "\n")
+]
 
 
 @pytest.mark.needs("posix")
 @pytest.mark.parametrize("page", SHOWING, ids=lambda page: page.relative_to(ROOT).as_posix())
 def test_every_shown_output_is_what_is_printed(page: Path, tmp_path: Path) -> None:
     for _, shown, printed in Page(page, tmp_path).blocks():
-        difference = difflib.unified_diff(shown.splitlines(), printed.splitlines(), "shown", "printed", lineterm="")
-        assert matches(shown, printed), "run: python -m tests.documented_outputs\n" + "\n".join(difference)
+        difference = difflib.unified_diff(
+            shown.splitlines(), printed.splitlines(), "shown", "printed", lineterm=""
+        )
+        assert matches(shown, printed), "run: python -m tests.documented_outputs\n" + "\n".join(
+            difference
+        )
 
 
 def test_a_line_of_dots_stands_for_any_lines() -> None:
@@ -53,4 +61,6 @@ def test_blocks_of_a_page_share_a_folder_and_exit_codes_are_shown(tmp_path: Path
         encoding="utf-8",
     )
     (tmp_path / "work").mkdir()
-    assert [matches(shown, printed) for _, shown, printed in Page(page, tmp_path / "work").blocks()] == [True, True]
+    assert [
+        matches(shown, printed) for _, shown, printed in Page(page, tmp_path / "work").blocks()
+    ] == [True, True]

@@ -35,7 +35,11 @@ def stated_extras(item: Requirement) -> set[str]:
 @functools.cache
 def brought(extra: str) -> frozenset[str]:
     """Return the distributions that an extra brings with all that they need; "" stands for the plain installation."""
-    waiting = [item for item in STATED if (extra in stated_extras(item) if extra else not stated_extras(item))]
+    waiting = [
+        item
+        for item in STATED
+        if (extra in stated_extras(item) if extra else not stated_extras(item))
+    ]
     found: set[str] = set()
     while waiting:
         item = waiting.pop()
@@ -63,7 +67,11 @@ def hidden_modules(chosen: tuple[str, ...]) -> set[str]:
     """Return the top-level modules that are installed here and that an installation with these extras lacks."""
     there = {name for extra in ("", *chosen) for name in brought(extra)} | {"envcheck-gpu"}
     owners = packages_distributions()
-    return {module for module, names in owners.items() if not there & {canonicalize_name(name) for name in names}}
+    return {
+        module
+        for module, names in owners.items()
+        if not there & {canonicalize_name(name) for name in names}
+    }
 
 
 IMPORT_ALL = """
@@ -137,7 +145,8 @@ def test_what_an_extra_brings_is_imported_where_the_extra_is_named() -> None:
 
 def test_each_extra_is_known_with_the_modules_of_its_packages() -> None:
     declared = {name for item in STATED for name in stated_extras(item)}
-    assert declared - OF_OTHERS == {*EXTRAS, "logs"}  # reading logs goes on without its library, only slower
+    # reading logs goes on without its library, only slower
+    assert declared - OF_OTHERS == {*EXTRAS, "logs"}
     owners = packages_distributions()
     for extra, names in EXTRAS.items():
         own = {canonicalize_name(owner) for name in names for owner in owners[name]}
@@ -183,7 +192,9 @@ def test_the_single_file_is_started_in_an_environment_that_has_the_packages(
     monkeypatch.setattr(extras, "__file__", str(archive / "envcheck" / "actions" / "extras.py"))
     monkeypatch.setattr(sys, "prefix", sys.base_prefix)
     made = "python3 -m venv ~/.envcheck && ~/.envcheck/bin/python -m pip install 'jinja2>=3.1'"
-    assert message("html").endswith(f"start it with ~/.envcheck/bin/python. To make it, type: {made}")
+    assert message("html").endswith(
+        f"start it with ~/.envcheck/bin/python. To make it, type: {made}"
+    )
 
 
 def test_a_checkout_without_metadata_names_itself(monkeypatch: pytest.MonkeyPatch) -> None:

@@ -18,9 +18,21 @@ ROOT = Path(__file__).parents[1]
 def run_pytest(folder: Path, *bodies: str) -> subprocess.CompletedProcess[str]:
     for number, body in enumerate(bodies):
         (folder / f"test_{number}.py").write_text("import pytest\n" + body, encoding="utf-8")
-    argv = [sys.executable, "-m", "pytest", "-q", "-p", "tests.listed_skips", "-p", "no:cacheprovider", str(folder)]
+    argv = [
+        sys.executable,
+        "-m",
+        "pytest",
+        "-q",
+        "-p",
+        "tests.listed_skips",
+        "-p",
+        "no:cacheprovider",
+        str(folder),
+    ]
     environment = {**os.environ, "PYTHONPATH": str(ROOT)}
-    return subprocess.run(argv, cwd=folder, env=environment, capture_output=True, text=True, check=False)
+    return subprocess.run(
+        argv, cwd=folder, env=environment, capture_output=True, text=True, check=False
+    )
 
 
 FORBIDDEN = (
@@ -28,7 +40,8 @@ FORBIDDEN = (
     "def test_a(): pytest.skip('did not feel like it')\n",
     "pytest.importorskip('a_module_that_nobody_has')\ndef test_a(): pass\n",
     "pytest.skip('all of it', allow_module_level=True)\n",
-    "@pytest.mark.skip('needs a POSIX system')\ndef test_a(): pass\n",  # listed, but this machine meets it
+    # listed, but this machine meets it
+    "@pytest.mark.skip('needs a POSIX system')\ndef test_a(): pass\n",
 )
 
 

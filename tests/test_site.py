@@ -41,11 +41,20 @@ def test_a_wrong_link_is_named(page: str, problem: str, tmp_path: Path) -> None:
 
 
 def test_right_links_pass(tmp_path: Path) -> None:
-    assert problems(tmp_path, '<a href="index.html#top"><a href="https://arxiv.org/abs/1">', "a { color: red; }") == []
+    assert (
+        problems(
+            tmp_path,
+            '<a href="index.html#top"><a href="https://arxiv.org/abs/1">',
+            "a { color: red; }",
+        )
+        == []
+    )
 
 
 def test_a_style_that_loads_from_another_host_is_named(tmp_path: Path) -> None:
-    assert problems(tmp_path, "", "@import url('https://fonts.test/a.css');") == ["site.css: loads from another host"]
+    assert problems(tmp_path, "", "@import url('https://fonts.test/a.css');") == [
+        "site.css: loads from another host"
+    ]
 
 
 def test_a_page_outside_the_navigation_is_named(tmp_path: Path) -> None:
@@ -67,5 +76,7 @@ def test_links_of_the_readme_lead_to_files_of_the_repository() -> None:
 def test_the_first_sentence_of_a_page_is_prose() -> None:
     from docs.build import first_sentence
 
-    page = "# Title\n\n```sh\nrun\n```\n\nIt reads [the matrix](matrix.md) of\nreleases. Then more.\n"
+    page = (
+        "# Title\n\n```sh\nrun\n```\n\nIt reads [the matrix](matrix.md) of\nreleases. Then more.\n"
+    )
     assert first_sentence(page) == "It reads the matrix of releases."

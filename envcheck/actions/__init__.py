@@ -1,7 +1,7 @@
 """Typed steps: what a plan or a remedy does, how each is written for a shell, checked and undone.
 
-A step is a value. Command lines exist only here and at the edge, where they are printed or run: no other code looks
-into one to find out what it does.
+A step is a value. Command lines exist only here and at the edge, where they are printed or run: no
+other code looks into one to find out what it does.
 """
 
 from __future__ import annotations

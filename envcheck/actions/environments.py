@@ -30,7 +30,9 @@ from envcheck.model import (
 
 T = TypeVar("T")
 
-KEPT_BY_INSTALL = "pip keeps no record of what it replaces: `envcheck install` keeps the environment as it was"
+KEPT_BY_INSTALL = (
+    "pip keeps no record of what it replaces: `envcheck install` keeps the environment as it was"
+)
 _CLAUSE = r"(?:===|==|>=|<=|!=|~=|<|>)[A-Za-z0-9][A-Za-z0-9.*+!-]*"
 _REQUIREMENT = rf"[a-z0-9][a-z0-9._-]*(?:\[[a-z0-9,_-]+\])?(?:{_CLAUSE}(?:,{_CLAUSE})*)?"
 _RELEASE_HOSTS = r"github\.com|data\.pyg\.org"  # of the files that data/packages names
@@ -38,13 +40,13 @@ _RELEASE_FILE = rf"[a-z0-9][a-z0-9._-]* @ https://(?:{_RELEASE_HOSTS})/[\w./+%-]
 _CONDA_SPEC = r"[a-z0-9][a-z0-9._-]*(?:[=<>!~]=?[A-Za-z0-9.*+_]+(?:=[A-Za-z0-9.*_]+)?)?"
 _ONLY_ON_LINUX = re.compile(r"gxx_linux|libstdcxx-ng")
 _PART_OF_CUDA = re.compile("cuda|cudnn")  # of which macOS has none
-# Exits 0 where no distribution of these names is left; runs on every Python that a framework was made for.
+# Exits 0 where no distribution of these names is left; runs on every Python that a framework was
+# made for.
 _GONE = (
-    "import os, re, sys; "
-    "found = [n for p in sys.path if p.startswith(sys.prefix) and os.path.isdir(p) for n in os.listdir(p)]; "
-    "found = [n.split('-')[0] for n in found if n.endswith(('.dist-info', '.egg-info'))]; "
-    "left = {re.sub('[-_.]+', '-', n).lower() for n in found} & set(sys.argv[1:]); "
-    "sys.exit('still there: ' + ' '.join(left) if left else 0)"
+    "import os, re, sys; found = [n for p in sys.path if p.startswith(sys.prefix) and"
+    " os.path.isdir(p) for n in os.listdir(p)]; found = [n.split('-')[0] for n in found if"
+    " n.endswith(('.dist-info', '.egg-info'))]; left = {re.sub('[-_.]+', '-', n).lower() for n in"
+    " found} & set(sys.argv[1:]); sys.exit('still there: ' + ' '.join(left) if left else 0)"
 )
 _IS_VENV = "import sys; sys.exit(sys.prefix == sys.base_prefix)"
 
@@ -100,7 +102,9 @@ def _moved(value: Any, folder: str, free: str) -> Any:
         return free + value[len(folder) :] if is_path else value
     names = list_fields(value)
     if names:
-        return replace(value, **{name: _moved(getattr(value, name), folder, free) for name in names})
+        return replace(
+            value, **{name: _moved(getattr(value, name), folder, free) for name in names}
+        )
     return value
 
 
@@ -126,7 +130,14 @@ class CreateEnvironment(Action):
     def command(self, system: str = "") -> tuple[str, ...]:
         if self.installer == UV:
             base = self.starter[-1] if self.starter else self.python
-            return (self._installer_program, "venv", "--allow-existing", "--python", base, self.folder)
+            return (
+                self._installer_program,
+                "venv",
+                "--allow-existing",
+                "--python",
+                base,
+                self.folder,
+            )
         if self.installer != CONDA:
             starter = self.starter or self._usual_starter(system)
             return (program_path(starter[0], system), *starter[1:], "-m", "venv", self.folder)
@@ -178,7 +189,12 @@ class CreateEnvironment(Action):
 
 def changes_environment(action: Action) -> bool:
     """Tell whether an action changes an environment, and needs nobody to do it."""
-    if action.scope != ENVIRONMENT or action.by_person or action.in_shell or action.lasting == CHANGES_NOTHING:
+    if (
+        action.scope != ENVIRONMENT
+        or action.by_person
+        or action.in_shell
+        or action.lasting == CHANGES_NOTHING
+    ):
         return False
     return not isinstance(action, CreateEnvironment) or bool(action.folder)
 
@@ -234,10 +250,22 @@ class InstallPackages(Action):
                 raise ValueError(text)
         wanted = (*self.requirements, *self.kept)
         if self.installer == UV:
-            wheels = ("--only-binary", ":all:", *(part for name in self.source_only for part in ("--no-binary", name)))
+            wheels = (
+                "--only-binary",
+                ":all:",
+                *(part for name in self.source_only for part in ("--no-binary", name)),
+            )
             index = ("--default-index", self.index) if self.index else ()
             options = (*(wheels if self.wheels_only else ()), *self.options, *index)
-            return (self.program or UV, "pip", "install", "--python", self.python, *options, *wanted)
+            return (
+                self.program or UV,
+                "pip",
+                "install",
+                "--python",
+                self.python,
+                *options,
+                *wanted,
+            )
         wheels = ("--only-binary=:all:", *(f"--no-binary={name}" for name in self.source_only))
         index = ("--index-url", self.index) if self.index else ()
         options = (*(wheels if self.wheels_only else ()), *self.options, *index)
@@ -255,7 +283,10 @@ class InstallPackages(Action):
         return _with_program(self, self.installer, programs)
 
     def joined_with(self, other: Action) -> InstallPackages | None:
-        """Join another installation into the same environment; what this one says of a name stands. None: two steps."""
+        """Join another installation into the same environment; what this one says of a name stands.
+
+        None: two steps.
+        """
         if not isinstance(other, InstallPackages) or self.index or other.index:
             return None
         if replace(other, requirements=self.requirements, purpose=self.purpose) != self:
@@ -287,16 +318,27 @@ class ReinstallPackages(Action):
         if self.installer == UV:  # its cache may share the damaged file
             again: tuple[str, ...] = ("--reinstall", "--no-deps", "--no-cache")
         else:
-            again = ("--ignore-installed" if self.without_record else "--force-reinstall", "--no-deps")
+            again = (
+                "--ignore-installed" if self.without_record else "--force-reinstall",
+                "--no-deps",
+            )
         options = (*again, *self.options)
         return InstallPackages(
-            self.requirements, self.python, self.installer, self.index, options, program=self.program
+            self.requirements,
+            self.python,
+            self.installer,
+            self.index,
+            options,
+            program=self.program,
         )
 
     def with_label(self) -> ReinstallPackages:
         """Name the builds themselves, torch==2.13.0+cpu, so that another index cannot give another build."""
         label = self.index.rstrip("/").rpartition("/")[2]
-        return replace(self, requirements=tuple(f"{text}+{label}" if label else text for text in self.requirements))
+        return replace(
+            self,
+            requirements=tuple(f"{text}+{label}" if label else text for text in self.requirements),
+        )
 
     def command(self, system: str = "") -> tuple[str, ...]:
         return self.installation.command(system)
@@ -398,11 +440,16 @@ class InstallCondaPackages(Action):
     def check(self, system: str = "") -> Trace:
         if not self.folder:
             return Trace(reason=OWN_STATUS)
-        return Trace((environment_python(self.folder, CONDA, windows=system == WINDOWS), "--version"))
+        return Trace(
+            (environment_python(self.folder, CONDA, windows=system == WINDOWS), "--version")
+        )
 
     def undo(self, system: str = "") -> Trace:
         return Trace(
-            reason="`conda list --revisions` names the state before; `conda install --revision NUMBER` restores it"
+            reason=(
+                "`conda list --revisions` names the state before; `conda install --revision NUMBER`"
+                " restores it"
+            )
         )
 
     def with_programs(self, programs: dict[str, str]) -> Action:
@@ -485,11 +532,22 @@ class ImportFrameworks(Action):
     def command(self, system: str = "") -> tuple[str, ...]:
         windows = system == WINDOWS
         if not self.activated:
-            return (environment_python(self.folder, self.installer, windows=windows), "-c", self.code)
+            return (
+                environment_python(self.folder, self.installer, windows=windows),
+                "-c",
+                self.code,
+            )
         if self.installer == CONDA:
             prefix = conda_prefix(self.folder, windows=windows)
             return (self.program or CONDA, "run", "-p", prefix, "python", "-c", self.code)
-        return ("sh", "-c", '. "$1" && exec python -c "$2"', "sh", f"{self.folder}/bin/activate", self.code)
+        return (
+            "sh",
+            "-c",
+            '. "$1" && exec python -c "$2"',
+            "sh",
+            f"{self.folder}/bin/activate",
+            self.code,
+        )
 
     def check(self, system: str = "") -> Trace:
         return Trace(self.command(system))
@@ -522,7 +580,8 @@ def _name(requirement: str) -> str:
 
 
 SH = "sh"  # and bash, zsh, dash, ksh, busybox
-_OTHERS = {"fish": "fish", "csh": "csh", "tcsh": "csh", "pwsh": "ps1"}  # program -> its scripts' suffix
+# program -> its scripts' suffix
+_OTHERS = {"fish": "fish", "csh": "csh", "tcsh": "csh", "pwsh": "ps1"}
 _SCRIPTS = {  # that activate a venv: venv's, and uv's and virtualenv's where they differ
     SH: ("activate",),
     "fish": ("activate.fish",),
@@ -559,7 +618,9 @@ def folder_word(prefix: str, folder: str) -> str:
     return folder
 
 
-def venv_hooks(prefix: str, folders: Iterable[str], already: Iterable[str]) -> tuple[WriteFile, ...]:
+def venv_hooks(
+    prefix: str, folders: Iterable[str], already: Iterable[str]
+) -> tuple[WriteFile, ...]:
     """Put folders on the loader's path of a venv that exists, beside those that its activation sets already."""
     words = (folder_word(prefix, folder) for folder in dict.fromkeys([*already, *folders]))
     hook = activation_hooks(prefix, SH, purpose="Then activate it again.")

@@ -23,7 +23,8 @@ EXTRAS = {
     "mcp": ("mcp",),
     "plan": ("uv",),
 }
-_UVX = re.compile(r"[/\\](?:archive|builds|environments)-v\d+[/\\]")  # in uv's cache: `uvx` made it for one run
+# in uv's cache: `uvx` made it for one run
+_UVX = re.compile(r"[/\\](?:archive|builds|environments)-v\d+[/\\]")
 
 
 class MissingExtraError(UserError):
@@ -48,7 +49,10 @@ def require_extra(extra: str, purpose: str) -> None:
 
 
 def describe_missing_extra(extra: str, purpose: str) -> MissingExtraError:
-    """Return the error for a missing extra: "--format html needs the extra html. To add it, type: ..."."""
+    """Return the error for a missing extra: "--format html needs the extra html.
+
+    To add it, type: ...".
+    """
     return MissingExtraError(f"{purpose} needs the extra {extra}. {_describe_addition(extra)}")
 
 
@@ -59,15 +63,18 @@ def _describe_addition(extra: str) -> str:
     packages = _list_packages(extra)
     system = "windows" if os.name == "nt" else ""
     if Path(sys.prefix, "pipx_metadata.json").is_file():
-        return f"To add it, type: {shell_line(('pipx', 'inject', Path(sys.prefix).name, *packages), system)}"
+        return (
+            "To add it, type:"
+            f" {shell_line(('pipx', 'inject', Path(sys.prefix).name, *packages), system)}"
+        )
     if _UVX.search(sys.prefix):
         options = tuple(word for package in packages for word in ("--with", package))
         return f"To add it, type the same command with: {shell_line(('uvx', *options), system)}"
     if _is_single_file() and sys.prefix == sys.base_prefix:
         made = shell_line((*_pip("~/.envcheck/bin/python"), *packages))
         return (
-            "The single file needs an environment that has its packages: start it with ~/.envcheck/bin/python. "
-            f"To make it, type: python3 -m venv ~/.envcheck && {made}"
+            "The single file needs an environment that has its packages: start it with"
+            f" ~/.envcheck/bin/python. To make it, type: python3 -m venv ~/.envcheck && {made}"
         )
     return f"To add it, type: {shell_line((*_pip(sys.executable), *packages), system)}"
 
@@ -102,5 +109,6 @@ def _list_packages(extra: str) -> list[str]:
     return [
         f"{item.name}{item.specifier}"
         for item in conditional
-        if evaluate_marker(item.marker, {"extra": extra}) and not evaluate_marker(item.marker, {"extra": ""})
+        if evaluate_marker(item.marker, {"extra": extra})
+        and not evaluate_marker(item.marker, {"extra": ""})
     ]

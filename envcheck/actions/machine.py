@@ -165,7 +165,8 @@ def program_path(program: str, system: str) -> str:
     return program
 
 
-# Programs of sh for writing a file: every path and line is an argument of its own, which no shell reads.
+# Programs of sh for writing a file: every path and line is an argument of its own, which no shell
+# reads.
 _TAKE = "file=$1; shift; "
 _PRINT = 'printf "%s\\n" "$@"'
 _APPEND = f'{_TAKE}grep -qxF -- "$1" "$file" || {_PRINT} >> "$file"'
@@ -175,7 +176,10 @@ _PROGRAMS = {  # (appends, if_there, new_folder)
     (True, False, False): _APPEND,
     (True, True, False): f'[ ! -e "$1" ] || {{ {_APPEND}; }}',
 }
-_CUT = 'sed "/^# envcheck: begin/,/^# envcheck: end/d" "$1" > "$1.new" && cat "$1.new" > "$1" && rm -f "$1.new"'
+_CUT = (
+    'sed "/^# envcheck: begin/,/^# envcheck: end/d" "$1" > "$1.new" && cat "$1.new" > "$1" && rm -f'
+    ' "$1.new"'
+)
 _REMOVE_BLOCK = f'[ ! -e "$1" ] || {{ {_CUT}; }}'
 _HOLDS = 'grep -qxF -- "$2" "$1"'
 _HOLDS_IF_THERE = f'[ ! -e "$1" ] || {_HOLDS}'
@@ -193,14 +197,23 @@ class WriteFile(Action):
     if_there: bool = False  # only to a file that exists
     new_folder: bool = False  # its folder may not exist yet
     is_program: bool = False  # of sh: checked by running `true` through it
-    sets_path_of: str = ""  # an activation script: checked by the folder it must put on LD_LIBRARY_PATH
-    block: bool = False  # lines between "# envcheck: begin" and "# envcheck: end", which the undo takes out
+    # an activation script: checked by the folder it must put on LD_LIBRARY_PATH
+    sets_path_of: str = ""
+    # lines between "# envcheck: begin" and "# envcheck: end", which the undo takes out
+    block: bool = False
     purpose: str = ""
 
     systems = UNIX
 
     def command(self, system: str = "") -> tuple[str, ...]:
-        return ("sh", "-c", _PROGRAMS[(self.appends, self.if_there, self.new_folder)], "sh", self.path, *self.lines)
+        return (
+            "sh",
+            "-c",
+            _PROGRAMS[(self.appends, self.if_there, self.new_folder)],
+            "sh",
+            self.path,
+            *self.lines,
+        )
 
     def check(self, system: str = "") -> Trace:
         if self.is_program:
@@ -240,11 +253,17 @@ class SetVariables(Action):
     def runs_on(self, system: str) -> bool:
         text = " ".join(f"{name}={value}" for name, value in self.values)
         if system == WINDOWS:
-            return len(self.values) == 1 and not re.search(r"\$|=/", text) and not _ONLY_ON_LINUX.search(text)
+            return (
+                len(self.values) == 1
+                and not re.search(r"\$|=/", text)
+                and not _ONLY_ON_LINUX.search(text)
+            )
         return system != MACOS or not _ONLY_ON_LINUX.search(text)
 
     def purpose_on(self, system: str) -> str:
-        return _with_powershell(self.purpose, f'$env:{self.values[0][0]} = "{self.values[0][1]}"', system)
+        return _with_powershell(
+            self.purpose, f'$env:{self.values[0][0]} = "{self.values[0][1]}"', system
+        )
 
     def check(self, system: str = "") -> Trace:
         name = self.values[0][0]
@@ -353,7 +372,9 @@ class AddLoaderFolder(Action):
     systems = (LINUX,)
 
     def command(self, system: str = "") -> tuple[str, ...]:
-        return as_root(("sh", "-c", f"echo {self.folder} > {self.file} && ldconfig"), sudo=self.sudo)
+        return as_root(
+            ("sh", "-c", f"echo {self.folder} > {self.file} && ldconfig"), sudo=self.sudo
+        )
 
     def check(self, system: str = "") -> Trace:
         return Trace(("sh", "-c", f"ldconfig -p | grep -qF {self.folder}/"))
@@ -391,18 +412,25 @@ _REMOVE = {
     PACMAN: ("pacman", "-Rs"),
 }
 _UPGRADE_STAYS = {
-    APT: "the release before is installed again by its number alone: /var/log/apt/history.log names it",
+    APT: (
+        "the release before is installed again by its number alone: /var/log/apt/history.log"
+        " names it"
+    ),
     DNF: "`dnf history undo` reverts the upgrade while a repository still has the release before",
     ZYPPER: "/var/log/zypp/history names the release before",
 }
 _INSTALLED = {
     # dpkg-query lists what is half configured as well.
-    APT: "for each; do dpkg-query -W -f='${db:Status-Status}\\n' \"$each\" | grep -qx installed || exit 1; done",
+    APT: (
+        "for each; do dpkg-query -W -f='${db:Status-Status}\\n' \"$each\" | grep -qx installed ||"
+        " exit 1; done"
+    ),
     DNF: "rpm -q",
     ZYPPER: "rpm -q",
     PACMAN: "pacman -Q",
 }
-_UNASKED = {PACMAN: ("--noconfirm",), ZYPPER: ("--non-interactive",)}  # what still asks, such as a licence, fails
+# what still asks, such as a licence, fails
+_UNASKED = {PACMAN: ("--noconfirm",), ZYPPER: ("--non-interactive",)}
 
 
 @dataclass
@@ -441,7 +469,11 @@ class InstallSystemPackages(Action):
         if self.manager == WINGET:
             return Trace(("winget", "list", "--exact", "--id", self.packages[0]))
         asked = _INSTALLED[self.manager]
-        return Trace(("sh", "-c", asked, "sh", *self._names) if self.manager == APT else (*asked.split(), *self._names))
+        return Trace(
+            ("sh", "-c", asked, "sh", *self._names)
+            if self.manager == APT
+            else (*asked.split(), *self._names)
+        )
 
     def undo(self, system: str = "") -> Trace:
         if self.upgrade:
@@ -477,7 +509,15 @@ class RemoveSystemPackages(Action):
     def check(self, system: str = "") -> Trace:
         if self._has_patterns:
             return Trace(reason=OWN_STATUS)
-        return Trace(("sh", "-c", 'for each; do ! dpkg-query -W "$each" || exit 1; done', "sh", *self.packages))
+        return Trace(
+            (
+                "sh",
+                "-c",
+                'for each; do ! dpkg-query -W "$each" || exit 1; done',
+                "sh",
+                *self.packages,
+            )
+        )
 
     def undo(self, system: str = "") -> Trace:
         if self._has_patterns:
@@ -540,7 +580,15 @@ class UnloadModules(Action):
         return as_root(("modprobe", "-r", *self.modules), sudo=self.sudo)
 
     def check(self, system: str = "") -> Trace:
-        return Trace(("sh", "-c", 'for each; do ! test -d "/sys/module/$each" || exit 1; done', "sh", *self.modules))
+        return Trace(
+            (
+                "sh",
+                "-c",
+                'for each; do ! test -d "/sys/module/$each" || exit 1; done',
+                "sh",
+                *self.modules,
+            )
+        )
 
     def undo(self, system: str = "") -> Trace:
         return Trace(as_root(("modprobe", "-a", *self.modules), sudo=self.sudo))
@@ -558,7 +606,9 @@ class BuildModules(Action):
     systems = (LINUX,)
 
     def command(self, system: str = "") -> tuple[str, ...]:
-        return as_root(("dkms", "autoinstall", *(("--force",) if self.force else ())), sudo=self.sudo)
+        return as_root(
+            ("dkms", "autoinstall", *(("--force",) if self.force else ())), sudo=self.sudo
+        )
 
     def check(self, system: str = "") -> Trace:
         return Trace(("modinfo", "nvidia"))
@@ -566,7 +616,9 @@ class BuildModules(Action):
     def undo(self, system: str = "") -> Trace:
         if self.force:
             return Trace(reason="the new build replaces the one before, for this kernel")
-        return Trace(reason="the module stays for this kernel; `dkms remove` removes a release of it")
+        return Trace(
+            reason="the module stays for this kernel; `dkms remove` removes a release of it"
+        )
 
 
 @dataclass

@@ -10,7 +10,8 @@ from collections.abc import Iterable, Iterator, Mapping
 from envcheck.actions.machine import WriteFile
 from envcheck.model import Action, inert
 
-_SEARCH_PATHS = ("$LD_LIBRARY_PATH", "$PATH", "$CONDA_PREFIX")  # to which an assignment adds a folder
+# to which an assignment adds a folder
+_SEARCH_PATHS = ("$LD_LIBRARY_PATH", "$PATH", "$CONDA_PREFIX")
 
 
 def quoted(words: Iterable[str], system: str) -> str:
@@ -24,22 +25,26 @@ def posix_word(word: str) -> str:
     """Quote a word for a POSIX shell or zsh, which is left a leading ~/, the redacted $USER and search paths."""
     if word.startswith("~/"):
         return "~/" + posix_word(word[2:]) if word[2:] else "~/"
-    names = "|".join(map(re.escape, ("$USER", *_SEARCH_PATHS) if re.match(r"\w+=", word) else ("$USER",)))
+    names = "|".join(
+        map(re.escape, ("$USER", *_SEARCH_PATHS) if re.match(r"\w+=", word) else ("$USER",))
+    )
     parts = [part for part in re.split(f"({names})", word) if part] or [""]
     return "".join(f'"{part}"' if re.fullmatch(names, part) else _literal(part) for part in parts)
 
 
 def _literal(part: str) -> str:
-    return f"'{part}'" if re.fullmatch(r"=[\w=.-]*", part) else shlex.quote(part)  # zsh looks for a program after a =
+    # zsh looks for a program after a =
+    return f"'{part}'" if re.fullmatch(r"=[\w=.-]*", part) else shlex.quote(part)
 
 
-# What no quoting keeps from being read: cmd expands %, PowerShell $ and `, and either ends a string at a double quote,
-# PowerShell at a typographic one as well.
+# What no quoting keeps from being read: cmd expands %, PowerShell $ and `, and either ends a string
+# at a double quote, PowerShell at a typographic one as well.
 _READ_ANYWHERE = re.compile('["%$`\u201c\u201d\u201e]')
 _HARMLESS = r"[\w.:/\\=+~-]"
 _PLAIN = rf"(?!~){_HARMLESS}*(?!-){_HARMLESS}"  # PowerShell 7.5 reads a ~ in front as a folder
 _SPLIT = r"-[A-Za-z_][^.:]*[.:].*"  # PowerShell reads -name.more and -name:more as two words
-_INSIDE = r"[\w.:/\\=+~*,@#-]+"  # what needs no quotes in a command that is itself one word of cmd's
+# what needs no quotes in a command that is itself one word of cmd's
+_INSIDE = r"[\w.:/\\=+~*,@#-]+"
 
 
 def windows_line(argv: tuple[str, ...], env: Mapping[str, str] | None = None) -> str:
@@ -63,7 +68,8 @@ def _quoted(word: str) -> str:
     if re.fullmatch(_PLAIN, word) and not re.fullmatch(_SPLIT, word):
         return word
     ending = re.search(r"\\*$", word)
-    return f'"{word}{ending.group() if ending else ""}"'  # a backslash before the quote would take its meaning
+    # a backslash before the quote would take its meaning
+    return f'"{word}{ending.group() if ending else ""}"'
 
 
 def _program(word: str) -> str:
@@ -83,8 +89,9 @@ def _part(part: str) -> str:
     return f'\\{head}"{part[len(head) :]}"' if head else f'"\\{part}"'
 
 
-# Stops at what cannot be started as at what fails; "Stop" would end it at the first word a program says on its error
-# stream where that is sent elsewhere. Before 7.3 words are handed on as "Legacy" does, and no variable says so.
+# Stops at what cannot be started as at what fails; "Stop" would end it at the first word a program
+# says on its error stream where that is sent elsewhere. Before 7.3 words are handed on as "Legacy"
+# does, and no variable says so.
 HEADING = (
     "$ErrorActionPreference = 'Continue'",
     "$PSNativeCommandArgumentPassing = 'Legacy'",
@@ -99,9 +106,17 @@ def powershell_line(argv: tuple[str, ...], env: Mapping[str, str] | None = None)
     call = (
         program if _is_plain(program) else f"& {_powershell_literal(program)}"
     )  # a quoted text alone would be printed, not run
-    settings = "".join(f"$env:{name} = {_powershell_literal(value)}; " for name, value in (env or {}).items())
+    settings = "".join(
+        f"$env:{name} = {_powershell_literal(value)}; " for name, value in (env or {}).items()
+    )
     return settings + " ".join(
-        [call, *(word if _is_plain(word) else _powershell_literal(_quoted_for_powershell(word)) for word in words)]
+        [
+            call,
+            *(
+                word if _is_plain(word) else _powershell_literal(_quoted_for_powershell(word))
+                for word in words
+            ),
+        ]
     )
 
 
@@ -179,14 +194,21 @@ def script_line(action: Action, system: str = "") -> str:
 def _writing_parts(action: WriteFile) -> tuple[str, ...]:
     """Write the command in parts that may stand on lines of their own.
 
-    sh, bash, zsh, fish and csh read it alike. The lines are quoted whole: no shell may expand what they hold.
+    sh, bash, zsh, fish and csh read it alike. The lines are quoted whole: no shell may expand what
+    they hold.
     """
-    return (f"{_before(action)}printf '%s\\n'", *map(_whole, map(inert, action.lines)), _end(action))
+    return (
+        f"{_before(action)}printf '%s\\n'",
+        *map(_whole, map(inert, action.lines)),
+        _end(action),
+    )
 
 
 def _document_lines(action: WriteFile) -> tuple[str, ...]:
     lines = tuple(map(inert, action.lines))
-    mark = next(mark for mark in ("END", *(f"END{number}" for number in range(99))) if mark not in lines)
+    mark = next(
+        mark for mark in ("END", *(f"END{number}" for number in range(99))) if mark not in lines
+    )
     return (f"{_before(action)}cat {_end(action)} <<'{mark}'", *lines, mark)
 
 

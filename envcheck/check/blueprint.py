@@ -32,7 +32,9 @@ class Line:
     text: str
     location: str
     links: str = ""  # the page of links that it may come from as a wheel
-    index: str = ""  # what the index is for that a requirement is bound to: cpu, cuda, or other for other makers' GPUs
+    # what the index is for that a requirement is bound to: cpu, cuda, or other for other makers'
+    # GPUs
+    index: str = ""
     label: str = ""  # of the builds on the index that its command names: cu126
     is_only_index: bool = False  # the command asks no other index first
     own_index: str = ""  # an index with such builds that is not the framework's own
@@ -48,7 +50,8 @@ class Files:
 
     reader: Reader
     folders: tuple[str, ...] = ("",)
-    names: Callable[[str], tuple[str, ...]] = lambda name: (name,)  # what a file of the image may be called here
+    # what a file of the image may be called here
+    names: Callable[[str], tuple[str, ...]] = lambda name: (name,)
     generated: Mapping[str, tuple[str, str]] = field(
         default_factory=dict
     )  # path and text of what the file itself holds
@@ -85,11 +88,13 @@ class Image:
     python: str = ""
     pip: str = ""  # of the system's own package of it
     frameworks: tuple[str, ...] = ()  # requirements it fulfils: "torch==2.4.0"
-    packages: tuple[str, ...] = ()  # releases of packages on top of frameworks that it holds: "vllm==0.11.0"
+    # releases of packages on top of frameworks that it holds: "vllm==0.11.0"
+    packages: tuple[str, ...] = ()
     source: str = ""  # the convention by which its name was read
     gpu_tag: str = ""  # which tag to use where a GPU is meant and this one is for the CPU
     is_partial: bool = False  # it holds CUDA libraries of which the name says nothing
-    has_compat: bool = False  # it brings a newer libcuda, which data-centre GPUs use with an older driver
+    # it brings a newer libcuda, which data-centre GPUs use with an older driver
+    has_compat: bool = False
     refuses_pip: bool = False  # its Python is externally managed (PEP 668)
 
 
@@ -98,7 +103,9 @@ class Blueprint:
     """An environment that is not built yet."""
 
     path: str
-    kind: str  # Dockerfile, stage (one that the last copies from), compose file, environment.yml, requirements file
+    # Dockerfile, stage (one that the last copies from), compose file, environment.yml, requirements
+    # file
+    kind: str
     image: Image | None = None
     python: Line | None = None  # a version: "3.10"
     pip: Line | None = None  # where the system's package of pip is installed
@@ -110,19 +117,26 @@ class Blueprint:
     may_compile: tuple[Line, ...] = ()  # what builds an extension, of CUDA code or not
     inherited: tuple[Line, ...] = ()  # requirements installed in a stage that this one copies from
     refused: tuple[Line, ...] = ()  # pip installations that an externally managed Python refuses
-    cuda_steps: tuple[Line, ...] = ()  # steps that bring CUDA or cuDNN into the image, in whatever release
+    # steps that bring CUDA or cuDNN into the image, in whatever release
+    cuda_steps: tuple[Line, ...] = ()
     variables: tuple[Line, ...] = ()  # that the image or the service sets: NAME=value
     platform: str = ""  # linux/arm64, where the file names one
     wants_gpu: Line | None = None  # an environment variable that asks the NVIDIA runtime for GPUs
     asks_gpu: Line | None = None  # a compose service that asks for GPUs
-    loader_path: Line | None = None  # what sets LD_LIBRARY_PATH, for good or in a file read at the start
+    # what sets LD_LIBRARY_PATH, for good or in a file read at the start
+    loader_path: Line | None = None
     lacks_gpu: Line | None = None  # a compose service with a CUDA image and no request
     gaps: tuple[Line, ...] = field(default_factory=tuple)  # sentences on what the file leaves open
 
     @property
     def next_command(self) -> int:
         """Return the number of the next command that installs or uninstalls."""
-        return max((line.command for line in (*self.requirements[-1:], *self.removals[-1:])), default=0) + 1
+        return (
+            max(
+                (line.command for line in (*self.requirements[-1:], *self.removals[-1:])), default=0
+            )
+            + 1
+        )
 
 
 _VARIABLE = re.compile(r"\\\$|\$(\w+)|\$\{(\w+)(?:(:?[-+?]|##?|%%?|//?)([^{}]*))?\}")
@@ -157,7 +171,9 @@ def _cut(text: str, operator: str, word: str) -> str:
     if not pattern or pattern.count("*") > 1 or max(len(text), len(pattern)) > _MAX_CUT:
         return text
     if operator[0] == "/":
-        return re.sub(_translate(pattern), lambda _: replacement, text, count=0 if operator == "//" else 1)
+        return re.sub(
+            _translate(pattern), lambda _: replacement, text, count=0 if operator == "//" else 1
+        )
     lengths = range(len(text) + 1) if len(operator) == 1 else range(len(text), -1, -1)
     for length in lengths:
         part = text[:length] if operator[0] == "#" else text[len(text) - length :]
@@ -197,7 +213,11 @@ def _unquote(quoted: str) -> str:
 def parse_image(reference: str, location: str) -> Image:
     """Read an image reference: nvidia/cuda:12.4.1-cudnn-runtime-ubuntu22.04 has CUDA 12.4.1 and cuDNN, and no nvcc."""
     reference_parts = parse_reference(reference)
-    return _image(reference, location, *reference_parts) if reference_parts else Image(reference, location)
+    return (
+        _image(reference, location, *reference_parts)
+        if reference_parts
+        else Image(reference, location)
+    )
 
 
 def is_for_gpu(image: Image) -> bool:
@@ -206,13 +226,17 @@ def is_for_gpu(image: Image) -> bool:
 
 
 def _image(reference: str, location: str, row: ImageConvention, parts: dict[str, str]) -> Image:
-    system = _system(parts.get("os") or row.os, parts.get("os_version", ""), parts.get("codename", ""))
+    system = _system(
+        parts.get("os") or row.os, parts.get("os_version", ""), parts.get("codename", "")
+    )
     versions = [f"{name}{{}}=={parts[name]}" for name in framework_names() if parts.get(name)]
     frameworks = versions or ([row.holds + "{}"] if row.holds else [])
     has_own_python = row.own_python or bool(parts.get("python"))
     packages = tuple(f"{name}=={parts[name]}" for name in companion_sections() if parts.get(name))
     tag = reference.rpartition(":")[2] if ":" in reference.rsplit("/", 1)[-1] else ""
-    cudnn = row.cudnn_releases.get(parts.get("cuda", "")) or parts.get("cudnn") or row.cudnn_unnumbered
+    cudnn = (
+        row.cudnn_releases.get(parts.get("cuda", "")) or parts.get("cudnn") or row.cudnn_unnumbered
+    )
     return Image(
         reference=reference,
         location=location,
@@ -224,7 +248,10 @@ def _image(reference: str, location: str, row: ImageConvention, parts: dict[str,
         glibc=system.glibc,
         python=parts.get("python") or system.python,
         pip=system.pip,
-        frameworks=tuple(text.format("" if parts.get("gpu") or parts.get("cuda") else "-cpu") for text in frameworks),
+        frameworks=tuple(
+            text.format("" if parts.get("gpu") or parts.get("cuda") else "-cpu")
+            for text in frameworks
+        ),
         packages=packages,
         source=row.source,
         gpu_tag=row.gpu_tag,

@@ -51,7 +51,10 @@ def parse_compose(text: str, path: str, files: Files) -> tuple[Blueprint, ...]:
     for name, entry in services.items():
         if isinstance(entry, dict):
             blueprints += _service(
-                str(name), {**_merge_base_service(entry, services), _VARIABLES: variables}, places, files
+                str(name),
+                {**_merge_base_service(entry, services), _VARIABLES: variables},
+                places,
+                files,
             )
     if not blueprints:
         raise FileError(f"{path} has no services: it is not a compose file")
@@ -78,14 +81,21 @@ def _service(name: str, entry: dict[str, Any], places: Places, files: Files) -> 
     elif isinstance(entry.get("image"), str):
         image_location = places.value("image", entry["image"], location)
         blueprints = [
-            replace(blueprints[0], image=parse_image(substituted(entry["image"], entry[_VARIABLES]), image_location))
+            replace(
+                blueprints[0],
+                image=parse_image(substituted(entry["image"], entry[_VARIABLES]), image_location),
+            )
         ]
     base, kind = entry.get("extends"), f"the service {name}"
     if isinstance(base, dict) and isinstance(base.get("file"), str):
         gap = Line(f"{kind} extends a service in {base['file']}, which is not judged.", location)
         return [replace(blueprints[0], gaps=(*blueprints[0].gaps, gap)), *blueprints[1:]]
     stated = entry.get("environment")
-    pairs = [f"{key}={value}" for key, value in stated.items()] if isinstance(stated, dict) else _list(stated)
+    pairs = (
+        [f"{key}={value}" for key, value in stated.items()]
+        if isinstance(stated, dict)
+        else _list(stated)
+    )
     lines = tuple(Line(text, location) for text in pairs if isinstance(text, str) and "=" in text)
     blueprints[0] = replace(blueprints[0], variables=(*blueprints[0].variables, *lines))
     if isinstance(entry.get("platform"), str):
@@ -93,28 +103,49 @@ def _service(name: str, entry: dict[str, Any], places: Places, files: Files) -> 
     if _asks_for_gpus(entry):
         return [replace(blueprints[0], asks_gpu=Line(kind, location)), *blueprints[1:]]
     has_cuda = blueprints[0].image is not None and blueprints[0].image.cuda
-    return [replace(blueprints[0], lacks_gpu=Line(kind, location) if has_cuda else None), *blueprints[1:]]
+    return [
+        replace(blueprints[0], lacks_gpu=Line(kind, location) if has_cuda else None),
+        *blueprints[1:],
+    ]
 
 
-def _blueprints_of_build(blueprint: Blueprint, build: object, location: str, files: Files) -> list[Blueprint]:
+def _blueprints_of_build(
+    blueprint: Blueprint, build: object, location: str, files: Files
+) -> list[Blueprint]:
     settings: dict[str, Any] = build if isinstance(build, dict) else {"context": str(build)}
     context = str(settings.get("context", "."))
-    name = posixpath.normpath(posixpath.join(context, str(settings.get("dockerfile", "Dockerfile"))))
+    name = posixpath.normpath(
+        posixpath.join(context, str(settings.get("dockerfile", "Dockerfile")))
+    )
     inline = settings.get("dockerfile_inline")
     inner = (f"{blueprint.path}, inline", inline) if isinstance(inline, str) else files.find(name)
     if inner is None:
         gap = Line(f"{name} was not found, so its build is not judged.", location)
         return [replace(blueprint, gaps=(gap,))]
     arguments = settings.get("args")
-    pairs = arguments.items() if isinstance(arguments, dict) else (str(item).split("=", 1) for item in _list(arguments))
+    pairs = (
+        arguments.items()
+        if isinstance(arguments, dict)
+        else (str(item).split("=", 1) for item in _list(arguments))
+    )
     build_arguments = {str(pair[0]): str(pair[1]) for pair in map(tuple, pairs) if len(pair) == 2}
     build_arguments = {key: gap for key, gap in build_arguments.items() if not is_open(gap)}
-    context_files = replace(files, folders=tuple(posixpath.join(folder, context) for folder in files.folders))
-    return list(parse_dockerfile(inner[1], inner[0], context_files, build_arguments, str(settings.get("target") or "")))
+    context_files = replace(
+        files, folders=tuple(posixpath.join(folder, context) for folder in files.folders)
+    )
+    return list(
+        parse_dockerfile(
+            inner[1], inner[0], context_files, build_arguments, str(settings.get("target") or "")
+        )
+    )
 
 
 def _asks_for_gpus(entry: dict[str, Any]) -> bool:
-    if entry.get("gpus") or entry.get("runtime") == "nvidia" or _names(entry.get("devices"), "nvidia"):
+    if (
+        entry.get("gpus")
+        or entry.get("runtime") == "nvidia"
+        or _names(entry.get("devices"), "nvidia")
+    ):
         return True
     deploy = entry.get("deploy")
     resources = deploy.get("resources", {}) if isinstance(deploy, dict) else {}
@@ -149,4 +180,8 @@ def read_blueprints(text: str, path: str, reader: Reader) -> tuple[Blueprint, ..
 
 def _yaml(text: str, path: str, files: Files) -> tuple[Blueprint, ...]:
     is_compose = any(line.startswith("services:") for line in text.splitlines())
-    return parse_compose(text, path, files) if is_compose else (parse_environment_yml(text, path, files),)
+    return (
+        parse_compose(text, path, files)
+        if is_compose
+        else (parse_environment_yml(text, path, files),)
+    )

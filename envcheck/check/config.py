@@ -48,18 +48,22 @@ def parse_config(text: str) -> Config:
             requires = ["tensorflow>=2.15"]
             expect = "gpu"
             min-driver = "535.54"
-            ignore = [{id = "toolkit-path-conflict", reason = "two toolkits on purpose", until = 2027-01-31}]
+            ignore = [{id = "toolkit-path-conflict", reason = "two toolkits on purpose", until =
+            2027-01-31}]
     """
     table = _read_table(text)
     if not isinstance(table, dict):
         raise ConfigError(
-            'it has no [tool.envcheck] table. Add one: [tool.envcheck] with requires = ["tensorflow>=2.15"]'
+            "it has no [tool.envcheck] table. Add one: [tool.envcheck] with requires ="
+            ' ["tensorflow>=2.15"]'
         )
     return _config(table)
 
 
 def allows_imports(text: str) -> bool:
-    """Return whether a file lets a doctor import frameworks; its other keys are not read. Raises ConfigError.
+    """Return whether a file lets a doctor import frameworks; its other keys are not read.
+
+    Raises ConfigError.
 
     Sample: [tool.envcheck]
             import = false
@@ -96,7 +100,9 @@ def _config(table: Mapping[str, Any]) -> Config:
 def _rows(table: Mapping[str, Any]) -> list[Any]:
     rows = table.get("ignore", [])
     if not isinstance(rows, list):
-        raise ConfigError("tool.envcheck.ignore must be an array of tables with id, reason and until")
+        raise ConfigError(
+            "tool.envcheck.ignore must be an array of tables with id, reason and until"
+        )
     return rows
 
 
@@ -110,12 +116,15 @@ def _with_text_date(row: object) -> object:
 def _parse_ignored(row: dict[str, str]) -> Ignored:
     if row["id"] not in catalogue():
         raise ConfigError(
-            f"tool.envcheck.ignore: no finding has the id {row['id']!r}{_closest(row['id'], catalogue())}"
+            "tool.envcheck.ignore: no finding has the id"
+            f" {row['id']!r}{_closest(row['id'], catalogue())}"
         )
     try:
         return Ignored(row["id"], row["reason"], date.fromisoformat(row["until"]))
     except ValueError:
-        raise ConfigError(f"tool.envcheck.ignore: until = {row['until']!r} is not a date such as 2027-01-31") from None
+        raise ConfigError(
+            f"tool.envcheck.ignore: until = {row['until']!r} is not a date such as 2027-01-31"
+        ) from None
 
 
 def _validate(table: dict[str, Any]) -> None:
@@ -125,7 +134,9 @@ def _validate(table: dict[str, Any]) -> None:
     unknown = set(table) - set(schema["properties"])
     if unknown:
         name = min(unknown)
-        raise ConfigError(f"tool.envcheck has no key {name!r}{_closest(name, schema['properties'])}")
+        raise ConfigError(
+            f"tool.envcheck has no key {name!r}{_closest(name, schema['properties'])}"
+        )
     try:
         fastjsonschema.validate(schema, table)
     except fastjsonschema.JsonSchemaValueException as error:
@@ -135,7 +146,11 @@ def _validate(table: dict[str, Any]) -> None:
 def _describe_error(error: Any) -> str:
     """Say what a value must be, with the schema's example of one."""
     message = re.sub(r"^data\b", "tool.envcheck", error.message)
-    for json_type, plain in (("array", "an array"), ("string", "a string in quotes"), ("object", "a table")):
+    for json_type, plain in (
+        ("array", "an array"),
+        ("string", "a string in quotes"),
+        ("object", "a table"),
+    ):
         message = re.sub(rf"must be {json_type}$", f"must be {plain}", message)
     examples = (error.definition or {}).get("examples", ())
     if not examples:

@@ -10,7 +10,16 @@ from collections.abc import Iterator, Mapping
 from copy import copy
 from dataclasses import replace
 
-from envcheck.check.blueprint import Blueprint, FileError, Files, Line, assignments, is_open, parse_image, substituted
+from envcheck.check.blueprint import (
+    Blueprint,
+    FileError,
+    Files,
+    Line,
+    assignments,
+    is_open,
+    parse_image,
+    substituted,
+)
 from envcheck.check.requirement_files import (
     apply_constraints,
     parse_conda_lock,
@@ -26,10 +35,13 @@ _PYTHON = re.compile(r"(?:.*/)?python(?:\d+(?:\.\d+)?)?")
 _CONDA = re.compile(r"(?:.*/)?(?:conda|mamba|micromamba)")
 _SHELL = re.compile(r"(?:.*/)?(?:ba|da|z|k)?sh")
 # Words that another command may follow, and the assignments before it.
-_PREFIXES = frozenset({"sudo", "exec", "time", "env", "nohup", "then", "do", "else", "elif", "if", "while", "!", "{"})
+_PREFIXES = frozenset(
+    {"sudo", "exec", "time", "env", "nohup", "then", "do", "else", "elif", "if", "while", "!", "{"}
+)
 _ASSIGNMENT = re.compile(r"(\w+)=(.*)", re.DOTALL)
 _SEPARATORS = frozenset(";&|()\n")
-# Options of pip install that take a value; the rest are flags (https://pip.pypa.io/en/stable/cli/pip_install/).
+# Options of pip install that take a value; the rest are flags
+# (https://pip.pypa.io/en/stable/cli/pip_install/).
 _VALUE_OPTIONS = frozenset({
     "-c", "--constraint", "-r", "--requirement", "--file", "-i", "--index-url",
     "-t", "--target", "--platform", "--python-version", "--implementation", "--abi", "--root",
@@ -297,7 +309,9 @@ _LOCKS = {
     "conda-lock": ("conda-lock.yml",),
 }
 _CONDA_LOCKS = ("pixi.lock", "conda-lock.yml")
-_PROJECTS = re.compile(r"(?:poetry|pipenv|pdm) (?:install|sync)|uv sync|pixi install|conda-lock install")
+_PROJECTS = re.compile(
+    r"(?:poetry|pipenv|pdm) (?:install|sync)|uv sync|pixi install|conda-lock install"
+)
 _OTHER_INSTALLER = re.compile(r"get-pip|ensurepip|\b(?:uv|pyenv|poetry|pipx|pdm)\b|conda|mamba")
 _WORTH_READING = re.compile(
     r"get-pip|install|sync|\badd\b|wheel|nvcc|setup\.py|cuda|venv|create|update|activate|externally|break-system|conda|pyenv"
@@ -310,7 +324,9 @@ def run_commands(step: Instruction) -> Iterator[tuple[list[str], int]]:
     """Yield the commands of a RUN with the lines they stand on."""
     value = re.sub(r"^(?:--\w+=\S+\s+)+", "", step.value)
     command = re.split(r"(?<!<)<<(?!<)", value)[0].strip()
-    is_script = step.documents and (not command or re.fullmatch(r"(?:.*/)?(?:ba|da|z)?sh(?: -\w+)*", command))
+    is_script = step.documents and (
+        not command or re.fullmatch(r"(?:.*/)?(?:ba|da|z)?sh(?: -\w+)*", command)
+    )
     if not is_script and _WORTH_READING.search(value):
         yield from ((argv, step.number) for argv in _commands(value))
     for document in step.documents if is_script else ():
@@ -350,12 +366,17 @@ def add_command(blueprint: Blueprint, argv: list[str], location: str, files: Fil
     if _COMPILES.search(line):
         blueprint = replace(blueprint, compiles=(*blueprint.compiles, Line(line[:80], location)))
     elif _SETUP.search(line):
-        blueprint = replace(blueprint, may_compile=(*blueprint.may_compile, Line(line[:80], location)))
+        blueprint = replace(
+            blueprint, may_compile=(*blueprint.may_compile, Line(line[:80], location))
+        )
     installs = argv and _SYSTEM.fullmatch(argv[0]) and "install" in argv[:6]
     install = parse_install(argv)
-    is_pip = install is not None and install.tool == "pip"  # which brings wheels, not the system's CUDA
+    # which brings wheels, not the system's CUDA
+    is_pip = install is not None and install.tool == "pip"
     if _CUDA.search(line) and not _COMPILES.search(line) and not is_pip:
-        blueprint = replace(blueprint, cuda_steps=(*blueprint.cuda_steps, Line(line[:80], location)))
+        blueprint = replace(
+            blueprint, cuda_steps=(*blueprint.cuda_steps, Line(line[:80], location))
+        )
     if installs and re.search(r"\bpython3?-pip\b", line):
         blueprint = replace(blueprint, pip=Line(line[:80], location))
     if _OTHER_INSTALLER.search(line):
@@ -365,7 +386,9 @@ def add_command(blueprint: Blueprint, argv: list[str], location: str, files: Fil
     if python:
         blueprint = replace(blueprint, python=Line(python[1], location))
     if project := _PROJECTS.search(line):
-        blueprint = _add_project(blueprint, _LOCKS.get(project[0].split()[0], ()), line, location, files)
+        blueprint = _add_project(
+            blueprint, _LOCKS.get(project[0].split()[0], ()), line, location, files
+        )
     return _add_install(blueprint, install, location, files) if install is not None else blueprint
 
 
@@ -378,7 +401,11 @@ def _add_install(blueprint: Blueprint, install: Install, location: str, files: F
             blueprint = _conda_file(blueprint, name, location, files)
         return blueprint
     open_lines = [line for line in lines if is_open(line.text)]
-    projects = [name for name in (*install.editable, *install.packages) if name.startswith((".", "/", "git+"))]
+    projects = [
+        name
+        for name in (*install.editable, *install.packages)
+        if name.startswith((".", "/", "git+"))
+    ]
     gaps = [f"{line.text} is unknown until the build, so it is not judged." for line in open_lines]
     gaps += [f"{name} is a separate project; its dependencies are not judged." for name in projects]
     requirements = lines
@@ -407,12 +434,16 @@ def _add_install(blueprint: Blueprint, install: Install, location: str, files: F
     )
 
 
-def _add_project(blueprint: Blueprint, names: tuple[str, ...], line: str, location: str, files: Files) -> Blueprint:
+def _add_project(
+    blueprint: Blueprint, names: tuple[str, ...], line: str, location: str, files: Files
+) -> Blueprint:
     """Add what a project's lock file pins, or its pyproject.toml asks for."""
     inner = next((found for found in map(files.find, names) if found), None)
     if inner is None:
         return _with_gap(
-            blueprint, f"`{line[:60]}` installs from the project's own files, which are not judged.", location
+            blueprint,
+            f"`{line[:60]}` installs from the project's own files, which are not judged.",
+            location,
         )
     try:
         parse = parse_conda_lock if names[0] in _CONDA_LOCKS else parse_project
@@ -426,7 +457,9 @@ def _add_project(blueprint: Blueprint, names: tuple[str, ...], line: str, locati
 def _conda_file(blueprint: Blueprint, name: str, location: str, files: Files) -> Blueprint:
     inner = files.find(name)
     if inner is None:
-        return _with_gap(blueprint, f"{name} was not found, so what it installs is not judged.", location)
+        return _with_gap(
+            blueprint, f"{name} was not found, so what it installs is not judged.", location
+        )
     try:
         return _with_contents(blueprint, parse_environment_yml(inner[1], inner[0], files))
     except FileError as error:
@@ -448,19 +481,35 @@ def _with_contents(blueprint: Blueprint, inner: Blueprint) -> Blueprint:
     )
 
 
-# Where a distribution keeps the programs of its own Python; another folder ahead of them brings another one.
-_SYSTEM_FOLDERS = re.compile(r"/(?:s?bin|usr)(?:/.*)?|\$(?:PATH|\{PATH\})|.*/\.local/bin|.*(?:cuda|nvidia).*|")
+# Where a distribution keeps the programs of its own Python; another folder ahead of them brings
+# another one.
+_SYSTEM_FOLDERS = re.compile(
+    r"/(?:s?bin|usr)(?:/.*)?|\$(?:PATH|\{PATH\})|.*/\.local/bin|.*(?:cuda|nvidia).*|"
+)
 _OTHER_PYTHON = re.compile(r"env\b|conda|mamba|pyenv|pixi")
 # What lets the system's pip install, or brings another one.
 _PERMISSION = re.compile(r"EXTERNALLY-MANAGED|break[-_]system[-_]packages|pip\.conf", re.IGNORECASE)
-_PIP_VARIABLES = ("PIP_BREAK_SYSTEM_PACKAGES", "PIP_TARGET", "PIP_PREFIX", "PIP_ROOT", "PIP_CONFIG_FILE", "PIP_PYTHON")
-# With these options pip does not install into the Python that runs it (check_externally_managed in pip's install.py).
-_ELSEWHERE = frozenset({"-t", "--target", "--prefix", "--root", "--python", "--dry-run", "--break-system-packages"})
+_PIP_VARIABLES = (
+    "PIP_BREAK_SYSTEM_PACKAGES",
+    "PIP_TARGET",
+    "PIP_PREFIX",
+    "PIP_ROOT",
+    "PIP_CONFIG_FILE",
+    "PIP_PYTHON",
+)
+# With these options pip does not install into the Python that runs it (check_externally_managed in
+# pip's install.py).
+_ELSEWHERE = frozenset(
+    {"-t", "--target", "--prefix", "--root", "--python", "--dry-run", "--break-system-packages"}
+)
 
 
 def brings_python(path: str) -> bool:
     """Tell whether a value of PATH puts another Python ahead of the distribution's."""
-    first = next((part for part in path.split(":") if not _SYSTEM_FOLDERS.fullmatch(part) or "env" in part), "")
+    first = next(
+        (part for part in path.split(":") if not _SYSTEM_FOLDERS.fullmatch(part) or "env" in part),
+        "",
+    )
     return bool(first) or bool(_OTHER_PYTHON.search(path))
 
 
@@ -473,7 +522,9 @@ def is_system_pip(argv: list[str], python: str) -> bool:
     program = argv[0] if argv else ""
     if argv[1:3] == ["-m", "pip"]:
         program, argv = program.replace("python", "pip"), argv[2:]
-    names = {f"{folder}pip{version}" for folder in ("", "/usr/bin/") for version in ("", "3", python)}
+    names = {
+        f"{folder}pip{version}" for folder in ("", "/usr/bin/") for version in ("", "3", python)
+    }
     words = {word.partition("=")[0] for word in argv}
     return program in names and "install" in argv[1:3] and not words & _ELSEWHERE
 
@@ -498,18 +549,29 @@ class Stage:
         self.environment_sources: list[Stage] = []  # helpers whose environment is copied
         self.copies: dict[str, str] = {}  # path in the image -> path here
         self.generated: dict[str, tuple[str, str]] = {}  # by here-documents
-        # Another Python, or a permission, that makes pip install although the distribution's Python refuses.
+        # Another Python, or a permission, that makes pip install although the distribution's Python
+        # refuses.
         self.has_own_python = False
 
     def start_from(self, parent: Stage) -> None:
         """Begin with what another stage ended with."""
-        for name in ("variables", "environment", "helpers", "environment_sources", "copies", "generated"):
+        for name in (
+            "variables",
+            "environment",
+            "helpers",
+            "environment_sources",
+            "copies",
+            "generated",
+        ):
             setattr(self, name, copy(getattr(parent, name)))
         self.has_own_python = parent.has_own_python
 
     def take(self, item: Instruction, stages: list[Stage]) -> None:
         """Read one instruction; `stages` are those before and this one."""
-        if any(_LOADER_PATH in text for text in (item.value, *(document.text for document in item.documents))):
+        if any(
+            _LOADER_PATH in text
+            for text in (item.value, *(document.text for document in item.documents))
+        ):
             line = Line(f"{_LOADER_PATH} is set", self._location(item.number))
             self.blueprint = replace(self.blueprint, loader_path=line)
         if item.keyword == "ENV":
@@ -542,7 +604,11 @@ class Stage:
 
     def _argument(self, item: Instruction) -> None:
         pairs = dict(assignments(item.value)) if "=" in item.value else {}
-        names = [name for name in (word.partition("=")[0] for word in item.value.split()) if name.isidentifier()]
+        names = [
+            name
+            for name in (word.partition("=")[0] for word in item.value.split())
+            if name.isidentifier()
+        ]
         for name in dict.fromkeys((*pairs, *names)):
             value = self.arguments.get(name, (pairs if name in pairs else self.defaults).get(name))
             if value is not None and name not in self.environment:
@@ -580,7 +646,8 @@ class Stage:
         if helper is not None and any(_ENVIRONMENT.fullmatch(path) for path in paths[:-1]):
             self.environment_sources.append(helper)
         self.has_own_python |= any(
-            re.search(r"python|env\b|conda|^/(?:usr(?:/local)?/?)?$|/bin/?$", path) for path in paths
+            re.search(r"python|env\b|conda|^/(?:usr(?:/local)?/?)?$|/bin/?$", path)
+            for path in paths
         )
         if any(re.search(r"cuda|cudnn|/usr/(?:local/)?lib", path) for path in paths):
             line = Line(f"COPY --from={origin} {' '.join(paths)}"[:80], location)
@@ -590,7 +657,11 @@ class Stage:
         mounts = re.match(r"(?:--\w+=\S+\s+)+", item.value)
         for mount in re.findall(r"--mount=(\S+)", mounts[0]) if mounts else ():
             mount_options = dict(part.partition("=")[::2] for part in mount.split(","))
-            target = mount_options.get("target") or mount_options.get("dst") or mount_options.get("destination")
+            target = (
+                mount_options.get("target")
+                or mount_options.get("dst")
+                or mount_options.get("destination")
+            )
             if mount_options.get("type", "bind") == "bind" and target:
                 self._put(mount_options.get("source") or mount_options.get("src") or target, target)
         is_activated, variables = False, dict(self.variables)  # for the rest of this RUN
@@ -599,7 +670,9 @@ class Stage:
             # A variable that stands for a command is several words: $PIP_INSTALL torch.
             command = [*words[0].split(), *words[1:]] if argv[0].startswith("$") else words
             variables.update(_list_assignments(command))
-            is_activated |= command[0] in {".", "source", "conda"} or any(arg.startswith("PATH=") for arg in command)
+            is_activated |= command[0] in {".", "source", "conda"} or any(
+                arg.startswith("PATH=") for arg in command
+            )
             if not is_activated:
                 self._check_refusal(command, self._location(number), variables)
             self._command(command, self._location(number))
@@ -613,7 +686,9 @@ class Stage:
         if is_system_pip(argv, image.python):
             is_other = python is not None and python.text != image.python
             if not is_other and not any(variables.get(name) for name in _PIP_VARIABLES):
-                self.blueprint = replace(blueprint, refused=(*blueprint.refused, Line(line[:80], location)))
+                self.blueprint = replace(
+                    blueprint, refused=(*blueprint.refused, Line(line[:80], location))
+                )
         elif _PERMISSION.search(line):
             self.has_own_python = True
 
@@ -700,20 +775,29 @@ def _stages(text: str, path: str, files: Files, arguments: dict[str, str]) -> li
         elif stages:
             stages[-1].take(item, stages)
         elif item.keyword == "ARG":
-            defaults |= {name: substituted(default, defaults) for name, default in assignments(item.value)}
+            defaults |= {
+                name: substituted(default, defaults) for name, default in assignments(item.value)
+            }
     return stages
 
 
-def _stage(item: Instruction, path: str, files: Files, stages: list[Stage], variables: dict[str, str]) -> Stage:
+def _stage(
+    item: Instruction, path: str, files: Files, stages: list[Stage], variables: dict[str, str]
+) -> Stage:
     argv = substituted(item.value, variables).split()
     platform = next((arg.partition("=")[2] for arg in argv if arg.startswith("--platform=")), "")
     argv = [arg for arg in argv if not arg.startswith("--")]
     reference = argv[0] if argv else ""
     name = argv[2].lower() if len(argv) > 2 and argv[1].lower() == "as" else ""
-    parent = next((stage for stage in reversed(stages) if stage.name and stage.name == reference.lower()), None)
+    parent = next(
+        (stage for stage in reversed(stages) if stage.name and stage.name == reference.lower()),
+        None,
+    )
     location = f"{path}:{item.number}"
     if parent is not None:
-        stage = Stage(name, replace(parent.blueprint, platform=platform or parent.blueprint.platform), files)
+        stage = Stage(
+            name, replace(parent.blueprint, platform=platform or parent.blueprint.platform), files
+        )
         stage.start_from(parent)
         return stage
     if not reference:

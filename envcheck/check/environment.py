@@ -82,7 +82,9 @@ def is_source(line: Line) -> bool:
 def is_of_interest(line: Line, matrix: Matrix) -> bool:
     """Say whether a line installs a framework, or a package on top of one."""
     name = name_of_line(line)
-    known = matrix.framework_of(name) or matrix.removed_distribution(name) or matrix.companion_of(name)
+    known = (
+        matrix.framework_of(name) or matrix.removed_distribution(name) or matrix.companion_of(name)
+    )
     return bool(name and known) or is_source(line)
 
 
@@ -109,32 +111,47 @@ class Environment:
 
     def __init__(self, blueprint: Blueprint, matrix: Matrix, goal: str, host: Description) -> None:
         """Install what the file states, command by command."""
-        self.blueprint, self.image, self.matrix, self.goal = blueprint, blueprint.image or NO_IMAGE, matrix, goal
+        self.blueprint, self.image, self.matrix, self.goal = (
+            blueprint,
+            blueprint.image or NO_IMAGE,
+            matrix,
+            goal,
+        )
         self.base: Facts = _leave_to_run(with_hardware(planned_facts(blueprint), host, matrix))
         if self.image.has_compat and self._may_use_compat():
-            why = Unknown("failed", f"{self.image.reference} brings a newer libcuda, which data-centre GPUs may use")
+            why = Unknown(
+                "failed",
+                f"{self.image.reference} brings a newer libcuda, which data-centre GPUs may use",
+            )
             self.base = replace(self.base, driver=replace(self.base.driver, release=why))
         if blueprint.lacks_gpu:
             driver = replace(self.base.driver, device_nodes=Absent((blueprint.lacks_gpu.location,)))
             self.base = replace(self.base, driver=driver)
         self.places: list[Place] = []
         self.required: tuple[str, ...] = ()  # by the project
-        self.commands: list[Context] = []  # what each command asks for, in the environment as it is then
-        self.unread = [UnreadPart(line.text.rstrip("."), line.location) for line in _list_unread(blueprint)]
+        # what each command asks for, in the environment as it is then
+        self.commands: list[Context] = []
+        self.unread = [
+            UnreadPart(line.text.rstrip("."), line.location) for line in _list_unread(blueprint)
+        ]
         self.refused: list[str] = []  # what pip does not install: the build ends there
         self._builds: dict[str, FrameworkBuild] = {}
         self._rows: dict[str, FrameworkRelease] = {}
         self._commands_of: dict[str, int] = {}
         self._installed: dict[str, Distribution] = {}
         compiled, possible = self.list_compiled()
-        self.places += [Place(line, name_of_line(line), line.text) for line in (*compiled, *possible)]
+        self.places += [
+            Place(line, name_of_line(line), line.text) for line in (*compiled, *possible)
+        ]
         names = ((line, line.text.partition("=")[0]) for line in blueprint.variables)
         self.places += [Place(line, name, name, kind="variable") for line, name in names]
         self._take_image()
         self._take_conda()
         for line in blueprint.refused[:1]:
             self._ask(Target(goal, command=line.text), refused=line)
-        steps = sorted((*blueprint.requirements, *blueprint.removals), key=lambda line: line.command)
+        steps = sorted(
+            (*blueprint.requirements, *blueprint.removals), key=lambda line: line.command
+        )
         for _, group in groupby(steps, key=lambda line: line.command):
             lines = list(group)
             if lines[0] in blueprint.removals:
@@ -198,19 +215,29 @@ class Environment:
         is_old = self.base.driver.release.value is not None and not driver_runs(
             Context(self.base, self.matrix, Target(self.goal)), self.image.cuda
         )
-        return is_old and not all(is_data_center(gpu) is False for gpu in self.base.gpus.value or ())
+        return is_old and not all(
+            is_data_center(gpu) is False for gpu in self.base.gpus.value or ()
+        )
 
     def list_compiled(self) -> tuple[list[Line], list[Line]]:
         """List what is CUDA code that is compiled, and what may be."""
-        sources = (line for line in self.blueprint.requirements if is_source(line) and not line.links)
-        compiled = [*self.blueprint.compiles, *(line for line in sources if line not in self.blueprint.inherited)]
+        sources = (
+            line for line in self.blueprint.requirements if is_source(line) and not line.links
+        )
+        compiled = [
+            *self.blueprint.compiles,
+            *(line for line in sources if line not in self.blueprint.inherited),
+        ]
         return compiled, list(self.blueprint.may_compile) if self.image.cuda else []
 
     def find_places(self, finding: Finding) -> list[Place]:
         """List the lines that a finding is about: what they bring is named in it."""
         if finding.id == "probe-failed":
             return []
-        texts = [finding.message, *(text for item in finding.evidence for text in (item.fact, item.shown))]
+        texts = [
+            finding.message,
+            *(text for item in finding.evidence for text in (item.fact, item.shown)),
+        ]
         words = "\n".join(texts)
         found = [place for place in self.places if _names(words, place.label)]
         return list({place.line: place for place in reversed(found)}.values())[::-1]
@@ -218,10 +245,22 @@ class Environment:
     def install(self, lines: list[Line]) -> None:
         """Ask for what one command installs, and add it to what is there."""
         now = self._context(Target(self.goal))
-        named = [line for line in lines if name_of_line(line) and line.index != "other" and _applies(now, line)]
-        asked = [line for line in named if is_of_interest(line, self.matrix) and not self._is_compiled(line)]
-        pins = _list_pins([line for line in named if not self.matrix.framework_of(name_of_line(line))])
-        sources = tuple(self._list_sources(line) for line in named if is_source(line) and self.goal == "gpu")
+        named = [
+            line
+            for line in lines
+            if name_of_line(line) and line.index != "other" and _applies(now, line)
+        ]
+        asked = [
+            line
+            for line in named
+            if is_of_interest(line, self.matrix) and not self._is_compiled(line)
+        ]
+        pins = _list_pins(
+            [line for line in named if not self.matrix.framework_of(name_of_line(line))]
+        )
+        sources = tuple(
+            self._list_sources(line) for line in named if is_source(line) and self.goal == "gpu"
+        )
         for name in [name_of_line(line) for line in named if line.is_upgrade]:
             self._builds.pop(name, None)
             self._installed.pop(name, None)
@@ -230,16 +269,30 @@ class Environment:
             self._context(Target(self.goal, tuple(map(self._without_label, asked)), brings=brings))
         )
         places = {name_of_line(line): line for line in asked}
-        chosen = [(item, self._choose(item, line)) for item in wanted if (line := _line_of(item, places))]
+        chosen = [
+            (item, self._choose(item, line)) for item in wanted if (line := _line_of(item, places))
+        ]
         texts = {name_of_line(line): self._without_label(line) for line in asked}
         for item, row in chosen:
-            if row is not None and (row.local or item.framework in texts) and self._is_other(item, row):
+            if (
+                row is not None
+                and (row.local or item.framework in texts)
+                and self._is_other(item, row)
+            ):
                 texts[item.distribution] = _pin(item, row)
-        beside = tuple(f"{name}=={version}" for name, (version, line) in pins.items() if line.is_resolved)
+        beside = tuple(
+            f"{name}=={version}" for name, (version, line) in pins.items() if line.is_resolved
+        )
         if texts or sources:
             built = tuple(filter(None, sources))
-            self._ask(Target(self.goal, tuple(texts.values()), beside=beside, sources=built, brings=brings))
-        self.refused += [item.text for item, _ in chosen if item.obstacle not in {"", UNLISTED, LABEL}]
+            self._ask(
+                Target(
+                    self.goal, tuple(texts.values()), beside=beside, sources=built, brings=brings
+                )
+            )
+        self.refused += [
+            item.text for item, _ in chosen if item.obstacle not in {"", UNLISTED, LABEL}
+        ]
         for item, row in chosen:
             self._add(item, row, places)
         self._add_pins(pins, [row for _, row in chosen if row is not None])
@@ -275,10 +328,18 @@ class Environment:
         label = row.local or label
         if label and line.is_only_index:
             rows = self.matrix.builds(
-                item.framework, self._context(Target()).platform, admits=lambda version: within(version, item.specifier)
+                item.framework,
+                self._context(Target()).platform,
+                admits=lambda version: within(version, item.specifier),
             )
-            fitting = (each for each in rows if each.local == label and each.distribution == item.distribution)
-            newest = next((each for each in fitting if supports_python(self._context(Target()), each)), None)
+            fitting = (
+                each
+                for each in rows
+                if each.local == label and each.distribution == item.distribution
+            )
+            newest = next(
+                (each for each in fitting if supports_python(self._context(Target()), each)), None
+            )
             if newest is not None:
                 return newest
         builds = (row, *self.matrix.index_builds(row))
@@ -286,14 +347,18 @@ class Environment:
 
     def _without_label(self, line: Line) -> str:
         """Write what is asked of a package without the label of its build: the matrix holds its releases."""
-        is_package = self.matrix.companion_of(name_of_line(line)) and not self.matrix.framework_of(name_of_line(line))
+        is_package = self.matrix.companion_of(name_of_line(line)) and not self.matrix.framework_of(
+            name_of_line(line)
+        )
         return re.sub(r"\+[\w.]+", "", line.text) if is_package else line.text
 
     @staticmethod
     def _label_of(line: Line) -> str:
         """Return the label of the build of a package that its text names, or that its index has: +cu126."""
         stated = re.search(r"==[\w.]+(\+[\w.]+)", line.text)
-        is_on_index = line.label and not line.own_index and companion_row(name_of_line(line)).on_index
+        is_on_index = (
+            line.label and not line.own_index and companion_row(name_of_line(line)).on_index
+        )
         return stated[1] if stated else f"+{line.label}" if is_on_index else ""
 
     @staticmethod
@@ -302,7 +367,9 @@ class Environment:
         build = item.build
         return build is not None and (row.version, row.local) != (build.version, build.local)
 
-    def _add(self, item: WantedRelease, row: FrameworkRelease | None, places: dict[str, Line]) -> None:
+    def _add(
+        self, item: WantedRelease, row: FrameworkRelease | None, places: dict[str, Line]
+    ) -> None:
         line = _line_of(item, places)
         label = f"{row.distribution} {row.build_version}" if row else item.text
         if line is None:
@@ -313,7 +380,8 @@ class Environment:
         source = _at(line)
         before = self._rows.get(row.distribution)
         for wheel in before.cuda_wheels if before and line.is_resolved else ():
-            self._installed.pop(name_of_line(Line(wheel, "")), None)  # the new release's wheels lie over them
+            # the new release's wheels lie over them
+            self._installed.pop(name_of_line(Line(wheel, "")), None)
         self._rows[row.distribution] = row
         version = row.build_version
         if item.package is not None:
@@ -322,17 +390,32 @@ class Environment:
         if item.package is not None:
             return
         is_gpu_build: Fact[bool] = Known(row.cuda_build and line.index != "cpu", source)
-        if not row.cuda_build and identity(item.framework).plugins and self.blueprint.image and not self.image.source:
+        if (
+            not row.cuda_build
+            and identity(item.framework).plugins
+            and self.blueprint.image
+            and not self.image.source
+        ):
             is_gpu_build = _why_unread(self.unread[0], "conflict")  # the image may hold the plugin
-        self._hold(FrameworkBuild(item.framework, row.distribution, row.build_version, cuda_build=is_gpu_build), line)
+        self._hold(
+            FrameworkBuild(
+                item.framework, row.distribution, row.build_version, cuda_build=is_gpu_build
+            ),
+            line,
+        )
         extra = next((extra for extra in item.extras if extra in row.extras), "")
         plugin = plugin_of(self._context(Target()), row, extra) if extra else None
         if plugin is not None:
             self._installed[plugin.distribution] = Distribution(plugin.distribution, plugin.version)
-            self.places.append(Place(line, plugin.distribution, f"{plugin.distribution} {plugin.version}"))
+            self.places.append(
+                Place(line, plugin.distribution, f"{plugin.distribution} {plugin.version}")
+            )
             is_plugin_build: Fact[bool] = Known(value=True, source=source)
             self._hold(
-                FrameworkBuild(item.framework, plugin.distribution, plugin.version, cuda_build=is_plugin_build), line
+                FrameworkBuild(
+                    item.framework, plugin.distribution, plugin.version, cuda_build=is_plugin_build
+                ),
+                line,
             )
         if extra or (line.is_resolved and not row.gpu_extra):
             self._add_wheels((plugin or row).cuda_wheels, line)
@@ -343,7 +426,11 @@ class Environment:
             name, exact, version = wheel.partition("==")
             name = name_of_line(Line(name, ""))
             known = self._installed.get(name)
-            is_rival = known is not None and self._commands_of.get(name) == line.command and known.version != version
+            is_rival = (
+                known is not None
+                and self._commands_of.get(name) == line.command
+                and known.version != version
+            )
             self._installed[name] = Distribution(name, version if exact and not is_rival else "")
             self._commands_of[name] = line.command
 
@@ -351,20 +438,31 @@ class Environment:
         """Add a build; of two distributions with one module, the last to be installed overwrites the other."""
         for name, other in self._builds.items():
             module = self.matrix.module_of(name)
-            if name == build.distribution or module is None or module != self.matrix.module_of(build.distribution):
+            if (
+                name == build.distribution
+                or module is None
+                or module != self.matrix.module_of(build.distribution)
+            ):
                 continue
-            if other.cuda_build.value == build.cuda_build.value or module in identity(build.framework).namespaces:
+            if (
+                other.cuda_build.value == build.cuda_build.value
+                or module in identity(build.framework).namespaces
+            ):
                 continue
             overwritten = build.cuda_build
             if line is not None and self._commands_of.get(name) == line.command:
-                overwritten = Unknown("conflict", f"{name} and {build.distribution} install the same files")
+                overwritten = Unknown(
+                    "conflict", f"{name} and {build.distribution} install the same files"
+                )
                 build = replace(build, cuda_build=overwritten)
             self._builds[name] = replace(other, cuda_build=overwritten)
         self._builds[build.distribution] = build
         if line is not None:
             self._commands_of[build.distribution] = line.command
 
-    def _add_pins(self, pins: dict[str, tuple[str, Line]], rows: Iterable[FrameworkRelease]) -> None:
+    def _add_pins(
+        self, pins: dict[str, tuple[str, Line]], rows: Iterable[FrameworkRelease]
+    ) -> None:
         """Add what a command pins; what the frameworks beside it exclude, pip refuses or replaces."""
         before = {name for name in self._installed if name not in pins and name not in self._rows}
         for row in rows:
@@ -384,17 +482,26 @@ class Environment:
         name = name_of_line(line)
         if line in self.blueprint.inherited:
             return None
-        pages = ((item, re.search(rf"/{item}-(\d+\.\d+)", line.links)) for item in self.matrix.frameworks())
+        pages = (
+            (item, re.search(rf"/{item}-(\d+\.\d+)", line.links))
+            for item in self.matrix.frameworks()
+        )
         framework, page = next((item for item in pages if item[1]), ("", None))
         framework = framework or next(iter(companion_row(name).frameworks), "")
         is_known = framework and (page or not line.links)
-        return SourceBuild(name, framework, line.is_isolated, page[1] if page else "") if is_known else None
+        return (
+            SourceBuild(name, framework, line.is_isolated, page[1] if page else "")
+            if is_known
+            else None
+        )
 
     def _with_requirements(self, item: Distribution) -> Distribution:
         row = self._rows.get(item.name)
         if row is None or self.matrix.framework_of(item.name):
             return item  # the rules know the rows of frameworks
-        requires = tuple(f"{name}{bounds}" for name, bounds in row.requires.items() if name in self._installed)
+        requires = tuple(
+            f"{name}{bounds}" for name, bounds in row.requires.items() if name in self._installed
+        )
         return replace(item, requires=requires)
 
     def _take_image(self) -> None:
@@ -413,7 +520,8 @@ class Environment:
             is_gpu_build: Fact[bool] = Known(named == framework, source)
             if not version and named == framework:
                 is_gpu_build = Unknown(
-                    "failed", f"the name {image.reference} does not say which release of {named} it contains"
+                    "failed",
+                    f"the name {image.reference} does not say which release of {named} it contains",
                 )
             build = FrameworkBuild(
                 framework,
@@ -426,26 +534,40 @@ class Environment:
             )
             self._hold(build)
             self.places.append(
-                Place(Line(image.reference, image.location), framework, f"{framework} {version}".rstrip())
+                Place(
+                    Line(image.reference, image.location),
+                    framework,
+                    f"{framework} {version}".rstrip(),
+                )
             )
             if version:
-                label = f"+cu{image.cuda.replace('.', '')}" if image.cuda and "+" not in version else ""
+                label = (
+                    f"+cu{image.cuda.replace('.', '')}" if image.cuda and "+" not in version else ""
+                )
                 self._installed[framework] = Distribution(framework, version + label)
 
     def _take_conda(self) -> None:
         """Add the frameworks that conda installs: its builds bring their own CUDA."""
         packages = {name: item.name for item in identities() for name in item.conda_packages}
-        specs = [(match, line) for line in self.blueprint.conda if (match := _CONDA_SPEC.match(line.text))]
+        specs = [
+            (match, line)
+            for line in self.blueprint.conda
+            if (match := _CONDA_SPEC.match(line.text))
+        ]
         names = {match[1] for match, _ in specs}
         cpuonly = next((line for match, line in specs if match[1] == "cpuonly"), None)
         for match, line in specs:
             framework = packages.get(match[1].removesuffix("-gpu"))
             if framework is None:
                 continue
-            wants_cuda = bool({"pytorch-cuda", f"{match[1]}-gpu"} & names) or match[1].endswith("-gpu")
+            wants_cuda = bool({"pytorch-cuda", f"{match[1]}-gpu"} & names) or match[1].endswith(
+                "-gpu"
+            )
             build = match[3] or ""
             is_gpu_build: Fact[bool] = Unknown(
-                "failed", f"conda chooses the build of {match[1]} when it installs", (line.location,)
+                "failed",
+                f"conda chooses the build of {match[1]} when it installs",
+                (line.location,),
             )
             if "cpu" in build or cpuonly:
                 is_gpu_build = Known(value=False, source=_at(cpuonly or line))
@@ -453,7 +575,13 @@ class Environment:
                 is_gpu_build = Known(value=True, source=_at(line))
             version, decisive = match[2] or "", cpuonly or line
             self._hold(
-                FrameworkBuild(framework, framework, version, cuda_build=is_gpu_build, libraries=Known((), _at(line)))
+                FrameworkBuild(
+                    framework,
+                    framework,
+                    version,
+                    cuda_build=is_gpu_build,
+                    libraries=Known((), _at(line)),
+                )
             )
             self._installed[framework] = Distribution(framework, version, installer="conda")
             self.places.append(Place(decisive, framework, f"{framework} {version}".rstrip()))
@@ -467,11 +595,16 @@ def _leave_to_run(value: Any) -> Any:
         return Known(tuple(_leave_to_run(item) for item in value.value), value.source)
     if isinstance(value, (Known, Absent, Unknown)) or not list_fields(value):
         return value
-    return replace(value, **{name: _leave_to_run(getattr(value, name)) for name in list_fields(value)})
+    return replace(
+        value, **{name: _leave_to_run(getattr(value, name)) for name in list_fields(value)}
+    )
 
 
 def _names(words: str, label: str) -> bool:
-    return label in words and re.search(rf"(?<![\w.-]){re.escape(label)}(?![\w+-]|\.\d)", words) is not None
+    return (
+        label in words
+        and re.search(rf"(?<![\w.-]){re.escape(label)}(?![\w+-]|\.\d)", words) is not None
+    )
 
 
 def _why_unread(part: UnreadPart, why: str = "failed") -> Unknown:
@@ -484,7 +617,9 @@ def _at(line: Line) -> Source:
 
 def _applies(context: Context, line: Line) -> bool:
     requirement = read_line(line)
-    return requirement is None or not requirement.marker or marker_holds(context, requirement.marker)
+    return (
+        requirement is None or not requirement.marker or marker_holds(context, requirement.marker)
+    )
 
 
 def _line_of(item: WantedRelease, places: dict[str, Line]) -> Line | None:
@@ -502,7 +637,11 @@ def _list_pins(lines: Iterable[Line]) -> dict[str, tuple[str, Line]]:
     found: dict[str, dict[str, Line]] = {}
     for line in lines:
         requirement = read_line(line)
-        if requirement and not requirement.marker and requirement.specifier == f"=={requirement.pin}":
+        if (
+            requirement
+            and not requirement.marker
+            and requirement.specifier == f"=={requirement.pin}"
+        ):
             found.setdefault(requirement.name, {})[requirement.pin] = line
     return {name: next(iter(pins.items())) for name, pins in found.items() if len(pins) == 1}
 
@@ -518,14 +657,24 @@ def _list_unread(blueprint: Blueprint) -> Iterator[Line]:
         name, separator, _ = line.text.partition("@")
         row = companion_row(name_of_line(line))
         if line.index == "other":
-            yield replace(line, text=f"{line.text} comes from an index for other vendors' GPUs, which is not judged.")
+            yield replace(
+                line,
+                text=(
+                    f"{line.text} comes from an index for other vendors' GPUs, which is not judged."
+                ),
+            )
         elif separator and re.fullmatch(r"[\w.\[\],-]+", name.strip()):
             yield replace(line, text=f"{name.strip()} comes from a URL, which is not judged.")
         elif row.distributions and not row.releases and not is_source(line):
             name = name_of_line(line)
-            yield replace(line, text=f"{name} is not judged: the matrix does not hold its releases.")
+            yield replace(
+                line, text=f"{name} is not judged: the matrix does not hold its releases."
+            )
         elif row.releases and line.own_index:
-            message = f"The builds of {line.own_index} are not read: {name_of_line(line)} was judged by its usual one."
+            message = (
+                f"The builds of {line.own_index} are not read: {name_of_line(line)} was judged by"
+                " its usual one."
+            )
             yield replace(line, text=message)
 
 
@@ -534,16 +683,24 @@ def planned_facts(blueprint: Blueprint) -> Facts:
     image = blueprint.image
     if image is None:
         host = HostFacts(os=Known("linux", Source("file", "the file")))
-        reason, where = "the file does not say which CUDA Toolkit and cuDNN the machine has", blueprint.path
+        reason, where = (
+            "the file does not say which CUDA Toolkit and cuDNN the machine has",
+            blueprint.path,
+        )
     else:
         host = _host(blueprint, image)
         reason = f"the name {image.reference} does not say which CUDA Toolkit and cuDNN it has"
         where = image.location
     for line in blueprint.cuda_steps[:1]:
-        reason, where = f"`{line.text}` brings a CUDA Toolkit or cuDNN that is not read", line.location
+        reason, where = (
+            f"`{line.text}` brings a CUDA Toolkit or cuDNN that is not read",
+            line.location,
+        )
     system: Fact[Any] = Unknown("failed", reason, (where,))
     installs, cudnn = _toolkits(blueprint) or system, _cudnn(blueprint) or system
-    lacks_nvcc = image is not None and image.flavor in {"base", "runtime"} and not blueprint.cuda_steps
+    lacks_nvcc = (
+        image is not None and image.flavor in {"base", "runtime"} and not blueprint.cuda_steps
+    )
     nvcc: Fact[str] = Absent((image.location,)) if image and lacks_nvcc else NOT_STATED
     toolkits = _with_library_path(ToolkitFacts(installs=installs, nvcc_on_path=nvcc), host)
     return Facts(host=host, toolkits=toolkits, cudnn=cudnn, python=_python(blueprint))
@@ -555,7 +712,11 @@ def _with_library_path(toolkits: ToolkitFacts, host: HostFacts) -> ToolkitFacts:
     source = Source("file", "the file", "LD_LIBRARY_PATH")
     folders = tuple(f"{folder}/" for folder in variables.get("LD_LIBRARY_PATH", "").split(":"))
     own = [item.root for item in toolkits.installs.value or () if item.origin == "usr-local"]
-    named = tuple(root for root in own if any(folder.startswith((f"{root}/", f"{ROOT}/")) for folder in folders))
+    named = tuple(
+        root
+        for root in own
+        if any(folder.startswith((f"{root}/", f"{ROOT}/")) for folder in folders)
+    )
     roots: Fact[tuple[str, ...]] = Known(named, source) if named else toolkits.roots_on_library_path
     linked: Fact[str] = Known(own[0], source) if own else toolkits.usr_local_cuda
     return replace(toolkits, roots_on_library_path=roots, usr_local_cuda=linked)
@@ -569,7 +730,9 @@ def _architecture(blueprint: Blueprint) -> Fact[str]:
     location = blueprint.image.location if blueprint.image is not None else blueprint.path
     machine = _MACHINES.get([*blueprint.platform.split("/"), ""][1] or blueprint.platform)
     if blueprint.platform:
-        return Known(machine, Source("file", location, blueprint.platform)) if machine else NOT_STATED
+        return (
+            Known(machine, Source("file", location, blueprint.platform)) if machine else NOT_STATED
+        )
     return Known("x86_64", Source("file", "the file", "assumed: it does not name a platform"))
 
 
@@ -594,19 +757,34 @@ def _host(blueprint: Blueprint, image: Image) -> HostFacts:
 
 def _toolkits(blueprint: Blueprint) -> Fact[tuple[ToolkitInstall, ...]] | None:
     """Name the toolkits; None where a step adds one, or nothing says what the system holds."""
-    image, spec = blueprint.image, conda_version(blueprint, ("cudatoolkit", "cuda-toolkit", "cuda-version"))
+    image, spec = (
+        blueprint.image,
+        conda_version(blueprint, ("cudatoolkit", "cuda-toolkit", "cuda-version")),
+    )
     installs: list[ToolkitInstall] = []
     if spec is not None:
-        installs.append(ToolkitInstall("$CONDA_PREFIX", "conda", version=Known(spec.text, _at(spec))))
+        installs.append(
+            ToolkitInstall("$CONDA_PREFIX", "conda", version=Known(spec.text, _at(spec)))
+        )
     is_open = image is not None and _is_partial(image) and image.flavor != "devel"
     if image is None or not image.source or blueprint.cuda_steps or is_open:
         return Known(tuple(installs), _at(spec)) if spec else None
     if image.cuda and image.flavor in _LIBRARIES:
         version = major_minor(image.cuda)
         root = f"{ROOT}-{version}"
-        nvcc = _of_image(f"{root}/bin/nvcc", image) if image.flavor == "devel" else Absent((image.location,))
-        installs.insert(0, ToolkitInstall(root, "usr-local", version=_of_image(version, image), nvcc_path=nvcc))
-    return Known(tuple(installs), Source("file", image.location)) if installs else Absent((image.location,))
+        nvcc = (
+            _of_image(f"{root}/bin/nvcc", image)
+            if image.flavor == "devel"
+            else Absent((image.location,))
+        )
+        installs.insert(
+            0, ToolkitInstall(root, "usr-local", version=_of_image(version, image), nvcc_path=nvcc)
+        )
+    return (
+        Known(tuple(installs), Source("file", image.location))
+        if installs
+        else Absent((image.location,))
+    )
 
 
 def _is_partial(image: Image) -> bool:
@@ -619,7 +797,9 @@ def _cudnn(blueprint: Blueprint) -> Fact[tuple[LibraryInstall, ...]] | None:
     """Name the cuDNN of the system; None where nothing says which it is."""
     image, spec = blueprint.image, conda_version(blueprint, ("cudnn",))
     if spec is not None:
-        copy = LibraryInstall("cudnn", "$CONDA_PREFIX", "conda", package_version=Known(spec.text, _at(spec)))
+        copy = LibraryInstall(
+            "cudnn", "$CONDA_PREFIX", "conda", package_version=Known(spec.text, _at(spec))
+        )
         return Known((copy,), _at(spec))
     if image is None or blueprint.cuda_steps:
         return None
@@ -627,7 +807,11 @@ def _cudnn(blueprint: Blueprint) -> Fact[tuple[LibraryInstall, ...]] | None:
         source = Source("file", image.location, image.reference)
         version: Fact[str] = Known(image.cudnn, source) if image.cudnn != "any" else NOT_STATED
         machine = _architecture(blueprint).value or "x86_64"
-        folder = f"/usr/lib/{machine}-linux-gnu" if image.os in {"ubuntu", "debian", ""} else "/usr/lib64"
+        folder = (
+            f"/usr/lib/{machine}-linux-gnu"
+            if image.os in {"ubuntu", "debian", ""}
+            else "/usr/lib64"
+        )
         copy = LibraryInstall(
             "cudnn",
             "/usr",
@@ -651,7 +835,9 @@ def _python(blueprint: Blueprint) -> PythonFacts:
         executable=Known("python", source),
         pip_version=_pip(blueprint),
         version=version,
-        abi_tag=Known(f"cp{version.value.replace('.', '')}", source) if version.value else NOT_STATED,
+        abi_tag=(
+            Known(f"cp{version.value.replace('.', '')}", source) if version.value else NOT_STATED
+        ),
         bits=Known(64, source),
         architecture=_architecture(blueprint),
     )
@@ -661,9 +847,19 @@ def _pip(blueprint: Blueprint) -> Fact[str]:
     """Name the system's own pip where the file installs it, and neither renews it nor uses another."""
     image, line = blueprint.image, blueprint.pip
     is_upgraded = any(re.match(r"pip\b(?!-)", item.text) for item in blueprint.requirements)
-    if image is None or line is None or not image.pip or blueprint.own_pip or blueprint.inherited or is_upgraded:
+    if (
+        image is None
+        or line is None
+        or not image.pip
+        or blueprint.own_pip
+        or blueprint.inherited
+        or is_upgraded
+    ):
         return NOT_STATED
-    return Known(image.pip, Source("file", line.location, f"{line.text}: {image.pip} in {image.os} {image.os_version}"))
+    return Known(
+        image.pip,
+        Source("file", line.location, f"{line.text}: {image.pip} in {image.os} {image.os_version}"),
+    )
 
 
 def conda_version(blueprint: Blueprint, names: tuple[str, ...]) -> Line | None:

@@ -26,13 +26,19 @@ _OF_IMAGE = frozenset({
 _CPU_BUILD = "framework-cpu-build"
 
 
-def with_file_remedy(finding: Finding, places: list[Place], environment: Environment, context: Context) -> Finding:
+def with_file_remedy(
+    finding: Finding, places: list[Place], environment: Environment, context: Context
+) -> Finding:
     """Return a finding with what to change in the file, where that is not what one types on a machine."""
     if finding.cure is None and finding.fix is None and finding.id not in _OF_STATED_HARDWARE:
         return finding
     fix = finding.fix
     if finding.id in _OF_IMAGE and environment.blueprint.image is not None:
-        fix = _compile_elsewhere(finding, environment, context) or _another_image(finding, environment, context) or fix
+        fix = (
+            _compile_elsewhere(finding, environment, context)
+            or _another_image(finding, environment, context)
+            or fix
+        )
     elif finding.id == _CPU_BUILD:
         fix = _build_for_gpu(places, environment) or fix
     elif finding.id == "driver-not-in-container" and environment.blueprint.lacks_gpu:
@@ -50,13 +56,19 @@ def _leave_out(finding: Finding, places: list[Place]) -> Remedy | None:
         kind, verb = "variable", "Leave out"
     elif isinstance(finding.cure, (InstallCudaLibraries, RestoreRequirements)):
         kind, verb = "uninstalled", "Do not uninstall"
-    lines = [f"`{place.line.text}` ({place.line.location})" for place in places if place.kind == kind]
+    lines = [
+        f"`{place.line.text}` ({place.line.location})" for place in places if place.kind == kind
+    ]
     return Remedy(f"{verb} {' and '.join(lines)}.") if lines else None
 
 
 def _edit(fix: Remedy, places: list[Place]) -> Remedy:
     """Say what to write in the file in place of what one installs in an environment that is there."""
-    lines = {place.name: place.line for place in places if place.kind == "requirement" and read_line(place.line)}
+    lines = {
+        place.name: place.line
+        for place in places
+        if place.kind == "requirement" and read_line(place.line)
+    }
     installs = [action for action in fix.actions if isinstance(action, InstallPackages)]
     if not lines or not installs:
         return fix
@@ -73,15 +85,33 @@ def _edit(fix: Remedy, places: list[Place]) -> Remedy:
     return replace(fix, summary=" ".join((fix.summary, *written)), actions=())
 
 
-def _compile_elsewhere(finding: Finding, environment: Environment, context: Context) -> Remedy | None:
+def _compile_elsewhere(
+    finding: Finding, environment: Environment, context: Context
+) -> Remedy | None:
     """Say where to compile: in a stage from the devel variant; or name the file that is built already."""
     image = environment.image
-    line = next((line for group in environment.list_compiled() for line in group if line.text in finding.message), None)
-    if line is None or (" is built here" not in finding.message and "is built here (" not in finding.message):
+    line = next(
+        (
+            line
+            for group in environment.list_compiled()
+            for line in group
+            if line.text in finding.message
+        ),
+        None,
+    )
+    if line is None or (
+        " is built here" not in finding.message and "is built here (" not in finding.message
+    ):
         return None
     if finding.severity != ERROR:
-        return Remedy("If it contains CUDA code, build in a stage from the devel variant of the image.")
-    devel = image.reference.replace(f"-{image.flavor}", "-devel") if image.cuda else "a devel image of nvidia/cuda"
+        return Remedy(
+            "If it contains CUDA code, build in a stage from the devel variant of the image."
+        )
+    devel = (
+        image.reference.replace(f"-{image.flavor}", "-devel")
+        if image.cuda
+        else "a devel image of nvidia/cuda"
+    )
     build = f"uild in a stage FROM {devel}, and copy the result into the image that runs."
     built = _name_built_file(line.text, context)
     return Remedy(f"{built} Or b{build}" if built else f"B{build}")
@@ -89,15 +119,21 @@ def _compile_elsewhere(finding: Finding, environment: Environment, context: Cont
 
 def _name_built_file(text: str, context: Context) -> str:
     """Say which file installs what is compiled; "" where no built file is known."""
-    host = next((build for build in installed_builds(context) if build.traits.cuda.hosts_extensions), None)
+    host = next(
+        (build for build in installed_builds(context) if build.traits.cuda.hosts_extensions), None
+    )
     if host is None:
         return ""
     python = major_minor(context.facts.python.version.value or "")
     version = f"{host.version}+{host.local}" if host.local else host.version
     glibc = context.facts.host.libc_version.value or ""
-    name = text.split("=", maxsplit=1)[0].split("<", maxsplit=1)[0].split(">", maxsplit=1)[0].strip()
+    name = (
+        text.split("=", maxsplit=1)[0].split("<", maxsplit=1)[0].split(">", maxsplit=1)[0].strip()
+    )
     built = find_file(
-        name, text[len(name) :].strip(), TorchBuild(version, host.cuda.value or "", python, context.platform, glibc)
+        name,
+        text[len(name) :].strip(),
+        TorchBuild(version, host.cuda.value or "", python, context.platform, glibc),
     )
     if built is None:
         return ""
@@ -107,7 +143,9 @@ def _name_built_file(text: str, context: Context) -> str:
 
 def _another_image(finding: Finding, environment: Environment, context: Context) -> Remedy | None:
     """Name the image that the build takes its CUDA from: packages laid over another one do not make it."""
-    build = next((item for item in installed_builds(context) if item.label in finding.message), None)
+    build = next(
+        (item for item in installed_builds(context) if item.label in finding.message), None
+    )
     cuda = build.cuda.value if build else None
     if build is None or not cuda:
         return None
@@ -117,13 +155,21 @@ def _another_image(finding: Finding, environment: Environment, context: Context)
         return Remedy(f"Build on a devel image with CUDA {cuda}{other}.")
     cudnn = build.cudnn.value
     holds = f"CUDA {cuda}" + (f" and cuDNN {major(cudnn)}" if cudnn else "")
-    other = f", or a release of {build.framework} that was built for CUDA {major_minor(own)}" if own else ""
+    other = (
+        f", or a release of {build.framework} that was built for CUDA {major_minor(own)}"
+        if own
+        else ""
+    )
     return Remedy(f"Use a base image with {holds}{other}.")
 
 
 def _name_build_for(build: Build, cuda: str, context: Context) -> str:
     rows = context.matrix.builds(build.framework, context.platform)
-    same = (row for row in rows if row.cuda and row.cuda_build and numbers(row.cuda)[:1] == numbers(cuda)[:1])
+    same = (
+        row
+        for row in rows
+        if row.cuda and row.cuda_build and numbers(row.cuda)[:1] == numbers(cuda)[:1]
+    )
     row = next((item for item in same if not item.yanked and supports_python(context, item)), None)
     index = f" --index-url {row.index}" if row and row.index else ""
     return f", or install `{row.distribution}=={row.build_version}{index}` before it" if row else ""
@@ -139,7 +185,10 @@ def _build_for_gpu(places: list[Place], environment: Environment) -> Remedy | No
     if line in environment.blueprint.conda:
         return Remedy("Use pytorch-cuda, or pytorch-gpu from conda-forge, instead of cpuonly.")
     if line.index == "cpu" or "+cpu" in line.text:
-        text = "Use PyTorch's index for a CUDA variant (…/whl/cu126), or none: the default wheels include CUDA."
+        text = (
+            "Use PyTorch's index for a CUDA variant (…/whl/cu126), or none: the default wheels"
+            " include CUDA."
+        )
         return Remedy(text)
     return None
 
@@ -149,15 +198,24 @@ def _fitting(environment: Environment, places: list[Place]) -> str:
     owner = next((place for place in places if place.owner), None)
     for command in environment.commands if owner else ():
         for build in installed_builds(command):
-            if owner and build.framework == environment.matrix.framework_of(owner.name) and build.label != owner.label:
+            if (
+                owner
+                and build.framework == environment.matrix.framework_of(owner.name)
+                and build.label != owner.label
+            ):
                 return fitting_package(command, owner.owner.split(" ")[0], build)
     return ""
 
 
 def _before(environment: Environment, context: Context) -> Context:
     """Return the system without what is installed in it, and where nobody states a driver with its CUDA's."""
-    facts, toolkit = environment.base, toolkit_of(context, environment.image.cuda) if environment.image.cuda else None
-    driver = full_driver(context, toolkit) if toolkit and facts.driver.release.value is None else None
+    facts, toolkit = (
+        environment.base,
+        toolkit_of(context, environment.image.cuda) if environment.image.cuda else None,
+    )
+    driver = (
+        full_driver(context, toolkit) if toolkit and facts.driver.release.value is None else None
+    )
     if driver:
         facts = with_hardware(facts, Description(driver=driver), context.matrix)
     return Context(facts, context.matrix, Target(context.goal))
@@ -168,10 +226,14 @@ def _another_release(
 ) -> Remedy | None:
     """Name the releases that work on the stated driver and GPUs, before what to do to those."""
     names = [
-        place.owner.split(" ")[0] or place.name for place in places if place.line.text != environment.image.reference
+        place.owner.split(" ")[0] or place.name
+        for place in places
+        if place.line.text != environment.image.reference
     ]
     other = _fitting(environment, places) if names else ""
-    other = other or (name_working_releases(_before(environment, context), tuple(names[:1])) if names else "")
+    other = other or (
+        name_working_releases(_before(environment, context), tuple(names[:1])) if names else ""
+    )
     if not other:
         return fix
     ways = (Alternative(fix.summary, fix.actions), *fix.alternatives) if fix else ()

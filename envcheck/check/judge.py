@@ -41,10 +41,14 @@ class Gate:
     path: str
     today: date
 
-    def judge(self, facts: Facts, inspected: tuple[str, ...], exists: Callable[[str], bool] | None = None) -> Report:
+    def judge(
+        self, facts: Facts, inspected: tuple[str, ...], exists: Callable[[str], bool] | None = None
+    ) -> Report:
         """Judge a machine for the project; `exists` tells which folders are there, on the machine that is judged."""
         context = Context(facts, self.matrix, Target(self.config.expect, self.config.requires))
-        return judge_project(context, self.config, self.path, self.today, inspected=inspected, exists=exists)
+        return judge_project(
+            context, self.config, self.path, self.today, inspected=inspected, exists=exists
+        )
 
     def ignored(self) -> tuple[str, ...]:
         """List the finding ids that the project ignores today."""
@@ -52,7 +56,9 @@ class Gate:
 
     def expired(self) -> tuple[tuple[str, date], ...]:
         """List the finding ids that count again, each with the last day on which it was ignored."""
-        return tuple((item.id, item.until) for item in self.config.ignored if item.until < self.today)
+        return tuple(
+            (item.id, item.until) for item in self.config.ignored if item.until < self.today
+        )
 
 
 def load_gate(text: str | None, path: str, matrix: Matrix) -> Gate:
@@ -88,16 +94,23 @@ def judge_project(
     required = list_required(demanding)
     missing = tuple(text for text in required if is_read and not is_installed(context, text))
     present = tuple(text for text in required if text not in missing)
-    # What pip would choose for a missing requirement is not what the project asks for: any release it admits may do.
+    # What pip would choose for a missing requirement is not what the project asks for: any release
+    # it admits may do.
     plan = None
     if missing:
-        ids = {finding.id for finding in evaluate(_with_target(context, requirements=present)).findings}
+        ids = {
+            finding.id for finding in evaluate(_with_target(context, requirements=present)).findings
+        }
         obstacles = tuple(item for item in _obstacles(context) if item not in ids)
-        plan = plan_to_meet(context, tuple(read_requirement(text).plain for text in missing), obstacles)
+        plan = plan_to_meet(
+            context, tuple(read_requirement(text).plain for text in missing), obstacles
+        )
         demands = replace(demands, obstacles=obstacles)
     installed = _with_target(context, demands=demands, requirements=present)
     found = evaluate(installed)
-    planned = tuple(replace(item, fix=plan) if _is_of_project(item) else item for item in found.findings)
+    planned = tuple(
+        replace(item, fix=plan) if _is_of_project(item) else item for item in found.findings
+    )
     report = with_remedies(replace(found, findings=planned), Situation(installed), strictly=True)
     final = [apply_ignores(item, report.findings, config, today) for item in report.findings]
     report = conclude(installed, final, report.checked)
@@ -110,7 +123,10 @@ def _with_target(context: Context, **changes: Any) -> Context:
 
 def _is_of_project(finding: Finding) -> bool:
     """Return whether a finding is about a release that the project requires."""
-    return any(item.fact == "tool.envcheck" and item.shown.startswith("requires") for item in finding.evidence)
+    return any(
+        item.fact == "tool.envcheck" and item.shown.startswith("requires")
+        for item in finding.evidence
+    )
 
 
 def _obstacles(context: Context) -> list[str]:
@@ -118,7 +134,9 @@ def _obstacles(context: Context) -> list[str]:
     return list(dict.fromkeys(finding.id for finding in judge_release(context).errors))
 
 
-def apply_ignores(finding: Finding, findings: Sequence[Finding], config: Config, today: date) -> Finding:
+def apply_ignores(
+    finding: Finding, findings: Sequence[Finding], config: Config, today: date
+) -> Finding:
     """Make a finding that is ignored today, or follows from one, a note that says so."""
     causes = _causes(finding, findings)
     for item in config.ignored:
@@ -127,7 +145,9 @@ def apply_ignores(finding: Finding, findings: Sequence[Finding], config: Config,
             message = f"Ignored until {item.until} ({item.reason}): {finding.message}"
             verdict = finding.verdict if finding.verdict == UNDETERMINED else COMPATIBLE
             evidence = (reason, *finding.evidence)
-            note = replace(finding, verdict=verdict, severity=NOTE, message=message, evidence=evidence)
+            note = replace(
+                finding, verdict=verdict, severity=NOTE, message=message, evidence=evidence
+            )
             return replace(note, fix=None, cure=None)
     return finding
 

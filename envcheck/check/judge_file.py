@@ -16,7 +16,16 @@ from envcheck.check.judge import Gate, apply_ignores
 from envcheck.diagnosis import with_steps
 from envcheck.diagnosis.planned import describe_host
 from envcheck.matrix.query import Matrix
-from envcheck.model import INCOMPATIBLE, NOTE, UNDETERMINED, Evidence, Facts, Finding, Report, Source
+from envcheck.model import (
+    INCOMPATIBLE,
+    NOTE,
+    UNDETERMINED,
+    Evidence,
+    Facts,
+    Finding,
+    Report,
+    Source,
+)
 from envcheck.remedies import with_remedy
 from envcheck.remedies.situation import Situation
 from envcheck.rules import Context, Target, conclude
@@ -28,9 +37,17 @@ UNSTATED = Description()
 
 
 def judge_text(
-    text: str, file: str, reader: Reader, gate: Gate, *, driver: str = "", gpus: tuple[str, ...] = ()
+    text: str,
+    file: str,
+    reader: Reader,
+    gate: Gate,
+    *,
+    driver: str = "",
+    gpus: tuple[str, ...] = (),
 ) -> tuple[Report, Facts]:
-    """Judge what the text of a file builds; return the report and what the file states. Raises FileError.
+    """Judge what the text of a file builds; return the report and what the file states.
+
+    Raises FileError.
 
     `driver` and `gpus` are of the machines that run it; without them, the project's minima count.
     """
@@ -68,15 +85,23 @@ def _judge(
     for environment in environments:
         is_decisive = environment.holds_framework or not has_framework
         context = _context(environment, decisive, is_decisive=is_decisive)
-        found, ids = find(context, commands=environment.commands, is_only_built=environment.is_stage)
-        findings += [_complete(finding, environment, context) for finding in _without_repeats(found)]
+        found, ids = find(
+            context, commands=environment.commands, is_only_built=environment.is_stage
+        )
+        findings += [
+            _complete(finding, environment, context) for finding in _without_repeats(found)
+        ]
         checked += ids
     notes = {(item.id, item.message): item for item in reversed(findings) if item.severity == NOTE}
-    unique = [item for item in dict.fromkeys(findings) if notes.get((item.id, item.message), item) == item]
+    unique = [
+        item for item in dict.fromkeys(findings) if notes.get((item.id, item.message), item) == item
+    ]
     final = [apply_ignores(finding, unique, gate.config, gate.today) for finding in unique]
     judged = [item for item in environments if not item.is_stage]
     main = next((item for item in judged if item.goal == "gpu"), judged[0])
-    report = with_steps(conclude(Context(main.final_facts(), gate.matrix, Target(main.goal)), final, checked))
+    report = with_steps(
+        conclude(Context(main.final_facts(), gate.matrix, Target(main.goal)), final, checked)
+    )
     headline = _headline(report, blueprints[0].path.split(" (")[0], _unchecked(host), main)
     if decisive and report.verdict == UNDETERMINED:
         headline += f" State the {'GPU' if decisive == 'gpus' else 'driver'}, too."
@@ -95,7 +120,9 @@ def _compose(blueprints: Sequence[Blueprint], gate: Gate, host: Description) -> 
         requires = config.requires if item in requiring else ()
         asked = tuple(Line(text, gate.path, command=PROJECT) for text in requires)
         goal = _goal(item, asked, _expect(config, host), matrix)
-        environment = Environment(item, matrix, "gpu" if is_stage and config.expect != "cpu" else goal, host)
+        environment = Environment(
+            item, matrix, "gpu" if is_stage and config.expect != "cpu" else goal, host
+        )
         environment.require(asked if not is_stage else ())
         environments.append(environment)
     return environments
@@ -117,7 +144,9 @@ def _context(environment: Environment, decisive: str, *, is_decisive: bool) -> C
 def _complete(finding: Finding, environment: Environment, context: Context) -> Finding:
     """Say where the lines stand that a finding is about, and what to write there."""
     places = environment.find_places(finding)
-    placed = _with_places(finding, places, "the image" if environment.blueprint.image else "the environment")
+    placed = _with_places(
+        finding, places, "the image" if environment.blueprint.image else "the environment"
+    )
     return with_file_remedy(with_remedy(placed, Situation(context)), places, environment, context)
 
 
@@ -155,7 +184,8 @@ def _project_environments(blueprints: Sequence[Blueprint], matrix: Matrix) -> li
     matches = [
         item
         for item in final
-        if any(is_of_interest(line, matrix) for line in item.requirements) or (item.image and is_for_gpu(item.image))
+        if any(is_of_interest(line, matrix) for line in item.requirements)
+        or (item.image and is_for_gpu(item.image))
     ]
     return matches or final[:1]
 
@@ -164,13 +194,20 @@ def _goal(blueprint: Blueprint, asked: Sequence[Line], expect: str, matrix: Matr
     """Say what the environment is for: a GPU where anything in the file asks for one."""
     if expect != "auto":
         return expect
-    lines = [line for line in blueprint.requirements if is_of_interest(line, matrix) and line.index != "other"]
+    lines = [
+        line
+        for line in blueprint.requirements
+        if is_of_interest(line, matrix) and line.index != "other"
+    ]
     by_name = any(
         line.index == "cuda" or re.search(r"cuda|-gpu|[+-]cu\d", line.text)
         for line in (*lines, *asked, *blueprint.conda, *blueprint.cuda_steps)
     )
     image = blueprint.image or NO_IMAGE
-    names = (*map(name_of_line, (*lines, *asked)), *(text.partition("==")[0] for text in image.packages))
+    names = (
+        *map(name_of_line, (*lines, *asked)),
+        *(text.partition("==")[0] for text in image.packages),
+    )
     by_package = any(_needs_gpu(matrix, name) for name in names)
     is_asked = blueprint.asks_gpu or blueprint.wants_gpu
     return "gpu" if is_for_gpu(image) or is_asked or by_name or by_package else "cpu"
@@ -179,18 +216,23 @@ def _goal(blueprint: Blueprint, asked: Sequence[Line], expect: str, matrix: Matr
 def _needs_gpu(matrix: Matrix, name: str) -> bool:
     """Say whether a package is for a GPU alone: its wheels hold CUDA code, and none is for a system without CUDA."""
     rows = matrix.companion_releases(name)
-    return any(row.cuda_build for row in rows) and not any(row.platform.startswith("macosx") for row in rows)
+    return any(row.cuda_build for row in rows) and not any(
+        row.platform.startswith("macosx") for row in rows
+    )
 
 
 def _with_places(finding: Finding, places: Sequence[Place], subject: str) -> Finding:
     """Say of what is built what the rules say of a machine, and show the lines."""
     message = finding.message.replace("this machine runs", "the stated one is")
-    message = re.sub(r"(?:on )?[Tt]his (?:machine|Python)\b", lambda match: _rename(match[0], subject), message)
+    message = re.sub(
+        r"(?:on )?[Tt]his (?:machine|Python)\b", lambda match: _rename(match[0], subject), message
+    )
     for place in places:
         if place.owner and finding.verdict == INCOMPATIBLE and place.label in message:
             message = _name_owner(message, place)
     lines = tuple(
-        Evidence(place.kind, place.text, Source("file", place.line.location, place.line.text)) for place in places
+        Evidence(place.kind, place.text, Source("file", place.line.location, place.line.text))
+        for place in places
     )
     return replace(finding, message=message, evidence=(*lines, *finding.evidence))
 

@@ -37,7 +37,9 @@ def parse_requirements(text: str, path: str, files: Files) -> Blueprint:
     indexes = [match[1] for line in lines if (match := _INDEX.fullmatch(line.text))]
     links = next((match[1] for line in lines if (match := _LINKS.fullmatch(line.text))), "")
     is_only = any(re.match(r"-i|--index-url", line.text) for line in lines)
-    requirements = tuple(Line(line.text, line.location, links) for line in lines if not line.text.startswith("-"))
+    requirements = tuple(
+        Line(line.text, line.location, links) for line in lines if not line.text.startswith("-")
+    )
     for line in lines:
         if constraint := _CONSTRAINT.fullmatch(line.text):
             limits = files.relative_to(line.location.rpartition(":")[0]).find(constraint[1])
@@ -67,16 +69,36 @@ def parse_project(text: str, path: str) -> Blueprint:
     if len(packages) > _MAX_PACKAGES:
         raise FileError(f"{path} locks more than {_MAX_PACKAGES} packages")
     if packages:
-        starts = [number for number, line in enumerate(text.splitlines(), 1) if _PACKAGE.match(line.strip())]
+        starts = [
+            number
+            for number, line in enumerate(text.splitlines(), 1)
+            if _PACKAGE.match(line.strip())
+        ]
         numbered = zip(packages, starts, strict=False)
-        lines = [line for package, number in numbered for line in _locked(package, f"{path}:{number + 1}")]
-        return _without_alternatives(Blueprint(path, "lock file", requirements=tuple(lines)), document)
+        lines = [
+            line
+            for package, number in numbered
+            for line in _locked(package, f"{path}:{number + 1}")
+        ]
+        return _without_alternatives(
+            Blueprint(path, "lock file", requirements=tuple(lines)), document
+        )
     project, places = document.get("project"), Places(text, path)
-    names = [item for item in _list(project.get("dependencies")) if isinstance(item, str)] if project else []
-    gaps = () if project else (Line(f"{path} has no [project] table, so its dependencies are not judged.", path),)
+    names = (
+        [item for item in _list(project.get("dependencies")) if isinstance(item, str)]
+        if project
+        else []
+    )
+    gaps = (
+        ()
+        if project
+        else (Line(f"{path} has no [project] table, so its dependencies are not judged.", path),)
+    )
     indexes = _uv_indexes(document)
     asked = (Line(item, places.of(item), links=path) for item in names)
-    lines = [line for item in asked for line in with_index(indexes(item.text), [item], is_only=True)]
+    lines = [
+        line for item in asked for line in with_index(indexes(item.text), [item], is_only=True)
+    ]
     return Blueprint(path, "project file", requirements=tuple(lines), gaps=gaps)
 
 
@@ -84,12 +106,15 @@ def _without_alternatives(blueprint: Blueprint, document: Mapping[str, Any]) -> 
     """Leave out the packages of which an extra chooses the build, and say so."""
     versions: dict[str, list[Line]] = {}
     for line in blueprint.requirements if document.get("conflicts") else ():
-        versions.setdefault(line.text.partition("==")[0] + line.text.partition(";")[2], []).append(line)
+        versions.setdefault(line.text.partition("==")[0] + line.text.partition(";")[2], []).append(
+            line
+        )
     alternatives = [lines for lines in versions.values() if len(lines) > 1]
     gaps = (
         Line(
-            f"An extra chooses between {' and '.join(item.text.partition(' ;')[0] for item in lines)}: name them in a "
-            "requirements file to judge one.",
+            "An extra chooses between"
+            f" {' and '.join(item.text.partition(' ;')[0] for item in lines)}: name them in a"
+            " requirements file to judge one.",
             lines[0].location,
         )
         for lines in alternatives
@@ -126,12 +151,20 @@ def _locked(package: Mapping[str, Any], location: str) -> Iterator[Line]:
         return  # the project itself, or a folder
     markers = [str(item) for item in _list(package.get("resolution-markers"))]
     stated = package.get("marker", package.get("markers", ""))
-    marker = " or ".join(f"({item})" for item in markers) or (stated if isinstance(stated, str) else "")
+    marker = " or ".join(f"({item})" for item in markers) or (
+        stated if isinstance(stated, str) else ""
+    )
     source = package.get("source")
-    index = source.get("registry", source.get("url")) if isinstance(source, dict) else package.get("index")
+    index = (
+        source.get("registry", source.get("url"))
+        if isinstance(source, dict)
+        else package.get("index")
+    )
     text = f"{name}=={version}" + (f" ; {marker}" if marker else "")
     yield from with_index(
-        [index] if isinstance(index, str) else [], [Line(text, location, links=location)], is_only=True
+        [index] if isinstance(index, str) else [],
+        [Line(text, location, links=location)],
+        is_only=True,
     )
 
 
@@ -147,8 +180,13 @@ def _uv_indexes(document: Mapping[str, Any]) -> Callable[[str], list[str]]:
         match = _NAME.match(requirement)
         entry = sources.get(match[0]) if match and isinstance(sources, dict) else None
         rows = _tables([entry]) or _tables(entry)
-        rows = [row for row in rows if not {"extra", "group"} & set(row)]  # nobody asks for an extra here
-        on_linux = [row for row in rows if "linux" in str(row.get("marker", "linux")) or "!=" in str(row["marker"])]
+        # nobody asks for an extra here
+        rows = [row for row in rows if not {"extra", "group"} & set(row)]
+        on_linux = [
+            row
+            for row in rows
+            if "linux" in str(row.get("marker", "linux")) or "!=" in str(row["marker"])
+        ]
         return [urls[str(row.get("index"))] for row in on_linux if str(row.get("index")) in urls]
 
     return indexes
@@ -172,13 +210,17 @@ def logical_lines(text: str) -> Iterator[tuple[int, str]]:
         yield start, " ".join(parts).strip()
 
 
-def _iterate_lines(text: str, path: str, files: Files, seen: set[str], depth: int) -> Iterator[Line]:
+def _iterate_lines(
+    text: str, path: str, files: Files, seen: set[str], depth: int
+) -> Iterator[Line]:
     """Yield the lines; an included file that is not there stays as the line that names it, and none counts twice."""
     for number, line in logical_lines(text):
         include = _INCLUDE.fullmatch(line)
         file = files.relative_to(path).find(include[1]) if include else None
         if file is None:
-            bare = re.split(r"\s--(?:hash|config-settings|global-option|build-option)\b", line)[0].strip()
+            bare = re.split(r"\s--(?:hash|config-settings|global-option|build-option)\b", line)[
+                0
+            ].strip()
             yield Line(bare, f"{path}:{number}")
         elif file[0] not in seen and depth < _MAX_DEPTH:
             seen.add(file[0])
@@ -207,7 +249,9 @@ def _apply_bound(text: str, bounds: Mapping[str, str]) -> str:
         return text
 
 
-def with_index(indexes: Iterable[str], lines: Iterable[Line], *, is_only: bool = False) -> tuple[Line, ...]:
+def with_index(
+    indexes: Iterable[str], lines: Iterable[Line], *, is_only: bool = False
+) -> tuple[Line, ...]:
     """Say of what comes from PyTorch's own indexes for what it is built; pip prefers its 2.4.0+cpu to 2.4.0 as well.
 
     `is_only`: no other index is asked first.
@@ -217,7 +261,14 @@ def with_index(indexes: Iterable[str], lines: Iterable[Line], *, is_only: bool =
         return tuple(lines)
     kind = "cpu" if any(end == "cpu" for _, end in known) else _kind(known[0][1])
     label = next((end for _, end in known if _kind(end) == "cuda"), "")
-    own = next((url for url, end in known if _kind(end) == "cuda" and _PYTORCH not in url and "/whl/" not in url), "")
+    own = next(
+        (
+            url
+            for url, end in known
+            if _kind(end) == "cuda" and _PYTORCH not in url and "/whl/" not in url
+        ),
+        "",
+    )
     return tuple(
         replace(
             line,
@@ -247,7 +298,8 @@ def _kind(end: str) -> str:
 
 _MAX_NODES = 200_000  # things in a file with its aliases unfolded
 _MAX_LEVELS = 100  # of nesting: libyaml's composer recurses for each without a bound
-# What PyYAML raises for a value that its tag does not fit, such as `!!bool x`, `!!timestamp x` or "\UFFFFFFFF".
+# What PyYAML raises for a value that its tag does not fit, such as `!!bool x`, `!!timestamp x` or
+# "\UFFFFFFFF".
 _BAD_VALUE = (ArithmeticError, AttributeError, LookupError, ValueError)
 
 
@@ -268,11 +320,16 @@ def mapping_of(text: str, path: str) -> dict[str, Any]:
         raise
     except (yaml.YAMLError, RecursionError, _TooDeepError, *_BAD_VALUE) as error:
         # libyaml from 0.2.6 on refuses a thousand levels before it hands out the first hundred.
-        if isinstance(error, _TooDeepError) or getattr(error, "problem", "") == "exceeded maximum nesting depth":
+        if (
+            isinstance(error, _TooDeepError)
+            or getattr(error, "problem", "") == "exceeded maximum nesting depth"
+        ):
             raise FileError(f"{path} nests its YAML deeper than {_MAX_LEVELS} levels") from None
         raise FileError(f"{path} is not YAML: {' '.join(str(error).split())[:200]}") from None
     if not isinstance(document, dict):
-        raise FileError(f"{path} contains no mapping: it is neither a compose file nor an environment.yml")
+        raise FileError(
+            f"{path} contains no mapping: it is neither a compose file nor an environment.yml"
+        )
     return document
 
 
@@ -281,7 +338,8 @@ def _check_size(text: str, path: str, loader: Any) -> None:
     import yaml
 
     count, sizes = 0, dict[str | None, int]()
-    parents: list[tuple[str | None, int]] = []  # the anchor of each collection that is open, and the count before it
+    # the anchor of each collection that is open, and the count before it
+    parents: list[tuple[str | None, int]] = []
     for event in yaml.parse(text, Loader=loader):
         if isinstance(event, yaml.CollectionEndEvent):
             anchor, before = parents.pop()
@@ -290,13 +348,16 @@ def _check_size(text: str, path: str, loader: Any) -> None:
             count += sizes.get(event.anchor, 1)
         elif isinstance(event, yaml.NodeEvent):
             is_open = isinstance(event, yaml.CollectionStartEvent)
-            sizes[event.anchor] = _MAX_NODES + 1 if is_open else 1  # one that is met before its end holds itself
+            # one that is met before its end holds itself
+            sizes[event.anchor] = _MAX_NODES + 1 if is_open else 1
             parents += [(event.anchor, count)] if is_open else []
             count += 1
         if len(parents) > _MAX_LEVELS:
             raise _TooDeepError
         if count > _MAX_NODES:
-            raise FileError(f"{path} has more than {_MAX_NODES} YAML nodes, with its aliases written out")
+            raise FileError(
+                f"{path} has more than {_MAX_NODES} YAML nodes, with its aliases written out"
+            )
 
 
 class Places:
@@ -307,14 +368,19 @@ class Places:
         self._lines = text.splitlines()
         self._first: dict[str, int] = {}
         for number, line in enumerate(self._lines, 1):
-            for variant in (line.strip(), re.sub(r"\s+#.*$", "", line).strip().lstrip("- ").strip("\"'")):
+            for variant in (
+                line.strip(),
+                re.sub(r"\s+#.*$", "", line).strip().lstrip("- ").strip("\"'"),
+            ):
                 self._first.setdefault(variant, number)
 
     def of(self, item: str) -> str:
         """Say where a list item stands: "environment.yml:6"."""
         number = self._first.get(item.strip())
         if number is None and len(self._lines) < 5000:
-            number = next((position for position, line in enumerate(self._lines, 1) if item in line), None)
+            number = next(
+                (position for position, line in enumerate(self._lines, 1) if item in line), None
+            )
         return f"{self.path}:{number or 1}"
 
     def key(self, name: str) -> str:
@@ -323,7 +389,9 @@ class Places:
 
     def value(self, name: str, text: str, default: str) -> str:
         """Say where a key with this value stands; `other` where the value is not written like that."""
-        return self._search(rf"\s*{re.escape(name)}\s*:\s*[\"']?{re.escape(text)}[\"']?\s*(?:#.*)?$", default)
+        return self._search(
+            rf"\s*{re.escape(name)}\s*:\s*[\"']?{re.escape(text)}[\"']?\s*(?:#.*)?$", default
+        )
 
     def _search(self, pattern: str, default: str) -> str:
         numbered = (number for number, line in enumerate(self._lines, 1) if re.match(pattern, line))
@@ -343,8 +411,13 @@ def parse_environment_yml(text: str, path: str, files: Files) -> Blueprint:
         if isinstance(entry, str):
             conda.append(Line(re.sub(r"\s+", " ", entry.split("::")[-1].strip()), places.of(entry)))
         elif isinstance(entry, dict):
-            blueprint = _pip(blueprint, [str(item) for item in _list(entry.get("pip"))], places, files)
-    pins = [(re.fullmatch(r"python\s*={1,2}\s*(\d+\.\d+)[\d.*]*", line.text), line.location) for line in conda]
+            blueprint = _pip(
+                blueprint, [str(item) for item in _list(entry.get("pip"))], places, files
+            )
+    pins = [
+        (re.fullmatch(r"python\s*={1,2}\s*(\d+\.\d+)[\d.*]*", line.text), line.location)
+        for line in conda
+    ]
     python = next((Line(match[1], location) for match, location in pins if match), None)
     return replace(blueprint, conda=tuple(conda), python=python)
 
@@ -357,7 +430,8 @@ def parse_conda_lock(text: str, path: str) -> Blueprint:
     """Read what pixi.lock or conda-lock.yml locks for Linux on x86-64.
 
     Sample: package:
-            - {name: pytorch, manager: conda, platform: linux-64, url: "https://c/pytorch-2.5.1-cuda126_py312h1.conda"}
+            - {name: pytorch, manager: conda, platform: linux-64, url:
+              "https://c/pytorch-2.5.1-cuda126_py312h1.conda"}
             - {name: torch, version: 2.5.1, manager: pip, platform: linux-64}
     """
     document, places = mapping_of(text, path), Places(text, path)
@@ -365,15 +439,24 @@ def parse_conda_lock(text: str, path: str) -> Blueprint:
     requirements: list[Line] = []
     for entry in _list_locked(document):
         url = str(entry.get("conda") or entry.get("url") or "")
-        file, name, version = _CONDA_FILE.fullmatch(url.rpartition("/")[2]), entry.get("name"), entry.get("version")
+        file, name, version = (
+            _CONDA_FILE.fullmatch(url.rpartition("/")[2]),
+            entry.get("name"),
+            entry.get("version"),
+        )
         location = places.of(url or f"name: {name}")
         if file:
             conda.append(Line("=".join(file.groups()), location))
         elif isinstance(name, str) and version is not None:
             requirements.append(Line(f"{name}=={version}", location))
     pins = (line for line in conda if line.text.startswith("python="))
-    python = next((Line(".".join(line.text.split("=")[1].split(".")[:2]), line.location) for line in pins), None)
-    return Blueprint(path, "lock file", python=python, conda=tuple(conda), requirements=tuple(requirements))
+    python = next(
+        (Line(".".join(line.text.split("=")[1].split(".")[:2]), line.location) for line in pins),
+        None,
+    )
+    return Blueprint(
+        path, "lock file", python=python, conda=tuple(conda), requirements=tuple(requirements)
+    )
 
 
 def _list_locked(document: Mapping[str, Any]) -> list[dict[str, Any]]:
@@ -385,16 +468,26 @@ def _list_locked(document: Mapping[str, Any]) -> list[dict[str, Any]]:
     if not isinstance(named, dict):
         return [item for item in packages if item.get("platform", _PLATFORM) == _PLATFORM]
     urls = {str(url) for item in _tables(named.get(_PLATFORM)) for url in item.values()}
-    return [item for item in packages if not urls.isdisjoint(str(item.get(key)) for key in ("conda", "pypi", "url"))]
+    return [
+        item
+        for item in packages
+        if not urls.isdisjoint(str(item.get(key)) for key in ("conda", "pypi", "url"))
+    ]
 
 
 def _pip(blueprint: Blueprint, items: list[str], places: Places, files: Files) -> Blueprint:
     """Read the list under pip: as the requirements file that conda makes of it."""
-    inner = parse_requirements("\n".join(item.replace("\n", " ") for item in items), blueprint.path, files)
-    locations = {f"{blueprint.path}:{number}": places.of(item) for number, item in enumerate(items, 1)}
+    inner = parse_requirements(
+        "\n".join(item.replace("\n", " ") for item in items), blueprint.path, files
+    )
+    locations = {
+        f"{blueprint.path}:{number}": places.of(item) for number, item in enumerate(items, 1)
+    }
 
     def placed(lines: tuple[Line, ...]) -> tuple[Line, ...]:
-        return tuple(replace(line, location=locations.get(line.location, line.location)) for line in lines)
+        return tuple(
+            replace(line, location=locations.get(line.location, line.location)) for line in lines
+        )
 
     return replace(
         blueprint,

@@ -25,6 +25,7 @@ def main() -> None:
 
 
 def _run_command(arguments: list[str]) -> int:
-    from envcheck.cli.group import run  # here, so that a failing import is reported as a sentence, too
+    # here, so that a failing import is reported as a sentence, too
+    from envcheck.cli.group import run
 
     return run(arguments)

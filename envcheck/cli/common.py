@@ -21,7 +21,8 @@ from envcheck.host.process import list_running_programs
 from envcheck.model import Report, Snapshot, UserError, dataclass, inert
 from envcheck.render.text import terminal_size, wants_ascii
 
-__all__ = ["INTERRUPTED", "OF_VERDICT", "READER_GONE", "STEP_FAILED", "UserError"]  # beside what stands here
+# beside what stands here
+__all__ = ["INTERRUPTED", "OF_VERDICT", "READER_GONE", "STEP_FAILED", "UserError"]
 
 
 def write_file(path: str, text: str) -> None:
@@ -40,7 +41,12 @@ F = TypeVar("F", bound=Callable[..., Any])
 
 
 # What a command can inspect. Two of them are refused: only one would be inspected.
-_INSPECTED = {"python": "--python", "env": "--env", "snapshot": "--snapshot", "file": "--dockerfile"}
+_INSPECTED = {
+    "python": "--python",
+    "env": "--env",
+    "snapshot": "--snapshot",
+    "file": "--dockerfile",
+}
 
 
 def inspected_python(command: F) -> F:
@@ -53,8 +59,12 @@ def inspected_python(command: F) -> F:
             raise UserError(f"{named[0]} and {named[1]} exclude each other: choose one of them.")
         return command(**given)
 
-    env = click.option("--env", default="", metavar="NAME_OR_DIR", help="Inspect this venv or conda environment.")
-    python = click.option("--python", default="", metavar="PATH", help="Inspect this Python interpreter.")
+    env = click.option(
+        "--env", default="", metavar="NAME_OR_DIR", help="Inspect this venv or conda environment."
+    )
+    python = click.option(
+        "--python", default="", metavar="PATH", help="Inspect this Python interpreter."
+    )
     return python(env(cast("F", check_one)))
 
 
@@ -66,7 +76,12 @@ def torch_index(command: F) -> F:
     """Add --torch-index: a mirror of PyTorch's own package index."""
     words = "A mirror of https://download.pytorch.org/whl."
     option = click.option(
-        "--torch-index", default="", envvar="ENVCHECK_TORCH_INDEX", metavar="URL", callback=_check_mirror, help=words
+        "--torch-index",
+        default="",
+        envvar="ENVCHECK_TORCH_INDEX",
+        metavar="URL",
+        callback=_check_mirror,
+        help=words,
     )
     return option(command)
 
@@ -81,13 +96,24 @@ def verification(command: F) -> F:
     @functools.wraps(command)
     def choose(*, verify: bool | None, verify_timeout: float | None, **others: object) -> object:
         seconds = verify_timeout or (_LONG if verify else SECONDS)
-        return command(verify="wheels" if verify is None else verify, verify_timeout=seconds, **others)
+        return command(
+            verify="wheels" if verify is None else verify, verify_timeout=seconds, **others
+        )
 
-    words = "Fail unless the plan resolves on the package index; do not ask it [ask, and say what it answers]."
-    switch = click.option("--verify/--no-verify", default=None, envvar="ENVCHECK_VERIFY", help=words)
+    words = (
+        "Fail unless the plan resolves on the package index; do not ask it [ask, and say what it"
+        " answers]."
+    )
+    switch = click.option(
+        "--verify/--no-verify", default=None, envvar="ENVCHECK_VERIFY", help=words
+    )
     limit = click.FloatRange(min=0, min_open=True, max=3600)
     least = f"Seconds to wait for the index [{SECONDS:g}; with --verify {_LONG:g}]."
-    return switch(click.option("--verify-timeout", metavar="SECONDS", type=limit, help=least)(cast("F", choose)))
+    return switch(
+        click.option("--verify-timeout", metavar="SECONDS", type=limit, help=least)(
+            cast("F", choose)
+        )
+    )
 
 
 FOR_PEOPLE = ("text", "markdown", "html")  # formats of a report that people read
@@ -114,12 +140,19 @@ def proving(command: F) -> F:
     def choose(*, imports: bool | None, import_timeout: float, **others: object) -> object:
         return command(proof=Proof(imports, import_timeout), **others)
 
-    words = "Import the frameworks for real; judge by files alone [import, in formats that people read]."
-    switch = click.option("--import/--no-import", "imports", default=None, envvar="ENVCHECK_IMPORT", help=words)
+    words = (
+        "Import the frameworks for real; judge by files alone [import, in formats that people"
+        " read]."
+    )
+    switch = click.option(
+        "--import/--no-import", "imports", default=None, envvar="ENVCHECK_IMPORT", help=words
+    )
     limit = click.FloatRange(min=0, min_open=True, max=3600)
     least = "Seconds for all imports together [20]."
     return switch(
-        click.option("--import-timeout", metavar="SECONDS", type=limit, default=20.0, help=least)(cast("F", choose))
+        click.option("--import-timeout", metavar="SECONDS", type=limit, default=20.0, help=least)(
+            cast("F", choose)
+        )
     )
 
 
@@ -131,15 +164,21 @@ def with_requirements(command: F) -> F:
         return command(requirements=(*requirements, *beside), **given)
 
     words = "Choose REQ together with this, such as torch==2.8.*. Repeatable."
-    option = click.option("--with", "beside", metavar="REQ", multiple=True, help=words, shell_complete=complete_names)
+    option = click.option(
+        "--with", "beside", metavar="REQ", multiple=True, help=words, shell_complete=complete_names
+    )
     return option(cast("F", combine))
 
 
-def complete_names(_context: click.Context, _parameter: click.Parameter, incomplete: str) -> list[str]:
+def complete_names(
+    _context: click.Context, _parameter: click.Parameter, incomplete: str
+) -> list[str]:
     """Complete the names of frameworks, and of packages on top of them, for a shell."""
     frameworks = json.loads(read_data("frameworks/identity.json"))["frameworks"].values()
     rows = (*frameworks, *json.loads(read_data("packages/index.json"))["rows"])
-    return sorted({name for row in rows for name in row["distributions"] if name.startswith(incomplete)})
+    return sorted(
+        {name for row in rows for name in row["distributions"] if name.startswith(incomplete)}
+    )
 
 
 _QUIET = "Print only the verdict and its cause."
@@ -174,7 +213,9 @@ class Printing:
         """Decide by --color, then by NO_COLOR, then by whether the stream is a terminal."""
         if self.color_mode != "auto":
             return self.color_mode == "always"
-        return not os.environ.get("NO_COLOR") and os.environ.get("TERM") != "dumb" and stream.isatty()
+        return (
+            not os.environ.get("NO_COLOR") and os.environ.get("TERM") != "dumb" and stream.isatty()
+        )
 
 
 def output_format(*forms: str) -> Callable[[F], F]:
@@ -184,11 +225,15 @@ def output_format(*forms: str) -> Callable[[F], F]:
         @functools.wraps(command)
         def choose(*, form: str | None, as_json: bool, **others: object) -> object:
             if as_json and form not in (None, "json"):
-                raise UserError(f"--json and --format {form} exclude each other: choose one of them.")
+                raise UserError(
+                    f"--json and --format {form} exclude each other: choose one of them."
+                )
             return command(form="json" if as_json else form or forms[0], **others)
 
         short = click.option("--json", "as_json", is_flag=True, help="Short for --format json.")
-        choice = click.option("--format", "form", type=click.Choice(forms), help=f"How to print [{forms[0]}].")
+        choice = click.option(
+            "--format", "form", type=click.Choice(forms), help=f"How to print [{forms[0]}]."
+        )
         return choice(short(cast("F", choose)))
 
     return add
@@ -199,7 +244,9 @@ def printing(*forms: str, quiet: str = _QUIET, verbose: str = _VERBOSE) -> Calla
 
     def add(command: F) -> F:
         @functools.wraps(command)
-        def packed(*, form: str = "text", color_mode: str, verbose: bool, quiet: bool, **others: object) -> object:
+        def packed(
+            *, form: str = "text", color_mode: str, verbose: bool, quiet: bool, **others: object
+        ) -> object:
             return command(printing=Printing(form, color_mode, verbose, quiet), **others)
 
         modes = click.Choice(["auto", "always", "never"])
@@ -213,7 +260,9 @@ def printing(*forms: str, quiet: str = _QUIET, verbose: str = _VERBOSE) -> Calla
 
 def expectation(words: str = "What must work; auto: a GPU if there is one.") -> Callable[[F], F]:
     """Add --expect."""
-    return click.option("--expect", type=click.Choice(["auto", "gpu", "cpu"]), default="auto", help=words)
+    return click.option(
+        "--expect", type=click.Choice(["auto", "gpu", "cpu"]), default="auto", help=words
+    )
 
 
 def matrix(words: str) -> Callable[[F], F]:
@@ -230,14 +279,21 @@ def snapshot(words: str) -> Callable[[F], F]:
 def releases(words: str = "Judge this release too, installed or not.") -> Callable[[F], F]:
     """Add --for: requirements; the command takes `requirements`."""
     return click.option(
-        "--for", "requirements", multiple=True, metavar="REQ", shell_complete=complete_names, help=words
+        "--for",
+        "requirements",
+        multiple=True,
+        metavar="REQ",
+        shell_complete=complete_names,
+        help=words,
     )
 
 
 def installer(usual: str) -> Callable[[F], F]:
     """Add --installer; `usual` says which one is taken without it."""
     choice = click.Choice(["pip", "uv", "conda"])
-    return click.option("--installer", type=choice, default=None, help=f"Installer to use [{usual}].")
+    return click.option(
+        "--installer", type=choice, default=None, help=f"Installer to use [{usual}]."
+    )
 
 
 class ProgressLine:
@@ -284,7 +340,10 @@ class ProgressLine:
                     self._draw()
 
     def _draw(self) -> None:
-        width, seconds = terminal_size(sys.stderr)[0] - 1, f" ({time.monotonic() - self._since:.0f} s)"
+        width, seconds = (
+            terminal_size(sys.stderr)[0] - 1,
+            f" ({time.monotonic() - self._since:.0f} s)",
+        )
         bar = counted = ""
         if self._total:
             size = min(24, width // 4)
@@ -292,7 +351,9 @@ class ProgressLine:
             left, right = ("#", "-") if wants_ascii(sys.stderr) else ("\u2501", "\u2500")
             bar, counted = left * full + right * (size - full), f" {self._done}/{self._total} "
         room = max(width - len(bar + counted + seconds), 0)
-        self._write(f"\r\x1b[K{f'{bar}{counted}{inert(self._text)[:room]}'.rstrip()}{seconds}"[: width + 4])
+        self._write(
+            f"\r\x1b[K{f'{bar}{counted}{inert(self._text)[:room]}'.rstrip()}{seconds}"[: width + 4]
+        )
 
     def _write(self, text: str) -> None:
         with suppress(OSError):  # a closed terminal ends no work
@@ -301,7 +362,9 @@ class ProgressLine:
 
 
 @contextmanager
-def import_progress(printing: Printing, end_other_line: Callable[[], None]) -> Iterator[api.OnImport]:
+def import_progress(
+    printing: Printing, end_other_line: Callable[[], None]
+) -> Iterator[api.OnImport]:
     """Show on a terminal what files alone say, and what is imported."""
     line = ProgressLine(quiet=printing.quiet)
 

@@ -21,14 +21,29 @@ EXAMPLE = "Example: envcheck doctor --env .venv --for 'tensorflow>=2.15' --expec
 @common.releases()
 @common.expectation()
 @common.snapshot("Judge a saved machine instead of this one.")
-@click.option("--smoke", is_flag=True, help="Also compute something small on each device, like `envcheck smoke`.")
-@click.option("--only", metavar="IDS", default="", help="Run only the checks for these finding ids, comma-separated.")
+@click.option(
+    "--smoke",
+    is_flag=True,
+    help="Also compute something small on each device, like `envcheck smoke`.",
+)
+@click.option(
+    "--only",
+    metavar="IDS",
+    default="",
+    help="Run only the checks for these finding ids, comma-separated.",
+)
 @click.option("--no-snapshot", is_flag=True, help="Leave the snapshot out of the JSON report.")
 @common.matrix("Judge by this compatibility matrix.")
 @common.proving
 @common.printing(*REPORT_FORMATS)
 def doctor(
-    printing: common.Printing, proof: common.Proof, only: str, *, smoke: bool, no_snapshot: bool, **asked: Any
+    printing: common.Printing,
+    proof: common.Proof,
+    only: str,
+    *,
+    smoke: bool,
+    no_snapshot: bool,
+    **asked: Any,
 ) -> int:
     """Check whether GPU deep learning works on this machine; if not, report what is wrong, why, and what to type.
 
@@ -36,7 +51,9 @@ def doctor(
     named; formats for programs wait for --import.
     """
     if smoke and asked["snapshot"]:
-        raise UserError("--smoke computes on this machine, --snapshot judges another one: choose one of them.")
+        raise UserError(
+            "--smoke computes on this machine, --snapshot judges another one: choose one of them."
+        )
     prove = None if smoke else proof.wanted(printing.form)
     with common.slow_programs() as end, common.import_progress(printing, end) as hear:
         asked |= {"prove": prove, "import_timeout": proof.seconds, "on_import": hear}
@@ -44,7 +61,8 @@ def doctor(
     report = found.report
     tested, failed = None, False
     if smoke:
-        from envcheck.cli.smoke import SmokeOptions, run_session  # with what it needs 20 ms, and few ask for it
+        # with what it needs 20 ms, and few ask for it
+        from envcheck.cli.smoke import SmokeOptions, run_session
         from envcheck.cli.smoke_causes import merge_session
         from envcheck.render.smoke import smoke_document
 

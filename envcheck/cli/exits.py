@@ -37,8 +37,9 @@ def end_interrupted() -> int:
 def leave(code: int) -> None:
     """End the process without tearing down the interpreter.
 
-    That would cost another bare start, and would wait for a probe that hangs on a dead mount. A caller that redirects
-    the output into an object, a notebook or a test, keeps its process: it gets a SystemExit.
+    That would cost another bare start, and would wait for a probe that hangs on a dead mount. A
+    caller that redirects the output into an object, a notebook or a test, keeps its process: it
+    gets a SystemExit.
     """
     if _is_redirected():
         remove_handler()
@@ -91,7 +92,11 @@ def _complete_streams() -> Iterator[None]:
 def _complete(stream: Any) -> Any:
     if stream is None:  # the caller closed it (`>&-`), and every print would fail
         return open(os.devnull, "w", encoding="utf-8")  # noqa: PTH123 - open until the end
-    is_complete = getattr(stream, "encoding", None) and hasattr(stream, "isatty") and hasattr(stream, "fileno")
+    is_complete = (
+        getattr(stream, "encoding", None)
+        and hasattr(stream, "isatty")
+        and hasattr(stream, "fileno")
+    )
     return stream if is_complete else _TextSink(stream)
 
 
@@ -114,11 +119,16 @@ class _TextSink(io.TextIOBase):
 
 
 def _replace_unprintable_characters() -> None:
-    # A Windows code page lacks most characters that a folder may have in its name; so does a terminal of the C locale,
-    # where Python writes UTF-8 all the same (PEP 540).
+    # A Windows code page lacks most characters that a folder may have in its name; so does a
+    # terminal of the C locale, where Python writes UTF-8 all the same (PEP 540).
     is_c = (os.environ.get("LC_ALL") or os.environ.get("LANG")) in ("C", "POSIX")
     for stream in (sys.stdout, sys.stderr):
-        if is_c and stream.isatty() and not os.environ.get("PYTHONIOENCODING") and hasattr(stream, "reconfigure"):
+        if (
+            is_c
+            and stream.isatty()
+            and not os.environ.get("PYTHONIOENCODING")
+            and hasattr(stream, "reconfigure")
+        ):
             stream.reconfigure(encoding="ascii", errors="replace")
         elif stream.encoding.lower() not in ("utf-8", "utf8") and hasattr(stream, "reconfigure"):
             stream.reconfigure(errors="replace")
@@ -130,7 +140,8 @@ def _discard_output() -> None:
 
 
 def _run(run: Callable[[list[str]], int]) -> int:
-    gc.set_threshold(100_000)  # start-up objects stay alive: looking for garbage takes 5 % of a short run
+    # start-up objects stay alive: looking for garbage takes 5 % of a short run
+    gc.set_threshold(100_000)
     kill_programs_on_signal()
     try:
         code = run(sys.argv[1:])
@@ -138,7 +149,10 @@ def _run(run: Callable[[list[str]], int]) -> int:
         if was_interrupted():
             raise KeyboardInterrupt from None  # an error on the way out replaced it
         if isinstance(error, UserError):
-            return _fail(str(error) + _note_missing_folder(), STEP_FAILED if isinstance(error, MachineError) else USAGE)
+            return _fail(
+                str(error) + _note_missing_folder(),
+                STEP_FAILED if isinstance(error, MachineError) else USAGE,
+            )
         if isinstance(error, FileNotFoundError) and not has_working_folder():
             return _fail("the working folder no longer exists: change to another one.", USAGE)
         if isinstance(error, OSError) and error.filename is None:
@@ -164,8 +178,8 @@ def _describe(error: Exception) -> str:
 
         traceback.print_exc()
     return (
-        f"Internal error: {type(error).__name__}: {error}. "
-        "This is a bug in envcheck; ENVCHECK_TRACEBACK=1 shows where. Please report it with that output."
+        f"Internal error: {type(error).__name__}: {error}. This is a bug in envcheck;"
+        " ENVCHECK_TRACEBACK=1 shows where. Please report it with that output."
     )
 
 
@@ -181,5 +195,6 @@ def _fail(message: str, code: int) -> int:
 
 
 def _wants_json(arguments: list[str]) -> bool:
-    own = [] if arguments[:1] == ["run"] else arguments[: [*arguments, "--"].index("--")]  # the rest is of a command
+    # the rest is of a command
+    own = [] if arguments[:1] == ["run"] else arguments[: [*arguments, "--"].index("--")]
     return bool({"--json", "--format=json"} & {*own}) or ("--format", "json") in pairwise(own)

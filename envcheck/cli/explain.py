@@ -28,12 +28,18 @@ EXAMPLE = "Example: envcheck explain train.log, or python train.py 2>&1 | envche
 @click.command(epilog=EXAMPLE)
 @click.argument("files", nargs=-1, metavar="[FILE]...")
 @common.snapshot("Judge with the facts of this saved machine.")
-@click.option("--here", is_flag=True, help="Judge with the facts of this machine: the log was written on it.")
+@click.option(
+    "--here", is_flag=True, help="Judge with the facts of this machine: the log was written on it."
+)
 @common.expectation("What the program needs; auto: a GPU if the log shows or asks for one.")
-@click.option("--follow", is_flag=True, help="Name a cause as soon as it is known, while the log grows.")
+@click.option(
+    "--follow", is_flag=True, help="Name a cause as soon as it is known, while the log grows."
+)
 @common.matrix("Judge by this compatibility matrix.")
 @common.printing(*FORMATS)
-def explain(files: tuple[str, ...], printing: common.Printing, *, follow: bool, **asked: Any) -> int:
+def explain(
+    files: tuple[str, ...], printing: common.Printing, *, follow: bool, **asked: Any
+) -> int:
     """Find the line of a log that matters, why it happens, what to type, and which lines are harmless.
 
     FILE may be a gzip file; - or no FILE reads standard input. Without --here or --snapshot, only the log is judged: it

@@ -9,7 +9,13 @@ import click
 from envcheck import api
 from envcheck.cli import common
 from envcheck.cli.check import warn_of_expired
-from envcheck.cli.installation import InstallProgress, OutputOptions, carry_out, expand_home, output_options
+from envcheck.cli.installation import (
+    InstallProgress,
+    OutputOptions,
+    carry_out,
+    expand_home,
+    output_options,
+)
 from envcheck.diagnosis.doctor import Doctor
 from envcheck.diagnosis.repair import remaining_steps
 from envcheck.install.fix import Fix, FixRequest, fix_environment
@@ -37,7 +43,9 @@ def run_fix(doctor: Doctor, asked: FixRequest, output: OutputOptions) -> int:
     def take(fix: Fix, transaction: Transaction) -> Outcome:
         if output.is_text or not (output.agreed or output.dry_run):
             stream = sys.stdout if output.is_text else sys.stderr
-            shown = describe_fix(transaction.plan, remaining_steps(fix.diagnosis.report), verbose=output.verbose)
+            shown = describe_fix(
+                transaction.plan, remaining_steps(fix.diagnosis.report), verbose=output.verbose
+            )
             print_document(shown, color=common.Printing().wants_color(stream), stream=stream)
         return carry_out(transaction, f"Fix {transaction.place.folder}?", output, "fixed")
 
@@ -46,7 +54,9 @@ def run_fix(doctor: Doctor, asked: FixRequest, output: OutputOptions) -> int:
     if not output.is_text:
         is_open = fix.transaction and outcome.outcome in (PLANNED, RESTORED, UNSETTLED)
         steps = fix.transaction.plan.steps if fix.transaction and is_open else ()
-        click.echo(render_fix_json(FixResult(outcome, steps, remaining_steps(report), report), snapshot))
+        click.echo(
+            render_fix_json(FixResult(outcome, steps, remaining_steps(report), report), snapshot)
+        )
     elif outcome.outcome == PLANNED:
         click.echo("Nothing was changed: --dry-run.")
     else:
@@ -64,9 +74,15 @@ def _describe_unchanged(fix: Fix) -> str:
         return f"No step changes {inert(fix.folder)}: what is left is for you to do."
     tests = fix.diagnosis.context.facts.python.imports
     if isinstance(tests, Unknown) and tests != NOT_STATED:
-        return f"There is nothing to fix in {inert(fix.folder)}, as far as its files tell: {tests.detail}."
+        return (
+            f"There is nothing to fix in {inert(fix.folder)}, as far as its files tell:"
+            f" {tests.detail}."
+        )
     names = " and ".join(each.module for each in tests.value or () if each.outcome == PASSED)
-    return f"There is nothing to fix in {inert(fix.folder)}{f': {names} can be imported' if names else ''}."
+    return (
+        "There is nothing to fix in"
+        f" {inert(fix.folder)}{f': {names} can be imported' if names else ''}."
+    )
 
 
 EXAMPLE = "Example: envcheck fix --env .venv --dry-run"
@@ -76,7 +92,11 @@ EXAMPLE = "Example: envcheck fix --env .venv --dry-run"
 @common.inspected_python
 @common.releases("This release must work too.")
 @common.expectation()
-@click.option("--config", metavar="FILE", help="Fix what `envcheck check` finds with this [tool.envcheck] table.")
+@click.option(
+    "--config",
+    metavar="FILE",
+    help="Fix what `envcheck check` finds with this [tool.envcheck] table.",
+)
 @output_options("Print the steps that would run, and change nothing.")
 @common.matrix("Judge by this compatibility matrix.")
 @common.torch_index
@@ -98,4 +118,6 @@ def fix(
     if gate is not None:
         warn_of_expired(gate.expired(), gate.path)
     doctor = api.make_doctor(expect, requirements, matrix, gate)
-    return run_fix(doctor, FixRequest(python, expand_home(env), torch_index, output.dry_run), output)
+    return run_fix(
+        doctor, FixRequest(python, expand_home(env), torch_index, output.dry_run), output
+    )

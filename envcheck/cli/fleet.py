@@ -17,7 +17,14 @@ from envcheck.cli import common
 from envcheck.cli.common import OF_VERDICT, UserError
 from envcheck.cli.report import print_answer
 from envcheck.fleet.report import HostRow, choose_verdict, judge_folder
-from envcheck.fleet.results import EngineError, Failure, FleetListener, FleetRequest, HostResult, list_timeouts
+from envcheck.fleet.results import (
+    EngineError,
+    Failure,
+    FleetListener,
+    FleetRequest,
+    HostResult,
+    list_timeouts,
+)
 from envcheck.fleet.run import ENGINES, run_fleet
 from envcheck.host.plugins import list_failures
 from envcheck.render.fleet import (
@@ -30,7 +37,10 @@ from envcheck.render.fleet import (
 from envcheck.rules import Target
 from envcheck.rules.wanted_releases import check_requirements
 
-EXAMPLE = "Example: envcheck fleet run -i inventory.ini -o machines && envcheck fleet report machines --html fleet.html"
+EXAMPLE = (
+    "Example: envcheck fleet run -i inventory.ini -o machines && envcheck fleet report machines"
+    " --html fleet.html"
+)
 
 
 @click.command(cls=click.Group, invoke_without_command=True, epilog=EXAMPLE)
@@ -43,16 +53,44 @@ def fleet(context: click.Context) -> None:
 
 @fleet.command(epilog="Example: envcheck fleet run -i inventory.ini --limit gpu -o machines")
 @click.option(
-    "-i", "--inventory", default="", metavar="FILE", help="Ansible's inventory: INI, YAML, a script or a folder."
+    "-i",
+    "--inventory",
+    default="",
+    metavar="FILE",
+    help="Ansible's inventory: INI, YAML, a script or a folder.",
 )
-@click.option("-o", "--output", default="envcheck-fleet", metavar="DIR", help="Keep one file for each host here.")
-@click.option("--engine", type=click.Choice(list(ENGINES)), default="ansible", help="How to reach the hosts.")
-@click.option("--partition", default="", metavar="NAME", help="Slurm's partition.")
-@click.option("--limit", "pattern", default="all", metavar="PATTERN", help="Only these hosts, as Ansible names them.")
-@click.option("--forks", default=50, type=click.IntRange(1, 1000), help="Hosts to ask at a time.")
-@click.option("--timeout", "host_seconds", default=60, type=click.IntRange(5, 3600), help="Seconds for one host.")
 @click.option(
-    "--connect-timeout", "connect_seconds", default=10, type=click.IntRange(1, 600), help="Seconds to reach it."
+    "-o",
+    "--output",
+    default="envcheck-fleet",
+    metavar="DIR",
+    help="Keep one file for each host here.",
+)
+@click.option(
+    "--engine", type=click.Choice(list(ENGINES)), default="ansible", help="How to reach the hosts."
+)
+@click.option("--partition", default="", metavar="NAME", help="Slurm's partition.")
+@click.option(
+    "--limit",
+    "pattern",
+    default="all",
+    metavar="PATTERN",
+    help="Only these hosts, as Ansible names them.",
+)
+@click.option("--forks", default=50, type=click.IntRange(1, 1000), help="Hosts to ask at a time.")
+@click.option(
+    "--timeout",
+    "host_seconds",
+    default=60,
+    type=click.IntRange(5, 3600),
+    help="Seconds for one host.",
+)
+@click.option(
+    "--connect-timeout",
+    "connect_seconds",
+    default=10,
+    type=click.IntRange(1, 600),
+    help="Seconds to reach it.",
 )
 @click.option("--become", is_flag=True, help="Read as root, through Ansible's become.")
 @click.option("--python", default="", metavar="PATH", help="Inspect this interpreter on each host.")
@@ -70,11 +108,15 @@ def run(output: str, *, engine: str, again: bool, form: str, quiet: bool, **ques
     click.echo(f"{_count(read)} read, {progress.failed} without an answer{kept}.", err=True)
     if progress.timeouts:
         click.echo(
-            f"{_count(len(progress.timeouts))} read in part: run it again, or with a longer --timeout.", err=True
+            f"{_count(len(progress.timeouts))} read in part: run it again, or with a longer"
+            " --timeout.",
+            err=True,
         )
     report = ("envcheck", "fleet", "report", output)
     click.echo(
-        render_run_json(output, progress.answers, progress.timeouts, before) if form == "json" else shell_line(report)
+        render_run_json(output, progress.answers, progress.timeouts, before)
+        if form == "json"
+        else shell_line(report)
     )
     if progress.failed or progress.timeouts or not (progress.answers or before):
         return 3
@@ -110,7 +152,10 @@ class _Progress:
         late = () if isinstance(result.answer, Failure) else list_timeouts(result.answer)
         words = "read"
         if late:
-            words = f"read in part; these took too long: {', '.join(late[:3])}{' ...' if late[3:] else ''}"
+            words = (
+                "read in part; these took too long:"
+                f" {', '.join(late[:3])}{' ...' if late[3:] else ''}"
+            )
         if isinstance(result.answer, Failure):
             words = f"{result.answer.kind}: {result.answer.reason[:200]}"
             if result.host not in self.timeouts:  # else what it answered before counts
@@ -161,9 +206,15 @@ def _check_question(engine: str, question: Mapping[str, Any]) -> FleetRequest:
 
 @fleet.command(epilog="Example: envcheck fleet report machines --golden gpu001 --html fleet.html")
 @click.argument("folder", metavar="DIR")
-@click.option("--golden", default="", metavar="HOST", help="Report where each host differs from this one.")
 @click.option(
-    "--html", "html_file", default="", metavar="FILE", help="Also write one page that filters, sorts and groups."
+    "--golden", default="", metavar="HOST", help="Report where each host differs from this one."
+)
+@click.option(
+    "--html",
+    "html_file",
+    default="",
+    metavar="FILE",
+    help="Also write one page that filters, sorts and groups.",
 )
 @common.expectation()
 @common.releases()
@@ -181,7 +232,10 @@ def report(
     """Judge the hosts of a folder, grouped by verdict and primary cause; the worst verdict gives the exit code."""
     rows = _judge(folder, golden, matrix, Target(expect, requirements))
     if not rows:
-        raise UserError(f"{folder} holds no host's file. Take them: envcheck fleet run -i inventory.ini -o {folder}")
+        raise UserError(
+            f"{folder} holds no host's file. Take them: envcheck fleet run -i inventory.ini -o"
+            f" {folder}"
+        )
     if html_file:
         _write_page(html_file, rows, golden)
     _print(rows, golden, printing)
@@ -209,4 +263,8 @@ def _print(rows: list[HostRow], golden: str, printing: common.Printing) -> None:
         encoding = sys.stdout.encoding or "ascii"
         sys.stdout.write(render_fleet_csv(rows).encode(encoding, "replace").decode(encoding))
     else:
-        print_answer(printing, partial(describe_fleet, rows, golden), partial(render_fleet_json, rows, golden))
+        print_answer(
+            printing,
+            partial(describe_fleet, rows, golden),
+            partial(render_fleet_json, rows, golden),
+        )

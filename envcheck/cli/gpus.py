@@ -49,7 +49,11 @@ def read_listing(question: Question, library: Fact[str] | None = None) -> Listin
 
 
 def _build_listing(reading: ActivityReading, system: str, question: Question) -> Listing:
-    taken_at, job, wanted = datetime.now(timezone.utc).strftime("%Y-%m-%dT%H:%M:%SZ"), question.job, question.free
+    taken_at, job, wanted = (
+        datetime.now(timezone.utc).strftime("%Y-%m-%dT%H:%M:%SZ"),
+        question.job,
+        question.free,
+    )
     if not isinstance(reading.gpus, Known):
         return Listing(taken_at, reading.driver, reading.gpus, job=job, wanted=wanted)
     found = reading.gpus.value
@@ -57,7 +61,11 @@ def _build_listing(reading: ActivityReading, system: str, question: Question) ->
     shown = build_views(found, processes, system)
     gpus, spots = Known(shown, reading.gpus.source), list_blind_spots(found, processes, system)
     fits = judge_fits(job, shown, _read_memory()) if job else ()
-    free = choose_free(_list_visible(shown, os.environ.get("CUDA_VISIBLE_DEVICES")), wanted) if wanted else ()
+    free = (
+        choose_free(_list_visible(shown, os.environ.get("CUDA_VISIBLE_DEVICES")), wanted)
+        if wanted
+        else ()
+    )
     return Listing(taken_at, reading.driver, gpus, spots, job, fits, wanted, free)
 
 
@@ -68,7 +76,9 @@ def _list_visible(views: tuple[GpuView, ...], visible: str | None) -> tuple[GpuV
     from envcheck.rules.gpus import select_devices  # few ask for free GPUs: 20 ms
 
     uuids = tuple(view.activity.gpu.uuid.value or "" for view in views)
-    instances = tuple(tuple(item.uuid for item in view.activity.instances.value or ()) for view in views)
+    instances = tuple(
+        tuple(item.uuid for item in view.activity.instances.value or ()) for view in views
+    )
     selection = select_devices(visible, uuids, instances)
     return tuple(views[at] for at in selection.visible) if selection.decided else ()
 
@@ -76,15 +86,19 @@ def _list_visible(views: tuple[GpuView, ...], visible: str | None) -> tuple[GpuV
 def _read_memory() -> Fact[int]:
     free = read_available_memory()
     if free is None:
-        return Unknown("failed", "this system does not report its available memory", ("/proc/meminfo",))
+        return Unknown(
+            "failed", "this system does not report its available memory", ("/proc/meminfo",)
+        )
     return Known(free, Source("file", "/proc/meminfo", "MemAvailable"))
 
 
 def _print(listing: Listing, printing: common.Printing) -> None:
     if printing.form == "json":
-        from envcheck.probes.collection import Redactor  # a table shows it only to its reader: 10 ms
+        # a table shows it only to its reader: 10 ms
+        from envcheck.probes.collection import Redactor
 
-        click.echo(render_gpus_json(Redactor("", "").redact(listing)))  # a document is sent to others
+        # a document is sent to others
+        click.echo(render_gpus_json(Redactor("", "").redact(listing)))
     elif listing.wanted:
         verdict, message = judge(listing)
         # Nothing rather than too few: an empty CUDA_VISIBLE_DEVICES takes no GPU away from anybody.
@@ -99,7 +113,9 @@ def _describe(listing: Listing, printing: common.Printing) -> Document:
     return describe_listing(listing, verbose=printing.verbose, quiet=printing.quiet)
 
 
-def _watch(question: Question, printing: common.Printing, seconds: float, table: Table | None) -> NoReturn:
+def _watch(
+    question: Question, printing: common.Printing, seconds: float, table: Table | None
+) -> NoReturn:
     """Read and show every `seconds` until interrupted."""
     library = find_nvml(LocalHost())
     with show_live(color=printing.color) as show:
@@ -120,13 +136,19 @@ class Table:
         head = _line(COLUMNS)
         first = self._write(lambda: _write_head(Path(path), head))
         if first and first.strip() != head.strip():
-            raise UserError(f"{path} is another table: its first line is not {head.strip()}. Name another file.")
+            raise UserError(
+                f"{path} is another table: its first line is not {head.strip()}. Name another file."
+            )
 
     def append(self, listing: Listing) -> None:
         """Append a row for each GPU."""
         now = datetime.now().astimezone().strftime("%Y/%m/%d %H:%M:%S.%f")[:-3]
         found = listing.gpus
-        gpus = Known(tuple(view.activity for view in found.value), found.source) if isinstance(found, Known) else found
+        gpus = (
+            Known(tuple(view.activity for view in found.value), found.source)
+            if isinstance(found, Known)
+            else found
+        )
         text = "".join(_line(row) for row in self._rows.build_rows(now, gpus))
         self._write(lambda: _add(Path(self._path), text))
 
@@ -168,8 +190,12 @@ def _line(cells: Row) -> str:
     return stream.getvalue()
 
 
-EXAMPLE = "Example: envcheck gpus --fits 340M --dtype fp32 --optimizer adam --batch 32 --activations 12M"
-DTYPES, OPTIMIZERS = (tuple(table) for table in (load_training_memory().dtypes, load_training_memory().optimizers))
+EXAMPLE = (
+    "Example: envcheck gpus --fits 340M --dtype fp32 --optimizer adam --batch 32 --activations 12M"
+)
+DTYPES, OPTIMIZERS = (
+    tuple(table) for table in (load_training_memory().dtypes, load_training_memory().optimizers)
+)
 
 
 @click.command(epilog=EXAMPLE)
@@ -184,17 +210,42 @@ DTYPES, OPTIMIZERS = (tuple(table) for table in (load_training_memory().dtypes, 
     "--free",
     type=click.IntRange(1),
     metavar="N",
-    help="Print the UUIDs of N GPUs that no process uses: CUDA_VISIBLE_DEVICES=$(envcheck gpus --free 2).",
+    help=(
+        "Print the UUIDs of N GPUs that no process uses: CUDA_VISIBLE_DEVICES=$(envcheck gpus"
+        " --free 2)."
+    ),
 )
-@click.option("--csv", "csv_file", metavar="FILE", help="Append a row for each GPU and reading to this file.")
 @click.option(
-    "--fits", "parameters", metavar="PARAMS", help="Check whether a model with 340M or 1.3B weights fits into memory."
+    "--csv", "csv_file", metavar="FILE", help="Append a row for each GPU and reading to this file."
 )
-@click.option("--dtype", type=click.Choice(DTYPES), default="fp32", show_default=True, help="Data type of the weights.")
-@click.option("--optimizer", type=click.Choice(OPTIMIZERS), default="adam", show_default=True, help="none: inference.")
-@click.option("--batch", type=click.IntRange(1), default=1, show_default=True, help="Samples in a batch.")
 @click.option(
-    "--activations", metavar="COUNT", default="0", help="Numbers that one sample keeps for the backward pass."
+    "--fits",
+    "parameters",
+    metavar="PARAMS",
+    help="Check whether a model with 340M or 1.3B weights fits into memory.",
+)
+@click.option(
+    "--dtype",
+    type=click.Choice(DTYPES),
+    default="fp32",
+    show_default=True,
+    help="Data type of the weights.",
+)
+@click.option(
+    "--optimizer",
+    type=click.Choice(OPTIMIZERS),
+    default="adam",
+    show_default=True,
+    help="none: inference.",
+)
+@click.option(
+    "--batch", type=click.IntRange(1), default=1, show_default=True, help="Samples in a batch."
+)
+@click.option(
+    "--activations",
+    metavar="COUNT",
+    default="0",
+    help="Numbers that one sample keeps for the backward pass.",
 )
 @click.option(
     "--activation-copies",
@@ -220,7 +271,11 @@ DTYPES, OPTIMIZERS = (tuple(table) for table in (load_training_memory().dtypes, 
     help="Leave this much for the CUDA context, workspaces and fragmentation.",
 )
 @click.option(
-    "--timeout", type=click.FloatRange(0.1), default=10.0, show_default=True, help="Seconds to wait for the driver."
+    "--timeout",
+    type=click.FloatRange(0.1),
+    default=10.0,
+    show_default=True,
+    help="Seconds to wait for the driver.",
 )
 @common.printing("text", "json", verbose="Show whole command lines.")
 def gpus(
@@ -240,7 +295,9 @@ def gpus(
     if free and (seconds is not None or parameters is not None):
         raise UserError("--free prints one list: leave out --watch and --fits.")
     if seconds is not None and printing.form == "json":
-        raise UserError("--watch prints many readings and JSON is one document: use --csv FILE for a record.")
+        raise UserError(
+            "--watch prints many readings and JSON is one document: use --csv FILE for a record."
+        )
     table = Table(csv_file) if csv_file else None
     if seconds is not None:
         _watch(question, printing, seconds, table)
@@ -279,5 +336,10 @@ def _parse_job(
 def _refuse_options(*names: str) -> None:
     context = click.get_current_context()
     for option in context.command.params:
-        if option.name in names and context.get_parameter_source(option.name) is not ParameterSource.DEFAULT:
-            raise UserError(f"{option.opts[0]} describes a job: add --fits with the number of its weights.")
+        if (
+            option.name in names
+            and context.get_parameter_source(option.name) is not ParameterSource.DEFAULT
+        ):
+            raise UserError(
+                f"{option.opts[0]} describes a job: add --fits with the number of its weights."
+            )

@@ -16,7 +16,8 @@ from envcheck.model import UserError
 if TYPE_CHECKING:
     from click.shell_completion import CompletionItem
 
-# Task -> name -> (module beside this one that holds a click command of that name, its line in --help).
+# Task -> name -> (module beside this one that holds a click command of that name, its line in
+# --help).
 TASKS = {
     "Find out what is wrong": {
         "doctor": ("doctor", "Check this machine: what is wrong, why, what to type."),
@@ -56,7 +57,10 @@ class LazyGroup(click.Group):
         """Import a command's module and return the command."""
         if cmd_name not in COMMANDS:
             return None
-        command = cast("click.Command", getattr(import_module(f"envcheck.cli.{COMMANDS[cmd_name][0]}"), cmd_name))
+        command = cast(
+            "click.Command",
+            getattr(import_module(f"envcheck.cli.{COMMANDS[cmd_name][0]}"), cmd_name),
+        )
         if ctx.resilient_parsing:  # a shell asks for completions
             _complete_files(command)
         return command
@@ -72,7 +76,11 @@ class LazyGroup(click.Group):
         """Complete the names of commands, without importing them, and the options."""
         from click.shell_completion import CompletionItem  # only a shell asks: 2 ms
 
-        names = [CompletionItem(name, help=line) for name, (_, line) in COMMANDS.items() if name.startswith(incomplete)]
+        names = [
+            CompletionItem(name, help=line)
+            for name, (_, line) in COMMANDS.items()
+            if name.startswith(incomplete)
+        ]
         return [*names, *click.Command.shell_complete(self, ctx, incomplete)]
 
     def resolve_command(
@@ -90,7 +98,9 @@ def _complete_files(command: click.Command) -> None:
     for each in getattr(command, "commands", {}).values():
         _complete_files(each)
     for parameter in command.params:
-        if parameter.type is click.STRING and re.search("FILE|PATH|DIR|^[AB]$", parameter.metavar or ""):
+        if parameter.type is click.STRING and re.search(
+            "FILE|PATH|DIR|^[AB]$", parameter.metavar or ""
+        ):
             parameter.type = click.Path()
 
 
@@ -98,7 +108,9 @@ def _unknown(name: str) -> str:
     from difflib import get_close_matches
 
     close = get_close_matches(name, COMMANDS, n=1)
-    hint = f"Did you mean `envcheck {close[0]}`?" if close else "`envcheck --help` lists the commands."
+    hint = (
+        f"Did you mean `envcheck {close[0]}`?" if close else "`envcheck --help` lists the commands."
+    )
     return f"there is no command {name!r}. {hint}"
 
 
@@ -144,7 +156,8 @@ def completion(shell: str) -> None:
     made = get_completion_class(shell)
     if made is not None:
         script = made(group, {}, "envcheck", _COMPLETE).source()
-        click.echo(script.replace('string split ","', 'string split -m 1 ","'))  # fish: a description may have commas
+        # fish: a description may have commas
+        click.echo(script.replace('string split ","', 'string split -m 1 ","'))
 
 
 _COMPLETE = "_ENVCHECK_COMPLETE"
@@ -197,7 +210,8 @@ def run(arguments: list[str]) -> int:
     except SystemExit:
         if sys.stdout is stdout:
             raise  # a shell asked for completions
-        sys.stdout = stdout  # click replaced it and would exit with 1, which means "incompatible" here
+        # click replaced it and would exit with 1, which means "incompatible" here
+        sys.stdout = stdout
         raise BrokenPipeError from None
     except click.ClickException as error:
         raise UserError(_with_usage(error)) from None

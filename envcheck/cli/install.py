@@ -70,11 +70,17 @@ from envcheck.smoke.session import headline_of, verdict_of
 def _default_folder(installer: str) -> str:
     """Return the venv of the project, which the doctor judges, or the folder of a new one."""
     default = DEFAULT_FOLDERS[installer == CONDA]
-    found = "" if installer == CONDA or Path(default).exists() else find_project_environment(LocalHost())
+    found = (
+        ""
+        if installer == CONDA or Path(default).exists()
+        else find_project_environment(LocalHost())
+    )
     return found or default
 
 
-def run_installation(asked: InstallRequest, output: OutputOptions, matrix: str | None, *, smoke: bool) -> int:
+def run_installation(
+    asked: InstallRequest, output: OutputOptions, matrix: str | None, *, smoke: bool
+) -> int:
     """Install, or with --dry-run print what would run; return the exit code."""
     asked = replace(asked, folder=asked.folder or _default_folder(asked.installer))
     check_folder(asked.folder)
@@ -87,8 +93,13 @@ def run_installation(asked: InstallRequest, output: OutputOptions, matrix: str |
     if planned.is_satisfied:
         labels = " and ".join(there.label for there in planned.kept)
         words = f"{folder} already holds {labels}, which works: nothing was changed."
-        return _end(Outcome(UNCHANGED, folder, why=f"{labels} is already installed, and works"), output, words)
-    if output.is_text or not (output.agreed or output.dry_run):  # with JSON, the question is about what is on stderr
+        return _end(
+            Outcome(UNCHANGED, folder, why=f"{labels} is already installed, and works"),
+            output,
+            words,
+        )
+    # with JSON, the question is about what is on stderr
+    if output.is_text or not (output.agreed or output.dry_run):
         show_to_run(plan, sys.stdout if output.is_text else sys.stderr, verbose=output.verbose)
     if not plan.releases or plan.blocked_by:
         _end(Outcome(BLOCKED, folder, why="there is no plan"), output, plan=plan)
@@ -96,14 +107,24 @@ def run_installation(asked: InstallRequest, output: OutputOptions, matrix: str |
     if asked.verify is True and not plan.is_resolved:
         _end(Outcome(BLOCKED, folder, why=plan.verified), output, plan=plan)
         return OF_VERDICT[UNDETERMINED]
-    return _install(planned, place, doctor, output, smoke=smoke, question=f"Install this into {asked.folder}?")
+    return _install(
+        planned, place, doctor, output, smoke=smoke, question=f"Install this into {asked.folder}?"
+    )
 
 
 def _install(
-    planned: InstallPlan, place: Place, doctor: Doctor, output: OutputOptions, *, smoke: bool, question: str
+    planned: InstallPlan,
+    place: Place,
+    doctor: Doctor,
+    output: OutputOptions,
+    *,
+    smoke: bool,
+    question: str,
 ) -> int:
     def run_smoke_test(folder: str, frameworks: tuple[str, ...], goal: str) -> str:
-        session = run_session(SmokeOptions(env=folder, frameworks=frameworks, expect=goal, quiet=output.quiet))
+        session = run_session(
+            SmokeOptions(env=folder, frameworks=frameworks, expect=goal, quiet=output.quiet)
+        )
         if verdict_of(session) == COMPATIBLE:
             return ""
         return f"the smoke test: {headline_of(session).rstrip('.')}"
@@ -120,20 +141,29 @@ def format_activation_hint(place: Place) -> str:
     """Say that programs find the CUDA libraries only in the activated environment."""
     shells = "(fish, csh and PowerShell: with their own script)"
     line = activation_line(place.folder)
-    return f"Programs find its CUDA libraries after you activate it {shells}; in sh, bash or zsh: {line}"
+    return (
+        f"Programs find its CUDA libraries after you activate it {shells}; in sh, bash or zsh:"
+        f" {line}"
+    )
 
 
 def _end(outcome: Outcome, output: OutputOptions, words: str = "", plan: Plan | None = None) -> int:
     """Print a sentence, or the document that says the same; return the exit code."""
     if not output.is_text:
-        click.echo(render_install_json(outcome, plan_document(plan, verdict_on(plan)) if plan else None))
+        click.echo(
+            render_install_json(outcome, plan_document(plan, verdict_on(plan)) if plan else None)
+        )
     elif words:
         click.echo(words)
     return STEP_FAILED if outcome.outcome == UNSETTLED else 0
 
 
 def _end_dry_run(place: Place, what: str, output: OutputOptions) -> int:
-    return _end(Outcome(PLANNED, str(place.folder), why=what), output, f"{what} Nothing was changed: --dry-run.")
+    return _end(
+        Outcome(PLANNED, str(place.folder), why=what),
+        output,
+        f"{what} Nothing was changed: --dry-run.",
+    )
 
 
 def _describe(outcome: Outcome) -> str:
@@ -141,7 +171,10 @@ def _describe(outcome: Outcome) -> str:
     if outcome.outcome == INSTALLED:
         return f"{outcome.folder} is the new environment."
     is_there = Path(outcome.folder).is_dir()
-    return f"{outcome.folder} is {'the old environment, as it was before' if is_there else 'not there, as before'}."
+    return (
+        f"{outcome.folder} is"
+        f" {'the old environment, as it was before' if is_there else 'not there, as before'}."
+    )
 
 
 def resume_installation(folder: str, output: OutputOptions) -> int:
@@ -151,12 +184,18 @@ def resume_installation(folder: str, output: OutputOptions) -> int:
     if place is None:
         where = str(place_of(folder).folder) if folder else "any environment in this folder"
         words = f"There is nothing to resume: envcheck has never installed into {where}."
-        return _end(Outcome(UNCHANGED, where if folder else str(Path.cwd()), why=words), output, words)
+        return _end(
+            Outcome(UNCHANGED, where if folder else str(Path.cwd()), why=words), output, words
+        )
     interrupted = unsettled(place)
     if interrupted and output.dry_run:
-        return _end_dry_run(place, f"This would finish or undo the installation {interrupted[0].identity}.", output)
+        return _end_dry_run(
+            place, f"This would finish or undo the installation {interrupted[0].identity}.", output
+        )
     outcome = report_unsettled(resume(place, InstallProgress(0, quiet=output.quiet)))
-    return _end(outcome, output, "" if interrupted else f"There is nothing to do: {_describe(outcome)}")
+    return _end(
+        outcome, output, "" if interrupted else f"There is nothing to do: {_describe(outcome)}"
+    )
 
 
 def forget_kept(folder: str, output: OutputOptions) -> int:
@@ -165,10 +204,17 @@ def forget_kept(folder: str, output: OutputOptions) -> int:
         place = find_place(folder)
         kept = place.leftovers()
         if not kept or unsettled(place):
-            what = "its installation is not complete: run --resume first" if kept else "no earlier environment is kept"
+            what = (
+                "its installation is not complete: run --resume first"
+                if kept
+                else "no earlier environment is kept"
+            )
             raise UserError(f"nothing was changed: {what} ({place.folder}).")
         size = f"{sum(measure_tree(str(path)) for path in kept) / (1 << 20):.0f} MiB"
-    question = f"Remove the environment kept from before the last installation into {place.folder} ({size})?"
+    question = (
+        f"Remove the environment kept from before the last installation into {place.folder}"
+        f" ({size})?"
+    )
     if output.dry_run:
         return _end_dry_run(place, question, output)
     confirm(f"{question} --rollback cannot restore it afterwards.", output)
@@ -218,16 +264,35 @@ EXAMPLE = "Example: envcheck install 'tensorflow>=2.15' --env .venv --smoke"
 @click.command(epilog=EXAMPLE)
 @click.argument("requirements", metavar="[REQ...]", nargs=-1, shell_complete=common.complete_names)
 @common.with_requirements
-@click.option("--env", "folder", metavar="DIR", default="", help="The environment, new or existing [.venv].")
-@click.option("--python", metavar="X.Y", default="", help="Create a new environment with this Python.")
+@click.option(
+    "--env", "folder", metavar="DIR", default="", help="The environment, new or existing [.venv]."
+)
+@click.option(
+    "--python", metavar="X.Y", default="", help="Create a new environment with this Python."
+)
 @common.installer("uv if it is installed")
 @common.expectation()
 @output_options("Print the plan that would run, and change nothing.")
-@click.option("--smoke", is_flag=True, help="Keep the environment only if it passes `envcheck smoke`.")
+@click.option(
+    "--smoke", is_flag=True, help="Keep the environment only if it passes `envcheck smoke`."
+)
 @click.option("--system", is_flag=True, help="Also run the steps that change the machine itself.")
-@click.option("--rollback", metavar="[ID]", is_flag=False, flag_value="last", help="Undo the last installation.")
-@click.option("--resume", "resumes", is_flag=True, help="After a crash: finish, or restore the old environment.")
-@click.option("--remove-kept", "removes_kept", is_flag=True, help="Remove the copy that --rollback restores.")
+@click.option(
+    "--rollback",
+    metavar="[ID]",
+    is_flag=False,
+    flag_value="last",
+    help="Undo the last installation.",
+)
+@click.option(
+    "--resume",
+    "resumes",
+    is_flag=True,
+    help="After a crash: finish, or restore the old environment.",
+)
+@click.option(
+    "--remove-kept", "removes_kept", is_flag=True, help="Remove the copy that --rollback restores."
+)
 @click.option("--matrix", metavar="FILE", help="Plan and judge by this compatibility matrix.")
 @common.torch_index
 @common.verification
@@ -247,7 +312,8 @@ def install(
     folder = expand_home(folder)
     if bool(asked["requirements"]) + bool(rollback) + resumes + removes_kept != 1:
         raise UserError(
-            "name what to install, such as tensorflow, or use --rollback, --resume or --remove-kept: one of them."
+            "name what to install, such as tensorflow, or use --rollback, --resume or"
+            " --remove-kept: one of them."
         )
     if removes_kept:
         return forget_kept(folder, output)

@@ -46,13 +46,22 @@ def output_options(dry_run: str) -> Callable[[common.F], common.F]:
     def add(command: common.F) -> common.F:
         @functools.wraps(command)
         def packed(
-            *, dry_run: bool, agreed: bool, as_root: bool, form: str, verbose: bool, quiet: bool, **others: object
+            *,
+            dry_run: bool,
+            agreed: bool,
+            as_root: bool,
+            form: str,
+            verbose: bool,
+            quiet: bool,
+            **others: object,
         ) -> object:
             output = OutputOptions(dry_run, agreed, as_root, verbose, quiet, form)
             return command(output=output, **others)
 
         form = common.output_format("text", "json")
-        root = click.option("--as-root", is_flag=True, help="As root, change an environment of another user.")
+        root = click.option(
+            "--as-root", is_flag=True, help="As root, change an environment of another user."
+        )
         yes = click.option("--yes", "agreed", is_flag=True, help="Do not ask.")
         dry = click.option("--dry-run", is_flag=True, help=dry_run)
         return cast("common.F", dry(yes(root(form(common.verbosity()(packed))))))
@@ -66,7 +75,9 @@ _TAIL = 15  # lines of a failed step
 class InstallProgress:
     """Numbers the steps; shows how far they are and the last line of a step on a terminal, every line with -v."""
 
-    def __init__(self, total: int, *, verbose: bool = False, quiet: bool = False, what: str = "installed") -> None:
+    def __init__(
+        self, total: int, *, verbose: bool = False, quiet: bool = False, what: str = "installed"
+    ) -> None:
         self._total, self._verbose, self._quiet, self._what = total, verbose, quiet, what
         self._number, self._since = 0, time.monotonic()
         self._line = ProgressLine(quiet=quiet or verbose)
@@ -78,7 +89,9 @@ class InstallProgress:
         self._tail = []
         if not self._quiet:
             seconds = time.monotonic() - self._since
-            self._print(f"[{self._number}/{max(self._total, self._number)}] {what} ({seconds:.0f} s)")
+            self._print(
+                f"[{self._number}/{max(self._total, self._number)}] {what} ({seconds:.0f} s)"
+            )
         self._show("")
 
     def hears(self, line: str) -> None:
@@ -110,15 +123,22 @@ class InstallProgress:
             for line in self._tail:
                 self._print(f"    {line}")
         old = "the old environment, as it was before" if existed else "not there, as before"
-        self._print(f"Not {self._what}: {outcome.why}. {folder} is {old}. The output of the steps: {outcome.log}")
+        self._print(
+            f"Not {self._what}: {outcome.why}. {folder} is {old}. The output of the steps:"
+            f" {outcome.log}"
+        )
         self._report_changes(outcome.machine)
 
     def _report_changes(self, steps: tuple[SystemChange, ...]) -> None:
         """Report what was done to the machine, and how to undo it."""
         if steps:
-            self._print("Changes to this machine, newest first; undo them yourself if you do not want them:")
+            self._print(
+                "Changes to this machine, newest first; undo them yourself if you do not want them:"
+            )
         for step in steps:
-            self._print(f"  {type_line(*step.argv)}" + (f"  ({step.lasting})" if step.lasting else ""))
+            self._print(
+                f"  {type_line(*step.argv)}" + (f"  ({step.lasting})" if step.lasting else "")
+            )
             if step.undo:
                 self._print(f"    undo: {type_line(*step.undo)}")
 
@@ -128,19 +148,28 @@ class InstallProgress:
 
 def activation_line(folder: Path) -> str:
     """Write what activates an environment in a shell of this machine."""
-    return action_line(ActivateEnvironment(str(folder), installer_of(folder)), "windows" if os.name == "nt" else "")
+    return action_line(
+        ActivateEnvironment(str(folder), installer_of(folder)), "windows" if os.name == "nt" else ""
+    )
 
 
-def carry_out(transaction: Transaction, question: str, output: OutputOptions, what: str = "installed") -> Outcome:
+def carry_out(
+    transaction: Transaction, question: str, output: OutputOptions, what: str = "installed"
+) -> Outcome:
     """Prepare a transaction, have it agreed to, and run it; with --dry-run it is only prepared."""
     transaction.prepare(as_root=output.as_root)
     if is_root() and not output.dry_run:
-        click.echo("envcheck: warning: you are root: packages can run any code while they are installed.", err=True)
+        click.echo(
+            "envcheck: warning: you are root: packages can run any code while they are installed.",
+            err=True,
+        )
     _warn_of_programs(transaction.place)
     if output.dry_run:
         return transaction.planned
     confirm(question, output)
-    progress = InstallProgress(transaction.count, verbose=output.verbose, quiet=output.quiet, what=what)
+    progress = InstallProgress(
+        transaction.count, verbose=output.verbose, quiet=output.quiet, what=what
+    )
     try:
         return report_unsettled(transaction.run(progress))
     finally:
@@ -163,7 +192,10 @@ def _warn_of_programs(place: Place) -> None:
     if found:
         named = ", ".join(f"{name} (process {number})" for number, name in found[:_SHOWN])
         more = f" and {len(found) - _SHOWN} more" if len(found) > _SHOWN else ""
-        mixed = "they may load a mix of the old and the new environment. End them first, or restart them afterwards."
+        mixed = (
+            "they may load a mix of the old and the new environment. End them first, or restart"
+            " them afterwards."
+        )
         click.echo(f"envcheck: warning: {named}{more} run from {place.folder}: {mixed}", err=True)
 
 
@@ -172,7 +204,9 @@ def confirm(question: str, output: OutputOptions) -> None:
     if output.agreed:
         return
     if sys.stdin is None or not sys.stdin.isatty():
-        raise UserError("nothing was changed: nobody can confirm, as standard input is no terminal. Add --yes.")
+        raise UserError(
+            "nothing was changed: nobody can confirm, as standard input is no terminal. Add --yes."
+        )
     try:
         agreed = click.confirm(question, err=True)
     except click.Abort:

@@ -22,12 +22,17 @@ F = TypeVar("F", bound=Callable[..., Any])
 @click.command(cls=click.Group, invoke_without_command=True, epilog=EXAMPLE)
 @click.pass_context
 def matrix(context: click.Context) -> None:
-    """Query, update and verify the matrix of releases that work together. Every row names its source."""
+    """Query, update and verify the matrix of releases that work together.
+
+    Every row names its source.
+    """
     if context.invoked_subcommand is None:
         click.echo(context.get_help())
 
 
-def _add_options(quiet: str, verbose: str, which: str, forms: tuple[str, ...] = ("text", "json")) -> Callable[[F], F]:
+def _add_options(
+    quiet: str, verbose: str, which: str, forms: tuple[str, ...] = ("text", "json")
+) -> Callable[[F], F]:
     """Add the options that every command here has."""
 
     def add(command: F) -> F:
@@ -43,7 +48,9 @@ def _add_row_options(command: F) -> F:
         "Query this matrix instead of the built-in one.",
         FORMATS_WITHOUT_FINDINGS,
     )
-    sources = click.option("--sources", is_flag=True, help="Name the artifact or document that each row rests on.")
+    sources = click.option(
+        "--sources", is_flag=True, help="Name the artifact or document that each row rests on."
+    )
     return sources(add(command))
 
 
@@ -66,14 +73,32 @@ def _print(answer: api.MatrixResult, printing: common.Printing, options: MatrixO
 
 @matrix.command(epilog=EXAMPLE)
 @click.option(
-    "--python", metavar="X.Y", default="", help="Releases with a wheel for this Python (3.14t: free-threaded)."
+    "--python",
+    metavar="X.Y",
+    default="",
+    help="Releases with a wheel for this Python (3.14t: free-threaded).",
 )
-@click.option("--driver", metavar="VERSION", default="", help="GPU builds that run on this driver release.")
-@click.option("--gpu", metavar="NAME", default="", help="GPU builds with code for this product or compute capability.")
-@click.option("--platform", type=click.Choice(MATRIX_PLATFORMS), default=None, help="Releases for this platform.")
+@click.option(
+    "--driver", metavar="VERSION", default="", help="GPU builds that run on this driver release."
+)
+@click.option(
+    "--gpu",
+    metavar="NAME",
+    default="",
+    help="GPU builds with code for this product or compute capability.",
+)
+@click.option(
+    "--platform",
+    type=click.Choice(MATRIX_PLATFORMS),
+    default=None,
+    help="Releases for this platform.",
+)
 @click.option("--framework", metavar="NAME", default="", help="Releases of this framework only.")
 @click.option(
-    "--all", "everything", is_flag=True, help="List all releases that meet the conditions, equal ones on one line."
+    "--all",
+    "everything",
+    is_flag=True,
+    help="List all releases that meet the conditions, equal ones on one line.",
 )
 @_add_row_options
 def query(printing: common.Printing, *, everything: bool, sources: bool, **asked: Any) -> int:
@@ -82,7 +107,9 @@ def query(printing: common.Printing, *, everything: bool, sources: bool, **asked
     Without --platform it is for Linux on x86-64.
     """
     is_long = sources or printing.verbose
-    options = MatrixOptions(printing.verbose, printing.quiet, all_rows=everything or is_long, sources=is_long)
+    options = MatrixOptions(
+        printing.verbose, printing.quiet, all_rows=everything or is_long, sources=is_long
+    )
     return _print(api.matrix(**asked), printing, options)
 
 
@@ -91,12 +118,20 @@ def query(printing: common.Printing, *, everything: bool, sources: bool, **asked
     epilog="Example: envcheck matrix refresh --framework tensorflow --output matrix.json",
 )
 @click.option(
-    "--framework", "frameworks", multiple=True, metavar="NAME", help="Refresh this framework only; repeatable."
+    "--framework",
+    "frameworks",
+    multiple=True,
+    metavar="NAME",
+    help="Refresh this framework only; repeatable.",
 )
 @click.option("--since", metavar="VERSION", default="", help="Leave older releases as they are.")
-@click.option("-o", "--output", metavar="PATH", help="Write to this file, or its parts to this folder.")
 @click.option(
-    "--deep", is_flag=True, help="Also read the binaries of new rows, and of all rows since --since; up to 1 GB each."
+    "-o", "--output", metavar="PATH", help="Write to this file, or its parts to this folder."
+)
+@click.option(
+    "--deep",
+    is_flag=True,
+    help="Also read the binaries of new rows, and of all rows since --since; up to 1 GB each.",
 )
 @_add_options(
     "Print only what was left out and how many rows changed.",
@@ -119,19 +154,34 @@ def refresh(printing: common.Printing, **asked: Any) -> int:
     short_help="Compare the matrix with the wheels that it cites.",
     epilog="Example: envcheck matrix verify --all --framework tensorflow",
 )
-@click.option("--sample", type=click.IntRange(min=1), default=None, help="Compare this many random rows (20).")
+@click.option(
+    "--sample", type=click.IntRange(min=1), default=None, help="Compare this many random rows (20)."
+)
 @click.option("--all", "everything", is_flag=True, help="Compare every row.")
-@click.option("--framework", "frameworks", multiple=True, metavar="NAME", help="Rows of this framework; repeatable.")
-@click.option("--deep", is_flag=True, help="Compare binaries too, of --sample wheels (3) or --all; up to 1 GB each.")
+@click.option(
+    "--framework",
+    "frameworks",
+    multiple=True,
+    metavar="NAME",
+    help="Rows of this framework; repeatable.",
+)
+@click.option(
+    "--deep",
+    is_flag=True,
+    help="Compare binaries too, of --sample wheels (3) or --all; up to 1 GB each.",
+)
 @_add_options(
     "Print only how many rows and cells were compared, and how many differ.",
     "Name each row that was compared.",
     "Verify this matrix instead of the built-in one.",
 )
-def verify(sample: int | None, printing: common.Printing, *, everything: bool, deep: bool, **asked: Any) -> int:
+def verify(
+    sample: int | None, printing: common.Printing, *, everything: bool, deep: bool, **asked: Any
+) -> int:
     """Read the wheels again and report each cell of the matrix that differs from them.
 
-    Also compares the releases with the live index pages: reports releases without a row, and rows without a release.
+    Also compares the releases with the live index pages: reports releases without a row, and rows
+    without a release.
     """
     from envcheck.cli import matrix_refresh  # as in refresh
 
@@ -147,15 +197,28 @@ def verify(sample: int | None, printing: common.Printing, *, everything: bool, d
     epilog="Example: envcheck matrix update matrix-2026-12-01.json --sha256 HASH",
 )
 @click.argument("source", metavar="[FILE_OR_URL]", default="")
-@click.option("--sha256", metavar="HASH", default="", help="Accept the file with this SHA-256 alone.")
-@click.option("--bundle", metavar="FILE", default="", help="The attestation of the file, which gh then does not fetch.")
+@click.option(
+    "--sha256", metavar="HASH", default="", help="Accept the file with this SHA-256 alone."
+)
+@click.option(
+    "--bundle",
+    metavar="FILE",
+    default="",
+    help="The attestation of the file, which gh then does not fetch.",
+)
 @click.option("--undo", is_flag=True, help="Go back to the data before the last update.")
-@common.printing("text", "json", quiet="Print only which data is in use.", verbose="Print each row that changed, too.")
+@common.printing(
+    "text",
+    "json",
+    quiet="Print only which data is in use.",
+    verbose="Print each row that changed, too.",
+)
 def update(source: str, sha256: str, bundle: str, printing: common.Printing, *, undo: bool) -> int:
     """Use the data of a file or address in place of the built-in data, for every command.
 
-    Nothing is fetched by itself, and no address is built in: ENVCHECK_MATRIX_URL names one. The file is proven by the
-    SHA-256 that you give, or by the attestation of the repository in ENVCHECK_MATRIX_REPOSITORY.
+    Nothing is fetched by itself, and no address is built in: ENVCHECK_MATRIX_URL names one. The
+    file is proven by the SHA-256 that you give, or by the attestation of the repository in
+    ENVCHECK_MATRIX_REPOSITORY.
     """
     from envcheck.cli import matrix_update  # as in refresh
 
@@ -167,7 +230,9 @@ def update(source: str, sha256: str, bundle: str, printing: common.Printing, *, 
 
 
 @matrix.command(epilog="Example: envcheck matrix export -o matrix.json")
-@click.option("-o", "--output", metavar="FILE", help="Write to this file instead of standard output.")
+@click.option(
+    "-o", "--output", metavar="FILE", help="Write to this file instead of standard output."
+)
 def export(output: str | None) -> int:
     """Write the whole built-in matrix as one file, for `matrix update` and --matrix."""
     from envcheck.matrix.load import load_document

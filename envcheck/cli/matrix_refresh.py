@@ -72,7 +72,9 @@ def refresh(request: RefreshRequest, printing: common.Printing) -> int:
         return OF_VERDICT[UNDETERMINED]
     changes = list_changes(document, result.document)
     if printing.form == "json":
-        click.echo(_render_json(COMPATIBLE, count_changes(changes), names, str(target), result, changes))
+        click.echo(
+            _render_json(COMPATIBLE, count_changes(changes), names, str(target), result, changes)
+        )
         return OF_VERDICT[COMPATIBLE]
     _print_result(changes, result, printing)
     use = "" if target.is_dir() else f" Use it: envcheck doctor --matrix {inert(str(target))}"
@@ -98,7 +100,9 @@ def _refresh(
 ) -> refreshing.RefreshResult:
     with _open_index() as reader, closing(Progress(quiet=printing.quiet)) as progress:
         listings = [refreshing.list_framework(reader, name, request.since) for name in names]
-        result = refreshing.refresh(document, listings, reader, request.today, progress.count_wheels)
+        result = refreshing.refresh(
+            document, listings, reader, request.today, progress.count_wheels
+        )
         if request.deep:
             chosen = None if request.since else refreshing.find_new_rows(document, result.document)
             with closing(Progress("Reading binaries", quiet=printing.quiet)) as bar:
@@ -171,7 +175,9 @@ def print_changes(changes: list[Change], printing: common.Printing) -> None:
             click.echo(inert(f"    read from {change.artifact}"))
 
 
-def _print_result(changes: list[Change], result: refreshing.RefreshResult, printing: common.Printing) -> None:
+def _print_result(
+    changes: list[Change], result: refreshing.RefreshResult, printing: common.Printing
+) -> None:
     print_changes(changes, printing)
     for line in result.left_out:
         click.echo(inert(f"left out: {line}"))
@@ -189,7 +195,11 @@ def count_changes(changes: list[Change]) -> str:
     if not changes:
         return "No release, Python or requirement changed."
     counts = Counter(change.kind for change in changes)
-    parts = [f"{counts[kind]} row{'' if counts[kind] == 1 else 's'} {kind}" for kind in _COLORS if counts[kind]]
+    parts = [
+        f"{counts[kind]} row{'' if counts[kind] == 1 else 's'} {kind}"
+        for kind in _COLORS
+        if counts[kind]
+    ]
     return ", ".join(parts) + "."
 
 
@@ -217,7 +227,9 @@ def _verify(
         if request.deep is not None:
             with closing(Progress("Reading binaries", quiet=printing.quiet)) as bar:
                 deep = reader.open_binaries(bar.count_bytes)
-                verifying.verify_binaries(document, listings, deep, request.deep, bar.count_wheels, found=found)
+                verifying.verify_binaries(
+                    document, listings, deep, request.deep, bar.count_wheels, found=found
+                )
     return found
 
 
@@ -226,13 +238,19 @@ def _print_verification(found: verifying.Verification, printing: common.Printing
         click.echo(line, color=printing.color)
     binaries = f", and {found.binaries} with the binaries of their wheels" if found.binaries else ""
     click.echo(
-        f"Compared {found.rows} rows with {found.cells} cells that were read from artifacts{binaries}: "
-        f"{len(found.disagreements)} differences, {len(found.vanished)} no longer on the index, "
-        f"{len(found.unread)} artifacts not read."
+        f"Compared {found.rows} rows with {found.cells} cells that were read from"
+        f" artifacts{binaries}: {len(found.disagreements)} differences, {len(found.vanished)} no"
+        f" longer on the index, {len(found.unread)} artifacts not read."
     )
     if found.documented and not printing.quiet:
-        counts = ", ".join(f"{count} of {name.replace('_', ' ')}" for name, count in sorted(found.documented.items()))
-        click.echo(f"Not verified here: {sum(found.documented.values())} cells that rest on documents: {counts}.")
+        counts = ", ".join(
+            f"{count} of {name.replace('_', ' ')}"
+            for name, count in sorted(found.documented.items())
+        )
+        click.echo(
+            f"Not verified here: {sum(found.documented.values())} cells that rest on documents:"
+            f" {counts}."
+        )
 
 
 def _render_verification(found: verifying.Verification, printing: common.Printing) -> Iterator[str]:
@@ -240,7 +258,10 @@ def _render_verification(found: verifying.Verification, printing: common.Printin
         yield inert(f"compared: {label}")
     for item in found.disagreements:
         label = f"{item.distribution} {item.version} on {item.platform}"
-        differs = f"{label}: {item.cell} is {item.matrix!r} in the matrix and {item.artifact!r} in the artifact"
+        differs = (
+            f"{label}: {item.cell} is {item.matrix!r} in the matrix and {item.artifact!r} in the"
+            " artifact"
+        )
         missing = f"{label} is on the index ({item.artifact}) and not in the matrix"
         yield _style(missing if item.cell == "row" else differs, "red", printing)
     for label in found.vanished:

@@ -21,7 +21,8 @@ _TEXT_LIMIT = 1 << 20  # characters of a log
 _WORD_LIMIT = 1000  # characters of any other text
 _LIST_LIMIT = 20  # texts of a list
 _REPORT_LIMIT = 60_000  # characters of a report; a longer one is cut at the end of a line
-_MATRIX_LIMIT = 3_000  # of an answer of the matrix: with the line that says what was cut below 800 tokens
+# of an answer of the matrix: with the line that says what was cut below 800 tokens
+_MATRIX_LIMIT = 3_000
 _DOCUMENT_LIMIT = 1_000_000  # characters of a JSON document; there is no part of a longer one
 _SECONDS = 60.0  # for one answer
 _AT_ONCE = 4  # answers
@@ -33,12 +34,14 @@ the user, and run none that needs an administrator without consent.
 """
 
 
-@click.command(epilog="Example: envcheck mcp, as an agent starts it: claude mcp add envcheck -- envcheck mcp")
+@click.command(
+    epilog="Example: envcheck mcp, as an agent starts it: claude mcp add envcheck -- envcheck mcp"
+)
 def mcp() -> int:
     """Answer coding agents over the Model Context Protocol, on standard input and output.
 
-    Tools: doctor, explain, plan, matrix, check, diff. They change nothing: reports name the commands to type. Files are
-    read in and below the current folder only. Needs the extra mcp.
+    Tools: doctor, explain, plan, matrix, check, diff. They change nothing: reports name the
+    commands to type. Files are read in and below the current folder only. Needs the extra mcp.
     """
     server = _make_server()
     if sys.stdin.isatty():
@@ -62,7 +65,9 @@ def _make_server() -> Any:
                 raise ToolError(_plain(inert(str(error)))[:_WORD_LIMIT]) from None
 
     server = Server("envcheck", version=__version__, instructions=_INSTRUCTIONS, log_level="ERROR")
-    hints = ToolAnnotations(read_only_hint=True, destructive_hint=False, idempotent_hint=True, open_world_hint=False)
+    hints = ToolAnnotations(
+        read_only_hint=True, destructive_hint=False, idempotent_hint=True, open_world_hint=False
+    )
     for answer in (doctor, explain, plan, matrix, check, diff):
         server.add_tool(_bounded(answer), annotations=hints)
     return server
@@ -83,7 +88,9 @@ def _bounded(answer: Callable[..., dict[str, Any]]) -> Callable[..., Any]:
             _check_sizes(arguments)
             with anyio.fail_after(_SECONDS):
                 work = functools.partial(answer, **arguments)
-                found = await anyio.to_thread.run_sync(work, abandon_on_cancel=True, limiter=limiter[0])
+                found = await anyio.to_thread.run_sync(
+                    work, abandon_on_cancel=True, limiter=limiter[0]
+                )
             shown = found.get("report") or json.dumps(found["document"], ensure_ascii=False)
             return CallToolResult(content=[TextContent(text=shown)], structured_content=found)
         except UserError as error:
@@ -91,7 +98,9 @@ def _bounded(answer: Callable[..., dict[str, Any]]) -> Callable[..., Any]:
         except TimeoutError:
             sentence = f"{answer.__name__} did not answer within {_SECONDS:g} s."
         except Exception as error:  # noqa: BLE001 - the last guard
-            sentence = f"internal error: {type(error).__name__}: {error}. This is a bug in envcheck."
+            sentence = (
+                f"internal error: {type(error).__name__}: {error}. This is a bug in envcheck."
+            )
         raise ToolError(sentence)
 
     return call
@@ -101,7 +110,9 @@ def _check_sizes(arguments: dict[str, Any]) -> None:
     for name, value in arguments.items():
         texts = value if isinstance(value, list) else [value]
         limit = _TEXT_LIMIT if name == "text" else _WORD_LIMIT
-        if len(texts) > _LIST_LIMIT or any(isinstance(each, str) and len(each) > limit for each in texts):
+        if len(texts) > _LIST_LIMIT or any(
+            isinstance(each, str) and len(each) > limit for each in texts
+        ):
             size = f"{_LIST_LIMIT} texts" if len(texts) > _LIST_LIMIT else f"{limit:,} characters"
             raise UserError(f"{name} is too long: give at most {size}.")
 
@@ -111,7 +122,9 @@ def _plain(text: str) -> str:
     return text.encode("utf-8", "replace").decode("utf-8")
 
 
-def _answer(result: api.Result, *, as_json: bool, limit: int = _REPORT_LIMIT, narrower: str = "") -> dict[str, Any]:
+def _answer(
+    result: api.Result, *, as_json: bool, limit: int = _REPORT_LIMIT, narrower: str = ""
+) -> dict[str, Any]:
     """Return the verdict with the report, as text or as the JSON document of the command.
 
     A text is cut to `limit` characters; `narrower` says what to ask for in place of the rest.
@@ -120,7 +133,9 @@ def _answer(result: api.Result, *, as_json: bool, limit: int = _REPORT_LIMIT, na
         document = {name: value for name, value in result.to_dict().items() if name != "snapshot"}
         text = _plain(json.dumps(document, ensure_ascii=False))
         if len(text) > _DOCUMENT_LIMIT:
-            raise UserError(f"the document has {len(text):,} characters, too many: ask for the text.")
+            raise UserError(
+                f"the document has {len(text):,} characters, too many: ask for the text."
+            )
         return {"verdict": result.verdict, "document": json.loads(text)}
     report = _plain(str(result))
     if len(report) > limit:
@@ -183,7 +198,12 @@ def doctor(
 
 
 def explain(
-    text: str, *, expect: str = "auto", here: bool = False, snapshot: str = "", as_json: bool = False
+    text: str,
+    *,
+    expect: str = "auto",
+    here: bool = False,
+    snapshot: str = "",
+    as_json: bool = False,
 ) -> dict[str, Any]:
     """Find the root cause in the output of a failed run: the line that matters, why, and what to type.
 
@@ -209,11 +229,14 @@ def plan(
     snapshot: str = "",
     as_json: bool = False,
 ) -> dict[str, Any]:
-    """Plan the exact commands that install frameworks on this machine, or on one that is described. Installs nothing.
+    """Plan the exact commands that install frameworks on this machine, or on one that is described.
 
-    requirements: such as tensorflow>=2.15, or packages on top of one, such as vllm. with_requirements: chosen together
-    with them, such as torch==2.8.*. python: 3.11. driver: 535.104.05. gpu: product names or compute capabilities, or
-    none. platform: linux_x86_64. installer: pip, uv or conda. snapshot: a saved machine.
+    Installs nothing.
+
+    requirements: such as tensorflow>=2.15, or packages on top of one, such as vllm.
+    with_requirements: chosen together with them, such as torch==2.8.*. python: 3.11. driver:
+    535.104.05. gpu: product names or compute capabilities, or none. platform: linux_x86_64.
+    installer: pip, uv or conda. snapshot: a saved machine.
     """
     found = api.plan(
         *requirements,
@@ -246,8 +269,15 @@ def matrix(
     release such as tensorflow==2.15.*, or a table: cuda==12.4, driver==550, architecture==8.9, cudnn==9.10, tensorrt,
     conda. as_json: the whole JSON document, with every row and its sources.
     """
-    found = api.matrix(requirement, python=python, driver=driver, gpu=gpu, platform=platform, framework=framework)
-    return _answer(found, as_json=as_json, limit=_MATRIX_LIMIT, narrower="; ask for one release, such as torch==2.9.0")
+    found = api.matrix(
+        requirement, python=python, driver=driver, gpu=gpu, platform=platform, framework=framework
+    )
+    return _answer(
+        found,
+        as_json=as_json,
+        limit=_MATRIX_LIMIT,
+        narrower="; ask for one release, such as torch==2.9.0",
+    )
 
 
 def check(
@@ -278,7 +308,12 @@ def check(
 
 
 def diff(
-    a: str, b: str, *, requirements: list[str] | None = None, expect: str = "auto", as_json: bool = False
+    a: str,
+    b: str,
+    *,
+    requirements: list[str] | None = None,
+    expect: str = "auto",
+    as_json: bool = False,
 ) -> dict[str, Any]:
     """Report what differs between two machines saved by `envcheck snapshot`, most likely cause first.
 

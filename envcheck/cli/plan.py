@@ -16,17 +16,27 @@ from envcheck.render.plan import FILES, describe_plan
 from envcheck.render.text import print_document
 from envcheck.rules.described_machine import PLATFORMS
 
-EXAMPLE = "Example: envcheck plan 'tensorflow>=2.15' --python 3.11 --driver 535.104.05 --gpu 'RTX 4090'"
+EXAMPLE = (
+    "Example: envcheck plan 'tensorflow>=2.15' --python 3.11 --driver 535.104.05 --gpu 'RTX 4090'"
+)
 
 
 @click.command(epilog=EXAMPLE)
-@click.argument("requirements", metavar="REQ...", nargs=-1, required=True, shell_complete=common.complete_names)
+@click.argument(
+    "requirements", metavar="REQ...", nargs=-1, required=True, shell_complete=common.complete_names
+)
 @common.with_requirements
-@click.option("--python", metavar="X.Y", default="", help="Plan with this Python (3.14t: free-threaded).")
+@click.option(
+    "--python", metavar="X.Y", default="", help="Plan with this Python (3.14t: free-threaded)."
+)
 @click.option("--driver", metavar="VERSION", default="", help="Plan for this driver release.")
-@click.option("--gpu", metavar="NAME", multiple=True, help="Plan for this GPU or compute capability, or none.")
+@click.option(
+    "--gpu", metavar="NAME", multiple=True, help="Plan for this GPU or compute capability, or none."
+)
 @click.option("--glibc", metavar="VERSION", default="", help="Plan for this C library.")
-@click.option("--platform", type=click.Choice(PLATFORMS), default=None, help="Plan for another machine.")
+@click.option(
+    "--platform", type=click.Choice(PLATFORMS), default=None, help="Plan for another machine."
+)
 @common.expectation()
 @common.snapshot("Plan for a saved machine.")
 @common.installer("pip if it can install all")
@@ -35,18 +45,34 @@ EXAMPLE = "Example: envcheck plan 'tensorflow>=2.15' --python 3.11 --driver 535.
 @common.verification
 @common.matrix("Plan by this compatibility matrix.")
 @common.torch_index
-@click.option("-v", "--verbose", is_flag=True, help="Show every rejected release, and how to undo each step.")
+@click.option(
+    "-v", "--verbose", is_flag=True, help="Show every rejected release, and how to undo each step."
+)
 def plan(
-    requirements: tuple[str, ...], platform: str | None, installer: Any, form: str, *, verbose: bool, **asked: Any
+    requirements: tuple[str, ...],
+    platform: str | None,
+    installer: Any,
+    form: str,
+    *,
+    verbose: bool,
+    **asked: Any,
 ) -> int:
-    """Print the commands that install REQ on this machine, and why no newer release works. Changes nothing.
+    """Print the commands that install REQ on this machine, and why no newer release works.
 
-    REQ is a framework: tensorflow, torch, jax, onnxruntime-gpu or cupy-cuda12x. Packages on top of one, such as vllm,
-    flash-attn or keras-hub, are planned with the framework that they need.
+    Changes nothing.
+
+    REQ is a framework: tensorflow, torch, jax, onnxruntime-gpu or cupy-cuda12x. Packages on top of
+    one, such as vllm, flash-attn or keras-hub, are planned with the framework that they need.
     """
     with common.slow_programs():
         is_image = form == "dockerfile"
-        made = api.plan(*requirements, platform=platform or "", installer=installer or "", container=is_image, **asked)
+        made = api.plan(
+            *requirements,
+            platform=platform or "",
+            installer=installer or "",
+            container=is_image,
+            **asked,
+        )
     if made.unverified and form not in ("text", "json"):
         click.echo(made.plan.verified, err=True)
     show(made, form, verbose=verbose)

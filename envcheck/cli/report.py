@@ -36,13 +36,18 @@ FORMATS_WITHOUT_FINDINGS = tuple(
 )  # a page of code scanning shows these alone
 
 
-def print_answer(printing: Printing, describe: Callable[..., Document], encode: Callable[[], str]) -> None:
+def print_answer(
+    printing: Printing, describe: Callable[..., Document], encode: Callable[[], str]
+) -> None:
     """Print an answer to stdout; on GitHub add its Markdown to the step summary as well.
 
-    `describe` builds its document as -v and -q say, `encode` its JSON. Other formats hold all that -v shows.
+    `describe` builds its document as -v and -q say, `encode` its JSON. Other formats hold all that
+    -v shows.
     """
     if printing.form == "text":
-        print_document(describe(verbose=printing.verbose, quiet=printing.quiet), color=printing.color)
+        print_document(
+            describe(verbose=printing.verbose, quiet=printing.quiet), color=printing.color
+        )
     elif printing.form == "json":
         _print(encode())
     else:
@@ -53,7 +58,8 @@ def print_answer(printing: Printing, describe: Callable[..., Document], encode: 
 
 
 def _print(text: str) -> None:
-    encoding = sys.stdout.encoding or "ascii"  # a file name may hold characters that the encoding lacks
+    # a file name may hold characters that the encoding lacks
+    encoding = sys.stdout.encoding or "ascii"
     click.echo(text.rstrip("\n").encode(encoding, "replace").decode(encoding))
 
 
@@ -67,13 +73,19 @@ _PLUGINS = plugins.load_plugins(plugins.FORMATS, {*FORMATS}, _accept_format)
 REPORT_FORMATS = (*FORMATS, *_PLUGINS)
 
 
-def print_report(report: Report, snapshot: Snapshot, printing: Printing, subject: ReportSubject) -> None:
+def print_report(
+    report: Report, snapshot: Snapshot, printing: Printing, subject: ReportSubject
+) -> None:
     """Print a report in a format of any answer or of a plugin."""
     if printing.form in _PLUGINS:
         try:
             _print(_PLUGINS[printing.form](report, snapshot))
         except Exception as error:  # noqa: BLE001 - whatever a plugin raises
-            click.echo(f"envcheck: the plugin of --format {printing.form} failed: {inert(repr(error))[:300]}", err=True)
+            click.echo(
+                f"envcheck: the plugin of --format {printing.form} failed:"
+                f" {inert(repr(error))[:300]}",
+                err=True,
+            )
             printing = replace(printing, form="text")
         else:
             return

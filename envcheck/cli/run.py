@@ -20,14 +20,18 @@ from envcheck.model import Snapshot, replace
 EXAMPLE = "Example: envcheck run -- python train.py"
 
 
-@click.command(epilog=EXAMPLE, context_settings={"ignore_unknown_options": True, "allow_interspersed_args": False})
+@click.command(
+    epilog=EXAMPLE,
+    context_settings={"ignore_unknown_options": True, "allow_interspersed_args": False},
+)
 @click.argument("command", nargs=-1, type=click.UNPROCESSED, metavar="-- COMMAND...")
 @common.matrix("Judge by this compatibility matrix.")
 @common.printing()
 def run(command: tuple[str, ...], matrix: str | None, printing: common.Printing) -> int:
     """Run COMMAND and explain on stderr if it fails; its output and exit status stay as they are.
 
-    Adds nothing on success. Judges a failure by what COMMAND printed and by the facts of this machine.
+    Adds nothing on success. Judges a failure by what COMMAND printed and by the facts of this
+    machine.
     """
     if not command:
         raise UserError("name the command to run: envcheck run -- python train.py")
@@ -57,7 +61,8 @@ class _OutputScanner:
     def finish(self) -> tuple[Scan, tuple[str, ...]]:
         for stream in self._streams.values():
             stream.finish()
-        return replace(self._scanner.result(), ending=Ending()), tuple(self._streams)  # the command failed
+        # the command failed
+        return replace(self._scanner.result(), ending=Ending()), tuple(self._streams)
 
 
 def _explain(
@@ -67,7 +72,8 @@ def _explain(
     matrix: str | None,
     printing: common.Printing,
 ) -> None:
-    from envcheck.render.explain import describe_failure  # a command that succeeds needs none of it: 15 ms
+    # a command that succeeds needs none of it: 15 ms
+    from envcheck.render.explain import describe_failure
     from envcheck.render.text import print_document
 
     try:
@@ -77,7 +83,9 @@ def _explain(
         snapshot = _read_machine(command) if scan.events else None
         reading = api.log_judge(snapshot, here=False, expect="auto", matrix=matrix)(scan, names)
         color = printing.wants_color(sys.stderr)
-        shown = describe_failure(reading, outcome.status, verbose=printing.verbose, quiet=printing.quiet)
+        shown = describe_failure(
+            reading, outcome.status, verbose=printing.verbose, quiet=printing.quiet
+        )
         if shown.findings:
             click.echo(err=True)  # apart from what the command printed
         print_document(shown, color=color, stream=sys.stderr)
@@ -87,7 +95,9 @@ def _explain(
     except Exception as error:  # noqa: BLE001 - the exit status is the command's, even if the explanation fails
         click.echo(f"envcheck: the failure could not be explained: {error}", err=True)
     if outcome.watch_error:
-        click.echo(f"envcheck: the output was not read to its end ({outcome.watch_error}).", err=True)
+        click.echo(
+            f"envcheck: the output was not read to its end ({outcome.watch_error}).", err=True
+        )
 
 
 def _read_machine(command: tuple[str, ...]) -> Snapshot:

@@ -82,7 +82,9 @@ def _load_printer(printing: common.Printing) -> Callable[[Session], None]:
 
     def show(session: Session) -> None:
         print_answer(
-            printing, functools.partial(describe_session, session), functools.partial(render_smoke_json, session)
+            printing,
+            functools.partial(describe_session, session),
+            functools.partial(render_smoke_json, session),
         )
 
     return show
@@ -118,7 +120,9 @@ class SmokeProgress:
 
     def begins(self, job: Job, check: str, device: str) -> None:
         """Report that a check begins."""
-        self._line.show(f"{job.title}: {job.device.rename_gpus(f'{check} {device}')}".rstrip(), self._done)
+        self._line.show(
+            f"{job.title}: {job.device.rename_gpus(f'{check} {device}')}".rstrip(), self._done
+        )
         with self._lock:  # once: the process has just begun to import its framework
             work, self._waiting = self._waiting, []
         for each in work:
@@ -129,7 +133,9 @@ class SmokeProgress:
         with self._lock:
             self._done += 1
         if not self._quiet:
-            self._line.print(f"[{self._done}/{self._total}] {run.job.title}: {run.outcome} ({run.seconds:.1f} s)")
+            self._line.print(
+                f"[{self._done}/{self._total}] {run.job.title}: {run.outcome} ({run.seconds:.1f} s)"
+            )
 
     def close(self) -> None:
         """Remove what shows which check runs."""
@@ -182,12 +188,17 @@ def run(
 
     @functools.cache
     def causes() -> CauseFinder:
-        from envcheck.cli.smoke_causes import CauseFinder, read_context  # a test that passes explains nothing: 25 ms
+        # a test that passes explains nothing: 25 ms
+        from envcheck.cli.smoke_causes import CauseFinder, read_context
 
-        return CauseFinder(context or read_context(inspected.python, wanted.expect, inspected.system))
+        return CauseFinder(
+            context or read_context(inspected.python, wanted.expect, inspected.system)
+        )
 
     with interrupt_on_signal():  # else the files of the processes would stay
-        task = _task(wanted, inspected, lambda words, log, on_gpu: causes().find(words, log, on_gpu=on_gpu))
+        task = _task(
+            wanted, inspected, lambda words, log, on_gpu: causes().find(words, log, on_gpu=on_gpu)
+        )
         progress = SmokeProgress(len(jobs), while_it_runs, quiet=wanted.quiet)
         try:
             session = _run(session, task, jobs, progress)
@@ -216,7 +227,10 @@ def _choose_frameworks(
     missing = [name for name in wanted.frameworks if name not in known]
     if missing:
         has = ", ".join(item.title for item in installed) or "none"
-        raise UserError(f"--framework {missing[0]}: not installed in the inspected environment (it holds: {has}).")
+        raise UserError(
+            f"--framework {missing[0]}: not installed in the inspected environment (it holds:"
+            f" {has})."
+        )
     return tuple(known[name] for name in dict.fromkeys(wanted.frameworks))
 
 
@@ -254,18 +268,25 @@ def _without_logs(session: Session) -> Session:
 
 
 def run_session(
-    wanted: SmokeOptions, while_it_runs: Callable[[], object] = lambda: None, context: Context | None = None
+    wanted: SmokeOptions,
+    while_it_runs: Callable[[], object] = lambda: None,
+    context: Context | None = None,
 ) -> Session:
     """Inspect the machine, run every job, and return the results without user names and homes.
 
-    Calls `while_it_runs` once a framework is being imported: what is needed later can be imported then. `context` is
-    this machine where it has been read; without it a Python that is named and cannot be tested is a UserError.
+    Calls `while_it_runs` once a framework is being imported: what is needed later can be imported
+    then. `context` is this machine where it has been read; without it a Python that is named and
+    cannot be tested is a UserError.
     """
     host = LocalHost()
     answer = _PythonAnswer(host, wanted)  # half of this command's time: read the GPUs meanwhile
     gpus = _read_gpus(host, wanted)
     inspected = _inspect(host, answer.wait(), named=bool(wanted.python or wanted.env))
-    if inspected.untestable and context is None and (wanted.python or wanted.env or wanted.frameworks):
+    if (
+        inspected.untestable
+        and context is None
+        and (wanted.python or wanted.env or wanted.frameworks)
+    ):
         raise UserError(inspected.untestable)
     return run(wanted, inspected, gpus, while_it_runs, context)
 
@@ -295,11 +316,15 @@ def _inspect(host: Host, chosen: PythonChoice, *, named: bool) -> Inspected:
     answer = dict(chosen.answer.value or {})
     version = str(answer.get("version", ""))
     if chosen.executable.value is None or not version:
-        return Inspected(sys.executable, (), host.system, _describe_missing_python(chosen, named=named))
+        return Inspected(
+            sys.executable, (), host.system, _describe_missing_python(chosen, named=named)
+        )
     if "distributions" not in answer or numbers(version) < (3, 6):
         reason = f"Python {version} is too old: the smoke test runs on Python 3.6 and newer."
         return Inspected(sys.executable, (), host.system, reason)
-    return Inspected(chosen.executable.value, read_installation(host, answer).distributions, host.system)
+    return Inspected(
+        chosen.executable.value, read_installation(host, answer).distributions, host.system
+    )
 
 
 def _describe_missing_python(chosen: PythonChoice, *, named: bool) -> str:
@@ -352,7 +377,9 @@ def _finite(_context: click.Context, _option: click.Parameter, value: float | No
     metavar="GIB",
     help="Memory limit of each process [90 % of free].",
 )
-@click.option("--log-placement", metavar="FILE", help="Write every operation and where it ran to FILE.")
+@click.option(
+    "--log-placement", metavar="FILE", help="Write every operation and where it ran to FILE."
+)
 @common.printing("text", "json", *FORMATS[1:])
 def smoke(log_placement: str | None, printing: common.Printing, **asked: Any) -> int:
     """Compute on each GPU and the CPU, each in its own process; report where it ran and whether it is correct."""

@@ -56,15 +56,24 @@ class CauseFinder:
         warns of a cuDNN status that otherwise means it whenever cuDNN cannot be opened.
         """
         for text, unlikely in ((words, ""), (log, "gpu-memory-exhausted")):
-            events = scan([("smoke test", [text.encode("utf-8", "replace")])], load_signatures()).events
+            events = scan(
+                [("smoke test", [text.encode("utf-8", "replace")])], load_signatures()
+            ).events
             alone = judge_log(events, self._context.matrix, None).findings
             if any(item.primary and item.id != unlikely for item in alone):
                 return self._first_cause(events, unlikely, on_gpu=on_gpu)
         return self._first_cause((), "", on_gpu=on_gpu)
 
-    def _first_cause(self, events: Sequence[Event], unlikely: str, *, on_gpu: bool) -> Finding | None:
-        found = judge_log(events, self._context.matrix, self._context.facts, self._context.target).findings
-        return next((item for item in found if item.id != unlikely and _may_explain(item, on_gpu=on_gpu)), None)
+    def _first_cause(
+        self, events: Sequence[Event], unlikely: str, *, on_gpu: bool
+    ) -> Finding | None:
+        found = judge_log(
+            events, self._context.matrix, self._context.facts, self._context.target
+        ).findings
+        return next(
+            (item for item in found if item.id != unlikely and _may_explain(item, on_gpu=on_gpu)),
+            None,
+        )
 
     def with_findings(self, session: Session) -> Session:
         """Add a finding with its remedy for each failure."""
@@ -86,17 +95,23 @@ def merge_session(report: Report, session: Session) -> Report:
     """Return a report with the outcome of a smoke test: one verdict, and one finding for each cause."""
     verdict, checked = verdict_of(session), (*report.checked, UNEXPLAINED)
     if not session.runs and verdict == UNDETERMINED and report.judged.environment is None:
-        untested = "No framework was tested: name an environment that has one with --env or --python."
+        untested = (
+            "No framework was tested: name an environment that has one with --env or --python."
+        )
         return replace(report, headline=f"{report.headline} {untested}")
     if verdict == COMPATIBLE:
         return replace(report, headline=_passed_headline(report, session), checked=checked)
     headline = f"Smoke test: {headline_of(session)}"
     if report.verdict != COMPATIBLE:  # else the first sentence was refuted
         headline = f"{report.headline} {headline}"
-    found = list(session.findings) or [Finding(UNEXPLAINED, verdict, ERROR, f"Smoke test: {headline_of(session)}")]
+    found = list(session.findings) or [
+        Finding(UNEXPLAINED, verdict, ERROR, f"Smoke test: {headline_of(session)}")
+    ]
     worst = INCOMPATIBLE if INCOMPATIBLE in {report.verdict, verdict} else UNDETERMINED
     ranked = _join_findings(list(report.findings), found)
-    return with_steps(replace(report, verdict=worst, headline=headline, findings=ranked, checked=checked))
+    return with_steps(
+        replace(report, verdict=worst, headline=headline, findings=ranked, checked=checked)
+    )
 
 
 def _passed_headline(report: Report, session: Session) -> str:

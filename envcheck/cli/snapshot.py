@@ -12,7 +12,9 @@ EXAMPLE = "Example: envcheck snapshot -o machine.json && envcheck doctor --snaps
 
 @click.command(epilog=EXAMPLE)
 @common.inspected_python
-@click.option("-o", "--output", metavar="FILE", help="Write to this file instead of standard output.")
+@click.option(
+    "-o", "--output", metavar="FILE", help="Write to this file instead of standard output."
+)
 def snapshot(python: str, env: str, output: str | None) -> int:
     """Save the facts of this machine as JSON, without user names, home folders or credentials."""
     text = render_snapshot(common.live_snapshot(python, env)) + "\n"
@@ -20,5 +22,7 @@ def snapshot(python: str, env: str, output: str | None) -> int:
         click.echo(text, nl=False)
     else:
         common.write_file(output, text)
-        click.echo(f"Saved to {output}. Judge it anywhere: envcheck doctor --snapshot {output}", err=True)
+        click.echo(
+            f"Saved to {output}. Judge it anywhere: envcheck doctor --snapshot {output}", err=True
+        )
     return 0

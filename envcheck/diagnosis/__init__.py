@@ -21,14 +21,15 @@ def diagnose(
 ) -> Report:
     """Judge a machine and say what to do; `only` limits the checks to some finding ids.
 
-    `inspected` are the options that say what was looked at. `exists` tells which folders are there, on the machine
-    that is judged. Raises RequestError for a requirement that cannot be judged.
+    `inspected` are the options that say what was looked at. `exists` tells which folders are there,
+    on the machine that is judged. Raises RequestError for a requirement that cannot be judged.
     """
     from envcheck.rules.judgement import judge_release  # explaining a log needs no rules
 
     report = judge_release(context, only).report
     if report.asked and report.verdict == INCOMPATIBLE:
-        from envcheck.diagnosis.planned import judge_what_works  # plans, where the newest release does not work
+        # plans, where the newest release does not work
+        from envcheck.diagnosis.planned import judge_what_works
 
         context, report = judge_what_works(context, only, report)
     report = replace(report, inspected=inspected)

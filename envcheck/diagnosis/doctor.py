@@ -56,21 +56,33 @@ class Doctor:
     explain: Callable[[Context, str], Finding | None] | None = None  # what a failing import prints
 
     def judge(
-        self, machine: Snapshot, inspected: tuple[str, ...], *, only: frozenset[str] = frozenset(), is_here: bool = True
+        self,
+        machine: Snapshot,
+        inspected: tuple[str, ...],
+        *,
+        only: frozenset[str] = frozenset(),
+        is_here: bool = True,
     ) -> Diagnosis:
         """Judge a machine; on this one, name the folders that are there and the command that fixes it.
 
         `inspected` are the options that say what was looked at, `only` limits the rules to some finding ids.
         """
-        context, exists = Context(machine.facts, self.matrix, self.target), os.path.lexists if is_here else None
+        context, exists = (
+            Context(machine.facts, self.matrix, self.target),
+            os.path.lexists if is_here else None,
+        )
         if self.gate is None:
             report = diagnose(context, only, inspected=inspected, exists=exists)
         else:
             report = self.gate(machine.facts, inspected, exists)
         report = self._explain_deaths(report, context)
-        return Diagnosis(machine, context, self._offer_fix(report, machine.facts) if is_here else report)
+        return Diagnosis(
+            machine, context, self._offer_fix(report, machine.facts) if is_here else report
+        )
 
-    def examine(self, python: str, env: str, *, is_unfinished: bool = False, is_proven: bool = False) -> Diagnosis:
+    def examine(
+        self, python: str, env: str, *, is_unfinished: bool = False, is_proven: bool = False
+    ) -> Diagnosis:
         """Read an environment of this machine and judge it.
 
         `is_unfinished`: leave out the marker that a transaction keeps in it until it is complete.
@@ -85,10 +97,14 @@ class Doctor:
 
     def _explain_deaths(self, report: Report, context: Context) -> Report:
         """Put before each import that died the cause that its traceback shows, where the rules name none."""
-        dead = {item.about.distribution: item for item in report.findings if is_unexplained_death(item)}
+        dead = {
+            item.about.distribution: item for item in report.findings if is_unexplained_death(item)
+        }
         if not dead or self.explain is None:
             return report
-        printed = {test.distribution: test.printed for test in context.facts.python.imports.value or ()}
+        printed = {
+            test.distribution: test.printed for test in context.facts.python.imports.value or ()
+        }
         untried = replace(context.facts, python=replace(context.facts.python, imports=NOT_STATED))
         findings = list(report.findings)
         for name, death in dead.items():
@@ -141,7 +157,9 @@ def find_other_users(folder: str, facts: Facts, *, is_environment: bool) -> str:
     """Say which other programs run from an environment, so that nobody may change it; "" where none do."""
     managed = facts.python.externally_managed.value is True
     if managed or not is_environment:
-        reason = "it is managed from outside (PEP 668)" if managed else "it is not a virtual environment"
+        reason = (
+            "it is managed from outside (PEP 668)" if managed else "it is not a virtual environment"
+        )
         return f"holds a Python that other programs use: {reason}"
     is_condas = os.path.isdir(os.path.join(folder, "condabin"))  # noqa: PTH112, PTH118 - pathlib is slow to import
     return "is conda's own environment, which conda itself runs from" if is_condas else ""
@@ -152,13 +170,21 @@ def find_changeable_environment(facts: Facts) -> tuple[str, str]:
     prefix = facts.python.prefix.value or ""
     if not prefix:
         return "", "no Python environment was found: name one with --env"
-    folder = os.path.realpath(os.path.expanduser(prefix.replace("$USER", os.environ.get("USER", "$USER"))))  # noqa: PTH111 - pathlib is slow to import
+    folder = prefix.replace("$USER", os.environ.get("USER", "$USER"))
+    folder = os.path.realpath(os.path.expanduser(folder))  # noqa: PTH111
     others = find_other_users(folder, facts, is_environment=facts.python.kind.value in _OWN_KINDS)
     if others:
         return "", f"{prefix} {others}. Name another one with --env"
     if not os.path.isdir(folder):  # noqa: PTH112
         return "", f"{prefix} is not a folder of this machine"
     is_own = not hasattr(os, "geteuid") or os.stat(folder).st_uid == os.geteuid()  # noqa: PTH116
-    if not is_own or not os.access(folder, os.W_OK) or not os.access(os.path.dirname(folder), os.W_OK):  # noqa: PTH120
-        return "", f"{prefix} cannot be replaced by this user: ask its owner, or name another one with --env"
+    parent = os.path.dirname(folder)  # noqa: PTH120
+    if not is_own or not os.access(folder, os.W_OK) or not os.access(parent, os.W_OK):
+        return (
+            "",
+            (
+                f"{prefix} cannot be replaced by this user: ask its owner, or name another one with"
+                " --env"
+            ),
+        )
     return folder, ""

@@ -33,12 +33,16 @@ _REASONS = {
     "UV_PROJECT_ENVIRONMENT": "the project's environment (UV_PROJECT_ENVIRONMENT)",
     ".venv": "the .venv of this project",
     ".pixi": "the default pixi environment of this project",
-    "own": "the Python that runs envcheck: no other environment is active or belongs to this folder",
+    "own": (
+        "the Python that runs envcheck: no other environment is active or belongs to this folder"
+    ),
     "base": "conda's base environment: no other is active or belongs to this folder",
     "PATH": "the first Python on PATH: no environment is active or belongs to this folder",
 }
 LEFT_TO_RUN = "decided when it runs"  # of what a file builds
-_NO_ENVIRONMENT = "none to judge: no environment is active or belongs to this folder, and none is on PATH"
+_NO_ENVIRONMENT = (
+    "none to judge: no environment is active or belongs to this folder, and none is on PATH"
+)
 
 
 def summarize_machine(facts: Facts) -> list[tuple[str, str]]:
@@ -61,7 +65,12 @@ def _format_kernels(facts: Facts) -> list[tuple[str, str]]:
     kernels = facts.python.kernels
     if not kernels.value:
         return []
-    return [("Jupyter", ", ".join(f"kernel {kernel.name} runs {kernel.python}" for kernel in kernels.value))]
+    return [
+        (
+            "Jupyter",
+            ", ".join(f"kernel {kernel.name} runs {kernel.python}" for kernel in kernels.value),
+        )
+    ]
 
 
 def format_fact(fact: Fact[Any], absent: str = "none") -> str:
@@ -75,7 +84,9 @@ def format_fact(fact: Fact[Any], absent: str = "none") -> str:
 
 def _format_machine(facts: Facts) -> str:
     host = facts.host
-    name = " ".join(part for part in (host.distribution_id.value, host.distribution_version.value) if part)
+    name = " ".join(
+        part for part in (host.distribution_id.value, host.distribution_version.value) if part
+    )
     libc = " ".join(part for part in (host.libc_kind.value, host.libc_version.value) if part)
     machine = "" if host.architecture == AT_RUN else format_fact(host.architecture)
     parts = [name or format_fact(host.os), machine, libc]
@@ -141,7 +152,9 @@ def _format_toolkit(item: ToolkitInstall, on_path: str | None) -> str:
 def _format_libraries(fact: Fact[tuple[LibraryInstall, ...]]) -> str:
     if not isinstance(fact, Known):
         return format_fact(fact)
-    return ", ".join(f"{_find_library_version(item)} in {item.root}" for item in fact.value) or "none"
+    return (
+        ", ".join(f"{_find_library_version(item)} in {item.root}" for item in fact.value) or "none"
+    )
 
 
 def _find_library_version(item: LibraryInstall) -> str:
@@ -151,16 +164,24 @@ def _find_library_version(item: LibraryInstall) -> str:
 
 def _format_compilers(facts: Facts) -> str:
     compilers = facts.compilers
-    versions = (("gcc", compilers.gcc_version), ("g++", compilers.gxx_version), ("clang", compilers.clang_version))
+    versions = (
+        ("gcc", compilers.gcc_version),
+        ("g++", compilers.gxx_version),
+        ("clang", compilers.clang_version),
+    )
     if all(fact == AT_RUN for _, fact in versions):
         return LEFT_TO_RUN
-    texts = [f"{name} {format_fact(fact)}" for name, fact in versions if not isinstance(fact, Absent)]
+    texts = [
+        f"{name} {format_fact(fact)}" for name, fact in versions if not isinstance(fact, Absent)
+    ]
     return ", ".join(texts) or "none"
 
 
 def _format_python(facts: Facts) -> str:
     python = facts.python
-    broken = f". {_describe_lost_python(python.broken_environment)}" if python.broken_environment else ""
+    broken = (
+        f". {_describe_lost_python(python.broken_environment)}" if python.broken_environment else ""
+    )
     if python.chosen_by == NO_ENVIRONMENT:
         return _NO_ENVIRONMENT + broken
     if not isinstance(python.executable, Known):
@@ -174,7 +195,10 @@ def _format_python(facts: Facts) -> str:
 
 def _describe_lost_python(folder: str) -> str:
     """Say that an environment is not judged because the Python that it was made with is gone."""
-    return f"{folder} is not judged: its Python is gone. Recreate the environment (python -m venv --clear)"
+    return (
+        f"{folder} is not judged: its Python is gone. Recreate the environment (python -m venv"
+        " --clear)"
+    )
 
 
 def _format_frameworks(fact: Fact[tuple[FrameworkBuild, ...]]) -> str:

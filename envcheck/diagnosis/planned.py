@@ -32,7 +32,13 @@ from envcheck.plan.build import another_python, choose_all, is_possible, plan_of
 from envcheck.plan.candidates import SYSTEM as SYSTEM_TOOLKIT
 from envcheck.plan.choose import Choice, Judge, choose
 from envcheck.plan.existing_environment import isolate_framework, removal_steps
-from envcheck.plan.requests import PlanOptions, Request, check_description, read_requests, with_any_version
+from envcheck.plan.requests import (
+    PlanOptions,
+    Request,
+    check_description,
+    read_requests,
+    with_any_version,
+)
 from envcheck.plan.steps import blockers, interpreter
 from envcheck.remedies.situation import Situation
 from envcheck.remedies.system import system_packages
@@ -80,7 +86,9 @@ _TOOLKIT_FINDINGS = {"toolkit-missing", "toolkit-wrong-version"}
 _FindingKeys = frozenset[tuple[str, str]]  # ids and messages
 
 
-def with_planned_remedies(report: Report, situation: Situation, *, strictly: bool = False) -> Report:
+def with_planned_remedies(
+    report: Report, situation: Situation, *, strictly: bool = False
+) -> Report:
     """Give the findings that another build or release takes away the plan for it; other remedies stay.
 
     `strictly`: with no release that the requirements asked for do not admit.
@@ -94,17 +102,20 @@ def with_planned_remedies(report: Report, situation: Situation, *, strictly: boo
     if remedy is None:
         return report
     findings = tuple(
-        _with_planned_fix(item, remedy) if (item.id, item.message) in replaced else item for item in report.findings
+        _with_planned_fix(item, remedy) if (item.id, item.message) in replaced else item
+        for item in report.findings
     )
     return replace(report, findings=findings)
 
 
-def judge_what_works(context: Context, only: frozenset[str], newest: Report) -> tuple[Context, Report]:
+def judge_what_works(
+    context: Context, only: frozenset[str], newest: Report
+) -> tuple[Context, Report]:
     """Judge the releases that the planner takes where the newest that ranges admit do not work.
 
-    A range asks whether a release works, not whether the newest one does. Returns what was judged already where every
-    release is pinned or none works; otherwise what is wrong with the newest stays as a note. What is wrong with the
-    machine itself is held against no release.
+    A range asks whether a release works, not whether the newest one does. Returns what was judged
+    already where every release is pinned or none works; otherwise what is wrong with the newest
+    stays as a note. What is wrong with the machine itself is held against no release.
     """
     asked = tuple(item.text for item in wanted_releases(context) if not item.required_by)
     if all(read_requirement(text).pin for text in asked):
@@ -117,7 +128,12 @@ def judge_what_works(context: Context, only: frozenset[str], newest: Report) -> 
     found = [choice.best for choice in choices]
     if clashes or not all(best is not None and best.is_compatible for best in found):
         return context, newest
-    chosen = tuple(text for best in found if best for text in (best.candidate.requirement, *best.candidate.companions))
+    chosen = tuple(
+        text
+        for best in found
+        if best
+        for text in (best.candidate.requirement, *best.candidate.companions)
+    )
     working = Context(context.facts, context.matrix, replace(context.target, requirements=chosen))
     judgement = judge_release(working, only)
     if judgement.errors:
@@ -127,21 +143,30 @@ def judge_what_works(context: Context, only: frozenset[str], newest: Report) -> 
     errors = (
         item
         for item in newest.findings
-        if item.severity == ERROR and item.verdict == INCOMPATIBLE and (item.id, item.message) not in remaining
+        if item.severity == ERROR
+        and item.verdict == INCOMPATIBLE
+        and (item.id, item.message) not in remaining
     )
-    notes = tuple(replace(item, severity=NOTE, primary=False, caused_by=None, cure=None) for item in errors)
+    notes = tuple(
+        replace(item, severity=NOTE, primary=False, caused_by=None, cure=None) for item in errors
+    )
     return working, replace(report, findings=(*report.findings, *notes))
 
 
-def plan_to_meet(context: Context, requirements: tuple[str, ...], against: tuple[str, ...]) -> Remedy | None:
+def plan_to_meet(
+    context: Context, requirements: tuple[str, ...], against: tuple[str, ...]
+) -> Remedy | None:
     """Plan for requirements that an environment does not meet; None where no release helps without doubt.
 
     `against` are the finding ids that speak against what pip would choose.
     """
-    releases = wanted_releases(Context(context.facts, context.matrix, Target(context.goal, requirements)))
+    releases = wanted_releases(
+        Context(context.facts, context.matrix, Target(context.goal, requirements))
+    )
     failing = []
     for item in releases:
-        text = item.framework if item.required_by else item.text  # of what a package brings, the plan chooses a release
+        # of what a package brings, the plan chooses a release
+        text = item.framework if item.required_by else item.text
         failing.append(FailingFramework(item.framework, (text,), frozenset(against)))
     return _plan_remedy(context, _build_judge(context), failing) if failing else None
 
@@ -164,9 +189,13 @@ def name_working_releases(context: Context, texts: tuple[str, ...]) -> str:
         choices = [choose(judge, request, "pip") for request in variant]
         if all(choice.best and not choice.best.errors for choice in choices):
             found = [choice.best.candidate for choice in choices if choice.best]
-            indexes = dict.fromkeys(f"--extra-index-url {item.row.index}" for item in found if item.row.index)
+            indexes = dict.fromkeys(
+                f"--extra-index-url {item.row.index}" for item in found if item.row.index
+            )
             chosen = tuple(text for item in found for text in (item.requirement, *item.companions))
-            wanted = wanted_releases(Context(judge.context.facts, context.matrix, Target(context.goal, chosen)))
+            wanted = wanted_releases(
+                Context(judge.context.facts, context.matrix, Target(context.goal, chosen))
+            )
             pins = {
                 row.distribution: f"{row.distribution}=={row.version}"
                 for row in (item.package for item in wanted)
@@ -177,7 +206,9 @@ def name_working_releases(context: Context, texts: tuple[str, ...]) -> str:
 
 
 def _build_judge(context: Context) -> Judge:
-    facts = planned_facts(context.facts, Description(), context.matrix, expects_gpu=context.goal == "gpu")
+    facts = planned_facts(
+        context.facts, Description(), context.matrix, expects_gpu=context.goal == "gpu"
+    )
     return Judge(Context(facts, context.matrix, Target(context.goal)))
 
 
@@ -186,14 +217,20 @@ def _is_cause(finding: Finding) -> bool:
     if isinstance(finding.cure, InstallCudaLibraries) and finding.cure.are_pinned:
         return False  # the release is well, and says itself what it lacks
     is_root = finding.caused_by is None or finding.caused_by in _REPLACED_FINDINGS
-    return is_root and finding.id in _CAUSES and finding.severity != NOTE and finding.verdict == INCOMPATIBLE
+    return (
+        is_root
+        and finding.id in _CAUSES
+        and finding.severity != NOTE
+        and finding.verdict == INCOMPATIBLE
+    )
 
 
 def _with_planned_fix(finding: Finding, plan: Remedy) -> Finding:
     """Put the plan in the place of a remedy; that of the machine itself stays as another way."""
     own, ways = finding.fix, plan.alternatives
     of_machine = catalogue()[finding.id].layer in ("driver", "toolkit")
-    is_advice = own is not None and not own.actions and of_machine  # in a container: what to do on the host
+    # in a container: what to do on the host
+    is_advice = own is not None and not own.actions and of_machine
     if own is not None and (is_advice or any(action.scope == SYSTEM for action in own.actions)):
         ways = (*ways, Alternative(own.summary, own.actions))
     return replace(finding, fix=replace(plan, alternatives=ways))
@@ -207,7 +244,9 @@ def _list_failing_frameworks(
     What the rules say of the machine without any framework stays.
     """
     excluded = {(item.id, item.message) for item in judge.machine_findings()}
-    keyed_findings = {(item.id, item.message): item for item in report.findings if item.verdict == INCOMPATIBLE}
+    keyed_findings = {
+        (item.id, item.message): item for item in report.findings if item.verdict == INCOMPATIBLE
+    }
     remaining = frozenset(key for key in keyed_findings if key[0] in _REPLACED_FINDINGS) - excluded
     installed = [item.name for item in judged_frameworks(context)]
     names = [*dict.fromkeys((*installed, *(item.framework for item in wanted_releases(context))))]
@@ -217,7 +256,11 @@ def _list_failing_frameworks(
         causes = {key[0] for key in related if _is_cause(keyed_findings[key])}
         if causes:
             failing.append(
-                FailingFramework(name, _list_requests(context, name, causes, strictly=strictly), frozenset(causes))
+                FailingFramework(
+                    name,
+                    _list_requests(context, name, causes, strictly=strictly),
+                    frozenset(causes),
+                )
             )
             replaced |= related
     return failing, replaced
@@ -225,20 +268,32 @@ def _list_failing_frameworks(
 
 def _list_findings_of(context: Context, framework: str) -> _FindingKeys:
     """List what the rules say where no other framework is there."""
-    return frozenset((item.id, item.message) for item in evaluate(isolate_framework(context, framework)).findings)
+    return frozenset(
+        (item.id, item.message) for item in evaluate(isolate_framework(context, framework)).findings
+    )
 
 
-def _list_requests(context: Context, name: str, causes: set[str], *, strictly: bool) -> tuple[str, ...]:
+def _list_requests(
+    context: Context, name: str, causes: set[str], *, strictly: bool
+) -> tuple[str, ...]:
     """List what to ask for: the installed release, its line, its major, any; what --for asks for comes first.
 
     Where nothing but a system's CUDA is wrong, another line of releases is no remedy.
     """
     requirement = next((item for item in wanted_releases(context) if item.framework == name), None)
-    version = next((item.main.version for item in judged_frameworks(context) if item.name == name), "")
+    version = next(
+        (item.main.version for item in judged_frameworks(context) if item.name == name), ""
+    )
     if requirement is not None and strictly:
-        return tuple(dict.fromkeys((*((f"{name}=={version}",) if version else ()), requirement.text)))
+        return tuple(
+            dict.fromkeys((*((f"{name}=={version}",) if version else ()), requirement.text))
+        )
     if requirement is not None:
-        return tuple(dict.fromkeys((name + requirement.specifier if requirement.removed else requirement.text, name)))
+        return tuple(
+            dict.fromkeys(
+                (name + requirement.specifier if requirement.removed else requirement.text, name)
+            )
+        )
     major, line = (".".join(version.split(".")[:count]) for count in (1, 2))
     nearby = (f"{name}=={version}", f"{name}=={line}.*")
     if causes <= _TOOLKIT_FINDINGS:
@@ -260,13 +315,20 @@ def _plan_remedy(context: Context, judge: Judge, failing: list[FailingFramework]
 
     The frameworks that are well stay at their release, as long as that can be met.
     """
-    if blockers(judge.machine_findings(), judge.context) or context.facts.python.version.value is None:
+    if (
+        blockers(judge.machine_findings(), judge.context)
+        or context.facts.python.version.value is None
+    ):
         return None
     for working in dict.fromkeys((_list_working(context, failing), ())):
         for number in range(max(len(item.requests) for item in failing)):
             texts = tuple(item.requests[min(number, len(item.requests) - 1)] for item in failing)
             remedy = _plan_in_place(context, judge, failing, (*texts, *working))
-            if remedy is None and number == 0 and any("python-unsupported" in item.causes for item in failing):
+            if (
+                remedy is None
+                and number == 0
+                and any("python-unsupported" in item.causes for item in failing)
+            ):
                 remedy = _plan_with_other_python(context, judge, failing, texts)
             if remedy is not None:
                 return remedy
@@ -276,7 +338,9 @@ def _plan_remedy(context: Context, judge: Judge, failing: list[FailingFramework]
 def _list_working(context: Context, failing: list[FailingFramework]) -> tuple[str, ...]:
     names = {item.name for item in failing}
     mains = (item.main for item in judged_frameworks(context) if item.name not in names)
-    return tuple(f"{build.framework}=={build.version}" for build in mains if build.release is not None)
+    return tuple(
+        f"{build.framework}=={build.version}" for build in mains if build.release is not None
+    )
 
 
 def _plan_in_place(
@@ -290,15 +354,20 @@ def _plan_in_place(
     is_condas = _is_from_conda(context, failing)
     folder = _find_environment_folder(context, is_condas=is_condas)
     plan = (
-        _build_certain_plan(judge, requests, failing, PlanOptions(context.goal, CONDA if is_condas else PIP, folder))
+        _build_certain_plan(
+            judge, requests, failing, PlanOptions(context.goal, CONDA if is_condas else PIP, folder)
+        )
         if folder
         else None
     )
     if plan is not None and (
-        _has_activation(context, folder) or not any(environment.library_folders for environment in plan.environments)
+        _has_activation(context, folder)
+        or not any(environment.library_folders for environment in plan.environments)
     ):
         return _make_remedy(context, plan, failing, folder)
-    plan = _build_certain_plan(judge, requests, failing, PlanOptions(context.goal, CONDA if is_condas else ""))
+    plan = _build_certain_plan(
+        judge, requests, failing, PlanOptions(context.goal, CONDA if is_condas else "")
+    )
     return _make_remedy(context, plan, failing) if plan is not None else None
 
 
@@ -315,7 +384,10 @@ def _plan_with_other_python(
     folder = f".conda-env-{python}" if installer else f".venv-{python}"
     plan = (
         _build_certain_plan(
-            other, requests, failing, PlanOptions(context.goal, installer, folder, description=description)
+            other,
+            requests,
+            failing,
+            PlanOptions(context.goal, installer, folder, description=description),
         )
         if python
         else None
@@ -326,11 +398,16 @@ def _plan_with_other_python(
 
 
 def _build_certain_plan(
-    judge: Judge, requests: tuple[Request, ...], failing: list[FailingFramework], options: PlanOptions
+    judge: Judge,
+    requests: tuple[Request, ...],
+    failing: list[FailingFramework],
+    options: PlanOptions,
 ) -> Plan | None:
     unwanted = frozenset[str]().union(*(item.causes for item in failing))
     try:
-        choices, clashes = choose_all(judge, requests, options.installer, partial(is_possible, judge.context))
+        choices, clashes = choose_all(
+            judge, requests, options.installer, partial(is_possible, judge.context)
+        )
         is_certain = all(_is_certain(judge, choice, unwanted) for choice in choices)
         return plan_of(judge, choices, clashes, options) if is_certain else None
     except ValueError:
@@ -373,7 +450,11 @@ def _has_activation(context: Context, folder: str) -> bool:
 
 
 def _make_remedy(
-    context: Context, plan: Plan, failing: list[FailingFramework], folder: str = "", python: str = ""
+    context: Context,
+    plan: Plan,
+    failing: list[FailingFramework],
+    folder: str = "",
+    python: str = "",
 ) -> Remedy:
     """Turn the plan's steps for the broken frameworks into a remedy; `folder` is the environment that exists."""
     names = {item.name for item in failing}
@@ -385,11 +466,15 @@ def _make_remedy(
     chosen = " and ".join(item.requirement for item in releases)
     arguments = quoted((*plan.requirements, *(("--python", python) if python else ())), context.os)
     target = "" if folder else " into a new environment"
-    summary = f"Install {chosen} and its dependencies{target}, as `envcheck plan {arguments}` selects."
+    summary = (
+        f"Install {chosen} and its dependencies{target}, as `envcheck plan {arguments}` selects."
+    )
     return Remedy(summary, tuple(actions))
 
 
-def _list_actions(context: Context, plan: Plan, environment: Environment, folder: str) -> list[Action]:
+def _list_actions(
+    context: Context, plan: Plan, environment: Environment, folder: str
+) -> list[Action]:
     """List what brings one environment about; the import at the end belongs to plans alone."""
     steps = [step for step in plan.steps if step.environment == environment.folder]
     actions = [step.action for step in steps if not isinstance(step.action, ImportFrameworks)]
@@ -400,13 +485,17 @@ def _list_actions(context: Context, plan: Plan, environment: Environment, folder
 
 
 def _fit_to_environment(
-    context: Context, environment: Environment, releases: list[PlannedRelease], actions: list[Action]
+    context: Context,
+    environment: Environment,
+    releases: list[PlannedRelease],
+    actions: list[Action],
 ) -> list[Action]:
     """Fit actions to the environment that is there: what is in the way goes first, nothing is created."""
     removals = [step.action for step in removal_steps(context, environment, releases)]
     first = actions[0]
     remaining = [
-        _with_python(action, interpreter(environment), context.python_program) for action in (*removals, *actions[1:])
+        _with_python(action, interpreter(environment), context.python_program)
+        for action in (*removals, *actions[1:])
     ]
     if isinstance(first, CreateEnvironment) and environment.installer == CONDA:
         packages = first.into_existing()

@@ -46,21 +46,31 @@ _RUN_FINDINGS = frozenset(
 def with_steps(report: Report) -> Report:
     """Give a report the steps that mend it; what one pip command can do together it does together.
 
-    What only a person can do is a step without a command; other ways are no steps. What a finding says is verified by
-    the doctor once its last step is taken, each step before by what its own command leaves behind.
+    What only a person can do is a step without a command; other ways are no steps. What a finding
+    says is verified by the doctor once its last step is taken, each step before by what its own
+    command leaves behind.
     """
     steps: list[Step] = []
     last: dict[str, int] = {}
     for finding in report.findings:
         if finding.caused_by is None and finding.fix is not None:
-            for action in finding.fix.actions or (_build_manual_step(finding, finding.fix.summary),):
+            for action in finding.fix.actions or (
+                _build_manual_step(finding, finding.fix.summary),
+            ):
                 last[finding.id] = _add(steps, action.with_purpose(finding.fix.summary), finding.id)
     # A note's check may fail for other reasons than the step: nothing to verify it by.
     checkable = {
-        item.id for item in report.findings if item.verdict == INCOMPATIBLE and item.severity != NOTE
+        item.id
+        for item in report.findings
+        if item.verdict == INCOMPATIBLE and item.severity != NOTE
     } - _RUN_FINDINGS
     numbered = tuple(
-        _with_check(report, steps, number, [name for name in last if last[name] == number and name in checkable])
+        _with_check(
+            report,
+            steps,
+            number,
+            [name for name in last if last[name] == number and name in checkable],
+        )
         for number in range(1, len(steps) + 1)
     )
     return replace(report, steps=numbered)
@@ -95,7 +105,11 @@ def _with_check(report: Report, steps: list[Step], number: int, resolved: list[s
     if not resolved:
         return step
     actions = [one.action for one in steps[:number] if set(one.resolves) & set(step.resolves)]
-    folders = [action.folder for action in actions if isinstance(action, CreateEnvironment) and action.folder]
+    folders = [
+        action.folder
+        for action in actions
+        if isinstance(action, CreateEnvironment) and action.folder
+    ]
     target = ("--env", folders[-1]) if folders else report.inspected
     doctor = RunEnvcheck(("doctor", *target, *report.wanted, "--only", ",".join(resolved)))
     return replace(step, check=Trace(doctor.command()))
@@ -109,14 +123,21 @@ def mark_existing_folders(report: Report, exists: Callable[[str], bool]) -> Repo
 
 def _take_free_folders(finding: Finding, exists: Callable[[str], bool]) -> Finding:
     fix = finding.fix
-    every = (*fix.actions, *(action for way in fix.alternatives for action in way.actions)) if fix else ()
+    every = (
+        (*fix.actions, *(action for way in fix.alternatives for action in way.actions))
+        if fix
+        else ()
+    )
     folders = {item.folder for item in every if isinstance(item, CreateEnvironment) and item.folder}
     taken = sorted(filter(exists, folders))
     if fix is None or not taken:
         return finding
     for folder in taken:
         free = find_free_folder(folder, exists)
-        summary = f"{fix.summary} {folder} already exists and stays as it is: the new environment is {free}."
+        summary = (
+            f"{fix.summary} {folder} already exists and stays as it is: the new environment is"
+            f" {free}."
+        )
         fix = replace(move_environment(fix, folder, free), summary=summary)
     return replace(finding, fix=fix)
 
@@ -124,13 +145,21 @@ def _take_free_folders(finding: Finding, exists: Callable[[str], bool]) -> Findi
 def environment_steps(report: Report) -> tuple[Step, ...]:
     """List the steps that one environment needs and a program can take: those of `envcheck fix`.
 
-    Where they make a new environment, the steps for what is there are left out: the new one replaces it.
+    Where they make a new environment, the steps for what is there are left out: the new one
+    replaces it.
     """
     runnable = [step for step in report.steps if changes_environment(step.action)]
     creations = [step for step in report.steps if isinstance(step.action, CreateEnvironment)]
-    for_person = {name for step in creations if not changes_environment(step.action) for name in step.resolves}
+    for_person = {
+        name for step in creations if not changes_environment(step.action) for name in step.resolves
+    }
     runnable = [step for step in runnable if not for_person & set(step.resolves)]
-    created = {name for step in runnable if isinstance(step.action, CreateEnvironment) for name in step.resolves}
+    created = {
+        name
+        for step in runnable
+        if isinstance(step.action, CreateEnvironment)
+        for name in step.resolves
+    }
     return tuple(step for step in runnable if not created or created & set(step.resolves))
 
 
@@ -165,7 +194,9 @@ def with_fix_command(report: Report, project: str = "") -> Report:
 
 def remaining_steps(report: Report) -> tuple[Step, ...]:
     """List the steps of a report that a person takes: those on the system, in a shell, and those without a command."""
-    return tuple(step for step in report.steps if not (changes_environment(step.action) or _runs_fix(step)))
+    return tuple(
+        step for step in report.steps if not (changes_environment(step.action) or _runs_fix(step))
+    )
 
 
 def new_environment(report: Report) -> CreateEnvironment | None:

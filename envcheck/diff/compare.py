@@ -28,7 +28,8 @@ from envcheck.remedies.situation import Situation
 from envcheck.rules import Context, Target, evaluate
 from envcheck.rules.context import RULES
 
-# Areas that no finding mentions, but that frameworks may depend on: a difference that was not read there counts.
+# Areas that no finding mentions, but that frameworks may depend on: a difference that was not read
+# there counts.
 _DECISIVE = ("system", "frameworks", "driver", "gpus")
 
 
@@ -46,7 +47,8 @@ class Comparison:
 
     a: Machine
     b: Machine
-    verdict: str  # compatible: nothing that matters differs; incompatible: something does; undetermined
+    # compatible: nothing that matters differs; incompatible: something does; undetermined
+    verdict: str
     differences: tuple[Difference, ...]
     unexplained: tuple[LinkedFinding, ...]  # findings of one machine that no difference explains
 
@@ -57,7 +59,10 @@ class Comparison:
 
 
 def compare(a: Snapshot, b: Snapshot, matrix: Matrix, target: Target) -> Comparison:
-    """Compare two machines by the same rules, matrix and target. Raises RequestError for a requirement."""
+    """Compare two machines by the same rules, matrix and target.
+
+    Raises RequestError for a requirement.
+    """
     snapshots = a, b
     targets = _choose_targets([item.facts for item in snapshots], matrix, target)
     machines = [
@@ -66,7 +71,9 @@ def compare(a: Snapshot, b: Snapshot, matrix: Matrix, target: Target) -> Compari
     ]
     differences = compare_facts(a.facts, b.facts)
     if target.expect == "cpu":
-        differences = [replace(item, agree=item.agree and not item.is_lost_gpu) for item in differences]
+        differences = [
+            replace(item, agree=item.agree and not item.is_lost_gpu) for item in differences
+        ]
     found, unexplained = link_findings(differences, machines[0].report, machines[1].report)
     ranked = tuple(sorted(found, key=_rank))
     verdict = _judge(ranked, unexplained, machines)
@@ -103,10 +110,18 @@ def _rank(item: Difference) -> tuple[int, int, int, str, str]:
         weight = 1
     else:
         weight = 2 if item.matters else 3
-    return weight, load_comparisons().areas.index(item.area), 1 if item.unread else 0, item.fact, item.key
+    return (
+        weight,
+        load_comparisons().areas.index(item.area),
+        1 if item.unread else 0,
+        item.fact,
+        item.key,
+    )
 
 
-def _judge(differences: tuple[Difference, ...], unexplained: list[LinkedFinding], machines: list[Machine]) -> str:
+def _judge(
+    differences: tuple[Difference, ...], unexplained: list[LinkedFinding], machines: list[Machine]
+) -> str:
     if any(item.matters for item in differences) or unexplained:
         return INCOMPATIBLE
     is_unread = any(item.unread and item.area in _DECISIVE for item in differences)
@@ -135,32 +150,51 @@ def link_findings(
     unexplained: list[LinkedFinding] = []
     for item in _match_findings(a, b):
         is_shared = item.link.on == "both"
-        places = [place for place, difference in enumerate(differences) if _is_explained_by(item, difference)]
+        places = [
+            place
+            for place, difference in enumerate(differences)
+            if _is_explained_by(item, difference)
+        ]
         if not places and not is_shared:
             places = _find_facts_of_rule(item.link, differences)
         for place in places:
             links.setdefault(place, []).append(item.link)
         if not places and not is_shared and item.link.severity != NOTE:
             unexplained.append(item.link)
-    linked = [replace(item, findings=tuple(links.get(place, ()))) for place, item in enumerate(differences)]
+    linked = [
+        replace(item, findings=tuple(links.get(place, ())))
+        for place, item in enumerate(differences)
+    ]
     return linked, unexplained
 
 
 def _find_facts_of_rule(link: LinkedFinding, differences: Sequence[Difference]) -> list[int]:
     """Find the differences in facts that the rules of a finding read, else in the operating system."""
     needs = {name for rule in RULES if link.id in rule.ids for name in rule.needs}
-    read = [place for place, item in enumerate(differences) if item.fact in needs and _is_whole(item)]
-    return read or [place for place, item in enumerate(differences) if item.fact == "host.os" and not item.unread]
+    read = [
+        place for place, item in enumerate(differences) if item.fact in needs and _is_whole(item)
+    ]
+    return read or [
+        place
+        for place, item in enumerate(differences)
+        if item.fact == "host.os" and not item.unread
+    ]
 
 
 def _is_whole(item: Difference) -> bool:
     """Tell whether a difference is about its whole fact, not one of hundreds such as distributions."""
-    return not item.key or item.agree or item.fact in {"gpus", "python.extensions", "driver.device_nodes"}
+    return (
+        not item.key
+        or item.agree
+        or item.fact in {"gpus", "python.extensions", "driver.device_nodes"}
+    )
 
 
 def _match_findings(a: Report, b: Report) -> Iterator[FindingEvidence]:
     """Match the findings of two machines by id and severity."""
-    mine, other = ({(item.id, item.severity): item for item in report.findings} for report in (a, b))
+    mine, other = (
+        {(item.id, item.severity): item for item in report.findings} for report in (a, b)
+    )
     for key in dict.fromkeys([*mine, *other]):
         findings = [item for item in (mine.get(key), other.get(key)) if item is not None]
         on = "a" if key in mine else "b"
@@ -168,7 +202,9 @@ def _match_findings(a: Report, b: Report) -> Iterator[FindingEvidence]:
             on = "both"
         link = LinkedFinding(key[0], on, key[1], any(item.primary for item in findings))
         evidence = tuple(each for item in findings for each in item.evidence)
-        yield FindingEvidence(link, evidence, frozenset(name for item in findings for name in _list_installs(item)))
+        yield FindingEvidence(
+            link, evidence, frozenset(name for item in findings for name in _list_installs(item))
+        )
 
 
 def _list_installs(finding: Finding) -> Iterator[str]:
@@ -182,7 +218,11 @@ def _is_explained_by(item: FindingEvidence, difference: Difference) -> bool:
     if any(_mentions(evidence, difference) for evidence in item.evidence):
         return True
     is_about_python = any(evidence.fact.startswith("python.") for evidence in item.evidence)
-    return is_about_python and difference.fact == "python.distributions" and difference.key in item.installs
+    return (
+        is_about_python
+        and difference.fact == "python.distributions"
+        and difference.key in item.installs
+    )
 
 
 def _mentions(evidence: Evidence, item: Difference) -> bool:
@@ -207,4 +247,6 @@ def _mentions_key(shown: str, item: Difference) -> bool:
 
 def _split_names(shown: str) -> list[str]:
     """Split the text of evidence into names: "tensorflow 2.15.1: Requires-Dist numpy<2.0.0" contains numpy."""
-    return [word.rstrip(".").lower() for word in re.findall(r"/dev/[\w/-]+|[A-Za-z0-9][\w.-]*", shown)]
+    return [
+        word.rstrip(".").lower() for word in re.findall(r"/dev/[\w/-]+|[A-Za-z0-9][\w.-]*", shown)
+    ]

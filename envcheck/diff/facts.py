@@ -59,7 +59,8 @@ class Subject:
     label: str  # in words: "driver release"
     area: str  # of data/program/diff.json, which ranks them
     names: tuple[str, ...] = ()  # other names of the subject in the evidence of findings
-    agree: bool = False  # the machines must agree on it: a framework's release, CUDA and cuDNN; no GPU may be lost
+    # the machines must agree on it: a framework's release, CUDA and cuDNN; no GPU may be lost
+    agree: bool = False
 
 
 @dataclass
@@ -80,7 +81,9 @@ class Difference:
     @property
     def matters(self) -> bool:
         """Tell whether it leads to a finding of one machine, or to frameworks that differ."""
-        return self.agree or any(link.on != "both" and link.severity != "note" for link in self.findings)
+        return self.agree or any(
+            link.on != "both" and link.severity != "note" for link in self.findings
+        )
 
     @property
     def is_lost_gpu(self) -> bool:
@@ -170,7 +173,9 @@ def load_comparisons() -> Comparisons:
 def compare_facts(a: Facts, b: Facts) -> list[Difference]:
     """List every difference in the order of the facts."""
     needed = {"distributions": list_needed_names(a) | list_needed_names(b)}
-    is_same_system = not compare_sides(Subject("host.os", "", "", ""), describe(a.host.os), describe(b.host.os))
+    is_same_system = not compare_sides(
+        Subject("host.os", "", "", ""), describe(a.host.os), describe(b.host.os)
+    )
     differences: list[Difference] = []
     for name, row in load_comparisons().facts.items():
         subject, kind = Subject(name, "", row.label, row.area), row.comparison
@@ -182,9 +187,15 @@ def compare_facts(a: Facts, b: Facts) -> list[Difference]:
         elif kind == "gpus":
             differences += _compare_gpus(subject, pair)
         elif kind in _ITEMS:
-            differences += _compare_items(subject, pair, _ITEMS[kind], needed.get(kind, frozenset()))
+            differences += _compare_items(
+                subject, pair, _ITEMS[kind], needed.get(kind, frozenset())
+            )
         else:
-            pair = (resolve_roots(a, pair[0]), resolve_roots(b, pair[1])) if kind in {"root", "roots"} else pair
+            pair = (
+                (resolve_roots(a, pair[0]), resolve_roots(b, pair[1]))
+                if kind in {"root", "roots"}
+                else pair
+            )
             differences += compare_sides(subject, *map(_DESCRIBE.get(kind, describe), pair))
     return differences
 
@@ -223,7 +234,10 @@ def _compare_items(
 
 
 def _compare_indexed(
-    subject: Subject, a: Mapping[str, Any], b: Mapping[str, Any], needed: frozenset[str] = frozenset()
+    subject: Subject,
+    a: Mapping[str, Any],
+    b: Mapping[str, Any],
+    needed: frozenset[str] = frozenset(),
 ) -> list[Difference]:
     differences: list[Difference] = []
     for key in sorted({*a, *b}):
@@ -237,7 +251,10 @@ def _compare_indexed(
 def _index_versions(distributions: tuple[Distribution, ...]) -> dict[str, str]:
     """Map distributions to their versions."""
     first = _keep_first(distributions)
-    return {name: item.version + (f" ({item.build})" if item.build else "") for name, item in first.items()}
+    return {
+        name: item.version + (f" ({item.build})" if item.build else "")
+        for name, item in first.items()
+    }
 
 
 def _keep_first(distributions: Iterable[Distribution]) -> dict[str, Distribution]:
@@ -280,7 +297,12 @@ def _compare_gpus(subject: Subject, pair: Pair) -> list[Difference]:
     if len(a) == len(b):
         return properties
     few, many = (Counter(map(get_gpu_model, gpus)) for gpus in sorted((a, b), key=len))
-    return [*compare_sides(replace(subject, label="GPUs", agree=few <= many), *map(_count_gpus, (a, b))), *properties]
+    return [
+        *compare_sides(
+            replace(subject, label="GPUs", agree=few <= many), *map(_count_gpus, (a, b))
+        ),
+        *properties,
+    ]
 
 
 def _with_spelling(gpu: Gpu, other: Gpu) -> Gpu:
@@ -356,13 +378,18 @@ def _describe_copies(fact: Fact[tuple[LibraryInstall, ...]]) -> Side:
     """Describe the versions of all copies of a library, with their origin."""
     if not isinstance(fact, Known):
         return describe(fact)
-    return Side(", ".join(sorted({f"{_format_version(item)} ({item.origin})" for item in fact.value})) or NONE)
+    return Side(
+        ", ".join(sorted({f"{_format_version(item)} ({item.origin})" for item in fact.value}))
+        or NONE
+    )
 
 
 def _format_version(item: LibraryInstall) -> str:
     readings = (item.library_version, item.package_version, item.header_version)
     version = next((fact.value for fact in readings if fact.value is not None), "unknown version")
-    return version + (f" for CUDA {item.cuda_major.value}" if item.cuda_major.value is not None else "")
+    return version + (
+        f" for CUDA {item.cuda_major.value}" if item.cuda_major.value is not None else ""
+    )
 
 
 _DESCRIBE: dict[str, Callable[[Fact[Any]], Side]] = {
@@ -377,7 +404,9 @@ def resolve_roots(facts: Facts, fact: Fact[Any]) -> Fact[str]:
     if not isinstance(fact, Known):
         return fact
     installs = facts.toolkits.installs.value or ()
-    versions = {item.root: item.version.value for item in installs if item.version.value is not None}
+    versions = {
+        item.root: item.version.value for item in installs if item.version.value is not None
+    }
     roots = (fact.value,) if isinstance(fact.value, str) else fact.value
     text = " ".join(versions.get(root, "unknown version") for root in roots)
     return Known(text or NONE, Source("file", "toolkit roots"))
@@ -401,26 +430,35 @@ Builds = dict[str, FrameworkBuild]
 def compare_frameworks(pair: Pair, *, libraries: bool) -> list[Difference]:
     """List the differences between builds of one distribution; `libraries`: also where the loader finds theirs."""
     if any(isinstance(fact, Unknown) for fact in pair):
-        return compare_sides(Subject(_FRAMEWORKS, "", "frameworks", _AREA), *map(describe_reading, pair))
+        return compare_sides(
+            Subject(_FRAMEWORKS, "", "frameworks", _AREA), *map(describe_reading, pair)
+        )
     mine, other = _match_builds(*(fact.value or () for fact in pair))
     differences: list[Difference] = []
     for name in sorted({*mine, *other}):
         a, b = mine.get(name), other.get(name)
         sides = [Side(_format_release(build, name) if build else NONE) for build in (a, b)]
         names = tuple(f"{build.distribution} {build.version}" for build in (a, b) if build)
-        differences += compare_sides(Subject(_FRAMEWORKS, name, name, _AREA, names, agree=True), *sides)
+        differences += compare_sides(
+            Subject(_FRAMEWORKS, name, name, _AREA, names, agree=True), *sides
+        )
         if a is not None and b is not None:
             differences += _compare_build_fields(name, a, b, names)
             differences += _compare_libraries(name, a, b) if libraries else ()
     return differences
 
 
-def _match_builds(mine: Sequence[FrameworkBuild], other: Sequence[FrameworkBuild]) -> tuple[Builds, Builds]:
+def _match_builds(
+    mine: Sequence[FrameworkBuild], other: Sequence[FrameworkBuild]
+) -> tuple[Builds, Builds]:
     """Match builds by distribution, or by framework where each machine has one of it: tensorflow, -cpu."""
     counts = [Counter(build.framework for build in builds) for builds in (mine, other)]
     single = {name for name in counts[0] if counts[0][name] == counts[1][name] == 1}
     first, second = (
-        {build.framework if build.framework in single else build.distribution: build for build in builds}
+        {
+            build.framework if build.framework in single else build.distribution: build
+            for build in builds
+        }
         for builds in (mine, other)
     )
     return first, second
@@ -436,7 +474,14 @@ def _compare_build_fields(
     name: str, a: FrameworkBuild, b: FrameworkBuild, names: tuple[str, ...]
 ) -> Iterator[Difference]:
     for field, words in _BUILD_FIELDS.items():
-        subject = Subject(_FRAMEWORKS, f"{name}.{field}", f"{words} {name}", _AREA, names, agree=field in _MUST_AGREE)
+        subject = Subject(
+            _FRAMEWORKS,
+            f"{name}.{field}",
+            f"{words} {name}",
+            _AREA,
+            names,
+            agree=field in _MUST_AGREE,
+        )
         yield from compare_sides(subject, describe(getattr(a, field)), describe(getattr(b, field)))
 
 
@@ -446,14 +491,18 @@ def _compare_libraries(name: str, a: FrameworkBuild, b: FrameworkBuild) -> Itera
     for soname in sorted({*mine} & {*other}):
         names = (soname, f"{soname} for cuDNN", f"library {soname}")
         subject = Subject(_FRAMEWORKS, f"{name}.{soname}", f"{soname} for {name}", "loader", names)
-        yield from compare_sides(subject, _describe_lookup(mine[soname]), _describe_lookup(other[soname]))
+        yield from compare_sides(
+            subject, _describe_lookup(mine[soname]), _describe_lookup(other[soname])
+        )
 
 
 def _describe_lookup(lookup: LibraryLookup) -> Side:
     if isinstance(lookup.found, Unknown):
         return describe(lookup.found)
     if isinstance(lookup.found, Absent):
-        return Side("not found" + (" (a copy exists off the loader's path)" if lookup.elsewhere else ""))
+        return Side(
+            "not found" + (" (a copy exists off the loader's path)" if lookup.elsewhere else "")
+        )
     version = f" {lookup.version.value}" if lookup.version.value is not None else ""
     return Side(f"found{version}" + (f" by {lookup.via}" if lookup.via else ""))
 

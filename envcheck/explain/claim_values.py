@@ -57,7 +57,9 @@ def build_situation(log: Log, claim: Claim) -> Situation:
 def build_machine_situation(log: Log, context: Context) -> Situation:
     """Return the machine that the rules judged by the facts and the log."""
     return Situation(
-        context, _plan_options(ClaimValues(log, Claim("", Strength.UNSUPPORTED, ""))), from_log=not log.has_facts
+        context,
+        _plan_options(ClaimValues(log, Claim("", Strength.UNSUPPORTED, ""))),
+        from_log=not log.has_facts,
     )
 
 
@@ -108,7 +110,9 @@ class ClaimValues:
 
     def find_own_capture(self, name: str) -> str:
         """Return what the claim's own messages captured under a name, whatever its shape; "" where nothing."""
-        return next((event.values[name] for event in self.claim.events if event.values.get(name)), "")
+        return next(
+            (event.values[name] for event in self.claim.events if event.values.get(name)), ""
+        )
 
     @property
     def signatures(self) -> tuple[str, ...]:
@@ -126,19 +130,28 @@ class ClaimValues:
         log_text = " ".join(event.text for event in self.log.events)
         prefixes = {item.name: item.logs.signatures for item in identities()}
         by_signature = {
-            name for name, prefix in prefixes.items() if any(item.startswith(prefix) for item in self.signatures)
+            name
+            for name, prefix in prefixes.items()
+            if any(item.startswith(prefix) for item in self.signatures)
         }
         for candidates in (
             by_signature,
-            *(_find_frameworks(text) for text in (self.text, " ".join(self.log.packages), log_text)),
+            *(
+                _find_frameworks(text)
+                for text in (self.text, " ".join(self.log.packages), log_text)
+            ),
         ):
-            owners = (item for item in FRAMEWORKS if candidates == {item.name, *item.logs.words_of_others})
+            owners = (
+                item for item in FRAMEWORKS if candidates == {item.name, *item.logs.words_of_others}
+            )
             owner = next(owners, None) if len(candidates) > 1 else None
             if owner and not any(name in self.text for name in owner.logs.words_of_others):
                 return owner.name
             if candidates:
                 return next(item.name for item in FRAMEWORKS if item.name in candidates)
-        return next((item.name for item in FRAMEWORKS if set(self.signatures) & set(item.logs.guesses)), "")
+        return next(
+            (item.name for item in FRAMEWORKS if set(self.signatures) & set(item.logs.guesses)), ""
+        )
 
     @property
     def release(self) -> str:
@@ -207,7 +220,9 @@ def _users_file(values: ClaimValues) -> str:
     """Name the user's own file that stands in the way; "" for one of an installed package."""
     paths = (event.values.get("path", "") for event in values.claim.events)
     files = (match_shape(path, PATH) for path in paths if path and is_users_file(path))
-    return next((path for path in files if path.endswith(".py") and not path.endswith("__init__.py")), "")
+    return next(
+        (path for path in files if path.endswith(".py") and not path.endswith("__init__.py")), ""
+    )
 
 
 def _choose_new_name(values: ClaimValues) -> str:
@@ -218,7 +233,8 @@ def _choose_new_name(values: ClaimValues) -> str:
 def _requirement(values: ClaimValues) -> str:
     """Return what was asked of pip, or the release that uv names."""
     match = re.search(
-        r"\b([a-z][\w-]*)==([\d.]*\d) has no wheels|`([a-z][\w-]*)` \(v([\d.]*\d)\) only has", values.text
+        r"\b([a-z][\w-]*)==([\d.]*\d) has no wheels|`([a-z][\w-]*)` \(v([\d.]*\d)\) only has",
+        values.text,
     )
     uv_requirement = f"{match[1] or match[3]}=={match[2] or match[4]}" if match else ""
     return values.find_capture("requirement") or uv_requirement
@@ -263,8 +279,17 @@ def _torch_label(values: ClaimValues) -> str:
 def find_capability(values: ClaimValues) -> str:
     """Return the compute capability that the claim's messages state, else one of the log that the matrix knows."""
     rows = (event.values for event in values.claim.events)
-    capabilities = [normalize_capability(value) for row in rows for value in (row.get("cc"), row.get("sm")) if value]
-    known = (item for item in capabilities or values.log.capabilities if values.log.matrix.architecture(item))
+    capabilities = [
+        normalize_capability(value)
+        for row in rows
+        for value in (row.get("cc"), row.get("sm"))
+        if value
+    ]
+    known = (
+        item
+        for item in capabilities or values.log.capabilities
+        if values.log.matrix.architecture(item)
+    )
     return next(known, "")
 
 
@@ -276,7 +301,9 @@ def find_extension_package(values: ClaimValues) -> str:
         return known
     folder = r"(?:site|dist)-packages[/\\]([A-Za-z][A-Za-z0-9_]+)[/\\.]"
     for pattern in (rf"{folder}[^\s:'\"]*\.(?:so|pyd|dll)\b", folder):
-        for match in filter(None, (re.search(pattern, event.text) for event in values.claim.events)):
+        for match in filter(
+            None, (re.search(pattern, event.text) for event in values.claim.events)
+        ):
             if values.log.matrix.framework_of(match.group(1)) is None:
                 return match.group(1)
     modules = {module for row in load_companions().rows for module in row.distributions.values()}
@@ -285,14 +312,18 @@ def find_extension_package(values: ClaimValues) -> str:
         return named
     frames = values.log.select(*EXTENSIONS, "cuda-package-named")
     line = max((event.line for event in values.claim.events if event not in frames), default=0)
-    nearest = sorted(frames, key=lambda event: (event.line > line, -min(event.last_line, line), event.line))
+    nearest = sorted(
+        frames, key=lambda event: (event.line > line, -min(event.last_line, line), event.line)
+    )
     return nearest[0].values["extension"] if nearest else ""
 
 
 def find_complaining_package(values: ClaimValues) -> str:
     """Name the distribution of the package whose compiled part complains: one that goes with a framework."""
     module = find_extension_package(values)
-    rows = (row.distributions for row in load_companions().rows if module in row.distributions.values())
+    rows = (
+        row.distributions for row in load_companions().rows if module in row.distributions.values()
+    )
     owners = [name for names in rows for name, owned in names.items() if owned == module]
     installed = (name for name in owners if name in values.log.packages)
     name = find_distribution(module) or next(installed, "") or (owners[0] if owners else "")
@@ -336,7 +367,11 @@ def _wanted_major(values: ClaimValues) -> str:
 
 def _fitting_release(values: ClaimValues) -> str:
     """Return the newest release of the framework that is for the CUDA that is here."""
-    rows = values.log.matrix.releases(values.framework, values.context.platform) if values.framework else ()
+    rows = (
+        values.log.matrix.releases(values.framework, values.context.platform)
+        if values.framework
+        else ()
+    )
     wanted, minor = _cuda_major(values), values.log.python
     fits = (row.version for row in rows if row.cuda and major(row.cuda) == wanted and not row.yanked
             and (not minor or minor in row.pythons))  # fmt: skip
@@ -393,7 +428,12 @@ def find_duplicate_wheels(values: ClaimValues) -> tuple[tuple[str, ...], tuple[s
     kept = _torch_label(values)[2:4]
     if not all(kept in versions for versions in duplicates.values()):
         kept = max(max(versions) for versions in duplicates.values())
-    removed = [f"{name}-cu{other}" for name, versions in duplicates.items() for other in versions if other != kept]
+    removed = [
+        f"{name}-cu{other}"
+        for name, versions in duplicates.items()
+        for other in versions
+        if other != kept
+    ]
     pairs = [(name, versions[kept]) for name, versions in duplicates.items() if kept in versions]
     return tuple(removed), tuple(f"{name}-cu{kept}=={version}" for name, version in pairs)
 
@@ -401,13 +441,19 @@ def find_duplicate_wheels(values: ClaimValues) -> tuple[tuple[str, ...], tuple[s
 DERIVED: dict[str, Callable[[ClaimValues], str]] = {
     "beside": _beside,
     "cuda_major": _cuda_major,
-    "companion": lambda values: name if companion_row(name := find_complaining_package(values)).releases else "",
-    "companion_framework": lambda values: next(iter(companion_row(find_complaining_package(values)).frameworks), ""),
+    "companion": lambda values: (
+        name if companion_row(name := find_complaining_package(values)).releases else ""
+    ),
+    "companion_framework": lambda values: next(
+        iter(companion_row(find_complaining_package(values)).frameworks), ""
+    ),
     "duplicates": lambda values: " ".join(find_duplicate_wheels(values)[0]),
     "fitting_release": _fitting_release,
     "isolated_package": _isolated_package,
     "library_wheel": _library_wheel,
-    "other_major": lambda values: _cuda_major(values) if _cuda_major(values) != _wanted_major(values) else "",
+    "other_major": lambda values: (
+        _cuda_major(values) if _cuda_major(values) != _wanted_major(values) else ""
+    ),
     "wanted_major": _wanted_major,
     "wheel_pin": _wheel_pin,
     "cuda_dashed": lambda values: find_cuda_line(values).replace(".", "-"),
@@ -424,7 +470,9 @@ DERIVED: dict[str, Callable[[ClaimValues], str]] = {
     "framework": lambda values: values.framework,
     "framework_extra": _framework_extra,
     "framework_module": lambda values: values.framework,
-    "gcc_of_node": lambda values: remedy_table().gcc_of_symbols.get(values.find_capture("node"), ""),
+    "gcc_of_node": (
+        lambda values: remedy_table().gcc_of_symbols.get(values.find_capture("node"), "")
+    ),
     "gencode": _parse_gencode,
     "library_path_full": lambda values: match_shape(values.find_capture("library"), r"/[\w./+-]+"),
     "line": lambda values: values.text,
@@ -434,7 +482,9 @@ DERIVED: dict[str, Callable[[ClaimValues], str]] = {
     "nvcc_wheel": _nvcc_wheel,
     "pids": _pids,
     "pids_comma": lambda values: _pids(values).replace(" ", ","),
-    "release_line": lambda values: ".".join(values.release.split(".")[:2]) if values.release.count(".") else "",
+    "release_line": lambda values: (
+        ".".join(values.release.split(".")[:2]) if values.release.count(".") else ""
+    ),
     "requirement": _requirement,
     "requirement_plain": _plain_requirement,
     "source_package": lambda values: name if source_package(name := _built_package(values)) else "",
@@ -468,15 +518,25 @@ def _plan_options(values: ClaimValues) -> tuple[str, ...]:
 
 def _gpus(values: ClaimValues) -> tuple[str, ...]:
     """Name each kind of GPU as the planner takes it: by its capability, or a name that stands for one product."""
-    capability = find_capability(values) if values.find_own_capture("cc") or values.find_own_capture("sm") else ""
+    capability = (
+        find_capability(values)
+        if values.find_own_capture("cc") or values.find_own_capture("sm")
+        else ""
+    )
     if capability:
         return (capability,)  # looking names up takes longer than all the rest
-    names = [name for name in values.log.values("gpu") if re.fullmatch(r"[A-Za-z0-9][A-Za-z0-9 ./()-]{2,60}", name)]
+    names = [
+        name
+        for name in values.log.values("gpu")
+        if re.fullmatch(r"[A-Za-z0-9][A-Za-z0-9 ./()-]{2,60}", name)
+    ]
     if names:
         unique = [name for name in names if len(find_capabilities(name)) == 1]
         if unique:
             return tuple(dict.fromkeys(unique))[:4]
-    return tuple(item for item in values.log.capabilities if values.log.matrix.architecture(item))[:4]
+    return tuple(item for item in values.log.capabilities if values.log.matrix.architecture(item))[
+        :4
+    ]
 
 
 def _driver_branch(values: ClaimValues) -> str:
@@ -492,7 +552,9 @@ def _driver_branch(values: ClaimValues) -> str:
 def find_required_cuda(values: ClaimValues) -> str:
     """Find the CUDA that the driver does not reach: as a condition names it, or that of the build."""
     for name in ("condition", "needed_cuda", "cuda_wanted"):
-        match = re.fullmatch(r"\s*(?:cuda\s*[>=]+\s*)?(\d{1,2}(?:\.\d)?)\s*", values.find_own_capture(name))
+        match = re.fullmatch(
+            r"\s*(?:cuda\s*[>=]+\s*)?(\d{1,2}(?:\.\d)?)\s*", values.find_own_capture(name)
+        )
         if match:
             return match.group(1)
     companion = find_companion(values)
@@ -502,15 +564,28 @@ def find_required_cuda(values: ClaimValues) -> str:
 def find_companion(values: ClaimValues) -> FrameworkRelease | None:
     """Return the row of an installed companion whose wheel is for one CUDA; None where the log lists none."""
     matrix = values.log.matrix
-    listed = ((name, version) for name, version in values.log.packages.items() if companion_row(name).releases)
-    rows = (row for name, version in listed for row in matrix.companion_releases(name) if row.version == version)
+    listed = (
+        (name, version)
+        for name, version in values.log.packages.items()
+        if companion_row(name).releases
+    )
+    rows = (
+        row
+        for name, version in listed
+        for row in matrix.companion_releases(name)
+        if row.version == version
+    )
     return next((row for row in rows if row.cuda), None)
 
 
 def find_cuda_line(values: ClaimValues) -> str:
     """Return the CUDA line that a build asks for: by its release, by the libraries it names; "" where several fit."""
     label = re.fullmatch(r"cu(\d+)(\d)", _torch_label(values))
-    cuda = f"{label.group(1)}.{label.group(2)}" if label else (values.row.cuda or "" if values.row else "")
+    cuda = (
+        f"{label.group(1)}.{label.group(2)}"
+        if label
+        else (values.row.cuda or "" if values.row else "")
+    )
     lines = list_matching_toolkits(values)
     if cuda and (not lines or cuda in lines):
         return cuda
@@ -527,6 +602,12 @@ def list_matching_toolkits(values: ClaimValues) -> tuple[str, ...]:
 
 def _list_common_toolkits(values: ClaimValues, names: Iterable[str]) -> tuple[str, ...]:
     libraries = [parse_library(name) for name in names if name]
-    toolkits = [providers(values.log.matrix, item) for item in libraries if item.family in (TOOLKIT, PROFILER)]
+    toolkits = [
+        providers(values.log.matrix, item)
+        for item in libraries
+        if item.family in (TOOLKIT, PROFILER)
+    ]
     found = [lines for lines in toolkits if lines]
-    return tuple(line for line in found[0] if all(line in lines for lines in found)) if found else ()
+    return (
+        tuple(line for line in found[0] if all(line in lines for lines in found)) if found else ()
+    )

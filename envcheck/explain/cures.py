@@ -30,7 +30,11 @@ from envcheck.frameworks import Framework, identities, identity
 from envcheck.matrix.companions import companion_row
 from envcheck.model import Fix, major
 from envcheck.model.fixes.compilers import UseOtherCompiler
-from envcheck.model.fixes.cuda_wheels import InstallCudaLibraries, ReplaceCudaWheels, UseFreshEnvironment
+from envcheck.model.fixes.cuda_wheels import (
+    InstallCudaLibraries,
+    ReplaceCudaWheels,
+    UseFreshEnvironment,
+)
 from envcheck.model.fixes.driver import (
     InstallDriver,
     InstallMissingDriver,
@@ -87,18 +91,28 @@ def _install_driver(values: ClaimValues) -> InstallDriver:
     cuda = find_required_cuda(values)
     toolkit = toolkit_of(values.context, cuda) if cuda else None
     needs_full_driver = any(name.startswith(_FULL_DRIVER_SIGNATURES) for name in values.signatures)
-    floor = (full_driver if needs_full_driver else driver_floor)(values.context, toolkit) if toolkit else None
+    floor = (
+        (full_driver if needs_full_driver else driver_floor)(values.context, toolkit)
+        if toolkit
+        else None
+    )
     companion = find_companion(values)
     return InstallDriver(
         floor=values.find_capture("driver_wanted") or floor or "",
         cuda=toolkit.version if toolkit and floor else "",
         framework=values.framework,
-        distribution=companion.distribution if companion and major(cuda) == major(companion.cuda or "") else "",
+        distribution=(
+            companion.distribution
+            if companion and major(cuda) == major(companion.cuda or "")
+            else ""
+        ),
     )
 
 
 def _match_driver_parts(values: ClaimValues) -> MatchDriverParts:
-    stated = (event.values for event in values.claim.events if {"kernel", "dso"} <= set(event.values))
+    stated = (
+        event.values for event in values.claim.events if {"kernel", "dso"} <= set(event.values)
+    )
     versions = next(stated, {})
     kernel, libraries = (match_shape(versions.get(name, ""), VERSION) for name in ("kernel", "dso"))
     return MatchDriverParts(kernel, libraries)
@@ -110,12 +124,17 @@ def _start_fabric_manager(values: ClaimValues) -> StartFabricManager:
 
 
 def _replace_owner(values: ClaimValues) -> Fix:
-    return ReleaseFromVirtualMachine() if "vfio" in values.find_own_capture("owner") else ReplaceNouveau()
+    return (
+        ReleaseFromVirtualMachine()
+        if "vfio" in values.find_own_capture("owner")
+        else ReplaceNouveau()
+    )
 
 
 # Messages of compilers: CUDA code is built for the GPU, and no package is at fault.
 _OF_COMPILERS = {"nvcc-unsupported-arch", "nvrtc-arch", "nvvm-arch", "llvm-arch"}
-_OF_SOME_INSTRUCTION = {"illegal-instruction", "trap-invalid-opcode"}  # messages that do not say which
+# messages that do not say which
+_OF_SOME_INSTRUCTION = {"illegal-instruction", "trap-invalid-opcode"}
 
 
 def _serve_newer_gpu(values: ClaimValues) -> Fix:
@@ -137,9 +156,13 @@ def _serve_older_gpu(values: ClaimValues) -> Fix:
 def _follow_xid(values: ClaimValues) -> FollowXid:
     """Take the Xids, the GPU's PCI address, and the recovery action that Xid 154 recommends."""
     rows = [event.values for event in values.claim.events]
-    codes = (match_shape(row.get(name, ""), SHAPES["xid"]) for row in rows for name in ("xid", "xid2"))
+    codes = (
+        match_shape(row.get(name, ""), SHAPES["xid"]) for row in rows for name in ("xid", "xid2")
+    )
     pci = re.search(r"Xid \(PCI:([0-9a-fA-F]{4}:[0-9a-fA-F]{2}:[0-9a-fA-F]{2})\b", values.text)
-    recovery = re.search(r"recovery action changed from \S+ \([^)]*\) to \S+ \(([^)]{1,60})\)", values.text)
+    recovery = re.search(
+        r"recovery action changed from \S+ \([^)]*\) to \S+ \(([^)]{1,60})\)", values.text
+    )
     return FollowXid(
         tuple(filter(None, dict.fromkeys(codes))),
         pci=pci.group(1) if pci else "",
@@ -148,7 +171,9 @@ def _follow_xid(values: ClaimValues) -> FollowXid:
 
 
 def _use_other_processor(values: ClaimValues) -> UseOtherProcessor:
-    return UseOtherProcessor(values.framework, is_stated=not _OF_SOME_INSTRUCTION.issuperset(values.signatures))
+    return UseOtherProcessor(
+        values.framework, is_stated=not _OF_SOME_INSTRUCTION.issuperset(values.signatures)
+    )
 
 
 def _use_other_python(values: ClaimValues) -> Fix | None:
@@ -180,7 +205,8 @@ def _minors_with_wheels(values: ClaimValues, text: str) -> tuple[str, ...]:
     framework = values.log.matrix.framework_of(asked.name) if asked else None
     if asked is None or framework is None:
         return ()
-    public = asked.specifier.partition("+")[0]  # the rows are of releases, without the label of a build
+    # the rows are of releases, without the label of a build
+    public = asked.specifier.partition("+")[0]
     rows = list_matching_releases(values.log, framework, asked.name, public)
     published = [row for row in rows if row.pythons]
     for_platform = [row for row in published if row.platform == values.context.platform]
@@ -194,10 +220,14 @@ def _list_requested_minors(values: ClaimValues) -> tuple[str, ...]:
     captures = (pair for event in values.claim.events for pair in event.captures)
     specifier = next((value for name, value in captures if re.fullmatch(r"wanted\d?", name)), "")
     try:
-        allowed = SpecifierSet(match_shape(specifier.strip(" '\","), r"[<>=!~\d.,* ]{3,40}") or "<0")
+        allowed = SpecifierSet(
+            match_shape(specifier.strip(" '\","), r"[<>=!~\d.,* ]{3,40}") or "<0"
+        )
     except InvalidSpecifier:
         return ()
-    return tuple(minor for minor in system_packages().python.minors if allowed.contains(f"{minor}.9"))
+    return tuple(
+        minor for minor in system_packages().python.minors if allowed.contains(f"{minor}.9")
+    )
 
 
 def _use_newer_glibc(values: ClaimValues) -> UseNewerGlibc | None:
@@ -214,7 +244,9 @@ def _install_replacement(values: ClaimValues) -> InstallReplacement | None:
     """Name what took the place of a withdrawn distribution, of the same release where there is one."""
     matrix = values.log.matrix
     owners = filter(None, map(find_framework_of_message, values.signatures))
-    removed = (name for item in owners for name in item.distributions if matrix.removed_distribution(name))
+    removed = (
+        name for item in owners for name in item.distributions if matrix.removed_distribution(name)
+    )
     asked = find_requirement(values.find_capture("requirement") or next(removed, ""))
     name, specifier = (asked.name, asked.specifier) if asked else ("", "")
     version = re.sub(r"^={2,3}|\+.*", "", specifier) if specifier.startswith("==") else ""
@@ -231,7 +263,11 @@ def _with_extra(values: ClaimValues, framework: Framework, specifier: str, versi
     """Write the requirement whose extra took the place of a label: jax[cuda12] of jaxlib+cuda12."""
     label = match_shape(specifier.partition("+")[2].partition(".")[0], r"cuda\d\d")
     requirement = f"{framework.main}[{label}]" if label else framework.plans.gpu_requirement
-    row = values.log.matrix.release(framework.name, version, "linux_x86_64", framework.main) if version else None
+    row = (
+        values.log.matrix.release(framework.name, version, "linux_x86_64", framework.main)
+        if version
+        else None
+    )
     is_published = row is not None and any(f"[{extra}]" in requirement for extra in row.extras)
     return f"{requirement}=={version}" if is_published else requirement
 
@@ -249,7 +285,9 @@ def _install_cuda_libraries(values: ClaimValues) -> InstallCudaLibraries | None:
     """Name the very release with its extra, where that has one for one CUDA."""
     row, is_linux = values.row, values.log.system not in ("windows", "darwin")
     if row is not None and row.gpu_extra and len(row.extras) < 2 and is_linux:
-        return InstallCudaLibraries(row.framework, (f"{row.distribution}[{row.gpu_extra}]=={row.version}",))
+        return InstallCudaLibraries(
+            row.framework, (f"{row.distribution}[{row.gpu_extra}]=={row.version}",)
+        )
     return InstallCudaLibraries(values.framework) if values.framework else None
 
 
@@ -264,7 +302,8 @@ def _require(name: str) -> Callable[[ClaimValues], InstallRequiredRelease]:
     return lambda values: InstallRequiredRelease(name, values.framework)
 
 
-_KERAS_2 = {"keras-3-words", "keras-2-or-3", "keras-config"}  # code or a file of Keras 2 meets Keras 3
+# code or a file of Keras 2 meets Keras 3
+_KERAS_2 = {"keras-3-words", "keras-2-or-3", "keras-config"}
 
 
 def _restore_keras_2(values: ClaimValues) -> RestoreKeras2 | None:
@@ -285,13 +324,19 @@ def _use_right_copy(values: ClaimValues) -> Fix | None:
     if installed:
         return UseInstalledToolkit(installed[0])
     folders = filter(None, values.log.library_path.split(":"))
-    others = tuple(folder for folder in folders if re.search(r"cuda|cudnn|nvidia", folder, re.IGNORECASE))
+    others = tuple(
+        folder for folder in folders if re.search(r"cuda|cudnn|nvidia", folder, re.IGNORECASE)
+    )
     return RemoveFromLibraryPath(others)
 
 
 def _install_toolkit(values: ClaimValues) -> Fix | None:
     """Name the CUDA that a build is compiled with, that a message asks for, or that the release was built with."""
-    stated = (values.find_capture("cuda_wanted") or values.find_capture("torch_cuda")) if values.compiles else ""
+    stated = (
+        (values.find_capture("cuda_wanted") or values.find_capture("torch_cuda"))
+        if values.compiles
+        else ""
+    )
     stated = stated or values.find_own_capture("cuda_wanted")
     cuda = stated if re.fullmatch(r"\d{1,2}(?:\.\d)?", stated) else find_cuda_line(values)
     if not cuda:
@@ -305,7 +350,11 @@ def _install_toolkit(values: ClaimValues) -> Fix | None:
 def _use_newer_ptxas(values: ClaimValues) -> UseNewerPtxas | None:
     capability = find_capability(values)
     row = values.log.matrix.architecture(capability)
-    return UseNewerPtxas(row.first_toolkit, capability, values.framework) if row and row.first_toolkit else None
+    return (
+        UseNewerPtxas(row.first_toolkit, capability, values.framework)
+        if row and row.first_toolkit
+        else None
+    )
 
 
 def _install_cudnn(values: ClaimValues) -> InstallCudnn:
@@ -314,7 +363,8 @@ def _install_cudnn(values: ClaimValues) -> InstallCudnn:
     library = next((parse_library(name).version for name in names if "cudnn" in name), "")
     of_release = values.row.cudnn if values.row else ""
     wanted = find_required_cudnn(values) or of_release or major(library)
-    is_other_build = values.claim.id == "cudnn-wrong-cuda-build"  # its libraries are of the CUDA that is not wanted
+    # its libraries are of the CUDA that is not wanted
+    is_other_build = values.claim.id == "cudnn-wrong-cuda-build"
     return InstallCudnn(
         values.framework,
         values.distribution,
@@ -352,7 +402,9 @@ def _use_other_compiler(values: ClaimValues) -> UseOtherCompiler:
         highest = next((gcc for gcc in maxima if parse_number(gcc) < parse_number(limit)), "")
     highest = highest or (row.gcc_max or "" if row else "")
     lowest = row.gcc_min or "" if row else ""
-    return UseOtherCompiler(line, highest, lowest, values.find_capture("gcc") or _host_version(values))
+    return UseOtherCompiler(
+        line, highest, lowest, values.find_capture("gcc") or _host_version(values)
+    )
 
 
 def _host_version(values: ClaimValues) -> str:
@@ -367,7 +419,9 @@ def _replace_extension(values: ClaimValues) -> Fix:
     framework = next(iter(companion_row(name).frameworks), "")
     if framework:
         release = values.log.release_of(identity(framework))
-        return MatchInstalledFramework(name, framework, match_shape(release, rf"{VERSION}(?:\+[a-z0-9.]+)?"))
+        return MatchInstalledFramework(
+            name, framework, match_shape(release, rf"{VERSION}(?:\+[a-z0-9.]+)?")
+        )
     return InstallProjectsBuild(find_distribution(find_extension_package(values)))
 
 

@@ -6,7 +6,13 @@ import re
 from functools import lru_cache
 from typing import Any, TypeVar
 
-from envcheck.explain.log import COMPILING, FRAMEWORKS, Log, find_framework_of_package, normalize_capability
+from envcheck.explain.log import (
+    COMPILING,
+    FRAMEWORKS,
+    Log,
+    find_framework_of_package,
+    normalize_capability,
+)
 from envcheck.host.data_files import load_data
 from envcheck.matrix.gpus import find_capabilities
 from envcheck.model import (
@@ -78,14 +84,18 @@ def state_facts(log: Log) -> Facts:
     host = _fill(facts.host, **stated.describe_host())
     toolkits = _fill(facts.toolkits, **stated.describe_toolkits())
     compilers = _fill(facts.compilers, gcc_version=stated.find("gcc"))
-    filled: Facts = replace(facts, python=python, driver=driver, host=host, toolkits=toolkits, compilers=compilers)
+    filled: Facts = replace(
+        facts, python=python, driver=driver, host=host, toolkits=toolkits, compilers=compilers
+    )
     return _fill(filled, gpus=_known(stated.list_gpus()))
 
 
 def _fill(record: R, **stated: Fact[Any]) -> R:
     """Keep what the snapshot knows; take the log's word for what it could not tell."""
     open_names = [name for name in stated if isinstance(getattr(record, name), Unknown)]
-    filled: R = replace(record, **{name: stated[name] for name in open_names if isinstance(stated[name], Known)})
+    filled: R = replace(
+        record, **{name: stated[name] for name in open_names if isinstance(stated[name], Known)}
+    )
     return filled
 
 
@@ -115,8 +125,14 @@ class _LogFacts:
     def find_offered_cuda(self) -> Fact[str]:
         """Return the newest CUDA that the driver offers: 11.4, or 11040 as CUDA itself writes it."""
         fact, number = self.find("driver_cuda"), self.find("cuda_api")
-        if isinstance(fact, Unknown) and isinstance(number, Known) and re.fullmatch(r"\d{4,5}", number.value):
-            return replace(number, value=f"{int(number.value) // 1000}.{int(number.value) % 1000 // 10}")
+        if (
+            isinstance(fact, Unknown)
+            and isinstance(number, Known)
+            and re.fullmatch(r"\d{4,5}", number.value)
+        ):
+            return replace(
+                number, value=f"{int(number.value) // 1000}.{int(number.value) % 1000 // 10}"
+            )
         return fact
 
     def describe_host(self) -> dict[str, Fact[Any]]:
@@ -144,8 +160,12 @@ class _LogFacts:
     def describe_toolkits(self) -> dict[str, Fact[Any]]:
         """Name the toolkits that the log shows, by the folders where NVIDIA's packages install them."""
         roots = {f"/usr/local/cuda-{line}": line for line in self._log.cudas}
-        installs = tuple(ToolkitInstall(root, "usr-local", version=_known(line)) for root, line in roots.items())
-        on_path = tuple(root for root in roots if f"{root}/" in self._log.library_path.replace(":", "/:"))
+        installs = tuple(
+            ToolkitInstall(root, "usr-local", version=_known(line)) for root, line in roots.items()
+        )
+        on_path = tuple(
+            root for root in roots if f"{root}/" in self._log.library_path.replace(":", "/:")
+        )
         return {"installs": _known(installs), "roots_on_library_path": _known(on_path)}
 
     def _list_builds(self) -> list[FrameworkBuild]:
@@ -165,13 +185,17 @@ class _LogFacts:
                 found.append(FrameworkBuild(framework, distribution, version, cuda_version=cuda))
         return found
 
-    def _build_from_image(self, framework: str, name: str, version: str, cuda: str) -> FrameworkBuild:
+    def _build_from_image(
+        self, framework: str, name: str, version: str, cuda: str
+    ) -> FrameworkBuild:
         """Make the build that the name of the container's image tells."""
         event = self._log.select("container-image")[0]
         source = Source("file", f"{event.file}:{event.line}", event.text)
         cuda_version: Fact[str] = Known(cuda, source) if cuda and cuda != "cpu" else _NOT_SAID
         cuda_build = Known(value=cuda != "cpu", source=source)
-        return FrameworkBuild(framework, name, version, cuda_build=cuda_build, cuda_version=cuda_version)
+        return FrameworkBuild(
+            framework, name, version, cuda_build=cuda_build, cuda_version=cuda_version
+        )
 
     def list_distributions(self) -> tuple[Distribution, ...]:
         """List what the log lists; a framework with the CUDA wheels that its own import misses."""
@@ -189,12 +213,16 @@ class _LogFacts:
         """List the libraries of NVIDIA's wheels that the import of a framework misses."""
         wheels = load_data("nvidia/cuda_wheels", CudaWheels)
         faults = []
-        for event in self._log.select("import-cannot-open") if self._log.has("torch-imported") else ():
+        for event in (
+            self._log.select("import-cannot-open") if self._log.has("torch-imported") else ()
+        ):
             library = event.values.get("library", "")
             wheel = wheels.wheel_of(library)
             for build in self.builds if wheel else ():
                 name = build.distribution
-                fault = LinkFault(name, "missing-library", name, library, wheel=wheel, stops="import")
+                fault = LinkFault(
+                    name, "missing-library", name, library, wheel=wheel, stops="import"
+                )
                 faults += [fault] if self._find_pins(fault) else []
         return tuple(faults)
 
@@ -207,7 +235,9 @@ class _LogFacts:
 
     def _find_row(self, build: FrameworkBuild) -> FrameworkRelease | None:
         version = build.version.partition("+")[0]
-        return self._log.matrix.release(build.framework, version, "linux_x86_64", build.distribution)
+        return self._log.matrix.release(
+            build.framework, version, "linux_x86_64", build.distribution
+        )
 
     def list_gpus(self) -> tuple[Gpu, ...]:
         """List the GPUs whose compute capability the log states, or their names tell."""
@@ -217,7 +247,9 @@ class _LogFacts:
             value = event.values.get("cc") or event.values.get("sm")
             capability = normalize_capability(value) if value else _find_capability(name)
             if capability:
-                found.append(Gpu(name=Known(name, source), compute_capability=Known(capability, source)))
+                found.append(
+                    Gpu(name=Known(name, source), compute_capability=Known(capability, source))
+                )
         return tuple(found[:16])
 
 
@@ -240,7 +272,9 @@ def build_target(log: Log, target: Target | None) -> Target:
 
 def _list_missing_requirements(log: Log) -> tuple[str, ...]:
     """List the requirements that pip found nothing for, as far as the rules can judge them."""
-    requirements = (event.values["requirement"].rstrip(".,:;") for event in log.select(*MISSING_RELEASES))
+    requirements = (
+        event.values["requirement"].rstrip(".,:;") for event in log.select(*MISSING_RELEASES)
+    )
     return tuple(text for text in dict.fromkeys(requirements) if _can_judge(log, text))
 
 

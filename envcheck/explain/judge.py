@@ -13,7 +13,15 @@ from envcheck.diagnosis import with_remedies, with_steps
 from envcheck.explain.claim_values import ClaimValues, build_machine_situation, build_situation
 from envcheck.explain.cures import build_cure, names_of
 from envcheck.explain.facts import MISSING_RELEASES, build_context
-from envcheck.explain.log import Claim, Log, Strength, find_root, is_consequence, is_second_reading, rank_claims
+from envcheck.explain.log import (
+    Claim,
+    Log,
+    Strength,
+    find_root,
+    is_consequence,
+    is_second_reading,
+    rank_claims,
+)
 from envcheck.explain.reasons_cuda import architecture_claims, library_claims, version_claims
 from envcheck.explain.reasons_driver import driver_claims, is_normal_without_gpu, memory_claims
 from envcheck.explain.reasons_python import REFUSALS, pip_claims, python_claims
@@ -93,7 +101,9 @@ class LogJudge:
 def find_main_finding(report: Report) -> Finding | None:
     """Return the primary finding, else the first incompatibility."""
     primary = [item for item in report.findings if item.primary]
-    return next(iter(primary or [item for item in report.findings if item.verdict == INCOMPATIBLE]), None)
+    return next(
+        iter(primary or [item for item in report.findings if item.verdict == INCOMPATIBLE]), None
+    )
 
 
 def find_decisive_event(reading: Reading) -> Event | None:
@@ -113,7 +123,9 @@ def list_harmless_events(reading: Reading) -> tuple[Event, ...]:
     kinds: dict[str, Event] = {}
     for event in reading.scan.events:
         is_noise = event.signature in known and known[event.signature].role == "noise"
-        if format_place(event) not in cause_places and (is_noise or format_place(event) in noise_places):
+        if format_place(event) not in cause_places and (
+            is_noise or format_place(event) in noise_places
+        ):
             kinds.setdefault(format_place(event), event)
     return tuple(kinds.values())
 
@@ -124,7 +136,11 @@ def format_place(event: Event) -> str:
 
 
 def _list_places(finding: Finding) -> tuple[str, ...]:
-    return tuple(item.source.where for item in finding.evidence if item.fact == "log" and item.source is not None)
+    return tuple(
+        item.source.where
+        for item in finding.evidence
+        if item.fact == "log" and item.source is not None
+    )
 
 
 _QUOTED_LINES = 6  # lines shown of one claim
@@ -133,20 +149,35 @@ _QUOTED_LINES = 6  # lines shown of one claim
 def _quote_events(events: Iterable[Event]) -> tuple[Evidence, ...]:
     """Show the lines of the log that speak for something."""
     rows = islice(events, _QUOTED_LINES)
-    return tuple(Evidence("log", event.text, Source("file", format_place(event), event.text)) for event in rows)
+    return tuple(
+        Evidence("log", event.text, Source("file", format_place(event), event.text))
+        for event in rows
+    )
 
 
 def build_finding(claim: Claim, root: Claim, fix: Remedy | None) -> Finding:
     """Turn a claim into a finding; what the root explains is linked to it, the rest is a warning beside it."""
     if claim is root:
         severity = ERROR if claim.severity == ERROR else WARNING
-        return Finding(claim.id, INCOMPATIBLE, severity, claim.message, _quote_events(claim.events), fix)
+        return Finding(
+            claim.id, INCOMPATIBLE, severity, claim.message, _quote_events(claim.events), fix
+        )
     cause = root.id if is_consequence(claim, root) else None
     beside = WARNING if root.severity == ERROR else NOTE  # never above the root
-    return Finding(claim.id, INCOMPATIBLE, beside, claim.message, _quote_events(claim.events), fix, caused_by=cause)
+    return Finding(
+        claim.id,
+        INCOMPATIBLE,
+        beside,
+        claim.message,
+        _quote_events(claim.events),
+        fix,
+        caused_by=cause,
+    )
 
 
-def build_rival_findings(root: Claim, finding_ids: Iterable[str], system: str) -> tuple[Finding, ...]:
+def build_rival_findings(
+    root: Claim, finding_ids: Iterable[str], system: str
+) -> tuple[Finding, ...]:
     """Name each cause that fits the root's messages as well, with the command that tells them apart."""
     known = set(finding_ids)
     return tuple(
@@ -192,11 +223,17 @@ class Machine:
         for item in self.findings:
             if item.severity != ERROR and self.is_healthy:
                 continue  # the program went on
-            is_shown = strongest is not None and strongest.id == item.id and strongest.severity == ERROR
+            is_shown = (
+                strongest is not None and strongest.id == item.id and strongest.severity == ERROR
+            )
             severity = ERROR if is_shown else item.severity
-            yield Claim(item.id, self._strength(item, log_claims, strongest), item.message, (), severity)
+            yield Claim(
+                item.id, self._strength(item, log_claims, strongest), item.message, (), severity
+            )
 
-    def _strength(self, item: Finding, log_claims: Sequence[Claim], strongest: Claim | None) -> Strength:
+    def _strength(
+        self, item: Finding, log_claims: Sequence[Claim], strongest: Claim | None
+    ) -> Strength:
         explained_ids = {*catalogue()[item.id].explains, item.id}
         is_open = self.is_refused and not any(claim.id in REFUSALS for claim in log_claims)
         if is_open and item.severity == ERROR and item.id in REFUSALS:
@@ -230,7 +267,9 @@ def judge_machine(log: Log, target: Target | None = None) -> Machine:
     if not log.has_facts and not asked:
         return Machine(())
     report = with_remedies(rules.evaluate(context), build_machine_situation(log, context))
-    findings = tuple(item for item in report.findings if item.verdict == INCOMPATIBLE and item.severity != NOTE)
+    findings = tuple(
+        item for item in report.findings if item.verdict == INCOMPATIBLE and item.severity != NOTE
+    )
     is_refused = log.has_facts and log.has(*MISSING_RELEASES)
     return Machine(findings, log.has_facts, log.is_healthy, is_refused, report.checked)
 
@@ -238,8 +277,16 @@ def judge_machine(log: Log, target: Target | None = None) -> Machine:
 _REASONS = (
     library_claims, version_claims, architecture_claims, pip_claims, memory_claims, driver_claims, python_claims,
 )  # fmt: skip
-_CRASHES = ("segfault", "aborted", "tf-native-failed", "ninja-failed", "dnn-library-not-found", "python-traceback")
-# What a machine without a GPU, or one whose GPU works, may say about drivers and CUDA without anything being wrong.
+_CRASHES = (
+    "segfault",
+    "aborted",
+    "tf-native-failed",
+    "ninja-failed",
+    "dnn-library-not-found",
+    "python-traceback",
+)
+# What a machine without a GPU, or one whose GPU works, may say about drivers and CUDA without
+# anything being wrong.
 _NORMAL_WITHOUT_GPU = (
     "driver-missing", "libcuda-not-on-path", "toolkit-missing", "cudnn-missing", "driver-not-in-container",
     "visible-devices-hidden", "framework-cuda-extra-missing", "driver-device-nodes", "toolkit-wrong-version",
@@ -275,10 +322,17 @@ def judge_log(
         is_excused = _is_excused(log, claim) or _is_survived(claim, ending, expects_gpu=expects_gpu)
         (excused if is_excused else remaining).append(claim)
     remaining = list(_weigh_what_failed_last(remaining, ending))
-    unused = [] if expects_gpu or log.is_healthy else [claim for claim in excused if is_remark(claim)]
-    noise = tuple(dict.fromkeys((*_list_noise(log), *(event for claim in excused for event in claim.events))))
-    judges_gpu = expects_gpu or log.has_facts  # with facts, the rules know themselves whether a GPU is meant
-    by_rules = [claim for claim in machine.claims(claims) if judges_gpu or claim.id not in _GPU_UNUSED]
+    unused = (
+        [] if expects_gpu or log.is_healthy else [claim for claim in excused if is_remark(claim)]
+    )
+    noise = tuple(
+        dict.fromkeys((*_list_noise(log), *(event for claim in excused for event in claim.events)))
+    )
+    # with facts, the rules know themselves whether a GPU is meant
+    judges_gpu = expects_gpu or log.has_facts
+    by_rules = [
+        claim for claim in machine.claims(claims) if judges_gpu or claim.id not in _GPU_UNUSED
+    ]
     ordered = rank_claims((*remaining, *by_rules))
     root = find_root(ordered)
     notes = [*(_build_noise_note(noise) or _build_healthy_note(log)), *_build_remedy_note(log)]
@@ -286,14 +340,22 @@ def judge_log(
     if root is None:
         symptoms = _select_symptoms(log, ending, expects_gpu=expects_gpu)
         harmless = _UNUSED_HEADLINE if unused else _HARMLESS if noise or log.is_healthy else ""
-        return replace(_report_without_cause(log, ordered, notes, symptoms, harmless), system=log.os)
+        return replace(
+            _report_without_cause(log, ordered, notes, symptoms, harmless), system=log.os
+        )
     findings = [
-        _build_joined_finding(log, machine, claim, root) for claim in ordered if not is_second_reading(claim, root)
+        _build_joined_finding(log, machine, claim, root)
+        for claim in ordered
+        if not is_second_reading(claim, root)
     ]
     finding_ids = {finding.id for finding in findings}
-    ranked = rank_findings([*findings, *build_rival_findings(root, finding_ids, log.system), *notes])
+    ranked = rank_findings(
+        [*findings, *build_rival_findings(root, finding_ids, log.system), *notes]
+    )
     headline = catalogue()[root.id].headline
-    return with_steps(Report(INCOMPATIBLE, "gpu", headline, ranked, machine.checked, system=log.system))
+    return with_steps(
+        Report(INCOMPATIBLE, "gpu", headline, ranked, machine.checked, system=log.system)
+    )
 
 
 def _leave_out_other_packages(log: Log, machine: Machine, claims: Iterable[Claim]) -> Machine:
@@ -305,7 +367,9 @@ def _leave_out_other_packages(log: Log, machine: Machine, claims: Iterable[Claim
         names = set(item.about.names)
         return bool(names and named.get(item.id) and not names & named[item.id])
 
-    changed: Machine = replace(machine, findings=tuple(item for item in machine.findings if not is_of_other(item)))
+    changed: Machine = replace(
+        machine, findings=tuple(item for item in machine.findings if not is_of_other(item))
+    )
     return changed
 
 
@@ -317,14 +381,22 @@ def _build_joined_finding(log: Log, machine: Machine, claim: Claim, root: Claim)
     rule_finding = machine.finding(claim.id)
     if rule_finding is None:
         return replace(finding, cure=cure)
-    plan_command = situation.plan_command(values.framework) if _installs_framework(rule_finding.fix, log.matrix) else ()
+    plan_command = (
+        situation.plan_command(values.framework)
+        if _installs_framework(rule_finding.fix, log.matrix)
+        else ()
+    )
     rule_fix = rule_finding.fix
-    cure = rule_finding.cure if machine.is_from_snapshot else _complete_cure(rule_finding.cure, cure)
+    cure = (
+        rule_finding.cure if machine.is_from_snapshot else _complete_cure(rule_finding.cure, cure)
+    )
     if cure is not None and cure != rule_finding.cure:
         rule_fix = write_fix(cure, situation) or rule_fix
     fix = _merge_remedies(rule_fix, finding.fix, plan_command, is_measured=machine.is_from_snapshot)
     evidence = (*finding.evidence, *rule_finding.evidence)
-    joined: Finding = replace(finding, evidence=evidence, fix=fix, cure=cure, about=rule_finding.about)
+    joined: Finding = replace(
+        finding, evidence=evidence, fix=fix, cure=cure, about=rule_finding.about
+    )
     return joined
 
 
@@ -332,19 +404,29 @@ def _complete_cure(cure: Fix | None, stated: Fix | None) -> Fix | None:
     """Add to the fix of a rule what only the log's messages tell."""
     if cure is None or type(stated) is not type(cure):
         return cure
-    more = {name: value for name in list_fields(cure) if (value := getattr(stated, name)) and not getattr(cure, name)}
+    more = {
+        name: value
+        for name in list_fields(cure)
+        if (value := getattr(stated, name)) and not getattr(cure, name)
+    }
     completed: Fix = replace(cure, **more)
     return completed
 
 
 def _installs_framework(fix: Remedy | None, matrix: Matrix) -> bool:
     actions = fix.actions if fix else ()
-    texts = (text for item in actions if isinstance(item, InstallPackages) for text in item.requirements)
+    texts = (
+        text for item in actions if isinstance(item, InstallPackages) for text in item.requirements
+    )
     return any(matrix.framework_of(name_of(text)) for text in texts)
 
 
 def _merge_remedies(
-    rule_fix: Remedy | None, log_fix: Remedy | None, plan_command: tuple[Action, ...], *, is_measured: bool
+    rule_fix: Remedy | None,
+    log_fix: Remedy | None,
+    plan_command: tuple[Action, ...],
+    *,
+    is_measured: bool,
 ) -> Remedy | None:
     """Return the remedy for what the facts show; that for what the log says stays where there is no other.
 
@@ -354,17 +436,26 @@ def _merge_remedies(
     if rule_fix is None or log_fix is None:
         return rule_fix or log_fix
     plans = [item for item in (*log_fix.actions, *plan_command) if isinstance(item, RunEnvcheck)]
-    known = {*rule_fix.actions, *(item for alternative in rule_fix.alternatives for item in alternative.actions)}
+    known = {
+        *rule_fix.actions,
+        *(item for alternative in rule_fix.alternatives for item in alternative.actions),
+    }
     new_plans = [item for item in plans if item.plans_framework and item not in known]
     summaries = {rule_fix.summary, *(way.summary for way in rule_fix.alternatives)}
     others = () if is_measured else log_fix.alternatives
     alternatives = [way for way in others if way.actions and way.summary not in summaries]
     if new_plans:
-        alternatives.append(Alternative("Plan for the machine that the log describes.", tuple(new_plans[:1])))
+        alternatives.append(
+            Alternative("Plan for the machine that the log describes.", tuple(new_plans[:1]))
+        )
     steps = tuple(item for item in log_fix.actions if item not in plans)
     if not rule_fix.actions and steps:
         alternatives.insert(0, Alternative(log_fix.summary, steps))
-    return replace(rule_fix, alternatives=(*rule_fix.alternatives, *alternatives)) if alternatives else rule_fix
+    return (
+        replace(rule_fix, alternatives=(*rule_fix.alternatives, *alternatives))
+        if alternatives
+        else rule_fix
+    )
 
 
 _UNUSED = "No GPU is used"
@@ -377,12 +468,17 @@ def _report_without_cause(
 ) -> Report:
     """Report the failures without a cause; if there are none, that all is well, for which `headline` says why."""
     symptoms = [
-        Finding("probe-failed", UNDETERMINED, "error", claim.message, _quote_events(claim.events)) for claim in claims
+        Finding("probe-failed", UNDETERMINED, "error", claim.message, _quote_events(claim.events))
+        for claim in claims
     ]
     unexplained = _list_unexplained_symptoms(unclear)
     if symptoms or unexplained:
         return Report(
-            UNDETERMINED, "gpu", "The log shows a failure, but not its cause.", (*symptoms, *unexplained, *notes), ()
+            UNDETERMINED,
+            "gpu",
+            "The log shows a failure, but not its cause.",
+            (*symptoms, *unexplained, *notes),
+            (),
         )
     if headline:
         return Report(COMPATIBLE, "gpu", headline, tuple(notes), ())
@@ -391,22 +487,36 @@ def _report_without_cause(
         message = "Nothing in this log reports a failure."
         note = Finding(NOISE, COMPATIBLE, NOTE, message, _quote_events(harmless))
         return Report(COMPATIBLE, "gpu", message, (note, *notes), ())
-    return Report(UNDETERMINED, "gpu", "This log contains no message that envcheck knows.", tuple(notes), ())
+    return Report(
+        UNDETERMINED, "gpu", "This log contains no message that envcheck knows.", tuple(notes), ()
+    )
 
 
 def _select_symptoms(log: Log, ending: Ending, *, expects_gpu: bool) -> list[Event]:
     """List the messages that show a failure without its cause, and were not survived."""
     known = signatures_by_name()
     symptoms = [
-        item for item in log.events if known[item.signature].role == "symptom" and not known[item.signature].finding
+        item
+        for item in log.events
+        if known[item.signature].role == "symptom" and not known[item.signature].finding
     ]
     if not expects_gpu:
         remarks = {item.line for item in log.events if known[item.signature].without_gpu}
         caught = [item.line for item in log.events if known[item.signature].without_gpu == "caught"]
         symptoms = [item for item in symptoms if item.line not in remarks]
-        symptoms = [item for item in symptoms if not any(0 <= at - item.line < _TRACEBACK_LINES for at in caught)]
-    elsewhere = {item.line for item in log.select("kernel-module-named") if "nvidia" not in item.text.lower()}
-    symptoms = [item for item in symptoms if item.line not in elsewhere and not ending.succeeds_after(item.last_line)]
+        symptoms = [
+            item
+            for item in symptoms
+            if not any(0 <= at - item.line < _TRACEBACK_LINES for at in caught)
+        ]
+    elsewhere = {
+        item.line for item in log.select("kernel-module-named") if "nvidia" not in item.text.lower()
+    }
+    symptoms = [
+        item
+        for item in symptoms
+        if item.line not in elsewhere and not ending.succeeds_after(item.last_line)
+    ]
     if log.is_healthy:  # a GPU that is used does not explain a crash
         symptoms = [item for item in symptoms if item.signature in _CRASHES]
     return symptoms
@@ -416,11 +526,17 @@ def _list_unexplained_symptoms(symptoms: list[Event]) -> tuple[Finding, ...]:
     if not symptoms:
         return ()
     known = signatures_by_name()
-    meanings = (_fill_message(known[item.signature].meaning, item) or item.text for item in symptoms)
+    meanings = (
+        _fill_message(known[item.signature].meaning, item) or item.text for item in symptoms
+    )
     message = " ".join(dict.fromkeys(meanings))
     return (
         Finding(
-            "probe-failed", UNDETERMINED, ERROR, f"{message} The log does not show the cause.", _quote_events(symptoms)
+            "probe-failed",
+            UNDETERMINED,
+            ERROR,
+            f"{message} The log does not show the cause.",
+            _quote_events(symptoms),
         ),
     )
 
@@ -442,9 +558,12 @@ def _with_cause_there(log: Log, claim: Claim) -> Claim:
     if log.os == "darwin":
         causes = {"framework-cpu-build": "platform-no-gpu-wheel"}
     if log.has("jax-cpu-feature-mac") or (log.os == "darwin" and log.architecture != "x86_64"):
-        causes["cpu-missing-avx"] = "python-wrong-arch"  # under Rosetta; a Python for arm64 needs no AVX
+        # under Rosetta; a Python for arm64 needs no AVX
+        causes["cpu-missing-avx"] = "python-wrong-arch"
     if log.in_wsl:
-        causes |= dict.fromkeys(("driver-missing", "driver-library-mismatch", "driver-not-in-container"), "driver-wsl")
+        causes |= dict.fromkeys(
+            ("driver-missing", "driver-library-mismatch", "driver-not-in-container"), "driver-wsl"
+        )
     elif log.has("secure-boot-enabled"):
         causes["driver-missing"] = "driver-secure-boot"
     elif log.in_container:
@@ -485,10 +604,14 @@ def _expects_gpu(log: Log, claims: Sequence[Claim], target: Target | None, endin
     if any(event.signature not in _INVENTORY for event, _ in log.find_captures(*_GPU_SOUGHT)):
         return True
     known = signatures_by_name()
-    if any(claim.id in (*_GPU_UNUSED, "device-placement") and not is_remark(claim) for claim in claims):
+    if any(
+        claim.id in (*_GPU_UNUSED, "device-placement") and not is_remark(claim) for claim in claims
+    ):
         return True
     remarks = [event for event in log.events if _kind_without_gpu(event) in ("remark", "caught")]
-    if any(" -> " in event.text for event in log.events if known[event.signature].role == "symptom"):
+    if any(
+        " -> " in event.text for event in log.events if known[event.signature].role == "symptom"
+    ):
         return True  # what was typed at a prompt, with its answer
     return any(not ending.goes_on_after(event.last_line) for event in remarks)
 
@@ -499,7 +622,9 @@ _GOES_ON = (
     r"|\bskipp(?:ed|ing)\b|\bignor(?:ed|ing)\b|\bcompiled using NumPy 1"
 )
 _TRIED_AGAIN = ("gpu-memory-exhausted", "gpu-memory-held")  # what programs catch, and ask for less
-_AVOIDED = r"(?i)\bskipp(?:ed|ing)\b|\b(?:falling back to|using|running on|retrying on) (?:the )?cpu\b"
+_AVOIDED = (
+    r"(?i)\bskipp(?:ed|ing)\b|\b(?:falling back to|using|running on|retrying on) (?:the )?cpu\b"
+)
 
 
 def _is_survived(claim: Claim, ending: Ending, *, expects_gpu: bool) -> bool:
@@ -510,50 +635,84 @@ def _is_survived(claim: Claim, ending: Ending, *, expects_gpu: bool) -> bool:
         return False
     if any("which is incompatible" in event.text for event in claim.events):
         return False  # pip tells of what stays installed
-    has_raised = any(_is_exception(event) and "No module named" not in event.text for event in claim.events)
-    is_caught = not has_raised and (claim.id in _TRIED_AGAIN or claim.strength < Strength.FAILED_CALL)
+    has_raised = any(
+        _is_exception(event) and "No module named" not in event.text for event in claim.events
+    )
+    is_caught = not has_raised and (
+        claim.id in _TRIED_AGAIN or claim.strength < Strength.FAILED_CALL
+    )
     is_announced = all(re.search(_GOES_ON, event.text) for event in claim.events)
-    return (is_caught or is_announced) and all(ending.succeeds_after(event.last_line) for event in claim.events)
+    return (is_caught or is_announced) and all(
+        ending.succeeds_after(event.last_line) for event in claim.events
+    )
 
 
 def is_remark(claim: Claim) -> bool:
     """Tell whether a claim rests on messages of programs that continue without a GPU."""
     kinds = [(_kind_without_gpu(event), event) for event in claim.events]
-    return bool(kinds) and all(kind == "caught" or (kind and not _is_exception(event)) for kind, event in kinds)
+    return bool(kinds) and all(
+        kind == "caught" or (kind and not _is_exception(event)) for kind, event in kinds
+    )
 
 
 def _kind_without_gpu(event: Event) -> str:
     """Name what a message means where no GPU is meant; a line that says what is done instead was caught."""
-    return "caught" if re.search(_AVOIDED, event.text) else signatures_by_name()[event.signature].without_gpu
+    return (
+        "caught"
+        if re.search(_AVOIDED, event.text)
+        else signatures_by_name()[event.signature].without_gpu
+    )
 
 
 # What a build without CUDA leads to, beside what it says itself.
-_OF_CPU_BUILDS = ("framework-cpu-build", "visible-devices-hidden", "framework-cuda-extra-missing", "device-placement")
+_OF_CPU_BUILDS = (
+    "framework-cpu-build",
+    "visible-devices-hidden",
+    "framework-cuda-extra-missing",
+    "device-placement",
+)
 
 
 def _weigh_what_failed_last(claims: Sequence[Claim], ending: Ending) -> Iterator[Claim]:
     """Weaken what is merely installed, and what the program went on after, where something else failed then."""
-    facts = [claim for claim in claims if {_kind_without_gpu(event) for event in claim.events} == {"fact"}]
-    past = [claim for claim in claims if all(ending.succeeds_after(event.last_line) for event in claim.events)]
+    facts = [
+        claim
+        for claim in claims
+        if {_kind_without_gpu(event) for event in claim.events} == {"fact"}
+    ]
+    past = [
+        claim
+        for claim in claims
+        if all(ending.succeeds_after(event.last_line) for event in claim.events)
+    ]
     failed = [claim for claim in claims if claim not in (*facts, *past) and not is_remark(claim)]
     failed_ids = {claim.id for claim in failed if claim.strength >= Strength.FAILED_CALL}
     for claim in claims:
         is_past = claim in past and not failed_ids <= {*catalogue()[claim.id].explains, claim.id}
         is_weak = is_past or (claim in facts and not failed_ids <= set(_OF_CPU_BUILDS))
-        yield replace(claim, strength=min(claim.strength, Strength.UNUSED_GPU)) if is_weak else claim
+        yield (
+            replace(claim, strength=min(claim.strength, Strength.UNUSED_GPU)) if is_weak else claim
+        )
 
 
 def _is_excused(log: Log, claim: Claim) -> bool:
     modules = log.values("kernel_module", "kernel_module2", "kernel_module3", "kernel_module4")
-    if modules and not any("nvidia" in text.lower() for text in (*modules, *(event.text for event in claim.events))):
-        return claim.id in ("driver-missing", "driver-secure-boot")  # it is another driver's module that fails
+    if modules and not any(
+        "nvidia" in text.lower() for text in (*modules, *(event.text for event in claim.events))
+    ):
+        # it is another driver's module that fails
+        return claim.id in ("driver-missing", "driver-secure-boot")
     if log.computes_on_gpu and claim.id in _REFUTED_ON_GPU:
         return not any(_is_exception(event) or " -> " in event.text for event in claim.events)
     if claim.id == "ptxas-problem" and log.has("ptxas-not-on-windows"):
         return claim.strength < Strength.LIKELY
     if log.is_healthy and not log.has_no_gpu and any(map(_is_exception, claim.events)):
         return False  # one program uses the GPU, this one ended over what it says
-    return is_normal_without_gpu(log) and claim.id in _NORMAL_WITHOUT_GPU and claim.strength < Strength.LIKELY
+    return (
+        is_normal_without_gpu(log)
+        and claim.id in _NORMAL_WITHOUT_GPU
+        and claim.strength < Strength.LIKELY
+    )
 
 
 def _is_exception(event: Event) -> bool:
@@ -564,7 +723,10 @@ def _is_exception(event: Event) -> bool:
 
 def _list_noise(log: Log) -> tuple[Event, ...]:
     known = signatures_by_name()
-    return (*(event for event in log.events if known[event.signature].role == "noise"), *log.harmless_events)
+    return (
+        *(event for event in log.events if known[event.signature].role == "noise"),
+        *log.harmless_events,
+    )
 
 
 def _build_noise_note(events: tuple[Event, ...]) -> list[Finding]:
@@ -591,7 +753,15 @@ def _build_healthy_note(log: Log) -> list[Finding]:
     events = tuple(event for event in log.events if known[event.signature].role == "healthy")
     if not events:
         return []
-    return [Finding(NOISE, COMPATIBLE, NOTE, "The log shows a framework that uses a GPU.", _quote_events(events))]
+    return [
+        Finding(
+            NOISE,
+            COMPATIBLE,
+            NOTE,
+            "The log shows a framework that uses a GPU.",
+            _quote_events(events),
+        )
+    ]
 
 
 def _build_remedy_note(log: Log) -> list[Finding]:

@@ -34,29 +34,104 @@ class Strength(IntEnum):
         member.because = reason
         return member
 
-    EMULATED = 24, "The program is for another processor, so whatever it says, even a final refusal, follows from that."
-    FINAL = 23, "The check that ends the program states the cause, or a measured fact explains the message."
-    BOTH_VALUES = 22, "It names both releases that clash, as read from the files themselves, not from a limit in code."
-    LIMIT_AND_VALUE = 21, "It names a limit and the value that breaks it, so there is more to check than a refusal."
-    REFUSED_PART = 20, "A tool refuses a part by name, which is a decision and not only a description."
+    EMULATED = (
+        24,
+        (
+            "The program is for another processor, so whatever it says, even a final refusal,"
+            " follows from that."
+        ),
+    )
+    FINAL = (
+        23,
+        (
+            "The check that ends the program states the cause, or a measured fact explains the"
+            " message."
+        ),
+    )
+    BOTH_VALUES = (
+        22,
+        (
+            "It names both releases that clash, as read from the files themselves, not from a limit"
+            " in code."
+        ),
+    )
+    LIMIT_AND_VALUE = (
+        21,
+        "It names a limit and the value that breaks it, so there is more to check than a refusal.",
+    )
+    REFUSED_PART = (
+        20,
+        "A tool refuses a part by name, which is a decision and not only a description.",
+    )
     NAMED_CAUSE = 19, "It names the cause in words of its own, not only the part that is wrong."
     NAMED_PART = 18, "It names the part and what it lacks, not only the place where it fails."
-    NAMED_PLACE = 17, "It names the place of the fault, and holds against facts that a log states in passing."
-    DERIVED = 16, "It follows from the message and one more value, while a missing part may have several causes."
-    MISSING_HERE = 15, "A part is missing in a known place, while a search that finds nothing may look elsewhere."
-    NOT_FOUND = 14, "A search ends without the part, which a program reports only where it needs the part."
-    LIKELY = 13, "One cause is common and the others are rare, and no working GPU excuses the message."
-    USUAL = 12, "Two causes fit and this one is usual, while a decided message may be a side remark."
-    DECIDED = 11, "The weakest message that tells its cause by itself, so the machine's facts need not support it."
-    PROBABLE = 10, "Several causes fit and one is most frequent, as when only the machine's facts show a fault."
+    NAMED_PLACE = (
+        17,
+        "It names the place of the fault, and holds against facts that a log states in passing.",
+    )
+    DERIVED = (
+        16,
+        (
+            "It follows from the message and one more value, while a missing part may have several"
+            " causes."
+        ),
+    )
+    MISSING_HERE = (
+        15,
+        "A part is missing in a known place, while a search that finds nothing may look elsewhere.",
+    )
+    NOT_FOUND = (
+        14,
+        "A search ends without the part, which a program reports only where it needs the part.",
+    )
+    LIKELY = (
+        13,
+        "One cause is common and the others are rare, and no working GPU excuses the message.",
+    )
+    USUAL = (
+        12,
+        "Two causes fit and this one is usual, while a decided message may be a side remark.",
+    )
+    DECIDED = (
+        11,
+        (
+            "The weakest message that tells its cause by itself, so the machine's facts need not"
+            " support it."
+        ),
+    )
+    PROBABLE = (
+        10,
+        (
+            "Several causes fit and one is most frequent, as when only the machine's facts show a"
+            " fault."
+        ),
+    )
     OPEN = 9, "Several causes fit equally, but none of the other messages explains this one."
-    FAILED_PART = 8, "It names the library that fails, so it says where, while a failed call says only when."
+    FAILED_PART = (
+        8,
+        "It names the library that fails, so it says where, while a failed call says only when.",
+    )
     FAILED_CALL = 7, "A call fails, which says more than that no GPU is used."
-    UNUSED_GPU = 6, "No GPU is used, which is what went wrong, while a side effect is what came after."
-    SIDE_EFFECT = 5, "Something else fails because of the cause, one step nearer to it than the end of the program."
-    AFTERMATH = 4, "The program ends and points to the lines before it, so it is a claim where no other is."
+    UNUSED_GPU = (
+        6,
+        "No GPU is used, which is what went wrong, while a side effect is what came after.",
+    )
+    SIDE_EFFECT = (
+        5,
+        (
+            "Something else fails because of the cause, one step nearer to it than the end of the"
+            " program."
+        ),
+    )
+    AFTERMATH = (
+        4,
+        "The program ends and points to the lines before it, so it is a claim where no other is.",
+    )
     SYMPTOM = 3, "Something is wrong and nothing says what, so it never names a root cause."
-    UNSUPPORTED = 2, "The machine's facts show a fault that the log's own decisive message does not depend on."
+    UNSUPPORTED = (
+        2,
+        "The machine's facts show a fault that the log's own decisive message does not depend on.",
+    )
 
     @classmethod
     def named(cls, name: str) -> Strength:
@@ -90,7 +165,14 @@ def _merge_claims(claims: list[Claim]) -> Claim:
     ordered = sorted(claims, key=lambda claim: (-claim.strength, claim.message))
     strongest = ordered[0]
     events = tuple(dict.fromkeys(event for claim in ordered for event in claim.events))
-    return Claim(strongest.id, strongest.strength, strongest.message, events, strongest.severity, strongest.rivals)
+    return Claim(
+        strongest.id,
+        strongest.strength,
+        strongest.message,
+        events,
+        strongest.severity,
+        strongest.rivals,
+    )
 
 
 def find_root(claims: tuple[Claim, ...]) -> Claim | None:
@@ -107,11 +189,16 @@ def is_consequence(claim: Claim, root: Claim) -> bool:
 def is_second_reading(claim: Claim, root: Claim) -> bool:
     """Tell whether a claim only reads the root's own lines in a weaker way."""
     lines = {(event.file, event.line) for event in root.events}
-    return claim is not root and bool(claim.events) and all((event.file, event.line) in lines for event in claim.events)
+    return (
+        claim is not root
+        and bool(claim.events)
+        and all((event.file, event.line) in lines for event in claim.events)
+    )
 
 
 _NOTHING = Facts()
-# Those with labels in their versions first: a log with the words of several is mostly of a program that one runs.
+# Those with labels in their versions first: a log with the words of several is mostly of a program
+# that one runs.
 FRAMEWORKS = tuple(sorted(identities(), key=lambda item: not item.index))
 
 
@@ -186,14 +273,21 @@ class Log:
     @cached_property
     def system(self) -> str:
         """Name the operating system, by the kinds of messages where nothing else tells it."""
-        is_windows = any(event.signature.startswith(_WINDOWS) or "win_amd64" in event.text for event in self.events)
+        is_windows = any(
+            event.signature.startswith(_WINDOWS) or "win_amd64" in event.text
+            for event in self.events
+        )
         return self.os or ("windows" if is_windows else "")
 
     @cached_property
     def container(self) -> str:
         """Name the kind of container that the log comes from; "" for none, or where it does not tell."""
-        kinds = (_CONTAINERS[event.signature] for event in self.events if event.signature in _CONTAINERS)
-        is_container = self.in_container or any(event.signature.startswith(_IN_CONTAINERS) for event in self.events)
+        kinds = (
+            _CONTAINERS[event.signature] for event in self.events if event.signature in _CONTAINERS
+        )
+        is_container = self.in_container or any(
+            event.signature.startswith(_IN_CONTAINERS) for event in self.events
+        )
         return next(kinds, "docker" if is_container else "")
 
     @cached_property
@@ -211,7 +305,9 @@ class Log:
     def in_container(self) -> bool:
         """Tell whether the log comes from a container: docker names a host by twelve hexadecimal digits."""
         hosts = self.values("host", "container_host")
-        is_docker_host = any(len(host) == 12 and set(host) <= set("0123456789abcdef") for host in hosts)
+        is_docker_host = any(
+            len(host) == 12 and set(host) <= set("0123456789abcdef") for host in hosts
+        )
         return bool(self.facts.host.container.value or is_docker_host)
 
     @cached_property
@@ -279,13 +375,17 @@ class Log:
 
     def release_of(self, framework: Framework) -> str:
         """Return the version of a framework, with its label such as +cu126; "" unknown."""
-        return next((self.packages[name] for name in framework.logs.packages if name in self.packages), "")
+        return next(
+            (self.packages[name] for name in framework.logs.packages if name in self.packages), ""
+        )
 
     @cached_property
     def labelled_cuda(self) -> str:
         """Return the CUDA in the label of an installed release: 12.6 for +cu126; "" without a label."""
         versions = (self.release_of(item) for item in identities() if item.index)
-        label = next(filter(None, (re.search(r"\+cu(\d+)(\d)$", version) for version in versions)), None)
+        label = next(
+            filter(None, (re.search(r"\+cu(\d+)(\d)$", version) for version in versions)), None
+        )
         return f"{label.group(1)}.{label.group(2)}" if label else ""
 
     @cached_property
@@ -304,7 +404,9 @@ class Log:
     def capabilities(self) -> tuple[str, ...]:
         """List the compute capabilities of the GPUs named by the facts or the log, "8.6"."""
         known: list[Any] = [gpu.compute_capability.value for gpu in self.facts.gpus.value or ()]
-        names = [gpu.name.value or "" for gpu in self.facts.gpus.value or ()] + list(self.values("gpu"))
+        names = [gpu.name.value or "" for gpu in self.facts.gpus.value or ()] + list(
+            self.values("gpu")
+        )
         found = [item for item in known if item]
         found += [normalize_capability(value) for value in self.values("cc")]
         for name in names:
@@ -314,8 +416,18 @@ class Log:
 
 
 _WINDOWS = ("win-", "winerror", "msvc-", "tensorflow-intel", "tf-windows", "tdr")
-_CONTAINERS = {"apptainer-nv": "apptainer", "k8s-insufficient-gpu": "kubernetes", "device-plugin-nvml": "kubernetes"}
-_IN_CONTAINERS = ("forward-compat-804", "image-driver", "container-", "docker-", "cuda-compat-unavailable")
+_CONTAINERS = {
+    "apptainer-nv": "apptainer",
+    "k8s-insufficient-gpu": "kubernetes",
+    "device-plugin-nvml": "kubernetes",
+}
+_IN_CONTAINERS = (
+    "forward-compat-804",
+    "image-driver",
+    "container-",
+    "docker-",
+    "cuda-compat-unavailable",
+)
 _RAN_ON_GPU = (
     "torch-oom", "torch-oom-new", "torch-oom-allocated", "torch-oom-other-process", "tf-blas-gemm",
     "cublas-execution-failed", "cudnn-execution-failed", "cudnn-loaded-ok", "cufft-internal", "no-kernel-image",
@@ -335,17 +447,23 @@ def _is_harmless(event: Event) -> bool:
         return True
     text = event.text.lower()
     return any(
-        any(fragment.lower() in text for fragment in item.fragments) and compile_pattern(item.name).search(event.text)
+        any(fragment.lower() in text for fragment in item.fragments)
+        and compile_pattern(item.name).search(event.text)
         for item in list_noise()
     )
 
 
 def _is_optional_library(event: Event) -> bool:
     """Tell whether a build goes on without the library it could not open: TensorRT, or CUPTI for its profiler."""
-    is_load_failure = "dlerror" in event.text or "Could not load dynamic" in event.text or "Couldn't open" in event.text
+    is_load_failure = (
+        "dlerror" in event.text
+        or "Could not load dynamic" in event.text
+        or "Couldn't open" in event.text
+    )
     return (
         is_load_failure
-        and re.match(r"(?:lib)?(?:nvinfer|nvonnx|nvparsers|cupti)", event.values.get("library", "")) is not None
+        and re.match(r"(?:lib)?(?:nvinfer|nvonnx|nvparsers|cupti)", event.values.get("library", ""))
+        is not None
     )
 
 

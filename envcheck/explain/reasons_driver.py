@@ -9,7 +9,13 @@ from envcheck.explain.log import Claim, Log, Strength, find_framework_of_message
 from envcheck.explain.signatures import Event, load_driver_errors
 from envcheck.model import FrameworkRelease
 
-_NO_DEVICE = ("cuda-no-device", "torch-no-gpus", "devicequery-100", "nccl-process-group-no-gpu", "yolo-invalid-device")
+_NO_DEVICE = (
+    "cuda-no-device",
+    "torch-no-gpus",
+    "devicequery-100",
+    "nccl-process-group-no-gpu",
+    "yolo-invalid-device",
+)
 _NO_DRIVER = ("cuinit-unknown-303", "tf-kernel-driver-not-running", "torch-no-driver", "lspci-none")
 
 
@@ -29,20 +35,36 @@ def driver_claims(log: Log) -> Iterator[Claim]:
     yield from _judge_side_remarks(log)
 
 
-_GPU_ERRORS = ("torch-no-driver", "torch-no-gpus", "torch-driver-init-failed", "jax-no-visible-gpus", "smi-failed")
+_GPU_ERRORS = (
+    "torch-no-driver",
+    "torch-no-gpus",
+    "torch-driver-init-failed",
+    "jax-no-visible-gpus",
+    "smi-failed",
+)
 
 
 def _judge_apptainer(log: Log) -> Iterator[Claim]:
     """Say that Apptainer was started without --nv, where what runs in it finds no driver."""
     starts = log.select("container-apptainer")
     failures = log.select(
-        "missing-dynamic-library", "cannot-open-shared-object", *_NO_DRIVER, *_NO_DEVICE, "smi-not-found"
+        "missing-dynamic-library",
+        "cannot-open-shared-object",
+        *_NO_DRIVER,
+        *_NO_DEVICE,
+        "smi-not-found",
     )
-    failures = tuple(event for event in failures if "lib" not in event.text or "libcuda.so" in event.text)
+    failures = tuple(
+        event for event in failures if "lib" not in event.text or "libcuda.so" in event.text
+    )
     if starts and failures and not any("apptainer_nv" in event.values for event in starts):
         message = "Apptainer (Singularity) passes the host's driver to a container only with --nv."
         yield Claim(
-            "driver-not-in-container", Strength.NAMED_PART, message, (*failures, *starts), rivals=("driver-missing",)
+            "driver-not-in-container",
+            Strength.NAMED_PART,
+            message,
+            (*failures, *starts),
+            rivals=("driver-missing",),
         )
 
 
@@ -85,14 +107,22 @@ def _judge_missing_device(log: Log, event: Event) -> Claim:
         )
     if log.has("tf-kernel-driver-not-running"):
         message = "CUDA finds no GPU, and no kernel driver runs."
-        return Claim("driver-missing", Strength.FAILED_CALL, message, (event,), rivals=("gpu-absent",))
+        return Claim(
+            "driver-missing", Strength.FAILED_CALL, message, (event,), rivals=("gpu-absent",)
+        )
     if log.in_container:
         message = "CUDA starts in the container but finds no GPU."
         rivals = ("visible-devices-hidden",)
-        return Claim("driver-not-in-container", Strength.FAILED_PART, message, (event,), rivals=rivals)
+        return Claim(
+            "driver-not-in-container", Strength.FAILED_PART, message, (event,), rivals=rivals
+        )
     message = "CUDA starts but finds no GPU: it is hidden or absent, or the driver is not loaded."
     return Claim(
-        "visible-devices-hidden", Strength.FAILED_CALL, message, (event,), rivals=("driver-missing", "gpu-absent")
+        "visible-devices-hidden",
+        Strength.FAILED_CALL,
+        message,
+        (event,),
+        rivals=("driver-missing", "gpu-absent"),
     )
 
 
@@ -102,7 +132,9 @@ def _judge_hidden_gpus(log: Log) -> Iterator[Claim]:
     failures = [
         event
         for event in log.select("tf-cpu-only-list", "torch-unavailable")
-        if event.signature == "tf-cpu-only-list" or "False" in event.text or "not available" in event.text
+        if event.signature == "tf-cpu-only-list"
+        or "False" in event.text
+        or "not available" in event.text
     ]
     if settings and failures:
         message = "CUDA_VISIBLE_DEVICES names no GPU, and none is listed."
@@ -129,43 +161,80 @@ def _judge_tensorflow(log: Log) -> Iterator[Claim]:
         )
     for event in log.select("tf-cannot-dlopen-gpu"):
         if "cuda" in log.library_path.lower():
-            message = "TensorFlow could not load a CUDA library, and LD_LIBRARY_PATH puts other copies first."
+            message = (
+                "TensorFlow could not load a CUDA library, and LD_LIBRARY_PATH puts other copies"
+                " first."
+            )
             yield Claim(
-                "toolkit-path-conflict", Strength.FAILED_PART, message, (event,), rivals=("cuda-wheel-not-found",)
+                "toolkit-path-conflict",
+                Strength.FAILED_PART,
+                message,
+                (event,),
+                rivals=("cuda-wheel-not-found",),
             )
         elif any(re.fullmatch(r"nvidia-[a-z-]+-cu\d+", name) for name in log.packages):
-            message = "The CUDA wheels are installed, but TensorFlow's loader does not find one of them."
-            yield Claim("cuda-wheel-not-found", Strength.PROBABLE, message, (event,), rivals=("toolkit-path-conflict",))
-        elif log.has("pip-list-nvidia-asked") and _uses_cuda_wheels(log, event):
-            message = "TensorFlow could not load a CUDA library, and the package list contains no CUDA wheel."
+            message = (
+                "The CUDA wheels are installed, but TensorFlow's loader does not find one of them."
+            )
             yield Claim(
-                "framework-cuda-extra-missing", Strength.PROBABLE, message, (event,), rivals=("toolkit-missing",)
+                "cuda-wheel-not-found",
+                Strength.PROBABLE,
+                message,
+                (event,),
+                rivals=("toolkit-path-conflict",),
+            )
+        elif log.has("pip-list-nvidia-asked") and _uses_cuda_wheels(log, event):
+            message = (
+                "TensorFlow could not load a CUDA library, and the package list contains no CUDA"
+                " wheel."
+            )
+            yield Claim(
+                "framework-cuda-extra-missing",
+                Strength.PROBABLE,
+                message,
+                (event,),
+                rivals=("toolkit-missing",),
             )
         else:
             yield from _judge_unnamed_library(log, event)
 
 
-_LOOKS_FOR_WHEELS = r"(?:^|\s)gpu_device\.cc:"  # TensorFlow 2.17 and newer name files without folders
+# TensorFlow 2.17 and newer name files without folders
+_LOOKS_FOR_WHEELS = r"(?:^|\s)gpu_device\.cc:"
 
 
 def _judge_unnamed_library(log: Log, event: Event) -> Iterator[Claim]:
     """Judge by the release which library TensorFlow could not open: of the toolkit, cuDNN, or of the CUDA wheels."""
-    if (_uses_cuda_wheels(log, event) or re.search(_LOOKS_FOR_WHEELS, event.text)) and not log.cudas:
+    if (
+        _uses_cuda_wheels(log, event) or re.search(_LOOKS_FOR_WHEELS, event.text)
+    ) and not log.cudas:
         if log.in_container:
             message = (
-                "TensorFlow finds no library of some part of CUDA in the container: mostly cuDNN of the major it needs."
+                "TensorFlow finds no library of some part of CUDA in the container: mostly cuDNN of"
+                " the major it needs."
             )
             others = ("cudnn-wrong-major", "cuda-wheel-not-found", "framework-cuda-extra-missing")
             yield Claim("cudnn-missing", Strength.FAILED_CALL, message, (event,), rivals=others)
             return
-        message = "This TensorFlow loads CUDA from the nvidia-* wheels, but does not find one of their libraries."
+        message = (
+            "This TensorFlow loads CUDA from the nvidia-* wheels, but does not find one of their"
+            " libraries."
+        )
         rivals = ("framework-cuda-extra-missing", "toolkit-missing")
         yield Claim("cuda-wheel-not-found", Strength.FAILED_CALL, message, (event,), rivals=rivals)
         return
     row = _find_nearest_release(log, event, exact=True)
     if row and row.cuda and row.cuda in log.cudas and log.facts.cudnn.value is None:
-        message = f"CUDA {row.cuda}, which this TensorFlow loads, is installed; the log shows no cuDNN."
-        yield Claim("cudnn-missing", Strength.FAILED_PART, message, (event,), rivals=("toolkit-path-conflict",))
+        message = (
+            f"CUDA {row.cuda}, which this TensorFlow loads, is installed; the log shows no cuDNN."
+        )
+        yield Claim(
+            "cudnn-missing",
+            Strength.FAILED_PART,
+            message,
+            (event,),
+            rivals=("toolkit-path-conflict",),
+        )
 
 
 def _uses_cuda_wheels(log: Log, event: Event) -> bool:
@@ -174,13 +243,17 @@ def _uses_cuda_wheels(log: Log, event: Event) -> bool:
     return row is not None and row.gpu_extra is not None
 
 
-def _find_nearest_release(log: Log, event: Event, *, exact: bool = False) -> FrameworkRelease | None:
+def _find_nearest_release(
+    log: Log, event: Event, *, exact: bool = False
+) -> FrameworkRelease | None:
     """Return the matrix' row of the framework that says something: of its release, or of the last one before it."""
     framework = find_framework_of_message(event.signature)
     version = log.release_of(framework).partition("+")[0] if framework else ""
     if not framework or not version:
         return None
-    versions = (item for item in log.matrix.versions(framework.name) if item == version or not exact)
+    versions = (
+        item for item in log.matrix.versions(framework.name) if item == version or not exact
+    )
     nearest = next((item for item in versions if parse_number(item) <= parse_number(version)), "")
     return log.matrix.release(framework.name, nearest, "linux_x86_64") if nearest else None
 
@@ -190,18 +263,39 @@ def _judge_compat(log: Log) -> Iterator[Claim]:
     for event in log.select("forward-compat-804"):
         if log.in_container:
             message = (
-                "The image has a newer CUDA than the host's driver, and its compat libcuda does not support this GPU."
+                "The image has a newer CUDA than the host's driver, and its compat libcuda does not"
+                " support this GPU."
             )
-            yield Claim("driver-too-old", Strength.DERIVED, message, (event,), rivals=("forward-compat-misused",))
+            yield Claim(
+                "driver-too-old",
+                Strength.DERIVED,
+                message,
+                (event,),
+                rivals=("forward-compat-misused",),
+            )
     compat_path = re.search(r"[^:\s]*/cuda[^/:\s]*/compat(?=[/:\s]|$)", log.library_path)
     for event in log.select("system-driver-mismatch-803") if compat_path else ():
-        message = "The library path puts the libcuda of CUDA's compat folder, for other drivers, before the driver's."
+        message = (
+            "The library path puts the libcuda of CUDA's compat folder, for other drivers, before"
+            " the driver's."
+        )
         yield Claim(
-            "forward-compat-misused", Strength.NAMED_PART, message, (event,), rivals=("driver-library-mismatch",)
+            "forward-compat-misused",
+            Strength.NAMED_PART,
+            message,
+            (event,),
+            rivals=("driver-library-mismatch",),
         )
 
 
-_NO_ANSWER = ("smi-failed", "smi-not-found", "torch-no-driver", "torch-unavailable", "torch-no-gpus", "lspci-none")
+_NO_ANSWER = (
+    "smi-failed",
+    "smi-not-found",
+    "torch-no-driver",
+    "torch-unavailable",
+    "torch-no-gpus",
+    "lspci-none",
+)
 _NOT_AVAILABLE = ("torch-unavailable", "tf-cpu-only-list", "torch-no-gpus", "cuda-no-device")
 
 
@@ -234,8 +328,15 @@ def _judge_mig(log: Log) -> Iterator[Claim]:
     failures = log.select(*_NO_DEVICE, "torch-invalid-ordinal")
     is_enabled = any(gpu.mig_enabled.value for gpu in log.facts.gpus.value or ())
     if failures and (is_enabled or log.has("mig-on", "mig-uuid")):
-        message = "The GPU is in MIG mode, and CUDA finds no instance of it: select one by its UUID."
-        yield Claim("mig-config", Strength.NOT_FOUND, message, (*failures, *log.select("mig-on", "mig-uuid")))
+        message = (
+            "The GPU is in MIG mode, and CUDA finds no instance of it: select one by its UUID."
+        )
+        yield Claim(
+            "mig-config",
+            Strength.NOT_FOUND,
+            message,
+            (*failures, *log.select("mig-on", "mig-uuid")),
+        )
 
 
 def is_normal_without_gpu(log: Log) -> bool:
@@ -255,7 +356,10 @@ def memory_claims(log: Log) -> Iterator[Claim]:
     if full_gpu is not None:
         yield full_gpu
     allocated = max(
-        (_parse_size(item.values, "own_allocated", "own_allocated_unit") for item in log.select("torch-oom-allocated")),
+        (
+            _parse_size(item.values, "own_allocated", "own_allocated_unit")
+            for item in log.select("torch-oom-allocated")
+        ),
         default=0,
     )
     for event in log.select("torch-oom-other-process"):
@@ -263,7 +367,12 @@ def memory_claims(log: Log) -> Iterator[Claim]:
         if other > max(
             _parse_bytes("1", "GiB"), allocated * 3 // 2
         ):  # in a container a process is named as if it were another
-            yield Claim(MEMORY_HELD, Strength.NAMED_PART, "Another process holds much of the GPU's memory.", (event,))
+            yield Claim(
+                MEMORY_HELD,
+                Strength.NAMED_PART,
+                "Another process holds much of the GPU's memory.",
+                (event,),
+            )
     for event in log.select(*_OUT_OF_MEMORY):
         yield _judge_out_of_memory(event)
     yield from _judge_gpu_processes(log)
@@ -275,7 +384,10 @@ def _judge_out_of_memory(event: Event) -> Claim:
     allocated = _parse_size(row, "allocated", "allocated_unit")
     if total and free >= 0 and allocated >= 0 and allocated + free < total / 2:
         size = f"{row['allocated']} {row['allocated_unit']}"
-        message = f"This process holds {size} and the GPU's memory is full: other processes hold the rest."
+        message = (
+            f"This process holds {size} and the GPU's memory is full: other processes hold the"
+            " rest."
+        )
         return Claim(MEMORY_HELD, Strength.NAMED_PART, message, (event,))
     if event.signature == "vllm-memory" and 0 <= free < total / 2:
         return Claim(
@@ -296,8 +408,14 @@ def _judge_out_of_memory(event: Event) -> Claim:
 
 def _judge_full_gpu(log: Log) -> Claim | None:
     """Look for a card that was full before the program took anything."""
-    total_sizes = [(event, _parse_size(event.values, "total", "unit")) for event in log.select("tf-memory-total")]
-    free_sizes = [(event, _parse_size(event.values, "free", "free_unit")) for event in log.select("tf-memory-free")]
+    total_sizes = [
+        (event, _parse_size(event.values, "total", "unit"))
+        for event in log.select("tf-memory-total")
+    ]
+    free_sizes = [
+        (event, _parse_size(event.values, "free", "free_unit"))
+        for event in log.select("tf-memory-free")
+    ]
     for (event, total), (free_event, free) in zip(total_sizes, free_sizes):
         if total > 0 and 0 <= free < total / 10:
             return Claim(
@@ -307,13 +425,22 @@ def _judge_full_gpu(log: Log) -> Claim | None:
                 (event, free_event),
             )
     if not log.has(
-        *_OUT_OF_MEMORY, *_LIBRARY_START_FAILURES, "tf-resource-exhausted", "xla-oom", "cublas-not-initialized"
+        *_OUT_OF_MEMORY,
+        *_LIBRARY_START_FAILURES,
+        "tf-resource-exhausted",
+        "xla-oom",
+        "cublas-not-initialized",
     ):
         return None
     for event in log.select("smi-memory"):
         used, total = int(event.values["used"]), int(event.values["total"])
         if total and used > total * 0.8:
-            return Claim(MEMORY_HELD, Strength.NAMED_PLACE, f"nvidia-smi shows {used} of {total} MiB in use.", (event,))
+            return Claim(
+                MEMORY_HELD,
+                Strength.NAMED_PLACE,
+                f"nvidia-smi shows {used} of {total} MiB in use.",
+                (event,),
+            )
     return None
 
 
@@ -324,12 +451,22 @@ def _judge_gpu_processes(log: Log) -> Iterator[Claim]:
         if _is_compute_process(item.values.get("process", ""))
     ]
     if holders:
-        names = ", ".join(f"{item.values['process']} ({item.values['pid']})" for item in holders[:4])
-        yield Claim(MEMORY_HELD, Strength.MISSING_HERE, f"Processes have the GPU open: {names}.", tuple(holders))
+        names = ", ".join(
+            f"{item.values['process']} ({item.values['pid']})" for item in holders[:4]
+        )
+        yield Claim(
+            MEMORY_HELD,
+            Strength.MISSING_HERE,
+            f"Processes have the GPU open: {names}.",
+            tuple(holders),
+        )
 
 
 def _is_compute_process(process: str) -> bool:
-    return any(name in process for name in ("python", "jupyter", "tritonserver", "ollama", "vllm", "java", "julia"))
+    return any(
+        name in process
+        for name in ("python", "jupyter", "tritonserver", "ollama", "vllm", "java", "julia")
+    )
 
 
 def _parse_size(row: dict[str, str], value: str, unit: str) -> int:
@@ -341,4 +478,6 @@ def _parse_bytes(value: str, unit: str) -> int:
     integer, _, fraction = value.strip(".").partition(".")
     if not integer.isdecimal() or (fraction and not fraction.isdecimal()):
         return -1
-    return int(float(f"{integer}.{fraction or 0}") * _UNITS.get(unit if unit == "bytes" else unit[:1], 1))
+    return int(
+        float(f"{integer}.{fraction or 0}") * _UNITS.get(unit if unit == "bytes" else unit[:1], 1)
+    )

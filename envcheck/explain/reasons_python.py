@@ -68,14 +68,27 @@ def _judge_requirement(log: Log, text: str, events: tuple[Event, ...]) -> Claim 
 def _judge_linked_wheel(log: Log, text: str, events: tuple[Event, ...]) -> Claim:
     """Judge a wheel with a label, of a page that a framework once linked to: for Linux alone, and gone."""
     if log.os in ("windows", "darwin"):
-        return Claim(PLATFORM, Strength.DERIVED, f"{text} was built for Linux only.", events, rivals=(REMOVED,))
-    return Claim(REMOVED, Strength.NOT_FOUND, f"Wheels such as {text} are no longer offered under that name.", events)
+        return Claim(
+            PLATFORM,
+            Strength.DERIVED,
+            f"{text} was built for Linux only.",
+            events,
+            rivals=(REMOVED,),
+        )
+    return Claim(
+        REMOVED,
+        Strength.NOT_FOUND,
+        f"Wheels such as {text} are no longer offered under that name.",
+        events,
+    )
 
 
 def _judge_other_package(name: str, text: str, events: tuple[Event, ...]) -> Claim:
     if re.match(r"nvidia-[\w-]+-cu\d+$|triton$", name):
         message = f"{name} has no file for this platform: the CUDA wheels are for Linux only."
-        return Claim(PLATFORM, Strength.USUAL, message, events, rivals=("framework-cuda-extra-missing",))
+        return Claim(
+            PLATFORM, Strength.USUAL, message, events, rivals=("framework-cuda-extra-missing",)
+        )
     return Claim(
         "dependency-conflict",
         Strength.SIDE_EFFECT,
@@ -90,16 +103,24 @@ def _is_never_built(log: Log) -> bool:
     return log.os == "darwin" or log.architecture in ("aarch64", "arm64")
 
 
-def _judge_obstacle(log: Log, text: str, rows: list[FrameworkRelease], events: tuple[Event, ...]) -> Claim:
+def _judge_obstacle(
+    log: Log, text: str, rows: list[FrameworkRelease], events: tuple[Event, ...]
+) -> Claim:
     """Judge by the Python that the log names, else by what pip listed; the rest the rules say of the machine."""
     if log.python and rows and not any(log.python in row.pythons for row in rows):
-        return Claim(PYTHON, Strength.NAMED_PART, f"{text} has no wheel for Python {log.python}.", events)
+        return Claim(
+            PYTHON, Strength.NAMED_PART, f"{text} has no wheel for Python {log.python}.", events
+        )
     listed, required_pip = _parse_listed_releases(events), _find_required_pip(rows)
     pip = log.facts.python.pip_version.value or log.first_value("pip")
-    glibc = log.facts.host.libc_version.value or log.first_value("glibc")  # of a known one the rules judge
+    # of a known one the rules judge
+    glibc = log.facts.host.libc_version.value or log.first_value("glibc")
     is_left = log.python and pip and not glibc and log.os == "linux"
     if is_left and required_pip and not _is_older(pip, required_pip):
-        message = f"Python {log.python} and pip {pip} accept the wheels of {text}, so the system is too old for them."
+        message = (
+            f"Python {log.python} and pip {pip} accept the wheels of {text}, so the system is too"
+            " old for them."
+        )
         return Claim(GLIBC, Strength.NOT_FOUND, message, events, rivals=(PLATFORM, PYTHON))
     if listed:
         return _judge_pip_listing(text, rows, listed, events)
@@ -108,8 +129,16 @@ def _judge_obstacle(log: Log, text: str, rows: list[FrameworkRelease], events: t
 
 def _judge_pip_message(log: Log, text: str, required_pip: str, events: tuple[Event, ...]) -> Claim:
     """Judge where pip lists nothing: pip 19.1 and newer write ERROR first; without that, this pip may be too old."""
-    is_old_format = required_pip and log.os != "windows" and not any("prefix" in event.values for event in events)
-    if is_old_format and names_release(text) and not _is_older(required_pip, system_packages().pip.oldest_in_use):
+    is_old_format = (
+        required_pip
+        and log.os != "windows"
+        and not any("prefix" in event.values for event in events)
+    )
+    if (
+        is_old_format
+        and names_release(text)
+        and not _is_older(required_pip, system_packages().pip.oldest_in_use)
+    ):
         message = f"This pip is old; the wheels of {text} need pip {required_pip}."
         return Claim(PIP, Strength.USUAL, message, events, rivals=(PYTHON,))
     message = f"No wheel of {text} fits this Python, this system and this pip."
@@ -125,11 +154,15 @@ def names_release(text: str) -> bool:
 
 
 def _parse_listed_releases(events: Iterable[Event]) -> list[str]:
-    versions = next((event.values["versions"] for event in events if event.values.get("versions")), "")
+    versions = next(
+        (event.values["versions"] for event in events if event.values.get("versions")), ""
+    )
     return [item.strip() for item in versions.split(",") if re.match(r"\s*\d", item)]
 
 
-def _judge_pip_listing(text: str, rows: list[FrameworkRelease], listed: list[str], events: tuple[Event, ...]) -> Claim:
+def _judge_pip_listing(
+    text: str, rows: list[FrameworkRelease], listed: list[str], events: tuple[Event, ...]
+) -> Claim:
     """Judge by the releases pip did list: none as new as the one asked means an older pip or a newer Python."""
     from packaging.version import InvalidVersion, Version
 
@@ -142,7 +175,12 @@ def _judge_pip_listing(text: str, rows: list[FrameworkRelease], listed: list[str
     newest = max(map(version, listed))
     required = max((version(row.version) for row in rows), default=None)
     summary = f"pip lists {listed[-1]} as the newest release it can use"
-    if required is not None and newest < required and required.major == newest.major and _find_required_pip(rows):
+    if (
+        required is not None
+        and newest < required
+        and required.major == newest.major
+        and _find_required_pip(rows)
+    ):
         message = f"{summary}; {text} exists for newer Pythons, or for a newer pip."
         return Claim(PYTHON, Strength.LIKELY, message, events, rivals=(PIP, GLIBC))
     return Claim(
@@ -154,7 +192,9 @@ def _judge_pip_listing(text: str, rows: list[FrameworkRelease], listed: list[str
     )
 
 
-def list_matching_releases(log: Log, framework: str, name: str, specifier: str) -> list[FrameworkRelease]:
+def list_matching_releases(
+    log: Log, framework: str, name: str, specifier: str
+) -> list[FrameworkRelease]:
     """List the releases of a distribution that a specifier admits, on every platform; without one the newest."""
     rows = [row for row in log.matrix.releases(framework) if row.distribution == name]
     try:
@@ -180,7 +220,9 @@ def _is_after_last(specifier: str, last_versions: Iterable[str]) -> bool:
 
 
 def _find_required_pip(rows: Iterable[FrameworkRelease]) -> str:
-    versions = [requirement.pip for requirement in map(easiest_for_pip, rows) if requirement is not None]
+    versions = [
+        requirement.pip for requirement in map(easiest_for_pip, rows) if requirement is not None
+    ]
     return min(versions, key=numbers) if versions else ""
 
 
@@ -192,11 +234,18 @@ def _judge_wheel(log: Log, event: Event) -> Claim:
     wheel = event.values["wheel"]
     match = re.search(r"-(cp(\d)(\d+)\w*)-\w+-([\w.]+)\.whl$", wheel)
     if match is None:
-        return Claim(PYTHON, Strength.DECIDED, f"The tags of {wheel} do not fit this Python or platform.", (event,))
+        return Claim(
+            PYTHON,
+            Strength.DECIDED,
+            f"The tags of {wheel} do not fit this Python or platform.",
+            (event,),
+        )
     python = f"{match.group(2)}.{match.group(3)}"
     machine = log.architecture
     other_machines = [
-        name for name in _MACHINES if match.group(4).endswith(name) and machine in _MACHINES and machine != name
+        name
+        for name in _MACHINES
+        if match.group(4).endswith(name) and machine in _MACHINES and machine != name
     ]
     if other_machines:
         message = f"{wheel} is for {other_machines[0]}, this machine is {machine}."
@@ -213,21 +262,47 @@ def _judge_wheel(log: Log, event: Event) -> Claim:
             f"The Python fits {wheel}, but this pip does not know its platform tag.",
             (event,),
         )
-    message = f"{wheel} is for Python {python}" + (f", this is {log.python}." if log.python else ", not for this one.")
-    return Claim(PYTHON, Strength.MISSING_HERE, message, (event,), rivals=(PIP, "python-wrong-arch"))
+    message = f"{wheel} is for Python {python}" + (
+        f", this is {log.python}." if log.python else ", not for this one."
+    )
+    return Claim(
+        PYTHON, Strength.MISSING_HERE, message, (event,), rivals=(PIP, "python-wrong-arch")
+    )
 
 
 def _judge_extra(log: Log, event: Event) -> Claim:
     name, version, extra = (event.values[key] for key in ("package", "version", "extra"))
     message = f"{name} {version} has no extra named {extra}, so pip installed no CUDA libraries."
     if log.os in ("windows", "darwin") and "cu" in extra:
-        return Claim(PLATFORM, Strength.MISSING_HERE, message, (event,), rivals=("framework-cuda-extra-missing",))
-    return Claim("framework-cuda-extra-missing", Strength.LIKELY, message, (event,), rivals=(PLATFORM,))
+        return Claim(
+            PLATFORM,
+            Strength.MISSING_HERE,
+            message,
+            (event,),
+            rivals=("framework-cuda-extra-missing",),
+        )
+    return Claim(
+        "framework-cuda-extra-missing", Strength.LIKELY, message, (event,), rivals=(PLATFORM,)
+    )
 
 
 SHADOW = "local-module-shadowing"
-_INSTALLED = ("site-packages", "dist-packages", "/lib/python", "\\Lib\\", "\\lib\\", "<frozen", "/work/")
-_ATTRIBUTES = ("tf1-code-on-tf2", "torch-attribute", "jax-attribute", "partially-initialized", "unknown-location")
+_INSTALLED = (
+    "site-packages",
+    "dist-packages",
+    "/lib/python",
+    "\\Lib\\",
+    "\\lib\\",
+    "<frozen",
+    "/work/",
+)
+_ATTRIBUTES = (
+    "tf1-code-on-tf2",
+    "torch-attribute",
+    "jax-attribute",
+    "partially-initialized",
+    "unknown-location",
+)
 _DEPENDENCIES = (
     "numpy2-compiled", "numpy-dtype-size", "numpy-abi-version", "numpy-multiarray", "protobuf-descriptors",
     "protobuf-other", "h5py-decode", "import-name-missing", "glibcxx-not-found", "version-conflict", "keras-attribute",
@@ -254,17 +329,30 @@ def _judge_two_releases(log: Log) -> Iterator[Claim]:
     """Tell that the framework which is imported is not the one that pip or conda lists."""
     for item in FRAMEWORKS:
         list_events = [
-            event for event in log.select(f"pip-list-{item.name}") if event.values["package"] in item.logs.packages
+            event
+            for event in log.select(f"pip-list-{item.name}")
+            if event.values["package"] in item.logs.packages
         ]
-        imports = [pair for pair in log.find_captures(item.name) if pair[0].signature.startswith("answered-")]
+        imports = [
+            pair
+            for pair in log.find_captures(item.name)
+            if pair[0].signature.startswith("answered-")
+        ]
         releases = {_parse_public_version(event.values["version"]) for event in list_events}
         for event, version_imported in imports if list_events else ():
             if _parse_public_version(version_imported) in releases:
                 continue
             version = list_events[0].values["version"]
-            message = f"{item.name} {version} is listed, and {item.name} {version_imported} is imported, another copy."
+            message = (
+                f"{item.name} {version} is listed, and {item.name} {version_imported} is imported,"
+                " another copy."
+            )
             yield Claim(
-                "env-mixed", Strength.DERIVED, message, (event, *list_events), rivals=("framework-duplicate-dists",)
+                "env-mixed",
+                Strength.DERIVED,
+                message,
+                (event, *list_events),
+                rivals=("framework-duplicate-dists",),
             )
 
 
@@ -282,18 +370,27 @@ def _judge_shadowing(log: Log) -> Iterator[Claim]:
             yield Claim(SHADOW, Strength.LIMIT_AND_VALUE, message, (event,))
         elif _is_users_folder(row["module"], row["path"]):
             message = f"The user's folder {row['path']} has the name of the module {row['module']}."
-            yield Claim(SHADOW, Strength.MISSING_HERE, message, (event,), rivals=("dependency-conflict",))
+            yield Claim(
+                SHADOW, Strength.MISSING_HERE, message, (event,), rivals=("dependency-conflict",)
+            )
     for event in log.select(*_ATTRIBUTES):
         module = _find_module(event)
         if module in files:
-            message = f"The user's file {files[module].values['path']} has the name of the module {module}."
+            message = (
+                f"The user's file {files[module].values['path']} has the name of the module"
+                f" {module}."
+            )
             yield Claim(SHADOW, Strength.REFUSED_PART, message, (event, files[module]))
         elif event.signature in ("partially-initialized", "unknown-location"):
             yield from _judge_partial_module(event, module)
         else:
             message = f"The code and the installed {module} are of different releases."
             yield Claim(
-                "dependency-conflict", Strength.FAILED_PART, message, (event,), rivals=(SHADOW, "program-error")
+                "dependency-conflict",
+                Strength.FAILED_PART,
+                message,
+                (event,),
+                rivals=(SHADOW, "program-error"),
             )
 
 
@@ -312,23 +409,39 @@ def _find_module(event: Event) -> str:
 
 def _judge_partial_module(event: Event, module: str) -> Iterator[Claim]:
     if event.signature == "unknown-location":
-        message = f"The folder of {module} exists without its package: the installation is broken or mixed."
+        message = (
+            f"The folder of {module} exists without its package: the installation is broken or"
+            " mixed."
+        )
         yield Claim("env-mixed", Strength.DECIDED, message, (event,), rivals=(SHADOW,))
     elif is_framework_module(module) or module in ("keras", "numpy"):
-        message = f"The module {module} imports itself, which happens when a user's file has its name."
+        message = (
+            f"The module {module} imports itself, which happens when a user's file has its name."
+        )
         yield Claim(SHADOW, Strength.USUAL, message, (event,), rivals=("env-mixed",))
     elif module in ("torchvision", "torchaudio"):
-        message = f"{module} cannot load its own compiled part: it was built for another release of torch."
+        message = (
+            f"{module} cannot load its own compiled part: it was built for another release of"
+            " torch."
+        )
         yield Claim("extension-build-mismatch", Strength.USUAL, message, (event,), rivals=(SHADOW,))
     else:
-        yield Claim("dependency-conflict", Strength.FAILED_CALL, f"{module} does not fit the other packages.", (event,))
+        yield Claim(
+            "dependency-conflict",
+            Strength.FAILED_CALL,
+            f"{module} does not fit the other packages.",
+            (event,),
+        )
 
 
 def _judge_mixed_environment(log: Log) -> Iterator[Claim]:
     for event in log.select("module-missing"):
         pip_events = log.select("pip-satisfied")
         if pip_events:
-            message = "pip installed the package, but this Python does not find it: pip belongs to another Python."
+            message = (
+                "pip installed the package, but this Python does not find it: pip belongs to"
+                " another Python."
+            )
             yield Claim("env-mixed", Strength.MISSING_HERE, message, (event, *pip_events))
     yield from _judge_two_releases(log)
     user_site = log.select("user-site-path")
@@ -344,7 +457,13 @@ def _judge_cuda_wheels(log: Log) -> Iterator[Claim]:
     for event in log.select("pip-resolver-conflict"):
         if re.match(r"nvidia-[a-z-]+-cu\d+$", event.values.get("package", "")):
             message = f"Two packages ask for different releases of {event.values['package']}."
-            yield Claim("cuda-wheel-conflict", Strength.LIKELY, message, (event,), rivals=("dependency-conflict",))
+            yield Claim(
+                "cuda-wheel-conflict",
+                Strength.LIKELY,
+                message,
+                (event,),
+                rivals=("dependency-conflict",),
+            )
     majors: dict[str, set[str]] = {}
     for name in log.packages:
         match = re.match(r"(nvidia-[a-z-]+)-cu(\d+)$", name)
@@ -356,7 +475,11 @@ def _judge_cuda_wheels(log: Log) -> Iterator[Claim]:
         events = log.select("nccl-symbol", "cudnn-symbol", "nvjitlink-symbol", "pip-list-nvidia")
         yield Claim(
             "cuda-wheel-conflict",
-            Strength.LIMIT_AND_VALUE if len(events) > 2 or log.has("nccl-symbol") else Strength.OPEN,
+            (
+                Strength.LIMIT_AND_VALUE
+                if len(events) > 2 or log.has("nccl-symbol")
+                else Strength.OPEN
+            ),
             message,
             events,
         )
@@ -367,13 +490,25 @@ def _judge_windows(log: Log) -> Iterator[Claim]:
         reason = event.values.get("reason", "") + event.values.get("code", "")
         if "-1073741795" in reason or "3221225501" in reason:
             yield Claim(
-                "cpu-missing-avx", Strength.NAMED_PART, "The processor lacks an instruction of the DLL.", (event,)
+                "cpu-missing-avx",
+                Strength.NAMED_PART,
+                "The processor lacks an instruction of the DLL.",
+                (event,),
             )
         elif "initialization routine failed" in reason and "module" not in event.values:
             message = "The DLL could not start, which happens on a processor without AVX."
-            yield Claim("cpu-missing-avx", Strength.PROBABLE, message, (event,), rivals=("msvc-runtime-missing",))
+            yield Claim(
+                "cpu-missing-avx",
+                Strength.PROBABLE,
+                message,
+                (event,),
+                rivals=("msvc-runtime-missing",),
+            )
         elif _is_framework_dll(event):
-            message = "A DLL that the framework needs is missing: the Visual C++ runtime, or a CUDA library."
+            message = (
+                "A DLL that the framework needs is missing: the Visual C++ runtime, or a CUDA"
+                " library."
+            )
             yield Claim(
                 "msvc-runtime-missing",
                 Strength.PROBABLE,
@@ -383,16 +518,27 @@ def _judge_windows(log: Log) -> Iterator[Claim]:
             )
     for event in log.select("win-error-loading"):
         library = event.values["library"]
-        if event.values["code"] == "127" and re.search(r"torch(?:audio|vision|text)", event.values["path"]):
+        if event.values["code"] == "127" and re.search(
+            r"torch(?:audio|vision|text)", event.values["path"]
+        ):
             message = f"{library} was built for another release of torch than is installed."
             yield Claim(
-                "extension-build-mismatch", Strength.DERIVED, message, (event,), rivals=("dependency-conflict",)
+                "extension-build-mismatch",
+                Strength.DERIVED,
+                message,
+                (event,),
+                rivals=("dependency-conflict",),
             )
             continue
         finding = (
-            "toolkit-missing" if re.match(r"cu|nv", library) and "nvrtc" not in library else "msvc-runtime-missing"
+            "toolkit-missing"
+            if re.match(r"cu|nv", library) and "nvrtc" not in library
+            else "msvc-runtime-missing"
         )
-        message = f"Windows cannot load {library} or a DLL that it needs, such as the Visual C++ or OpenMP runtime."
+        message = (
+            f"Windows cannot load {library} or a DLL that it needs, such as the Visual C++ or"
+            " OpenMP runtime."
+        )
         yield Claim(finding, Strength.NOT_FOUND, message, (event,), rivals=("dependency-conflict",))
 
 
@@ -404,10 +550,14 @@ def _is_framework_dll(event: Event) -> bool:
 
 
 def _judge_builds(log: Log) -> Iterator[Claim]:
-    cpu_builds = log.select("tf-not-built-with-cuda", "tf-is-built-with-cuda", "tf-build-info-no-cuda")
+    cpu_builds = log.select(
+        "tf-not-built-with-cuda", "tf-is-built-with-cuda", "tf-build-info-no-cuda"
+    )
     for event in cpu_builds if log.os == "windows" else ():
         framework = find_framework_of_message(event.signature)
-        last_release = find_last_gpu_release(log.matrix, framework.name, "win_amd64") if framework else ""
+        last_release = (
+            find_last_gpu_release(log.matrix, framework.name, "win_amd64") if framework else ""
+        )
         release = log.release_of(framework) if framework else ""
         if (
             not framework
@@ -415,9 +565,16 @@ def _judge_builds(log: Log) -> Iterator[Claim]:
             or (release and parse_number(release)[:2] <= parse_number(last_release)[:2])
         ):
             continue
-        message = f"{framework.title}'s builds for Windows have no CUDA after {major_minor(last_release)}."
+        message = (
+            f"{framework.title}'s builds for Windows have no CUDA after"
+            f" {major_minor(last_release)}."
+        )
         yield Claim(
-            "platform-no-gpu-wheel", Strength.LIMIT_AND_VALUE, message, (event,), rivals=("framework-cpu-build",)
+            "platform-no-gpu-wheel",
+            Strength.LIMIT_AND_VALUE,
+            message,
+            (event,),
+            rivals=("framework-cpu-build",),
         )
     if log.has("tf-built-with-cuda-asked") and log.os != "linux" and not log.is_healthy:
         events = log.select("tf-built-with-cuda-asked")
@@ -432,7 +589,10 @@ def _judge_builds(log: Log) -> Iterator[Claim]:
         if is_framework_module(event.values["missing_module"].split(".")[0]):
             continue
         yield Claim(
-            "dependency-conflict", Strength.AFTERMATH, f"{event.values['missing_module']} is not installed.", (event,)
+            "dependency-conflict",
+            Strength.AFTERMATH,
+            f"{event.values['missing_module']} is not installed.",
+            (event,),
         )
 
 
@@ -444,13 +604,26 @@ def _judge_emulation(log: Log) -> Iterator[Claim]:
     emulation_events = log.select("qemu-signal", "docker-platform-mismatch", "rosetta-jaxlib")
     crashes = log.select(*_CRASHES)
     if emulation_events and crashes:
-        message = "The program is for another architecture than the machine, and the emulation lacks instructions."
+        message = (
+            "The program is for another architecture than the machine, and the emulation lacks"
+            " instructions."
+        )
         yield Claim(
-            "python-wrong-arch", Strength.EMULATED, message, (*emulation_events, *crashes), rivals=("cpu-missing-avx",)
+            "python-wrong-arch",
+            Strength.EMULATED,
+            message,
+            (*emulation_events, *crashes),
+            rivals=("cpu-missing-avx",),
         )
 
 
 def _judge_bitsandbytes(log: Log) -> Iterator[Claim]:
     for event in log.select("bnb-setup-failed"):
         message = "bitsandbytes has no library for the CUDA that it found."
-        yield Claim("extension-build-mismatch", Strength.PROBABLE, message, (event,), rivals=("toolkit-path-conflict",))
+        yield Claim(
+            "extension-build-mismatch",
+            Strength.PROBABLE,
+            message,
+            (event,),
+            rivals=("toolkit-path-conflict",),
+        )

@@ -32,11 +32,16 @@ _CALL = 1 << 10  # ... and what one call costs beside its bytes, in bytes
 _HEAD = 8  # bytes of a literal that the expression knows; the rest is compared where they stand
 _CACHE_BYTES = 4 << 20  # bytes of lines whose hits are remembered
 _LONGEST_CACHED_LINE = 4 << 10  # bytes of a line that is not remembered
-# Line ends are alike, and digits are: lines of a log differ in their numbers, and no fragment is shorter for it.
-_KIND = bytes(0x0A if byte == 0x0D else 0x30 if 0x30 <= byte <= 0x39 else byte for byte in range(256))
+# Line ends are alike, and digits are: lines of a log differ in their numbers, and no fragment is
+# shorter for it.
+_KIND = bytes(
+    0x0A if byte == 0x0D else 0x30 if 0x30 <= byte <= 0x39 else byte for byte in range(256)
+)
 
 
-def build_finder(literals: Sequence[bytes], list_other_literals: Callable[[], Sequence[bytes]] = tuple) -> Find:
+def build_finder(
+    literals: Sequence[bytes], list_other_literals: Callable[[], Sequence[bytes]] = tuple
+) -> Find:
     """Return a function that lists the hits of `literals` in a block, in the order of their first bytes.
 
     `list_other_literals` makes literals that cannot stand in UTF-8, numbered after the first ones.
@@ -53,7 +58,9 @@ def build_finder(literals: Sequence[bytes], list_other_literals: Callable[[], Se
             all_literals, is_complete = [*literals, *list_other_literals()], True
         if find is None and byte_count > _SIMPLE_SEARCH_BYTES:
             find = _build_hyperscan_finder(all_literals) or _build_line_cache_finder(all_literals)
-        return find(block) if find else sorted(_find_literals(all_literals, block), key=_offset_first)
+        return (
+            find(block) if find else sorted(_find_literals(all_literals, block), key=_offset_first)
+        )
 
     return find_hits
 
@@ -91,7 +98,9 @@ def _build_hyperscan_finder(literals: Sequence[bytes]) -> Find | None:
     database: Any = hyperscan.Database(mode=hyperscan.HS_MODE_BLOCK)
     numbers = range(len(literals))
     try:
-        database.compile(expressions=list(literals), ids=list(numbers), elements=len(literals), literal=True)
+        database.compile(
+            expressions=list(literals), ids=list(numbers), elements=len(literals), literal=True
+        )
     except hyperscan.HyperscanError:
         return None
     lengths = [len(literal) for literal in literals]
@@ -122,9 +131,14 @@ def _build_automaton_finder(literals: Sequence[bytes]) -> Find | None:
     automaton.make_automaton()
 
     def find(block: bytes) -> list[Hit]:
-        matches = automaton.iter(block.decode("latin-1"))  # a character for each byte: offsets stay what they are
+        # a character for each byte: offsets stay what they are
+        matches = automaton.iter(block.decode("latin-1"))
         return sorted(
-            [(number, end - last) for end, (last, numbers_of_literal) in matches for number in numbers_of_literal],
+            [
+                (number, end - last)
+                for end, (last, numbers_of_literal) in matches
+                for number in numbers_of_literal
+            ],
             key=_offset_first,
         )
 
@@ -155,7 +169,8 @@ def _build_line_cache_finder(literals: Sequence[bytes]) -> Find:
     def find(block: bytes) -> list[Hit]:
         kinds = block.translate(_KIND).split(b"\n")
         hits_by_line = [
-            find_in_kind(kind) if hits is None else hits for kind, hits in zip(kinds, map(cache.get, kinds))
+            find_in_kind(kind) if hits is None else hits
+            for kind, hits in zip(kinds, map(cache.get, kinds))
         ]
         if not any(hits_by_line):
             return []
@@ -163,7 +178,9 @@ def _build_line_cache_finder(literals: Sequence[bytes]) -> Find:
         return [
             (number, start)
             for line_ends, (kind, end, hits) in compress(enumerate(places), hits_by_line)
-            for number, start in ((number, line_ends + end - len(kind) + offset) for number, offset in hits)
+            for number, start in (
+                (number, line_ends + end - len(kind) + offset) for number, offset in hits
+            )
             if block.startswith(numbered[number], start)
         ]
 
@@ -183,7 +200,11 @@ def _build_expression_finder(literals: Sequence[bytes]) -> Find:
         while match:
             offset = match.start()
             candidates = heads.get(block[offset : offset + shortest], ())
-            hits += [(number, offset) for number, literal in candidates if block.startswith(literal, offset)]
+            hits += [
+                (number, offset)
+                for number, literal in candidates
+                if block.startswith(literal, offset)
+            ]
             match = expression.search(block, offset + 1)
         return hits
 
@@ -212,7 +233,9 @@ def _build_expression(literals: Sequence[bytes]) -> bytes:
 def _write_alternatives(node: dict[int, Any]) -> bytes:
     if _END in node:
         return b""  # a longer literal begins with this one: finding the shorter is enough
-    branches = [re.escape(bytes([byte])) + _write_alternatives(child) for byte, child in node.items()]
+    branches = [
+        re.escape(bytes([byte])) + _write_alternatives(child) for byte, child in node.items()
+    ]
     return branches[0] if len(branches) == 1 else b"(?:" + b"|".join(branches) + b")"
 
 
@@ -224,16 +247,21 @@ _UNIX = r"\s*(?:\([\w.-]+\) ?)?(?:\[?[\w.-]+@[\w.-]+[^#$%>]{0,80})?[$#%] "
 _OTHER = r"[A-Z]:\\[^>]{0,80}> ?|PS [^>]{0,80}> |julia> "
 _PROMPT = rf"(?:{_PYTHON}|{_UNIX}|{_OTHER})(?P<asked>\S.*)$"
 _ANY_PROMPT = rf"(?:{_PYTHON}|\s*>>>\s*$|{_UNIX}|{_OTHER})"
-_MARKS = (">", "In [", "$ ", "# ", "% ")  # a prompt holds one: looking for them is cheaper than the expression
+# a prompt holds one: looking for them is cheaper than the expression
+_MARKS = (">", "In [", "$ ", "# ", "% ")
 # Asked without a prompt: a line of a notebook or of a script that prints one thing.
-_BARE = r"\s*(?:print\()?(?P<asked>(?:torch|tf|tensorflow|jax)\.[\w.]+(?:\([\w'\", =]*\))?\)?|os\.environ\S+)\s*$"
+_BARE = (
+    r"\s*(?:print\()?(?P<asked>(?:torch|tf|tensorflow|jax)\.[\w.]+(?:\([\w'\","
+    r" =]*\))?\)?|os\.environ\S+)\s*$"
+)
 _BARE_MARKS = ("torch.", "tf.", "tensorflow.", "jax.", "os.environ")
 
 
 def list_answers(chunk: bytes) -> Iterator[WrappedLine]:
     """List what was asked in a log, each with its answer: "torch.cuda.is_available() -> False".
 
-    Python says nothing where the answer is None, so a prompt that follows a prompt of Python's is that answer.
+    Python says nothing where the answer is None, so a prompt that follows a prompt of Python's is
+    that answer.
     """
     lines = [line.rstrip("\r") for line in chunk.decode("utf-8", "replace").split("\n")]
     for number, (line, next_line) in enumerate(pairwise([*lines, ""]), 1):
@@ -250,7 +278,8 @@ def _match_marked(pattern: str, marks: tuple[str, ...], line: str) -> re.Match[s
     return re.match(pattern, line) if any(mark in line for mark in marks) else None
 
 
-KINDS = 48  # of one message, told apart by captures and worker; a training run may invent any number
+# of one message, told apart by captures and worker; a training run may invent any number
+KINDS = 48
 _TEXT = 500  # characters of a line that are kept
 _CAPTURE = 300
 
@@ -277,7 +306,9 @@ class EventCollector:
         self._latest: dict[int, tuple[Captures, _Kind]] = {}
         self.kinds = 0  # grows when a message is seen that no earlier one equals
 
-    def add(self, signature: int, captures: Captures, line: Line, offset: int, place: Place) -> None:
+    def add(
+        self, signature: int, captures: Captures, line: Line, offset: int, place: Place
+    ) -> None:
         """Count one message; `offset` is where in the line's text its match begins."""
         captures = tuple((name, value[:_CAPTURE]) for name, value in captures)
         kinds = self._kinds_by_signature[signature]
@@ -309,7 +340,10 @@ class EventCollector:
         ]
         rows += [(number, captures, kind) for number, (captures, kind) in self._latest.items()]
         rows.sort(key=lambda row: row[2].order)
-        return tuple(_build_event(self._signatures[number].name, captures, kind) for number, captures, kind in rows)
+        return tuple(
+            _build_event(self._signatures[number].name, captures, kind)
+            for number, captures, kind in rows
+        )
 
     def _add_beyond_limit(self, signature: int, captures: Captures, kind: _Kind) -> _Kind:
         """Keep of all further kinds the last one, unless only the worker is new."""
@@ -326,7 +360,9 @@ class EventCollector:
 
 
 def _build_event(name: str, captures: Captures, kind: _Kind) -> Event:
-    return Event(name, captures, kind.text, kind.file, kind.line, kind.last_line, kind.count, kind.worker)
+    return Event(
+        name, captures, kind.text, kind.file, kind.line, kind.last_line, kind.count, kind.worker
+    )
 
 
 def _shorten(text: str, offset: int) -> str:
@@ -340,16 +376,21 @@ Matches = tuple[tuple[int, Captures, int], ...]  # (signature, captures, offset 
 
 _WINDOW = 2048  # bytes of a line looked at around a message; what no log writes longer
 _BEFORE = 512  # ... of which this many may precede the first fragment
-_AFTER = 512  # ... and this many follow the last one, unless the line ends: what does not fit is in the next window
-_PER_LINE = 8  # messages of one kind in a line: what several processes wrote before one of them ended the line
+# ... and this many follow the last one, unless the line ends: what does not fit is in the next
+# window
+_AFTER = 512
+# messages of one kind in a line: what several processes wrote before one of them ended the line
+_PER_LINE = 8
 _CACHED_MESSAGES = 4096  # messages whose meaning is kept: logs repeat themselves
 
 _GOING_ON = 3  # lines after a remark by which a program shows that it went on
 _TAIL = 4096  # bytes at the end of a log that are looked at for what a program achieved
 _WORK = (
-    r"\d(?:it/s|s/it|ms/step|us/sample)|\bepoch\W*\d|\bloss\W{1,3}\d|[Ss]ucceeded|Successfully installed"
+    r"\d(?:it/s|s/it|ms/step|us/sample)|\bepoch\W*\d|\bloss\W{1,3}\d|[Ss]ucceeded|Successfully"
+    r" installed"
     r"|^(?!.*\b[1-9]\d{0,5} failed).*\b(?:passed|PASSED)\b"
-    r"|\" 200\b|\| 200 \||100%(?:\||\x20(?!/))|completed in|finished (?:in|with)|tokens/s|tokens per second"
+    r"|\" 200\b|\| 200 \||100%(?:\||\x20(?!/))|completed in|finished (?:in|with)|tokens/s|tokens"
+    r" per second"
     r"|Application startup complete"
     r"|\bBuilt target\b|\bSuccessfully built\b|\bDONE \d"
 )
@@ -368,7 +409,9 @@ class Ending:
 
     def goes_on_after(self, line: int) -> bool:
         """Tell whether the program went on for some lines, or achieved something, after a line."""
-        return self.last_prompt < line and (self.lines - line >= _GOING_ON or self.succeeds_after(line))
+        return self.last_prompt < line and (
+            self.lines - line >= _GOING_ON or self.succeeds_after(line)
+        )
 
     def succeeds_after(self, line: int) -> bool:
         """Tell whether something was achieved after a line."""
@@ -383,7 +426,9 @@ class Scan:
     lines: int
     bytes: int
     dropped_lines: (
-        int  # lines of messages told apart from those kept by their captures only, over the limit per message
+        # lines of messages told apart from those kept by their captures only, over the limit per
+        # message
+        int
     )
     ending: Ending = Ending()
     exception: str = ""  # the line in which the last traceback ends
@@ -421,10 +466,14 @@ class Scanner:
         owners: dict[tuple[bytes, str], list[int]] = {}
         for number, signature in enumerate(self._signatures):
             for fragment in signature.fragments:
-                for literal, encoding in () if fragment.isascii() else encode_fragment(fragment).items():
+                for literal, encoding in (
+                    () if fragment.isascii() else encode_fragment(fragment).items()
+                ):
                     owners.setdefault((literal.lower(), encoding), []).append(number)
         additions = [(literal, encoding) for literal, encoding in owners if encoding]
-        self._encodings.update(enumerate((encoding for _, encoding in additions), len(self._literals)))
+        self._encodings.update(
+            enumerate((encoding for _, encoding in additions), len(self._literals))
+        )
         self._literals += [literal for literal, _ in additions]
         self._owners += [owners[spelling] for spelling in additions]
         return [literal for literal, _ in additions]
@@ -441,7 +490,12 @@ class Scanner:
     def result(self) -> Scan:
         """Return what was found so far."""
         return Scan(
-            self.collector.events(), self.lines, self.bytes, self.collector.dropped_lines, self.ending, self.exception
+            self.collector.events(),
+            self.lines,
+            self.bytes,
+            self.collector.dropped_lines,
+            self.ending,
+            self.exception,
         )
 
     def find_hits(self, chunk: bytes) -> list[tuple[int, int]]:
@@ -489,7 +543,9 @@ class Scanner:
                 pattern = self._patterns[number] = re.compile(self._signatures[number].expression)
             offsets: dict[Captures, int] = {}
             for match in islice(pattern.finditer(text), _PER_LINE):
-                captures = tuple((name, value) for name, value in match.groupdict().items() if value is not None)
+                captures = tuple(
+                    (name, value) for name, value in match.groupdict().items() if value is not None
+                )
                 offsets.setdefault(captures, match.start())
             matches += [(number, captures, offset) for captures, offset in offsets.items()]
         return tuple(matches)
@@ -524,10 +580,14 @@ class Stream:
     def _read_ending(self, start: bytes, lines: int) -> Ending:
         """Find the last line that somebody typed, the last that shows work, and the last exception."""
         texts = start.decode("utf-8", "replace").split("\n")
-        prompts = [number for number, text in enumerate(texts, 1) if _match_marked(_PROMPT, _MARKS, text)]
+        prompts = [
+            number for number, text in enumerate(texts, 1) if _match_marked(_PROMPT, _MARKS, text)
+        ]
         tail = self._tail.decode("utf-8", "replace").rstrip("\n").split("\n")
         raised = re.findall(_RAISED, "\n".join(tail), re.MULTILINE)
-        self._scanner.exception = raised[-1][:_CAPTURE].strip() if raised else self._scanner.exception
+        self._scanner.exception = (
+            raised[-1][:_CAPTURE].strip() if raised else self._scanner.exception
+        )
         works = [number for number, text in enumerate(reversed(tail)) if re.search(_WORK, text)]
         return Ending(lines, prompts[-1] if prompts else 0, lines - works[0] if works else 0)
 
@@ -541,7 +601,10 @@ class Stream:
         position = 0
         while position < len(hits):
             start = hits[position][1]
-            line_count, line_count_end = line_count + chunk.count(b"\n", line_count_end, start), start
+            line_count, line_count_end = (
+                line_count + chunk.count(b"\n", line_count_end, start),
+                start,
+            )
             begin = max(_find_line_begin(chunk, start), end - _AFTER, start - _BEFORE)
             whole_end = find_line_end(chunk, start)
             end = min(whole_end, begin + _WINDOW)
@@ -567,13 +630,16 @@ class Stream:
             self._scanner.list_signatures(literals),
         )
         matches = self._scanner.match_message(line.text, candidates)
-        if not matches and line.bare != line.text:  # what looked like a prefix was part of the message
+        # what looked like a prefix was part of the message
+        if not matches and line.bare != line.text:
             line = Line(line.bare, line.bare, line.worker)
             return line, self._scanner.match_message(line.bare, candidates)
         if line.bare != line.text:  # a prompt or a prefix may still tell of the machine
             bare_matches = self._scanner.match_message(line.bare, candidates)
             matches += tuple(
-                match for match in bare_matches if self._scanner.is_context(match[0]) and match not in matches
+                match
+                for match in bare_matches
+                if self._scanner.is_context(match[0]) and match not in matches
             )
         return line, matches
 
@@ -584,27 +650,50 @@ class Stream:
         begin = 0
         for line, text in zip(wrapped, texts, strict=True):
             end = begin + len(text) + 1
-            literals = [number for number, _ in hits[bisect_left(offsets, begin) : bisect_left(offsets, end)]]
+            literals = [
+                number
+                for number, _ in hits[bisect_left(offsets, begin) : bisect_left(offsets, end)]
+            ]
             if literals:
                 self._add_joined_matches(line, text, literals)
             begin = end
 
-    def _add_joined_matches(self, wrapped: WrappedLine, text: bytes, literals: Sequence[int]) -> None:
+    def _add_joined_matches(
+        self, wrapped: WrappedLine, text: bytes, literals: Sequence[int]
+    ) -> None:
         """Add what only the lines put together say, instead of what each of them said of the same message."""
         line, matches = self._match_line(text, literals)
         part_matches = [self._match_part(piece, literals) for piece in wrapped.pieces if matches]
-        by_worker = [(piece.worker, *match) for piece, matches_of_piece in part_matches for match in matches_of_piece]
+        by_worker = [
+            (piece.worker, *match)
+            for piece, matches_of_piece in part_matches
+            for match in matches_of_piece
+        ]
         if self._scanner.is_harmless(signature for _, signature, *_ in by_worker):
-            return  # a line known by itself ends where it ends; what stands beside it would pass for harmless, too
-        joined = self._joined_matches | {(signature, captures) for _, signature, captures, _ in by_worker}
-        marked = () if wrapped.is_certain else self._match_part(wrapped.joined_with_marker, literals)[1]
-        spans_break = {match[0] for match in marked if any(MARKER in value for _, value in match[1])}
+            # a line known by itself ends where it ends; what stands beside it would pass for
+            # harmless, too
+            return
+        joined = self._joined_matches | {
+            (signature, captures) for _, signature, captures, _ in by_worker
+        }
+        marked = (
+            () if wrapped.is_certain else self._match_part(wrapped.joined_with_marker, literals)[1]
+        )
+        spans_break = {
+            match[0] for match in marked if any(MARKER in value for _, value in match[1])
+        }
         uncertain = {(signature, captures) for signature, captures, _ in marked}
         for signature, captures, offset in matches:
-            if (signature, captures) in joined or (signature, captures) in uncertain or signature in spans_break:
+            if (
+                (signature, captures) in joined
+                or (signature, captures) in uncertain
+                or signature in spans_break
+            ):
                 continue
             self._joined_matches.add((signature, captures))
-            self._scanner.collector.add(signature, captures, line, offset, (self._name, wrapped.number))
+            self._scanner.collector.add(
+                signature, captures, line, offset, (self._name, wrapped.number)
+            )
             for worker, other, part_captures, _ in by_worker:
                 if other == signature:
                     self._scanner.collector.remove(signature, part_captures, worker)

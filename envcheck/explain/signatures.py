@@ -15,18 +15,24 @@ class Signature:
     """One machine-made message, as data/advice/signatures.json describes it."""
 
     name: str  # kebab-case, unique: "cannot-open-shared-object"
-    fragments: tuple[str, ...]  # literals; a line without any of them cannot match (the prefilter's needles)
+    # literals; a line without any of them cannot match (the prefilter's needles)
+    fragments: tuple[str, ...]
     pattern: str  # linear-time expression with named groups, searched in the cleaned line
     finding: str  # the finding id it points to; "" when only reasoning over its captures decides
     severity: str  # error, warning, note; what the message is worth when nothing else speaks
-    proves: tuple[str, ...] = ()  # captures whose value is a fact about the machine or the build that wrote the line
-    role: str = "cause"  # cause, symptom (asks for a cause), context (only its captures count), noise, healthy, remedy
-    strength: str = ""  # a kind of evidence (envcheck/explain/log.py); "" for roles that claim nothing
+    # captures whose value is a fact about the machine or the build that wrote the line
+    proves: tuple[str, ...] = ()
+    # cause, symptom (asks for a cause), context (only its captures count), noise, healthy, remedy
+    role: str = "cause"
+    # a kind of evidence (envcheck/explain/log.py); "" for roles that claim nothing
+    strength: str = ""
     meaning: str = ""  # what it says about the machine, one sentence; {names} stand for captures
-    # Where no GPU is meant: a "fact" of what is installed, a "remark" before the program continues, "caught".
+    # Where no GPU is meant: a "fact" of what is installed, a "remark" before the program continues,
+    # "caught".
     without_gpu: str = ""
     rivals: tuple[str, ...] = ()  # finding ids that fit the same message
-    exact_case: bool = False  # letters count as they are written; else small and capital letters are alike
+    # letters count as they are written; else small and capital letters are alike
+    exact_case: bool = False
 
     @property
     def expression(self) -> str:
@@ -70,7 +76,8 @@ class SignatureTable:
 
     signatures: tuple[Signature, ...]
     rivals: tuple[Rivals, ...]
-    overlaps: Mapping[str, str]  # signature that claims lines of other causes, too -> why that is right
+    # signature that claims lines of other causes, too -> why that is right
+    overlaps: Mapping[str, str]
     driver_errors: Mapping[str, str]  # number with which CUDA's start ends -> finding id
 
 

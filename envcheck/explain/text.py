@@ -14,10 +14,11 @@ from envcheck.model import dataclass, hide_secrets
 
 _MARKS = ((b"\xff\xfe", "utf-16-le"), (b"\xfe\xff", "utf-16-be"), (b"\xef\xbb\xbf", "utf-8"))
 _SAMPLE = 4096
-# What Windows and its consoles write: Western, Eastern, Turkish, Cyrillic, Chinese, Japanese, Korean.
+# What Windows and its consoles write: Western, Eastern, Turkish, Cyrillic, Chinese, Japanese,
+# Korean.
 _LOCAL = ("cp1252", "cp850", "cp1250", "cp1254", "cp1251", "cp866", "gbk", "big5", "cp932", "cp949")
-# Plain text inside UTF-16: a second program appended to what PowerShell had begun. In UTF-16 a run this long would
-# be twenty rare characters in a row.
+# Plain text inside UTF-16: a second program appended to what PowerShell had begun. In UTF-16 a run
+# this long would be twenty rare characters in a row.
 _EIGHT_BIT = rb"([\t\n\r\x20-\x7e]{40,})(?!\0)"
 
 
@@ -52,7 +53,9 @@ class Recoder:
         self._head = None
         for mark, name in _MARKS:
             if block.startswith(mark):
-                self._wide = codecs.getincrementaldecoder(name)("replace") if name != "utf-8" else None
+                self._wide = (
+                    codecs.getincrementaldecoder(name)("replace") if name != "utf-8" else None
+                )
                 return block[len(mark) :]
         name = _guess_encoding(block[:_SAMPLE])
         if name:
@@ -77,8 +80,12 @@ def decode_line(raw: bytes, encoding: str) -> str:
         return raw.decode(encoding, "replace")
     text = raw.decode("utf-8", "replace")
     replacements = text.count("\ufffd")
-    if replacements and replacements >= sum(character > "\x7f" for character in text) - replacements:
-        return raw.decode("cp1252", "replace")  # an 8-bit encoding, not UTF-8 that was cut somewhere
+    if (
+        replacements
+        and replacements >= sum(character > "\x7f" for character in text) - replacements
+    ):
+        # an 8-bit encoding, not UTF-8 that was cut somewhere
+        return raw.decode("cp1252", "replace")
     return text
 
 
@@ -104,14 +111,16 @@ _CURSOR_RIGHT = rb"\x1b\[\d{0,4}C"  # Windows' console writes it for spaces ...
 _CURSOR_TO = rb"\x1b\[\d{0,4}(?:;\d{0,4})?[Hf]"  # ... and this for a new line
 _ESCAPES = (
     rb"\x1b(?:\[[0-?]{0,64}[ -/]{0,8}[@-~]"  # CSI: colours, erasing, cursor
-    rb"|[\]PX^_][^\x07\x1b\n]{0,2048}(?:\x07|\x1b\\)"  # OSC, DCS ...: titles, links; one without its end is text
+    # OSC, DCS ...: titles, links; one without its end is text
+    rb"|[\]PX^_][^\x07\x1b\n]{0,2048}(?:\x07|\x1b\\)"
     rb"|[ -/]{1,4}[0-~]"  # character sets
     rb"|[0-~])?"
 )
 _WRITTEN_ESCAPES = rb"(?:\^\[|\\(?:u001b|x1b|033|e))\[[0-9;]{0,16}m"  # cat -v, JSON, repr
 # A web page swallowed the escape characters: what is left of the usual colours.
 _LOST_ESCAPES = rb"\[(?:[01]|[0-9]{1,2};[0-9;]{1,12}|[34][0-79]|9[0-7]|22)m"
-_ENTITIES = rb"&(?:amp;){0,3}(lt|gt|quot|apos|nbsp|#0{0,3}39|#[xX]27|#0{0,3}34|amp);"  # copied as source
+# copied as source
+_ENTITIES = rb"&(?:amp;){0,3}(lt|gt|quot|apos|nbsp|#0{0,3}39|#[xX]27|#0{0,3}34|amp);"
 _ENTITY_BYTES = {b"lt": b"<", b"gt": b">", b"quot": b'"', b"nbsp": b" ", b"amp": b"&"}
 _OVERSTRUCK = rb"([^\n])\x08\1|_\x08"  # bold and underlined on a printer
 
@@ -144,7 +153,9 @@ def _replace_quotes(chunk: bytes) -> bytes:
 def _replace_entities(chunk: bytes) -> bytes:
     return re.sub(
         _ENTITIES,
-        lambda match: _ENTITY_BYTES.get(match.group(1), b'"' if match.group(1).endswith(b"34") else b"'"),
+        lambda match: _ENTITY_BYTES.get(
+            match.group(1), b'"' if match.group(1).endswith(b"34") else b"'"
+        ),
         chunk,
     )
 
@@ -173,12 +184,14 @@ _OVERLAP = 1024  # bytes seen again where a longer line is cut, so that no messa
 _PREFIXES_PER_LINE = 8
 _WORKER_LENGTH = 80
 
-# What may stand before a message, by how it begins; `keep` stays, `worker` is remembered. Times first.
-# With each a text that such a line holds near its start: looking for it is cheaper than compiling the expression.
+# What may stand before a message, by how it begins; `keep` stays, `worker` is remembered. Times
+# first. With each a text that such a line holds near its start: looking for it is cheaper than
+# compiling the expression.
 _DATE = r"\d{4}[-/.]\d\d[-/.]\d\d[T _]\d\d:\d\d:\d\d(?:[.,]\d{1,9})?\s?(?:Z|UTC|[+-]\d\d:?\d\d)?"
 _CLOCK = r"\d\d:\d\d:\d\d(?:[.,]\d{1,9})?"
 _MONTH_DAY = r"(?:[A-Z][a-z]{2} )?[A-Z][a-z]{2} [ \d]\d \d\d:\d\d:\d\d(?:\.\d{1,9})?(?: \d{4})?"
-_UNIT = r"(?P<worker>[\w.-]{1,64}) (?:kernel|[\w.@/+-]{1,64}\[\d{1,8}\]): "  # journal and syslog: host unit[pid]:
+# journal and syslog: host unit[pid]:
+_UNIT = r"(?P<worker>[\w.-]{1,64}) (?:kernel|[\w.@/+-]{1,64}\[\d{1,8}\]): "
 _SAFE = "[bcdfghjklmnpqrstvwxz2456789]"  # the letters of generated names in Kubernetes
 _MONTHS = ("Jan", "Feb", "Mar", "Apr", "May", "Jun", "Jul", "Aug", "Sep", "Oct", "Nov", "Dec")
 _DAYS = frozenset((*_MONTHS, "Mon", "Tue", "Wed", "Thu", "Fri", "Sat", "Sun"))
@@ -193,20 +206,34 @@ _PREFIXES = {
         (".", r"\d{1,5}\.\d{3} (?=\S)"),  # what BuildKit repeats of a failed step
         ("/", rf"\d\d/\d\d/(?:\d\d|\d{{4}})[ -]{_CLOCK} "),
     ),
-    "glog": ((":", r"(?P<keep>[IWEF])\d{4} \d\d:\d\d:(?:\d\d|\d{10})\.\d{1,9} {1,8}\d{1,20} "),),  # and absl
+    # and absl
+    "glog": ((":", r"(?P<keep>[IWEF])\d{4} \d\d:\d\d:(?:\d\d|\d{10})\.\d{1,9} {1,8}\d{1,20} "),),
     "level": (
         (":2", rf"{_LEVEL}:{_DATE}:[\w.]{{1,96}}:\d{{1,6}}: "),  # JAX
         (":", rf"{_LEVEL}:[A-Za-z_][\w.]{{0,96}}:"),  # Python's logging as it comes
-        ("] ", rf"{_LEVEL} \d\d-\d\d {_CLOCK} (?:\[[\w.]{{1,64}}:\d{{1,6}}\]|[\w.]{{1,64}}:\d{{1,6}}\]) "),  # vLLM
+        (
+            "] ",
+            (
+                rf"{_LEVEL} \d\d-\d\d {_CLOCK}"
+                r" (?:\[[\w.]{1,64}:\d{1,6}\]|[\w.]{1,64}:\d{1,6}\]) "
+            ),
+        ),  # vLLM
         (": ", rf"{_LEVEL} [a-z_][\w.]{{0,96}}: "),
     ),
     "letter": (
         ("   ", r"E {3,12}(?=\S)"),  # pytest
-        ("level=", r"time=\S{10,40} level=\w{4,8} msg=\"?"),  # logfmt: Docker's own and Ollama's log
+        # logfmt: Docker's own and Ollama's log
+        ("level=", r"time=\S{10,40} level=\w{4,8} msg=\"?"),
         (".log:", r"[\w./-]{1,96}\.log:\d{1,9}:"),  # grep -n over several files
         ("|", r"(?P<worker>[A-Za-z][\w.-]{0,63}) {0,24}\| "),  # docker compose
         ("-", rf"(?P<worker>[a-z][a-z0-9-]{{0,62}}-{_SAFE}{{5}}) [a-z][a-z0-9-]{{0,62}} "),  # stern
-        ("er-", r"(?P<worker>[a-z][a-z0-9-]{0,62}-(?:master|worker|launcher)-\d{1,4}) [a-z][a-z0-9-]{0,62} "),
+        (
+            "er-",
+            (
+                r"(?P<worker>[a-z][a-z0-9-]{0,62}-(?:master|worker|launcher)-\d{1,4})"
+                r" [a-z][a-z0-9-]{0,62} "
+            ),
+        ),
         ("@", r"[A-Za-z_][\w.-]{0,31}@[\w.-]{1,64}[: ][^$#%>]{0,128}[$#%] "),  # a shell's prompt
         (":\\", r"(?:PS )?[A-Z]:\\[^>]{0,128}> ?"),
         (
@@ -222,23 +249,32 @@ _PREFIXES = {
         ("/", rf"\[\d\d/\d\d/(?:\d\d|\d{{4}})[ -]{_CLOCK}\] "),  # rich, TensorRT
         ("]", rf"\[{_LEVEL}\] ?"),
         (".py:", r"\[[\w./-]{1,96}\.py:\d{1,6}(?::\w{1,64})?\] ?"),  # DeepSpeed
-        ("] ", rf"\[[IWEF]\d{{3,4}} {_CLOCK}(?: [\w.-]{{1,64}}:\d{{1,6}})?\] "),  # PyTorch's C++ log
-        ("]<", r"\[(?P<worker>\d{1,5}(?:,[\w:.-]{1,64}){1,3})\]<(?:stdout|stderr|stddiag)>:? ?"),  # mpirun --tag-output
+        # PyTorch's C++ log
+        ("] ", rf"\[[IWEF]\d{{3,4}} {_CLOCK}(?: [\w.-]{{1,64}}:\d{{1,6}})?\] "),
+        # mpirun --tag-output
+        ("]<", r"\[(?P<worker>\d{1,5}(?:,[\w:.-]{1,64}){1,3})\]<(?:stdout|stderr|stddiag)>:? ?"),
         ("/", r"\[(?P<worker>(?:pod|container)/[\w./-]{1,128})\] "),  # kubectl logs --prefix
     ),
     "(": (
-        ("pid=", r"\((?P<worker>[\w.:-]{0,64}(?: rank=\d{1,6})? ?pid=\d{1,9}(?:, ip=[\d.]{7,15})?)\) "),  # Ray, vLLM
-        (") ", r"\([\w./ -]{1,64}\) (?=\(|[^ ]{1,96}[@$%#>])"),  # an environment's name before the prompt
+        (
+            "pid=",
+            r"\((?P<worker>[\w.:-]{0,64}(?: rank=\d{1,6})? ?pid=\d{1,9}(?:, ip=[\d.]{7,15})?)\) ",
+        ),  # Ray, vLLM
+        # an environment's name before the prompt
+        (") ", r"\([\w./ -]{1,64}\) (?=\(|[^ ]{1,96}[@$%#>])"),
     ),
     ">": (("> ", r">>> "), (">", r"> ?")),
     "#": (
         ("#", r"#\d{1,4} \d{1,6}\.\d{1,3} "),  # BuildKit
-        ("##[", r"##\[(?:error|warning|debug|notice|group|section|command)\]"),  # GitHub Actions and Azure's
+        # GitHub Actions and Azure's
+        ("##[", r"##\[(?:error|warning|debug|notice|group|section|command)\]"),
     ),
-    ":": (("::", r"::(?:error|warning|notice|debug)(?: [^:\n]{1,160})?::"),),  # what asks GitHub Actions for a note
+    # what asks GitHub Actions for a note
+    ":": (("::", r"::(?:error|warning|notice|debug)(?: [^:\n]{1,160})?::"),),
     "|": (("- ", rf"\| {_LEVEL} {{0,8}}\| [\w.<>:-]{{1,128}} - "),),  # loguru, behind its time
     "-": (
-        (" - ", rf"- [\w.-]{{1,96}} - {_LEVEL} - "),  # the usual format of Python's logging, behind its time
+        # the usual format of Python's logging, behind its time
+        (" - ", rf"- [\w.-]{{1,96}} - {_LEVEL} - "),
         ("> ", r"-{2,6}> \d{1,5} "),  # IPython's arrow at a line of a traceback
     ),
     "<": ((">", r"<\d{1,3}>(?:1 )?"),),  # syslog over the wire
@@ -335,12 +371,15 @@ def _unwrap_json(text: str) -> str:
     return text
 
 
-KEPT_BYTES = 256 << 10  # bytes of a log that are looked at again: who pastes from a terminal pastes no more
-_WIDTHS = (72, 79, 80, 100, 120, 132)  # what terminals and mail programs break at, whatever else the log holds
+# bytes of a log that are looked at again: who pastes from a terminal pastes no more
+KEPT_BYTES = 256 << 10
+# what terminals and mail programs break at, whatever else the log holds
+_WIDTHS = (72, 79, 80, 100, 120, 132)
 _NARROWEST, _WIDEST = 40, 400
 _SCREEN = 72  # no terminal is narrower: a table's lines of one width may be
 _LINES = 12  # of one message
-# The end of a table's row or rule: such lines are all of one width, and none of them goes on in the next.
+# The end of a table's row or rule: such lines are all of one width, and none of them goes on in the
+# next.
 _BORDERS = (
     "|", "-+", "=+", "--", "==", "__", "##", "**",
     "\u2502", "\u2503", "\u2551", "\u2524", "\u256e", "\u256f", "\u2518",
@@ -366,37 +405,57 @@ class WrappedLine:
 
 def join_wrapped_lines(chunk: bytes) -> Iterator[WrappedLine]:
     """List the lines of a log that may go on in the next one, each with what follows it."""
-    lines = [line.rstrip("\r").rpartition("\r")[2] for line in chunk.decode("utf-8", "replace").split("\n")]
+    lines = [
+        line.rstrip("\r").rpartition("\r")[2]
+        for line in chunk.decode("utf-8", "replace").split("\n")
+    ]
     widths = Counter(
         map(len, {re.sub(r"\d", "0", line) for line in lines})
     )  # a line repeated with other numbers is one
     widest = max(widths)
     edge = widest if _SCREEN <= widest <= _WIDEST and widths[widest] > 1 else 0
-    frequent = {width for width, count in widths.items() if count > 2 and _NARROWEST <= width <= _WIDEST}
+    frequent = {
+        width for width, count in widths.items() if count > 2 and _NARROWEST <= width <= _WIDEST
+    }
     usual_widths = {
-        width for width in (*_WIDTHS, *frequent) if sum(map(width.__lt__, map(len, lines))) <= max(2, len(lines) // 5)
+        width
+        for width in (*_WIDTHS, *frequent)
+        if sum(map(width.__lt__, map(len, lines))) <= max(2, len(lines) // 5)
     }
     yield from _join_lines(lines, [len(line) in {*usual_widths, edge} for line in lines], "", edge)
-    wraps = [_is_wrapped(line, next_line, {*usual_widths, edge}) for line, next_line in pairwise(lines)]
+    wraps = [
+        _is_wrapped(line, next_line, {*usual_widths, edge}) for line, next_line in pairwise(lines)
+    ]
     yield from _join_lines(lines, [*wraps, False], " ", 0)
 
 
 def _is_wrapped(line: str, next_line: str, widths: set[int]) -> bool:
     """Tell whether a line ends where the next word would not have fitted."""
     word = len(next_line.split(None, 1)[0]) if next_line.strip() else 0
-    return bool(word) and len(line) >= _NARROWEST and any(len(line) <= width < len(line) + 1 + word for width in widths)
+    return (
+        bool(word)
+        and len(line) >= _NARROWEST
+        and any(len(line) <= width < len(line) + 1 + word for width in widths)
+    )
 
 
-def _join_lines(lines: Sequence[str], continues: Sequence[bool], separator: str, edge: int) -> Iterator[WrappedLine]:
+def _join_lines(
+    lines: Sequence[str], continues: Sequence[bool], separator: str, edge: int
+) -> Iterator[WrappedLine]:
     position = 0
     while position < len(lines) - 1:
         last = position
         while continues[last] and last - position < _LINES and _may_follow(lines[last : last + 2]):
             last += 1
         if last > position:
-            pieces = tuple(line.strip() if separator else line for line in lines[position : last + 1])
+            pieces = tuple(
+                line.strip() if separator else line for line in lines[position : last + 1]
+            )
             yield WrappedLine(
-                position + 1, pieces, separator.join(pieces), is_certain=bool(edge) and len(pieces[0]) == edge
+                position + 1,
+                pieces,
+                separator.join(pieces),
+                is_certain=bool(edge) and len(pieces[0]) == edge,
             )
         position = last + 1 if last > position else position + 1
 

@@ -46,7 +46,9 @@ def run_ansible(request: FleetRequest, listener: FleetListener) -> None:
         with (work / "log").open("wb") as log:
             try:
                 command = _make_command(request, work)
-                ended = run_lines(command, environment, events.handle, log=log, seconds=_MAX_SECONDS)
+                ended = run_lines(
+                    command, environment, events.handle, log=log, seconds=_MAX_SECONDS
+                )
             finally:
                 # The ssh of a hanging host, and everything after an interrupt.
                 kill_processes_with_variable(MARK, events.mark)
@@ -80,7 +82,8 @@ def _make_environment(environment: Mapping[str, str], work: Path, mark: str) -> 
         "ANSIBLE_STDOUT_CALLBACK": "envcheck_events",
         "ANSIBLE_CALLBACK_PLUGINS": str(_PLUGINS),
         "ANSIBLE_DEPRECATION_WARNINGS": "0",
-        "ANSIBLE_INVENTORY_ANY_UNPARSED_IS_FAILED": "1",  # else it continues with the part that it could read
+        # else it continues with the part that it could read
+        "ANSIBLE_INVENTORY_ANY_UNPARSED_IS_FAILED": "1",
         "ANSIBLE_RETRY_FILES_ENABLED": "0",
         "ANSIBLE_PIPELINING": "1",
         "ANSIBLE_LOCAL_TEMP": str(work / "local"),
@@ -90,8 +93,9 @@ def _make_environment(environment: Mapping[str, str], work: Path, mark: str) -> 
 def _make_answered_group(hosts: frozenset[str]) -> dict[str, Any]:
     """Build an inventory with a group of the hosts to skip.
 
-    Names are data there, never a pattern that could match a group of the same name. A name that Ansible's YAML
-    inventories would parse as a range or a port is left out, so that host is read again.
+    Names are data there, never a pattern that could match a group of the same name. A name that
+    Ansible's YAML inventories would parse as a range or a port is left out, so that host is read
+    again.
     """
     plain = [host for host in sorted(hosts) if re.fullmatch(r"\w[\w.-]*", host)]
     return {_ANSWERED: {"hosts": dict.fromkeys(plain)}}
@@ -102,13 +106,20 @@ def _make_play(request: FleetRequest, collector: Path) -> list[dict[str, Any]]:
     words = map(_quote, (str(collector), *request.collector_arguments))
     task = {
         "name": "collect",
-        # This action copies one file and starts it with a shell, so the host needs no Python for it.
+        # This action copies one file and starts it with a shell, so the host needs no Python for
+        # it.
         "ansible.builtin.script": {"cmd": " ".join(words), "executable": "/bin/sh"},
         "timeout": request.host_seconds,
         "changed_when": False,
     }
     hosts = ["all", f"!{_ANSWERED}"]
-    play = {"hosts": hosts, "gather_facts": False, "any_errors_fatal": False, "strategy": "free", "tasks": [task]}
+    play = {
+        "hosts": hosts,
+        "gather_facts": False,
+        "any_errors_fatal": False,
+        "strategy": "free",
+        "tasks": [task],
+    }
     return [{"name": "envcheck", **play}]
 
 

@@ -13,7 +13,8 @@ from pathlib import Path
 import envcheck
 
 PACKAGES = ("model", "host", "probes", "frameworks")
-MARK = "ENVCHECK-SNAPSHOT "  # prefix of the line with the answer: login scripts may print other lines
+# prefix of the line with the answer: login scripts may print other lines
+MARK = "ENVCHECK-SNAPSHOT "
 MIN_PYTHON = (3, 8)
 
 # The data files of the probes; the rules and the matrix stay here.
@@ -74,7 +75,8 @@ host = LocalHost()
 host.extend_limits(patience)
 print("{mark}" + json.dumps(encode(collect(host, selection, limit=LIMIT * patience))))
 '''
-# marshal: version 3 and later write references, which are not reproducible; slices need 5 (Python 3.14).
+# marshal: version 3 and later write references, which are not reproducible; slices need 5 (Python
+# 3.14).
 _FORMAT = 2 if sys.version_info < (3, 14) else 5
 # A fixed time makes the archive reproducible.
 _TIME = (1980, 1, 1, 0, 0, 0)
@@ -101,7 +103,8 @@ def _add(archive: zipfile.ZipFile, name: str, content: bytes) -> None:
 def _compile_module(name: str, path: Path) -> bytes:
     """Compile a module for this Python; hosts with another one use the source beside it."""
     code = compile(path.read_bytes(), name, "exec", dont_inherit=True)
-    by_hash = (1).to_bytes(4, "little")  # https://peps.python.org/pep-0552/: hash-based, never compared with the source
+    # https://peps.python.org/pep-0552/: hash-based, never compared with the source
+    by_hash = (1).to_bytes(4, "little")
     return MAGIC_NUMBER + by_hash + bytes(8) + marshal.dumps(code, _FORMAT)
 
 
@@ -123,5 +126,7 @@ def _list_modules(folder: Path, prefix: str) -> Iterator[tuple[str, Path]]:
 def _find_nvml() -> Path:
     spec = find_spec("pynvml")
     if spec is None or spec.origin is None:
-        raise ModuleNotFoundError("the package that contains pynvml is not installed", name="pynvml")
+        raise ModuleNotFoundError(
+            "the package that contains pynvml is not installed", name="pynvml"
+        )
     return Path(spec.origin)

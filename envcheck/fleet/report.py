@@ -61,10 +61,12 @@ class HostRow:
     cause: str
     message: str
     machine: tuple[tuple[str, str], ...] = ()  # labels and texts of the overview
-    drift: tuple[str, ...] = ()  # differences from the golden host; without one, from most hosts like it
+    # differences from the golden host; without one, from most hosts like it
+    drift: tuple[str, ...] = ()
     fix: Remedy | None = None  # for the cause, as the doctor proposes it
     system: str = ""  # operating system: it decides how the fix is written
-    gpus: tuple[str, ...] | None = None  # the model of each, in one spelling; None where that is unknown
+    # the model of each, in one spelling; None where that is unknown
+    gpus: tuple[str, ...] | None = None
     processor: str = ""
     lost_gpus: bool = False  # it has fewer GPUs than most hosts like it
 
@@ -75,8 +77,10 @@ class Group:
 
     verdict: str
     cause: str
-    messages: tuple[tuple[str, tuple[str, ...]], ...]  # each with its hosts, the most frequent first
-    fixes: tuple[tuple[Remedy, str], ...] = ()  # each with its operating system, the most frequent first
+    # each with its hosts, the most frequent first
+    messages: tuple[tuple[str, tuple[str, ...]], ...]
+    # each with its operating system, the most frequent first
+    fixes: tuple[tuple[Remedy, str], ...] = ()
     lost_gpus: bool = False
 
     @property
@@ -98,7 +102,9 @@ def judge_folder(folder: Path, matrix: Matrix, target: Target, golden: str = "")
     if target.expect != "cpu":
         rows = _report_lost_gpus(rows, paths, matrix)
     rows = _add_drift(rows, golden) if golden else _add_outliers(rows)
-    return sorted(rows, key=lambda row: (_RANKS[row.verdict], not row.lost_gpus, row.cause, row.host))
+    return sorted(
+        rows, key=lambda row: (_RANKS[row.verdict], not row.lost_gpus, row.cause, row.host)
+    )
 
 
 def choose_verdict(rows: Iterable[HostRow]) -> str:
@@ -112,11 +118,23 @@ def group_rows(rows: Iterable[HostRow]) -> list[Group]:
     for row in rows:
         grouped.setdefault((row.verdict, row.cause), []).append(row)
     groups = [
-        Group(verdict, cause, _collect_messages(members), _count_fixes(members), any(row.lost_gpus for row in members))
+        Group(
+            verdict,
+            cause,
+            _collect_messages(members),
+            _count_fixes(members),
+            any(row.lost_gpus for row in members),
+        )
         for (verdict, cause), members in grouped.items()
     ]
     return sorted(
-        groups, key=lambda group: (_RANKS[group.verdict], not group.lost_gpus, -len(group.hosts), group.cause)
+        groups,
+        key=lambda group: (
+            _RANKS[group.verdict],
+            not group.lost_gpus,
+            -len(group.hosts),
+            group.cause,
+        ),
     )
 
 
@@ -147,7 +165,9 @@ class _Judge:
         key = b"" if isinstance(data, Failure) else hash_facts(data)
         if key and key in self._judged:
             return replace(self._judged[key], host=host)
-        row = _judge_host(HostResult(host, data if isinstance(data, Failure) else parse_file(data)), self)
+        row = _judge_host(
+            HostResult(host, data if isinstance(data, Failure) else parse_file(data)), self
+        )
         if key and not _NAMES_DEVICE.search(f"{row.message} {row.fix}"):
             self._judged[key] = row
         return row
@@ -185,7 +205,11 @@ def _judge_host(result: HostResult, judge: _Judge) -> HostRow:
         return HostRow(result.host, UNDETERMINED, answer.kind, answer.reason)
     report = judge(answer)
     facts, cause = answer.facts, _find_cause(report)
-    gpus = None if isinstance(facts.gpus, Unknown) else tuple(sorted(map(get_gpu_model, facts.gpus.value or ())))
+    gpus = (
+        None
+        if isinstance(facts.gpus, Unknown)
+        else tuple(sorted(map(get_gpu_model, facts.gpus.value or ())))
+    )
     return HostRow(
         host=result.host,
         verdict=report.verdict,
@@ -200,18 +224,26 @@ def _judge_host(result: HostResult, judge: _Judge) -> HostRow:
 
 
 def _find_cause(report: Report) -> Finding | None:
-    causes = (item for item in report.findings if report.verdict != COMPATIBLE or item.severity == WARNING)
+    causes = (
+        item for item in report.findings if report.verdict != COMPATIBLE or item.severity == WARNING
+    )
     return next(causes, None)
 
 
 def _add_drift(rows: list[HostRow], golden: str) -> list[HostRow]:
-    reference = next((dict(row.machine) for row in rows if row.host == golden and row.machine), None)
+    reference = next(
+        (dict(row.machine) for row in rows if row.host == golden and row.machine), None
+    )
     if reference is None:
         raise LookupError(golden)
-    return [replace(row, drift=tuple(_list_differences(dict(row.machine), reference))) for row in rows]
+    return [
+        replace(row, drift=tuple(_list_differences(dict(row.machine), reference))) for row in rows
+    ]
 
 
-def _list_differences(machine: dict[str, str], reference: dict[str, str], name: str = "golden") -> Iterator[str]:
+def _list_differences(
+    machine: dict[str, str], reference: dict[str, str], name: str = "golden"
+) -> Iterator[str]:
     for label in dict.fromkeys((*reference, *machine)) if machine else ():
         value, expected = machine.get(label, "none"), reference.get(label, "none")
         if _unify_spelling(value) != _unify_spelling(expected):
@@ -231,14 +263,21 @@ Kinds = list[list[int]]  # the places of the rows of hosts of one kind
 
 def _find_kinds(rows: list[HostRow]) -> Kinds:
     """Put hosts of one name but for its digits and of one processor together; names of their own, by processor."""
-    by_name, by_processor = defaultdict[tuple[str, str], list[int]](list), defaultdict[str, list[int]](list)
+    by_name, by_processor = (
+        defaultdict[tuple[str, str], list[int]](list),
+        defaultdict[str, list[int]](list),
+    )
     for place, row in enumerate(rows):
         if row.machine:
             by_name[re.sub(r"\d+", "#", row.host), row.processor].append(place)
     for (_, processor), places in by_name.items():
         if processor and len(places) == 1:
             by_processor[processor] += places
-    return [places for places in (*by_name.values(), *by_processor.values()) if len(places) >= _MIN_ALIKE]
+    return [
+        places
+        for places in (*by_name.values(), *by_processor.values())
+        if len(places) >= _MIN_ALIKE
+    ]
 
 
 def _find_usual(values: Iterable[Any]) -> Any:
@@ -281,7 +320,10 @@ def _add_outliers(rows: list[HostRow]) -> list[HostRow]:
     for places in _find_kinds(rows):
         machines = {place: dict(rows[place].machine) for place in places}
         labels = dict.fromkeys(label for machine in machines.values() for label in machine)
-        usual = {label: _find_usual(machine.get(label, "none") for machine in machines.values()) for label in labels}
+        usual = {
+            label: _find_usual(machine.get(label, "none") for machine in machines.values())
+            for label in labels
+        }
         reference = {label: value for label, value in usual.items() if value is not None}
         for place, machine in machines.items():
             own = {label: value for label, value in machine.items() if label in reference}

@@ -83,7 +83,12 @@ def write_result(folder: Path, result: HostResult) -> None:
     if isinstance(result.answer, Snapshot):
         document: dict[str, Any] = {"schema": SNAPSHOT, **encode(result.answer)}
     else:
-        document = {"schema": FAILURE, "host": result.host, "kind": result.answer.kind, "reason": result.answer.reason}
+        document = {
+            "schema": FAILURE,
+            "host": result.host,
+            "kind": result.answer.kind,
+            "reason": result.answer.reason,
+        }
     write_atomically(folder / make_file_name(result.host), json.dumps(document) + "\n")
 
 
@@ -112,7 +117,9 @@ def _get_answered_host(path: Path) -> str:
 def list_timeouts(snapshot: Snapshot) -> tuple[str, ...]:
     """Name the facts that took too long to read, such as on a busy machine."""
     return tuple(
-        name for name, fact in _list_facts(snapshot.facts) if isinstance(fact, Unknown) and fact.why == "timeout"
+        name
+        for name, fact in _list_facts(snapshot.facts)
+        if isinstance(fact, Unknown) and fact.why == "timeout"
     )
 
 
@@ -169,11 +176,14 @@ def hash_facts(data: bytes) -> bytes:
     except (ValueError, RecursionError):
         return b""
     if not (
-        isinstance(document, dict) and all(isinstance(document.pop(name, None), str) for name in ("host", "taken_at"))
+        isinstance(document, dict)
+        and all(isinstance(document.pop(name, None), str) for name in ("host", "taken_at"))
     ):
         return b""
     numbers: dict[bytes, bytes] = {}
-    plain = _DEVICE_ID.sub(lambda match: numbers.setdefault(match[0], b"GPU %d" % len(numbers)), facts)
+    plain = _DEVICE_ID.sub(
+        lambda match: numbers.setdefault(match[0], b"GPU %d" % len(numbers)), facts
+    )
     return hashlib.sha256(json.dumps(document, sort_keys=True).encode() + plain).digest()
 
 
@@ -206,20 +216,34 @@ def find_answer(output: str, words: str) -> Snapshot | Failure:
         return Failure(BROKEN, f"its answer is not JSON: {str(error)[:200]}")
 
 
-# The kinds of failures by the words of Ansible, OpenSSH, sudo, Slurm and the shell; the first that fits.
+# The kinds of failures by the words of Ansible, OpenSSH, sudo, Slurm and the shell; the first that
+# fits.
 _FAILURES = (
     (TOO_OLD, r"no Python [\d.]+ or newer on this host"),
     (
         UNWRITABLE,
-        r"Read-only file system|No space left on device|Disk quota exceeded|create temporary (?:directory|file)",
+        (
+            r"Read-only file system|No space left on device|Disk quota exceeded|create temporary"
+            r" (?:directory|file)"
+        ),
     ),
-    (DENIED, r"Permission denied \(|password is required|[Mm]issing sudo password|[Ii]ncorrect \w+ password|sudoers"),
-    (DENIED, r"Too many authentication failures|Invalid/incorrect password|Host key verification failed"),
+    (
+        DENIED,
+        (
+            r"Permission denied \(|password is required|[Mm]issing sudo password|[Ii]ncorrect \w+"
+            r" password|sudoers"
+        ),
+    ),
+    (
+        DENIED,
+        r"Too many authentication failures|Invalid/incorrect password|Host key verification failed",
+    ),
     (HUNG, r"expected time frame|(?i:timed? ?out)|DUE TO TIME LIMIT"),
 )
 # What the system itself says in the middle of a long message of Ansible.
 _SYSTEM_ERROR = re.compile(
-    r"[\w.-]+: [^:]{0,200}: (?:Read-only file system|No space left on device|Disk quota exceeded|Permission denied)"
+    r"[\w.-]+: [^:]{0,200}: (?:Read-only file system|No space left on device|Disk quota"
+    r" exceeded|Permission denied)"
 )
 
 
@@ -250,7 +274,8 @@ class FleetRequest:
     host_seconds: int = 60  # for one host, from start to answer
     become: bool = False
     python: str = ""  # the interpreter to inspect; empty: each host chooses its own
-    skip: frozenset[str] = frozenset()  # hosts that have answered before, by their names in the folder
+    # hosts that have answered before, by their names in the folder
+    skip: frozenset[str] = frozenset()
     environment: Mapping[str, str] | None = None  # for the engine's own programs
 
     @property

@@ -33,11 +33,19 @@ HOST = "localhost"
 _FEWER = 4  # times fewer hosts are asked at a time where they took too long
 
 
-def run_fleet(engine: str, request: FleetRequest, folder: Path, listener: FleetListener, *, again: bool = False) -> int:
+def run_fleet(
+    engine: str,
+    request: FleetRequest,
+    folder: Path,
+    listener: FleetListener,
+    *,
+    again: bool = False,
+) -> int:
     """Run an engine and save its results in a folder; return how many hosts had answered before.
 
-    A host whose snapshot has timeouts is asked once more at the end, when fewer hosts are, and by the next run.
-    One that fails keeps its earlier snapshot. Raises EngineError, and OSError where the folder is not writable.
+    A host whose snapshot has timeouts is asked once more at the end, when fewer hosts are, and by
+    the next run. One that fails keeps its earlier snapshot. Raises EngineError, and OSError where
+    the folder is not writable.
     """
     folder.mkdir(parents=True, exist_ok=True)
     answered = frozenset() if again else frozenset(list_answered_hosts(folder))
@@ -59,7 +67,9 @@ def run_fleet(engine: str, request: FleetRequest, folder: Path, listener: FleetL
         ENGINES[engine](replace(request, skip=answered), own)
         if late:
             forks = max(1, min(request.forks, len(late)) // _FEWER)
-            ENGINES[engine](replace(request, skip=frozenset(answered | asked - late), forks=forks), own)
+            ENGINES[engine](
+                replace(request, skip=frozenset(answered | asked - late), forks=forks), own
+            )
     return len(answered)
 
 
@@ -97,7 +107,9 @@ def _accept_engine(name: str, run: Any) -> Callable[[FleetRequest, FleetListener
         except (OSError, UserError):
             raise
         except Exception as error:
-            raise EngineError(f"the plugin of --engine {name} failed: {type(error).__name__}: {error}") from error
+            raise EngineError(
+                f"the plugin of --engine {name} failed: {type(error).__name__}: {error}"
+            ) from error
 
     return run_guarded
 

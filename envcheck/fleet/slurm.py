@@ -26,8 +26,20 @@ from envcheck.fleet.results import (
 from envcheck.host.process import kill_running_programs, run_lines, run_program, start_thread
 from envcheck.model import dataclass
 
-# States of nodes that accept no job (https://slurm.schedmd.com/sinfo.html#lbAG); a suffix may follow, as in "down*".
-_AWAY = ("down", "drain", "drained", "draining", "fail", "failing", "maint", "powered_down", "powering_down", "unknown")
+# States of nodes that accept no job (https://slurm.schedmd.com/sinfo.html#lbAG); a suffix may
+# follow, as in "down*".
+_AWAY = (
+    "down",
+    "drain",
+    "drained",
+    "draining",
+    "fail",
+    "failing",
+    "maint",
+    "powered_down",
+    "powering_down",
+    "unknown",
+)
 _PAUSE = 0.05  # seconds between checks of the threads
 # The collector arrives on standard input, runs from a temporary file of the node, and is removed.
 _RECEIVE = """f=$(mktemp) || exit
@@ -55,11 +67,13 @@ def run_slurm(request: FleetRequest, listener: FleetListener) -> None:
         _query_all(nodes, request, collector, listener)
 
 
-def _query_all(nodes: list[Node], request: FleetRequest, collector: Path, listener: FleetListener) -> None:
+def _query_all(
+    nodes: list[Node], request: FleetRequest, collector: Path, listener: FleetListener
+) -> None:
     """Query `request.forks` nodes at a time, and report each answer when it arrives.
 
-    An interrupt between any two bytecodes of this thread could leave a lock of a future locked. So the threads share
-    only containers with atomic methods
+    An interrupt between any two bytecodes of this thread could leave a lock of a future locked. So
+    the threads share only containers with atomic methods
     (https://docs.python.org/3/library/signal.html#note-on-signal-handlers-and-exceptions).
     """
     left, answers = deque(nodes), SimpleQueue[HostResult | Exception]()
@@ -77,7 +91,8 @@ def _query_all(nodes: list[Node], request: FleetRequest, collector: Path, listen
         for _ in range(threads):
             start_thread(work)
         while len(ended) < threads or not answers.empty():
-            with contextlib.suppress(Empty):  # an endless wait can miss a signal that arrives just before it
+            # an endless wait can miss a signal that arrives just before it
+            with contextlib.suppress(Empty):
                 _report(answers.get(timeout=_PAUSE), listener)
     except BaseException:  # interrupted: skip the other nodes
         left.clear()
@@ -117,24 +132,40 @@ def _list_nodes(request: FleetRequest) -> list[Node]:
     argv = ["sinfo", "--noheader", "--Node", "--format", "%N %T", *partition]
     done = run_program(argv, 30.0, request.environment or {})
     if done.value is None:
-        raise EngineError("sinfo does not answer: run this command on a machine that submits jobs to Slurm")
+        raise EngineError(
+            "sinfo does not answer: run this command on a machine that submits jobs to Slurm"
+        )
     nodes = parse_nodes(done.value.stdout)
     if not nodes:
-        raise EngineError(f"Slurm lists no node: {' '.join(done.value.stderr.split()) or 'the partition is empty'}")
+        raise EngineError(
+            "Slurm lists no node:"
+            f" {' '.join(done.value.stderr.split()) or 'the partition is empty'}"
+        )
     return nodes
 
 
 def _query(node: Node, request: FleetRequest, collector: Path) -> HostResult:
     if node.state in _AWAY:
-        return HostResult(node.name, Failure(UNREACHABLE, f"Slurm reports that the node is {node.state}"))
+        return HostResult(
+            node.name, Failure(UNREACHABLE, f"Slurm reports that the node is {node.state}")
+        )
     lines: list[str] = []
     with tempfile.TemporaryFile() as log:
         argv = [*_make_srun_command(node, request), *request.collector_arguments]
         limit = float(request.connect_seconds + request.host_seconds)
-        ended = run_lines(argv, request.environment or {}, lines.append, log=log, seconds=limit, stdin=str(collector))
+        ended = run_lines(
+            argv,
+            request.environment or {},
+            lines.append,
+            log=log,
+            seconds=limit,
+            stdin=str(collector),
+        )
         words = _read_log(log)
     if ended.code is None:
-        return HostResult(node.name, Failure(HUNG, f"srun: {ended.detail} after {limit:.0f} s. {words}".strip()))
+        return HostResult(
+            node.name, Failure(HUNG, f"srun: {ended.detail} after {limit:.0f} s. {words}".strip())
+        )
     if "Unable to allocate resources" in words or "Requested nodes are busy" in words:
         return HostResult(node.name, Failure(UNREACHABLE, classify_failure(words).reason))
     return HostResult(node.name, find_answer("\n".join(lines), words))

@@ -38,11 +38,15 @@ class UnknownFrameworkError(UserError):
 
 @functools.lru_cache(maxsize=1)
 def _rows() -> Mapping[str, Mapping[str, Any]]:
-    rows: Dict[str, Mapping[str, Any]] = json.loads(read_data("frameworks/identity.json"))["frameworks"]
+    rows: Dict[str, Mapping[str, Any]] = json.loads(read_data("frameworks/identity.json"))[
+        "frameworks"
+    ]
     taken = {item for row in rows.values() for item in row["distributions"]}
     return {
         **rows,
-        **plugins.load_plugins(plugins.FRAMEWORKS, set(rows), lambda name, row: _check_row(name, row, taken)),
+        **plugins.load_plugins(
+            plugins.FRAMEWORKS, set(rows), lambda name, row: _check_row(name, row, taken)
+        ),
     }
 
 
@@ -55,11 +59,17 @@ def _check_row(name: str, row: Any, taken: AbstractSet[str]) -> Mapping[str, Any
     except (AttributeError, TypeError) as error:
         raise plugins.PluginError(str(error)) from None
     if unknown or not re.match(r"[a-z][a-z0-9_]*$", name):
-        raise plugins.PluginError(f"{unknown[0]!r} is no cell of a framework" if unknown else f"{name!r} is no name")
-    if not distributions or not all(isinstance(text, str) for pair in distributions.items() for text in pair):
+        raise plugins.PluginError(
+            f"{unknown[0]!r} is no cell of a framework" if unknown else f"{name!r} is no name"
+        )
+    if not distributions or not all(
+        isinstance(text, str) for pair in distributions.items() for text in pair
+    ):
         raise plugins.PluginError("distributions must map each distribution to its module")
     if taken & set(distributions):
-        raise plugins.PluginError(f"the distribution {min(taken & set(distributions))} belongs to another framework")
+        raise plugins.PluginError(
+            f"the distribution {min(taken & set(distributions))} belongs to another framework"
+        )
     return {"title": name, **row, "from_plugin": True}
 
 
@@ -72,7 +82,9 @@ def framework_names() -> Tuple[str, ...]:
 def framework(name: str) -> Framework:
     """Return a framework by its name; raises UnknownFrameworkError."""
     if name not in _rows():
-        raise UnknownFrameworkError(f"{name!r} is no framework that envcheck knows; it knows {_listed()}.")
+        raise UnknownFrameworkError(
+            f"{name!r} is no framework that envcheck knows; it knows {_listed()}."
+        )
     row = _rows()[name]
     is_row_alone = row.get("from_plugin") or "wheels" not in row
     kind = Framework if is_row_alone else import_module(f"{__name__}.{name}").FRAMEWORK
@@ -100,7 +112,11 @@ def identity(name: str) -> Framework:
 @functools.lru_cache(maxsize=1)
 def distribution_names() -> Mapping[str, str]:
     """Map each distribution, and each pattern of plugins, to the framework that it belongs to."""
-    return {item: name for name, row in _rows().items() for item in (*row["distributions"], *row.get("plugins", ()))}
+    return {
+        item: name
+        for name, row in _rows().items()
+        for item in (*row["distributions"], *row.get("plugins", ()))
+    }
 
 
 @functools.lru_cache(maxsize=None)
@@ -113,7 +129,10 @@ def framework_of(distribution: str) -> str:
 
 @functools.lru_cache(maxsize=1)
 def _imports() -> Mapping[str, Mapping[str, Any]]:
-    return {row["framework"]: row for row in json.loads(read_data("frameworks/imported_modules.json"))["frameworks"]}
+    return {
+        row["framework"]: row
+        for row in json.loads(read_data("frameworks/imported_modules.json"))["frameworks"]
+    }
 
 
 @functools.lru_cache(maxsize=None)

@@ -11,7 +11,14 @@ import fnmatch
 import re
 from typing import TYPE_CHECKING, Any, Dict, Iterator, List, Mapping, Protocol, Sequence, Tuple
 
-from envcheck.frameworks.roles import CopiedFiles, CudaUse, LogTraits, PlanTraits, PublishedWheels, SmokeTraits
+from envcheck.frameworks.roles import (
+    CopiedFiles,
+    CudaUse,
+    LogTraits,
+    PlanTraits,
+    PublishedWheels,
+    SmokeTraits,
+)
 from envcheck.model import dataclass, list_fields, replace
 
 if TYPE_CHECKING:
@@ -78,24 +85,32 @@ class RowDraft(Protocol):
 
 
 class Framework:
-    """One framework. Its attributes are the cells of its row in data/frameworks/identity.json: names, then roles."""
+    """One framework.
+
+    Its attributes are the cells of its row in data/frameworks/identity.json: names, then roles.
+    """
 
     name: str  # of its module here, its section of the matrix and its import: torch
     title: str  # as people write it: PyTorch
     distributions: Mapping[str, str]  # each with the module that it owns, the usual one first
-    main: str = ""  # the distribution whose version people mean, where the others are parts of it: jax
+    # the distribution whose version people mean, where the others are parts of it: jax
+    main: str = ""
     library: str = ""  # the compiled half, where that is a distribution of its own: jaxlib
     plugins: Tuple[str, ...] = ()  # patterns of distributions that bring CUDA to it: jax-cuda*
-    plugin_modules: Mapping[str, str] = {}  # those that the matrix knows, each with the module that it owns
+    # those that the matrix knows, each with the module that it owns
+    plugin_modules: Mapping[str, str] = {}
     plugin_of_extra: str = ""  # which of them an extra brings: jax-{extra}-plugin
-    namespaces: Tuple[str, ...] = ()  # modules that several distributions share without a clash: jax_plugins
+    # modules that several distributions share without a clash: jax_plugins
+    namespaces: Tuple[str, ...] = ()
     conda_packages: Tuple[str, ...] = ()  # whose build string names CUDA
     paired_minors: Tuple[str, ...] = ()  # packages that are released for one minor of it each
-    accelerators: Mapping[str, str] = {}  # patterns of distributions that compute on other GPUs -> rocm, metal
+    # patterns of distributions that compute on other GPUs -> rocm, metal
+    accelerators: Mapping[str, str] = {}
     apple_backend: str = ""  # its own way to the GPU of an Apple machine, by name: MPS
     apple_plugin: str = ""  # the distribution that gives it the GPU of an Apple machine
     index: str = ""  # data file on its own package index, whose versions have labels such as +cu126
-    from_plugin: bool = False  # added by another package: a row alone, and no release of it in the matrix
+    # added by another package: a row alone, and no release of it in the matrix
+    from_plugin: bool = False
 
     cuda: CudaUse = CudaUse()
     files: CopiedFiles = CopiedFiles()
@@ -109,7 +124,9 @@ class Framework:
         self.name = name
         for cell, value in _with_tuples(row).items():
             role = getattr(Framework, cell, None)
-            setattr(self, cell, replace(role, **_with_tuples(value)) if list_fields(role) else value)
+            setattr(
+                self, cell, replace(role, **_with_tuples(value)) if list_fields(role) else value
+            )
 
     def owns(self, distribution: str) -> bool:
         """Tell whether a distribution is one of this framework's, or a plugin of it."""
@@ -149,12 +166,15 @@ class Framework:
 
     def collect(self, inspection: Inspection) -> Tuple[FrameworkBuild, ...]:
         """Read the installed builds; of several copies the imported one comes first."""
-        return tuple(self.read_build(inspection, each) for each in self.one_each(inspection.installed))
+        return tuple(
+            self.read_build(inspection, each) for each in self.one_each(inspection.installed)
+        )
 
     def read_build(self, inspection: Inspection, distribution: Distribution) -> FrameworkBuild:
         """Read what one installed distribution was built for, and whether its libraries are found.
 
-        A framework of a row alone is a CUDA build where one of its linking files lies in its package.
+        A framework of a row alone is a CUDA build where one of its linking files lies in its
+        package.
         """
         return inspection.read_linked(self, distribution)
 
@@ -165,11 +185,16 @@ class Framework:
             found.setdefault(each.location, each)
         order = [folder.path for folder in installed.folders]
         last = len(order)
-        return sorted(found.values(), key=lambda each: order.index(each.location) if each.location in order else last)
+        return sorted(
+            found.values(),
+            key=lambda each: order.index(each.location) if each.location in order else last,
+        )
 
     def _holding(self, installed: Installation) -> Iterator[Distribution]:
         for name in self.distributions:
-            yield from (each for each in installed.named((name,)) if self.is_whole(name, each.modules))
+            yield from (
+                each for each in installed.named((name,)) if self.is_whole(name, each.modules)
+            )
 
     def draft(self, row: RowDraft) -> None:
         """Fill the row of a release on one platform by what its wheel states."""
@@ -192,4 +217,6 @@ class Framework:
 
 
 def _with_tuples(cells: Mapping[str, Any]) -> Dict[str, Any]:
-    return {cell: tuple(value) if isinstance(value, list) else value for cell, value in cells.items()}
+    return {
+        cell: tuple(value) if isinstance(value, list) else value for cell, value in cells.items()
+    }

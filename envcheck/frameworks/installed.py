@@ -8,7 +8,12 @@ import re
 from collections import deque
 from typing import Any, Dict, Iterator, List, Mapping, Optional, Protocol, Sequence, Tuple
 
-from envcheck.frameworks.packages import Installation, find_activated_folders, find_shadowing, load_cuda_data
+from envcheck.frameworks.packages import (
+    Installation,
+    find_activated_folders,
+    find_shadowing,
+    load_cuda_data,
+)
 from envcheck.frameworks.roles import CopiedFiles, CudaUse
 from envcheck.host.loader import FoundLibrary, Loader
 from envcheck.host.protocol import ElfFacts, Host
@@ -25,7 +30,8 @@ from envcheck.model import (
     replace,
 )
 
-_FINDS_WHEELS = re.compile(r"cuda[-_.]pathfinder\b")  # what requires it loads the libraries of NVIDIA's wheels
+# what requires it loads the libraries of NVIDIA's wheels
+_FINDS_WHEELS = re.compile(r"cuda[-_.]pathfinder\b")
 _RENAMED_CUDNN = re.compile(r"libcudnn-[0-9a-f]{8}\.so\.(\d+)")  # by auditwheel
 _LIMIT = 60  # libraries followed for one framework
 
@@ -72,7 +78,9 @@ class LibrarySearch:
         self._other_folders = tuple(self._list_other_folders())
         self._activated: Optional[Tuple[str, ...]] = None  # not read yet
 
-    def caller(self, path: str, opens: Sequence[Tuple[str, bool]] = (), *, mandatory: bool = True) -> Fact[Caller]:
+    def caller(
+        self, path: str, opens: Sequence[Tuple[str, bool]] = (), *, mandatory: bool = True
+    ) -> Fact[Caller]:
         """Read a file that loads CUDA libraries; `opens` are those it opens at run time."""
         elf = self._host.elf(path)
         if not isinstance(elf, Known):
@@ -83,8 +91,8 @@ class LibrarySearch:
     def look_up(self, callers: Sequence[Caller], preload: str = "") -> Tuple[LibraryLookup, ...]:
         """Look up what `callers` load and what that needs in turn.
 
-        `preload` says when the framework itself opens the copies in wheel folders: "first" or, when the
-        loader fails, "fallback".
+        `preload` says when the framework itself opens the copies in wheel folders: "first" or, when
+        the loader fails, "fallback".
         """
         lookups: Dict[str, LibraryLookup] = {}
         queue = deque(callers)
@@ -99,7 +107,10 @@ class LibrarySearch:
 
     def find(self, soname: str, caller: Caller, preload: str = "") -> Fact[FoundLibrary]:
         """Find a library for a file that needs it; `preload` as for `look_up`."""
-        copies = [Known(FoundLibrary(path, "preload"), Source("file", path)) for path in self._wheel_copies(soname)]
+        copies = [
+            Known(FoundLibrary(path, "preload"), Source("file", path))
+            for path in self._wheel_copies(soname)
+        ]
         if preload == "first" and copies:
             return copies[0]
         own = caller.elf.runpath
@@ -114,11 +125,15 @@ class LibrarySearch:
     def _when_activated(self, soname: str) -> Iterator[Known[FoundLibrary]]:
         """Find what the loader does once the environment is activated; its hook is read where something is missing."""
         if self._activated is None:
-            self._activated = find_activated_folders(self._host, self._installed.prefix, self.wheel_folders)
+            self._activated = find_activated_folders(
+                self._host, self._installed.prefix, self.wheel_folders
+            )
         for path in self._loader.copies(soname, self._activated):
             yield Known(FoundLibrary(path, "activation"), Source("file", path))
 
-    def _dependants(self, found: Fact[FoundLibrary], caller: Caller, *, mandatory: bool) -> Iterator[Caller]:
+    def _dependants(
+        self, found: Fact[FoundLibrary], caller: Caller, *, mandatory: bool
+    ) -> Iterator[Caller]:
         if found.value is not None:
             opened = self.open(found.value, caller, mandatory=mandatory)
             if opened.value is not None:
@@ -131,13 +146,22 @@ class LibrarySearch:
             return elf
         wanted = tuple((name, mandatory) for name in cuda_names(elf.value.needed))
         inherited = (*caller.elf.runpath, *caller.rpath) if caller.elf.is_rpath else ()
-        return Known(Caller(found.path, elf.value, wanted, inherited or self._program_rpath, found.via), elf.source)
+        return Known(
+            Caller(found.path, elf.value, wanted, inherited or self._program_rpath, found.via),
+            elf.source,
+        )
 
     def copies(self, soname: str) -> Tuple[str, ...]:
         """List the copies of a library in wheels and toolkits, whether the loader searches there or not."""
-        return tuple(dict.fromkeys((*self._wheel_copies(soname), *self._loader.copies(soname, self._other_folders))))
+        return tuple(
+            dict.fromkeys(
+                (*self._wheel_copies(soname), *self._loader.copies(soname, self._other_folders))
+            )
+        )
 
-    def _lookup(self, soname: str, caller: Caller, found: Fact[FoundLibrary], *, mandatory: bool) -> LibraryLookup:
+    def _lookup(
+        self, soname: str, caller: Caller, found: Fact[FoundLibrary], *, mandatory: bool
+    ) -> LibraryLookup:
         at = found.value.path if isinstance(found, Known) else ""
         return LibraryLookup(
             soname=soname,
@@ -146,13 +170,17 @@ class LibrarySearch:
             found=Known(at, found.source) if isinstance(found, Known) else found,
             via=found.value.via if isinstance(found, Known) else "",
             elsewhere=tuple(copy for copy in self.copies(soname) if copy != at),
-            version=self._version(at, found.source) if isinstance(found, Known) else Absent((soname,)),
+            version=(
+                self._version(at, found.source) if isinstance(found, Known) else Absent((soname,))
+            ),
         )
 
     def _version(self, path: str, source: Source) -> Fact[str]:
         owners = self._installed.library_owners.get(path, ())
         if owners:
-            return Known(owners[-1].version, Source("file", path, f"{owners[-1].name} {owners[-1].version}"))
+            return Known(
+                owners[-1].version, Source("file", path, f"{owners[-1].name} {owners[-1].version}")
+            )
         return parse_library_version(path, source)
 
     def _wheel_copies(self, soname: str) -> List[str]:
@@ -165,7 +193,10 @@ class LibrarySearch:
                 yield top
                 yield posixpath.join(top, "lib")
                 if name == "nvidia":
-                    yield from (posixpath.join(top, part, "lib") for part in sorted(self._loader.names(top) or ()))
+                    yield from (
+                        posixpath.join(top, part, "lib")
+                        for part in sorted(self._loader.names(top) or ())
+                    )
 
     def _list_other_folders(self) -> Iterator[str]:
         environment = self._host.environment()
@@ -176,9 +207,13 @@ class LibrarySearch:
         yield from (posixpath.join(prefix, "lib") for prefix in prefixes if prefix)
         roots = [environment.get(name, "") for name in ("CUDA_HOME", "CUDA_PATH")] + ["/opt/cuda"]
         names = self._loader.names("/usr/local") or ()
-        roots += [posixpath.join("/usr/local", name) for name in sorted(names) if name.startswith("cuda")]
+        roots += [
+            posixpath.join("/usr/local", name) for name in sorted(names) if name.startswith("cuda")
+        ]
         for root in filter(None, roots):
-            yield from (posixpath.join(root, folder) for folder in ("lib64", "extras/CUPTI/lib64", "lib"))
+            yield from (
+                posixpath.join(root, folder) for folder in ("lib64", "extras/CUPTI/lib64", "lib")
+            )
 
     def _read_program_rpath(self) -> Tuple[str, ...]:
         if not self._installed.is_conda:
@@ -189,8 +224,12 @@ class LibrarySearch:
 
 def cuda_names(needed: Sequence[str]) -> Tuple[str, ...]:
     """Pick the CUDA libraries among DT_NEEDED names; the driver's own are the driver probe's."""
-    prefixes, driver = (tuple(load_cuda_data()[key]) for key in ("library_prefixes", "driver_prefixes"))
-    return tuple(name for name in needed if name.startswith(prefixes) and not name.startswith(driver))
+    prefixes, driver = (
+        tuple(load_cuda_data()[key]) for key in ("library_prefixes", "driver_prefixes")
+    )
+    return tuple(
+        name for name in needed if name.startswith(prefixes) and not name.startswith(driver)
+    )
 
 
 def opened_names(framework: ReadFramework, cuda: str, cudnn: str) -> Tuple[Tuple[str, bool], ...]:
@@ -207,14 +246,17 @@ def opened_names(framework: ReadFramework, cuda: str, cudnn: str) -> Tuple[Tuple
     if cudnn:
         names["cudnn"] = data["cudnn_soname"].format(major=cudnn.partition(".")[0])
     files = framework.files
-    wanted = [(name, True) for name in files.opens] + [(name, False) for name in files.opens_optionally]
+    wanted = [(name, True) for name in files.opens] + [
+        (name, False) for name in files.opens_optionally
+    ]
     return tuple((names[name], mandatory) for name, mandatory in wanted if name in names)
 
 
 def parse_library_version(path: str, source: Source) -> Fact[str]:
     """Read a version from a real file name.
 
-    Samples: 'libcudart.so.12.4.127' -> 12.4.127, 'libcudart-9335f6a2.so.10.2' -> 10.2, 'libcudnn.so.9' -> 9
+    Samples: 'libcudart.so.12.4.127' -> 12.4.127, 'libcudart-9335f6a2.so.10.2' -> 10.2,
+    'libcudnn.so.9' -> 9
     """
     match = re.search(r"\.so\.(\d+(?:\.\d+)*)$", path)
     return Known(match.group(1), source) if match else Absent((path,))
@@ -225,7 +267,9 @@ def linked_version(prefix: str, libraries: Fact[Tuple[LibraryLookup, ...]]) -> F
     names: Tuple[LibraryLookup, ...] = libraries.value or ()
     for each in names:
         if each.soname.startswith(prefix):
-            return Known(each.soname[len(prefix) :], Source("file", each.needed_by, f"needs {each.soname}"))
+            return Known(
+                each.soname[len(prefix) :], Source("file", each.needed_by, f"needs {each.soname}")
+            )
     return Unknown("failed", f"no file of the build names {prefix}*", ())
 
 
@@ -250,16 +294,27 @@ class Inspection:
         Without such a file it is for the CPU, or damaged where it has no build for that.
         """
         folder = f"{distribution.location}/{framework.module_of(distribution.name)}"
-        paths = [path for name in framework.files.linking for path in self._find(f"{folder}/{name}")]
+        paths = [
+            path for name in framework.files.linking for path in self._find(f"{folder}/{name}")
+        ]
         source = Source("file", folder, "" if paths else "no file that links CUDA")
         named = framework.cuda_of(distribution.name)
-        if framework.cuda.needs_gpu and not framework.files.linking:  # parts of other distributions link CUDA
+        # parts of other distributions link CUDA
+        if framework.cuda.needs_gpu and not framework.files.linking:
             source = Source("file", distribution.location, distribution.name)
             build = cpu_build(framework.name, distribution, source)
-            stated: Fact[str] = Known(named, source) if named else SILENT  # the extra that it came with is not recorded
-            return replace(build, cuda_build=Known(True, source), cuda_version=stated, compute_capabilities=SILENT)
+            # the extra that it came with is not recorded
+            stated: Fact[str] = Known(named, source) if named else SILENT
+            return replace(
+                build,
+                cuda_build=Known(True, source),
+                cuda_version=stated,
+                compute_capabilities=SILENT,
+            )
         if not paths and framework.cuda.needs_gpu:
-            reason = Unknown("failed", f"{distribution.name} is installed but none of its libraries is there")
+            reason = Unknown(
+                "failed", f"{distribution.name} is installed but none of its libraries is there"
+            )
             return unreadable_build(framework.name, distribution, reason)
         build = cpu_build(framework.name, distribution, source)
         if not paths:
@@ -276,7 +331,11 @@ class Inspection:
             distribution=distribution.name,
             version=distribution.version,
             cuda_build=Known(True, source),
-            cuda_version=Known(cuda, Source("file", paths[0])) if cuda else linked_version("libcudart.so.", libraries),
+            cuda_version=(
+                Known(cuda, Source("file", paths[0]))
+                if cuda
+                else linked_version("libcudart.so.", libraries)
+            ),
             cudnn_version=_part_version(libraries) or linked_version("libcudnn.so.", libraries),
             compute_capabilities=SILENT,
             libraries=libraries,
@@ -288,7 +347,11 @@ class Inspection:
         folder, name = posixpath.split(posixpath.normpath(path))
         names = self.host.list_folder(folder).value or () if "*" in name else ()
         found = [name] if "*" not in name else fnmatch.filter(names, name)[:1]
-        return tuple(f"{folder}/{each}" for each in found if isinstance(self.host.status(f"{folder}/{each}"), Known))
+        return tuple(
+            f"{folder}/{each}"
+            for each in found
+            if isinstance(self.host.status(f"{folder}/{each}"), Known)
+        )
 
     def _linked_major(self, path: str) -> str:
         """Return the CUDA major of the cuBLAS that a file needs; "" where it needs none."""
@@ -296,25 +359,32 @@ class Inspection:
         found = (re.match(r"libcublas\.so\.(\d+)", name) for name in (elf.needed if elf else ()))
         return next((match.group(1) for match in found if match), "")
 
-    def _written_last(self, framework: ReadFramework, distribution: Distribution, linked: str) -> Distribution:
+    def _written_last(
+        self, framework: ReadFramework, distribution: Distribution, linked: str
+    ) -> Distribution:
         """Return which of the distributions of one folder came last, by the CUDA that its file needs."""
         rivals = (each for each in self.installed.named(tuple(framework.distributions)) if linked)
         beside = (each for each in rivals if each.location == distribution.location)
-        return next((each for each in beside if framework.cuda_of(each.name).startswith(linked)), distribution)
+        return next(
+            (each for each in beside if framework.cuda_of(each.name).startswith(linked)),
+            distribution,
+        )
 
     def conda_build(self, names: Sequence[str]) -> Tuple[str, Source]:
         """Return the build string of the first conda package of `names`, empty without one."""
         for each in self.installed.named(names):
             if each.installer == "conda" and each.build:
-                return each.build, Source("file", each.location, f"{each.name} {each.version} {each.build}")
+                return each.build, Source(
+                    "file", each.location, f"{each.name} {each.version} {each.build}"
+                )
         return "", Source("file", self.installed.prefix)
 
 
 def parse_conda_build(build: str) -> Dict[str, str]:
     """Read a conda build string: "cuda" and "cudnn" when it names them, "cpu" when it says CPU.
 
-    Samples: 'cuda112py39h4e9e4d0_0', 'py3.11_cuda12.1_cudnn8.9.2_0', 'cuda126_mkl_py312h', 'gpu_py37h57d29ca_0',
-    'mkl_py38hd9fbd2f_0', 'cpu_generic_py311h', 'py3.9_cpu_0'
+    Samples: 'cuda112py39h4e9e4d0_0', 'py3.11_cuda12.1_cudnn8.9.2_0', 'cuda126_mkl_py312h',
+    'gpu_py37h57d29ca_0', 'mkl_py38hd9fbd2f_0', 'cpu_generic_py311h', 'py3.9_cpu_0'
     """
     found: Dict[str, str] = {}
     cuda = re.search(r"cuda_?(\d+)(?:\.(\d+))?", build)
@@ -382,9 +452,19 @@ def cpu_build(framework: str, distribution: Distribution, source: Source) -> Fra
 def unreadable_build(framework: str, distribution: Distribution, reason: Unknown) -> FrameworkBuild:
     """Describe a build of which nothing but its distribution could be read."""
     unknown: Dict[str, Any] = dict.fromkeys(
-        ("cuda_build", "cuda_version", "cudnn_version", "compute_capabilities", "libraries", "runpath"), reason
+        (
+            "cuda_build",
+            "cuda_version",
+            "cudnn_version",
+            "compute_capabilities",
+            "libraries",
+            "runpath",
+        ),
+        reason,
     )
-    return FrameworkBuild(framework, distribution.name, distribution.version, distribution.location, **unknown)
+    return FrameworkBuild(
+        framework, distribution.name, distribution.version, distribution.location, **unknown
+    )
 
 
 def _open_parts(caller: Fact[Caller]) -> Fact[Caller]:
@@ -393,7 +473,11 @@ def _open_parts(caller: Fact[Caller]) -> Fact[Caller]:
         return caller
     renamed = {name: _RENAMED_CUDNN.match(name) for name, _ in caller.value.wanted}
     parts = load_cuda_data()["cudnn_parts"]
-    opened = [(parts[match.group(1)], True) for match in renamed.values() if match and match.group(1) in parts]
+    opened = [
+        (parts[match.group(1)], True)
+        for match in renamed.values()
+        if match and match.group(1) in parts
+    ]
     kept = [item for item in caller.value.wanted if not renamed[item[0]]]
     return replace(caller, value=replace(caller.value, wanted=(*kept, *opened)))
 
@@ -402,7 +486,9 @@ def _part_version(libraries: Fact[Tuple[LibraryLookup, ...]]) -> Optional[Fact[s
     """Read the major of cuDNN off the part that a build opens."""
     parts = set(load_cuda_data()["cudnn_parts"].values())
     found = (item for item in libraries.value or () if item.soname in parts)
-    return next((linked_version(item.soname.rstrip("0123456789"), libraries) for item in found), None)
+    return next(
+        (linked_version(item.soname.rstrip("0123456789"), libraries) for item in found), None
+    )
 
 
 def lookups(
@@ -414,7 +500,9 @@ def lookups(
         if isinstance(caller, Unknown):
             return caller, caller
     if not readable:
-        tried = tuple(path for caller in callers if isinstance(caller, Absent) for path in caller.tried)
+        tried = tuple(
+            path for caller in callers if isinstance(caller, Absent) for path in caller.tried
+        )
         missing = Unknown("failed", "the files that load its libraries are not there", tried)
         return missing, missing
     source = Source("file", readable[0].path)
@@ -426,29 +514,43 @@ def with_names(libraries: Fact[Tuple[LibraryLookup, ...]]) -> Fact[Tuple[Library
     if not isinstance(libraries, Known) or libraries.value:
         return libraries
     where = libraries.source.where
-    return Unknown("failed", "the names of the CUDA libraries that it opens are not known", (where,))
+    return Unknown(
+        "failed", "the names of the CUDA libraries that it opens are not known", (where,)
+    )
 
 
-def collect_frameworks(inspection: Inspection, frameworks: Sequence[ReadFramework]) -> Tuple[FrameworkBuild, ...]:
+def collect_frameworks(
+    inspection: Inspection, frameworks: Sequence[ReadFramework]
+) -> Tuple[FrameworkBuild, ...]:
     """Read the builds of each framework; of several copies of one, the imported one comes first."""
     host, installed = inspection.host, inspection.installed
-    builds = ((framework, build) for framework in frameworks for build in framework.collect(inspection))
+    builds = (
+        (framework, build) for framework in frameworks for build in framework.collect(inspection)
+    )
     return tuple(
         replace(
             build,
             accelerator=_find_accelerator(installed, framework, build),
             shadowed_by=find_shadowing(
-                host, installed, framework.name, framework.module_of(build.distribution), build.location
+                host,
+                installed,
+                framework.name,
+                framework.module_of(build.distribution),
+                build.location,
             ),
         )
         for framework, build in builds
     )
 
 
-def _find_accelerator(installed: Installation, framework: ReadFramework, build: FrameworkBuild) -> Fact[str]:
+def _find_accelerator(
+    installed: Installation, framework: ReadFramework, build: FrameworkBuild
+) -> Fact[str]:
     """Name what a build computes on beside CPU and CUDA, where a distribution of that name says so."""
     for pattern, accelerator in framework.accelerators.items():
         for each in installed.distributions:
             if fnmatch.fnmatchcase(each.name, pattern):
-                return Known(accelerator, Source("file", each.location, f"{each.name} {each.version}"))
+                return Known(
+                    accelerator, Source("file", each.location, f"{each.name} {each.version}")
+                )
     return build.accelerator

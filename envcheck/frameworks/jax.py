@@ -35,25 +35,42 @@ class Jax(Framework):
         if local:
             brought = local.partition("-")[0]
             raise ValueError(
-                f"jax[{local}] takes CUDA and cuDNN from the system, where no plan can bring what fits it: ask for "
-                f"jax[{brought}], which brings its own, or install the system's toolkit and cuDNN by hand."
+                f"jax[{local}] takes CUDA and cuDNN from the system, where no plan can bring what"
+                f" fits it: ask for jax[{brought}], which brings its own, or install the system's"
+                " toolkit and cuDNN by hand."
             )
         return tuple(sorted({re.sub(r"^(cuda\d+)-pip$", r"\1", extra) for extra in extras}))
 
     def collect(self, inspection: Inspection) -> Tuple[FrameworkBuild, ...]:
         """Read each CUDA plugin; without one, jaxlib; without that, jax alone."""
         everything = inspection.installed.distributions
-        plugins = {match.group(1): each for each in everything for match in [re.match(_PLUGIN, each.name)] if match}
-        plugins.update({major: each for major, each in plugins.items() if each.name.endswith("-plugin")})
+        plugins = {
+            match.group(1): each
+            for each in everything
+            for match in [re.match(_PLUGIN, each.name)]
+            if match
+        }
+        plugins.update(
+            {major: each for major, each in plugins.items() if each.name.endswith("-plugin")}
+        )
         library = next((each for each in everything if each.name == self.library), None)
         if plugins:
-            return tuple(self._plugin_build(inspection, each, major) for major, each in sorted(plugins.items()))
+            return tuple(
+                self._plugin_build(inspection, each, major)
+                for major, each in sorted(plugins.items())
+            )
         if library is not None:
             return (self._library_build(inspection, library),)
         reason = Unknown("failed", "jax is installed without jaxlib")
-        return tuple(unreadable_build(self.name, each, reason) for each in everything if each.name == self.main)[:1]
+        return tuple(
+            unreadable_build(self.name, each, reason)
+            for each in everything
+            if each.name == self.main
+        )[:1]
 
-    def _plugin_build(self, inspection: Inspection, plugin: Distribution, major: str) -> FrameworkBuild:
+    def _plugin_build(
+        self, inspection: Inspection, plugin: Distribution, major: str
+    ) -> FrameworkBuild:
         source = Source("file", plugin.location, f"{plugin.name} {plugin.version}")
         cudnn = least_cudnn(plugin.requires)
         runtimes = inspection.installed.named((f"jax-cuda{major}-pjrt",))
@@ -76,12 +93,20 @@ class Jax(Framework):
         return self._cuda_build(inspection, library, (cuda, cudnn, "", path), source)
 
     def _cuda_build(
-        self, inspection: Inspection, distribution: Distribution, facts: Tuple[str, str, str, str], source: Source
+        self,
+        inspection: Inspection,
+        distribution: Distribution,
+        facts: Tuple[str, str, str, str],
+        source: Source,
     ) -> FrameworkBuild:
         cuda, cudnn, preload, path = facts
         opens = opened_names(self, cuda, cudnn)
-        libraries, runpath = lookups(inspection.search, [inspection.search.caller(path, opens)], preload)
-        silent: Fact[str] = Unknown("failed", "the distribution does not name it", (distribution.location,))
+        libraries, runpath = lookups(
+            inspection.search, [inspection.search.caller(path, opens)], preload
+        )
+        silent: Fact[str] = Unknown(
+            "failed", "the distribution does not name it", (distribution.location,)
+        )
         return replace(
             cpu_build(self.name, distribution, source),
             cuda_build=Known(True, source),
@@ -106,14 +131,25 @@ class Jax(Framework):
         whole = rows.get((self.main, "any"))
         for row in rows.values():
             extra = re.fullmatch(r"jax-(cuda\d+)-plugin", row.distribution)
-            if whole is None or extra is None or row.cells["cuda_wheels"] or whole.cells.get("gpu_extra") != extra[1]:
+            if (
+                whole is None
+                or extra is None
+                or row.cells["cuda_wheels"]
+                or whole.cells.get("gpu_extra") != extra[1]
+            ):
                 continue
             wheels = [item for item in whole.cells["cuda_wheels"] if item.startswith("nvidia-")]
-            floors = [found[1] for found in (re.match(r"nvidia-cudnn.*>=(\d+\.\d+)", item) for item in wheels) if found]
+            floors = [
+                found[1]
+                for found in (re.match(r"nvidia-cudnn.*>=(\d+\.\d+)", item) for item in wheels)
+                if found
+            ]
             if floors:
                 row.cells.update(cudnn=floors[0], cuda_wheels=wheels)
                 row.unsay("cudnn")
-                row.say("cudnn", f"cuDNN and CUDA wheels are what the {extra[1]} extra of jax asks for.")
+                row.say(
+                    "cudnn", f"cuDNN and CUDA wheels are what the {extra[1]} extra of jax asks for."
+                )
                 row.rest_on(whole)
 
     def smoke_variables(self, environment: Mapping[str, str], *, on_cpu: bool) -> Dict[str, str]:
@@ -151,10 +187,14 @@ def _add_extras(row: RowDraft) -> None:
     for need in row.needs:
         if re.fullmatch(r"cuda\d{2}(_pip)?", need.extra):
             wanted.setdefault(need.extra, []).append(need)
-    extras = sorted(extra for extra, needs in wanted.items() if all(_exists(row, need) for need in needs))
+    extras = sorted(
+        extra for extra, needs in wanted.items() if all(_exists(row, need) for need in needs)
+    )
     if extras:
         chosen = extras[0] if "cuda12" not in extras else "cuda12"
-        row.cells.update(extras=extras, gpu_extra=chosen, cuda_wheels=[need.text for need in wanted[chosen]])
+        row.cells.update(
+            extras=extras, gpu_extra=chosen, cuda_wheels=[need.text for need in wanted[chosen]]
+        )
 
 
 def _exists(row: RowDraft, need: Need) -> bool:
@@ -178,7 +218,8 @@ def parse_local_version(version: str) -> Tuple[Optional[str], str]:
 def least_cudnn(requires: Sequence[str]) -> str:
     """Return the lower bound on cuDNN of a plugin's extra, empty without one.
 
-    Sample: 'nvidia-cudnn-cu13<10.0,>=9.12.0.46; sys_platform == "linux" and extra == "with-cuda"' -> 9.12.0.46
+    Sample: 'nvidia-cudnn-cu13<10.0,>=9.12.0.46; sys_platform == "linux" and extra == "with-cuda"'
+    -> 9.12.0.46
     """
     for line in requires:
         match = re.match(r"nvidia-cudnn-cu\d+[^;]*>=\s*([\d.]+)", line)

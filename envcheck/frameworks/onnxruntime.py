@@ -15,9 +15,20 @@ from envcheck.frameworks.installed import (
     lookups,
     unreadable_build,
 )
-from envcheck.model import Absent, Distribution, Fact, FrameworkBuild, Known, LibraryLookup, Source, Unknown, replace
+from envcheck.model import (
+    Absent,
+    Distribution,
+    Fact,
+    FrameworkBuild,
+    Known,
+    LibraryLookup,
+    Source,
+    Unknown,
+    replace,
+)
 
-_INFO = ("capi/build_and_package_info.py", "capi/version_info.py")  # from 1.21 on; on Windows the second, too
+# from 1.21 on; on Windows the second, too
+_INFO = ("capi/build_and_package_info.py", "capi/version_info.py")
 
 
 class OnnxRuntime(Framework):
@@ -32,7 +43,11 @@ class OnnxRuntime(Framework):
 
     def _written_last(self, inspection: Inspection, distribution: Distribution) -> Distribution:
         named = _read_info(inspection, distribution).get("package_name", distribution.name)
-        there = (each for each in inspection.installed.named((named,)) if each.location == distribution.location)
+        there = (
+            each
+            for each in inspection.installed.named((named,))
+            if each.location == distribution.location
+        )
         return next(there, distribution)
 
     def read_build(self, inspection: Inspection, distribution: Distribution) -> FrameworkBuild:
@@ -40,29 +55,47 @@ class OnnxRuntime(Framework):
         folder = f"{distribution.location}/onnxruntime"
         status = inspection.host.status(f"{folder}/capi")
         if isinstance(status, Absent):
-            reason = Unknown("failed", f"{distribution.name} is installed but {folder}/capi is missing", status.tried)
+            reason = Unknown(
+                "failed",
+                f"{distribution.name} is installed but {folder}/capi is missing",
+                status.tried,
+            )
             return unreadable_build(self.name, distribution, reason)
         paths = [f"{folder}/{name}" for name in self.files.linking]
-        provider = next((path for path in paths if isinstance(inspection.host.status(path), Known)), "")
+        provider = next(
+            (path for path in paths if isinstance(inspection.host.status(path), Known)), ""
+        )
         info = _read_info(inspection, distribution)
-        # A build for the CPU that was installed over one for GPUs leaves that one's provider, and does not offer it.
+        # A build for the CPU that was installed over one for GPUs leaves that one's provider, and
+        # does not offer it.
         if not provider or ("package_name" in info and "cuda_version" not in info):
-            return cpu_build(self.name, distribution, Source("file", f"{folder}/capi", "no CUDA provider"))
+            return cpu_build(
+                self.name, distribution, Source("file", f"{folder}/capi", "no CUDA provider")
+            )
         return self._cuda_build(inspection, distribution, provider, info)
 
     def _cuda_build(
-        self, inspection: Inspection, distribution: Distribution, provider: str, info: Mapping[str, Any]
+        self,
+        inspection: Inspection,
+        distribution: Distribution,
+        provider: str,
+        info: Mapping[str, Any],
     ) -> FrameworkBuild:
         source = Source("file", provider)
         cuda = ".".join(str(info.get("cuda_version", "")).split(".")[:2])
         major, _ = _cudnn_asked(distribution)
-        # Newer providers open cuDNN at the first operation that takes it, and serve all others without.
+        # Newer providers open cuDNN at the first operation that takes it, and serve all others
+        # without.
         opens = ((f"libcudnn.so.{major}", False),) if major else ()
         libraries, runpath = lookups(inspection.search, [inspection.search.caller(provider, opens)])
         return replace(
             cpu_build(self.name, distribution, source),
             cuda_build=Known(True, source),
-            cuda_version=_stated(distribution, cuda) if cuda else _major(linked_version("libcudart.so.", libraries)),
+            cuda_version=(
+                _stated(distribution, cuda)
+                if cuda
+                else _major(linked_version("libcudart.so.", libraries))
+            ),
             cudnn_version=_cudnn_version(distribution, info, libraries),
             compute_capabilities=SILENT,
             libraries=libraries,
@@ -95,7 +128,11 @@ class OnnxRuntime(Framework):
             row.cells["cuda_build"] = bool(info.get("cuda_version"))
         else:
             row.infer("cuda_build", value=True)
-            row.say("cuda_build", "The wheel states nothing about CUDA; told by the distribution's name.", gap=True)
+            row.say(
+                "cuda_build",
+                "The wheel states nothing about CUDA; told by the distribution's name.",
+                gap=True,
+            )
 
     def binary_cells(self, binaries: Mapping[str, Any]) -> Dict[str, Any]:
         """Tell the majors of CUDA, cuDNN and TensorRT by the libraries that its providers need."""
@@ -139,7 +176,9 @@ def _cudnn_version(
     if isinstance(linked, Known):
         return linked
     stated = str(info.get("cudnn_version", ""))
-    where = Source("file", f"{distribution.location}/onnxruntime/{_INFO[1]}", f"cudnn_version = {stated!r}")
+    where = Source(
+        "file", f"{distribution.location}/onnxruntime/{_INFO[1]}", f"cudnn_version = {stated!r}"
+    )
     return Known(stated, where) if stated else linked
 
 
@@ -154,16 +193,24 @@ def _cudnn_asked(distribution: Distribution) -> Tuple[str, str]:
 
 def _add_extras(row: RowDraft) -> None:
     """List the extras that bring NVIDIA's wheels; it loads those only for a program that calls preload_dlls()."""
-    pins = [need for need in row.needs if need.extra and need.name.startswith("nvidia-") and need.here]
+    pins = [
+        need for need in row.needs if need.extra and need.name.startswith("nvidia-") and need.here
+    ]
     extras = sorted({need.extra for need in pins})
     if extras:
-        row.cells.update(extras=extras, gpu_extra=",".join(extras), cuda_wheels=[need.text for need in pins])
+        row.cells.update(
+            extras=extras, gpu_extra=",".join(extras), cuda_wheels=[need.text for need in pins]
+        )
     row.infer("finds_cuda_wheels", value=False)
 
 
 def _add_cudnn(row: RowDraft, stated: str) -> None:
     """State the cuDNN major that the wheel names, or that its extra asks for."""
-    asked = (re.search(r"[~>=]=(\d+)", need.text) for need in row.needs if need.name.startswith("nvidia-cudnn"))
+    asked = (
+        re.search(r"[~>=]=(\d+)", need.text)
+        for need in row.needs
+        if need.name.startswith("nvidia-cudnn")
+    )
     major = stated or next((found[1] for found in asked if found), "")
     row.cells["cudnn"] = major or None
     if not major:
@@ -174,7 +221,9 @@ def _add_cudnn(row: RowDraft, stated: str) -> None:
 
 def _majors(names: List[str], kind: str) -> List[str]:
     """List the majors of one library among those needed: libcudart.so.11.0, cudart64_110.dll -> 11."""
-    found = (re.match(rf"(?:lib{kind}\.so\.(\d+)|{kind}(?:64)?_(\d+)\.dll$)", name) for name in names)
+    found = (
+        re.match(rf"(?:lib{kind}\.so\.(\d+)|{kind}(?:64)?_(\d+)\.dll$)", name) for name in names
+    )
     numbers = [match.group(1) or match.group(2) for match in found if match]
     return sorted({number[:2] if kind == "cudart" else number for number in numbers})
 

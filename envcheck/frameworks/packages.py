@@ -41,7 +41,8 @@ class Installation:
     is_conda: bool  # itself, or the base interpreter of its virtual environment
     folders: Tuple[Folder, ...]
     distributions: Tuple[Distribution, ...]
-    library_owners: Mapping[str, Tuple[Distribution, ...]]  # library path of nvidia wheels -> owners
+    # library path of nvidia wheels -> owners
+    library_owners: Mapping[str, Tuple[Distribution, ...]]
 
     def named(self, names: Sequence[str]) -> Tuple[Distribution, ...]:
         """Return the distributions with one of `names`."""
@@ -63,7 +64,9 @@ def read_installation(host: Host, answer: Mapping[str, Any]) -> Installation:
         base_prefix=answer["base_prefix"],
         is_conda=answer["base_is_conda"],
         folders=tuple(Folder(each["path"], each["scope"]) for each in answer["folders"]),
-        distributions=_add_conda_packages(host, distributions, prefix) if is_conda else tuple(distributions),
+        distributions=(
+            _add_conda_packages(host, distributions, prefix) if is_conda else tuple(distributions)
+        ),
         library_owners={path: tuple(each) for path, each in owners.items()},
     )
 
@@ -81,13 +84,18 @@ def _make_distribution(entry: Mapping[str, Any]) -> Distribution:
     )
 
 
-def _add_conda_packages(host: Host, distributions: List[Distribution], prefix: str) -> Tuple[Distribution, ...]:
+def _add_conda_packages(
+    host: Host, distributions: List[Distribution], prefix: str
+) -> Tuple[Distribution, ...]:
     """Add conda's build strings, the packages that pip replaced, and packages without metadata that concern a GPU."""
     folder = posixpath.join(prefix, "conda-meta")
     parsed = [parse_conda_name(name) for name in list_names(host, folder)]
     packages = [replace(each, location=folder) for each in parsed if each is not None]
     builds = {(package.name, package.version): package.build for package in packages}
-    merged = [replace(each, build=builds.get((each.name, each.version), each.build)) for each in distributions]
+    merged = [
+        replace(each, build=builds.get((each.name, each.version), each.build))
+        for each in distributions
+    ]
     by_name = {each.name: each for each in reversed(distributions)}
     extra: List[Distribution] = []
     for package in packages:
@@ -111,10 +119,14 @@ def parse_conda_name(name: str) -> Optional[Distribution]:
     parts = name[: -len(".json")].rsplit("-", 2)
     if not name.endswith(".json") or len(parts) != 3:
         return None
-    return Distribution(parts[0].lower(), parts[1], scope="conda", installer="conda", build=parts[2])
+    return Distribution(
+        parts[0].lower(), parts[1], scope="conda", installer="conda", build=parts[2]
+    )
 
 
-def find_duplicate_owners(installed: Installation, source: Source) -> Fact[Mapping[str, Tuple[str, ...]]]:
+def find_duplicate_owners(
+    installed: Installation, source: Source
+) -> Fact[Mapping[str, Tuple[str, ...]]]:
     """Find framework modules and libraries of nvidia wheels that several distributions own."""
     modules: Dict[Tuple[str, str], List[str]] = {}
     for each in installed.distributions:
@@ -128,21 +140,29 @@ def find_duplicate_owners(installed: Installation, source: Source) -> Fact[Mappi
     return Known(duplicates, source) if duplicates else Absent((source.where,))
 
 
-def find_shadowing(host: Host, installed: Installation, framework: str, module: str, location: str) -> Fact[str]:
+def find_shadowing(
+    host: Host, installed: Installation, framework: str, module: str, location: str
+) -> Fact[str]:
     """Find what Python imports instead of `module` in `location`, or instead of what its import loads.
 
     The standard library and the environment's other packages come after the current folder and PYTHONPATH only.
     """
     earlier = list(_list_earlier_folders(host, installed, location))
     packages = [folder.path for folder in installed.folders if folder.scope != "path"]
-    first = [(folder, set(list_names(host, folder))) for folder in earlier if folder not in packages]
+    first = [
+        (folder, set(list_names(host, folder))) for folder in earlier if folder not in packages
+    ]
     # A folder with these two is the standard library itself.
     other = [(folder, names) for folder, names in first if not {"os.py", "site.py"} <= names]
-    beside = (each.name for each in installed.distributions if companions().get(each.name) == framework)
+    beside = (
+        each.name for each in installed.distributions if companions().get(each.name) == framework
+    )
     needed, loaded = map(frozenset.union, *map(imported_modules, (framework, *beside)))
     tried = [(folder, module) for folder in earlier]
     for name in (*sorted(needed), *sorted(loaded - needed)):
-        tried += [(folder, name) for folder, names in other if name in names or f"{name}.py" in names]
+        tried += [
+            (folder, name) for folder, names in other if name in names or f"{name}.py" in names
+        ]
     for folder, name in tried:
         for path, file in ((f"{folder}/{name}.py", ""), (f"{folder}/{name}", "/__init__.py")):
             status = host.status(path + file)
@@ -161,7 +181,9 @@ def _list_earlier_folders(host: Host, installed: Installation, location: str) ->
     current = _get_current_folder(host)
     if current and current != location:
         yield current
-    for entry in host.environment().get("PYTHONPATH", "").split(";" if host.system == "windows" else ":"):
+    for entry in (
+        host.environment().get("PYTHONPATH", "").split(";" if host.system == "windows" else ":")
+    ):
         if entry == location:
             return
         if entry:
@@ -181,7 +203,11 @@ def find_activated_folders(host: Host, prefix: str, known: Sequence[str]) -> Tup
     folders: List[str] = []
     for pattern in parse_launcher(host.read_text(posixpath.join(prefix, _LAUNCHER)).value or ""):
         path = pattern.replace('"$prefix"', prefix)
-        folders += [folder for folder in known if fnmatch.fnmatch(folder, path)] if "*" in pattern else [path]
+        folders += (
+            [folder for folder in known if fnmatch.fnmatch(folder, path)]
+            if "*" in pattern
+            else [path]
+        )
     return tuple(dict.fromkeys(folders))
 
 

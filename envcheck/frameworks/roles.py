@@ -11,10 +11,12 @@ from envcheck.model import dataclass
 class CudaUse:
     """How a framework behaves with CUDA and with what stands beside it, for the rules."""
 
-    brings_libraries: bool = False  # every CUDA build has the libraries inside, or requires their wheels plainly
+    # every CUDA build has the libraries inside, or requires their wheels plainly
+    brings_libraries: bool = False
     pins_cudnn: bool = False  # its wheels require one cuDNN exactly
     major: str = ""  # CUDA major of every CUDA build, where the distributions do not name it
-    wheels: Mapping[str, Sequence[str]] = {}  # CUDA major -> NVIDIA's wheels of the libraries that it opens
+    # CUDA major -> NVIDIA's wheels of the libraries that it opens
+    wheels: Mapping[str, Sequence[str]] = {}
     needs_gpu: bool = False  # it has no way to compute on the CPU
     ptx_means_code: bool = False  # "compute_80" of its build info stands for machine code, too
     needs_libdevice: bool = False  # XLA looks for NVIDIA's libdevice outside the wheel
@@ -28,7 +30,8 @@ class CudaUse:
 class CopiedFiles:
     """The files of an installed copy that load CUDA libraries, below the package's folder."""
 
-    packages: Tuple[str, ...] = ()  # folders that hold the package, of which the last one was used first
+    # folders that hold the package, of which the last one was used first
+    packages: Tuple[str, ...] = ()
     linking: Tuple[str, ...] = ()  # need CUDA libraries by DT_NEEDED
     optional: Tuple[str, ...] = ()  # the same, but it works without them
     opening: Tuple[str, ...] = ()  # open CUDA libraries at run time
@@ -41,34 +44,46 @@ class CopiedFiles:
 class PlanTraits:
     """What a plan installs and types."""
 
-    gpu_distributions: Tuple[str, ...] = ()  # what a plan for a GPU takes, the first that has a release
+    # what a plan for a GPU takes, the first that has a release
+    gpu_distributions: Tuple[str, ...] = ()
     cpu_distributions: Tuple[str, ...] = ()
-    cpu_builds: Tuple[str, ...] = ()  # what to uninstall before a CUDA build takes the place of one for the CPU
-    gpu_twin: str = ""  # the distribution for GPUs, where its releases come apart from those for the CPU
-    gpu_requirement: str = ""  # what brings it with its CUDA libraries; "" where the plain name does
+    # what to uninstall before a CUDA build takes the place of one for the CPU
+    cpu_builds: Tuple[str, ...] = ()
+    # the distribution for GPUs, where its releases come apart from those for the CPU
+    gpu_twin: str = ""
+    # what brings it with its CUDA libraries; "" where the plain name does
+    gpu_requirement: str = ""
     conda_gpu_spec: str = ""  # asks conda for a CUDA build: pytorch=*=cuda*
-    conda_releases: str = "minor"  # what conda builds stand for: every "version", or the newest of a "minor"
-    # One line of Python: import it as t and bind d to the GPUs that it sees. Every TensorFlow has the module that it
-    # takes: tf.config lists devices from 2.1 on. For ONNX Runtime it is one MatMul, as check_onnxruntime.py encodes
-    # it: only a session tells whether its CUDA provider loads.
+    # what conda builds stand for: every "version", or the newest of a "minor"
+    conda_releases: str = "minor"
+    # One line of Python: import it as t and bind d to the GPUs that it sees. Every TensorFlow has
+    # the module that it takes: tf.config lists devices from 2.1 on. For ONNX Runtime it is one
+    # MatMul, as check_onnxruntime.py encodes it: only a session tells whether its CUDA provider
+    # loads.
     gpu_listing: str = ""
-    computation: str = ""  # Python that computes a product of matrices with t, on the GPU where there is one
-    takes_system_cuda: bool = False  # a CUDA build that brings no CUDA wheels uses those of the system
+    # Python that computes a product of matrices with t, on the GPU where there is one
+    computation: str = ""
+    # a CUDA build that brings no CUDA wheels uses those of the system
+    takes_system_cuda: bool = False
 
 
 @dataclass
 class PublishedWheels:
     """Its wheels on the index, for the renewal of the matrix."""
 
-    distributions: Tuple[str, ...] = ()  # whose wheels are read; () for a framework that the matrix does not hold
+    # whose wheels are read; () for a framework that the matrix does not hold
+    distributions: Tuple[str, ...] = ()
     first_release: str = ""  # the oldest release that the matrix holds
     texts: str = "(?!)"  # names of the Python texts that tell how a wheel was built
     cited_texts: str = ""  # names that a citation gives them, where those are not the whole ones
     binaries: str = "(?!)"  # names of the binaries that `matrix refresh --deep` reads
-    remarks: Tuple[str, ...] = ()  # what `draft` may say in a note: a renewal writes these sentences anew
-    speaks_for_release: str = ""  # distribution whose wheel is read with each other one of the release: jax
+    # what `draft` may say in a note: a renewal writes these sentences anew
+    remarks: Tuple[str, ...] = ()
+    # distribution whose wheel is read with each other one of the release: jax
+    speaks_for_release: str = ""
     has_32bit: bool = False  # of some of its releases
-    has_floors_by_python: bool = False  # its wheels for older Pythons require older packages; the matrix holds one's
+    # its wheels for older Pythons require older packages; the matrix holds one's
+    has_floors_by_python: bool = False
 
 
 @dataclass
@@ -76,10 +91,13 @@ class LogTraits:
     """How its logs are known."""
 
     words: str = "(?!)"  # pattern, whatever the case, of a line that is about it
-    signatures: Tuple[str, ...] = ()  # beginnings of the names of signatures that only its messages match
+    # beginnings of the names of signatures that only its messages match
+    signatures: Tuple[str, ...] = ()
     packages: Tuple[str, ...] = ()  # names that a log lists it under
-    guesses: Tuple[str, ...] = ()  # signatures that are most likely its, where nothing else names a framework
-    words_of_others: Tuple[str, ...] = ()  # frameworks whose words its own logs hold as well: both are built on XLA
+    # signatures that are most likely its, where nothing else names a framework
+    guesses: Tuple[str, ...] = ()
+    # frameworks whose words its own logs hold as well: both are built on XLA
+    words_of_others: Tuple[str, ...] = ()
 
 
 @dataclass
@@ -88,4 +106,5 @@ class SmokeTraits:
 
     has_test: bool = True  # a script of smoke/children computes with it
     takes_memory_at_start: bool = False  # its share of a GPU's memory is set before it starts
-    logs_placement: bool = False  # its log says on which device each operation ran, as TensorFlow's does
+    # its log says on which device each operation ran, as TensorFlow's does
+    logs_placement: bool = False

@@ -32,7 +32,8 @@ from envcheck.model import (
 
 _BUILD_INFO = "python/platform/build_info.py"
 _EMPTY = 40  # members; an empty wheel has some five, the smallest real one thousands
-_PARTS = ("tensorflow-estimator", "tensorflow_estimator", "tensorflow-io", "tensorflow_io")  # no TensorFlow themselves
+# no TensorFlow themselves
+_PARTS = ("tensorflow-estimator", "tensorflow_estimator", "tensorflow-io", "tensorflow_io")
 
 
 class TensorFlow(Framework):
@@ -52,13 +53,19 @@ class TensorFlow(Framework):
         info = parse_build_info(text.value)
         source = Source("file", text.source.where, f"is_cuda_build = {info.get('is_cuda_build')}")
         if not isinstance(info.get("is_cuda_build"), bool):
-            reason = Unknown("unparsable", f"{source.where} does not say whether it is a CUDA build", (source.where,))
+            reason = Unknown(
+                "unparsable",
+                f"{source.where} does not say whether it is a CUDA build",
+                (source.where,),
+            )
             return unreadable_build(self.name, distribution, reason)
         if not info["is_cuda_build"]:
             return cpu_build(self.name, distribution, source)
         return self._cuda_build(inspection, distribution, folder, info, source)
 
-    def _build_info(self, inspection: Inspection, distribution: Distribution) -> Tuple[str, Fact[str]]:
+    def _build_info(
+        self, inspection: Inspection, distribution: Distribution
+    ) -> Tuple[str, Fact[str]]:
         folder, tried = "", []
         for package in reversed(self.files.packages):  # tensorflow_core (1.15, 2.0) holds it alone
             folder = f"{distribution.location}/{package}"
@@ -77,16 +84,25 @@ class TensorFlow(Framework):
         if "cpu" in stated:
             return cpu_build(self.name, distribution, source)
         if "cuda" not in stated and not isinstance(inspection.host.status(folder), Known):
-            reason = Unknown("failed", f"{distribution.name} is installed but {folder} is missing", absent.tried)
+            reason = Unknown(
+                "failed", f"{distribution.name} is installed but {folder} is missing", absent.tried
+            )
             return unreadable_build(self.name, distribution, reason)
         source = source if stated else Source("file", folder)
         files = [inspection.search.caller(f"{folder}/{name}").value for name in self.files.linking]
         if not stated and any(files) and not any(file.wanted for file in files if file):
             return cpu_build(self.name, distribution, source)
-        return self._cuda_build(inspection, distribution, folder, {"cuda_version": stated.get("cuda", "")}, source)
+        return self._cuda_build(
+            inspection, distribution, folder, {"cuda_version": stated.get("cuda", "")}, source
+        )
 
     def _cuda_build(
-        self, inspection: Inspection, distribution: Distribution, folder: str, info: Mapping[str, Any], source: Source
+        self,
+        inspection: Inspection,
+        distribution: Distribution,
+        folder: str,
+        info: Mapping[str, Any],
+        source: Source,
     ) -> FrameworkBuild:
         minor = ".".join(distribution.version.split(".")[:2])
         cuda = str(info.get("cuda_version", ""))
@@ -94,7 +110,9 @@ class TensorFlow(Framework):
         cudnn = str(info.get("cudnn_version", ""))
         opens = opened_names(self, cuda, cudnn)
         callers = [
-            inspection.search.caller(f"{folder}/{name}", opens if name in self.files.opening else ())
+            inspection.search.caller(
+                f"{folder}/{name}", opens if name in self.files.opening else ()
+            )
             for name in self.files.linking
         ]
         libraries, runpath = lookups(inspection.search, callers)
@@ -103,9 +121,15 @@ class TensorFlow(Framework):
         return replace(
             cpu_build(self.name, distribution, source),
             cuda_build=Known(True, source),
-            cuda_version=Known(cuda, source) if cuda else linked_version("libcudart.so.", libraries),
-            cudnn_version=Known(cudnn, source) if cudnn else linked_version("libcudnn.so.", libraries),
-            compute_capabilities=Known(tuple(map(str, capabilities)), source) if capabilities else silent,
+            cuda_version=(
+                Known(cuda, source) if cuda else linked_version("libcudart.so.", libraries)
+            ),
+            cudnn_version=(
+                Known(cudnn, source) if cudnn else linked_version("libcudnn.so.", libraries)
+            ),
+            compute_capabilities=(
+                Known(tuple(map(str, capabilities)), source) if capabilities else silent
+            ),
             libraries=with_names(libraries),
             runpath=runpath,
         )
@@ -154,9 +178,11 @@ def _describe_stub(row: RowDraft) -> None:
     itself = name == row.distribution
     row.say(
         "stub_for",
-        "An empty wheel that requires only itself, so it brings no TensorFlow."
-        if itself
-        else f"An empty wheel that requires {name}.",
+        (
+            "An empty wheel that requires only itself, so it brings no TensorFlow."
+            if itself
+            else f"An empty wheel that requires {name}."
+        ),
     )
 
 
@@ -166,7 +192,9 @@ def _add_compiler(row: RowDraft, facts: Mapping[str, Any]) -> None:
     The path of a GCC says nothing: 2.3 to 2.6 name gcc-5, and their binaries are of GCC 7.3.1.
     """
     stated = facts.get("cpu_compiler")
-    found = re.search(r"llvm-(?P<clang>\d+)/|^clang (?P<bare>\d+)$|MSVC/(?P<msvc>\d+\.\d+)", str(stated))
+    found = re.search(
+        r"llvm-(?P<clang>\d+)/|^clang (?P<bare>\d+)$|MSVC/(?P<msvc>\d+\.\d+)", str(stated)
+    )
     if found is None:
         row.cells["compiler"] = None
         row.say("compiler", "The compiler was not read.", gap=True)
@@ -189,7 +217,11 @@ def _add_cuda_build(row: RowDraft, facts: Mapping[str, Any]) -> None:
     stated = facts.get("is_cuda_build")
     if stated is None:
         row.infer("cuda_build", row.distribution.endswith("-gpu"))
-        row.say("cuda_build", "The wheel states nothing about CUDA; told by the distribution's name.", gap=True)
+        row.say(
+            "cuda_build",
+            "The wheel states nothing about CUDA; told by the distribution's name.",
+            gap=True,
+        )
     else:
         row.cells["cuda_build"] = bool(stated)
 
@@ -222,19 +254,27 @@ def _add_cudnn(row: RowDraft, facts: Mapping[str, Any]) -> None:
 
 def _add_extra(row: RowDraft) -> None:
     """List the extra that brings NVIDIA's wheels, and those it brings here."""
-    bringing = sorted({need.extra for need in row.needs if need.extra and need.name.startswith("nvidia-cudnn")})
+    bringing = sorted(
+        {need.extra for need in row.needs if need.extra and need.name.startswith("nvidia-cudnn")}
+    )
     found = False
     if bringing and row.platform == "linux_x86_64":
         wheels = [need.text for need in row.needs if need.extra == bringing[0] and need.here]
         row.cells.update(gpu_extra=bringing[0], extras=bringing, cuda_wheels=wheels)
-        row.say("finds_cuda_wheels", "That it finds the wheels of its extra was not read.", gap=True)
+        row.say(
+            "finds_cuda_wheels", "That it finds the wheels of its extra was not read.", gap=True
+        )
         found = True
     row.infer("finds_cuda_wheels", found)
 
 
 def _add_architectures(row: RowDraft, facts: Mapping[str, Any]) -> None:
     stated = facts.get("cuda_compute_capabilities") or []
-    targets = [item for item in stated if isinstance(item, str) and re.fullmatch(r"(sm|compute)_\d{2,3}[af]?", item)]
+    targets = [
+        item
+        for item in stated
+        if isinstance(item, str) and re.fullmatch(r"(sm|compute)_\d{2,3}[af]?", item)
+    ]
     row.cells["compute_capabilities"] = list(dict.fromkeys(targets))
     if not targets:
         row.say("compute_capabilities", "Compute capabilities were not read.", gap=True)
@@ -245,15 +285,20 @@ def _version(stated: Any, *, dotted: bool) -> str:
     text = re.sub(r"^64_", "", stated) if isinstance(stated, str) else ""
     if not re.fullmatch(r"\d+(\.\d+)*", text):
         return ""
-    packed = dotted and isinstance(stated, str) and (stated.startswith("64_") or len(text) == 3) and "." not in text
+    packed = (
+        dotted
+        and isinstance(stated, str)
+        and (stated.startswith("64_") or len(text) == 3)
+        and "." not in text
+    )
     return f"{text[:-1]}.{text[-1]}" if packed and len(text) > 1 else text
 
 
 def parse_build_info(text: str) -> Dict[str, Any]:
     r"""Read TensorFlow's build_info.py; cuda_version and cudnn_version come out as "11.2" and "8".
 
-    To 1.14 it says only is_cuda_build; to 2.2 it has module-level names, then a dict, later inside a call:
-    'is_cuda_build = True\n\ncuda_version_number = '10.0'\ncudnn_version_number = '7'\n'
+    To 1.14 it says only is_cuda_build; to 2.2 it has module-level names, then a dict, later inside
+    a call: 'is_cuda_build = True\n\ncuda_version_number = '10.0'\ncudnn_version_number = '7'\n'
     'build_info = {'cuda_version': '64_101', 'cudnn_version': '64_7', 'is_cuda_build': True}\n'
     'build_info = collections.OrderedDict([('cuda_compute_capabilities', ['sm_60', 'compute_90']),
      ('cuda_version', '12.5.1'), ('cudnn_version', '9'), ('is_cuda_build', True)])\n'
@@ -263,7 +308,10 @@ def parse_build_info(text: str) -> Dict[str, Any]:
         info = dict(names.get("build_info", names))
     except (SyntaxError, ValueError, TypeError):
         return {}
-    for key, old_key in (("cuda_version", "cuda_version_number"), ("cudnn_version", "cudnn_version_number")):
+    for key, old_key in (
+        ("cuda_version", "cuda_version_number"),
+        ("cudnn_version", "cudnn_version_number"),
+    ):
         value = str(info.pop(old_key, info.get(key, "")))
         if value.startswith("64_"):  # as Windows names its libraries: cudart64_112.dll
             digits = value[3:]

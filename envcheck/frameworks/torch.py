@@ -16,7 +16,16 @@ from envcheck.frameworks.installed import (
     parse_conda_build,
     unreadable_build,
 )
-from envcheck.model import Absent, Distribution, Fact, FrameworkBuild, Known, Source, Unknown, replace
+from envcheck.model import (
+    Absent,
+    Distribution,
+    Fact,
+    FrameworkBuild,
+    Known,
+    Source,
+    Unknown,
+    replace,
+)
 
 
 class Torch(Framework):
@@ -27,20 +36,28 @@ class Torch(Framework):
         path = f"{distribution.location}/torch/version.py"
         text = inspection.host.read_text(path)
         if isinstance(text, Absent):
-            reason = Unknown("failed", f"{distribution.name} is installed but {path} is missing", (path,))
+            reason = Unknown(
+                "failed", f"{distribution.name} is installed but {path} is missing", (path,)
+            )
             return unreadable_build(self.name, distribution, reason)
         if isinstance(text, Unknown):
             return unreadable_build(self.name, distribution, text)
         names = parse_version_file(text.value)
         if "cuda" not in names:
             return unreadable_build(
-                self.name, distribution, Unknown("unparsable", f"{path} does not name a CUDA", (path,))
+                self.name,
+                distribution,
+                Unknown("unparsable", f"{path} does not name a CUDA", (path,)),
             )
         source = Source("file", path, f"cuda = {names['cuda']!r}")
-        distribution = replace(distribution, version=str(names.get("__version__") or distribution.version))
+        distribution = replace(
+            distribution, version=str(names.get("__version__") or distribution.version)
+        )
         if names["cuda"] is None:
             build = cpu_build(self.name, distribution, source)
-            return replace(build, accelerator=self._accelerator(inspection, distribution, names, path))
+            return replace(
+                build, accelerator=self._accelerator(inspection, distribution, names, path)
+            )
         return self._cuda_build(inspection, distribution, str(names["cuda"]), source)
 
     def _accelerator(
@@ -52,7 +69,9 @@ class Torch(Framework):
         if names.get("xpu"):
             return Known("xpu", Source("file", path, f"xpu = {names['xpu']!r}"))
         backend = f"{distribution.location}/torch/backends/mps/__init__.py"
-        if inspection.host.system == "darwin" and isinstance(inspection.host.status(backend), Known):
+        if inspection.host.system == "darwin" and isinstance(
+            inspection.host.status(backend), Known
+        ):
             return Known("mps", Source("file", backend))
         return Absent((path,))
 
@@ -62,7 +81,9 @@ class Torch(Framework):
         folder = f"{distribution.location}/torch"
         search = inspection.search
         callers = [search.caller(f"{folder}/{name}") for name in self.files.linking]
-        callers += [search.caller(f"{folder}/{name}", mandatory=False) for name in self.files.optional]
+        callers += [
+            search.caller(f"{folder}/{name}", mandatory=False) for name in self.files.optional
+        ]
         libraries, runpath = lookups(search, callers, preload="fallback")
         linked = linked_version("libcudnn.so.", libraries)
         return replace(
@@ -75,7 +96,9 @@ class Torch(Framework):
             runpath=runpath,
         )
 
-    def _cudnn_version(self, inspection: Inspection, distribution: Distribution, linked: Fact[str]) -> Fact[str]:
+    def _cudnn_version(
+        self, inspection: Inspection, distribution: Distribution, linked: Fact[str]
+    ) -> Fact[str]:
         """Take the wheel's own pin, else conda's build string, else the soname it links."""
         for line in distribution.requires:
             match = re.match(r"nvidia-cudnn-cu\d+\s*\(?==\s*([\d.]+)", line)
@@ -102,7 +125,11 @@ class Torch(Framework):
 
 def _add_wheels(row: RowDraft) -> None:
     """List the CUDA wheels it requires plainly; without any, the libraries are inside."""
-    pins = [need for need in row.needs if re.match(r"nvidia-|cuda-", need.name) and not need.extra and need.here]
+    pins = [
+        need
+        for need in row.needs
+        if re.match(r"nvidia-|cuda-", need.name) and not need.extra and need.here
+    ]
     row.cells["cuda_wheels"] = [need.text for need in pins]
     row.infer("finds_cuda_wheels", bool(pins))
     pinned = [need.lowest for need in pins if "cudnn" in need.name]
@@ -126,7 +153,11 @@ def _add_variants(row: RowDraft, table: Any) -> None:
     """List the CUDA builds of this release on PyTorch's own index, which the same table names for Linux."""
     if isinstance(table, dict) and row.platform.startswith("linux"):
         read = {cuda: sorted(_code(table, cuda, row.platform)) for cuda in sorted(table)}
-        found = {cuda: [f"sm_{number}" for number in numbers] for cuda, numbers in read.items() if numbers}
+        found = {
+            cuda: [f"sm_{number}" for number in numbers]
+            for cuda, numbers in read.items()
+            if numbers
+        }
         if found:
             row.cells["variants"] = found
 

@@ -24,8 +24,10 @@ class Job:
     optimizer: str = "adam"
     batch: int = 1
     activations: int = 0  # numbers that one sample keeps for the backward pass
-    copies: int = 2  # of the activations while training: 2 with their gradients, as textbooks count; 1 without
-    checkpointed_layers: int = 0  # layers of a model that computes activations again; 0: it keeps them all
+    # of the activations while training: 2 with their gradients, as textbooks count; 1 without
+    copies: int = 2
+    # layers of a model that computes activations again; 0: it keeps them all
+    checkpointed_layers: int = 0
     reserve: int = 0  # bytes of the CUDA context, the libraries' workspaces and fragmentation
 
 
@@ -97,7 +99,9 @@ def load_training_memory() -> TrainingMemory:
 
 def parse_count(text: str) -> int:
     """Parse a count such as "340M", "1.3B", "7e9" or "12_000"; raises ValueError."""
-    match = re.fullmatch(r"(\d[\d_]*(?:\.\d+)?(?:e\d{1,2})?)\s*([KMBGT]?)", text.strip(), re.IGNORECASE)
+    match = re.fullmatch(
+        r"(\d[\d_]*(?:\.\d+)?(?:e\d{1,2})?)\s*([KMBGT]?)", text.strip(), re.IGNORECASE
+    )
     if match is None:
         raise ValueError(f"{text!r} is not a number such as 340M, 1.3B or 125000000")
     count = round(Fraction(match.group(1).replace("_", "")) * _FACTORS[match.group(2).upper()])
@@ -126,7 +130,9 @@ def estimate_need(job: Job) -> Need:
         weights=job.parameters * sizes.values,
         gradients=job.parameters * sizes.values * kept.gradients,
         states=job.parameters * state * kept.states,
-        sample=-(-job.activations * _count_copies(job, kept) * sizes.activations * kept_layers // layers),
+        sample=-(
+            -job.activations * _count_copies(job, kept) * sizes.activations * kept_layers // layers
+        ),
         batch=job.batch,
         reserve=job.reserve,
     )
@@ -139,8 +145,9 @@ def _count_copies(job: Job, kept: OptimizerStates) -> int:
 def _count_layers(job: Job) -> tuple[int, int]:
     """Return how many of how many layers keep their activations.
 
-    Checkpointing keeps one layer in every square root of their number, and computes the layers between again, those
-    of one segment at a time (Chen et al. 2016, https://arxiv.org/abs/1604.06174).
+    Checkpointing keeps one layer in every square root of their number, and computes the layers
+    between again, those of one segment at a time (Chen et al. 2016,
+    https://arxiv.org/abs/1604.06174).
     """
     layers = job.checkpointed_layers or 1
     return min(layers, 2 * math.ceil(math.sqrt(layers))), layers
@@ -159,7 +166,10 @@ def format_formula(job: Job) -> str:
         copies, (kept_layers, layers) = _count_copies(job, kept), _count_layers(job)
         shares = [f"{copies} x "] if copies > 1 else []
         shares += [f"{kept_layers}/{layers} layers x "] if kept_layers < layers else []
-        terms.append(f"activations {job.activations:,} x {''.join(shares)}{sizes.activations} x batch {job.batch}")
+        terms.append(
+            f"activations {job.activations:,} x {''.join(shares)}{sizes.activations} x batch"
+            f" {job.batch}"
+        )
     if job.reserve:
         terms.append(f"reserve {job.reserve:,}")
     return " + ".join(terms) + " bytes"
@@ -180,19 +190,29 @@ def judge_fits(job: Job, gpus: tuple[GpuView, ...], machine: Fact[int]) -> tuple
     `machine`: the available bytes of the machine, which a GPU without its own memory uses.
     """
     need = estimate_need(job)
-    return tuple(_judge_fit(name, free, need) for view in gpus for name, free in _list_places(view, machine))
+    return tuple(
+        _judge_fit(name, free, need) for view in gpus for name, free in _list_places(view, machine)
+    )
 
 
 def _list_places(view: GpuView, machine: Fact[int]) -> list[tuple[str, Fact[int]]]:
     activity, gpu = view.activity, view.activity.gpu
     if gpu.mig_enabled.value and activity.instances.value is not None:
         return [
-            (f"{mig.name} {mig.uuid}", _count_free(mig.memory_bytes, mig.memory_used_bytes, mig.memory_reserved_bytes))
+            (
+                f"{mig.name} {mig.uuid}",
+                _count_free(mig.memory_bytes, mig.memory_used_bytes, mig.memory_reserved_bytes),
+            )
             for mig in activity.instances.value
         ]
     if isinstance(gpu.memory_bytes, Absent):
         return [(f"{name_gpu(view)}, which shares the machine's memory", machine)]
-    return [(name_gpu(view), _count_free(gpu.memory_bytes, gpu.memory_used_bytes, activity.memory_reserved_bytes))]
+    return [
+        (
+            name_gpu(view),
+            _count_free(gpu.memory_bytes, gpu.memory_used_bytes, activity.memory_reserved_bytes),
+        )
+    ]
 
 
 def name_gpu(view: GpuView) -> str:

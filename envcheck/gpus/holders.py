@@ -31,7 +31,9 @@ class Ending:
     remark: str = ""
 
 
-def choose_ending(pid: int, process: ProcessInfo | None, scan: ProcessScan, system: str, index: int) -> Ending:
+def choose_ending(
+    pid: int, process: ProcessInfo | None, scan: ProcessScan, system: str, index: int
+) -> Ending:
     """Return how to end process `pid` on the GPU with this index; `process` is None where the system hides it."""
     if system == "windows":
         return Ending(RUNNING, ("taskkill", "/F", "/PID", str(pid)))
@@ -40,7 +42,11 @@ def choose_ending(pid: int, process: ProcessInfo | None, scan: ProcessScan, syst
     if process.state == "Z":
         return _end_zombie(process, scan, index)
     if process.state == "D":
-        return Ending(STUCK, (), "It waits in the driver and does not react to signals; only a reboot ends it.")
+        return Ending(
+            STUCK,
+            (),
+            "It waits in the driver and does not react to signals; only a reboot ends it.",
+        )
     return _end_service(process, scan) or _end_running(process, scan)
 
 
@@ -59,17 +65,24 @@ def _end_running(process: ProcessInfo, scan: ProcessScan) -> Ending:
     if process.container:
         return Ending(RUNNING, argv, f"It runs in container {process.container}.")
     if process.parent == 1:
-        return Ending(ORPHANED, argv, "Its parent process has ended: it is a leftover worker or a daemon.")
+        return Ending(
+            ORPHANED, argv, "Its parent process has ended: it is a leftover worker or a daemon."
+        )
     return Ending(RUNNING, argv)
 
 
 def _end_hidden(pid: int, scan: ProcessScan, index: int) -> Ending:
     kill = ("sudo", "kill", str(pid))
     if scan.isolated:
-        return Ending(OUTSIDE, kill, "It runs outside this container: run this command on the host.")
+        return Ending(
+            OUTSIDE, kill, "It runs outside this container: run this command on the host."
+        )
     if scan.hides_others:
         return Ending(OUTSIDE, kill, "It belongs to another user, and this system hides it.")
-    remark = "It has ended, but the driver still lists it. Check again before a reset, which ends all work on this GPU."
+    remark = (
+        "It has ended, but the driver still lists it. Check again before a reset, which ends all"
+        " work on this GPU."
+    )
     return Ending(DEAD, _reset(index, scan), remark)
 
 
@@ -77,7 +90,10 @@ def _end_zombie(process: ProcessInfo, scan: ProcessScan, index: int) -> Ending:
     if process.parent <= 1:
         remark = "It is dead but still holds the GPU. A reset ends all work on this GPU."
         return Ending(ZOMBIE, _reset(index, scan), remark)
-    remark = f"It is dead, but its parent, process {process.parent}, has not collected it: end the parent."
+    remark = (
+        f"It is dead, but its parent, process {process.parent}, has not collected it: end the"
+        " parent."
+    )
     return Ending(ZOMBIE, _kill(process.parent, process.owner, scan), remark)
 
 
@@ -150,7 +166,9 @@ def list_reported_pids(gpus: tuple[GpuActivity, ...]) -> frozenset[int]:
     return frozenset(process.pid for activity in gpus for process in _get_reported(activity))
 
 
-def build_views(gpus: tuple[GpuActivity, ...], scan: ProcessScan, system: str) -> tuple[GpuView, ...]:
+def build_views(
+    gpus: tuple[GpuActivity, ...], scan: ProcessScan, system: str
+) -> tuple[GpuView, ...]:
     """Assign each process to each GPU that it holds."""
     reported = list_reported_pids(gpus)
     return tuple(_build_view(activity, scan, system, reported) for activity in gpus)
@@ -161,22 +179,40 @@ def _get_reported(activity: GpuActivity) -> tuple[GpuProcess, ...]:
     return processes.value or ()
 
 
-def _build_view(activity: GpuActivity, scan: ProcessScan, system: str, reported: frozenset[int]) -> GpuView:
+def _build_view(
+    activity: GpuActivity, scan: ProcessScan, system: str, reported: frozenset[int]
+) -> GpuView:
     listed = {process.pid: process for process in _get_reported(activity)}
-    # In a PID namespace the driver's number may be that of another process: one that does not have the GPU open.
-    seen = {process.pid: process for process in scan.processes if process.devices or not scan.isolated}
-    nodes = {_WSL_DEVICE, *([f"/dev/nvidia{activity.minor.value}"] if activity.minor.value is not None else [])}
-    # CUDA opens every GPU to count them: a process that NVML lists on another GPU has no memory on this one.
-    hidden = [pid for pid, process in seen.items() if nodes & set(process.devices) and pid not in reported]
+    # In a PID namespace the driver's number may be that of another process: one that does not have
+    # the GPU open.
+    seen = {
+        process.pid: process for process in scan.processes if process.devices or not scan.isolated
+    }
+    nodes = {
+        _WSL_DEVICE,
+        *([f"/dev/nvidia{activity.minor.value}"] if activity.minor.value is not None else []),
+    }
+    # CUDA opens every GPU to count them: a process that NVML lists on another GPU has no memory on
+    # this one.
+    hidden = [
+        pid for pid, process in seen.items() if nodes & set(process.devices) and pid not in reported
+    ]
     index = activity.gpu.nvml_index.value or 0
     holders = tuple(
-        _make_holder(pid, listed.get(pid), seen.get(pid), choose_ending(pid, seen.get(pid), scan, system, index))
+        _make_holder(
+            pid,
+            listed.get(pid),
+            seen.get(pid),
+            choose_ending(pid, seen.get(pid), scan, system, index),
+        )
         for pid in sorted({*listed, *hidden})
     )
     return GpuView(activity, holders, _count_unaccounted(activity))
 
 
-def _make_holder(pid: int, listed: GpuProcess | None, seen: ProcessInfo | None, ending: Ending) -> Holder:
+def _make_holder(
+    pid: int, listed: GpuProcess | None, seen: ProcessInfo | None, ending: Ending
+) -> Holder:
     return Holder(
         pid=pid,
         name=(seen.name if seen else "") or (listed.name if listed else ""),
@@ -218,7 +254,9 @@ def list_free(views: tuple[GpuView, ...]) -> tuple[str, ...]:
     """
     found = [(_count_free_bytes(view), view) for view in views if _is_free(view)]
     found.sort(key=lambda each: -each[0])
-    return tuple(view.activity.gpu.uuid.value or str(view.activity.gpu.nvml_index.value) for _, view in found)
+    return tuple(
+        view.activity.gpu.uuid.value or str(view.activity.gpu.nvml_index.value) for _, view in found
+    )
 
 
 def list_free_instances(views: tuple[GpuView, ...]) -> tuple[str, ...]:
@@ -226,7 +264,9 @@ def list_free_instances(views: tuple[GpuView, ...]) -> tuple[str, ...]:
     instances = [item for view in views for item in view.activity.instances.value or ()]
     used = ((item.memory_used_bytes.value, item) for item in instances)
     free = [item for taken, item in used if taken is not None and taken <= _TOLERANCE]
-    return tuple(item.uuid for item in sorted(free, key=lambda item: -(item.memory_bytes.value or 0)))
+    return tuple(
+        item.uuid for item in sorted(free, key=lambda item: -(item.memory_bytes.value or 0))
+    )
 
 
 def _is_free(view: GpuView) -> bool:
@@ -242,15 +282,27 @@ def _count_free_bytes(view: GpuView) -> int:
     return (gpu.memory_bytes.value or 0) - (gpu.memory_used_bytes.value or 0)
 
 
-def list_blind_spots(gpus: tuple[GpuActivity, ...], scan: ProcessScan, system: str) -> tuple[str, ...]:
+def list_blind_spots(
+    gpus: tuple[GpuActivity, ...], scan: ProcessScan, system: str
+) -> tuple[str, ...]:
     """Return sentences about what could not be read."""
     unlisted = [item.gpu.processes for item in gpus if isinstance(item.gpu.processes, Unknown)]
     reason = unlisted[0].detail.rstrip(".") if unlisted else ""
     sentences = {
-        f"The driver did not list its processes ({reason}): only those that have a GPU open are shown.": unlisted,
-        "Only processes that the driver lists are shown, because this system has no /proc.": system != "linux",
-        f"This user may not see the open files of {scan.unreadable} processes; root may (sudo).": scan.unreadable,
-        "This system hides the processes of other users (hidepid); root sees them (sudo).": scan.hides_others,
-        "This is a PID namespace (a container): it does not show processes outside on the same GPU.": scan.isolated,
+        f"The driver did not list its processes ({reason}): only those that have a GPU open are shown.": (
+            unlisted
+        ),
+        "Only processes that the driver lists are shown, because this system has no /proc.": (
+            system != "linux"
+        ),
+        f"This user may not see the open files of {scan.unreadable} processes; root may (sudo).": (
+            scan.unreadable
+        ),
+        "This system hides the processes of other users (hidepid); root sees them (sudo).": (
+            scan.hides_others
+        ),
+        "This is a PID namespace (a container): it does not show processes outside on the same GPU.": (
+            scan.isolated
+        ),
     }
     return tuple(sentence for sentence, applies in sentences.items() if applies)

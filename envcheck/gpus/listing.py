@@ -17,7 +17,15 @@ from envcheck.model import (
     dataclass,
 )
 
-COLUMNS = ("timestamp", "name", "index", "utilization.gpu", "memory.total", "memory.used", "power.draw")
+COLUMNS = (
+    "timestamp",
+    "name",
+    "index",
+    "utilization.gpu",
+    "memory.total",
+    "memory.used",
+    "power.draw",
+)
 NOT_AVAILABLE, UNKNOWN, LOST = "[N/A]", "[Unknown Error]", "[GPU is lost]"
 
 Row = tuple[str, ...]
@@ -33,7 +41,8 @@ class RowBuilder:
     def build_rows(self, timestamp: str, gpus: Fact[tuple[GpuActivity, ...]]) -> list[Row]:
         """Return a row for each GPU of this reading and of earlier ones.
 
-        `timestamp` is like nvidia-smi's: 2026/11/21 14:03:59.123; memory is in MiB, power in W, utilization in percent.
+        `timestamp` is like nvidia-smi's: 2026/11/21 14:03:59.123; memory is in MiB, power in W,
+        utilization in percent.
         """
         indexed = {activity.gpu.nvml_index.value: activity for activity in gpus.value or ()}
         current = {index: activity for index, activity in indexed.items() if index is not None}
@@ -41,7 +50,12 @@ class RowBuilder:
         for index, activity in current.items():
             self._remember(index, activity)
         return [
-            (timestamp, self._names[index], str(index), *self._build_cells(index, current.get(index), missing))
+            (
+                timestamp,
+                self._names[index],
+                str(index),
+                *self._build_cells(index, current.get(index), missing),
+            )
             for index in sorted({*current, *self._names})
         ]
 
@@ -63,7 +77,10 @@ class RowBuilder:
 def is_lost(activity: GpuActivity) -> bool:
     """Tell whether NVML counts a GPU that it cannot open, because it is no longer on the bus."""
     gpu = activity.gpu
-    return not any(fact.value is not None for fact in (gpu.memory_bytes, activity.utilization_percent, gpu.processes))
+    return not any(
+        fact.value is not None
+        for fact in (gpu.memory_bytes, activity.utilization_percent, gpu.processes)
+    )
 
 
 def _format_mebibytes(value: float) -> str:
@@ -119,8 +136,15 @@ def _judge_free(listing: Listing) -> tuple[str, str]:
     found, wanted = len(listing.free), listing.wanted
     if found >= wanted:
         return COMPATIBLE, f"{found} GPU{'s are' if found > 1 else ' is'} free."
-    unread = [view for view in listing.views if _is_unread(view.activity) or view.unaccounted_bytes.value is None]
-    asked = f"{wanted} GPU{'s are' if wanted > 1 else ' is'} asked for and {found} {'are' if found > 1 else 'is'} free"
+    unread = [
+        view
+        for view in listing.views
+        if _is_unread(view.activity) or view.unaccounted_bytes.value is None
+    ]
+    asked = (
+        f"{wanted} GPU{'s are' if wanted > 1 else ' is'} asked for and {found}"
+        f" {'are' if found > 1 else 'is'} free"
+    )
     if unread:
         return UNDETERMINED, f"{asked}; {len(unread)} could not be read."
     return INCOMPATIBLE, f"{asked}."
@@ -133,7 +157,8 @@ def choose_free(views: tuple[GpuView, ...], wanted: int) -> tuple[str, ...]:
 
 
 def _is_unread(activity: GpuActivity) -> bool:
-    # With MIG only root may read the memory of the whole GPU; everybody may read that of the instances.
+    # With MIG only root may read the memory of the whole GPU; everybody may read that of the
+    # instances.
     instances = activity.instances.value or ()
     is_instance_known = any(instance.memory_bytes.value is not None for instance in instances)
     return isinstance(activity.gpu.memory_bytes, Unknown) and not is_instance_known
@@ -142,7 +167,10 @@ def _is_unread(activity: GpuActivity) -> bool:
 def _judge_fit(fits: tuple[Fit, ...]) -> tuple[str, str]:
     fitting = [fit for fit in fits if fit.fits]
     if fitting:
-        return COMPATIBLE, f"The job fits in the free memory of {', '.join(fit.place for fit in fitting)}."
+        return (
+            COMPATIBLE,
+            f"The job fits in the free memory of {', '.join(fit.place for fit in fitting)}.",
+        )
     if not fits or any(fit.fits is None for fit in fits):
         return UNDETERMINED, "The free memory of the GPUs could not be read."
     return INCOMPATIBLE, "The job does not fit in the free memory of any GPU."

@@ -28,10 +28,15 @@ def find_connection_error(
     headers = {"User-Agent": "envcheck"}
     try:
         request = urllib.request.Request(_remove_credentials(url), method="HEAD", headers=headers)  # noqa: S310
-        handlers.append(urllib.request.HTTPSHandler(context=_make_ssl_context(url, ca_file, trusted, certificate)))
+        handlers.append(
+            urllib.request.HTTPSHandler(
+                context=_make_ssl_context(url, ca_file, trusted, certificate)
+            )
+        )
         urllib.request.build_opener(*handlers).open(request, timeout=timeout).close()
     except urllib.error.HTTPError as error:
-        failed = error.code >= 500 and error.code != http.client.NOT_IMPLEMENTED  # a small index does not support HEAD
+        # a small index does not support HEAD
+        failed = error.code >= 500 and error.code != http.client.NOT_IMPLEMENTED
         return f"HTTP status {error.code}" if failed else ""
     except urllib.error.URLError as error:
         return str(error.reason)
@@ -46,7 +51,9 @@ def _remove_credentials(url: str) -> str:
     return urlunsplit(parts._replace(netloc=parts.netloc.rpartition("@")[2]))
 
 
-def _make_ssl_context(url: str, ca_file: str, trusted: Tuple[str, ...], certificate: str) -> ssl.SSLContext:
+def _make_ssl_context(
+    url: str, ca_file: str, trusted: Tuple[str, ...], certificate: str
+) -> ssl.SSLContext:
     context = ssl.create_default_context(cafile=ca_file or None)
     if certificate:
         context.load_cert_chain(certificate)

@@ -35,7 +35,9 @@ def load_data(name: str, kind: Type[D]) -> D:
 def _load(name: str, kind: Type[D]) -> D:
     content = json.loads(read_data(f"{name}.json"))
     try:
-        return decode(kind, {key: value for key, value in content.items() if key not in _FOR_READERS})
+        return decode(
+            kind, {key: value for key, value in content.items() if key not in _FOR_READERS}
+        )
     except CodecError as error:
         raise DataError(f"data/{name}.json: {error}") from None
 
@@ -51,8 +53,11 @@ def read_data(name: str) -> bytes:
 def read_packaged(*parts: str) -> bytes:
     """Return the bytes of a file below the package, also from a zipapp.
 
-    pkgutil and importlib.resources do the same but take as long to import as the interpreter to start.
+    pkgutil and importlib.resources do the same but take as long to import as the interpreter to
+    start.
     """
-    path = os.path.normpath(os.path.join(os.path.dirname(os.path.abspath(envcheck.__file__)), *parts))
+    path = os.path.normpath(
+        os.path.join(os.path.dirname(os.path.abspath(envcheck.__file__)), *parts)
+    )
     loader: Any = envcheck.__loader__  # loaders of files and of archives both have get_data
     return bytes(loader.get_data(path))

@@ -31,7 +31,10 @@ _LIMIT = 1 << 20  # entries of one table: more are taken for a corrupt file
 
 
 class _Image:
-    """One mapped ELF file. Its methods raise ValueError, IndexError or struct.error for a corrupt one."""
+    """One mapped ELF file.
+
+    Its methods raise ValueError, IndexError or struct.error for a corrupt one.
+    """
 
     def __init__(self, data: Any) -> None:
         self._data = data
@@ -50,17 +53,26 @@ class _Image:
         self.entries = self._read_dynamic_section()
         self._strings = self._offset(_STRTAB) if _STRTAB in self.entries else 0
 
-    def _read_segments(self, offset: int, size: int, count: int) -> Iterator[Tuple[int, int, int, int]]:
+    def _read_segments(
+        self, offset: int, size: int, count: int
+    ) -> Iterator[Tuple[int, int, int, int]]:
         for index in range(count):
             place = offset + index * size
             if self.is_64:
-                kind, _, start, address, _, length = struct.unpack_from(self._order + "IIQQQQ", self._data, place)
+                kind, _, start, address, _, length = struct.unpack_from(
+                    self._order + "IIQQQQ", self._data, place
+                )
             else:
-                kind, start, address, _, length = struct.unpack_from(self._order + "IIIII", self._data, place)
+                kind, start, address, _, length = struct.unpack_from(
+                    self._order + "IIIII", self._data, place
+                )
             yield kind, start, address, length
 
     def _check_size(self) -> None:
-        end = max((start + length for kind, start, _, length in self._segments if kind == _PT_LOAD), default=0)
+        end = max(
+            (start + length for kind, start, _, length in self._segments if kind == _PT_LOAD),
+            default=0,
+        )
         if end > len(self._data):
             raise ValueError(f"it is truncated: {len(self._data)} of at least {end} bytes")
 
@@ -69,7 +81,9 @@ class _Image:
         pair = struct.Struct(self._order + ("qQ" if self.is_64 else "iI"))
         for kind, start, _, length in self._segments:
             if kind == _PT_DYNAMIC:
-                for tag, value in pair.iter_unpack(self._data[start : start + length - length % pair.size]):
+                for tag, value in pair.iter_unpack(
+                    self._data[start : start + length - length % pair.size]
+                ):
                     if tag == 0:
                         break
                     entries.setdefault(tag, []).append(value)
@@ -103,10 +117,14 @@ class _Image:
         """Yield soname, version and index of each version that this file asks of another, and whether it is weak."""
         place = self._offset(_VERNEED) if _VERNEED in self.entries else 0
         for _ in range(self._count(_VERNEEDNUM) if place else 0):
-            _, count, file, first, following = struct.unpack_from(self._order + "HHIII", self._data, place)
+            _, count, file, first, following = struct.unpack_from(
+                self._order + "HHIII", self._data, place
+            )
             item = place + first
             for _ in range(count):
-                _, flags, index, name, after = struct.unpack_from(self._order + "IHHII", self._data, item)
+                _, flags, index, name, after = struct.unpack_from(
+                    self._order + "IHHII", self._data, item
+                )
                 yield self.text(file), self.text(name), index, bool(flags & _WEAK_VERSION)
                 item += after
             place += following
@@ -115,7 +133,9 @@ class _Image:
         """Yield name and index of each version that this file defines."""
         place = self._offset(_VERDEF) if _VERDEF in self.entries else 0
         for _ in range(self._count(_VERDEFNUM) if place else 0):
-            _, _, index, _, _, first, following = struct.unpack_from(self._order + "HHHHIII", self._data, place)
+            _, _, index, _, _, first, following = struct.unpack_from(
+                self._order + "HHHHIII", self._data, place
+            )
             (name,) = struct.unpack_from(self._order + "I", self._data, place + first)
             yield self.text(name), index
             place += following
@@ -134,7 +154,11 @@ class _Image:
         versions = self._read_version_indexes(count)
         find, data = self._data.find, self._data
         for number, fields in enumerate(self._symbol.iter_unpack(table)):
-            name, info, section = (fields[0], fields[1], fields[3]) if self.is_64 else (fields[0], fields[3], fields[5])
+            name, info, section = (
+                (fields[0], fields[1], fields[3])
+                if self.is_64
+                else (fields[0], fields[3], fields[5])
+            )
             if section == 0 and name and info >> 4 == _GLOBAL:
                 place = strings + name
                 yield data[place : find(b"\0", place)], versions[number]
@@ -164,7 +188,9 @@ class _Image:
         bits, value = self._word.size * 8, hash_gnu(name)
         if not buckets or not blooms:
             raise ValueError("an empty hash table")
-        (bloom,) = self._word.unpack_from(self._data, table + 16 + value // bits % blooms * self._word.size)
+        (bloom,) = self._word.unpack_from(
+            self._data, table + 16 + value // bits % blooms * self._word.size
+        )
         chains = table + 16 + blooms * self._word.size
         (number,) = struct.unpack_from(self._order + "I", self._data, chains + value % buckets * 4)
         if not bloom >> value % bits & bloom >> (value >> shift) % bits & 1 or number < first:
@@ -183,24 +209,38 @@ class _Image:
         buckets, count = struct.unpack_from(self._order + "2I", self._data, table)
         if not buckets:
             raise ValueError("an empty hash table")
-        (index,) = struct.unpack_from(self._order + "I", self._data, table + 8 + hash_sysv(name) % buckets * 4)
+        (index,) = struct.unpack_from(
+            self._order + "I", self._data, table + 8 + hash_sysv(name) % buckets * 4
+        )
         for _ in range(count):
             if not index:
                 return
             yield index
-            (index,) = struct.unpack_from(self._order + "I", self._data, table + 8 + buckets * 4 + index * 4)
+            (index,) = struct.unpack_from(
+                self._order + "I", self._data, table + 8 + buckets * 4 + index * 4
+            )
 
     def _is_definition(self, index: int, name: bytes, version: str) -> bool:
-        fields = self._symbol.unpack_from(self._data, self._offset(_SYMTAB) + index * self._symbol.size)
+        fields = self._symbol.unpack_from(
+            self._data, self._offset(_SYMTAB) + index * self._symbol.size
+        )
         info, section = (fields[1], fields[3]) if self.is_64 else (fields[3], fields[5])
-        if section == 0 or info >> 4 not in (_GLOBAL, _WEAK, _GNU_UNIQUE) or self._string(fields[0]) != name:
+        if (
+            section == 0
+            or info >> 4 not in (_GLOBAL, _WEAK, _GNU_UNIQUE)
+            or self._string(fields[0]) != name
+        ):
             return False
         if not version or _VERSYM not in self.entries:
             return True
-        (mark,) = struct.unpack_from(self._order + "H", self._data, self._offset(_VERSYM) + index * 2)
+        (mark,) = struct.unpack_from(
+            self._order + "H", self._data, self._offset(_VERSYM) + index * 2
+        )
         if mark in (0, 1):  # defined without a version: it serves any
             return True
-        return any(text == version and number == mark & 0x7FFF for text, number in self.versions_defined())
+        return any(
+            text == version and number == mark & 0x7FFF for text, number in self.versions_defined()
+        )
 
 
 def hash_gnu(name: bytes) -> int:
@@ -226,7 +266,9 @@ def read_elf(path: str) -> Fact[ElfFacts]:
     return _read_image(path, lambda image: _make_facts(image, path))
 
 
-def read_symbol_needs(path: str, prefixes: Sequence[str], libraries: Sequence[str]) -> Fact[Tuple[SymbolNeed, ...]]:
+def read_symbol_needs(
+    path: str, prefixes: Sequence[str], libraries: Sequence[str]
+) -> Fact[Tuple[SymbolNeed, ...]]:
     """List the undefined symbols whose names begin with one of `prefixes`, or whose version is of one of `libraries`.
 
     `libraries` are beginnings of sonames; weak symbols are left out. Raises the errors of the file system.
@@ -237,7 +279,10 @@ def read_symbol_needs(path: str, prefixes: Sequence[str], libraries: Sequence[st
 def find_lacking_symbols(path: str, needs: Sequence[SymbolNeed]) -> Fact[Tuple[SymbolNeed, ...]]:
     """Pick the symbols that a library does not define; raises the errors of the file system."""
     return _read_image(
-        path, lambda image: tuple(need for need in needs if not image.defines(need.name.encode("utf-8"), need.version))
+        path,
+        lambda image: tuple(
+            need for need in needs if not image.defines(need.name.encode("utf-8"), need.version)
+        ),
     )
 
 
@@ -266,13 +311,19 @@ def _make_facts(image: _Image, path: str) -> ElfFacts:
         is_rpath=_RUNPATH not in image.entries,
         versions_needed=tuple(dict.fromkeys(version for _, version, _, _ in versions)),
         versions_defined=tuple(version for version, _ in image.versions_defined()),
-        versions_by_library=tuple((soname, version) for soname, version, _, is_weak in versions if not is_weak),
+        versions_by_library=tuple(
+            (soname, version) for soname, version, _, is_weak in versions if not is_weak
+        ),
     )
 
 
-def _list_needs(image: _Image, prefixes: Sequence[str], libraries: Tuple[str, ...]) -> Iterator[SymbolNeed]:
+def _list_needs(
+    image: _Image, prefixes: Sequence[str], libraries: Tuple[str, ...]
+) -> Iterator[SymbolNeed]:
     versions = {
-        index: (version, file) for file, version, index, _ in image.versions_needed() if file.startswith(libraries)
+        index: (version, file)
+        for file, version, index, _ in image.versions_needed()
+        if file.startswith(libraries)
     }
     beginnings = tuple(prefix.encode("utf-8") for prefix in prefixes)
     seen: Set[bytes] = set()
@@ -286,8 +337,11 @@ def _list_needs(image: _Image, prefixes: Sequence[str], libraries: Tuple[str, ..
 def expand_runpath(text: str, path: str) -> Tuple[str, ...]:
     """Split a RUNPATH and replace $ORIGIN by the real folder of the file, as the loader does.
 
-    Sample: '$ORIGIN/../nvidia/cudnn/lib:$ORIGIN' in /v/torch/lib/x.so -> /v/torch/nvidia/cudnn/lib, /v/torch/lib
+    Sample: '$ORIGIN/../nvidia/cudnn/lib:$ORIGIN' in /v/torch/lib/x.so -> /v/torch/nvidia/cudnn/lib,
+    /v/torch/lib
     """
     origin = os.path.dirname(os.path.realpath(path))
-    parts = (part.replace("${ORIGIN}", origin).replace("$ORIGIN", origin) for part in text.split(":"))
+    parts = (
+        part.replace("${ORIGIN}", origin).replace("$ORIGIN", origin) for part in text.split(":")
+    )
     return tuple(dict.fromkeys(os.path.normpath(part) for part in parts if part))

@@ -17,7 +17,8 @@ from typing import Iterator, List, Union
 def write_output(path: Path, text: str) -> None:
     """Write to a path of the user: to the target of a link, and into a device or pipe; raises OSError."""
     if path.exists() and not path.is_file() and not path.is_dir():
-        with open(str(path), "w", encoding="utf-8", newline="\n") as stream:  # never replace /dev/null or /dev/stdout
+        # never replace /dev/null or /dev/stdout
+        with open(str(path), "w", encoding="utf-8", newline="\n") as stream:
             stream.write(text)
     else:
         write_atomically(Path(os.path.realpath(str(path))), text)
@@ -124,7 +125,10 @@ _RENAME_SWAP = 2  # macOS: sys/stdio.h
 
 
 def swap_folders(first: Path, second: Path, aside: Path) -> None:
-    """Swap two folders; without a system call for it, `first` is `aside` for a moment. Raises OSError."""
+    """Swap two folders; without a system call for it, `first` is `aside` for a moment.
+
+    Raises OSError.
+    """
     if not _exchange_atomically(first, second):
         os.rename(first, aside)
         os.rename(second, first)
@@ -138,7 +142,9 @@ def _exchange_atomically(first: Path, second: Path) -> bool:
         return False
     names, library = [os.fsencode(path) for path in (first, second)], CDLL(None)
     if sys.platform == "linux" and hasattr(library, "renameat2"):
-        return bool(library.renameat2(_AT_FDCWD, names[0], _AT_FDCWD, names[1], _RENAME_EXCHANGE) == 0)
+        return bool(
+            library.renameat2(_AT_FDCWD, names[0], _AT_FDCWD, names[1], _RENAME_EXCHANGE) == 0
+        )
     if sys.platform == "darwin" and hasattr(library, "renamex_np"):
         return bool(library.renamex_np(names[0], names[1], _RENAME_SWAP) == 0)
     return False
@@ -155,7 +161,15 @@ def get_inode(path: Path) -> int:
 StrPath = Union[str, "os.PathLike[str]"]
 
 _FICLONE = 0x40049409  # linux/fs.h: let two files share their blocks until one of them changes
-_NO_REFLINK = (errno.EOPNOTSUPP, errno.ENOTTY, errno.EINVAL, errno.EXDEV, errno.ENOSYS, errno.EPERM, errno.EACCES)
+_NO_REFLINK = (
+    errno.EOPNOTSUPP,
+    errno.ENOTTY,
+    errno.EINVAL,
+    errno.EXDEV,
+    errno.ENOSYS,
+    errno.EPERM,
+    errno.EACCES,
+)
 
 
 def copy_tree(source: StrPath, target: StrPath) -> None:
@@ -184,7 +198,9 @@ def list_changed_files(folder: StrPath, seconds: float) -> List[str]:
     changed = []
     for path in _walk_files(folder):
         with contextlib.suppress(OSError):
-            if os.path.basename(os.path.dirname(path)) != "__pycache__" and _is_changed_after(path, seconds):
+            if os.path.basename(os.path.dirname(path)) != "__pycache__" and _is_changed_after(
+                path, seconds
+            ):
                 changed.append(os.path.relpath(path, folder))
     return sorted(changed)
 
@@ -199,7 +215,10 @@ def _is_changed_after(path: str, seconds: float) -> bool:
 
 
 def remove_tree(folder: StrPath) -> None:
-    """Remove a folder with its read-only folders; do nothing where it does not exist. Raises OSError."""
+    """Remove a folder with its read-only folders; do nothing where it does not exist.
+
+    Raises OSError.
+    """
     if os.path.lexists(folder):
         for place, names, _ in os.walk(folder):
             for name in names:
@@ -222,7 +241,9 @@ def sync_file_system(folder: StrPath) -> None:
 
     descriptor = os.open(folder, os.O_RDONLY)
     try:
-        syncfs = getattr(CDLL(None, use_errno=True), "syncfs", None) if sys.platform == "linux" else None
+        syncfs = (
+            getattr(CDLL(None, use_errno=True), "syncfs", None) if sys.platform == "linux" else None
+        )
         if syncfs is None:
             os.sync()
         elif syncfs(descriptor) != 0:

@@ -91,7 +91,8 @@ def get_file_kind(mode: int) -> str:
     return next((name for test, name in _KINDS if test(mode)), "file of an unknown kind")
 
 
-_TRUSTED_OWNERS = ("0", "root", "65534", "nobody")  # a user namespace shows unmapped owners as nobody
+# a user namespace shows unmapped owners as nobody
+_TRUSTED_OWNERS = ("0", "root", "65534", "nobody")
 
 
 def find_trust_problem(host: Host, path: str) -> Optional[str]:

@@ -15,11 +15,13 @@ from envcheck.host.process import end_session
 
 DONE = "done"  # all went well: nothing to clean up
 LEFT = "left"  # the guard must clean up, and this process still lives and holds its lock
-_PATIENCE = 60.0  # seconds to wait until what was killed is gone: the kernel finishes the call that it is in
+# seconds to wait until what was killed is gone: the kernel finishes the call that it is in
+_PATIENCE = 60.0
 _PR_SET_PDEATHSIG = 1  # linux/prctl.h
 _NEW_PROCESS_GROUP, _NO_WINDOW = 0x200, 0x8000000  # winbase.h; the guard's window is never shown
 _START = (
-    "import sys; sys.path.insert(0, sys.argv.pop(1)); import importlib; importlib.import_module(sys.argv[1]).main()"
+    "import sys; sys.path.insert(0, sys.argv.pop(1)); import importlib;"
+    " importlib.import_module(sys.argv[1]).main()"
 )
 
 
@@ -29,7 +31,9 @@ class Guard:
     Its input ends when this process ends; the lines before say which group of processes runs and what to do.
     """
 
-    def __init__(self, module: str, arguments: Sequence[str], descriptors: Sequence[int] = ()) -> None:
+    def __init__(
+        self, module: str, arguments: Sequence[str], descriptors: Sequence[int] = ()
+    ) -> None:
         """Start the guard; it inherits `descriptors` (locks), except on Windows."""
         root = os.path.dirname(os.path.dirname(os.path.abspath(envcheck.__file__)))
         self._parent, self._set_process_option = os.getpid(), None

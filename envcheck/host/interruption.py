@@ -2,7 +2,8 @@
 
 from __future__ import annotations
 
-# The module `signal` creates enums, which takes a tenth of an interpreter start; until then Python handles Ctrl-C.
+# The module `signal` creates enums, which takes a tenth of an interpreter start; until then Python
+# handles Ctrl-C.
 import _signal  # type: ignore[import-not-found]
 import _thread
 import os
@@ -78,7 +79,8 @@ class defer_interrupts:  # noqa: N801 - a context manager; contextlib would have
 
     def __enter__(self) -> None:
         """Start to defer."""
-        self._is_main = _thread.get_ident() == _get_main_thread()  # only the main thread receives signals
+        # only the main thread receives signals
+        self._is_main = _thread.get_ident() == _get_main_thread()
         _state.deferrals += self._is_main
 
     def __exit__(self, *_: object) -> None:
@@ -108,7 +110,10 @@ class allow_interrupts:  # noqa: N801 - as above
 
     def __enter__(self) -> None:
         """Raise a pending interrupt; from now on they are raised at once."""
-        self._is_main, self._was_open = _thread.get_ident() == _get_main_thread(), _state.is_window_open
+        self._is_main, self._was_open = (
+            _thread.get_ident() == _get_main_thread(),
+            _state.is_window_open,
+        )
         if self._is_main:
             _state.is_window_open = True
             _raise_pending()

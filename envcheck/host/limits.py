@@ -16,7 +16,8 @@ from envcheck.model import dataclass
 
 _PAUSE = 0.02  # seconds between checks of a silent program
 _MEMORY_INTERVAL = 0.1  # seconds between checks of its memory
-_FINAL_READS = 4  # reads after its end: one empties a pipe, and a child that still writes must not delay the result
+# reads after its end: one empties a pipe, and a child that still writes must not delay the result
+_FINAL_READS = 4
 _MARK = "ENVCHECK_RUN"  # the variable by which all that a program starts is found
 _numbers = itertools.count(1)
 REPORT_LIMIT = 4 << 20  # bytes of a report; the rest is dropped
@@ -41,7 +42,8 @@ class Limits:
 class LimitedRun:
     """How a program with limits ended, and its report."""
 
-    ended: str  # EXITED; TIME, MEMORY or OUTPUT: the limit that it exceeded; NOT_STARTED: see detail
+    # EXITED; TIME, MEMORY or OUTPUT: the limit that it exceeded; NOT_STARTED: see detail
+    ended: str
     code: int = 0  # exit status; negative: the signal that ended it
     seconds: float = 0.0
     peak_memory: Optional[int] = None  # resident bytes; None where the system does not report them
@@ -85,9 +87,13 @@ def run_with_limits(
         try:
             stream = stack.enter_context(open(log, "wb"))
             place = {"cwd": folder} if folder else {}
-            process, report = stack.enter_context(start(argv, {**environment, _MARK: mark}, stream, on_line, place))
+            process, report = stack.enter_context(
+                start(argv, {**environment, _MARK: mark}, stream, on_line, place)
+            )
         except OSError as error:
-            return LimitedRun(NOT_STARTED, detail=f"{argv[0]} could not be started: {error.strerror or error}")
+            return LimitedRun(
+                NOT_STARTED, detail=f"{argv[0]} could not be started: {error.strerror or error}"
+            )
         return _wait(process, limits, report, stream.fileno())
 
 
@@ -121,13 +127,17 @@ def _start_with_file(
     on_line: Callable[[str], None],
     place: Mapping[str, str],
 ) -> "Iterator[Tuple[subprocess.Popen[bytes], _ReportFile]]":
-    # A child on Windows inherits no descriptors: the program writes to a file that is read while it grows.
+    # A child on Windows inherits no descriptors: the program writes to a file that is read while it
+    # grows.
     import tempfile  # slow to import, and only Windows needs it
 
     output: Any = {"stdout": log, "stderr": subprocess.STDOUT, **place}
     with tempfile.TemporaryDirectory() as folder:
         path = os.path.join(folder, "report")
-        with open(path, "wb+") as report, start_process((*argv, "--file", path), environment, **output) as process:
+        with (
+            open(path, "wb+") as report,
+            start_process((*argv, "--file", path), environment, **output) as process,
+        ):
             yield process, _ReportFile(report, on_line)
 
 
@@ -183,7 +193,9 @@ class _ReportPipe(_ReportFile):
         return process.poll()
 
 
-def _wait(process: "subprocess.Popen[bytes]", limits: Limits, report: _ReportFile, log: int) -> LimitedRun:
+def _wait(
+    process: "subprocess.Popen[bytes]", limits: Limits, report: _ReportFile, log: int
+) -> LimitedRun:
     start = time.monotonic()
     ended, code, peak, next_check = EXITED, None, None, start
     while code is None:

@@ -1,7 +1,8 @@
 """Find shared libraries in the order of glibc's loader.
 
-DT_RPATH (of the file, its loaders and the program; none if the file has DT_RUNPATH), LD_LIBRARY_PATH, DT_RUNPATH of the
-requesting file, the loader's cache, the default folders (man ld.so). Subfolders for CPU features are not searched.
+DT_RPATH (of the file, its loaders and the program; none if the file has DT_RUNPATH),
+LD_LIBRARY_PATH, DT_RUNPATH of the requesting file, the loader's cache, the default folders (man
+ld.so). Subfolders for CPU features are not searched.
 """
 
 from __future__ import annotations
@@ -35,19 +36,32 @@ class Loader:
         self._preloaded = environment.get("LD_PRELOAD", "").replace(":", " ").split()
         self._library_path = parse_library_path(environment.get("LD_LIBRARY_PATH", ""))
         multiarch = get_multiarch_triple(host)
-        folders = ("/lib/" + multiarch, "/usr/lib/" + multiarch, "/lib64", "/usr/lib64", "/lib", "/usr/lib")
+        folders = (
+            "/lib/" + multiarch,
+            "/usr/lib/" + multiarch,
+            "/lib64",
+            "/usr/lib64",
+            "/lib",
+            "/usr/lib",
+        )
         self._default = tuple(folder for folder in folders if self.names(folder))
 
-    def find(self, soname: str, rpath: Sequence[str] = (), runpath: Sequence[str] = ()) -> Fact[FoundLibrary]:
+    def find(
+        self, soname: str, rpath: Sequence[str] = (), runpath: Sequence[str] = ()
+    ) -> Fact[FoundLibrary]:
         """Find `soname` for a file that has `runpath`, or inherits `rpath`."""
         for path, via in self._list_candidates(soname, rpath, runpath):
             real = self._host.real_path(path)
             if real.value is not None:
                 return Known(FoundLibrary(real.value, via), Source("file", path))
-        tried = (*rpath, *self._library_path, *runpath, "/etc/ld.so.cache", *self._default)[:_MAX_TRIED]
+        tried = (*rpath, *self._library_path, *runpath, "/etc/ld.so.cache", *self._default)[
+            :_MAX_TRIED
+        ]
         cache = self._host.loader_cache()
         if isinstance(cache, Unknown):
-            return Unknown(cache.why, f"{soname}: the loader's cache could not be read: {cache.detail}", tried)
+            return Unknown(
+                cache.why, f"{soname}: the loader's cache could not be read: {cache.detail}", tried
+            )
         return Absent(tried)
 
     def copies(self, soname: str, folders: Sequence[str]) -> Iterator[str]:
@@ -61,14 +75,22 @@ class Loader:
         """List a folder; None where it exists but cannot be listed."""
         if folder not in self._listed:
             names = self._host.list_folder(folder)
-            self._listed[folder] = None if isinstance(names, Unknown) else frozenset(names.value or ())
+            self._listed[folder] = (
+                None if isinstance(names, Unknown) else frozenset(names.value or ())
+            )
         return self._listed[folder]
 
-    def _list_candidates(self, soname: str, rpath: Sequence[str], runpath: Sequence[str]) -> Iterator[Tuple[str, str]]:
+    def _list_candidates(
+        self, soname: str, rpath: Sequence[str], runpath: Sequence[str]
+    ) -> Iterator[Tuple[str, str]]:
         for path in self._preloaded:
             if posixpath.basename(path) == soname and path.startswith("/"):
                 yield path, "preload"
-        for folders, via in ((rpath, "rpath"), (self._library_path, "LD_LIBRARY_PATH"), (runpath, "runpath")):
+        for folders, via in (
+            (rpath, "rpath"),
+            (self._library_path, "LD_LIBRARY_PATH"),
+            (runpath, "runpath"),
+        ):
             yield from ((path, via) for path in self._list_in_folders(soname, folders))
         cache = self._host.loader_cache().value or {}
         yield from ((path, "ld.so cache") for path in cache.get(soname, ()))

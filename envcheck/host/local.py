@@ -23,15 +23,16 @@ _LOADER_CACHE = "/etc/ld.so.cache"
 _MAGIC = b"glibc-ld.so.cache1.1"
 _HEADER = 48
 _ENTRY = struct.Struct("=iIIIQ")
-# Flags of an entry: libc6 ELF in the low byte, the architecture above it (glibc sysdeps/generic/ldconfig.h).
+# Flags of an entry: libc6 ELF in the low byte, the architecture above it (glibc
+# sysdeps/generic/ldconfig.h).
 _FLAGS = {"x86_64": 0x0303, "aarch64": 0x0A03, "ppc64le": 0x0503, "s390x": 0x0403, "i686": 0x0003}
 
 
 def parse_loader_cache(data: bytes, machine: str) -> Mapping[str, Tuple[str, ...]]:
     """Map each soname of `machine`'s libraries to its files, in the loader's order.
 
-    The file starts with `glibc-ld.so.cache1.1`, the entry count and the string length; an older cache
-    (`ld.so-1.7.0`) may precede it. Entries hold flags and the offsets of soname and path.
+    The file starts with `glibc-ld.so.cache1.1`, the entry count and the string length; an older
+    cache (`ld.so-1.7.0`) may precede it. Entries hold flags and the offsets of soname and path.
     Raises ValueError for a file that is no such cache or is truncated.
     """
     start = data.find(_MAGIC)
@@ -45,7 +46,9 @@ def parse_loader_cache(data: bytes, machine: str) -> Mapping[str, Tuple[str, ...
         raise ValueError("truncated entries")
     wanted = _FLAGS.get(machine)
     libraries: Dict[str, List[str]] = {}
-    for flags, key, value, _, _ in _ENTRY.iter_unpack(cache[_HEADER : _HEADER + count * _ENTRY.size]):
+    for flags, key, value, _, _ in _ENTRY.iter_unpack(
+        cache[_HEADER : _HEADER + count * _ENTRY.size]
+    ):
         if wanted is None or flags == wanted:
             libraries.setdefault(_read_string(cache, key), []).append(_read_string(cache, value))
     return {soname: tuple(paths) for soname, paths in libraries.items()}
@@ -65,8 +68,8 @@ _IMPORTABLE_SCRIPTS = ("interpreter_info",)  # child scripts with a describe() t
 class LocalHost:
     """Answer the probes from the running system; safe to use from several threads.
 
-    `budget` limits all external programs together, in seconds: a machine on which every tool hangs still gets its
-    report.
+    `budget` limits all external programs together, in seconds: a machine on which every tool hangs
+    still gets its report.
     """
 
     def __init__(self, budget: float = 3.5) -> None:
@@ -88,9 +91,14 @@ class LocalHost:
 
     def system_facts(self) -> Mapping[str, Any]:
         """Return what the C library and the kernel report about this machine."""
-        facts: Dict[str, Any] = {**_read_kernel_names(), "is_root": hasattr(os, "geteuid") and os.geteuid() == 0}
+        facts: Dict[str, Any] = {
+            **_read_kernel_names(),
+            "is_root": hasattr(os, "geteuid") and os.geteuid() == 0,
+        }
         _add(facts, "libc", lambda: os.confstr("CS_GNU_LIBC_VERSION"))
-        _add(facts, "memory_bytes", lambda: os.sysconf("SC_PAGE_SIZE") * os.sysconf("SC_PHYS_PAGES"))
+        _add(
+            facts, "memory_bytes", lambda: os.sysconf("SC_PAGE_SIZE") * os.sysconf("SC_PHYS_PAGES")
+        )
         _add(facts, "folder", os.getcwd)
         if self.system == "windows":
             from envcheck.host.system import read_windows_cpu_features  # only for Windows
@@ -135,27 +143,38 @@ class LocalHost:
                     return Known(path, Source("file", path))
                 not_executable.append(path)
         if not_executable:
-            return Unknown("denied", f"{not_executable[0]} is not executable", tuple(not_executable))
+            return Unknown(
+                "denied", f"{not_executable[0]} is not executable", tuple(not_executable)
+            )
         return Absent((f"{name} on PATH",))
 
     def run(
-        self, argv: Sequence[str], timeout: float = 2.0, environment: Optional[Mapping[str, str]] = None
+        self,
+        argv: Sequence[str],
+        timeout: float = 2.0,
+        environment: Optional[Mapping[str, str]] = None,
     ) -> Fact[Completed]:
         """Run a program by absolute path in the C locale, within the remaining budget."""
         changes = environment or {}
         key = ("run", *argv, "\0", *sorted(f"{name}={value}" for name, value in changes.items()))
         return self._once(key, lambda: self._run(argv, timeout, changes))
 
-    def ask(self, script: str, *arguments: str, python: str = "", timeout: float = 3.0) -> Fact[Mapping[str, Any]]:
+    def ask(
+        self, script: str, *arguments: str, python: str = "", timeout: float = 3.0
+    ) -> Fact[Mapping[str, Any]]:
         """Run a child script isolated in a Python and parse the JSON object that it prints."""
         key = ("ask", script, python, *arguments)
         if python in ("", sys.executable) and script in _IMPORTABLE_SCRIPTS:
             return self._once(key, lambda: _run_in_this_process(script, arguments))
-        return self._once(key, lambda: self._ask(script, arguments, python or sys.executable, timeout))
+        return self._once(
+            key, lambda: self._ask(script, arguments, python or sys.executable, timeout)
+        )
 
     def elf(self, path: str) -> Fact[ElfFacts]:
         """Read the dynamic section of an ELF file."""
-        return self._once(("elf", path), lambda: files.read_as_fact(path, lambda: elf.read_elf(path)))
+        return self._once(
+            ("elf", path), lambda: files.read_as_fact(path, lambda: elf.read_elf(path))
+        )
 
     def symbol_needs(
         self, path: str, prefixes: Tuple[str, ...], libraries: Tuple[str, ...]
@@ -163,7 +182,9 @@ class LocalHost:
         """List undefined symbols of an ELF file."""
         return files.read_as_fact(path, lambda: elf.read_symbol_needs(path, prefixes, libraries))
 
-    def lacking_symbols(self, path: str, needs: Tuple[SymbolNeed, ...]) -> Fact[Tuple[SymbolNeed, ...]]:
+    def lacking_symbols(
+        self, path: str, needs: Tuple[SymbolNeed, ...]
+    ) -> Fact[Tuple[SymbolNeed, ...]]:
         """Pick the symbols that an ELF file does not define."""
         return files.read_as_fact(path, lambda: elf.find_lacking_symbols(path, needs))
 
@@ -181,7 +202,9 @@ class LocalHost:
             return Unknown("unparsable", f"{_LOADER_CACHE}: {error}", (_LOADER_CACHE,))
         return Known(libraries, Source("file", _LOADER_CACHE))
 
-    def _run(self, argv: Sequence[str], timeout: float, environment: Mapping[str, str]) -> Fact[Completed]:
+    def _run(
+        self, argv: Sequence[str], timeout: float, environment: Mapping[str, str]
+    ) -> Fact[Completed]:
         left = self._deadline - time.monotonic()
         if left <= 0.05:
             return Unknown("timeout", "no time is left for external programs", (" ".join(argv),))
@@ -189,13 +212,23 @@ class LocalHost:
         problem = files.find_trust_problem(self, program) if program != sys.executable else None
         if problem:
             return Unknown("denied", f"not run as root: {problem}", (program,))
-        return run_program(argv, min(timeout * self._patience, left), {**os.environ, "LC_ALL": "C", **environment})
+        return run_program(
+            argv, min(timeout * self._patience, left), {**os.environ, "LC_ALL": "C", **environment}
+        )
 
-    def _ask(self, script: str, arguments: Sequence[str], python: str, timeout: float) -> Fact[Mapping[str, Any]]:
+    def _ask(
+        self, script: str, arguments: Sequence[str], python: str, timeout: float
+    ) -> Fact[Mapping[str, Any]]:
         source = _read_child_source(script)
         answer = self._run((python, "-I", "-S", "-B", "-c", source, *arguments), timeout, {})
-        if isinstance(answer, Known) and answer.value.returncode == 2 and "-I" in answer.value.stderr:
-            answer = self._run((python, "-E", "-s", "-S", "-B", "-c", source, *arguments), timeout, {})  # Python 2
+        if (
+            isinstance(answer, Known)
+            and answer.value.returncode == 2
+            and "-I" in answer.value.stderr
+        ):
+            answer = self._run(
+                (python, "-E", "-s", "-S", "-B", "-c", source, *arguments), timeout, {}
+            )  # Python 2
         return _parse_child_answer(answer, f"{script} in {python}")
 
     def _once(self, key: Tuple[str, ...], compute: Callable[[], T]) -> T:
@@ -226,7 +259,8 @@ def _add(facts: Dict[str, Any], name: str, read: Callable[[], Any]) -> None:
 def _list_path_folders() -> List[str]:
     """List the existing folders of PATH; a job system may add thousands that do not exist."""
     folders = os.environ.get("PATH", os.defpath).split(os.pathsep)
-    if not all(map(os.path.isabs, folders)):  # an empty or relative entry starts at the current folder
+    # an empty or relative entry starts at the current folder
+    if not all(map(os.path.isabs, folders)):
         with contextlib.suppress(FileNotFoundError):
             current = os.getcwd()
             folders = [os.path.join(current, folder) for folder in folders]
@@ -234,11 +268,14 @@ def _list_path_folders() -> List[str]:
 
 
 def _run_in_this_process(script: str, arguments: Sequence[str]) -> Known[Mapping[str, Any]]:
-    # In the Python that runs this program a child costs as much as two interpreter starts and reads the same.
+    # In the Python that runs this program a child costs as much as two interpreter starts and reads
+    # the same.
     from importlib import import_module
 
     describe = import_module(f"envcheck.probes.children.{script}").describe
-    return Known(describe(os.environ, *arguments), Source("command", f"{script} in {sys.executable}"))
+    return Known(
+        describe(os.environ, *arguments), Source("command", f"{script} in {sys.executable}")
+    )
 
 
 def _read_child_source(script: str) -> str:

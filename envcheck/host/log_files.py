@@ -25,7 +25,11 @@ _COMPRESSED = (
     (b"BZh", "bzip2 -dc"),
     (b"PK\x03\x04", "unzip -p"),
 )
-_BINARIES = ((b"\x7fELF", "a program or library"), (b"\x89PNG", "an image"), (b"%PDF-", "a PDF document"))
+_BINARIES = (
+    (b"\x7fELF", "a program or library"),
+    (b"\x89PNG", "an image"),
+    (b"%PDF-", "a PDF document"),
+)
 
 
 class LogFileError(UserError):
@@ -159,10 +163,13 @@ def reject_binary(name: str, block: bytes) -> None:
         if block.startswith(magic):
             raise LogFileError(f"{name} is {what}, not a log.")
     head = block[:65536]
-    text = head.translate(None, delete=b"\x00")  # half of UTF-16, and the end of a log after a crash, is zeros
+    # half of UTF-16, and the end of a log after a crash, is zeros
+    text = head.translate(None, delete=b"\x00")
     odd = len(text) - len(text.translate(None, delete=_CONTROLS))
     if head and (not text or odd > len(text) // 10):
-        raise LogFileError(f"{name} contains no text; envcheck reads the printed output of programs.")
+        raise LogFileError(
+            f"{name} contains no text; envcheck reads the printed output of programs."
+        )
 
 
 _CONTROLS = bytes(number for number in range(32) if number not in b"\a\b\t\n\v\f\r\x1b")
@@ -200,7 +207,9 @@ class GzipUnpacker:
                 self._decompressor = self._zlib.decompressobj(wbits=31)
                 self.is_inside = False
 
-    def _read_until_damage(self, decompressor: "zlib._Decompress", packed: bytes) -> Iterator[bytes]:
+    def _read_until_damage(
+        self, decompressor: "zlib._Decompress", packed: bytes
+    ) -> Iterator[bytes]:
         """Yield the text before damaged data, which zlib drops when it raises."""
         with contextlib.suppress(self._zlib.error):
             for start in range(0, len(packed), _SALVAGE_STEP):
@@ -223,8 +232,12 @@ def _unpack_gzip(name: str, first: bytes, stream: BinaryIO, notes: List[str]) ->
                 yield text
     except zlib.error as error:
         if not is_checked:
-            raise LogFileError(f"{name} starts like a gzip file but is not one ({error}).") from None
-        notes.append(f"{name}: the gzip data is damaged; only the part before the damage was read ({error})")
+            raise LogFileError(
+                f"{name} starts like a gzip file but is not one ({error})."
+            ) from None
+        notes.append(
+            f"{name}: the gzip data is damaged; only the part before the damage was read ({error})"
+        )
         return
     if unpacker.is_inside:
         notes.append(f"{name}: the gzip data is incomplete; only the part that exists was read")

@@ -17,7 +17,8 @@ Watch = Callable[[str, bytes], None]  # (stream, block); stream is output, stdou
 
 _BLOCK = 65536
 _SILENCE = 1.0  # seconds after which a background process is no longer read
-_BACKLOG = 1 << 20  # bytes that a pipe holds at most: what comes later is not of a command that has ended
+# bytes that a pipe holds at most: what comes later is not of a command that has ended
+_BACKLOG = 1 << 20
 _FORWARDED = ("SIGTERM", "SIGHUP", "SIGQUIT", "SIGUSR1", "SIGUSR2", "SIGWINCH")
 _KEYBOARD = tuple(getattr(signal, name) for name in ("SIGINT", "SIGQUIT") if hasattr(signal, name))
 _CAN_LEAVE = os.name == "posix"  # a copier can stop, and another process go on
@@ -32,7 +33,9 @@ while block := os.read(0, 65536):
         except BlockingIOError:
             select.select([], [1], [])
 """
-_STOPPING = _KEYBOARD + tuple(getattr(signal, name) for name in ("SIGTERM", "SIGHUP") if hasattr(signal, name))
+_STOPPING = _KEYBOARD + tuple(
+    getattr(signal, name) for name in ("SIGTERM", "SIGHUP") if hasattr(signal, name)
+)
 
 
 class OutputChannel:
@@ -97,7 +100,8 @@ class CommandResult:
             return f"0x{self.status & 0xFFFFFFFF:X}"
         if os.name != "posix" or not 128 < self.status < 160:
             return ""
-        return (signal.strsignal(self.status - 128) or "").partition(":")[0]  # macOS adds the number
+        # macOS adds the number
+        return (signal.strsignal(self.status - 128) or "").partition(":")[0]
 
 
 class CommandNotStartedError(Exception):
@@ -130,21 +134,24 @@ def run_command(argv: Sequence[str], watch: Watch) -> CommandResult:
         signals.send_to(process)
         lock = threading.Lock()
         copiers = [_Copier(channel, watch, lock) for channel in channels]
-        with _block_signals():  # threads inherit this, so the main thread receives and forwards signals
+        # threads inherit this, so the main thread receives and forwards signals
+        with _block_signals():
             for copier in copiers:
                 copier.start()
         code = process.wait()
         _wait_for_output(copiers, signals)
         for copier in copiers:
             copier.hand_over()
-    return CommandResult(convert_exit_status(code), signals.received, next((c.error for c in copiers if c.error), ""))
+    return CommandResult(
+        convert_exit_status(code), signals.received, next((c.error for c in copiers if c.error), "")
+    )
 
 
 def convert_exit_status(code: int) -> int:
     """Convert a return code of subprocess into the exit status with which this program ends alike.
 
-    Signal 9 is -9 in subprocess and 137 in a shell. 0xC0000005 of Windows is too large for sys.exit; the negative
-    number of the same 32 bits is not.
+    Signal 9 is -9 in subprocess and 137 in a shell. 0xC0000005 of Windows is too large for
+    sys.exit; the negative number of the same 32 bits is not.
     """
     if code < 0:
         return 128 - code
@@ -153,10 +160,14 @@ def convert_exit_status(code: int) -> int:
 
 def _start(argv: Sequence[str], channels: Sequence[OutputChannel]) -> "subprocess.Popen[bytes]":
     try:
-        return subprocess.Popen(list(argv), stdout=channels[0].inner, stderr=channels[-1].inner, close_fds=False)
+        return subprocess.Popen(
+            list(argv), stdout=channels[0].inner, stderr=channels[-1].inner, close_fds=False
+        )
     except FileNotFoundError:
         if os.path.lexists(argv[0]) and os.path.dirname(argv[0]):
-            raise CommandNotStartedError(f"{argv[0]}: its interpreter or loader is missing", 127) from None
+            raise CommandNotStartedError(
+                f"{argv[0]}: its interpreter or loader is missing", 127
+            ) from None
         raise CommandNotStartedError(f"{argv[0]}: command not found", 127) from None
     except NotADirectoryError:
         raise CommandNotStartedError(f"{argv[0]}: command not found", 127) from None
@@ -182,7 +193,9 @@ def _wait_for_output(copiers: "Sequence[_Copier]", signals: "_SignalForwarder") 
     ended, known = time.monotonic(), len(signals.received)
     limits = {copier: copier.copied + _BACKLOG for copier in copiers}
     while not any(number in _STOPPING for number in signals.received[known:]):
-        awaited = next((copier for copier in copiers if copier.is_awaited(ended, limits[copier])), None)
+        awaited = next(
+            (copier for copier in copiers if copier.is_awaited(ended, limits[copier])), None
+        )
         if awaited is None:
             break
         awaited.join(0.05)
@@ -204,7 +217,8 @@ class _Copier(threading.Thread):
 
     def run(self) -> None:
         """Copy until the end of the channel, or until it is handed over."""
-        with contextlib.suppress(OSError):  # the last writer of a terminal, or the reader of the output, is gone
+        # the last writer of a terminal, or the reader of the output, is gone
+        with contextlib.suppress(OSError):
             while not self._must_stop():
                 block = os.read(self._channel.outer, _BLOCK)
                 if not block:
@@ -296,7 +310,8 @@ class _SignalForwarder:
     def __enter__(self) -> "_SignalForwarder":  # noqa: PYI034 - Python 3.8 has no Self
         for name in ("SIGINT", *_FORWARDED):
             number = getattr(signal, name, None)
-            if number is not None and signal.getsignal(number) != signal.SIG_IGN:  # nohup ignores SIGHUP
+            # nohup ignores SIGHUP
+            if number is not None and signal.getsignal(number) != signal.SIG_IGN:
                 self._previous[number] = signal.signal(number, self._forward)
         return self
 

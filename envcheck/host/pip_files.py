@@ -10,7 +10,8 @@ _NO_FILES = ("/dev/null", "nul", "NUL")  # values of PIP_CONFIG_FILE that disabl
 def list_pip_files(environment: Mapping[str, str], system: str, prefix: str = "") -> Iterator[str]:
     """Yield the paths that pip reads its configuration from on a system, later ones override.
 
-    `prefix` is the environment's folder. Source: https://pip.pypa.io/en/stable/topics/configuration/#location
+    `prefix` is the environment's folder. Source:
+    https://pip.pypa.io/en/stable/topics/configuration/#location
     """
     named = environment.get("PIP_CONFIG_FILE", "")
     if named in _NO_FILES:
@@ -25,7 +26,11 @@ def list_pip_files(environment: Mapping[str, str], system: str, prefix: str = ""
 
 def _list_windows_folders(environment: Mapping[str, str], _system: str) -> Iterator[str]:
     home = environment.get("HOME") or environment.get("USERPROFILE") or ""
-    for folder in (environment.get("PROGRAMDATA", r"C:\ProgramData"), home, environment.get("APPDATA", "")):
+    for folder in (
+        environment.get("PROGRAMDATA", r"C:\ProgramData"),
+        home,
+        environment.get("APPDATA", ""),
+    ):
         if folder:
             yield folder.rstrip("/\\") + r"\pip\pip.ini"
 

@@ -21,7 +21,8 @@ class SettingsError(UserError):
     """A setting of pip or uv that cannot be used; the message is one sentence that names it."""
 
 
-_PIP_INDEX = "pip/_internal/models/index.py"  # has the line: PyPI = PackageIndex("https://host/", ...)
+# has the line: PyPI = PackageIndex("https://host/", ...)
+_PIP_INDEX = "pip/_internal/models/index.py"
 
 
 def find_default_index() -> str:
@@ -78,16 +79,23 @@ class IndexSettings:
     def trusts(self, url: str) -> bool:
         """Tell whether pip connects to this host without checking its certificate."""
         parts = urlsplit(url)
-        return parts.hostname in self.trusted_hosts or f"{parts.hostname}:{parts.port}" in self.trusted_hosts
+        return (
+            parts.hostname in self.trusted_hosts
+            or f"{parts.hostname}:{parts.port}" in self.trusted_hosts
+        )
 
 
 def read_pip_settings(
-    environment: Mapping[str, str], prefix: str = sys.prefix, schemes: tuple[str, ...] = ("http", "https")
+    environment: Mapping[str, str],
+    prefix: str = sys.prefix,
+    schemes: tuple[str, ...] = ("http", "https"),
 ) -> IndexSettings:
     """Read pip's configuration of the primary index; extra indexes and find-links are ignored on purpose."""
     options = read_pip_options(environment, prefix)
     if is_true(options.get("no-index", "")):
-        raise SettingsError("pip is configured to use no index (no-index), so envcheck has nothing to read.")
+        raise SettingsError(
+            "pip is configured to use no index (no-index), so envcheck has nothing to read."
+        )
     url = options.get("index-url", "").strip()
     if url:
         _check_url(url, schemes)
@@ -102,12 +110,17 @@ def _check_url(url: str, schemes: tuple[str, ...]) -> None:
     except ValueError as error:
         raise SettingsError(f"pip's index is not a valid URL: {str(error)[:200]}.") from error
     if parts.scheme not in schemes:
-        raise SettingsError(f"pip's index has the scheme {parts.scheme!r}; only {' and '.join(schemes)} can be read.")
+        raise SettingsError(
+            f"pip's index has the scheme {parts.scheme!r}; only {' and '.join(schemes)} can be"
+            " read."
+        )
     if not parts.hostname and parts.scheme != "file":
         raise SettingsError("pip's index is not a valid URL: it names no host.")
 
 
-def read_connection_settings(environment: Mapping[str, str], prefix: str = sys.prefix) -> IndexSettings:
+def read_connection_settings(
+    environment: Mapping[str, str], prefix: str = sys.prefix
+) -> IndexSettings:
     """Read how to connect to servers other than the index: certificates, proxy, timeouts."""
     return _build_settings(read_pip_options(environment, prefix))
 
@@ -147,7 +160,9 @@ def _parse_number(options: Mapping[str, str], names: Iterable[str], default: flo
     except ValueError:
         found = -1.0
     if not 0 <= found < 1e6:
-        raise SettingsError(f"pip is configured with {named} = {options[named]!r}, which is not a valid number.")
+        raise SettingsError(
+            f"pip is configured with {named} = {options[named]!r}, which is not a valid number."
+        )
     return found
 
 
@@ -194,7 +209,8 @@ _UV_SWITCHES = {
     "offline": "UV_OFFLINE",
     "no-cache": "UV_NO_CACHE",
 }
-_UV_LISTS = ("index", "extra-index-url", "find-links", "allow-insecure-host")  # uv joins those of all files
+# uv joins those of all files
+_UV_LISTS = ("index", "extra-index-url", "find-links", "allow-insecure-host")
 
 
 UV_MISLEADING = (  # variables that lead uv elsewhere than an environment and its indexes
@@ -226,7 +242,10 @@ def uv_variables(environment: Mapping[str, str], folder: Path) -> dict[str, str]
         "ALL_PROXY": settings.proxy,
         **(no_index_variables() if is_true(options.get("no-index", "")) else {}),
     }
-    return {**{name: value for name, value in found.items() if value}, **read_uv_variables(environment, folder)}
+    return {
+        **{name: value for name, value in found.items() if value},
+        **read_uv_variables(environment, folder),
+    }
 
 
 def _extra_indexes(urls: list[str]) -> dict[str, str]:
@@ -243,8 +262,14 @@ def read_uv_variables(environment: Mapping[str, str], folder: Path) -> dict[str,
     """
     found = _read_uv_files(environment, folder)
     indexes = found.get("index", [])
-    default = next((item["url"] for item in indexes if item.get("default")), found.get("index-url", ""))
-    extra = [_name_index(item) for item in indexes if not item.get("default") and not item.get("explicit")]
+    default = next(
+        (item["url"] for item in indexes if item.get("default")), found.get("index-url", "")
+    )
+    extra = [
+        _name_index(item)
+        for item in indexes
+        if not item.get("default") and not item.get("explicit")
+    ]
     variables = {
         "UV_DEFAULT_INDEX": default,
         "UV_INDEX": " ".join([*extra, *found.get("extra-index-url", [])]),
@@ -266,7 +291,11 @@ def read_uv_bounds(environment: Mapping[str, str], folder: Path) -> dict[str, st
     Raises SettingsError for a broken file.
     """
     found = _read_uv_files(environment, folder)
-    return {_UV_BOUNDS[name]: "".join(f"{each}\n" for each in found[name]) for name in _UV_BOUNDS if found.get(name)}
+    return {
+        _UV_BOUNDS[name]: "".join(f"{each}\n" for each in found[name])
+        for name in _UV_BOUNDS
+        if found.get(name)
+    }
 
 
 def _read_uv_files(environment: Mapping[str, str], folder: Path) -> dict[str, Any]:
@@ -362,11 +391,24 @@ def without_options(text: str, names: Iterable[str]) -> str:
     try:
         parser.read_string(text)
     except configparser.Error as error:
-        raise SettingsError(f"pip's configuration file cannot be read: {str(error).splitlines()[0]}") from error
-    lines = [line for section in parser.sections() for line in _format_section(parser[section], names)]
+        raise SettingsError(
+            f"pip's configuration file cannot be read: {str(error).splitlines()[0]}"
+        ) from error
+    lines = [
+        line for section in parser.sections() for line in _format_section(parser[section], names)
+    ]
     missing = [name for name in (*_SECTIONS, "uninstall") if not parser.has_section(name)]
     return (
-        "\n".join([*lines, *(line for name in missing for line in (f"[{name}]", *(f"{key} =" for key in names)))])
+        "\n".join(
+            [
+                *lines,
+                *(
+                    line
+                    for name in missing
+                    for line in (f"[{name}]", *(f"{key} =" for key in names))
+                ),
+            ]
+        )
         + "\n"
     )
 

@@ -1,7 +1,7 @@
 """Plugins: what other packages add by entry points, where ENVCHECK_PLUGINS=1 allows it.
 
-Finding entry points costs half of a bare start, and a plugin runs inside envcheck: without the variable, nothing looks
-for one.
+Finding entry points costs half of a bare start, and a plugin runs inside envcheck: without the
+variable, nothing looks for one.
 """
 
 from __future__ import annotations

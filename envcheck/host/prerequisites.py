@@ -64,4 +64,6 @@ def _list_candidate_pythons(minor: str, environment: Mapping[str, str]) -> Itera
     )  # shell scripts that start what lies below: each takes as long as six Pythons
     on_path = (find_program(name, environment) for name in (f"python{minor}", "python3", "python"))
     yield from (path for path in on_path if path and not path.startswith(shims))
-    yield from sorted(glob.glob(os.path.join(root, "versions", f"{minor}.*", "bin", "python")), reverse=True)
+    yield from sorted(
+        glob.glob(os.path.join(root, "versions", f"{minor}.*", "bin", "python")), reverse=True
+    )

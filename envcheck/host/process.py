@@ -54,17 +54,25 @@ _PAUSE = 0.1  # seconds of silence before checking whether the program has exite
 _GRACE = 0.3  # seconds to reap a killed process; the kernel keeps one that is stuck
 
 
-def run_program(argv: Sequence[str], timeout: float, environment: Mapping[str, str]) -> Fact[Completed]:
+def run_program(
+    argv: Sequence[str], timeout: float, environment: Mapping[str, str]
+) -> Fact[Completed]:
     """Run `argv` without a shell or standard input for at most `timeout` seconds, and capture its output."""
     command = " ".join(argv)
     try:
-        with start_process(argv, environment, stdout=subprocess.PIPE, stderr=subprocess.PIPE) as process:
+        with start_process(
+            argv, environment, stdout=subprocess.PIPE, stderr=subprocess.PIPE
+        ) as process:
             return _capture_output(process, argv, timeout)
     except InterruptedError as error:
         return Unknown("failed", str(error), (command,))
     except (FileNotFoundError, NotADirectoryError) as error:
         if os.path.lexists(argv[0]):
-            return Unknown("failed", f"{argv[0]}: its interpreter or loader is missing ({error.strerror})", (command,))
+            return Unknown(
+                "failed",
+                f"{argv[0]}: its interpreter or loader is missing ({error.strerror})",
+                (command,),
+            )
         return Absent((argv[0],))
     except PermissionError as error:
         return Unknown("denied", f"{argv[0]}: {error.strerror}", (command,))
@@ -92,9 +100,10 @@ def run_lines(
 ) -> ProgramEnd:
     """Run `argv` and pass each line of its output to `on_line`.
 
-    Standard error goes to `log`, or without one into the same lines. `stdin` is a file. `before_exec` runs between
-    fork and exec, in the new session; not on Windows. However the program ends, an interrupt among it, wait `patience`
-    seconds until all that it started is gone; StillRunningError after that.
+    Standard error goes to `log`, or without one into the same lines. `stdin` is a file.
+    `before_exec` runs between fork and exec, in the new session; not on Windows. However the
+    program ends, an interrupt among it, wait `patience` seconds until all that it started is gone;
+    StillRunningError after that.
     """
     with contextlib.ExitStack() as stack:
         try:
@@ -129,7 +138,8 @@ def start_process(
     """
     process = None
     try:
-        with defer_interrupts():  # an interrupt between start and registration would lose the process
+        # an interrupt between start and registration would lose the process
+        with defer_interrupts():
             process = _start_tracked(argv, environment, options)
         yield process
     finally:
@@ -162,7 +172,11 @@ def _start_tracked(
             list(argv),
             env=dict(environment),
             start_new_session=os.name == "posix",
-            **{"stdin": subprocess.DEVNULL, "cwd": None if has_working_folder() else os.sep, **options},
+            **{
+                "stdin": subprocess.DEVNULL,
+                "cwd": None if has_working_folder() else os.sep,
+                **options,
+            },
         )
         _running.add(process)
         if os.name == "nt":
@@ -176,7 +190,9 @@ def _start_tracked(
 
 def list_running_programs() -> List[str]:
     """List the programs that still run."""
-    return sorted({str(process.args[0]) for process in list(_running) if isinstance(process.args, list)})
+    return sorted(
+        {str(process.args[0]) for process in list(_running) if isinstance(process.args, list)}
+    )
 
 
 def kill_running_programs() -> None:
@@ -189,13 +205,17 @@ def kill_running_programs() -> None:
         kill_with_children(process)
 
 
-def _capture_output(process: "subprocess.Popen[bytes]", argv: Sequence[str], timeout: float) -> Fact[Completed]:
+def _capture_output(
+    process: "subprocess.Popen[bytes]", argv: Sequence[str], timeout: float
+) -> Fact[Completed]:
     deadline = time.monotonic() + timeout
     program, command = argv[0], " ".join(argv)
     read_streams = _read_streams if os.name == "posix" else _read_streams_with_threads
     streams = read_streams(process, deadline)
     if any(len(stream) > OUTPUT_LIMIT for stream in streams):
-        return Unknown("unparsable", f"{program} printed more than {OUTPUT_LIMIT >> 20} MiB", (command,))
+        return Unknown(
+            "unparsable", f"{program} printed more than {OUTPUT_LIMIT >> 20} MiB", (command,)
+        )
     try:
         code = process.wait(max(0.0, deadline - time.monotonic()))
     except subprocess.TimeoutExpired:
@@ -206,7 +226,11 @@ def _capture_output(process: "subprocess.Popen[bytes]", argv: Sequence[str], tim
 
 def _read_streams(process: "subprocess.Popen[bytes]", deadline: float) -> List[bytes]:
     """Read standard output and error until the deadline or until one is longer than OUTPUT_LIMIT."""
-    buffers = {stream.fileno(): bytearray() for stream in (process.stdout, process.stderr) if stream is not None}
+    buffers = {
+        stream.fileno(): bytearray()
+        for stream in (process.stdout, process.stderr)
+        if stream is not None
+    }
 
     def append(descriptor: int, chunk: bytes) -> bool:
         buffers[descriptor] += chunk
@@ -238,7 +262,8 @@ def _read_pipes(
             left = deadline - time.monotonic()
             if left <= 0.0:
                 return False
-            has_exited = process.poll() is not None  # before select: its last output is in the pipe by then
+            # before select: its last output is in the pipe by then
+            has_exited = process.poll() is not None
             ready = selector.select(0.0 if has_exited else min(_PAUSE, left))
             if has_exited and not ready:
                 return True  # a child of it holds the pipe
@@ -251,7 +276,9 @@ def _read_pipes(
     return True
 
 
-def _read_lines(process: "subprocess.Popen[bytes]", on_line: Callable[[str], None], seconds: float) -> ProgramEnd:
+def _read_lines(
+    process: "subprocess.Popen[bytes]", on_line: Callable[[str], None], seconds: float
+) -> ProgramEnd:
     assert process.stdout is not None  # noqa: S101 - start_process got stdout=PIPE
     deadline = time.monotonic() + seconds
     pending = bytearray()
@@ -280,7 +307,8 @@ def _read_lines(process: "subprocess.Popen[bytes]", on_line: Callable[[str], Non
 def _read_lines_with_timer(
     process: "subprocess.Popen[bytes]", on_line: Callable[[str], None], seconds: float
 ) -> ProgramEnd:
-    # select() does not take the pipes of Windows: a blocking read ends when the timer kills the program.
+    # select() does not take the pipes of Windows: a blocking read ends when the timer kills the
+    # program.
     assert process.stdout is not None  # noqa: S101 - start_process got stdout=PIPE
     is_late = threading.Event()
 
@@ -356,7 +384,10 @@ def _end_session(process: "subprocess.Popen[bytes]", seconds: float) -> bool:
 
 
 def end_session(leader: int, seconds: float) -> bool:
-    """Kill the processes of a session and wait until they are gone; False after `seconds`. Others' are left alone."""
+    """Kill the processes of a session and wait until they are gone; False after `seconds`.
+
+    Others' are left alone.
+    """
     deadline = time.monotonic() + seconds
     while os.name == "posix" and _kill_session(leader):
         if time.monotonic() > deadline:
@@ -484,7 +515,9 @@ def run_concurrently(
     host: Host, commands: Mapping[str, Sequence[str]], timeout: float = 2.0
 ) -> Dict[str, Fact[Completed]]:
     """Run all commands at once and return their answers by name."""
-    return call_concurrently({name: partial(host.run, argv, timeout) for name, argv in commands.items()})
+    return call_concurrently(
+        {name: partial(host.run, argv, timeout) for name, argv in commands.items()}
+    )
 
 
 _MIN_ITEMS = 300  # for fewer, starting processes costs more than they save
@@ -519,7 +552,8 @@ def _call_work(item: Any) -> Any:
 
 
 _END_SIGNALS = ("SIGTERM", "SIGHUP")
-_LEFT_ALONE = (signal.SIG_IGN, handle_interrupt, None)  # nohup ignores SIGHUP; None: not set by Python
+# nohup ignores SIGHUP; None: not set by Python
+_LEFT_ALONE = (signal.SIG_IGN, handle_interrupt, None)
 
 
 def kill_programs_on_signal() -> None:
@@ -529,7 +563,8 @@ def kill_programs_on_signal() -> None:
     """
     for name in _END_SIGNALS:
         number = getattr(signal, name, None)
-        if number is not None and signal.getsignal(number) == signal.SIG_DFL:  # nohup ignores SIGHUP
+        # nohup ignores SIGHUP
+        if number is not None and signal.getsignal(number) == signal.SIG_DFL:
             signal.signal(number, _handle_fatal_signal)
 
 
@@ -549,7 +584,8 @@ def interrupt_on_signal() -> Iterator[None]:
     process = os.getpid()
 
     def interrupt(number: int, frame: object) -> None:  # noqa: ARG001 - the interface of signal handlers
-        if os.getpid() != process:  # a fork of this one, before it runs its program: nothing to clean up
+        # a fork of this one, before it runs its program: nothing to clean up
+        if os.getpid() != process:
             signal.signal(number, signal.SIG_DFL)
             os.kill(os.getpid(), number)
         received.append(number)

@@ -43,8 +43,10 @@ class ElfFacts:
     runpath: Tuple[str, ...]  # DT_RUNPATH, else DT_RPATH, with $ORIGIN expanded to the real folder
     versions_needed: Tuple[str, ...]  # GLIBC_2.27, GLIBCXX_3.4.22 ...
     versions_defined: Tuple[str, ...]
-    is_rpath: bool = False  # `runpath` is DT_RPATH, which the loader searches before LD_LIBRARY_PATH
-    versions_by_library: Tuple[Tuple[str, str], ...] = ()  # soname and version: the loader refuses the file without it
+    # `runpath` is DT_RPATH, which the loader searches before LD_LIBRARY_PATH
+    is_rpath: bool = False
+    # soname and version: the loader refuses the file without it
+    versions_by_library: Tuple[Tuple[str, str], ...] = ()
 
 
 @dataclass
@@ -57,7 +59,10 @@ class SymbolNeed:
 
 
 class Host(Protocol):
-    """A machine. Every answer is a fact: known with its source, absent, or unknown with a reason."""
+    """A machine.
+
+    Every answer is a fact: known with its source, absent, or unknown with a reason.
+    """
 
     system: str  # linux, windows, darwin
 
@@ -86,11 +91,16 @@ class Host(Protocol):
         """Find an executable file on PATH; symlinks are not resolved."""
 
     def run(
-        self, argv: Sequence[str], timeout: float = 2.0, environment: Optional[Mapping[str, str]] = None
+        self,
+        argv: Sequence[str],
+        timeout: float = 2.0,
+        environment: Optional[Mapping[str, str]] = None,
     ) -> Fact[Completed]:
         """Run a program by absolute path; absent when it does not exist, unknown on timeout or refusal."""
 
-    def ask(self, script: str, *arguments: str, python: str = "", timeout: float = 3.0) -> Fact[Mapping[str, Any]]:
+    def ask(
+        self, script: str, *arguments: str, python: str = "", timeout: float = 3.0
+    ) -> Fact[Mapping[str, Any]]:
         """Run `envcheck/probes/children/<script>.py` isolated in a child Python; it prints one JSON object."""
 
     def elf(self, path: str) -> Fact[ElfFacts]:
@@ -101,7 +111,9 @@ class Host(Protocol):
     ) -> Fact[Tuple[SymbolNeed, ...]]:
         """List the undefined symbols of an ELF file that begin with `prefixes`, or have versions of `libraries`."""
 
-    def lacking_symbols(self, path: str, needs: Tuple[SymbolNeed, ...]) -> Fact[Tuple[SymbolNeed, ...]]:
+    def lacking_symbols(
+        self, path: str, needs: Tuple[SymbolNeed, ...]
+    ) -> Fact[Tuple[SymbolNeed, ...]]:
         """Pick the symbols that an ELF file does not define."""
 
     def loader_cache(self) -> Fact[Mapping[str, Tuple[str, ...]]]:

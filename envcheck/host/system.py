@@ -11,9 +11,20 @@ from typing import Any, Collection, Dict, Iterator, List, Optional, Set, Tuple
 
 from envcheck.model import ProcessInfo, ProcessScan
 
-# winnt.h: PF_XMMI_INSTRUCTIONS_AVAILABLE, PF_XMMI64_INSTRUCTIONS_AVAILABLE, PF_SSE3_INSTRUCTIONS_AVAILABLE ...
-_FEATURES = {"sse": 6, "sse2": 10, "sse3": 13, "ssse3": 36, "sse4_1": 37, "sse4_2": 38, "avx": 39, "avx2": 40}
-_AVX_STATE = 1 << 2  # XSTATE_MASK_AVX: older Windows reports AVX only through the registers that it saves
+# winnt.h: PF_XMMI_INSTRUCTIONS_AVAILABLE, PF_XMMI64_INSTRUCTIONS_AVAILABLE,
+# PF_SSE3_INSTRUCTIONS_AVAILABLE ...
+_FEATURES = {
+    "sse": 6,
+    "sse2": 10,
+    "sse3": 13,
+    "ssse3": 36,
+    "sse4_1": 37,
+    "sse4_2": 38,
+    "avx": 39,
+    "avx2": 40,
+}
+# XSTATE_MASK_AVX: older Windows reports AVX only through the registers that it saves
+_AVX_STATE = 1 << 2
 
 
 def has_sse42() -> bool:
@@ -28,8 +39,8 @@ def has_sse42() -> bool:
 def parse_sse42(cpuinfo: str) -> bool:
     r"""Parse the first processor of /proc/cpuinfo.
 
-    Sample: 'processor\t: 0\nvendor_id\t: AuthenticAMD\nflags\t\t: fpu vme sse4_1 sse4_2 x2apic\n'; an Arm processor
-    has 'Features' instead: 'processor\t: 0\nFeatures\t: fp asimd evtstrm aes\n'
+    Sample: 'processor\t: 0\nvendor_id\t: AuthenticAMD\nflags\t\t: fpu vme sse4_1 sse4_2 x2apic\n';
+    an Arm processor has 'Features' instead: 'processor\t: 0\nFeatures\t: fp asimd evtstrm aes\n'
     """
     flags = re.search(r"^flags\s*:(.*)$", cpuinfo, re.MULTILINE)
     if flags is None:
@@ -44,7 +55,9 @@ def read_windows_cpu_features() -> Tuple[str, ...]:
     windows: Any = ctypes
     kernel = windows.windll.kernel32
     kernel.GetEnabledXStateFeatures.restype = ctypes.c_uint64
-    features = [name for name, number in _FEATURES.items() if kernel.IsProcessorFeaturePresent(number)]
+    features = [
+        name for name, number in _FEATURES.items() if kernel.IsProcessorFeaturePresent(number)
+    ]
     saves_avx = kernel.GetEnabledXStateFeatures() & _AVX_STATE
     return (*features, *(("avx",) if saves_avx and "avx" not in features else ()))
 
@@ -57,7 +70,8 @@ def read_available_memory() -> Optional[int]:
 def parse_available_memory(text: str) -> Optional[int]:
     r"""Parse the MemAvailable line of /proc/meminfo, in bytes.
 
-    Sample: 'MemTotal:       24627000 kB\nMemFree:        22626160 kB\nMemAvailable:   23834136 kB\n'
+    Sample: 'MemTotal:       24627000 kB\nMemFree:        22626160 kB\nMemAvailable:   23834136
+    kB\n'
     """
     match = re.search(r"^MemAvailable:\s*(\d+) kB", text, re.MULTILINE)
     return int(match.group(1)) << 10 if match else None
@@ -89,7 +103,9 @@ def _list_descendants(pid: int) -> Iterator[int]:
     while waiting:
         parent = waiting.pop()
         # Empty on a kernel without CONFIG_PROC_CHILDREN.
-        for child in map(int, _read_file(f"/proc/{parent}/task/{parent}/children", 1 << 16).split()):
+        for child in map(
+            int, _read_file(f"/proc/{parent}/task/{parent}/children", 1 << 16).split()
+        ):
             yield child
             waiting.append(child)
 
@@ -118,7 +134,9 @@ def read_processes(wanted: Collection[int], folder: str = "/proc") -> ProcessSca
         if (devices or pid in wanted) and pid != os.getpid():
             processes += _read_process(place, pid, devices, state)
     own = os.getuid() if hasattr(os, "getuid") else 0
-    return ProcessScan(tuple(processes), unreadable, _is_isolated(folder), bool(pids) and 1 not in pids, own)
+    return ProcessScan(
+        tuple(processes), unreadable, _is_isolated(folder), bool(pids) and 1 not in pids, own
+    )
 
 
 def list_programs_in(place: str, folder: str = "/proc") -> Tuple[Tuple[int, str], ...]:
@@ -133,7 +151,9 @@ def list_programs_in(place: str, folder: str = "/proc") -> Tuple[Tuple[int, str]
 
 def _runs_from(process: str, place: str) -> bool:
     """Tell whether a process was started from a folder, by its command line, or has a file of it mapped."""
-    return _read_file(f"{process}/cmdline").startswith(place) or f" {place}" in _read_file(f"{process}/maps")
+    return _read_file(f"{process}/cmdline").startswith(place) or f" {place}" in _read_file(
+        f"{process}/maps"
+    )
 
 
 def _list_pids(folder: str) -> List[int]:
@@ -168,8 +188,9 @@ def _find_devices(links: Collection[str]) -> Tuple[str, ...]:
 def _find_devices_of_threads(folder: str) -> Tuple[Tuple[str, ...], str]:
     """Return the devices of the first thread that has any, and its state.
 
-    Where one thread of a killed trainer waits in the driver, `ps` shows a zombie that still holds its GPU. The files of
-    its main thread are closed then, and hidden even from the owner of the process.
+    Where one thread of a killed trainer waits in the driver, `ps` shows a zombie that still holds
+    its GPU. The files of its main thread are closed then, and hidden even from the owner of the
+    process.
     """
     with contextlib.suppress(OSError):
         for name in os.listdir(f"{folder}/task"):

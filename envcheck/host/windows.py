@@ -38,7 +38,9 @@ class Job:
             size = ctypes.c_uint32(ctypes.sizeof(limits))
             set_limits = self._kernel.SetInformationJobObject
             self._check(set_limits(self._handle, _EXTENDED_LIMITS, ctypes.byref(limits), size))
-            self._check(self._kernel.AssignProcessToJobObject(self._handle, ctypes.c_void_p(process)))
+            self._check(
+                self._kernel.AssignProcessToJobObject(self._handle, ctypes.c_void_p(process))
+            )
         except OSError:
             self.close()
             raise

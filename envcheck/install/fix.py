@@ -5,11 +5,22 @@ from __future__ import annotations
 import os
 from collections.abc import Callable, Iterable
 
-from envcheck.actions import AddPip, CreateEnvironment, InstallPackages, UpgradePip, environment_python
+from envcheck.actions import (
+    AddPip,
+    CreateEnvironment,
+    InstallPackages,
+    UpgradePip,
+    environment_python,
+)
 from envcheck.diagnosis.doctor import Diagnosis, Doctor, find_changeable_environment
 from envcheck.diagnosis.repair import INTERRUPTED, environment_steps, is_repairable, new_environment
 from envcheck.host.prerequisites import find_python
-from envcheck.install.installers import find_substitutes, find_uv_for_pip, installer_of, with_reachable_indexes
+from envcheck.install.installers import (
+    find_substitutes,
+    find_uv_for_pip,
+    installer_of,
+    with_reachable_indexes,
+)
 from envcheck.install.journal import MARKER, place_of
 from envcheck.install.judgement import FixedEnvironment
 from envcheck.install.transaction import Transaction, Watch, settle_earlier
@@ -91,14 +102,17 @@ def plan_fix(doctor: Doctor, asked: FixRequest, watch: Watch) -> Fix:
     if settle_earlier(place, watch, dry_run=asked.dry_run):
         diagnosis = doctor.examine(asked.python, asked.env, is_proven=True)
     known = diagnosis
-    if (place.folder / MARKER).exists():  # its journal is gone: the steps repair what it left, and complete it
+    # its journal is gone: the steps repair what it left, and complete it
+    if (place.folder / MARKER).exists():
         known = doctor.examine(asked.python, asked.env, is_unfinished=True, is_proven=True)
     if not any(is_repairable(each.report) for each in (diagnosis, known)):
         return Fix(folder, diagnosis)
     return Fix(folder, diagnosis, make_transaction(doctor, known, folder, asked))
 
 
-def make_transaction(doctor: Doctor, known: Diagnosis, folder: str, asked: FixRequest) -> Transaction:
+def make_transaction(
+    doctor: Doctor, known: Diagnosis, folder: str, asked: FixRequest
+) -> Transaction:
     """Return what takes the steps of a report in an environment, or in the new one that replaces it."""
     report, python = known.report, known.context.facts.python
     created = new_environment(report)
@@ -137,12 +151,18 @@ class _Target:
     starter: str  # starts the Python of a new environment here; "" as the report says
 
 
-def _find_target(known: Diagnosis, place: str, folder: str, created: CreateEnvironment | None) -> _Target:
+def _find_target(
+    known: Diagnosis, place: str, folder: str, created: CreateEnvironment | None
+) -> _Target:
     context = known.context
     if created is None:
         installer = installer_of(place_of(place).folder)
         lacks_pip = installer == PIP and isinstance(context.facts.python.pip_version, Absent)
-        reported, starter, python = context.facts.python.prefix.value or folder, "", context.python_program
+        reported, starter, python = (
+            context.facts.python.prefix.value or folder,
+            "",
+            context.python_program,
+        )
         uv = find_uv_for_pip() if lacks_pip else ""
     else:
         installer, lacks_pip, reported, python = created.installer, False, created.folder, ""
@@ -160,11 +180,21 @@ def _fit_steps(steps: Iterable[Step], target: _Target, *, is_consistent: bool) -
         actions = [item for item in actions if not isinstance(item, (AddPip, UpgradePip))]
     elif target.lacks_pip and _needs_pip(actions, target):
         actions.insert(0, AddPip(target.interpreter, "Bring pip into the environment."))
-    last = max((place for place, item in enumerate(actions) if isinstance(item, InstallPackages)), default=-1)
+    last = max(
+        (place for place, item in enumerate(actions) if isinstance(item, InstallPackages)),
+        default=-1,
+    )
     fitted = []
     for place, item in enumerate(actions):
         is_later = isinstance(item, InstallPackages) and (place != last or not is_consistent)
-        fitted.append(Step(f"fix-{place + 1}", item, environment=target.folder, check=_LATER if is_later else None))
+        fitted.append(
+            Step(
+                f"fix-{place + 1}",
+                item,
+                environment=target.folder,
+                check=_LATER if is_later else None,
+            )
+        )
     return tuple(fitted)
 
 

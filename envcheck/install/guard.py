@@ -13,12 +13,16 @@ from envcheck.host.guard import LEFT, end_last_program, is_recovery_needed
 from envcheck.host.process import ignore_signals
 from envcheck.install.journal import ChangeError, Journal, Place, place_of, settle
 
-_PATIENCE = 10.0  # seconds until a killed process's lock is free, and what it had begun has let go of its files
+# seconds until a killed process's lock is free, and what it had begun has let go of its files
+_PATIENCE = 10.0
 _PAUSE = 0.2
 
 
 def main() -> None:
-    """Listen until the installing process is gone; settle its journal where it was killed. Arguments: FOLDER ID."""
+    """Listen until the installing process is gone; settle its journal where it was killed.
+
+    Arguments: FOLDER ID.
+    """
     with ignore_signals():
         lines = sys.stdin.read().splitlines()
         if is_recovery_needed(lines) and end_last_program(lines):

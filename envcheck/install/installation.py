@@ -69,7 +69,8 @@ class InstallPlan:
 
     plan: Plan
     facts: Facts | None
-    kept: tuple[InstalledFramework, ...] = ()  # frameworks of that environment that stay as they are
+    # frameworks of that environment that stay as they are
+    kept: tuple[InstalledFramework, ...] = ()
     is_satisfied: bool = False  # they are all that is asked for: there is nothing to do
 
     def transaction(self, place: Place, doctor: Doctor, smoke: Smoke | None = None) -> Transaction:
@@ -103,9 +104,13 @@ class _Planner:
         if not installer and facts is not None and installer_of(self.place.folder) == CONDA:
             installer = CONDA
         said = Description(python="" if facts is not None else asked.python)
-        options = PlanOptions(asked.expect, installer, asked.folder, description=said, shells=EVERY_SHELL)
+        options = PlanOptions(
+            asked.expect, installer, asked.folder, description=said, shells=EVERY_SHELL
+        )
         finish = partial(with_reachable_indexes, mirror=asked.torch_index)
-        resolver = make_resolver(asked.verify, asked.verify_timeout, finish, keeps=facts is not None)
+        resolver = make_resolver(
+            asked.verify, asked.verify_timeout, finish, keeps=facts is not None
+        )
         update = plan_requirements(
             asked.requirements,
             options,
@@ -119,7 +124,9 @@ class _Planner:
         if not plan.releases or plan.blocked_by:
             return InstallPlan(plan, facts, update.unchanged, update.is_satisfied)
         without_index = self.plan_without_index(plan)
-        return without_index or InstallPlan(adapt_plan(plan, self.read_surroundings(plan)), facts, update.unchanged)
+        return without_index or InstallPlan(
+            adapt_plan(plan, self.read_surroundings(plan)), facts, update.unchanged
+        )
 
     def plan_without_index(self, plan: Plan) -> InstallPlan | None:
         """Plan with builds of the default index where a framework's own does not answer; None where there is none."""
@@ -129,10 +136,15 @@ class _Planner:
         closed = next(filter(None, (describe_closed_index(item, os.environ) for item in sets)), "")
         if not closed:
             return None
-        other = replace(self, matrix=self.matrix.without_own_indexes(), on_default_index=True).plan()
+        other = replace(
+            self, matrix=self.matrix.without_own_indexes(), on_default_index=True
+        ).plan()
         if verdict_on(other.plan) != COMPATIBLE:
             return None
-        note = f"{closed[0].upper()}{closed[1:]}: these are builds of the default index; --torch-index names a mirror."
+        note = (
+            f"{closed[0].upper()}{closed[1:]}: these are builds of the default index; --torch-index"
+            " names a mirror."
+        )
         return replace(other, plan=replace(other.plan, notes=(*other.plan.notes, note)))
 
     def read_surroundings(self, plan: Plan) -> Surroundings:
@@ -158,12 +170,16 @@ def _read_environment(asked: InstallRequest, place: Place, doctor: Doctor) -> Fa
         raise UserError(_describe_missing_python(place) or str(error)) from None
     version = facts.python.version
     if version.value is None:
-        raise UserError(f"the Python of {place.folder} does not answer: name a new folder with --env.")
+        raise UserError(
+            f"the Python of {place.folder} does not answer: name a new folder with --env."
+        )
     abi = facts.python.abi_tag
     threads = "t" if abi.value and abi.value.endswith("t") else ""  # 3.14t: the free-threaded build
     minor = major_minor(version.value) + threads
     if asked.python and asked.python != minor:
-        raise UserError(f"{place.folder} has Python {minor}, not {asked.python}: name a new folder with --env.")
+        raise UserError(
+            f"{place.folder} has Python {minor}, not {asked.python}: name a new folder with --env."
+        )
     return facts
 
 
@@ -172,8 +188,19 @@ def _describe_missing_python(place: Place) -> str:
     settings = ""
     with contextlib.suppress(OSError):
         settings = (place.folder / "pyvenv.cfg").read_text(encoding="utf-8", errors="replace")
-    base = next((line.partition("=")[2].strip() for line in settings.splitlines() if line.startswith("home")), "")
-    where = f"its base Python, {base}, is missing or unreadable" if base else "its base Python is missing"
+    base = next(
+        (
+            line.partition("=")[2].strip()
+            for line in settings.splitlines()
+            if line.startswith("home")
+        ),
+        "",
+    )
+    where = (
+        f"its base Python, {base}, is missing or unreadable"
+        if base
+        else "its base Python is missing"
+    )
     advice = "name a new folder with --env, or remove this one first."
     if settings:
         return f"the Python of {place.folder} does not start: {where}; {advice}"
@@ -192,7 +219,8 @@ class Surroundings:
 
     exists: bool = False  # the environment is there: it is not made again
     has_pip: bool = True  # in that environment
-    programs: tuple[tuple[str, str], ...] = ()  # name in the plan -> what to type here: conda -> micromamba
+    # name in the plan -> what to type here: conda -> micromamba
+    programs: tuple[tuple[str, str], ...] = ()
     python: tuple[str, ...] = ()  # starts the Python a new environment is made with; () as planned
     has_sudo: bool = True  # without it this is root in a container, who needs none
     may_change_machine: bool = False  # the person asked for the steps of the machine, too
@@ -207,7 +235,10 @@ def _stop_at_restart(steps: Sequence[Step], system: str) -> tuple[Step, ...]:
     """Return the steps; where one restarts the machine, those of the machine before it, and what to do then."""
     for place, step in enumerate(steps):
         if step.scope == SYSTEM and step.action.ends_session:
-            told = f"Restart the machine ({action_line(step.action, system)}), then type the same command again."
+            told = (
+                f"Restart the machine ({action_line(step.action, system)}), then type the same"
+                " command again."
+            )
             first = tuple(each for each in steps[:place] if each.scope == SYSTEM)
             return (*first, Step("restart", AskPerson(told, SYSTEM)))
     return tuple(steps)
@@ -217,10 +248,16 @@ def adapt_plan(plan: Plan, here: Surroundings) -> Plan:
     """Return the plan as it will run; UserError where it makes no environment or two, or needs an administrator."""
     may = here.may_change_machine
     made = _only_environment(plan)
-    by_hand = [step for step in plan.steps if _needs_person(step) or (step.scope == SYSTEM and not may)]
+    by_hand = [
+        step for step in plan.steps if _needs_person(step) or (step.scope == SYSTEM and not may)
+    ]
     if by_hand:
         raise UserError(_describe_manual_steps(by_hand, plan.system, system=may))
-    steps = [step for each in _stop_at_restart(plan.steps, plan.system) for step in _fit_step(each, made, here)]
+    steps = [
+        step
+        for each in _stop_at_restart(plan.steps, plan.system)
+        for step in _fit_step(each, made, here)
+    ]
     if here.exists and not here.has_pip and made.installer == PIP:
         bring = AddPip(interpreter(made), "Bring pip into the environment.")
         steps = [Step("bring-pip", bring, environment=made.folder), *steps]
@@ -229,8 +266,12 @@ def adapt_plan(plan: Plan, here: Surroundings) -> Plan:
 
 def _only_environment(plan: Plan) -> Environment:
     if len(plan.environments) != 1:
-        each = " and ".join(f"`{type_line('envcheck', 'install', item)}`" for item in plan.requirements)
-        raise UserError(f"these frameworks need two environments: {each}, each with an --env of its own.")
+        each = " and ".join(
+            f"`{type_line('envcheck', 'install', item)}`" for item in plan.requirements
+        )
+        raise UserError(
+            f"these frameworks need two environments: {each}, each with an --env of its own."
+        )
     return plan.environments[0]
 
 
@@ -255,7 +296,9 @@ def _fit_step(step: Step, made: Environment, here: Surroundings) -> tuple[Step, 
         return (replace(step, action=replace(action, starter=starter)),)
     if made.installer != CONDA:
         return ()
-    return (replace(step, action=action.into_existing("Bring conda's packages into the environment.")),)
+    return (
+        replace(step, action=action.into_existing("Bring conda's packages into the environment.")),
+    )
 
 
 def _with_local_programs(step: Step, here: Surroundings) -> Step:

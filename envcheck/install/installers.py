@@ -57,7 +57,9 @@ def with_reachable_indexes(plan: Plan, mirror: str = "") -> Plan:
         action, index = step.action, str(getattr(step.action, "index", ""))
         if isinstance(action, ReinstallPackages):
             action = action.with_label()
-        wanted = RequirementSet(getattr(action, "requirements", ()), kept=getattr(action, "kept", ()))
+        wanted = RequirementSet(
+            getattr(action, "requirements", ()), kept=getattr(action, "kept", ())
+        )
         if index and is_served(plan.environments[0], wanted, os.environ):
             if isinstance(action, InstallPackages):
                 action = replace(action, purpose=install_purpose(wanted))
@@ -97,7 +99,8 @@ _MISLEADING = (  # the last ones make another Python's packages seem to be there
 )
 _QUIET = {
     "PIP_DISABLE_PIP_VERSION_CHECK": "1",
-    "PIP_ISOLATED": "1",  # from distutils' files alone: its variables and files are read all the same
+    # from distutils' files alone: its variables and files are read all the same
+    "PIP_ISOLATED": "1",
     "PIP_NO_INPUT": "1",
     "PYTHONNOUSERSITE": "1",
     "PYTHONUNBUFFERED": "1",
@@ -109,9 +112,12 @@ def step_variables(environment: Mapping[str, str]) -> dict[str, str]:
     kept = {name: value for name, value in environment.items() if name not in _MISLEADING}
     try:
         told = {**uv_variables(environment, Path()), "UV_NO_CONFIG": "1"}
-    except SettingsError:  # a broken file, or files cannot be read here: the installer says so itself
+    except (
+        SettingsError
+    ):  # a broken file, or files cannot be read here: the installer says so itself
         told = {}
-    alias = environment.get("CONDA_CHANNEL_ALIAS", "")  # mamba and micromamba read it under a name of their own
+    # mamba and micromamba read it under a name of their own
+    alias = environment.get("CONDA_CHANNEL_ALIAS", "")
     mamba = {"MAMBA_CHANNEL_ALIAS": alias} if alias else {}
     return {**mamba, **told, **kept, **_QUIET}
 
@@ -134,7 +140,8 @@ def write_settings(folder: Path, variables: Mapping[str, str]) -> dict[str, str]
     found: dict[str, str] = {}
     named, path = variables.get("PIP_CONFIG_FILE", ""), folder / "pip.conf"
     if named != os.devnull:  # else pip reads no file at all
-        with contextlib.suppress(SettingsError, UnicodeDecodeError, FileNotFoundError):  # pip says so itself
+        # pip says so itself
+        with contextlib.suppress(SettingsError, UnicodeDecodeError, FileNotFoundError):
             text = Path(named).read_text(encoding="utf-8") if named else ""
             path.write_text(without_options(text, _MISLEADING_OPTIONS), encoding="utf-8")
             found["PIP_CONFIG_FILE"] = str(path)

@@ -110,17 +110,22 @@ def find_place(folder: str) -> Place:
     if folder:
         raise UserError(f"envcheck has never installed into {place_of(folder).folder}.")
     names = ", ".join(str(place.folder) for place in found) or "no environment"
-    raise UserError(f"name the environment with --env: envcheck has installed into {names} in this folder.")
+    raise UserError(
+        f"name the environment with --env: envcheck has installed into {names} in this folder."
+    )
 
 
 def find_resumable(folder: str) -> Place | None:
-    """Return the environment to resume; None where envcheck has installed into none. Raises as `find_place` does."""
+    """Return the environment to resume; None where envcheck has installed into none.
+
+    Raises as `find_place` does.
+    """
     place = place_of(folder or DEFAULT_FOLDERS[0])
     if (place.folder / MARKER).exists() and not place.identities():
         complete = type_line("envcheck", "fix", "--env", str(place.folder))
         raise MachineError(
-            f"{place.folder} is an interrupted installation ({MARKER} is in it), and its journal is gone: "
-            f"type `{complete}`."
+            f"{place.folder} is an interrupted installation ({MARKER} is in it), and its journal is"
+            f" gone: type `{complete}`."
         )
     is_named = bool(folder) and not place.folder.is_dir()  # by mistake
     return find_place(folder) if is_named or _list_places(folder) else None
@@ -157,7 +162,9 @@ class Journal:
     def write(self, event: str, **told: Any) -> None:
         """Write one line and have it on the disk. Raises OSError."""
         at = time.strftime("%Y-%m-%dT%H:%M:%SZ", time.gmtime())
-        append_durably(str(self._path), json.dumps({"event": event, "at": at, **told}, ensure_ascii=False))
+        append_durably(
+            str(self._path), json.dumps({"event": event, "at": at, **told}, ensure_ascii=False)
+        )
 
     def lines(self) -> tuple[Line, ...]:
         """Read the journal; none is there before the first line."""
@@ -183,7 +190,11 @@ class Journal:
     @property
     def is_installed(self) -> bool:
         """Tell whether the environment is the new one."""
-        events = [line["event"] for line in self.lines() if line["event"] in {INSTALLED, RESTORING, RESTORED}]
+        events = [
+            line["event"]
+            for line in self.lines()
+            if line["event"] in {INSTALLED, RESTORING, RESTORED}
+        ]
         return events[-1:] == [INSTALLED]
 
 
@@ -232,7 +243,9 @@ def begin(journal: Journal, requirements: tuple[str, ...]) -> None:
     """Record what is there before anything changes. An empty folder counts as none."""
     folder, asked = journal.place.folder, list(requirements)
     existed = journal.place.is_taken
-    journal.write(STARTED, existed=existed, inode=get_inode(folder), requirements=asked, folder=str(folder))
+    journal.write(
+        STARTED, existed=existed, inode=get_inode(folder), requirements=asked, folder=str(folder)
+    )
 
 
 def put_in_place(journal: Journal, *, marked: bool = True) -> None:
@@ -257,7 +270,9 @@ def put_in_place(journal: Journal, *, marked: bool = True) -> None:
     try:
         swap_folders(place.folder, copy, place.aside(identity))
     except OSError as error:
-        why = f"{place.folder} cannot be replaced ({error.strerror}): is it a mount point, or in use?"
+        why = (
+            f"{place.folder} cannot be replaced ({error.strerror}): is it a mount point, or in use?"
+        )
         raise ChangeError(why) from None
 
 
@@ -281,7 +296,10 @@ def finish(journal: Journal) -> None:
 
 
 def restore(journal: Journal, why: str) -> None:
-    """Put the environment back as it was: two renames at most, whatever state it is in. Raises ChangeError, OSError."""
+    """Put the environment back as it was: two renames at most, whatever state it is in.
+
+    Raises ChangeError, OSError.
+    """
     begun = journal.last(STARTED)
     with contextlib.suppress(OSError):  # a full disk must not keep the old environment away
         journal.write(RESTORING, why=why)
@@ -301,7 +319,9 @@ def _put_back(journal: Journal, inode: int) -> None:
     place, identity = journal.place, journal.identity
     old = next((path for path in _places(journal) if get_inode(path) == inode), None)
     if old is None:
-        raise ChangeError(f"the environment as it was is at none of {', '.join(map(str, _places(journal)))}.")
+        raise ChangeError(
+            f"the environment as it was is at none of {', '.join(map(str, _places(journal)))}."
+        )
     if old == place.folder:
         return
     if place.folder.exists():
@@ -323,21 +343,28 @@ def _put_aside(journal: Journal) -> None:
 
 
 def _mark(folder: Path, place: Place, identity: str) -> None:
-    text = f"The installation {identity} into this environment has not come to its end.\n{resume_line(place)}\n"
+    text = (
+        f"The installation {identity} into this environment has not come to its"
+        f" end.\n{resume_line(place)}\n"
+    )
     (folder / MARKER).write_text(text, encoding="utf-8")
     warn_on_activation(folder)
 
 
 _COMMENT = "# envcheck: until the installation is complete"
 _WARNING = (
-    "envcheck: the installation into this environment is not complete; its file .envcheck-incomplete says what to run."
+    "envcheck: the installation into this environment is not complete; its file"
+    " .envcheck-incomplete says what to run."
 )
-_IN_POWERSHELL = f'if (Test-Path "$env:VIRTUAL_ENV/{MARKER}") {{ [Console]::Error.WriteLine("{_WARNING}") }}'
+_IN_POWERSHELL = (
+    f'if (Test-Path "$env:VIRTUAL_ENV/{MARKER}") {{ [Console]::Error.WriteLine("{_WARNING}") }}'
+)
 _ACTIVATION = {  # a script that activates a venv -> the line that warns while the marker is there
     "bin/activate": f'if [ -e "$VIRTUAL_ENV/{MARKER}" ]; then echo "{_WARNING}" >&2; fi',
     "bin/activate.fish": f'test -e "$VIRTUAL_ENV/{MARKER}"; and echo "{_WARNING}" >&2',
     "bin/activate.csh": f'if ( -e "$VIRTUAL_ENV/{MARKER}" ) echo "{_WARNING}"',
-    **dict.fromkeys(("bin/Activate.ps1", "bin/activate.ps1"), _IN_POWERSHELL),  # of venv, of uv and virtualenv
+    # of venv, of uv and virtualenv
+    **dict.fromkeys(("bin/Activate.ps1", "bin/activate.ps1"), _IN_POWERSHELL),
 }
 _CONDA_SCRIPT = "etc/conda/activate.d/envcheck-incomplete.sh"
 
@@ -378,7 +405,10 @@ class BrokenJournalError(ChangeError):
 
 
 def settle(journal: Journal, why: str) -> str:
-    """Finish or restore; return which environment is there now, NEW or OLD. Raises ChangeError, OSError."""
+    """Finish or restore; return which environment is there now, NEW or OLD.
+
+    Raises ChangeError, OSError.
+    """
     if journal.is_broken and not journal.is_settled:
         raise BrokenJournalError(_describe_broken(journal))
     if not journal.lines():  # cut off before its first line: nothing was touched
@@ -396,9 +426,9 @@ def settle(journal: Journal, why: str) -> str:
 def _describe_broken(journal: Journal) -> str:
     place = journal.place
     return (
-        f"{place.journal(journal.identity)} does not record what was there before: {place.folder} may be the old "
-        f"environment, the new one or half of it. Create another one, or check it yourself and then "
-        f"remove {place.state}, which may hold the old one."
+        f"{place.journal(journal.identity)} does not record what was there before: {place.folder}"
+        " may be the old environment, the new one or half of it. Create another one, or check it"
+        f" yourself and then remove {place.state}, which may hold the old one."
     )
 
 
@@ -424,16 +454,27 @@ def find_undoable(place: Place, identity: str) -> Journal:
         raise UserError(f"no installation into {place.folder} is left to undo.")
     named = installed[-1] if identity == "last" else identity
     if named not in installed:
-        raise UserError(f"{identity[:60]} is no installation into {place.folder}: the last one is {installed[-1]}.")
+        raise UserError(
+            f"{identity[:60]} is no installation into {place.folder}: the last one is"
+            f" {installed[-1]}."
+        )
     journal = Journal(place, named)
     begun = journal.last(STARTED)
     if not begun:
-        raise UserError(f"{place.journal(named)} does not record what was there before {named}: it cannot be undone.")
+        raise UserError(
+            f"{place.journal(named)} does not record what was there before {named}: it cannot be"
+            " undone."
+        )
     if begun["existed"] and get_inode(place.kept(named)) != begun["inode"]:
-        raise UserError(f"what was there before {named} is no longer kept: only the last installation can be undone.")
+        raise UserError(
+            f"what was there before {named} is no longer kept: only the last installation can be"
+            " undone."
+        )
     there = get_inode(place.folder)
     if there not in {0, journal.last(INSTALLED)["inode"]}:
-        raise UserError(f"{place.folder} is not the environment that {named} made: it is left as it is.")
+        raise UserError(
+            f"{place.folder} is not the environment that {named} made: it is left as it is."
+        )
     return journal
 
 

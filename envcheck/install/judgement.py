@@ -56,11 +56,16 @@ class PlannedEnvironment:
             if broken:
                 return broken
             if now.report.verdict != COMPATIBLE:
-                return f"the doctor finds it {now.report.verdict}: {now.report.headline.rstrip('.')}"
+                return (
+                    f"the doctor finds it {now.report.verdict}: {now.report.headline.rstrip('.')}"
+                )
             if self.smoke is None:
                 return ""
             # Not their dependencies: TensorFlow 2.12 requires JAX, but no jaxlib to compute with.
-            meant = {*(item.framework for item in self.plan.releases), *(item.framework for item in self.kept)}
+            meant = {
+                *(item.framework for item in self.plan.releases),
+                *(item.framework for item in self.kept),
+            }
             names = tuple(name for name in framework_names() if name in meant)
             return self.smoke(str(self.folder), names, self.plan.goal)
 
@@ -84,8 +89,14 @@ def _activated(folder: Path, plan: Plan) -> Iterator[None]:
 def _list_missing(wanted: PlannedEnvironment, facts: Facts) -> list[str]:
     """List the planned and the kept releases that are not installed, whatever the installer reported."""
     installed = facts.python.distributions.value or ()
-    there = {(item.name, version) for item in installed for version in (item.version, _public(item.version))}
-    planned = [item for item in wanted.plan.releases if not any(_is_planned(*held, item) for held in there)]
+    there = {
+        (item.name, version)
+        for item in installed
+        for version in (item.version, _public(item.version))
+    }
+    planned = [
+        item for item in wanted.plan.releases if not any(_is_planned(*held, item) for held in there)
+    ]
     lost = [item for item in wanted.kept if (item.distribution, item.version) not in there]
     return [*(item.requirement for item in planned), *(item.label for item in lost)]
 
@@ -104,10 +115,15 @@ def find_broken_requirement(before: Facts | None, now: Context) -> str:
     """Describe a requirement that is newly not met; "" if there is none."""
     if before is None:
         return ""
-    was = {(item.owner.name, item.owner.version, item.name) for item in broken_pins(Context(before, now.matrix))}
+    was = {
+        (item.owner.name, item.owner.version, item.name)
+        for item in broken_pins(Context(before, now.matrix))
+    }
     for item in broken_pins(now):
         if (item.owner.name, item.owner.version, item.name) not in was:
-            found = f"{item.found.version} would be installed" if item.found else "it would be missing"
+            found = (
+                f"{item.found.version} would be installed" if item.found else "it would be missing"
+            )
             needs = f"{item.owner.name} {item.owner.version} requires {item.name}{item.specifier}"
             return f"it would break an installed package: {needs}; {found}"
     return ""
@@ -126,7 +142,9 @@ class FixedEnvironment:
     def judge(self) -> str:
         """Return "" if the environment is better than before; else what is wrong with it."""
         now = self.doctor.examine("", str(self.folder), is_unfinished=True, is_proven=True)
-        broken = "" if self.is_new else find_broken_requirement(self.before.context.facts, now.context)
+        broken = (
+            "" if self.is_new else find_broken_requirement(self.before.context.facts, now.context)
+        )
         if broken:
             return broken
         failed_before = {} if self.is_new else list_failing_imports(self.before)
@@ -143,7 +161,11 @@ class FixedEnvironment:
 
     def _describe_remaining(self, report: Report) -> str:
         """Describe the first finding that the steps are for if all of those are still there; else return ""."""
-        before = {key: item for key, item in _list_findings(self.before.report).items() if item.id in self.resolves}
+        before = {
+            key: item
+            for key, item in _list_findings(self.before.report).items()
+            if item.id in self.resolves
+        }
         wanted = {key: item for key, item in before.items() if item.severity == ERROR} or before
         if not wanted or not wanted.keys() <= _list_findings(report).keys():
             return ""
@@ -156,7 +178,9 @@ def _last_line(text: str) -> str:
 
 
 def _list_findings(report: Report) -> dict[tuple[str, str], Finding]:
-    real = (item for item in report.findings if item.severity != NOTE and item.verdict == INCOMPATIBLE)
+    real = (
+        item for item in report.findings if item.severity != NOTE and item.verdict == INCOMPATIBLE
+    )
     return {(item.id, item.message): item for item in real}
 
 

@@ -15,7 +15,13 @@ from envcheck.diagnosis.doctor import find_other_users
 from envcheck.host.connection import find_connection_error
 from envcheck.host.data_files import load_data
 from envcheck.host.file_changes import get_free_bytes, measure_tree
-from envcheck.host.pip_settings import SettingsError, find_default_index, is_true, read_pip_options, read_pip_settings
+from envcheck.host.pip_settings import (
+    SettingsError,
+    find_default_index,
+    is_true,
+    read_pip_options,
+    read_pip_settings,
+)
 from envcheck.host.prerequisites import find_program, has_output, is_working_python
 from envcheck.install.journal import MARKER, Place
 from envcheck.model import (
@@ -75,14 +81,21 @@ def disk_space_for(plan: Plan) -> int:
     """
     compiled = 1 + measured_sizes().compiled_percent / 100
     return sum(
-        max((int(row.wheels_mib + row.unpacked_mib * compiled) for row in _measured(release)), default=0) * _MIB
+        max(
+            (int(row.wheels_mib + row.unpacked_mib * compiled) for row in _measured(release)),
+            default=0,
+        )
+        * _MIB
         for release in plan.releases
     )
 
 
 def wheel_space_for(plan: Plan) -> int:
     """Return the bytes that the wheels of a plan's packages take by themselves."""
-    return sum(max((row.wheels_mib for row in _measured(release)), default=0) * _MIB for release in plan.releases)
+    return sum(
+        max((row.wheels_mib for row in _measured(release)), default=0) * _MIB
+        for release in plan.releases
+    )
 
 
 def _measured(release: PlannedRelease) -> list[MeasuredRelease]:
@@ -118,7 +131,11 @@ def page_to_reach(wanted: RequirementSet, environment: Mapping[str, str]) -> Pag
         return Page(_page(wanted.index, wanted))
     index = wanted.index or settings.url or find_default_index()
     return Page(
-        _page(index, wanted), settings.ca_file, settings.client_certificate, settings.proxy, settings.trusted_hosts
+        _page(index, wanted),
+        settings.ca_file,
+        settings.client_certificate,
+        settings.proxy,
+        settings.trusted_hosts,
     )
 
 
@@ -146,7 +163,8 @@ class Preflight:
 
 def objections(asked: Preflight) -> Iterator[str]:
     """Yield each reason not to start, as a sentence; cheap checks first."""
-    yield from list(_check_place(asked)) or _list_obstacles(asked)  # measuring a folder takes long: one to be copied
+    # measuring a folder takes long: one to be copied
+    yield from list(_check_place(asked)) or _list_obstacles(asked)
 
 
 def is_refused(asked: Preflight) -> bool:
@@ -183,18 +201,31 @@ def _check_folder(place: Place, *, mends: bool, as_root: bool) -> Iterator[str]:
         yield f"{parent} does not exist: create it, or name another --env."
         return
     if not os.access(parent, os.W_OK | os.X_OK):
-        yield f"{parent} cannot be written: the environment and what is kept of the old one lie there."
+        yield (
+            f"{parent} cannot be written: the environment and what is kept of the old one lie"
+            " there."
+        )
     if folder.exists() and not folder.is_dir():
         yield f"{folder} is not a folder."
     elif folder.is_dir() and not os.access(folder, os.W_OK | os.X_OK):
         yield f"{folder} cannot be written."
     elif folder.is_dir() and _belongs_to_other_user(folder):
         if not is_root():
-            yield f"{folder} belongs to another user, and its copy would be yours: ask them, or name a new folder."
+            yield (
+                f"{folder} belongs to another user, and its copy would be yours: ask them, or name"
+                " a new folder."
+            )
         elif not as_root:
-            yield f"{folder} belongs to another user, who could not change what root installs: add --as-root to do it."
-    if (folder / MARKER).exists() and not mends:  # an installation with a journal was settled before
-        yield f"{folder} is an interrupted installation ({MARKER} is in it): remove it, or name a new folder."
+            yield (
+                f"{folder} belongs to another user, who could not change what root installs: add"
+                " --as-root to do it."
+            )
+    # an installation with a journal was settled before
+    if (folder / MARKER).exists() and not mends:
+        yield (
+            f"{folder} is an interrupted installation ({MARKER} is in it): remove it, or name a new"
+            " folder."
+        )
     if folder.is_mount():
         yield f"{folder} is a mount point, which cannot be replaced: name a folder in it."
 
@@ -209,7 +240,10 @@ def _check_environment(place: Place, facts: Facts) -> Iterator[str]:
     if others:
         yield f"{place.folder} {others}. Name a new folder: --env .venv"
     elif os.name == "nt" and _runs_from(place):
-        yield "envcheck runs from this environment, and Windows renames no folder in use: run it from another one."
+        yield (
+            "envcheck runs from this environment, and Windows renames no folder in use: run it from"
+            " another one."
+        )
 
 
 def _check_moved(asked: Preflight) -> Iterator[str]:
@@ -217,9 +251,14 @@ def _check_moved(asked: Preflight) -> Iterator[str]:
     script = asked.place.folder / "bin" / "activate"
     if not asked.plan.environments[0].library_folders or not script.is_file():
         return
-    named = re.findall(r"VIRTUAL_ENV=['\"]?(/[^'\"\n]*)", script.read_text(encoding="utf-8", errors="replace"))
+    named = re.findall(
+        r"VIRTUAL_ENV=['\"]?(/[^'\"\n]*)", script.read_text(encoding="utf-8", errors="replace")
+    )
     if named and asked.place.folder not in {Path(name).resolve() for name in named}:
-        yield f"{asked.place.folder} was moved: its activation still names {named[0]}. Name a new folder with --env."
+        yield (
+            f"{asked.place.folder} was moved: its activation still names {named[0]}. Name a new"
+            " folder with --env."
+        )
 
 
 def _runs_from(place: Place) -> bool:
@@ -228,49 +267,76 @@ def _runs_from(place: Place) -> bool:
 
 def _check_sudo(asked: Preflight) -> Iterator[str]:
     """Check that sudo needs no password: nobody can type one during the installation."""
-    needed = [step for step in asked.plan.steps if step.scope == SYSTEM and step.action.program_on() == "sudo"]
+    needed = [
+        step
+        for step in asked.plan.steps
+        if step.scope == SYSTEM and step.action.program_on() == "sudo"
+    ]
     if needed and not has_output(("sudo", "-n", "id"), asked.environment):
-        yield "sudo would ask for a password, which --system cannot type: run the system steps by hand first."
+        yield (
+            "sudo would ask for a password, which --system cannot type: run the system steps by"
+            " hand first."
+        )
 
 
 def _check_disk_space(asked: Preflight) -> Iterator[str]:
     parent = asked.place.folder.parent
     if not parent.is_dir():
         return
-    needed = disk_space_for(asked.plan) + (measure_tree(str(asked.place.folder)) if asked.facts is not None else 0)
+    needed = disk_space_for(asked.plan) + (
+        measure_tree(str(asked.place.folder)) if asked.facts is not None else 0
+    )
     free = get_free_bytes(str(parent))
     if free < needed:
         copy = ", and a copy of the environment" if asked.facts is not None else ""
         based = f"wheels of this kind, packed and unpacked{copy}"
-        yield f"{parent} has space for {free / _GIB:.1f} GiB; this needs about {needed / _GIB:.1f} GiB ({based})."
+        yield (
+            f"{parent} has space for {free / _GIB:.1f} GiB; this needs about {needed / _GIB:.1f}"
+            f" GiB ({based})."
+        )
 
 
 def _check_temporary_space(asked: Preflight) -> Iterator[str]:
     """Check that pip has space for all wheels if it downloads to another disk."""
-    parent, temporary = asked.place.folder.parent, Path(asked.environment.get("TMPDIR") or tempfile.gettempdir())
+    parent, temporary = (
+        asked.place.folder.parent,
+        Path(asked.environment.get("TMPDIR") or tempfile.gettempdir()),
+    )
     if asked.plan.environments[0].installer != PIP or not (parent.is_dir() and temporary.is_dir()):
         return
     needed, free = wheel_space_for(asked.plan), get_free_bytes(str(temporary))
     if temporary.stat().st_dev != parent.stat().st_dev and free < needed:
         room = f"has space for {free / _GIB:.1f} GiB; the wheels take about {needed / _GIB:.1f} GiB"
-        yield f"pip downloads into {temporary}, which {room}: set TMPDIR to a folder with more space."
+        yield (
+            f"pip downloads into {temporary}, which {room}: set TMPDIR to a folder with more space."
+        )
 
 
-def _check_program(program: str, step: Step, made: Environment, environment: Mapping[str, str]) -> Iterator[str]:
+def _check_program(
+    program: str, step: Step, made: Environment, environment: Mapping[str, str]
+) -> Iterator[str]:
     """Check that the program of a step is installed, unless the environment brings it."""
     if not isinstance(step.action, CreateEnvironment):
         if os.sep not in program and not find_program(program, environment):
             yield f"{program} is not installed: {step.purpose}"
     elif made.installer == CONDA:
         if not find_program(program, environment):
-            yield "conda, mamba and micromamba are not installed: install one of them, or choose --installer pip or uv."
+            yield (
+                "conda, mamba and micromamba are not installed: install one of them, or choose"
+                " --installer pip or uv."
+            )
     elif made.installer == UV:
         yield from _check_uv_python(program, step.action, environment)
     elif not is_working_python(program, made.python, environment):
-        yield f"Python {made.python} is not installed ({program} does not start): install it or use another --python."
+        yield (
+            f"Python {made.python} is not installed ({program} does not start): install it or use"
+            " another --python."
+        )
 
 
-def _check_uv_python(uv: str, action: CreateEnvironment, environment: Mapping[str, str]) -> Iterator[str]:
+def _check_uv_python(
+    uv: str, action: CreateEnvironment, environment: Mapping[str, str]
+) -> Iterator[str]:
     wanted = action.starter[-1] if action.starter else action.python
     if os.sep in wanted:
         if not is_working_python(wanted, action.python, environment):
@@ -278,7 +344,10 @@ def _check_uv_python(uv: str, action: CreateEnvironment, environment: Mapping[st
     elif not has_output((uv, "python", "find", wanted), environment) and not has_output(
         (uv, "python", "list", "--only-downloads", wanted), environment
     ):
-        yield f"Python {action.python} is not installed, and uv cannot download it: choose another --python."
+        yield (
+            f"Python {action.python} is not installed, and uv cannot download it: choose another"
+            " --python."
+        )
 
 
 def _check_index(made: Environment, environment: Mapping[str, str]) -> Iterator[str]:
@@ -296,5 +365,7 @@ def describe_closed_index(wanted: RequirementSet, environment: Mapping[str, str]
     page = page_to_reach(wanted, environment)
     if not page.url:
         return ""
-    why = find_connection_error(page.url, page.ca_file, page.proxy, page.trusted, certificate=page.certificate)
+    why = find_connection_error(
+        page.url, page.ca_file, page.proxy, page.trusted, certificate=page.certificate
+    )
     return f"the package index {page.shown} does not answer ({why})" if why else ""

@@ -65,7 +65,8 @@ from envcheck.model import (
 
 PATIENCE = 1.5  # seconds for a guard that is just putting things back
 SECONDS = 7200.0  # for a step; a GPU build is gigabytes over a slow line
-_END_PATIENCE = 30.0  # seconds until a killed step is gone: until then it may write into the environment
+# seconds until a killed step is gone: until then it may write into the environment
+_END_PATIENCE = 30.0
 _VERIFY = 900.0  # seconds to see that a step worked: a first import compiles and reads gigabytes
 
 Runner = Callable[[tuple[str, ...], float, Step], ProgramEnd]  # command, seconds, its step
@@ -101,10 +102,12 @@ class Transaction:
 
     place: Place
     plan: Plan  # as it runs here
-    judge: Callable[[], str]  # of the environment after the steps; "" lets it count, else why it does not
+    # of the environment after the steps; "" lets it count, else why it does not
+    judge: Callable[[], str]
     before: Facts | None = None  # of the environment that is there; None: a new one
     done: str = INSTALLED  # the outcome where the environment is the new one
-    ignores_marker: bool = False  # of an installation that was interrupted and has no journal: this one completes it
+    # of an installation that was interrupted and has no journal: this one completes it
+    ignores_marker: bool = False
 
     @property
     def count(self) -> int:
@@ -119,11 +122,15 @@ class Transaction:
     @property
     def is_marked(self) -> bool:
         """Return whether the folder is made and marked before the steps: conda takes no folder that is there."""
-        return self.place.is_taken or all(made.installer != CONDA for made in self.plan.environments)
+        return self.place.is_taken or all(
+            made.installer != CONDA for made in self.plan.environments
+        )
 
     def prepare(self, *, as_root: bool) -> None:
         """Check all that the steps need; UserError or MachineError gives each reason not to begin."""
-        asked = Preflight(self.plan, self.place, os.environ, self.before, as_root, self.ignores_marker)
+        asked = Preflight(
+            self.plan, self.place, os.environ, self.before, as_root, self.ignores_marker
+        )
         found = list(objections(asked))
         if found:
             error = UserError if is_refused(asked) else MachineError
@@ -132,9 +139,9 @@ class Transaction:
     def run(self, watch: Watch) -> Outcome:
         """Run the steps and settle; raises UserError where nothing could begin.
 
-        However this ends, `watch` has heard which environment is there, or the outcome says that nobody can tell;
-        where this process is killed, its guard settles. A signal ends only what takes long: copies, programs, the
-        judgement.
+        However this ends, `watch` has heard which environment is there, or the outcome says that
+        nobody can tell; where this process is killed, its guard settles. A signal ends only what
+        takes long: copies, programs, the judgement.
         """
         try:
             with hold_signals(), hold(self.place, watch) as descriptor:
@@ -202,7 +209,8 @@ class Transaction:
         for step in self.plan.steps:
             if step.scope == SYSTEM:
                 if isinstance(step.action, AskPerson):
-                    raise StepError(step.purpose.rstrip("."))  # what only a person can do: a restart
+                    # what only a person can do: a restart
+                    raise StepError(step.purpose.rstrip("."))
                 _run_step(journal, step, run, watch, self.plan.system)
         is_marked = self.is_marked  # before the folder is there
         if self.place.is_taken:
@@ -212,7 +220,8 @@ class Transaction:
             if step.scope != SYSTEM:
                 _run_step(journal, step, run, watch, self.plan.system)
                 if is_marked:
-                    warn_on_activation(self.place.folder)  # the step that makes an environment writes its scripts
+                    # the step that makes an environment writes its scripts
+                    warn_on_activation(self.place.folder)
 
 
 @contextlib.contextmanager
@@ -225,7 +234,9 @@ def hold(place: Place, watch: Watch) -> Iterator[int]:
             descriptor = stack.enter_context(lock_file(str(place.lock), PATIENCE))
         except FileLockedError as error:
             who = f"another installation (process {error or '?'})"
-            message = f"nothing was changed: {who} is running in {place.folder}. Wait until it ends."
+            message = (
+                f"nothing was changed: {who} is running in {place.folder}. Wait until it ends."
+            )
             raise UserError(message) from None
         for journal in unsettled(place):
             _settle(journal, "it was interrupted", watch)
@@ -238,8 +249,8 @@ def settle_earlier(place: Place, watch: Watch, *, dry_run: bool) -> bool:
         return False
     if dry_run:
         raise UserError(
-            f"an installation into {place.folder} is running or was interrupted: if interrupted, run "
-            f"`{resume_line(place)}` first."
+            f"an installation into {place.folder} is running or was interrupted: if interrupted,"
+            f" run `{resume_line(place)}` first."
         )
     try:
         with hold(place, watch):
@@ -265,7 +276,10 @@ def undo(journal: Journal, watch: Watch) -> Outcome:
         with hold(place, watch), ignore_signals():
             restore(find_undoable(place, journal.identity), "asked for")
     except _FAILURES as error:
-        why = f"not restored: {_describe_failure(error, place)}. Fix that, then run: {resume_line(place)}"
+        why = (
+            f"not restored: {_describe_failure(error, place)}. Fix that, then run:"
+            f" {resume_line(place)}"
+        )
         return _unsettled(place, why)
     return outcome_of(journal)
 
@@ -291,20 +305,30 @@ def outcome_of(journal: Journal, why: str = "", done: str = INSTALLED) -> Outcom
     if journal.is_installed:
         return Outcome(done, str(place.folder), identity, log=str(place.log(identity)))
     why = why or str(journal.last(RESTORING).get("why", ""))
-    return Outcome(RESTORED, str(place.folder), identity, why, str(place.log(identity)), system_changes(journal))
+    return Outcome(
+        RESTORED,
+        str(place.folder),
+        identity,
+        why,
+        str(place.log(identity)),
+        system_changes(journal),
+    )
 
 
 def system_changes(journal: Journal) -> tuple[SystemChange, ...]:
     """List the steps that a transaction took on the machine, newest first: the order to take them back in."""
     found = [line for line in journal.lines() if line["event"] == STEP and "undo" in line]
     return tuple(
-        SystemChange(line["id"], tuple(line["argv"]), tuple(line["undo"]), line["lasting"]) for line in reversed(found)
+        SystemChange(line["id"], tuple(line["argv"]), tuple(line["undo"]), line["lasting"])
+        for line in reversed(found)
     )
 
 
 @contextlib.contextmanager
 def _guarded(journal: Journal, descriptor: int) -> Iterator[Guard]:
-    guard = Guard("envcheck.install.guard", (str(journal.place.folder), journal.identity), (descriptor,))
+    guard = Guard(
+        "envcheck.install.guard", (str(journal.place.folder), journal.identity), (descriptor,)
+    )
     try:
         yield guard
     finally:
@@ -351,8 +375,8 @@ def _describe_failure(error: Exception, place: Place) -> str:
 def _describe_unsettled(journal: Journal, why: str, refused: str) -> str:
     place = journal.place
     return (
-        f"{why}; {place.folder} could not be restored: {refused}. The old environment lies there or in "
-        f"{place.state}; run `{resume_line(place)}` before you use it."
+        f"{why}; {place.folder} could not be restored: {refused}. The old environment lies there or"
+        f" in {place.state}; run `{resume_line(place)}` before you use it."
     )
 
 
@@ -379,7 +403,10 @@ def _run_step(journal: Journal, step: Step, run: Runner, watch: Watch, system: s
         of_machine = _undo_entry(step, system, was_there=was_there)
     journal.write(STEP, id=step.id, argv=[hide_url_secrets(word) for word in command], **of_machine)
     watch.begins(step.purpose)
-    for argv, seconds, what in ((command, SECONDS, "failed"), (check, _VERIFY, "did not have its effect")):
+    for argv, seconds, what in (
+        (command, SECONDS, "failed"),
+        (check, _VERIFY, "did not have its effect"),
+    ):
         if argv and (ended := run(argv, seconds, step)).code != 0:
             raise StepError(f"the step {step.id} {what}: {_describe_end(ended)}")
     journal.write(DONE_STEP, id=step.id)

@@ -71,13 +71,17 @@ def check_bounds(document: Document, name: str, built_in: Document) -> None:
 def _list_packages(document: Document) -> Iterator[str]:
     """Yield the names of packages that a document states, but those inside requirements."""
     for family in _FAMILIES:
-        yield from (item["name"] for body in document[family].values() for item in body["distributions"])
+        yield from (
+            item["name"] for body in document[family].values() for item in body["distributions"]
+        )
     for row in iterate_rows(document):
         yield from row.get("requires", ())
         for cell in _PACKAGES:
             yield from _words(row.get(cell, []))
         for cell in _REQUIREMENTS:
-            yield from (_parse_requirement(cell, text).name for text in _words(row.get(cell, []), cell))
+            yield from (
+                _parse_requirement(cell, text).name for text in _words(row.get(cell, []), cell)
+            )
 
 
 def _words(value: Any, cell: str = "") -> list[str]:
@@ -110,7 +114,9 @@ def _check_text(text: str, place: str, hosts: frozenset[str]) -> None:
         return
     named = _ADDRESS.findall(text)
     if text.count("//") != len(named) or not hosts.issuperset(named):
-        raise ValueError(f"names an address that this release of envcheck does not know: {text[:100]!r}")
+        raise ValueError(
+            f"names an address that this release of envcheck does not know: {text[:100]!r}"
+        )
     if not place and _COMMAND.search(text):
         raise ValueError(f"holds what a shell acts on: {text[:100]!r}")
 

@@ -32,10 +32,15 @@ SECTIONS = {
 }
 EVIDENCE = ("citations", "proof", "binaries")  # cells of a row that lie in data/evidence
 MATRIX = "compat_matrix"
-TABLES = ("removed", "toolkits", "drivers", "cudnn", "architectures")  # of the matrix; their evidence is in one file
+# of the matrix; their evidence is in one file
+TABLES = ("removed", "toolkits", "drivers", "cudnn", "architectures")
 TABLES_EVIDENCE = "evidence/tables"
 # Sections in files of their own, which hold their citations.
-OWN_FILES = {"tensorrt": "nvidia/tensorrt_lines", "conda": "frameworks/conda", "problems": "advice/problems"}
+OWN_FILES = {
+    "tensorrt": "nvidia/tensorrt_lines",
+    "conda": "frameworks/conda",
+    "problems": "advice/problems",
+}
 
 
 def releases_file(section: str) -> str:
@@ -75,9 +80,13 @@ def open_built_in() -> Mapping[str, Any]:
         "citations": lambda: citations,
         "frameworks": _name_frameworks,
         "companions": _name_companions,
-        "releases": lambda: LazyTable(lambda: sorted([*_name_frameworks(), *companion_sections()]), read_releases),
+        "releases": lambda: LazyTable(
+            lambda: sorted([*_name_frameworks(), *companion_sections()]), read_releases
+        ),
     }
-    return LazyTable(lambda: SECTIONS, lambda name: readers[name]() if name in readers else read_section(name))
+    return LazyTable(
+        lambda: SECTIONS, lambda name: readers[name]() if name in readers else read_section(name)
+    )
 
 
 def read_whole() -> dict[str, Any]:
@@ -99,13 +108,18 @@ def _copy(table: Any) -> Any:
 
 def _name_frameworks() -> dict[str, Any]:
     known = [each for each in map(identity, framework_names()) if each.wheels.distributions]
-    return {each.name: _name_distributions({**each.distributions, **each.plugin_modules}) for each in known}
+    return {
+        each.name: _name_distributions({**each.distributions, **each.plugin_modules})
+        for each in known
+    }
 
 
 def _name_companions() -> dict[str, Any]:
     sections = companion_sections().items()
     return {
-        section: _name_distributions({name: module for row in rows for name, module in row.distributions.items()})
+        section: _name_distributions(
+            {name: module for row in rows for name, module in row.distributions.items()}
+        )
         for section, rows in sections
     }
 
@@ -124,7 +138,11 @@ def _open_releases(section: str, read_file: Callable[[str], dict[str, Any]]) -> 
 
     def find_evidence(release: str, row: Mapping[str, Any]) -> Mapping[str, Any]:
         rows = read_file(evidence_file(section))["rows"][release]
-        return next(item for item in rows if all(item[name] == row[name] for name in ("distribution", "platform")))
+        return next(
+            item
+            for item in rows
+            if all(item[name] == row[name] for name in ("distribution", "platform"))
+        )
 
     def read_release(release: str) -> list[BuiltInRow]:
         rows = unfold_release(release, lines[release])
@@ -133,7 +151,9 @@ def _open_releases(section: str, read_file: Callable[[str], dict[str, Any]]) -> 
     return LazyTable(lambda: lines, read_release)
 
 
-def _give_evidence(table: Mapping[str, Any], read: Callable[[], Mapping[str, Any]]) -> dict[str, Any]:
+def _give_evidence(
+    table: Mapping[str, Any], read: Callable[[], Mapping[str, Any]]
+) -> dict[str, Any]:
     """Give the rows of a table their evidence, which a table of the same shape holds."""
 
     def find(key: str, at: int | None = None) -> Mapping[str, Any]:
@@ -153,7 +173,9 @@ def _give_evidence(table: Mapping[str, Any], read: Callable[[], Mapping[str, Any
 class BuiltInRow(dict[str, Any]):
     """A row whose evidence is read when one of its cells is first asked for by its name."""
 
-    def __init__(self, cells: Mapping[str, Any], read_evidence: Callable[[], Mapping[str, Any]]) -> None:
+    def __init__(
+        self, cells: Mapping[str, Any], read_evidence: Callable[[], Mapping[str, Any]]
+    ) -> None:
         super().__init__(cells)
         self._read_evidence = read_evidence
         self._is_complete = False
@@ -174,7 +196,9 @@ class BuiltInRow(dict[str, Any]):
 class LazyTable(Mapping[str, Any]):
     """A table whose values are read on first use."""
 
-    def __init__(self, list_names: Callable[[], Iterable[str]], reader: Callable[[str], Any]) -> None:
+    def __init__(
+        self, list_names: Callable[[], Iterable[str]], reader: Callable[[str], Any]
+    ) -> None:
         self._list_names, self._read = list_names, reader
         self._values: dict[str, Any] = {}
 

@@ -9,7 +9,16 @@ from functools import lru_cache
 
 from envcheck.frameworks import Framework, framework, framework_names, identity
 from envcheck.host.data_files import load_data, read_data
-from envcheck.model import Action, Citation, FrameworkRelease, dataclass, decode, field, major_minor, numbers
+from envcheck.model import (
+    Action,
+    Citation,
+    FrameworkRelease,
+    dataclass,
+    decode,
+    field,
+    major_minor,
+    numbers,
+)
 from envcheck.model.specifiers import within
 
 
@@ -17,7 +26,8 @@ from envcheck.model.specifiers import within
 class Companion:
     """Distributions that come beside a framework."""
 
-    distributions: Mapping[str, str] = field(default_factory=dict)  # each with the module that it owns, the usual first
+    # each with the module that it owns, the usual first
+    distributions: Mapping[str, str] = field(default_factory=dict)
     frameworks: tuple[str, ...] = ()  # the usual one first; () for one that needs none
     requires: str = ""  # the one name under which it requires its framework
     pinned_by: str = ""  # the distribution that pins its releases
@@ -27,7 +37,8 @@ class Companion:
     placeholders: tuple[str, ...] = ()  # versions on the index that hold nothing
     install: str = ""  # what to type for it, where no plan is made
     binaries: str = "(?!)"  # names of the binaries whose libraries tell its CUDA
-    usual_extra: str = ""  # brings what it needs, in releases whose base does not require the framework
+    # brings what it needs, in releases whose base does not require the framework
+    usual_extra: str = ""
     on_index: bool = False  # its framework's own package index holds its builds, too
 
 
@@ -37,7 +48,8 @@ class Companions:
 
     rows: tuple[Companion, ...]
     pythons: tuple[str, ...]  # minors that a wheel for all of them may be for
-    elsewhere: tuple[str, ...]  # distributions with builds that are not on the package index, or have no wheel there
+    # distributions with builds that are not on the package index, or have no wheel there
+    elsewhere: tuple[str, ...]
     citation: Citation
 
 
@@ -97,14 +109,16 @@ def shares_cuda(companion: FrameworkRelease, release: FrameworkRelease) -> bool:
 
 def asked_of(release: FrameworkRelease, name: str) -> str | None:
     """Return which releases of a framework a companion's release goes with; None where nothing states it."""
-    stated: str | None = getattr(release, name, None)  # the cell of a framework that METADATA leaves open
+    # the cell of a framework that METADATA leaves open
+    stated: str | None = getattr(release, name, None)
     if stated:
         return stated
     names = identity(name).distributions if name in framework_names() else ()
     return next((release.requires[item] for item in names if item in release.requires), None)
 
 
-# What the package index has as sources alone, or for one CUDA: built files on the pages of the projects.
+# What the package index has as sources alone, or for one CUDA: built files on the pages of the
+# projects.
 
 
 @dataclass
@@ -131,12 +145,14 @@ class SourceRelease:
 class SourceBuild:
     """How a package is built from its sources."""
 
-    requires: tuple[str, ...] = ()  # what its build needs beside torch, where pip is to isolate nothing
+    # what its build needs beside torch, where pip is to isolate nothing
+    requires: tuple[str, ...] = ()
     torch: str = ""  # specifier; "" where none is stated
     cuda: str = ""  # the oldest nvcc that it takes
     compute_capability: str = ""  # the oldest that it has code for
     variable: str = ""  # limits the architectures; "" where nothing does
-    architectures: tuple[str, ...] = ()  # those that it can be limited to; () for any, as TORCH_CUDA_ARCH_LIST has them
+    # those that it can be limited to; () for any, as TORCH_CUDA_ARCH_LIST has them
+    architectures: tuple[str, ...] = ()
     compiled: int = 1  # architectures that are compiled where nothing limits them
     settings: Mapping[str, str] = field(default_factory=dict)
     job_gigabytes: float = 0  # memory that one job takes; 0 unknown
@@ -152,10 +168,12 @@ class SourcePackage:
     releases: tuple[SourceRelease, ...]  # newest first
     citations: tuple[Citation, ...]
     file: str = ""  # address of a built file, with {fields}
-    options: tuple[str, ...] = ()  # of pip, with {fields}, where a page or an index of its own lists the files
+    # of pip, with {fields}, where a page or an index of its own lists the files
+    options: tuple[str, ...] = ()
     build: SourceBuild | None = None  # None: it compiles nothing when it is installed
     is_alone: bool = False  # it needs no framework
-    parts: tuple[str, ...] = ()  # distributions of the matrix, one for each CUDA major, that state its releases
+    # distributions of the matrix, one for each CUDA major, that state its releases
+    parts: tuple[str, ...] = ()
 
 
 @dataclass
@@ -192,7 +210,9 @@ class SourceInstall:
 
     name: str
     version: str
-    requirement: str  # flash-attn @ https://...; flash-attn==2.8.3.post2 where it is built, or `options` name its page
+    # flash-attn @ https://...; flash-attn==2.8.3.post2 where it is built, or `options` name its
+    # page
+    requirement: str
     options: tuple[str, ...] = ()  # of pip
     settings: tuple[tuple[str, str], ...] = ()
     requires: tuple[str, ...] = ()  # what must be there before
@@ -213,23 +233,38 @@ def find_file(name: str, specifier: str, wanted: TorchBuild) -> SourceInstall | 
     """Find the built file of the newest release that a specifier admits and that fits a torch; None for none known."""
     package = source_package(name)
     fitting = _list_fitting(package, specifier, wanted) if package else ()
-    return next((_describe(name, package, version, cuda, wanted) for version, cuda in fitting if package), None)
+    return next(
+        (_describe(name, package, version, cuda, wanted) for version, cuda in fitting if package),
+        None,
+    )
 
 
 def newest_of_own_index(name: str, cuda: str, platform: str) -> str:
     """Name the newest release of a package that its project's own index holds for a CUDA; "" for none known."""
     package = source_package(name)
     releases = package.releases if package and package.options else ()
-    held = ((release, files) for release in releases for files in release.files or () if platform in files.platforms)
-    return next((release.versions[0] for release, files in held if any(map(cuda.startswith, files.cuda))), "")
+    held = (
+        (release, files)
+        for release in releases
+        for files in release.files or ()
+        if platform in files.platforms
+    )
+    return next(
+        (release.versions[0] for release, files in held if any(map(cuda.startswith, files.cuda))),
+        "",
+    )
 
 
-def _list_fitting(package: SourcePackage, specifier: str, wanted: TorchBuild) -> Iterator[tuple[str, str]]:
+def _list_fitting(
+    package: SourcePackage, specifier: str, wanted: TorchBuild
+) -> Iterator[tuple[str, str]]:
     for release in package.releases:
         for files in release.files or ():
             cuda = _fitting_cuda(files, wanted)
             if cuda:
-                yield from ((version, cuda) for version in release.versions if within(version, specifier))
+                yield from (
+                    (version, cuda) for version in release.versions if within(version, specifier)
+                )
 
 
 def _fitting_cuda(files: BuiltFiles, wanted: TorchBuild) -> str:
@@ -240,10 +275,14 @@ def _fitting_cuda(files: BuiltFiles, wanted: TorchBuild) -> str:
     if not is_match or (wanted.glibc and numbers(wanted.glibc) < numbers(files.glibc or "0")):
         return ""
     own = numbers(wanted.cuda)
-    return next((item for item in files.cuda if own and numbers(item) == own[: len(numbers(item))]), "")
+    return next(
+        (item for item in files.cuda if own and numbers(item) == own[: len(numbers(item))]), ""
+    )
 
 
-def _describe(name: str, package: SourcePackage, version: str, cuda: str, wanted: TorchBuild) -> SourceInstall:
+def _describe(
+    name: str, package: SourcePackage, version: str, cuda: str, wanted: TorchBuild
+) -> SourceInstall:
     minor = major_minor(wanted.version)
     cells = {
         "version": version,
@@ -254,8 +293,12 @@ def _describe(name: str, package: SourcePackage, version: str, cuda: str, wanted
         "python": wanted.python.replace(".", ""),
         "platform": wanted.platform,
     }
-    requirement = f"{name} @ {package.file.format(**cells)}" if package.file else f"{name}=={version}"
-    return SourceInstall(name, version, requirement, tuple(item.format(**cells) for item in package.options))
+    requirement = (
+        f"{name} @ {package.file.format(**cells)}" if package.file else f"{name}=={version}"
+    )
+    return SourceInstall(
+        name, version, requirement, tuple(item.format(**cells) for item in package.options)
+    )
 
 
 @dataclass

@@ -34,7 +34,12 @@ class DocumentedGpusTable:
 
 @lru_cache(maxsize=4096)
 def documented_gpus(distribution: str, version: str, platform: str) -> DocumentedGpus | None:
-    """Return what is documented for a release; None where nothing is known to be. That of its platform comes first."""
+    """Return what is documented for a release; None where nothing is known to be.
+
+    That of its platform comes first.
+    """
     rows = load_data("packages/documented_gpus", DocumentedGpusTable).rows
-    about = (row for row in rows if distribution in row.distributions and row.platform in ("", platform))
+    about = (
+        row for row in rows if distribution in row.distributions and row.platform in ("", platform)
+    )
     return next((row for row in about if matches(version, row.versions)), None)

@@ -12,8 +12,9 @@ Line = Mapping[str, Any]
 def unfold(line: Line) -> Iterator[tuple[str, dict[str, Any]]]:
     """Yield the rows of a line, one for each of its releases and platforms, each after its release.
 
-    "pythons": "2.7 3.8-3.12" is 2.7, 3.8, 3.9, 3.10, 3.11 and 3.12; in "tags" * stands for the platform's processor:
-    manylinux_2_28_* of linux_x86_64 is manylinux_2_28_x86_64. A line without "cuda_build" is no build for CUDA.
+    "pythons": "2.7 3.8-3.12" is 2.7, 3.8, 3.9, 3.10, 3.11 and 3.12; in "tags" * stands for the
+    platform's processor: manylinux_2_28_* of linux_x86_64 is manylinux_2_28_x86_64. A line without
+    "cuda_build" is no build for CUDA.
     """
     cells = {"cuda_build": False, **line}
     releases, platforms = cells.pop("releases"), cells.pop("platforms")
@@ -24,7 +25,9 @@ def unfold(line: Line) -> Iterator[tuple[str, dict[str, Any]]]:
                 first, _, last = part.partition("-")
                 major, first_minor = first.split(".")
                 last_minor = (last or first).split(".")[1]
-                cells[name] += [f"{major}.{minor}" for minor in range(int(first_minor), int(last_minor) + 1)]
+                cells[name] += [
+                    f"{major}.{minor}" for minor in range(int(first_minor), int(last_minor) + 1)
+                ]
     for release in releases:
         for platform in platforms:
             processor = platform.partition("_")[2]

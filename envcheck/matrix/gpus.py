@@ -42,7 +42,11 @@ def _find_by_words(text: str) -> tuple[str, ...]:
     phrase, words = f" {_normalise(text)} ", _normalise(text).split()
     products = [(name, row.cc) for name, row in _load_table().names.items()]
     products += [(row.name, (row.cc,)) for row in _load_table().pci.values()]
-    rows = [(_separate_words(name), cc) for name, cc in products if all(word in name.lower() for word in words)]
+    rows = [
+        (_separate_words(name), cc)
+        for name, cc in products
+        if all(word in name.lower() for word in words)
+    ]
     named = [numbers for name, numbers in rows if phrase in name]
     if not named and len(words) > 1:  # "Jetson Thor" of "Jetson AGX Thor"
         named = [numbers for name, numbers in rows if all(f" {word} " in name for word in words)]
@@ -60,7 +64,9 @@ def _load_table() -> GpuTable:
 
 
 def _make_product(row: PciProduct) -> GpuProduct:
-    return GpuProduct(row.name, row.chip, _load_table().chips.get(row.chip), (row.cc,), row.data_center)
+    return GpuProduct(
+        row.name, row.chip, _load_table().chips.get(row.chip), (row.cc,), row.data_center
+    )
 
 
 def _normalise(name: str) -> str:

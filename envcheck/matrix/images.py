@@ -19,7 +19,8 @@ class ImageConvention:
     source: str
     os: str = ""
     cudnn_unnumbered: str = "any"  # the cuDNN major behind a tag that names cuDNN without a number
-    cudnn_releases: Mapping[str, str] = field(default_factory=dict)  # by the release of CUDA, where it is known
+    # by the release of CUDA, where it is known
+    cudnn_releases: Mapping[str, str] = field(default_factory=dict)
     own_python: bool = False  # its Python is not the distribution's
     flavor: str = ""  # base, runtime or devel, where the tag does not name it
     partial: bool = False  # the image holds CUDA libraries of which the tag says nothing
@@ -54,7 +55,8 @@ class BaseImages:
     """The content of data/program/base_images.json."""
 
     images: tuple[ImageConvention, ...]
-    months: Mapping[str, Mapping[str, str]]  # NVIDIA's monthly images: their parts, where a document states them
+    # NVIDIA's monthly images: their parts, where a document states them
+    months: Mapping[str, Mapping[str, str]]
     externally_managed: tuple[ExternalManagement, ...]
     systems: tuple[SystemRelease, ...]
     for_gpu: str  # pattern of the names of images for a GPU
@@ -74,7 +76,10 @@ def parse_reference(reference: str) -> tuple[ImageConvention, dict[str, str]] | 
     name = reference.split("@", 1)[0]
     repository, _, tag = name.rpartition(":") if ":" in name.rsplit("/", 1)[-1] else (name, "", "")
     for row in load_base_images().images:
-        repository_match, tag_match = re.fullmatch(row.repository, repository), re.fullmatch(row.tag, tag)
+        repository_match, tag_match = (
+            re.fullmatch(row.repository, repository),
+            re.fullmatch(row.tag, tag),
+        )
         if repository_match and tag_match:
             named = {**tag_match.groupdict(), **repository_match.groupdict()}
             parts = {key: value or "" for key, value in named.items()}
@@ -97,7 +102,9 @@ def _with_month(row: ImageConvention, parts: dict[str, str]) -> dict[str, str]:
 def is_externally_managed(os: str, version: str, tag: str) -> bool:
     """Tell whether the Python of a distribution refuses packages of pip outside a virtual environment (PEP 668)."""
     rows = (row for row in load_base_images().externally_managed if row.os == os)
-    return any(bool(at_least(version, row.version)) if version else tag in row.rolling for row in rows)
+    return any(
+        bool(at_least(version, row.version)) if version else tag in row.rolling for row in rows
+    )
 
 
 def parse_framework(reference: str) -> tuple[str, str, str] | None:
@@ -114,4 +121,8 @@ def parse_framework(reference: str) -> tuple[str, str, str] | None:
     identity = framework(name)
     if identity.index:
         return name, parts[name], parts.get("cuda", "")
-    return identity.distribution_in_image(parts[name], for_gpu=is_for_gpu), parts[name], "" if is_for_gpu else "cpu"
+    return (
+        identity.distribution_in_image(parts[name], for_gpu=is_for_gpu),
+        parts[name],
+        "" if is_for_gpu else "cpu",
+    )

@@ -9,7 +9,14 @@ from functools import cache
 from typing import Any
 
 from envcheck.host.data_files import read_data
-from envcheck.matrix.built_in import EVIDENCE, SCHEMA_ID, SECTIONS, TABLES, open_built_in, read_whole
+from envcheck.matrix.built_in import (
+    EVIDENCE,
+    SCHEMA_ID,
+    SECTIONS,
+    TABLES,
+    open_built_in,
+    read_whole,
+)
 from envcheck.matrix.folding import group_lines, unfold_release
 from envcheck.matrix.query import Matrix
 from envcheck.matrix.stored import ADDRESS, open_stored
@@ -26,14 +33,19 @@ class MatrixError(UserError):
 def load_matrix(path: str | None = None) -> Matrix:
     """Load the matrix in use, or check and load the file or pinned URL `path`.
 
-    In use is the data that `matrix update` stored where it is newer than the built-in data, else that.
+    In use is the data that `matrix update` stored where it is newer than the built-in data, else
+    that.
     """
     renewal = "update" if os.environ.get(ADDRESS) else "refresh"
     if path is not None:
         return Matrix(load_document(path), "of --matrix", renewal)
     built_in = open_built_in()
     stored = open_stored(SCHEMA_ID, SECTIONS, lambda: str(built_in["checked"]))
-    return Matrix(built_in if stored is None else stored, "built in" if stored is None else "by matrix update", renewal)
+    return Matrix(
+        built_in if stored is None else stored,
+        "built in" if stored is None else "by matrix update",
+        renewal,
+    )
 
 
 def load_document(path: str | None = None) -> dict[str, Any]:
@@ -58,21 +70,30 @@ OWN_FILE = "own-file"  # what rows of a user's file in the form of data/compat_m
 def _unfold_document(folded: Mapping[str, Any], path: str) -> dict[str, Any]:
     """Make a whole document of a user's file in the form of data/compat_matrix.json.
 
-    A row that is a built-in one keeps the evidence of that, any other cites the file. The sections that such a file
-    does not have, and the packages on top, are the built-in ones.
+    A row that is a built-in one keeps the evidence of that, any other cites the file. The sections
+    that such a file does not have, and the packages on top, are the built-in ones.
     """
     _validate(_read_schema("compat_matrix.schema.json"), folded, path)
     whole = read_whole()
-    whole["citations"][OWN_FILE] = {"url_or_artifact": path, "locator": "this row", "checked": folded["checked"]}
+    whole["citations"][OWN_FILE] = {
+        "url_or_artifact": path,
+        "locator": "this row",
+        "checked": folded["checked"],
+    }
     for framework, lines in folded["releases"].items():
         known = whole["releases"].get(framework, {})
-        releases = {release: unfold_release(release, held) for release, held in group_lines(lines).items()}
+        releases = {
+            release: unfold_release(release, held) for release, held in group_lines(lines).items()
+        }
         whole["releases"][framework] = {
-            release: [_give_evidence(row, known.get(release, ())) for row in rows] for release, rows in releases.items()
+            release: [_give_evidence(row, known.get(release, ())) for row in rows]
+            for release, rows in releases.items()
         }
     for section in TABLES:
         known = whole[section]
-        whole[section] = {key: _give_rows_evidence(rows, known.get(key)) for key, rows in folded[section].items()}
+        whole[section] = {
+            key: _give_rows_evidence(rows, known.get(key)) for key, rows in folded[section].items()
+        }
     return {**whole, "checked": folded["checked"]}
 
 
@@ -88,7 +109,8 @@ def _give_evidence(row: Mapping[str, Any], known: Sequence[Mapping[str, Any]]) -
     for item in known:
         if {name: value for name, value in item.items() if name not in EVIDENCE} == row:
             return dict(item)
-    proof = {} if "replacement" in row else {"proof": {"*": "documented"}}  # removed distributions have none
+    # removed distributions have none
+    proof = {} if "replacement" in row else {"proof": {"*": "documented"}}
     return {**row, "citations": [OWN_FILE], **proof}
 
 
@@ -99,7 +121,10 @@ def check_document(document: dict[str, Any], path: str) -> None:
     for row in iterate_rows(document):
         for citation in row["citations"]:
             if citation not in document["citations"]:
-                raise MatrixError(f"The matrix file {path} has a row that cites {citation!r}, which it does not hold.")
+                raise MatrixError(
+                    f"The matrix file {path} has a row that cites {citation!r}, which it does not"
+                    " hold."
+                )
 
 
 def check_cells(cells: Mapping[str, Any]) -> None:
@@ -148,7 +173,8 @@ def is_url(path: str) -> bool:
 
 def _fetch(url: str) -> tuple[str, bytes]:
     """Fetch a matrix from https://host/matrix.json#sha256=...; return it after its URL without credentials."""
-    from envcheck.matrix.refresh.index import fetch_pinned, strip_url  # only a URL needs the network
+    # only a URL needs the network
+    from envcheck.matrix.refresh.index import fetch_pinned, strip_url
 
     try:
         return strip_url(url), fetch_pinned(url, LIMIT)
@@ -169,7 +195,9 @@ def read_user_file(path: str) -> bytes:
         if not file.is_file():
             raise MatrixError(f"The matrix file {path} is not a regular file.")
         if file.stat().st_size > LIMIT:
-            raise MatrixError(f"The matrix file {path} is larger than {LIMIT >> 20} MiB, the most that is read.")
+            raise MatrixError(
+                f"The matrix file {path} is larger than {LIMIT >> 20} MiB, the most that is read."
+            )
         return file.read_bytes()
     except OSError as error:
         raise MatrixError(f"The matrix file {path} cannot be read: {error.strerror}.") from error
@@ -198,11 +226,14 @@ def _check_schema_id(document: dict[str, Any], path: str) -> None:
     name, _, edition = str(schema_id).rpartition("/")
     if name != SCHEMA_ID.rpartition("/")[0] or not edition.isdigit():
         raise MatrixError(
-            f"The file {path} is not a compatibility matrix: its schema is {schema_id!r}, not {SCHEMA_ID!r}."
+            f"The file {path} is not a compatibility matrix: its schema is {schema_id!r}, not"
+            f" {SCHEMA_ID!r}."
         )
     age = "older" if int(edition) < int(SCHEMA_ID.rpartition("/")[2]) else "newer"
     known = f"{SCHEMA_ID!r} and {FOLDED_ID!r}"
-    raise MatrixError(f"The matrix file {path} has the {age} schema {schema_id!r}; this program reads {known}.")
+    raise MatrixError(
+        f"The matrix file {path} has the {age} schema {schema_id!r}; this program reads {known}."
+    )
 
 
 def _check_shape(document: dict[str, Any], path: str) -> None:
@@ -216,7 +247,9 @@ def _validate(schema: dict[str, Any], document: Mapping[str, Any], path: str) ->
     try:
         fastjsonschema.compile(schema)(document)
     except fastjsonschema.JsonSchemaValueException as error:
-        raise MatrixError(f"The matrix file {path} does not fit its schema: {error.message[:300]}.") from error
+        raise MatrixError(
+            f"The matrix file {path} does not fit its schema: {error.message[:300]}."
+        ) from error
 
 
 def _read_schema(name: str) -> dict[str, Any]:
@@ -226,7 +259,10 @@ def _read_schema(name: str) -> dict[str, Any]:
 
 def _document_schema() -> dict[str, Any]:
     """Return the JSON schema of a whole document: its rows have the cells of a line, and those of the evidence."""
-    document, folded = _read_schema("program/matrix_document.schema.json"), _read_schema("compat_matrix.schema.json")
+    document, folded = (
+        _read_schema("program/matrix_document.schema.json"),
+        _read_schema("compat_matrix.schema.json"),
+    )
     definitions = {**folded["definitions"], **document["definitions"]}
     for kind, added in document.pop("added").items():
         body = definitions[kind]
@@ -234,5 +270,9 @@ def _document_schema() -> dict[str, Any]:
         required = [*body["required"], *added["required"]]
         for name in ("releases", "platforms"):  # of a line
             cells.pop(name, None)
-        definitions[kind] = {**body, "properties": cells, "required": [name for name in required if name in cells]}
+        definitions[kind] = {
+            **body,
+            "properties": cells,
+            "required": [name for name in required if name in cells],
+        }
     return {**document, "definitions": definitions}

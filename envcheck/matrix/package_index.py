@@ -21,8 +21,10 @@ class PackageIndex:
     citation: Citation
     served: Mapping[str, str]  # platform -> first release with builds for CUDA
     proposed_from: str  # first release to propose; older ones lie on pages of another layout
-    for_cuda: tuple[str, ...]  # requirements of its builds for CUDA, which that for the CPU does not have
-    other_vendors: Mapping[str, str]  # how labels of builds for other GPUs begin: rocm -> AMD GPUs (ROCm)
+    # requirements of its builds for CUDA, which that for the CPU does not have
+    for_cuda: tuple[str, ...]
+    # how labels of builds for other GPUs begin: rocm -> AMD GPUs (ROCm)
+    other_vendors: Mapping[str, str]
 
 
 def package_index(name: str) -> PackageIndex | None:
@@ -44,7 +46,9 @@ def cuda_label(cuda: str) -> str:
 
 def is_index_label(name: str, local: str) -> bool:
     """Tell whether a label is one of the builds on a framework's own index: cu126 or cpu."""
-    return package_index(name) is not None and re.fullmatch(rf"cu\d{{2,3}}|{CPU}", local) is not None
+    return (
+        package_index(name) is not None and re.fullmatch(rf"cu\d{{2,3}}|{CPU}", local) is not None
+    )
 
 
 def is_served(name: str, version: str, platform: str) -> bool:
@@ -59,7 +63,10 @@ def index_rows(row: FrameworkRelease) -> tuple[FrameworkRelease, ...]:
     index = package_index(row.framework)
     if index is None or not is_served(row.framework, row.version, row.platform):
         return ()
-    cuda = tuple(_cuda_row(row, index, version) for version in sorted(row.variants, key=numbers, reverse=True))
+    cuda = tuple(
+        _cuda_row(row, index, version)
+        for version in sorted(row.variants, key=numbers, reverse=True)
+    )
     return (*cuda, _cpu_row(row, index)) if row.cuda_build else cuda
 
 
@@ -72,7 +79,9 @@ def is_proposed(row: FrameworkRelease) -> bool:
 def _cuda_row(row: FrameworkRelease, index: PackageIndex, cuda: str) -> FrameworkRelease:
     """Describe the build for one CUDA; it is the one on the default index where that was built with the same."""
     local = cuda_label(cuda)
-    labelled: FrameworkRelease = replace(row, local=local, index=index_url(row.framework, local), variants={})
+    labelled: FrameworkRelease = replace(
+        row, local=local, index=index_url(row.framework, local), variants={}
+    )
     if row.cuda_build and major_minor(row.cuda or "") == cuda:
         return labelled
     return replace(
@@ -83,7 +92,9 @@ def _cuda_row(row: FrameworkRelease, index: PackageIndex, cuda: str) -> Framewor
         compute_capabilities=tuple(row.variants[cuda]),
         cuda_wheels=(),
         citations=DeferredCitations(lambda: _cite_variant(row, index)),
-        proof=DeferredTable(lambda: {**row.proof, **dict.fromkeys(("cuda", "compute_capabilities"), _tier(row))}),
+        proof=DeferredTable(
+            lambda: {**row.proof, **dict.fromkeys(("cuda", "compute_capabilities"), _tier(row))}
+        ),
         binaries={},
     )
 
@@ -97,7 +108,8 @@ def _cite_variant(row: FrameworkRelease, index: PackageIndex) -> tuple[Citation,
     """Cite the document that states a row's variants before the row's other citations."""
     if _tier(row) == "tier1":
         return row.citations
-    # The first citation of a row is the wheel on the default index, the second the document of the release.
+    # The first citation of a row is the wheel on the default index, the second the document of the
+    # release.
     documented = (*row.citations[1:], index.citation)[0]
     return tuple(dict.fromkeys((documented, *row.citations)))
 

@@ -33,7 +33,8 @@ from envcheck.model.specifiers import matches, within, without_zeros
 Cells = Mapping[str, Any]  # a row of a document
 R = TypeVar("R")
 
-_NO_CELLS = ("distribution", "platform", "citations", "note", "proof")  # the name and the sources of a row
+# the name and the sources of a row
+_NO_CELLS = ("distribution", "platform", "citations", "note", "proof")
 
 # The values of cells that a document omits because they do not apply.
 _OMITTED: dict[type, dict[str, Any]] = {
@@ -52,14 +53,22 @@ _OMITTED: dict[type, dict[str, Any]] = {
     Toolkit: {"minor_floor_linux": None, "minor_floor_windows": None},
     CondaBuild: {"platforms": (), "cuda": ()},
     Architecture: {"last_toolkit": None, "first_driver_branch": None, "last_driver_branch": None},
-    KnownProblem: {"platforms": (), "pythons": "", "requires_extra": None, "condition": "", "fix": ""},
+    KnownProblem: {
+        "platforms": (),
+        "pythons": "",
+        "requires_extra": None,
+        "condition": "",
+        "fix": "",
+    },
 }
 
 
 class Matrix:
     """A loaded matrix document."""
 
-    def __init__(self, document: Mapping[str, Any], origin: str = "", renewal: str = "refresh") -> None:
+    def __init__(
+        self, document: Mapping[str, Any], origin: str = "", renewal: str = "refresh"
+    ) -> None:
         """Wrap a decoded document of schema envcheck/matrix/1; `envcheck matrix RENEWAL` brings a newer one."""
         self._document = document
         self.origin, self.renewal = origin, renewal
@@ -89,7 +98,9 @@ class Matrix:
     @cached_property
     def _bodies(self) -> Mapping[str, Cells]:
         """Map each framework, and each companion that is planned and judged like one, to its distributions."""
-        judged = [name for name in framework_names() if _section_of(name) in self._document["companions"]]
+        judged = [
+            name for name in framework_names() if _section_of(name) in self._document["companions"]
+        ]
         rows = {name: identity(name).distributions.items() for name in judged}
         bodies = {
             name: {"distributions": [{"name": item, "module": module} for item, module in row]}
@@ -106,7 +117,11 @@ class Matrix:
         if framework not in self._shared:
             owned = identity(framework).distributions
             rows = {
-                version: [_with_code_of_library(row, table[section]) for row in rows if row["distribution"] in owned]
+                version: [
+                    _with_code_of_library(row, table[section])
+                    for row in rows
+                    if row["distribution"] in owned
+                ]
                 for version, rows in table[section].items()
             }
             self._shared[framework] = {version: held for version, held in rows.items() if held}
@@ -144,7 +159,9 @@ class Matrix:
     ) -> FrameworkRelease | None:
         """Return the row of a release; without `distribution`, of the first distribution that has it here."""
         versions = self._releases_of(framework)
-        exact = next((spelling for spelling in _list_spellings(version) if spelling in versions), None)
+        exact = next(
+            (spelling for spelling in _list_spellings(version) if spelling in versions), None
+        )
         names = (distribution,) if distribution else self.distributions(framework)
         rows = (
             cells
@@ -164,7 +181,11 @@ class Matrix:
         return self._versions[framework]
 
     def releases(
-        self, framework: str, platform: str | None = None, admits: Callable[[str], bool] | None = None, pin: str = ""
+        self,
+        framework: str,
+        platform: str | None = None,
+        admits: Callable[[str], bool] | None = None,
+        pin: str = "",
     ) -> tuple[FrameworkRelease, ...]:
         """List a framework's releases, newest first, of every distribution; `admits` filters by version.
 
@@ -184,11 +205,17 @@ class Matrix:
     def _all_releases(self, framework: str, platform: str | None) -> tuple[FrameworkRelease, ...]:
         """List a framework's releases once for each platform: a plan of several packages asks a thousand times."""
         if (framework, platform) not in self._listed:
-            self._listed[framework, platform] = self.releases(framework, platform, admits=lambda _: True)
+            self._listed[framework, platform] = self.releases(
+                framework, platform, admits=lambda _: True
+            )
         return self._listed[framework, platform]
 
     def builds(
-        self, framework: str, platform: str | None = None, admits: Callable[[str], bool] | None = None, pin: str = ""
+        self,
+        framework: str,
+        platform: str | None = None,
+        admits: Callable[[str], bool] | None = None,
+        pin: str = "",
     ) -> Iterator[FrameworkRelease]:
         """Yield releases like `releases`, each followed by its builds on the framework's own package index."""
         for row in self.releases(framework, platform, admits, pin):
@@ -204,7 +231,12 @@ class Matrix:
         return self._numbered[framework].get(without_zeros(version), [])
 
     def build(
-        self, framework: str, version: str, local: str, platform: str, distribution: str | None = None
+        self,
+        framework: str,
+        version: str,
+        local: str,
+        platform: str,
+        distribution: str | None = None,
     ) -> FrameworkRelease | None:
         """Return the row of one build, by its label such as cu126; "" for the one on the default index."""
         row = self.release(framework, version, platform, distribution)
@@ -228,7 +260,11 @@ class Matrix:
     def cudas(self, framework: str, version: str, platform: str) -> tuple[str, ...]:
         """List the CUDA lines of a release's builds for a platform, without building their rows."""
         rows = self._releases_of(framework).get(version, ())
-        return tuple(cells["cuda"] for cells in rows if cells["platform"] in (platform, "any") and cells.get("cuda"))
+        return tuple(
+            cells["cuda"]
+            for cells in rows
+            if cells["platform"] in (platform, "any") and cells.get("cuda")
+        )
 
     def companion_of(self, distribution: str) -> str | None:
         """Return the companion of a distribution: keras for tf-keras; None for one that is judged like a framework."""
@@ -248,7 +284,9 @@ class Matrix:
         pins = self.companion_pins(framework, distribution)
         fitting = {name for name, pin in pins.items() if matches(version, pin)}
         rows = self.companion_releases(distribution) if fitting else ()
-        return tuple(row for row in rows if row.version in fitting and row.platform in (platform, "any"))
+        return tuple(
+            row for row in rows if row.version in fitting and row.platform in (platform, "any")
+        )
 
     def companion_pins(self, framework: str, distribution: str) -> Mapping[str, str]:
         """Map a companion's releases, newest first, to the releases of a framework that they name: 0.29.1 to >=2.14."""
@@ -256,7 +294,8 @@ class Matrix:
             pins: dict[str, str] = {}
             for row in self.companion_releases(distribution):
                 pin = asked_of(row, framework)
-                if pin is not None and not row.yanked:  # one platform's wheel may leave open what the others pin
+                # one platform's wheel may leave open what the others pin
+                if pin is not None and not row.yanked:
                     pins[row.version] = pin or pins.get(row.version, "")
             self._pins[framework, distribution] = pins
         return self._pins[framework, distribution]
@@ -276,10 +315,15 @@ class Matrix:
         if not release.local or not companion_row(companion.distribution).on_index:
             return False
         if not release.cuda:
-            return any(item.platform.startswith("macosx") for item in self.companion_releases(companion.distribution))
+            return any(
+                item.platform.startswith("macosx")
+                for item in self.companion_releases(companion.distribution)
+            )
         pin = self.companion_pins(release.framework, companion.distribution).get(companion.version)
         versions = reversed(self.versions(release.framework))
-        oldest = next((item for item in versions if within(item, pin)), "") if pin else release.version
+        oldest = (
+            next((item for item in versions if within(item, pin)), "") if pin else release.version
+        )
         first = self.release(release.framework, oldest, release.platform)
         return first is not None and release.cuda in first.variants
 
@@ -288,7 +332,9 @@ class Matrix:
         if distribution not in self._of_companion:
             name = self.companion_of(distribution)
             rows = self.releases(name) if name else ()
-            self._of_companion[distribution] = tuple(row for row in rows if row.distribution == distribution)
+            self._of_companion[distribution] = tuple(
+                row for row in rows if row.distribution == distribution
+            )
         return self._of_companion[distribution]
 
     def companions_requiring(self, distribution: str, required: str) -> Iterator[FrameworkRelease]:
@@ -303,16 +349,21 @@ class Matrix:
         """Return why a distribution no longer installs its framework; None if it does."""
         return self._one(RemovedDistribution, "removed", name=name)
 
-    def problems(self, distribution: str, version: str, stage: str = "run") -> tuple[KnownProblem, ...]:
+    def problems(
+        self, distribution: str, version: str, stage: str = "run"
+    ) -> tuple[KnownProblem, ...]:
         """List the known problems of a release; the caller checks platform, Python and conditions.
 
-        `stage`: "run" for installed releases, "install" for requirements that do not resolve, "advice" for the rest.
+        `stage`: "run" for installed releases, "install" for requirements that do not resolve,
+        "advice" for the rest.
         """
         if (distribution, stage) not in self._problems:
             self._problems[distribution, stage] = [
                 item for item in self.problems_of(distribution) if item.stage == stage
             ]
-        return tuple(item for item in self._problems[distribution, stage] if matches(version, item.specifier))
+        return tuple(
+            item for item in self._problems[distribution, stage] if matches(version, item.specifier)
+        )
 
     def problems_of(self, distribution: str) -> tuple[KnownProblem, ...]:
         """List the known problems of all releases of a distribution."""
@@ -338,7 +389,9 @@ class Matrix:
 
     def toolkits(self) -> tuple[Toolkit, ...]:
         """List the CUDA Toolkit lines, newest first."""
-        return tuple(row for row in map(self.toolkit, reversed([*self._document["toolkits"]])) if row)
+        return tuple(
+            row for row in map(self.toolkit, reversed([*self._document["toolkits"]])) if row
+        )
 
     def cuda_sonames(self, cuda_version: str) -> Mapping[str, str]:
         """Map each CUDA library to its soname in that toolkit: cudart to libcudart.so.12; empty when unknown."""
@@ -355,16 +408,26 @@ class Matrix:
 
     def driver_branches(self) -> tuple[DriverBranch, ...]:
         """List the driver branches, newest first."""
-        return tuple(row for row in map(self.driver_branch, reversed([*self._document["drivers"]])) if row)
+        return tuple(
+            row for row in map(self.driver_branch, reversed([*self._document["drivers"]])) if row
+        )
 
     def newest_driver(self, branch: str, *, windows: bool = False) -> str:
         """Return the newest known release of a branch: 580 -> 580.95.05; "" where none is known.
 
-        Windows numbers its releases in its own way: what is known of them are the drivers that toolkits need.
+        Windows numbers its releases in its own way: what is known of them are the drivers that
+        toolkits need.
         """
         row = None if windows else self.driver_branch(branch)
-        toolkits = [cells["min_driver_windows" if windows else "min_driver_linux"] for cells in self._toolkit_cells()]
-        releases = [item for item in (row.release if row else "", *toolkits) if item and major(item) == branch]
+        toolkits = [
+            cells["min_driver_windows" if windows else "min_driver_linux"]
+            for cells in self._toolkit_cells()
+        ]
+        releases = [
+            item
+            for item in (row.release if row else "", *toolkits)
+            if item and major(item) == branch
+        ]
         return max(releases, key=numbers, default="")
 
     def _toolkit_cells(self) -> Iterable[Cells]:
@@ -391,7 +454,11 @@ class Matrix:
 
         Without `cuda_major` the row joins all builds: every CUDA version, the lowest floors.
         """
-        rows = [row for row in self.cudnn_builds(version) if cuda_major in (None, row.cuda_major)] if version else []
+        rows = (
+            [row for row in self.cudnn_builds(version) if cuda_major in (None, row.cuda_major)]
+            if version
+            else []
+        )
         return _join_builds(rows) if rows else None
 
     def cudnn_builds(self, version: str = "") -> tuple[CudnnRelease, ...]:
@@ -416,7 +483,8 @@ class Matrix:
     def conda_builds(self, package: str) -> tuple[CondaBuild, ...]:
         """List the documented builds of a package on the conda channels."""
         return tuple(
-            self._row(CondaBuild, cells, package=package) for cells in self._document["conda"].get(package, ())
+            self._row(CondaBuild, cells, package=package)
+            for cells in self._document["conda"].get(package, ())
         )
 
     # -- rows --
@@ -429,7 +497,9 @@ class Matrix:
     def _lines(self, kind: type[R], section: str, version: str) -> tuple[R, ...]:
         table = self._document[section]
         lines = (major_minor(version),) if version else tuple(table)
-        return tuple(self._row(kind, cells, version=line) for line in lines for cells in table.get(line, ()))
+        return tuple(
+            self._row(kind, cells, version=line) for line in lines for cells in table.get(line, ())
+        )
 
     def _row(self, kind: type[R], cells: Cells, **key: Any) -> R:
         if id(cells) not in self._built:
@@ -440,7 +510,9 @@ class Matrix:
     def _build(self, kind: type[R], cells: Cells, **key: Any) -> R:
         """Build a row from its cells and its key. Raises TypeError for an unknown cell."""
         held = {name: value for name, value in cells.items() if name not in EVIDENCE}
-        values = {name: tuple(value) if isinstance(value, list) else value for name, value in held.items()}
+        values = {
+            name: tuple(value) if isinstance(value, list) else value for name, value in held.items()
+        }
         values["citations"] = DeferredCitations(lambda: self._cite(cells["citations"]))
         if isinstance(cells.get("proof"), str):
             values["proof"] = cells["proof"]
@@ -476,11 +548,18 @@ def _with_code_of_library(row: Cells, versions: Mapping[str, list[Cells]]) -> Ce
         return row
     shown = {name: value for name, value in row.items() if name not in EVIDENCE}
     shown["compute_capabilities"] = library["compute_capabilities"]
-    shown["note"] = row["note"].replace(_UNREAD_CODE, f"Its GPU code is that of {library['distribution']}.")
+    shown["note"] = row["note"].replace(
+        _UNREAD_CODE, f"Its GPU code is that of {library['distribution']}."
+    )
 
     def read_evidence() -> Cells:
         citations = [*row["citations"], *library["citations"]]
-        return {**row, **shown, "citations": citations, "proof": {**row["proof"], "compute_capabilities": "tier2"}}
+        return {
+            **row,
+            **shown,
+            "citations": citations,
+            "proof": {**row["proof"], "compute_capabilities": "tier2"},
+        }
 
     return BuiltInRow(shown, read_evidence)
 
@@ -502,7 +581,10 @@ def _list_spellings(version: str) -> Iterator[str]:
 
 
 def _get_evidence(cells: Cells, cell: str) -> Mapping[str, Any]:
-    """Return a cell of a row's evidence; empty where the row has none. A built-in row reads its evidence on asking."""
+    """Return a cell of a row's evidence; empty where the row has none.
+
+    A built-in row reads its evidence on asking.
+    """
     try:
         found: Mapping[str, Any] = cells[cell]
     except KeyError:
@@ -516,7 +598,11 @@ def _expand_proof(cells: Cells) -> dict[str, str]:
     rest = proof.pop("*", None)
     if rest is None:
         return proof
-    return {cell: proof.get(cell, rest) for cell in cells if cell not in _NO_CELLS and cells[cell] is not None}
+    return {
+        cell: proof.get(cell, rest)
+        for cell in cells
+        if cell not in _NO_CELLS and cells[cell] is not None
+    }
 
 
 def _build_citation(cells: Cells) -> Citation:
@@ -534,7 +620,9 @@ def _join_builds(builds: list[CudnnRelease]) -> CudnnRelease:
     return replace(
         default,
         cuda=tuple(cuda for row in builds for cuda in row.cuda),
-        citations=DeferredCitations(lambda: dict.fromkeys(citation for row in builds for citation in row.citations)),
+        citations=DeferredCitations(
+            lambda: dict.fromkeys(citation for row in builds for citation in row.citations)
+        ),
         note=" ".join(dict.fromkeys(row.note for row in builds if row.note)),
         cuda_major=None,
     )

@@ -69,7 +69,9 @@ def read_stored() -> Stored:
         return Stored()
 
 
-def open_stored(schema: str, sections: Collection[str], find_built_in_day: Callable[[], str]) -> dict[str, Any] | None:
+def open_stored(
+    schema: str, sections: Collection[str], find_built_in_day: Callable[[], str]
+) -> dict[str, Any] | None:
     """Open the stored document if it is whole, newer than the built-in data and of this program's form; else None."""
     used = read_stored().used
     if used is None or used.checked <= find_built_in_day():
@@ -84,5 +86,6 @@ def open_stored(schema: str, sections: Collection[str], find_built_in_day: Calla
     if sha256(content).hexdigest() != used.sha256:
         return None
     document: dict[str, Any] = json.loads(content)
-    is_known = document["schema"] == schema and document.keys() == set(sections)  # else of another release
+    # else of another release
+    is_known = document["schema"] == schema and document.keys() == set(sections)
     return document if is_known else None

@@ -45,7 +45,8 @@ from envcheck.model import Absent, Known, UserError, dataclass, encode
 Document = Mapping[str, Any]
 
 SIZE_LIMIT = 24 << 20  # bytes; six times the data of 2026-11
-KEPT = 0.9  # of the rows of a table that a new data file must still hold; a refresh drops none by itself
+# of the rows of a table that a new data file must still hold; a refresh drops none by itself
+KEPT = 0.9
 _CLOCK = timedelta(days=1)  # by which a clock may differ
 
 
@@ -74,13 +75,14 @@ def read_request(source: str, sha256: str, bundle: str, environ: Mapping[str, st
         raise UserError(f"{pin[:80]!r} is no SHA-256: give 64 hexadecimal digits.")
     if not pin and not repository:
         raise UserError(
-            f"nothing proves {name}: give its SHA-256 with --sha256, or set {REPOSITORY} to the OWNER/NAME that "
-            "attests it."
+            f"nothing proves {name}: give its SHA-256 with --sha256, or set {REPOSITORY} to the"
+            " OWNER/NAME that attests it."
         )
     if not pin and not re.fullmatch(r"[A-Za-z0-9][\w-]*/[\w.-]+", repository):
         raise UserError(f"{REPOSITORY} {repository[:80]!r} is no repository: write OWNER/NAME.")
-    is_file = not is_url(source)
-    return Request(os.path.abspath(source) if is_file else address, pin.lower(), bundle, repository, name)  # noqa: PTH100
+    if not is_url(source):
+        address = os.path.abspath(source)  # noqa: PTH100
+    return Request(address, pin.lower(), bundle, repository, name)
 
 
 @dataclass
@@ -102,7 +104,9 @@ def update(request: Request, environ: Mapping[str, str]) -> Update:
     content = _read(request)
     digest = hashlib.sha256(content).hexdigest()
     if request.sha256 and digest != request.sha256:
-        raise MatrixError(f"{request.name} has the SHA-256 {digest}, not {request.sha256}; refused.")
+        raise MatrixError(
+            f"{request.name} has the SHA-256 {digest}, not {request.sha256}; refused."
+        )
     with _open_folder() as folder:
         stored, before = read_stored(), _open_in_use()
         used = stored.used if before is not load_built_in() else None
@@ -112,7 +116,11 @@ def update(request: Request, environ: Mapping[str, str]) -> Update:
         is_new = not path.exists()
         try:
             _write_text(path, content, request.name)
-            proof = "the SHA-256 that was given" if request.sha256 else verify_attestation(path, request, environ)
+            proof = (
+                "the SHA-256 that was given"
+                if request.sha256
+                else verify_attestation(path, request, environ)
+            )
             document = parse_document(request.name, content)
             check_update(document, request.name, before)
             source = request.name if is_url(request.source) else request.source
@@ -154,7 +162,9 @@ def _read(request: Request) -> bytes:
         return fetch(request.source, SIZE_LIMIT)
     content = read_user_file(request.source)
     if len(content) > SIZE_LIMIT:
-        raise MatrixError(f"The matrix file {request.name} is larger than {SIZE_LIMIT >> 20} MiB; refused.")
+        raise MatrixError(
+            f"The matrix file {request.name} is larger than {SIZE_LIMIT >> 20} MiB; refused."
+        )
     return content
 
 
@@ -169,27 +179,46 @@ def verify_attestation(path: Path, request: Request, environ: Mapping[str, str])
     program = find_program("gh", environ)
     if not program:
         raise MatrixError(
-            "An attestation is verified by the GitHub CLI, which is not installed: install gh, or give --sha256."
+            "An attestation is verified by the GitHub CLI, which is not installed: install gh, or"
+            " give --sha256."
         )
     workflow = f"{request.repository}/.github/workflows/renew.yml"
-    argv = [program, "attestation", "verify", str(path), "--repo", request.repository, "--signer-workflow", workflow]
+    argv = [
+        program,
+        "attestation",
+        "verify",
+        str(path),
+        "--repo",
+        request.repository,
+        "--signer-workflow",
+        workflow,
+    ]
     argv += ["--source-ref", "refs/heads/main", "--deny-self-hosted-runners"]
     argv += ["--bundle", os.path.realpath(request.bundle)] if request.bundle else []
     answer = run_program(argv, _SECONDS, environ)
     if isinstance(answer, Known) and answer.value.returncode == 0:
         return f"an attestation of {request.repository}"
     if isinstance(answer, Known):
-        said = answer.value.stderr.split() or [f"it exited with status {answer.value.returncode} and no output"]
+        said = answer.value.stderr.split() or [
+            f"it exited with status {answer.value.returncode} and no output"
+        ]
     else:
-        said = ["it is not installed"] if isinstance(answer, Absent) else [answer.detail or answer.why]
+        said = (
+            ["it is not installed"] if isinstance(answer, Absent) else [answer.detail or answer.why]
+        )
     words = " ".join(said)[:300].rstrip(".")
-    raise MatrixError(f"gh finds no attestation of {request.repository} for {request.name}; refused. gh: {words}.")
+    raise MatrixError(
+        f"gh finds no attestation of {request.repository} for {request.name}; refused. gh: {words}."
+    )
 
 
 def check_update(document: Document, name: str, in_use: Document) -> None:
     """Raise MatrixError for data that is not newer, is implausible, or names what may not reach a command."""
     if OWN_FILE in document["citations"]:
-        raise MatrixError(f"{name} holds no evidence: it needs the form that `envcheck matrix export` writes; refused.")
+        raise MatrixError(
+            f"{name} holds no evidence: it needs the form that `envcheck matrix export` writes;"
+            " refused."
+        )
     _check_day(document["checked"], name, in_use["checked"])
     for framework, versions in document["releases"].items():
         if list(versions) != sorted(versions, key=Version):  # the last one counts as the newest
@@ -206,7 +235,10 @@ def _check_day(day: str, name: str, day_in_use: str) -> None:
     if is_future:
         raise MatrixError(f"{name} is of {day}, a day to come; refused.")
     if day <= day_in_use:
-        raise MatrixError(f"{name} is of {day}, which is not newer than the data in use, of {day_in_use}; refused.")
+        raise MatrixError(
+            f"{name} is of {day}, which is not newer than the data in use, of {day_in_use};"
+            " refused."
+        )
 
 
 def _check_loss(document: Document, name: str, in_use: Document) -> None:
@@ -216,20 +248,35 @@ def _check_loss(document: Document, name: str, in_use: Document) -> None:
         lost = sorted(keys - new.get(table, set()))
         is_name = table in {"frameworks", "companions"}
         if lost and (is_name or len(lost) > len(keys) * (1 - KEPT)):
-            missing.append(f"{len(lost)} of {len(keys)} {table} ({lost[0]}{', …' if lost[1:] else ''})")
+            missing.append(
+                f"{len(lost)} of {len(keys)} {table} ({lost[0]}{', …' if lost[1:] else ''})"
+            )
     if missing:
-        shown = "; ".join(missing[:3]) + (f"; and of {len(missing) - 3} more tables" if missing[3:] else "")
+        shown = "; ".join(missing[:3]) + (
+            f"; and of {len(missing) - 3} more tables" if missing[3:] else ""
+        )
         raise MatrixError(f"{name} lacks what the data in use has: {shown}; refused.")
 
 
 def _list_keys(document: Document) -> dict[str, set[str]]:
     """Map each table to the keys of its rows; "torch rows" to "2.6.0 torch linux_x86_64"."""
-    names = ("frameworks", "companions", "removed", "toolkits", "drivers", "cudnn", "tensorrt", "conda")
+    names = (
+        "frameworks",
+        "companions",
+        "removed",
+        "toolkits",
+        "drivers",
+        "cudnn",
+        "tensorrt",
+        "conda",
+    )
     tables = {table: set(document[table]) for table in (*names, "architectures")}
     tables["problems"] = {row["id"] for row in document["problems"]}
     for name, versions in document["releases"].items():
         rows = ((version, row) for version, rows in versions.items() for row in rows)
-        tables[f"{name} rows"] = {f"{version} {row['distribution']} {row['platform']}" for version, row in rows}
+        tables[f"{name} rows"] = {
+            f"{version} {row['distribution']} {row['platform']}" for version, row in rows
+        }
     return tables
 
 
@@ -240,7 +287,9 @@ def load_built_in() -> Document:
 
 
 def _open_in_use() -> Document:
-    return open_stored(SCHEMA_ID, SECTIONS, lambda: str(load_built_in()["checked"])) or load_built_in()
+    return (
+        open_stored(SCHEMA_ID, SECTIONS, lambda: str(load_built_in()["checked"])) or load_built_in()
+    )
 
 
 _PATIENCE = 20.0  # seconds for another update to end
@@ -257,9 +306,13 @@ def _open_folder() -> Iterator[Path]:
         with lock_file(str(folder / "lock"), _PATIENCE):
             yield folder
     except FileLockedError as error:
-        raise UserError(f"another update is running (process {error}); nothing was changed.") from None
+        raise UserError(
+            f"another update is running (process {error}); nothing was changed."
+        ) from None
     except OSError as error:
-        raise UserError(f"{folder} cannot be written: {error.strerror}; the data in use stays.") from None
+        raise UserError(
+            f"{folder} cannot be written: {error.strerror}; the data in use stays."
+        ) from None
 
 
 def _remove_unused(folder: Path, stored: Stored) -> None:

@@ -139,4 +139,12 @@ from envcheck.model.text import (
     hide_url_secrets,
     inert,
 )
-from envcheck.model.versions import at_least, at_least_minor, is_older, major, major_minor, numbers, same_release
+from envcheck.model.versions import (
+    at_least,
+    at_least_minor,
+    is_older,
+    major,
+    major_minor,
+    numbers,
+    same_release,
+)

@@ -32,7 +32,8 @@ class Trace:
 class Action:
     """One thing to do.
 
-    Subclasses are frozen records. `systems` names the systems that have the command; () means all of them.
+    Subclasses are frozen records. `systems` names the systems that have the command; () means all
+    of them.
     """
 
     scope = ENVIRONMENT

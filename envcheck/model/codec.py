@@ -5,7 +5,20 @@ from __future__ import annotations
 import sys
 from collections.abc import Sequence
 from functools import lru_cache
-from typing import Any, Callable, Collection, Dict, List, Mapping, NamedTuple, Optional, Tuple, Type, TypeVar, cast
+from typing import (
+    Any,
+    Callable,
+    Collection,
+    Dict,
+    List,
+    Mapping,
+    NamedTuple,
+    Optional,
+    Tuple,
+    Type,
+    TypeVar,
+    cast,
+)
 
 from envcheck.model.facts import NOT_STATED, UNKNOWN_REASONS, Absent, Known, Source, Unknown
 from envcheck.model.records import constant_defaults, list_fields, make_record
@@ -76,7 +89,12 @@ class _ParsedType(NamedTuple):
     exact: Optional[type] = None  # values of exactly this class need no decoding
 
 
-_PRIMITIVES: Dict[str, Tuple[type, ...]] = {"str": (str,), "int": (int,), "bool": (bool,), "float": (int, float)}
+_PRIMITIVES: Dict[str, Tuple[type, ...]] = {
+    "str": (str,),
+    "int": (int,),
+    "bool": (bool,),
+    "float": (int, float),
+}
 
 
 @lru_cache(maxsize=None)
@@ -149,7 +167,9 @@ def _decode_fact(item: _ParsedType, value: Any) -> Any:
     _reject_unknown_fields(value, ("unknown", "detail", "tried"))
     why, detail = value.get("unknown"), value.get("detail", "")
     if why not in UNKNOWN_REASONS or not isinstance(detail, str):
-        raise CodecError(f"expected known, absent, or unknown with one of {', '.join(UNKNOWN_REASONS)}")
+        raise CodecError(
+            f"expected known, absent, or unknown with one of {', '.join(UNKNOWN_REASONS)}"
+        )
     return Unknown(str(why), detail, _decode_strings(value.get("tried", [])))
 
 

@@ -48,11 +48,13 @@ class Unknown:
     value = None
 
 
-# `fact.value` is the plain value, or None where the thing is absent or could not be read. 0, False and "" are values.
+# `fact.value` is the plain value, or None where the thing is absent or could not be read. 0, False
+# and "" are values.
 Fact = Union[Known[T], Absent, Unknown]
 
 NOT_STATED = Unknown("failed", "not stated in this snapshot")
-# What a file that builds an environment leaves to the machine that runs it: its driver, its GPUs, its loader.
+# What a file that builds an environment leaves to the machine that runs it: its driver, its GPUs,
+# its loader.
 AT_RUN = Unknown("failed", "it shows when the environment runs")
 NOT_COLLECTED = Unknown("failed", "not collected: an older envcheck recorded this machine")
 
@@ -68,7 +70,9 @@ def choose_reading(*readings: Fact[T]) -> Fact[T]:
 
 def collect_tried(*readings: Fact[Any]) -> Tuple[str, ...]:
     """Return the distinct places where absent and unknown readings looked, in order."""
-    places = [place for reading in readings if not isinstance(reading, Known) for place in reading.tried]
+    places = [
+        place for reading in readings if not isinstance(reading, Known) for place in reading.tried
+    ]
     return tuple(dict.fromkeys(places))
 
 

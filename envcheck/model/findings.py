@@ -68,7 +68,8 @@ class Finding:
     caused_by: Optional[str] = None
     cure: Optional[Fix] = None  # what must change; None: nothing to do about it
     about: About = NOBODY
-    stops: str = ""  # what it stops, where that is another thing than the catalogue says of its id, or was seen
+    # what it stops, where that is another thing than the catalogue says of its id, or was seen
+    stops: str = ""
 
     @property
     def is_the_cause(self) -> bool:
@@ -81,7 +82,8 @@ class Judged:
     """What a verdict is about."""
 
     machine: bool = True  # False: what a file will build
-    environment: Optional[str] = None  # its prefix, "" if that is unknown; None where there was none to judge
+    # its prefix, "" if that is unknown; None where there was none to judge
+    environment: Optional[str] = None
     chosen_by: str = ""  # see PythonFacts.chosen_by
 
 
@@ -94,7 +96,8 @@ class Report:
     headline: str
     findings: Tuple[Finding, ...]
     checked: Tuple[str, ...]  # ids of the rules that ran to a decision
-    asked: Tuple[str, ...] = ()  # releases that were judged without being installed: "tensorflow 2.15.1 (CUDA 12.2)"
+    # releases that were judged without being installed: "tensorflow 2.15.1 (CUDA 12.2)"
+    asked: Tuple[str, ...] = ()
     system: str = ""  # whose shells the commands are for: linux, windows, darwin; "" not known
     wanted: Tuple[str, ...] = ()  # the options that say what must work: --expect gpu --for torch
     inspected: Tuple[str, ...] = ()  # the options that say what was looked at: --env .venv
@@ -102,7 +105,8 @@ class Report:
     judged: Judged = Judged()
     obtained_by: Optional[Action] = None  # what installs the releases of `asked`
     matrix: str = ""  # by which data it was judged: "2026-11-23, built in"
-    fix_command: Tuple[str, ...] = ()  # runs the environment's steps; () where the environment may not be changed
+    # runs the environment's steps; () where the environment may not be changed
+    fix_command: Tuple[str, ...] = ()
 
     def steps_for(self, finding: Finding) -> Tuple[str, ...]:
         """Name the steps that resolve a finding: its own, or those of its cause."""

@@ -72,7 +72,8 @@ class DriverFacts:
     libcuda_path: Fact[str] = NOT_STATED  # real file of the libcuda.so.1 that the loader finds
     libcuda_version: Fact[str] = NOT_STATED  # from its file name
     libcuda_unversioned: Fact[str] = NOT_STATED  # where the loader finds plain libcuda.so
-    libcuda_elsewhere: Fact[Tuple[str, ...]] = NOT_STATED  # copies off the loader's path (WSL, stubs, compat)
+    # copies off the loader's path (WSL, stubs, compat)
+    libcuda_elsewhere: Fact[Tuple[str, ...]] = NOT_STATED
     libnvidia_ml_path: Fact[str] = NOT_STATED
     libnvidia_ml_version: Fact[str] = NOT_STATED
     cuda_init_result: Fact[int] = NOT_STATED  # cuInit(0) in a child: 0, 100, 999, 803 ...
@@ -165,7 +166,8 @@ class ToolkitFacts:
     usr_local_cuda: Fact[str] = NOT_STATED  # real folder of /usr/local/cuda
     cuda_home: Fact[str] = NOT_STATED  # CUDA_HOME, else CUDA_PATH, as set
     cuda_home_root: Fact[str] = NOT_STATED  # real folder of cuda_home; absent: it does not exist
-    roots_on_library_path: Fact[Tuple[str, ...]] = NOT_STATED  # real roots of the toolkits on LD_LIBRARY_PATH
+    # real roots of the toolkits on LD_LIBRARY_PATH
+    roots_on_library_path: Fact[Tuple[str, ...]] = NOT_STATED
     ptxas_on_path: Fact[str] = NOT_STATED
     nvcc_host_compiler: Fact[str] = NOT_STATED  # path of the compiler that nvcc uses
     nvcc_host_compiler_version: Fact[str] = NOT_STATED
@@ -230,7 +232,8 @@ class LibraryLookup:
     mandatory: bool = True  # GPU use or the import fails without it; False: the framework continues
     found: Fact[str] = NOT_STATED  # real file; absent: the loader does not find it
     via: str = ""  # rpath, runpath, LD_LIBRARY_PATH, ld.so cache, default, preload, activation
-    elsewhere: Tuple[str, ...] = ()  # copies in the environment or a toolkit that the loader does not search
+    # copies in the environment or a toolkit that the loader does not search
+    elsewhere: Tuple[str, ...] = ()
     version: Fact[str] = NOT_STATED  # from the file's name or package
 
 
@@ -248,7 +251,8 @@ class FrameworkBuild:
     compute_capabilities: Fact[Tuple[str, ...]] = NOT_STATED  # "sm_80", "compute_90"
     libraries: Fact[Tuple[LibraryLookup, ...]] = NOT_STATED
     runpath: Fact[Tuple[str, ...]] = NOT_STATED
-    accelerator: Fact[str] = NOT_STATED  # what else than CUDA it computes on: rocm, xpu, mps; absent: nothing
+    # what else than CUDA it computes on: rocm, xpu, mps; absent: nothing
+    accelerator: Fact[str] = NOT_STATED
     shadowed_by: Fact[str] = NOT_STATED  # file or folder that Python imports instead
 
 
@@ -270,19 +274,22 @@ class LinkFault:
     """Why the loader cannot load a compiled file that an import needs."""
 
     distribution: str  # whose import fails: torch, torchvision ...
-    # missing-library, missing-symbol, missing-symbol-version, damaged, other-cuda (symbols: its, the other),
-    # missing-name (of a Python module)
+    # missing-library, missing-symbol, missing-symbol-version, damaged, other-cuda (symbols: its,
+    # the other), missing-name (of a Python module)
     kind: str
     file: str  # file that asks; of a damaged one that the import itself opens, that file
     library: str  # soname that it asks for, or module
-    symbols: Tuple[str, ...] = ()  # a few that `found` lacks, or the versions; libraries of which one is enough
+    # a few that `found` lacks, or the versions; libraries of which one is enough
+    symbols: Tuple[str, ...] = ()
     found: str = ""  # the library that the loader finds
     via: str = ""  # how it finds it, as in LibraryLookup
     asked_by: str = ""  # distribution that owns `file`; "" unknown
     found_in: str = ""  # distribution that owns `found`
-    wheel: str = ""  # NVIDIA's wheel that holds the library, without CUDA suffix: nvidia-cublas; "" none
+    # NVIDIA's wheel that holds the library, without CUDA suffix: nvidia-cublas; "" none
+    wheel: str = ""
     elsewhere: Tuple[str, ...] = ()  # copies of a missing library that the loader does not search
-    needs_gpu: bool = False  # the file is opened where a GPU is used, and the import itself does without
+    # the file is opened where a GPU is used, and the import itself does without
+    needs_gpu: bool = False
     stops: str = ""  # IMPORT, USE; "" where nobody recorded which
 
 
@@ -296,11 +303,13 @@ class ImportTest:
     distribution: str
     version: str
     module: str
-    outcome: str  # PASSED, FAILED; UNPROVEN: something outside the environment ended it, or nothing tried
+    # PASSED, FAILED; UNPROVEN: something outside the environment ended it, or nothing tried
+    outcome: str
     seconds: float = 0.0
     reason: str = ""  # why it is unproven, as a clause
     printed: str = ""  # the end of what a failing one printed: its traceback
-    altered: Tuple[str, ...] = ()  # of the files that its end names, those that are not as their RECORD lists them
+    # of the files that its end names, those that are not as their RECORD lists them
+    altered: Tuple[str, ...] = ()
 
 
 @dataclass
@@ -311,7 +320,8 @@ class JupyterKernel:
     python: str
 
 
-NO_ENVIRONMENT = "none"  # chosen_by where the only Python is that of an environment made for envcheck alone
+# chosen_by where the only Python is that of an environment made for envcheck alone
+NO_ENVIRONMENT = "none"
 
 
 @dataclass
@@ -321,7 +331,8 @@ class FileFault:
     distribution: str
     release: str
     path: str  # from the folder of the distributions: torch/lib/libtorch_cpu.so
-    kind: str  # missing, empty, truncated, shortened (without what the loader does not read), not-elf
+    # missing, empty, truncated, shortened (without what the loader does not read), not-elf
+    kind: str
     installer: str = ""
     location: str = ""
 
@@ -331,8 +342,9 @@ class InstallLeftover:
     """What an installation that did not come to its end left behind."""
 
     path: str
-    # marker: of envcheck install; renamed: pip's ~name, or compared where `file_faults` has what its RECORD lists;
-    # no-record, no-metadata, unowned: without RECORD, without METADATA, without both
+    # marker: of envcheck install; renamed: pip's ~name, or compared where `file_faults` has what
+    # its RECORD lists; no-record, no-metadata, unowned: without RECORD, without METADATA, without
+    # both
     kind: str
     distribution: str = ""
     release: str = ""
@@ -344,10 +356,11 @@ class PythonFacts:
     """The inspected interpreter and the packages installed for it."""
 
     executable: Fact[str] = NOT_STATED
-    # option, VIRTUAL_ENV, CONDA_PREFIX, "uv run" (which extends it), UV_PROJECT_ENVIRONMENT, .venv, .pixi, own, base
-    # (conda's), PATH, none; "" where nobody chose
+    # option, VIRTUAL_ENV, CONDA_PREFIX, "uv run" (which extends it), UV_PROJECT_ENVIRONMENT, .venv,
+    # .pixi, own, base (conda's), PATH, none; "" where nobody chose
     chosen_by: str = ""
-    broken_environment: str = ""  # folder of an environment that was meant before it, and whose Python is gone
+    # folder of an environment that was meant before it, and whose Python is gone
+    broken_environment: str = ""
     version: Fact[str] = NOT_STATED  # 3.11.7
     implementation: Fact[str] = NOT_STATED  # cpython, pypy
     bits: Fact[int] = NOT_STATED
@@ -361,16 +374,19 @@ class PythonFacts:
     pip_version: Fact[str] = NOT_STATED
     distributions: Fact[Tuple[Distribution, ...]] = NOT_STATED
     unread: Fact[Tuple[UnreadPart, ...]] = NOT_STATED  # what else a file may install
-    duplicate_owners: Fact[Mapping[str, Tuple[str, ...]]] = NOT_STATED  # module or path -> distributions
+    # module or path -> distributions
+    duplicate_owners: Fact[Mapping[str, Tuple[str, ...]]] = NOT_STATED
     frameworks: Fact[Tuple[FrameworkBuild, ...]] = NOT_STATED
     extensions: Fact[Tuple[Extension, ...]] = NOT_STATED
     link_faults: Fact[Tuple[LinkFault, ...]] = NOT_STATED
     libstdcxx_path: Fact[str] = NOT_STATED  # the copy that this interpreter loads
     libstdcxx_glibcxx: Fact[str] = NOT_STATED
     kernels: Fact[Tuple[JupyterKernel, ...]] = NOT_STATED
-    file_faults: Fact[Tuple[FileFault, ...]] = NOT_STATED  # of the frameworks and what importing them loads
+    # of the frameworks and what importing them loads
+    file_faults: Fact[Tuple[FileFault, ...]] = NOT_STATED
     install_leftovers: Fact[Tuple[InstallLeftover, ...]] = NOT_STATED
-    # Of the frameworks and of what requires them; unknown where nothing was imported, with the reason.
+    # Of the frameworks and of what requires them; unknown where nothing was imported, with the
+    # reason.
     imports: Fact[Tuple[ImportTest, ...]] = NOT_STATED
 
 
@@ -413,7 +429,9 @@ def mark_uncollected(snapshot: Snapshot) -> Snapshot:
     if len(release) != len(numbers(__version__)) or release >= numbers(__version__):
         return snapshot
     sections = {name: getattr(snapshot.facts, name) for name in list_fields(snapshot.facts)}
-    return replace(snapshot, facts=Facts(**{name: _mark(section) for name, section in sections.items()}))
+    return replace(
+        snapshot, facts=Facts(**{name: _mark(section) for name, section in sections.items()})
+    )
 
 
 def _mark(value: Any) -> Any:
@@ -425,9 +443,15 @@ def _mark(value: Any) -> Any:
     if isinstance(value, (Absent, Unknown)) or not list_fields(value):
         return value
     cells = {name: getattr(value, name) for name in list_fields(value)}
-    states = any(isinstance(cell, (Known, Absent, Unknown)) and cell is not NOT_STATED for cell in cells.values())
+    states = any(
+        isinstance(cell, (Known, Absent, Unknown)) and cell is not NOT_STATED
+        for cell in cells.values()
+    )
     missing = NOT_COLLECTED if states else NOT_STATED
-    return replace(value, **{name: missing if cell is NOT_STATED else _mark(cell) for name, cell in cells.items()})
+    return replace(
+        value,
+        **{name: missing if cell is NOT_STATED else _mark(cell) for name, cell in cells.items()},
+    )
 
 
 @dataclass
@@ -447,7 +471,8 @@ class GpuActivity:
 
     gpu: Gpu = field(default_factory=Gpu)
     minor: Fact[int] = NOT_STATED  # of /dev/nvidia<minor>; not always NVML's index
-    memory_reserved_bytes: Fact[int] = NOT_STATED  # by the driver; unknown where it counts them as used
+    # by the driver; unknown where it counts them as used
+    memory_reserved_bytes: Fact[int] = NOT_STATED
     utilization_percent: Fact[int] = NOT_STATED  # share of the last second in which a kernel ran
     temperature_celsius: Fact[int] = NOT_STATED
     power_watts: Fact[float] = NOT_STATED
@@ -487,6 +512,7 @@ class ProcessScan:
 
     processes: Tuple[ProcessInfo, ...] = ()
     unreadable: int = 0  # processes whose open files this user may not list
-    isolated: bool = False  # this is a PID namespace (a container): it does not show processes outside
+    # this is a PID namespace (a container): it does not show processes outside
+    isolated: bool = False
     hides_others: bool = False  # /proc shows only this user's processes (hidepid)
     own_user: int = 0

@@ -32,8 +32,10 @@ class PlannedRelease:
     index: str = ""  # package index of its own; "" for the one that is configured
     environment: str = ""  # folder of the environment it goes into
     constraints: Tuple[str, ...] = ()  # what must be kept within bounds beside it: numpy<2
-    companions: Tuple[str, ...] = ()  # of these, what else was asked for, as it goes with it: vllm==0.33.0
-    needs_gpu: Tuple[str, ...] = ()  # names of those that have no build for the CPU, where no GPU is planned for
+    # of these, what else was asked for, as it goes with it: vllm==0.33.0
+    companions: Tuple[str, ...] = ()
+    # names of those that have no build for the CPU, where no GPU is planned for
+    needs_gpu: Tuple[str, ...] = ()
     rejected: Tuple[Rejected, ...] = ()  # newer releases, newest first
     warnings: Tuple[Finding, ...] = ()  # what is known to be less than perfect
     doubts: Tuple[Finding, ...] = ()  # what could not be told
@@ -51,11 +53,15 @@ class RequirementSet:
 
     requirements: Tuple[str, ...]
     index: str = ""  # "" for the one that is configured
-    source_only: Tuple[str, ...] = ()  # dependencies without wheels: the exceptions from "wheels only"
-    kept: Tuple[str, ...] = ()  # what the environment holds and must go on holding: tensorflow==2.15.1
-    options: Tuple[str, ...] = ()  # of pip, for what is built from its sources or listed on a page of its own
+    # dependencies without wheels: the exceptions from "wheels only"
+    source_only: Tuple[str, ...] = ()
+    # what the environment holds and must go on holding: tensorflow==2.15.1
+    kept: Tuple[str, ...] = ()
+    # of pip, for what is built from its sources or listed on a page of its own
+    options: Tuple[str, ...] = ()
     settings: Tuple[Tuple[str, str], ...] = ()  # variables of that build: MAX_JOBS
-    pins: Tuple[str, ...] = ()  # exact, with their hashes, once verified: "numpy==2.1.0 --hash=sha256:..."
+    # exact, with their hashes, once verified: "numpy==2.1.0 --hash=sha256:..."
+    pins: Tuple[str, ...] = ()
 
 
 @dataclass
@@ -69,13 +75,16 @@ class Environment:
     sets: Tuple[RequirementSet, ...] = ()  # in the order of installation
     channels: Tuple[str, ...] = ()  # conda
     packages: Tuple[str, ...] = ()  # conda specs: python=3.7, cudatoolkit=10.0
-    variables: Mapping[str, str] = field(default_factory=dict)  # of the installer: CONDA_OVERRIDE_CUDA
-    library_folders: Tuple[str, ...] = ()  # below the environment, put on the loader's path by its activation
+    # of the installer: CONDA_OVERRIDE_CUDA
+    variables: Mapping[str, str] = field(default_factory=dict)
+    # below the environment, put on the loader's path by its activation
+    library_folders: Tuple[str, ...] = ()
     glibc: str = ""  # lowest glibc the frameworks' wheels need; "" where none
     machine_glibc: str = ""  # that of the machine it is for; "" where it is not known
     macos: str = ""  # lowest macOS its wheels are for; "" elsewhere
     pip_too_old: str = ""  # the pip its wheels need, where the bundled one may be older: "20.3"
-    solved: Tuple[str, ...] = ()  # what conda's specs come to, once verified: cudatoolkit=10.0.130=0
+    # what conda's specs come to, once verified: cudatoolkit=10.0.130=0
+    solved: Tuple[str, ...] = ()
 
 
 @dataclass
@@ -112,8 +121,10 @@ class Plan:
     rejected: Tuple[Rejected, ...] = ()  # of frameworks for which nothing was found
     notes: Tuple[str, ...] = ()
     system: str = ""  # whose shells its commands are typed in: linux, windows, darwin; "" not known
-    machine: Mapping[str, str] = field(default_factory=dict)  # the driver and GPUs it is for: ENVCHECK_DRIVER_RELEASE
-    verified: str = ""  # "resolved: 34 packages from wheels", or "not resolved: " and why; "" where no index was asked
+    # the driver and GPUs it is for: ENVCHECK_DRIVER_RELEASE
+    machine: Mapping[str, str] = field(default_factory=dict)
+    # "resolved: 34 packages from wheels", or "not resolved: " and why; "" where no index was asked
+    verified: str = ""
 
     @property
     def is_resolved(self) -> bool:
@@ -121,7 +132,8 @@ class Plan:
         return self.verified.startswith("resolved")
 
 
-# Outcomes: `planned`, `blocked` and `unchanged` changed nothing, `unsettled` left a journal to resume.
+# Outcomes: `planned`, `blocked` and `unchanged` changed nothing, `unsettled` left a journal to
+# resume.
 INSTALLED, FIXED, RESTORED, UNSETTLED = "installed", "fixed", "restored", "unsettled"
 PLANNED, BLOCKED, UNCHANGED = "planned", "blocked", "unchanged"
 
@@ -145,4 +157,5 @@ class Outcome:
     id: str = ""  # of the transaction
     why: str = ""  # why the environment is not the new one
     log: str = ""  # file with what the steps printed
-    machine: Tuple[SystemChange, ...] = ()  # taken though the environment is not the new one; newest first
+    # taken though the environment is not the new one; newest first
+    machine: Tuple[SystemChange, ...] = ()

@@ -29,6 +29,7 @@ if TYPE_CHECKING:
     def dataclass(cls: Type[R]) -> Type[R]:
         """Make a class a frozen record."""
         return cls
+
 else:
 
     def field(*, default_factory: Callable[[], Any]) -> Any:
@@ -48,7 +49,11 @@ else:
         return cls
 
     def _make_init(names: Tuple[str, ...], defaults: Dict[str, Any]) -> Callable[..., None]:
-        factories = [(name, value.make) for name, value in defaults.items() if isinstance(value, _DefaultFactory)]
+        factories = [
+            (name, value.make)
+            for name, value in defaults.items()
+            if isinstance(value, _DefaultFactory)
+        ]
         allowed = frozenset(names)
 
         def __init__(self: Any, *args: Any, **kwargs: Any) -> None:  # noqa: N807 - becomes a method
@@ -59,7 +64,11 @@ else:
                     values[name] = make()
             values.update(zip(names, args))
             values.update(kwargs)
-            if len(values) != len(names) or len(args) > len(names) or not allowed.issuperset(kwargs):
+            if (
+                len(values) != len(names)
+                or len(args) > len(names)
+                or not allowed.issuperset(kwargs)
+            ):
                 raise TypeError(_describe_argument_error(type(self).__name__, names, values, args))
 
         return __init__
@@ -83,9 +92,12 @@ else:
 
             annotations = owner.__annotations__
             columns = [
-                (name, annotations[name], _make_dataclass_field(owner, name)) for name in owner.__record_fields__
+                (name, annotations[name], _make_dataclass_field(owner, name))
+                for name in owner.__record_fields__
             ]
-            twin = dataclasses.make_dataclass(owner.__name__, columns, frozen=True, repr=False, eq=False)
+            twin = dataclasses.make_dataclass(
+                owner.__name__, columns, frozen=True, repr=False, eq=False
+            )
             owner.__dataclass_fields__ = twin.__dataclass_fields__
             return twin.__dataclass_fields__
 

@@ -17,15 +17,19 @@ class FrameworkRelease:
     version: str
     platform: str  # linux_x86_64, linux_aarch64, win_amd64, macosx_arm64, macosx_x86_64
     pythons: Tuple[str, ...]  # "3.11": minors with a wheel
-    glibc: Optional[str]  # lowest glibc its binaries need; None: no Linux wheel, or not read (see note)
+    # lowest glibc its binaries need; None: no Linux wheel, or not read (see note)
+    glibc: Optional[str]
     cuda_build: bool
     cuda: Optional[str]  # CUDA Toolkit version it was built with; None: not a CUDA build
-    cudnn: Optional[str]  # cuDNN version it was built with: "8.6"; None: not a CUDA build, or bundled
+    # cuDNN version it was built with: "8.6"; None: not a CUDA build, or bundled
+    cudnn: Optional[str]
     compute_capabilities: Tuple[str, ...]  # "sm_80" native code, "compute_90" PTX
     cpu_features: Tuple[str, ...]  # flags of /proc/cpuinfo that the wheel needs: ("avx",)
     gpu_extra: Optional[str]  # and-cuda, cuda12; None: it needs no extra for its CUDA libraries
-    cuda_wheels: Tuple[str, ...]  # CUDA requirements of the extra or the wheel: "nvidia-cudnn-cu12>=9.3,<10"
-    finds_cuda_wheels: bool  # it loads libraries from the nvidia/* folders of site-packages (RUNPATH or preloading)
+    # CUDA requirements of the extra or the wheel: "nvidia-cudnn-cu12>=9.3,<10"
+    cuda_wheels: Tuple[str, ...]
+    # it loads libraries from the nvidia/* folders of site-packages (RUNPATH or preloading)
+    finds_cuda_wheels: bool
     requires: Mapping[str, str]  # numpy, protobuf, keras, ml-dtypes -> specifier
     yanked: bool
     citations: Tuple[Citation, ...]
@@ -34,14 +38,21 @@ class FrameworkRelease:
     free_threaded: Tuple[str, ...] = ()  # "3.14": minors with a free-threaded wheel
     stub_for: Optional[str] = None  # an empty wheel that only requires this other distribution
     extras: Tuple[str, ...] = ()  # every extra that brings CUDA: ("cuda12", "cuda13")
-    usual_extra: str = ""  # brings what `requires` states: srt of sglang before 0.5.3; "" where the base does
-    binaries: Mapping[str, Any] = field(default_factory=dict)  # properties read from the binaries of one wheel
+    # brings what `requires` states: srt of sglang before 0.5.3; "" where the base does
+    usual_extra: str = ""
+    # properties read from the binaries of one wheel
+    binaries: Mapping[str, Any] = field(default_factory=dict)
     proof: Mapping[str, str] = field(default_factory=dict)  # cell -> tier1, tier2, documented
-    compiler: Optional[str] = None  # "GCC 9.3.1", "clang 18.1.8", "MSVC 14.29"; None: not read, or no compiled code
-    tensorrt: Optional[str] = None  # TensorRT version it was built with; "none": without TensorRT; None: not read
-    variants: Mapping[str, Tuple[str, ...]] = field(default_factory=dict)  # CUDA -> GPU code, builds on its own index
-    tensorflow: Optional[str] = None  # TensorFlow releases this companion package supports: ">=2.15,<2.16"
-    local: str = ""  # label of a build on the framework's own index: "cu126", "cpu"; "" for the default index
+    # "GCC 9.3.1", "clang 18.1.8", "MSVC 14.29"; None: not read, or no compiled code
+    compiler: Optional[str] = None
+    # TensorRT version it was built with; "none": without TensorRT; None: not read
+    tensorrt: Optional[str] = None
+    # CUDA -> GPU code, builds on its own index
+    variants: Mapping[str, Tuple[str, ...]] = field(default_factory=dict)
+    # TensorFlow releases this companion package supports: ">=2.15,<2.16"
+    tensorflow: Optional[str] = None
+    # label of a build on the framework's own index: "cu126", "cpu"; "" for the default index
+    local: str = ""
     index: str = ""  # address of that index; "" for the default one
 
     @property
@@ -62,7 +73,8 @@ class Toolkit:
     version: str
     min_driver_linux: Optional[str]
     min_driver_windows: Optional[str]
-    minor_floor_linux: Optional[str]  # lowest driver with minor-version compatibility; None below CUDA 11
+    # lowest driver with minor-version compatibility; None below CUDA 11
+    minor_floor_linux: Optional[str]
     minor_floor_windows: Optional[str]
     compute_capabilities: Tuple[str, ...]  # "8.6"
     gcc_min: Optional[str]
@@ -73,7 +85,8 @@ class Toolkit:
     note: str = ""
     sonames: Mapping[str, str] = field(default_factory=dict)  # cudart -> libcudart.so.12
     proof: Mapping[str, str] = field(default_factory=dict)
-    forward_compatibility: Optional[str] = None  # package whose libcuda runs it on an older data-center driver
+    # package whose libcuda runs it on an older data-center driver
+    forward_compatibility: Optional[str] = None
 
 
 @dataclass
@@ -170,11 +183,13 @@ class KnownProblem:
     what: str  # what happens, one sentence
     fix: str  # constraints, space-separated: "keras<2.7 tensorflow-estimator<2.7"; never a command
     citations: Tuple[Citation, ...]
-    stage: str = "run"  # run: it fails after installation; install: it does not resolve; advice: worth knowing
+    # run: it fails after installation; install: it does not resolve; advice: worth knowing
+    stage: str = "run"
     severity: str = "error"  # error, warning, note
     remedy: str = ""  # what else to do, or to do instead of the constraints, one sentence
     absent: str = ""  # applies only while this distribution is not installed
-    compute_capabilities: str = ""  # specifier over the GPU's compute capability: "<7.5"; "" for all
+    # specifier over the GPU's compute capability: "<7.5"; "" for all
+    compute_capabilities: str = ""
     proof: str = "documented"
 
 
@@ -232,7 +247,8 @@ class OtherVendor:
     names: str = "(?!)"  # pattern in the names of its GPUs
     integrated_names: str = "(?!)"  # pattern of those of graphics inside a processor
     windows_driver: str = "(?!)"  # pattern of the folder of its display driver, as WSL shows it
-    wheels: Mapping[str, str] = field(default_factory=dict)  # framework -> where its builds are documented to be
+    # framework -> where its builds are documented to be
+    wheels: Mapping[str, str] = field(default_factory=dict)
 
 
 @dataclass
@@ -250,7 +266,8 @@ class GpuProduct:
     chip: Optional[str]  # None when looked up by name
     architecture: Optional[str]  # Ada; None when looked up by name
     compute_capabilities: Tuple[str, ...]
-    data_center: Optional[bool]  # forward compatibility is offered there; None: the name does not tell
+    # forward compatibility is offered there; None: the name does not tell
+    data_center: Optional[bool]
 
 
 @dataclass

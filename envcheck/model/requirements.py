@@ -1,6 +1,7 @@
 """Read requirements as PEP 508 writes them: torch[extra]>=2.6,<3; marker.
 
-A plain one is read here. Anything else is read by packaging, which takes as long to import as all of this program.
+A plain one is read here. Anything else is read by packaging, which takes as long to import as all
+of this program.
 """
 
 from __future__ import annotations
@@ -15,9 +16,14 @@ from envcheck.model.text import RequestError, canonical_name
 
 _NAME = r"([A-Za-z0-9](?:[A-Za-z0-9._-]*[A-Za-z0-9])?)"
 _EXTRAS = rf"\[[ \t]*({_NAME}(?:[ \t]*,[ \t]*{_NAME})*)[ \t]*\]"
-_CLAUSE = r"(?:(?:<=|>=|<|>)[ \t]*\d+(?:\.\d+)*|(?:==|!=)[ \t]*\d+(?:\.\d+)*(?:\.\*|\.post\d+|\+[a-z][a-z0-9]*)?)"
+_CLAUSE = (
+    r"(?:(?:<=|>=|<|>)[ \t]*\d+(?:\.\d+)*|(?:==|!=)["
+    r" \t]*\d+(?:\.\d+)*(?:\.\*|\.post\d+|\+[a-z][a-z0-9]*)?)"
+)
 # Two runs of blanks never meet: a long one would be tried in every division.
-_PLAIN = rf"[ \t]*{_NAME}(?:[ \t]*{_EXTRAS})?(?:[ \t]*({_CLAUSE}(?:[ \t]*,[ \t]*{_CLAUSE})*))?[ \t]*"
+_PLAIN = (
+    rf"[ \t]*{_NAME}(?:[ \t]*{_EXTRAS})?(?:[ \t]*({_CLAUSE}(?:[ \t]*,[ \t]*{_CLAUSE})*))?[ \t]*"
+)
 _BOUNDS = r"(?:\s*\(([^()]*)\)\s*|\s*([=<>!~@][^;()]*)|\s*)"
 _LOOSE = rf"\s*{_NAME}(?:\s*\[([^\]]*)\])?{_BOUNDS}(?:;\s*(.*))?$"
 _LONGEST = 4000  # characters: a lock file joins the conditions of many platforms
@@ -72,7 +78,9 @@ def read_requirement(text: str) -> Requirement:
     if match is None:
         return _read_by_packaging(text)
     parts = {re.sub(r"\s", "", part) for part in (match[5] or "").split(",") if part}
-    return Requirement(text, canonical_name(match[1]), _split_extras(match[2]), ",".join(sorted(parts)))
+    return Requirement(
+        text, canonical_name(match[1]), _split_extras(match[2]), ",".join(sorted(parts))
+    )
 
 
 @lru_cache(maxsize=1 << 12)
@@ -100,7 +108,12 @@ def name_of(text: str) -> str:
 
 def evaluate_marker(marker: str, environment: Mapping[str, str]) -> bool:
     """Return whether a marker holds in an environment; one that cannot be evaluated does not."""
-    from packaging.markers import InvalidMarker, Marker, UndefinedComparison, UndefinedEnvironmentName
+    from packaging.markers import (
+        InvalidMarker,
+        Marker,
+        UndefinedComparison,
+        UndefinedEnvironmentName,
+    )
     from packaging.version import InvalidVersion
 
     try:
@@ -118,9 +131,13 @@ def _check_bounds(text: str) -> None:
     """Refuse what would take long to read, or never be a requirement."""
     shown = f"{text[:60]!r}"
     if len(text) > _LONGEST:
-        raise RequestError(f"{shown} is not a requirement: it is longer than {_LONGEST} characters.")
+        raise RequestError(
+            f"{shown} is not a requirement: it is longer than {_LONGEST} characters."
+        )
     if "\0" in text or text.count("(") > _DEEPEST:
-        raise RequestError(f"{shown} is not a requirement: it holds a NUL or more than {_DEEPEST} parentheses.")
+        raise RequestError(
+            f"{shown} is not a requirement: it holds a NUL or more than {_DEEPEST} parentheses."
+        )
 
 
 def _read_by_packaging(text: str) -> Requirement:
@@ -133,12 +150,16 @@ def _read_by_packaging(text: str) -> Requirement:
         raise RequestError(_describe_unreadable(text, str(error).splitlines()[0])) from None
     extras = _split_extras(",".join(parsed.extras))
     marker = str(parsed.marker or "")
-    return Requirement(text, canonical_name(parsed.name), extras, str(parsed.specifier), marker, parsed.url or "")
+    return Requirement(
+        text, canonical_name(parsed.name), extras, str(parsed.specifier), marker, parsed.url or ""
+    )
 
 
 def _describe_unreadable(text: str, reason: str) -> str:
     """Say why a text is no requirement; a single = is how conda and shells write it."""
     name, _, version = text.partition("=")
     if re.fullmatch(rf"\s*{_NAME}\s*", name, re.ASCII) and version and not version.startswith("="):
-        return f"{text[:60]!r} is not a requirement. Did you mean {name.strip()}=={version.strip()}?"
+        return (
+            f"{text[:60]!r} is not a requirement. Did you mean {name.strip()}=={version.strip()}?"
+        )
     return f"{text[:60]!r} is not a requirement such as tensorflow==2.15.* ({reason})."

@@ -67,7 +67,9 @@ def matches(version: str, specifier: str) -> bool:
 def can_be_met(specifier: str) -> bool:
     """Tell whether some version lies in a specifier: one of those it names, or one just beside it."""
     versions = [item.version for item in clauses(specifier)]
-    return not versions or any(within(text, specifier) for version in versions for text in _neighbours(version))
+    return not versions or any(
+        within(text, specifier) for version in versions for text in _neighbours(version)
+    )
 
 
 def admits_others(specifier: str, clause: str) -> bool:

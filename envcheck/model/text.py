@@ -5,21 +5,37 @@ from __future__ import annotations
 import re
 from typing import List, Tuple
 
-# C0 and C1 controls, the marks that reorder text (https://trojansource.codes) or end a line, and half characters no
-# file takes.
+# C0 and C1 controls, the marks that reorder text (https://trojansource.codes) or end a line, and
+# half characters no file takes.
 _ACTIVE = "[\x00-\x08\x0b-\x1f\x7f-\x9f\u2028-\u202e\u2066-\u2069\u200e\u200f\ud800-\udfff]"
 
 _URL = r"[a-zA-Z][\w+.-]*://[^\s'\"<>)\]]+"
 # conda's channels hold tokens behind /t/, and forums the titles of their topics, before a number.
 _IN_URL = r"(?P<name>://)[^/\s]*@|(?P<channel>/t/)[^/]+(?=/(?!\d+(?:/|$)))|(?P<query>\?)[^#]+"
-# A header, a value with letters and digits behind a name that ends so (pad_token_id=0 stays), and tokens by their form.
+# A header, a value with letters and digits behind a name that ends so (pad_token_id=0 stays), and
+# tokens by their form.
 _VALUE = r"[^\s\"',;:]"
 _HIDDEN = (
     r"(authorization: *\w+ |bearer |--password[ =]"
-    rf"|(?:token|secret|passw(?:or)?d|[_-]key)[\"']? ?[=:] ?[\"']?(?={_VALUE}*[a-z])(?={_VALUE}*\d)(?={_VALUE}{{8}}))"
+    r"|(?:token|secret|passw(?:or)?d|[_-]key)[\"']? ?[=:]"
+    rf" ?[\"']?(?={_VALUE}*[a-z])(?={_VALUE}*\d)(?={_VALUE}{{8}}))"
     rf"{_VALUE}+|\b(?:gh[pousr]_|github_pat_|hf_|glpat-|pypi-|xox[abpr]-|akia)\w{{16,}}"
 )
-_SIGNS = ("author", "bearer", "passw", "token", "secret", "_key", "-key", "gh", "hf_", "glpat", "pypi-", "xox", "akia")
+_SIGNS = (
+    "author",
+    "bearer",
+    "passw",
+    "token",
+    "secret",
+    "_key",
+    "-key",
+    "gh",
+    "hf_",
+    "glpat",
+    "pypi-",
+    "xox",
+    "akia",
+)
 
 
 def hide_url_secrets(text: str) -> str:

@@ -9,7 +9,8 @@ import re
 from functools import lru_cache
 from typing import Optional, Tuple
 
-_NUMBERS = re.compile(r"\s*(\d{1,18}(?:\.\d{1,18})*)")  # a longer number is no version, and slow to read
+# a longer number is no version, and slow to read
+_NUMBERS = re.compile(r"\s*(\d{1,18}(?:\.\d{1,18})*)")
 
 
 @lru_cache(maxsize=1 << 14)

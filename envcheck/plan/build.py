@@ -85,7 +85,8 @@ from envcheck.rules.gpu_releases import driver_floor, driver_runs, full_driver, 
 from envcheck.rules.requirements import wheel_glibc
 from envcheck.rules.row_judge import is_refused_for_gpu
 
-# By effort: an environment, two compromises, a second system beside this one, a restart, another system.
+# By effort: an environment, two compromises, a second system beside this one, a restart, another
+# system.
 PYTHON, RELEASE, CPU, WSL, DRIVER, LIBC = 1, 2, 3, 4, 5, 6
 Requests = tuple[Request, ...]
 
@@ -98,7 +99,8 @@ class InstalledFramework:
     distribution: str
     version: str  # with its label: 2.13.0+cpu
     error: str  # what the rules say against it; "" where it is well
-    requirement: str  # asks for exactly what is there: tensorflow[and-cuda]==2.20.0; "" where nothing plain does
+    # asks for exactly what is there: tensorflow[and-cuda]==2.20.0; "" where nothing plain does
+    requirement: str
     pins: tuple[str, ...]  # what it needs of others, as its own metadata tells
 
     @property
@@ -116,7 +118,9 @@ class EnvironmentUpdate:
     is_satisfied: bool = False  # they are all that is asked for, and well: the plan is empty
 
 
-def possible_changes(context: Context, requests: tuple[Request, ...], options: PlanOptions) -> tuple[Change, ...]:
+def possible_changes(
+    context: Context, requests: tuple[Request, ...], options: PlanOptions
+) -> tuple[Change, ...]:
     """List the single changes after which every request can be met; where there are none, pairs of them."""
     search = AlternativeSearch(context, requests, options)
     single = [*search.pythons(), *search.releases(), *search.frameworks(), *search.cpu()]
@@ -126,35 +130,57 @@ def possible_changes(context: Context, requests: tuple[Request, ...], options: P
 
 def another_python(context: Context, requests: tuple[Request, ...], options: PlanOptions) -> str:
     """Name the Python with which every request can be met by its newest release; "" where there is none."""
-    return AlternativeSearch(context, requests, options).best_python(context.facts, context.goal, requests)[0]
+    return AlternativeSearch(context, requests, options).best_python(
+        context.facts, context.goal, requests
+    )[0]
 
 
 class AlternativeSearch:
     """Searches the single changes, then the pairs of them, that make a plan possible."""
 
-    def __init__(self, context: Context, requests: tuple[Request, ...], options: PlanOptions) -> None:
+    def __init__(
+        self, context: Context, requests: tuple[Request, ...], options: PlanOptions
+    ) -> None:
         self.context, self.requests, self.options = context, requests, options
 
     def pythons(
-        self, facts: Facts | None = None, goal: str = "", requests: Requests = (), **description: str
+        self,
+        facts: Facts | None = None,
+        goal: str = "",
+        requests: Requests = (),
+        **description: str,
     ) -> Iterator[Change]:
         """Try every Python that some admitted release has a wheel for, and keep the one with the newest release."""
         relevant = requests or self.requests
         minor, choices = self.best_python(facts or self.context.facts, goal, relevant)
         if minor:
             summary, expect = _python_named(self.context, minor), goal or self.options.expect
-            yield self._change(summary, PYTHON, choices, python=minor, expect=expect, requests=relevant, **description)
+            yield self._change(
+                summary,
+                PYTHON,
+                choices,
+                python=minor,
+                expect=expect,
+                requests=relevant,
+                **description,
+            )
 
     def best_python(self, facts: Facts, goal: str, requests: Requests) -> tuple[str, list[Choice]]:
         """Return the Python with the newest releases of all requests, and these; "" where there is none."""
         minors = self._minors(facts, goal or self.context.goal)
-        attempts = [(minor, self._find_choices(with_python(facts, minor), goal, requests)) for minor in minors]
+        attempts = [
+            (minor, self._find_choices(with_python(facts, minor), goal, requests))
+            for minor in minors
+        ]
         return max((item for item in attempts if item[1]), key=self._preference, default=("", []))
 
     def _preference(self, item: tuple[str, list[Choice]]) -> tuple[list[Version], int]:
         """Prefer the newest releases, then the Python nearest to the one that is there."""
         current = self.context.facts.python.version
-        minors = [numbers(text)[1] for text in (item[0], current.value if current.value is not None else item[0])]
+        minors = [
+            numbers(text)[1]
+            for text in (item[0], current.value if current.value is not None else item[0])
+        ]
         return [_version(choice) for choice in item[1]], -abs(minors[0] - minors[1])
 
     def releases(self, goal: str = "") -> Iterator[Change]:
@@ -162,12 +188,18 @@ class AlternativeSearch:
         for requests in self._relaxed_requests():
             choices = self._find_choices(self.context.facts, goal, requests)
             if choices:
-                summary, expect = "a different release from the one requested", goal or self.options.expect
+                summary, expect = (
+                    "a different release from the one requested",
+                    goal or self.options.expect,
+                )
                 yield self._change(summary, RELEASE, choices, requests=requests, expect=expect)
                 return
 
     def _relaxed_requests(self) -> list[Requests]:
-        variants = [tuple(map(relax, self.requests)) for relax in (with_same_line, with_any_version, with_any_name)]
+        variants = [
+            tuple(map(relax, self.requests))
+            for relax in (with_same_line, with_any_version, with_any_name)
+        ]
         return [requests for requests in dict.fromkeys(variants) if requests != self.requests]
 
     def frameworks(self) -> Iterator[Change]:
@@ -180,14 +212,22 @@ class AlternativeSearch:
             requests = read_requests((name, *request.companions), self.context.matrix)
             choices = self._find_choices(self.context.facts, requests=requests)
             if choices:
-                yield self._change(f"{name} in place of {request.framework}", RELEASE, choices, requests=requests)
+                yield self._change(
+                    f"{name} in place of {request.framework}", RELEASE, choices, requests=requests
+                )
 
     def cpu(self) -> Iterator[Change]:
         """Try CPU builds, of which no extra and no label brings CUDA."""
         requests = tuple(map(without_cuda, self.requests))
-        choices = self._find_choices(self.context.facts, "cpu", requests) if self.context.goal == "gpu" else []
+        choices = (
+            self._find_choices(self.context.facts, "cpu", requests)
+            if self.context.goal == "gpu"
+            else []
+        )
         if choices:
-            is_cpu_build = not any(choice.best and choice.best.candidate.is_gpu for choice in choices)
+            is_cpu_build = not any(
+                choice.best and choice.best.candidate.is_gpu for choice in choices
+            )
             summary = "a build for the CPU" if is_cpu_build else "work on the CPU"
             yield self._change(summary, CPU, choices, expect="cpu", requests=requests)
 
@@ -197,9 +237,14 @@ class AlternativeSearch:
         if self.context.platform == "win_amd64" and self.context.goal == "gpu":
             linux = planned_facts(None, in_wsl(facts), self.context.matrix, expects_gpu=True)
             facts_in_wsl = replace(linux, gpus=facts.gpus, driver=facts.driver)
-            choices = self._find_choices(replace(facts_in_wsl, host=replace(linux.host, wsl_version=Known(2, WHATIF))))
+            choices = self._find_choices(
+                replace(facts_in_wsl, host=replace(linux.host, wsl_version=Known(2, WHATIF)))
+            )
             if choices:
-                release, gpus = facts.driver.release, self.options.description.gpus or capabilities(facts)
+                release, gpus = (
+                    facts.driver.release,
+                    self.options.description.gpus or capabilities(facts),
+                )
                 driver = release.value or ""
                 summary = "WSL 2, where the wheels for Linux run"
                 yield self._change(summary, WSL, choices, platform=LINUX, driver=driver, gpus=gpus)
@@ -218,7 +263,9 @@ class AlternativeSearch:
         for version in versions[::-1] if kind.value == "musl" else versions:
             choices = self._find_choices(with_libc(self.context.facts, version))
             if choices:
-                yield self._change(f"a system with glibc {version} or newer", LIBC, choices, glibc=version)
+                yield self._change(
+                    f"a system with glibc {version} or newer", LIBC, choices, glibc=version
+                )
                 return
 
     def pairs(self) -> Iterator[Change]:
@@ -231,7 +278,11 @@ class AlternativeSearch:
         if self.context.goal == "gpu":
             asked = tuple(map(without_cuda, self.requests))
             for change in (*self.pythons(goal="cpu", requests=asked), *self.releases(goal="cpu")):
-                yield replace(change, what=f"{change.what} and a build for the CPU", effort=change.effort + CPU)
+                yield replace(
+                    change,
+                    what=f"{change.what} and a build for the CPU",
+                    effort=change.effort + CPU,
+                )
 
     def _with_newer_driver(self) -> Iterator[Change]:
         release, summary = self._newest_driver()
@@ -251,19 +302,24 @@ class AlternativeSearch:
                 is_possible=partial(is_possible, judge.context),
                 explains=False,
             )
-            # Most machines have no release at all: what is wrong with the others is asked afterwards.
+            # Most machines have no release at all: what is wrong with the others is asked
+            # afterwards.
             if choice.best is None or blockers(judge.machine_findings(), judge.context):
                 return []
             choices.append(choice)
         return choices
 
     def _is_tried(self, context: Context, candidate: Candidate) -> bool:
-        if python_minor(context) == python_minor(self.context) and is_refused(self.options, candidate):
+        if python_minor(context) == python_minor(self.context) and is_refused(
+            self.options, candidate
+        ):
             return False
         is_planned = self.context.goal == "cpu" and self.options.expect != "cpu"
         return is_planned or not needs_gpu(context, candidate)
 
-    def _change(self, summary: str, effort: int, choices: list[Choice], **changes: object) -> Change:
+    def _change(
+        self, summary: str, effort: int, choices: list[Choice], **changes: object
+    ) -> Change:
         requests = changes.pop("requests", self.requests)
         expect = str(changes.pop("expect", self.options.expect))
         description = replace(self.options.description, **changes)
@@ -280,9 +336,13 @@ class AlternativeSearch:
         minors: set[str] = set()
         builds = (context.matrix.builds(item.framework, context.platform) for item in self.requests)
         for row in chain.from_iterable(builds):
-            if not minors.issuperset(row.pythons) and any(_may_serve(context, part) for part in rows_by_extra(row)):
+            if not minors.issuperset(row.pythons) and any(
+                _may_serve(context, part) for part in rows_by_extra(row)
+            ):
                 minors.update(row.pythons)
-        return sorted((minor for minor in minors if minor.startswith("3.")), key=Version, reverse=True)
+        return sorted(
+            (minor for minor in minors if minor.startswith("3.")), key=Version, reverse=True
+        )
 
     def _newest_driver(self) -> tuple[str, str]:
         """Name the driver to propose, in words too: the newest that drives every GPU; "" where it is there."""
@@ -290,17 +350,27 @@ class AlternativeSearch:
         if context.goal != "gpu":
             return "", ""
         branch = newest_branch(context)
-        newest = (context.matrix.newest_driver(branch) or branch) if branch else self._highest_floor()
+        newest = (
+            (context.matrix.newest_driver(branch) or branch) if branch else self._highest_floor()
+        )
         current = Version(release.value) if release.value is not None else Version("0")
         if newest and Version(newest) > current:
-            return newest, f"NVIDIA driver {newest}" if branch else f"NVIDIA driver {newest} or newer"
+            return (
+                newest,
+                f"NVIDIA driver {newest}" if branch else f"NVIDIA driver {newest} or newer",
+            )
         if newest and branch and current.major > int(branch):
             return newest, f"NVIDIA driver {newest}, of the last branch that supports the GPU"
         return "", ""
 
     def _highest_floor(self) -> str:
         rows = self.context.matrix.toolkits()
-        floors = {floor for row in rows for find in (driver_floor, full_driver) if (floor := find(self.context, row))}
+        floors = {
+            floor
+            for row in rows
+            for find in (driver_floor, full_driver)
+            if (floor := find(self.context, row))
+        }
         return max(floors, key=Version, default="")
 
     def _libcs(self) -> list[str]:
@@ -308,18 +378,38 @@ class AlternativeSearch:
         if current.value is None:
             return []
         matrix = self.context.matrix
-        companions = (matrix.companion_releases(name_of(text)) for item in self.requests for text in item.companions)
+        companions = (
+            matrix.companion_releases(name_of(text))
+            for item in self.requests
+            for text in item.companions
+        )
         rows = chain(*(matrix.releases(item.framework) for item in self.requests), *companions)
-        floors = {floor for floor in map(wheel_glibc, rows) if floor and Version(floor) > Version(current.value)}
+        floors = {
+            floor
+            for floor in map(wheel_glibc, rows)
+            if floor and Version(floor) > Version(current.value)
+        }
         return sorted(floors, key=Version)
 
 
 def replan(requirements: tuple[str, ...], description: Description, expect: str) -> tuple[str, ...]:
     """Write the command that plans with a description."""
-    options = [("--python", description.python), ("--driver", description.driver), ("--glibc", description.glibc)]
-    options += [("--platform", description.platform), *(("--gpu", name) for name in description.gpus)]
+    options = [
+        ("--python", description.python),
+        ("--driver", description.driver),
+        ("--glibc", description.glibc),
+    ]
+    options += [
+        ("--platform", description.platform),
+        *(("--gpu", name) for name in description.gpus),
+    ]
     options += [("--expect", expect if expect != "auto" else "")]
-    return ("envcheck", "plan", *requirements, *(part for name, value in options if value for part in (name, value)))
+    return (
+        "envcheck",
+        "plan",
+        *requirements,
+        *(part for name, value in options if value for part in (name, value)),
+    )
 
 
 def _python_named(context: Context, minor: str) -> str:
@@ -348,7 +438,9 @@ def is_possible(context: Context, candidate: Candidate) -> bool:
     """Tell whether a candidate is worth judging: the rules reject what is left out here."""
     if context.goal == "gpu" and not (candidate.is_gpu and driver_runs(context, candidate.cuda)):
         return False
-    return supports_python(context, candidate.row) and not is_refused_for_gpu(context, candidate.cuda_row)
+    return supports_python(context, candidate.row) and not is_refused_for_gpu(
+        context, candidate.cuda_row
+    )
 
 
 def _version(choice: Choice) -> Version:
@@ -360,21 +452,26 @@ def _requirement(choice: Choice) -> str:
 
 
 _NATIVE = (
-    "conda's own builds use the CUDA version that conda resolves. Run with --verify to check that the channel still "
-    "has builds for this release."
+    "conda's own builds use the CUDA version that conda resolves. Run with --verify to check that"
+    " the channel still has builds for this release."
 )
 
-_WITH_BACKEND = "{name} computes on the GPU of this Mac through {backend}; the check below imports it on the CPU."
+_WITH_BACKEND = (
+    "{name} computes on the GPU of this Mac through {backend}; the check below imports it on the"
+    " CPU."
+)
 _WITH_APPLE_PLUGIN = (
-    "This plan computes on the CPU. {plugin}, the plugin for Apple GPUs, supports {name} up to {newest}. "
-    "`envcheck plan {name} {plugin}` plans both."
+    "This plan computes on the CPU. {plugin}, the plugin for Apple GPUs, supports {name} up to"
+    " {newest}. `envcheck plan {name} {plugin}` plans both."
 )
 
 
 def verdict_on(plan: Plan) -> str:
     """Judge a plan: incompatible without releases; undetermined with doubts, or if a release is not known."""
     if not plan.releases or plan.blocked_by:
-        unknown = not plan.blocked_by and {item.finding for item in plan.rejected} == {"release-unknown"}
+        unknown = not plan.blocked_by and {item.finding for item in plan.rejected} == {
+            "release-unknown"
+        }
         return UNDETERMINED if unknown else INCOMPATIBLE
     is_open = any(release.doubts or release.open_companions for release in plan.releases)
     return UNDETERMINED if is_open else COMPATIBLE
@@ -388,7 +485,10 @@ def use_mirror(plan: Plan, mirror: str) -> Plan:
 
 
 def build_plan(
-    facts: Facts, matrix: Matrix, requests: tuple[Request, ...], options: PlanOptions = DEFAULT_OPTIONS
+    facts: Facts,
+    matrix: Matrix,
+    requests: tuple[Request, ...],
+    options: PlanOptions = DEFAULT_OPTIONS,
 ) -> Plan:
     """Plan for a machine; `facts` are those of `described.planned_facts`."""
     judge = Judge(Context(facts, matrix, Target(goal_of(facts, matrix, requests, options))))
@@ -399,7 +499,9 @@ def build_plan(
 
     bounded = tuple(without_refused(request, options.refused) for request in requests)
     found, clashes = choose_all(judge, bounded, options.installer, admits)
-    choices = [replace(choice, request=request) for choice, request in zip(found, requests, strict=True)]
+    choices = [
+        replace(choice, request=request) for choice, request in zip(found, requests, strict=True)
+    ]
     return unmet_plan(judge, choices, options) or plan_of(judge, choices, clashes, options)
 
 
@@ -419,13 +521,20 @@ def without_refused(request: Request, refused: frozenset[str]) -> Request:
     return replace(request, companions=tuple(texts))
 
 
-def goal_of(facts: Facts, matrix: Matrix, requests: tuple[Request, ...], options: PlanOptions) -> str:
+def goal_of(
+    facts: Facts, matrix: Matrix, requests: tuple[Request, ...], options: PlanOptions
+) -> str:
     """Say whether a plan is to be for the "gpu" or the "cpu"."""
-    return Context(facts, matrix, Target(options.expect, tuple(request.text for request in requests))).goal
+    return Context(
+        facts, matrix, Target(options.expect, tuple(request.text for request in requests))
+    ).goal
 
 
 def choose_all(
-    judge: Judge, requests: tuple[Request, ...], installer: str, admits: Callable[[Candidate], bool] = lambda _: True
+    judge: Judge,
+    requests: tuple[Request, ...],
+    installer: str,
+    admits: Callable[[Candidate], bool] = lambda _: True,
 ) -> tuple[list[Choice], list[Clash]]:
     """Choose a release for each request, such as go together; else those that do not, with what clashes.
 
@@ -450,7 +559,9 @@ def unmet_plan(judge: Judge, choices: list[Choice], options: PlanOptions) -> Pla
         requirements=tuple(text for request in requests for text in request.texts),
         system=judge.context.os,
         changes=possible_changes(judge.context, requests, options),
-        rejected=tuple(item for choice in choices if choice.best is None for item in choice.rejected),
+        rejected=tuple(
+            item for choice in choices if choice.best is None for item in choice.rejected
+        ),
         notes=(*list_other_sources(judge.context), *_horizons(judge.context.matrix, choices)),
     )
 
@@ -461,15 +572,24 @@ def _horizons(matrix: Matrix, choices: list[Choice]) -> Iterator[str]:
         for text in request.companions or (request.text,):
             name = name_of(text)
             held = matrix.companion_releases(name) or matrix.releases(request.framework, pin="")
-            versions = {row.version for row in held if not row.yanked and not Version(row.version).is_prerelease}
+            versions = {
+                row.version
+                for row in held
+                if not row.yanked and not Version(row.version).is_prerelease
+            }
             has_older = companion_row(name).has_older or name in framework_names()
             if versions and has_older and not re.search("[<>=!~]", text):
                 first = min(versions, key=Version)
                 count = f"{len(versions)} release{'s' if len(versions) > 1 else ''}"
-                yield f"None of the {count} of {name} known since {first} works here; older ones were not read."
+                yield (
+                    f"None of the {count} of {name} known since {first} works here; older ones were"
+                    " not read."
+                )
 
 
-def plan_of(judge: Judge, choices: list[Choice], clashes: list[Clash], options: PlanOptions) -> Plan:
+def plan_of(
+    judge: Judge, choices: list[Choice], clashes: list[Clash], options: PlanOptions
+) -> Plan:
     """Put choices that were all made into environments, and write the steps."""
     context = judge.context
     groups = groups_of(choices, clashes)
@@ -480,12 +600,20 @@ def plan_of(judge: Judge, choices: list[Choice], clashes: list[Clash], options: 
         if clashes:
             environment = replace(
                 environment,
-                folder=_folder_for(environment.folder, "-".join(choice.request.framework for choice in group)),
+                folder=_folder_for(
+                    environment.folder, "-".join(choice.request.framework for choice in group)
+                ),
             )
         environments.append(environment)
         releases += [planned_release(context, choice, environment) for choice in group]
-        sources = [item.source for one in judgements for item in one.candidate.chosen if item.source]
-        steps += [Step(f"toolkit-for-{item.name}", action) for item in sources for action in item.machine_steps]
+        sources = [
+            item.source for one in judgements for item in one.candidate.chosen if item.source
+        ]
+        steps += [
+            Step(f"toolkit-for-{item.name}", action)
+            for item in sources
+            for action in item.machine_steps
+        ]
         missing = [item for one in judgements for item in one.resolved if one.source.kind == SYSTEM]
         steps += machine_steps(missing, context, consequences=True)
         frameworks = tuple(choice.request.framework for choice in group)
@@ -495,7 +623,9 @@ def plan_of(judge: Judge, choices: list[Choice], clashes: list[Clash], options: 
             context.goal,
             base_python(context, options),
             shells=options.shells,
-            doubted=tuple(item.framework for item in releases if any(map(is_reported_to_fail, item.warnings))),
+            doubted=tuple(
+                item.framework for item in releases if any(map(is_reported_to_fail, item.warnings))
+            ),
             companions={
                 name: name not in release.needs_gpu
                 for release in releases[-len(group) :]
@@ -507,7 +637,9 @@ def plan_of(judge: Judge, choices: list[Choice], clashes: list[Clash], options: 
     steps = _with_unique_ids(steps)
     notes = [note for choice in choices for note in note_companions(context, choice)]
     notes += assumptions(context, releases, options)
-    notes += [note for environment in environments for note in _notes(context, environment, releases)]
+    notes += [
+        note for environment in environments for note in _notes(context, environment, releases)
+    ]
     return Plan(
         context.goal,
         tuple(releases),
@@ -528,22 +660,32 @@ def _notes(context: Context, environment: Environment, releases: list[PlannedRel
     native += [f"{row.distribution} {row.version}: {row.note}" for row in plugins if row.note]
     if environment.platform == "macosx_arm64":
         backends = {item.framework: framework(item.framework).apple_backend for item in releases}
-        native += [_WITH_BACKEND.format(name=name, backend=text) for name, text in backends.items() if text]
+        native += [
+            _WITH_BACKEND.format(name=name, backend=text) for name, text in backends.items() if text
+        ]
     for name in [] if plugins else dict.fromkeys(item.framework for item in releases):
         newest, plugin = newest_with_apple_plugin(context, name), framework(name).apple_plugin
-        native += [_WITH_APPLE_PLUGIN.format(name=name, newest=newest, plugin=plugin)] if newest else []
+        native += (
+            [_WITH_APPLE_PLUGIN.format(name=name, newest=newest, plugin=plugin)] if newest else []
+        )
     if environment.installer == CONDA and context.os == "windows" and context.goal == "gpu":
         native.append(
-            "Activate it before use (conda activate): Windows finds the CUDA libraries through the PATH that this sets."
+            "Activate it before use (conda activate): Windows finds the CUDA libraries through the"
+            " PATH that this sets."
         )
-    return [*native, *([f"The wheels are for macOS {environment.macos} or newer."] if environment.macos else [])]
+    return [
+        *native,
+        *([f"The wheels are for macOS {environment.macos} or newer."] if environment.macos else []),
+    ]
 
 
 def base_python(context: Context, options: PlanOptions) -> str:
     """Return the interpreter that an environment is made with; "" where another one, or machine, is planned for."""
     description = options.description
     is_current = (
-        context.facts.python.executable.value is not None and not description.python and not description.platform
+        context.facts.python.executable.value is not None
+        and not description.python
+        and not description.platform
     )
     return context.python_program if is_current else options.find_interpreter()
 
@@ -559,5 +701,7 @@ def _with_unique_ids(steps: list[Step]) -> list[Step]:
     result = []
     for step in steps:
         counts[step.id] = counts.get(step.id, 0) + 1
-        result.append(step if counts[step.id] == 1 else replace(step, id=f"{step.id}-{counts[step.id]}"))
+        result.append(
+            step if counts[step.id] == 1 else replace(step, id=f"{step.id}-{counts[step.id]}")
+        )
     return result

@@ -8,7 +8,13 @@ from functools import lru_cache
 from packaging.version import Version
 
 from envcheck.frameworks import framework
-from envcheck.matrix.companions import SourceInstall, asked_of, companion_row, load_companions, source_package
+from envcheck.matrix.companions import (
+    SourceInstall,
+    asked_of,
+    companion_row,
+    load_companions,
+    source_package,
+)
 from envcheck.matrix.documented_gpus import documented_gpus
 from envcheck.matrix.package_index import CPU, is_proposed
 from envcheck.matrix.query import Matrix
@@ -44,7 +50,8 @@ class ChosenCompanion:
     """What comes beside a release, or on top of it."""
 
     name: str
-    requirement: str  # torchvision==0.28.0; as it was typed where the matrix does not tell the release
+    # torchvision==0.28.0; as it was typed where the matrix does not tell the release
+    requirement: str
     row: FrameworkRelease | None = None  # of the default index
     on_index: bool = False  # it comes from the framework's own index
     source: SourceInstall | None = None  # of what is published as source only
@@ -52,7 +59,9 @@ class ChosenCompanion:
     @property
     def label(self) -> str:
         """Name it in a sentence."""
-        return f"{self.name} {self.row.version}" if self.row else self.requirement.replace("==", " ")
+        return (
+            f"{self.name} {self.row.version}" if self.row else self.requirement.replace("==", " ")
+        )
 
 
 @dataclass
@@ -62,9 +71,12 @@ class Candidate:
     row: FrameworkRelease
     requirement: str  # tensorflow[and-cuda]==2.20.0, torch==2.7.1+cu118
     targets: tuple[str, ...]  # what the rules are asked about; jax is nothing without jaxlib
-    plugin: FrameworkRelease | None = None  # the row that says which CUDA it brings, where that is not `row`
-    library: FrameworkRelease | None = None  # the row of the compiled half, where that is not `row`: jaxlib
-    chosen: tuple[ChosenCompanion, ...] = ()  # what else was asked for, as it goes with this release
+    # the row that says which CUDA it brings, where that is not `row`
+    plugin: FrameworkRelease | None = None
+    # the row of the compiled half, where that is not `row`: jaxlib
+    library: FrameworkRelease | None = None
+    # what else was asked for, as it goes with this release
+    chosen: tuple[ChosenCompanion, ...] = ()
 
     @property
     def companions(self) -> tuple[str, ...]:
@@ -90,7 +102,9 @@ class Candidate:
     def rows(self) -> tuple[FrameworkRelease, ...]:
         """List the rows of everything it consists of, and of what comes beside it."""
         beside = (item.row for item in self.chosen)
-        return tuple(row for row in (self.row, self.library, self.plugin, *beside) if row is not None)
+        return tuple(
+            row for row in (self.row, self.library, self.plugin, *beside) if row is not None
+        )
 
     @property
     def cuda(self) -> str | None:
@@ -134,14 +148,20 @@ def candidates(
 
 
 def _with_companions(
-    context: Context, request: Request, found: Iterable[Candidate], is_possible: Callable[[Candidate], bool] | None
+    context: Context,
+    request: Request,
+    found: Iterable[Candidate],
+    is_possible: Callable[[Candidate], bool] | None,
 ) -> Iterator[Candidate]:
     """Add what comes beside each candidate; leave out those beside which something has no release."""
     default: Candidate | None = None  # the last one of the default index
     for candidate in found:
         if is_possible and not is_possible(candidate):
             continue
-        is_same = default and (default.row.version, default.cuda) == (candidate.row.version, candidate.cuda)
+        is_same = default and (default.row.version, default.cuda) == (
+            candidate.row.version,
+            candidate.cuda,
+        )
         if candidate.row.local and is_same:
             continue  # the same build once more, for what only the framework's own index has
         chosen = match_companions(context, candidate.row, request.companions)
@@ -152,7 +172,10 @@ def _with_companions(
 
 def _companion_versions(candidate: Candidate) -> list[Version]:
     """Order candidates by what comes beside them: what nothing tells of, or is to be compiled, is the oldest."""
-    return [Version(item.row.version if item.row else "1" if is_built_file(item) else "0") for item in candidate.chosen]
+    return [
+        Version(item.row.version if item.row else "1" if is_built_file(item) else "0")
+        for item in candidate.chosen
+    ]
 
 
 def is_built_file(item: ChosenCompanion) -> bool:
@@ -164,11 +187,20 @@ def _by_version(context: Context, request: Request) -> Iterator[list[FrameworkRe
     """Group the admitted rows for this platform by version."""
     version_clauses = tuple(clauses(request.specifier))
     public = ",".join(item.operator + item.version.partition("+")[0] for item in version_clauses)
-    is_pin = any(item.operator in ("==", "===") and not item.version.endswith(".*") for item in version_clauses)
+    is_pin = any(
+        item.operator in ("==", "===") and not item.version.endswith(".*")
+        for item in version_clauses
+    )
     for version in context.matrix.versions(request.framework):
         if within(version, public, prereleases=False):
-            rows = context.matrix.releases(request.framework, context.platform, version.__eq__, pin=version)
-            usable = [row for row in rows if (is_pin or not row.yanked) and _provides(context, row, request)]
+            rows = context.matrix.releases(
+                request.framework, context.platform, version.__eq__, pin=version
+            )
+            usable = [
+                row
+                for row in rows
+                if (is_pin or not row.yanked) and _provides(context, row, request)
+            ]
             if usable:
                 yield usable
 
@@ -177,7 +209,11 @@ def _provides(context: Context, row: FrameworkRelease, request: Request) -> bool
     """Tell whether a release of the distribution has the extras that are asked for; its parts need none."""
     extras = request.extras if row.distribution in framework(row.framework).distributions else ()
     is_part = row.distribution == framework(row.framework).library
-    return not extras or is_part or (has_extras(row, extras) and has_extra_wheels(context.platform, row, extras))
+    return (
+        not extras
+        or is_part
+        or (has_extras(row, extras) and has_extra_wheels(context.platform, row, extras))
+    )
 
 
 def _label(request: Request) -> str:
@@ -185,16 +221,26 @@ def _label(request: Request) -> str:
     return next((item.version.partition("+")[2] for item in clauses(request.specifier)), "")
 
 
-def _by_distribution(context: Context, request: Request, rows: list[FrameworkRelease]) -> Iterator[Candidate]:
+def _by_distribution(
+    context: Context, request: Request, rows: list[FrameworkRelease]
+) -> Iterator[Candidate]:
     names = _distributions(context, request)
     named = (row for name in names for row in rows if row.distribution == name)
     usable = [part for row in named for part in rows_by_extra(row, request.extras)]
     if context.goal == "cpu":  # what others require by its name keeps it
         usable = [row for row in usable if row.distribution == request.preferred_name] or usable
-    matches = [row for row in usable if row.cuda_build == (context.goal == "gpu") and not row.stub_for]
+    matches = [
+        row for row in usable if row.cuda_build == (context.goal == "gpu") and not row.stub_for
+    ]
     # An empty wheel stands for another distribution: the usual name's problems are the known ones.
-    usable.sort(key=lambda row: (row.cuda_build != (context.goal == "gpu"), row.distribution != request.distribution))
-    by_cuda = {row.cuda: row for row in reversed(matches)}  # several only where the distribution's name says the CUDA
+    usable.sort(
+        key=lambda row: (
+            row.cuda_build != (context.goal == "gpu"),
+            row.distribution != request.distribution,
+        )
+    )
+    # several only where the distribution's name says the CUDA
+    by_cuda = {row.cuda: row for row in reversed(matches)}
     for row in [row for row in matches if by_cuda[row.cuda] is row] or usable[:1]:
         gpu_extras = (row.gpu_extra or "").split(",") if context.goal == "gpu" else []
         extras = sorted({*request.extras, *filter(None, gpu_extras)})
@@ -206,10 +252,16 @@ def _distributions(context: Context, request: Request) -> tuple[str, ...]:
     if request.distribution != request.framework:
         return (request.distribution,)
     identity = framework(request.framework)
-    return identity.plans.gpu_distributions if context.goal == "gpu" else identity.plans.cpu_distributions
+    return (
+        identity.plans.gpu_distributions
+        if context.goal == "gpu"
+        else identity.plans.cpu_distributions
+    )
 
 
-def _by_plugin(context: Context, request: Request, rows: list[FrameworkRelease]) -> Iterator[Candidate]:
+def _by_plugin(
+    context: Context, request: Request, rows: list[FrameworkRelease]
+) -> Iterator[Candidate]:
     identity = framework(request.framework)
     row = next((row for row in rows if row.distribution == identity.main), None)
     if row is None:
@@ -218,8 +270,11 @@ def _by_plugin(context: Context, request: Request, rows: list[FrameworkRelease])
     cuda_extras = [extra for extra in request.extras if extra.startswith("cuda")]
     if not set(resolve_extras(row, cuda_extras)) <= set(row.extras):
         return  # pip would go on without what an extra that is not there was to bring
-    alternatives: list[str] = (cuda_extras or sorted(row.extras, reverse=True)) if context.goal == "gpu" else []
-    default = "" if identity.library in row.requires else "cpu"  # releases up to 0.4.29 brought no jaxlib by themselves
+    alternatives: list[str] = (
+        (cuda_extras or sorted(row.extras, reverse=True)) if context.goal == "gpu" else []
+    )
+    # releases up to 0.4.29 brought no jaxlib by themselves
+    default = "" if identity.library in row.requires else "cpu"
     for extra in alternatives or [default]:
         extras = sorted({*request.extras, *([extra] if extra else [])})
         text = _text(identity.main, extras, row.version)
@@ -228,7 +283,9 @@ def _by_plugin(context: Context, request: Request, rows: list[FrameworkRelease])
         yield Candidate(row, text, (text, library_pin), plugin=plugin, library=library)
 
 
-def _by_label(context: Context, request: Request, rows: list[FrameworkRelease]) -> Iterator[Candidate]:
+def _by_label(
+    context: Context, request: Request, rows: list[FrameworkRelease]
+) -> Iterator[Candidate]:
     label = _label(request)
     builds = [build for row in rows[:1] for build in (row, *context.matrix.index_builds(row))]
     chosen = [item for item in builds if item.local == label]
@@ -238,7 +295,9 @@ def _by_label(context: Context, request: Request, rows: list[FrameworkRelease]) 
         yield Candidate(build, text, (text,))
 
 
-def _choose_builds(context: Context, builds: list[FrameworkRelease], *, beside: bool) -> list[FrameworkRelease]:
+def _choose_builds(
+    context: Context, builds: list[FrameworkRelease], *, beside: bool
+) -> list[FrameworkRelease]:
     """Choose the builds of a release that fit the goal, the one on the default index first.
 
     What comes `beside` it may be for one CUDA alone, or on the framework's own index alone.
@@ -250,7 +309,11 @@ def _choose_builds(context: Context, builds: list[FrameworkRelease], *, beside: 
     named = [build for build in alternatives if build.cuda_build and is_proposed(build)]
     gpu = [build for build in named if beside or build.cuda != major_minor(default.cuda or "")]
     usable = [default, *gpu] if default.cuda_build or not gpu else gpu
-    return [*cpu, *(build for build in usable if build not in cpu)] if context.goal == "cpu" else usable
+    return (
+        [*cpu, *(build for build in usable if build not in cpu)]
+        if context.goal == "cpu"
+        else usable
+    )
 
 
 def _text(name: str, extras: Iterable[str], version: str) -> str:
@@ -265,7 +328,9 @@ NONE, OWN, WHEELS, PACKAGES, SYSTEM = "none", "own", "wheels", "conda", "system"
 class CudaSource:
     """One way to get the CUDA libraries."""
 
-    kind: str  # NONE (a CPU build, work on the CPU), OWN (its extra or dependencies), WHEELS, PACKAGES (conda), SYSTEM
+    # NONE: a CPU build, work on the CPU; OWN: its extra or dependencies; else WHEELS, SYSTEM or
+    # PACKAGES, which are conda's.
+    kind: str
     requirements: tuple[str, ...] = ()  # wheels to install beside the framework
     packages: tuple[str, ...] = ()  # conda specs
     channels: tuple[str, ...] = ()
@@ -277,9 +342,14 @@ class CudaSource:
 def cuda_sources(context: Context, candidate: Candidate, installer: str) -> tuple[CudaSource, ...]:
     """List the ways for a candidate, the best first; the system's toolkit is the last."""
     row = candidate.cuda_row
-    if not candidate.is_gpu or (context.goal == "cpu" and row.gpu_extra):  # without its extra it brings none
+    # without its extra it brings none
+    if not candidate.is_gpu or (context.goal == "cpu" and row.gpu_extra):
         return (CudaSource(NONE),)
-    if not framework(candidate.row.framework).plans.takes_system_cuda or row.gpu_extra or row.cuda_wheels:
+    if (
+        not framework(candidate.row.framework).plans.takes_system_cuda
+        or row.gpu_extra
+        or row.cuda_wheels
+    ):
         return (CudaSource(OWN, needs_hook=not row.finds_cuda_wheels and bool(row.gpu_extra)),)
     if context.goal == "cpu":
         return (CudaSource(NONE),)  # a CUDA build that finds no CUDA computes on the CPU
@@ -292,9 +362,13 @@ def _wheel_sources(context: Context, candidate: Candidate) -> list[CudaSource]:
     cuda, cudnn = candidate.row.cuda or "", candidate.row.cudnn or ""
     own = framework(candidate.row.framework).cuda.wheels.get(cuda.partition(".")[0])
     if own is not None:
-        toolkit = next((item.version for item in context.matrix.toolkits() if major(item.version) == cuda), "")
+        toolkit = next(
+            (item.version for item in context.matrix.toolkits() if major(item.version) == cuda), ""
+        )
         cudnn_wheels = [f"nvidia-cudnn-cu{cuda}=={major(cudnn)}.*"] if cudnn else []
-        return [CudaSource(WHEELS, (*own, *cudnn_wheels), cuda=toolkit, cudnn=cudnn, needs_hook=True)]
+        return [
+            CudaSource(WHEELS, (*own, *cudnn_wheels), cuda=toolkit, cudnn=cudnn, needs_hook=True)
+        ]
     return [
         CudaSource(
             WHEELS,
@@ -311,7 +385,9 @@ def _wheel_sources(context: Context, candidate: Candidate) -> list[CudaSource]:
 def _same_sonames(context: Context, row: CudaWheelSet, cuda: str) -> bool:
     """Tell whether libraries of one CUDA bear the names that builds for another load."""
     sonames, expected = context.matrix.cuda_sonames(row.cuda), context.matrix.cuda_sonames(cuda)
-    return bool(expected) and all(sonames.get(name) == expected.get(name) for name in row.libraries if name in expected)
+    return bool(expected) and all(
+        sonames.get(name) == expected.get(name) for name in row.libraries if name in expected
+    )
 
 
 def _cudnn_wheel(row: CudaWheelSet, cudnn: str) -> str:
@@ -324,11 +400,23 @@ def _conda_sources(context: Context, candidate: Candidate) -> list[CudaSource]:
     sources = []
     for row in data.rows:
         cudnn = _lowest_cudnn(row.cudnn, major_minor(candidate.row.cudnn or ""))
-        if cuda in row.cuda and context.platform in row.platforms and (cudnn or not candidate.row.cudnn):
-            specs = (data.toolkit.format(cuda=cuda), *((data.cudnn.format(cudnn=cudnn),) if cudnn else ()))
+        if (
+            cuda in row.cuda
+            and context.platform in row.platforms
+            and (cudnn or not candidate.row.cudnn)
+        ):
+            specs = (
+                data.toolkit.format(cuda=cuda),
+                *((data.cudnn.format(cudnn=cudnn),) if cudnn else ()),
+            )
             on_linux = context.os == "linux"
             source = CudaSource(
-                PACKAGES, packages=specs, channels=row.channels, cuda=cuda, cudnn=cudnn, needs_hook=on_linux
+                PACKAGES,
+                packages=specs,
+                channels=row.channels,
+                cuda=cuda,
+                cudnn=cudnn,
+                needs_hook=on_linux,
             )
             sources.append(source)
     return sources
@@ -340,7 +428,11 @@ def _lowest_cudnn(lines: Sequence[str], lowest: str) -> str:
     A channel whose lines are not known (none listed) is taken to hold every one.
     """
     candidates = [line for line in lines if major(line) == major(lowest)]
-    return next((line for line in candidates if Version(line) >= Version(lowest)), "") if lines and lowest else lowest
+    return (
+        next((line for line in candidates if Version(line) >= Version(lowest)), "")
+        if lines and lowest
+        else lowest
+    )
 
 
 _APPLE = "macosx_arm64"
@@ -348,8 +440,14 @@ _APPLE = "macosx_arm64"
 
 def constraints(context: Context, candidate: Candidate, source: CudaSource) -> tuple[str, ...]:
     """List the requirements to install beside a release, each from a row of the matrix."""
-    bounds = (text for _, text in _bounding_problems(context, candidate) if not name_of(text).startswith("nvidia-"))
-    plugins = (f"{row.distribution}=={row.version}" for row in _apple_plugins(context, candidate.row))
+    bounds = (
+        text
+        for _, text in _bounding_problems(context, candidate)
+        if not name_of(text).startswith("nvidia-")
+    )
+    plugins = (
+        f"{row.distribution}=={row.version}" for row in _apple_plugins(context, candidate.row)
+    )
     requirements = [*bounds, *source.requirements]
     caps = _cudnn_caps(context, candidate, source)
     uncapped = [item for item in requirements if name_of(item) not in caps]
@@ -364,7 +462,10 @@ def source_only(context: Context, candidate: Candidate) -> tuple[str, ...]:
 def _source_rows(context: Context, candidate: Candidate) -> Iterator[SourceOnly]:
     rows = (candidate.row, *(item.row for item in candidate.chosen if item.row))
     for entry in plan_data().source_only.rows:
-        is_match = any(row.distribution in entry.distributions and within(row.version, entry.specifier) for row in rows)
+        is_match = any(
+            row.distribution in entry.distributions and within(row.version, entry.specifier)
+            for row in rows
+        )
         if is_match and within(python_minor(context), entry.pythons):
             yield entry
 
@@ -389,13 +490,17 @@ def is_resolved(context: Context, candidate: Candidate, finding: Finding) -> boo
     return any(item.fact.removeprefix("problems ") in problems for item in finding.evidence)
 
 
-def _bounding_problems(context: Context, candidate: Candidate) -> Iterator[tuple[KnownProblem, str]]:
+def _bounding_problems(
+    context: Context, candidate: Candidate
+) -> Iterator[tuple[KnownProblem, str]]:
     """Pair each known problem that hangs on a neighbour's version with what bounds it."""
     for row in (candidate.row, candidate.cuda_row):
         for stage in ("run", "advice"):
             for problem in context.matrix.problems(row.distribution, row.version, stage):
                 if problem.condition and _applies(context, problem):
-                    names = (item for item in problem.fix.split() if name_of(item) != row.distribution)
+                    names = (
+                        item for item in problem.fix.split() if name_of(item) != row.distribution
+                    )
                     yield from ((problem, item) for item in names)
 
 
@@ -414,7 +519,9 @@ def _cudnn_caps(context: Context, candidate: Candidate, source: CudaSource) -> d
     return {**_problem_caps(context, candidate, source, caps), **caps}
 
 
-def _problem_caps(context: Context, candidate: Candidate, source: CudaSource, caps: dict[str, str]) -> dict[str, str]:
+def _problem_caps(
+    context: Context, candidate: Candidate, source: CudaSource, caps: dict[str, str]
+) -> dict[str, str]:
     """Take a bound on an nvidia wheel from a known problem, such as metadata without a cap on cuDNN."""
     bounds: dict[str, str] = {}
     if source.kind != OWN:
@@ -422,12 +529,18 @@ def _problem_caps(context: Context, candidate: Candidate, source: CudaSource, ca
     row = candidate.cuda_row
     for problem in context.matrix.problems(row.distribution, row.version, "run"):
         for item in problem.fix.split():
-            if name_of(item).startswith("nvidia-") and name_of(item) not in caps and _applies(context, problem):
+            if (
+                name_of(item).startswith("nvidia-")
+                and name_of(item) not in caps
+                and _applies(context, problem)
+            ):
                 bounds[name_of(item)] = item
     return bounds
 
 
-def list_apple_plugins(context: Context, releases: Iterable[PlannedRelease]) -> list[FrameworkRelease]:
+def list_apple_plugins(
+    context: Context, releases: Iterable[PlannedRelease]
+) -> list[FrameworkRelease]:
     """List the rows of the plugins for Apple's GPU that planned releases have beside them."""
     return [row for item in releases for row in _apple_plugins(context, item)]
 
@@ -440,7 +553,9 @@ def newest_with_apple_plugin(context: Context, name: str) -> str:
     return next((row.version for row in rows if _apple_plugins(context, row)), "")
 
 
-def _apple_plugins(context: Context, release: FrameworkRelease | PlannedRelease) -> list[FrameworkRelease]:
+def _apple_plugins(
+    context: Context, release: FrameworkRelease | PlannedRelease
+) -> list[FrameworkRelease]:
     """List the newest plugin for Apple's GPU that goes with a release here; [] where there is none."""
     plugin = framework(release.framework).apple_plugin if context.platform == _APPLE else ""
     known = (release.framework, release.version, context.platform, plugin)
@@ -451,11 +566,18 @@ def _apple_plugins(context: Context, release: FrameworkRelease | PlannedRelease)
 def needs_gpu(context: Context, candidate: Candidate) -> tuple[ChosenCompanion, ...]:
     """List what comes beside a CUDA build where work on the CPU is planned: it has no build for the CPU."""
     is_forced = candidate.is_gpu and context.goal == "cpu"
-    return tuple(item for item in candidate.chosen if is_forced and (item.source or (item.row and item.row.cuda_build)))
+    return tuple(
+        item
+        for item in candidate.chosen
+        if is_forced and (item.source or (item.row and item.row.cuda_build))
+    )
 
 
 def match_companions(
-    context: Context, release: FrameworkRelease, texts: tuple[str, ...], chosen: tuple[ChosenCompanion, ...] = ()
+    context: Context,
+    release: FrameworkRelease,
+    texts: tuple[str, ...],
+    chosen: tuple[ChosenCompanion, ...] = (),
 ) -> tuple[ChosenCompanion, ...] | None:
     """Choose for each text the newest release that goes with a build and with the others; None: there is none."""
     if not texts:
@@ -467,7 +589,9 @@ def match_companions(
         if row is None or all(item.row is None or _go_together(row, item.row) for item in chosen):
             extras = [row.usual_extra] if row and row.usual_extra else []
             requirement = _text(name, extras, row.version) if row else texts[0]
-            is_there = context.matrix.is_on_index(row, release) if row else companion_row(name).on_index
+            is_there = (
+                context.matrix.is_on_index(row, release) if row else companion_row(name).on_index
+            )
             item = ChosenCompanion(name, requirement, row, on_index=is_there)
             found = match_companions(context, release, texts[1:], (*chosen, item))
             if found is not None:
@@ -481,18 +605,27 @@ def is_source_only(name: str) -> bool:
 
 
 def _match_source(
-    context: Context, release: FrameworkRelease, texts: tuple[str, ...], chosen: tuple[ChosenCompanion, ...]
+    context: Context,
+    release: FrameworkRelease,
+    texts: tuple[str, ...],
+    chosen: tuple[ChosenCompanion, ...],
 ) -> tuple[ChosenCompanion, ...] | None:
     """Choose the built file of a package's own project, or its sources, then what else is asked for."""
     name = name_of(texts[0])
-    source = find_install(context, texts[0], release.build_version, release.cuda) if source_package(name) else None
+    source = (
+        find_install(context, texts[0], release.build_version, release.cuda)
+        if source_package(name)
+        else None
+    )
     if source is None or documented_above(context, name, source.version):
         return None
     item = ChosenCompanion(name, f"{name}=={source.version}", source=source)
     return match_companions(context, release, texts[1:], (*chosen, item))
 
 
-def companion_options(context: Context, release: FrameworkRelease, text: str) -> Iterator[FrameworkRelease | None]:
+def companion_options(
+    context: Context, release: FrameworkRelease, text: str
+) -> Iterator[FrameworkRelease | None]:
     """Yield the rows of what a text asks for that go with a build here, newest first; None where nothing tells.
 
     Those that state nothing of the framework follow where none that does is left.
@@ -500,7 +633,12 @@ def companion_options(context: Context, release: FrameworkRelease, text: str) ->
     name, matrix = name_of(text), context.matrix
     default = release
     if release.local == CPU:  # it requires less than the one on the default index
-        default = matrix.release(release.framework, release.version, release.platform, release.distribution) or release
+        default = (
+            matrix.release(
+                release.framework, release.version, release.platform, release.distribution
+            )
+            or release
+        )
     admitted = f"{default.requires.get(name, '')},{text.removeprefix(name)}".strip(",")
 
     def is_usable(row: FrameworkRelease) -> bool:
@@ -508,7 +646,10 @@ def companion_options(context: Context, release: FrameworkRelease, text: str) ->
         return fits and not companion_fault(context, row, release)
 
     is_empty = True
-    for row in filter(is_usable, _companion_rows(matrix, name, release.framework, release.version, context.platform)):
+    for row in filter(
+        is_usable,
+        _companion_rows(matrix, name, release.framework, release.version, context.platform),
+    ):
         is_empty = False
         yield row
     is_left_out = name not in default.requires and _is_required_by_newest(matrix, name, release)
@@ -530,7 +671,10 @@ def companion_options(context: Context, release: FrameworkRelease, text: str) ->
 def _is_required_by_newest(matrix: Matrix, name: str, release: FrameworkRelease) -> bool:
     """Tell whether a framework requires what comes beside it, as torch does triton."""
     newest = next(iter(matrix.versions(release.framework)), "")
-    return any(name in row.requires for row in matrix.releases(release.framework, release.platform, pin=newest))
+    return any(
+        name in row.requires
+        for row in matrix.releases(release.framework, release.platform, pin=newest)
+    )
 
 
 def is_unstated(matrix: Matrix, row: FrameworkRelease, release: FrameworkRelease) -> bool:
@@ -546,7 +690,12 @@ def is_unstated(matrix: Matrix, row: FrameworkRelease, release: FrameworkRelease
 def _pins_of_dependents(matrix: Matrix, framework: str, name: str) -> Mapping[str, str]:
     """Map releases of compiled code that state no framework to the pin of what requires them, as sglang its kernels."""
     pins: dict[str, str] = {}
-    names = (item for row in load_companions().rows if framework in row.frameworks for item in row.distributions)
+    names = (
+        item
+        for row in load_companions().rows
+        if framework in row.frameworks
+        for item in row.distributions
+    )
     for row in (row for item in names for row in matrix.companions_requiring(item, name)):
         pin = asked_of(row, framework)
         if pin and row.requires[name].startswith("=="):
@@ -554,7 +703,9 @@ def _pins_of_dependents(matrix: Matrix, framework: str, name: str) -> Mapping[st
     return pins
 
 
-def _may_be_unknown(context: Context, release: FrameworkRelease, text: str, held: Sequence[FrameworkRelease]) -> bool:
+def _may_be_unknown(
+    context: Context, release: FrameworkRelease, text: str, held: Sequence[FrameworkRelease]
+) -> bool:
     """Tell whether a release that the matrix does not hold may go with a build: an older one, for the same CUDA."""
     name = name_of(text)
     row = companion_row(name)
@@ -573,7 +724,9 @@ def newest_companion(
     """Return the newest release that a text asks for, and why it does not work here; (None, "") where none is known."""
     name = name_of(text)
     rows = context.matrix.companion_releases(name)
-    admitted = [row for row in rows if not row.yanked and within(row.version, text.removeprefix(name))]
+    admitted = [
+        row for row in rows if not row.yanked and within(row.version, text.removeprefix(name))
+    ]
     here = [row for row in admitted if row.platform in (context.platform, "any")]
     if not admitted:
         return None, ""
@@ -582,7 +735,9 @@ def newest_companion(
     return here[0], companion_fault(context, here[0], release)
 
 
-def companion_fault(context: Context, row: FrameworkRelease, release: FrameworkRelease | None) -> str:
+def companion_fault(
+    context: Context, row: FrameworkRelease, release: FrameworkRelease | None
+) -> str:
     """Say why a companion's release does not work on this machine; "" where nothing speaks against it."""
     if not _has_python(context, row):
         return f"does not state support for Python {python_minor(context)}"
@@ -598,14 +753,22 @@ def companion_fault(context: Context, row: FrameworkRelease, release: FrameworkR
         return f"has no code for compute capability {' or '.join(missing)}"
     if release is None:
         return ""
-    lacking = next((name for name in row.requires if not _has_dependency(context, row, name, release)), "")
-    return f"requires {lacking}{row.requires[lacking]}, which does not go with it here" if lacking else ""
+    lacking = next(
+        (name for name in row.requires if not _has_dependency(context, row, name, release)), ""
+    )
+    return (
+        f"requires {lacking}{row.requires[lacking]}, which does not go with it here"
+        if lacking
+        else ""
+    )
 
 
 def _has_python(context: Context, row: FrameworkRelease) -> bool:
     """Tell whether a companion has a wheel for this Python; one without compiled code runs on newer ones, too."""
     if row.platform == "any":
-        return not row.pythons or numbers(python_minor(context)) >= numbers(min(row.pythons, key=numbers))
+        return not row.pythons or numbers(python_minor(context)) >= numbers(
+            min(row.pythons, key=numbers)
+        )
     return supports_python(context, row)
 
 
@@ -617,7 +780,10 @@ def _gpu_capabilities(context: Context) -> list[str]:
 
 def documented_above(context: Context, name: str, version: str) -> str:
     """Return the compute capability that a release is documented for, if all GPUs of a machine lie below it."""
-    document, capabilities = documented_gpus(name, version, context.platform), _gpu_capabilities(context)
+    document, capabilities = (
+        documented_gpus(name, version, context.platform),
+        _gpu_capabilities(context),
+    )
     if document is None or not capabilities:
         return ""
     return document.minimum if all(map(document.excludes, capabilities)) else ""
@@ -628,11 +794,17 @@ def _unserved(context: Context, row: FrameworkRelease) -> list[str]:
     capabilities = _gpu_capabilities(context)
     targets = [target for target in map(parse_target, row.compute_capabilities) if target]
 
-    missing = [text for text in capabilities if targets and coverage(targets, text, context.matrix.is_tegra) == NO_CODE]
+    missing = [
+        text
+        for text in capabilities
+        if targets and coverage(targets, text, context.matrix.is_tegra) == NO_CODE
+    ]
     return missing if len(missing) == len(capabilities) else []
 
 
-def _has_dependency(context: Context, row: FrameworkRelease, name: str, release: FrameworkRelease) -> bool:
+def _has_dependency(
+    context: Context, row: FrameworkRelease, name: str, release: FrameworkRelease
+) -> bool:
     """Tell whether what a companion requires of another distribution goes with a build here, as far as is held."""
     if not can_be_met(f"{row.requires[name]},{release.requires.get(name, '')}".strip(",")):
         return False
@@ -641,8 +813,13 @@ def _has_dependency(context: Context, row: FrameworkRelease, name: str, release:
     held = context.matrix.companion_releases(name)
     admitted = _admitted_releases(context.matrix, name, row.requires[name])
     pins = context.matrix.companion_pins(release.framework, name)
-    is_portable = row.platform == "any" and context.os != "linux"  # it may require another release here, or none
-    here = [item for item in (held if is_portable else admitted) if item.platform in (context.platform, "any")]
+    # it may require another release here, or none
+    is_portable = row.platform == "any" and context.os != "linux"
+    here = [
+        item
+        for item in (held if is_portable else admitted)
+        if item.platform in (context.platform, "any")
+    ]
     if is_portable or not here:
         return bool(here) or not admitted
     return any(
@@ -656,14 +833,18 @@ def _has_dependency(context: Context, row: FrameworkRelease, name: str, release:
 @lru_cache(maxsize=512)
 def _admitted_releases(matrix: Matrix, name: str, specifier: str) -> tuple[FrameworkRelease, ...]:
     """List the releases of a companion within a specifier."""
-    return tuple(item for item in matrix.companion_releases(name) if within(item.version, specifier))
+    return tuple(
+        item for item in matrix.companion_releases(name) if within(item.version, specifier)
+    )
 
 
 def _go_together(first: FrameworkRelease, second: FrameworkRelease) -> bool:
     """Tell whether two companions require nothing of each other, or of a third, that cannot be met."""
     pairs = ((first, second), (second, first))
     shared = {*first.requires} & {*second.requires}
-    return all(within(other.version, row.requires.get(other.distribution, "")) for row, other in pairs) and all(
+    return all(
+        within(other.version, row.requires.get(other.distribution, "")) for row, other in pairs
+    ) and all(
         can_be_met(f"{first.requires[name]},{second.requires[name]}".strip(",")) for name in shared
     )
 
@@ -671,7 +852,9 @@ def _go_together(first: FrameworkRelease, second: FrameworkRelease) -> bool:
 @lru_cache(maxsize=64)
 def _companion_rows_here(matrix: Matrix, name: str, platform: str) -> tuple[FrameworkRelease, ...]:
     """List the matrix's releases of it for a platform, newest first."""
-    return tuple(row for row in matrix.companion_releases(name) if row.platform in (platform, "any"))
+    return tuple(
+        row for row in matrix.companion_releases(name) if row.platform in (platform, "any")
+    )
 
 
 @lru_cache(maxsize=512)
@@ -688,11 +871,17 @@ def _is_stated(matrix: Matrix, name: str, release: FrameworkRelease) -> bool:
         return False
     *_, oldest = matrix.companion_pins(release.framework, name).values()
     lowest = next(clauses(oldest), None)
-    return not companion_row(name).has_older or lowest is None or numbers(release.version) >= numbers(lowest.version)
+    return (
+        not companion_row(name).has_older
+        or lowest is None
+        or numbers(release.version) >= numbers(lowest.version)
+    )
 
 
 @lru_cache(maxsize=64)
 def _states_all(matrix: Matrix, name: str, framework: str) -> bool:
     """Tell whether every release of a companion that the matrix holds states what it goes with."""
     pins = matrix.companion_pins(framework, name)
-    return bool(pins) and {row.version for row in matrix.companion_releases(name) if not row.yanked} == set(pins)
+    return bool(pins) and {
+        row.version for row in matrix.companion_releases(name) if not row.yanked
+    } == set(pins)

@@ -57,7 +57,8 @@ from envcheck.rules.gpu_releases import driver_floor, toolkit_of
 from envcheck.rules.judgement import ReleaseJudge
 from envcheck.rules.row_judge import is_refused_for_gpu
 
-_CUDA_NOT_FOUND = "cuda-wheel-not-found"  # what loader paths set by the environment's activation resolve
+# what loader paths set by the environment's activation resolve
+_CUDA_NOT_FOUND = "cuda-wheel-not-found"
 _OF_SOME_GPUS = ("gpu-arch-too-old", "gpu-arch-too-new")
 _UNREAD = 2  # releases of which nothing states the code: the newest and the one before it
 _PLAN_SOURCE = Source("override", "what the plan installs")
@@ -82,7 +83,11 @@ class CandidateJudgement:
     @property
     def unserved_gpus(self) -> tuple[Finding, ...]:
         """List the warnings about GPUs that it serves badly or not at all beside one that it serves."""
-        return tuple(item for item in self.warnings if item.id in _OF_SOME_GPUS and item.verdict == INCOMPATIBLE)
+        return tuple(
+            item
+            for item in self.warnings
+            if item.id in _OF_SOME_GPUS and item.verdict == INCOMPATIBLE
+        )
 
     @property
     def unread(self) -> tuple[Finding, ...]:
@@ -115,27 +120,43 @@ class Judge:
         """Say why there is no candidate, in the rules' words on a requirement that no release meets."""
         judgement = self._releases.judge((requirement,))
         machine_ids = {item.id for item in self.machine_findings()}
-        reasons = (item for item in (*judgement.errors, *judgement.doubts) if item.id not in machine_ids)
+        reasons = (
+            item for item in (*judgement.errors, *judgement.doubts) if item.id not in machine_ids
+        )
         return tuple(Rejected(requirement, item.id, item.message) for item in reasons)[:1]
 
     def _judge(self, candidate: Candidate, source: CudaSource) -> CandidateJudgement:
         brought = source.cuda, source.cudnn
-        if brought not in self._facts:  # the same facts for the same libraries: the judge keeps what it knows of them
+        # the same facts for the same libraries: the judge keeps what it knows of them
+        if brought not in self._facts:
             self._facts[brought] = _with_libraries(self.context.facts, source)
         # Of a release without a wheel for this Python nothing can be said of how it would run.
         only = frozenset() if supports_python(self.context, candidate.row) else _list_python_ids()
         judgement = self._releases.judge(candidate.targets, self._facts[brought], only=only)
         if only and not judgement.errors:
             judgement = self._releases.judge(candidate.targets, self._facts[brought])
-        # Which builds a framework's own index has is documented at best: what they hold is not left open, too.
-        unread = (item for item in judgement.warnings if item.id == "release-unknown" and candidate.row.local)
+        # Which builds a framework's own index has is documented at best: what they hold is not left
+        # open, too.
+        unread = (
+            item
+            for item in judgement.warnings
+            if item.id == "release-unknown" and candidate.row.local
+        )
         return CandidateJudgement(
             candidate,
             source,
             tuple(item for item in judgement.errors if not _is_resolved(item, source)),
             (*(item for item in judgement.doubts if not _is_resolved(item, source)), *unread),
-            tuple(item for item in judgement.warnings if not (item.id == _CUDA_NOT_FOUND and source.needs_hook)),
-            tuple(item for item in (*judgement.errors, *judgement.doubts) if _is_resolved(item, source)),
+            tuple(
+                item
+                for item in judgement.warnings
+                if not (item.id == _CUDA_NOT_FOUND and source.needs_hook)
+            ),
+            tuple(
+                item
+                for item in (*judgement.errors, *judgement.doubts)
+                if _is_resolved(item, source)
+            ),
         )
 
 
@@ -143,7 +164,9 @@ class Judge:
 def _list_python_ids() -> frozenset[str]:
     """List the finding of a release without a wheel for a Python, and those that explain it."""
     name = "python-unsupported"
-    return frozenset(entry.id for entry in catalogue().values() if name in (entry.id, *entry.explains))
+    return frozenset(
+        entry.id for entry in catalogue().values() if name in (entry.id, *entry.explains)
+    )
 
 
 def _is_resolved(finding: Finding, source: CudaSource) -> bool:
@@ -151,16 +174,25 @@ def _is_resolved(finding: Finding, source: CudaSource) -> bool:
     if finding.id == _CUDA_NOT_FOUND:
         return source.needs_hook
     in_toolkit = catalogue()[finding.id].layer == "toolkit"
-    return source.kind == SYSTEM and in_toolkit and finding.cure is not None and finding.verdict != UNDETERMINED
+    return (
+        source.kind == SYSTEM
+        and in_toolkit
+        and finding.cure is not None
+        and finding.verdict != UNDETERMINED
+    )
 
 
 def _with_libraries(facts: Facts, source: CudaSource) -> Facts:
     if not source.cuda:
         return facts
     cuda, folder = Known(source.cuda, _PLAN_SOURCE), "the planned environment/lib"
-    toolkit = ToolkitInstall("the planned environment", "conda", cuda, cudart_path=Known(folder, _PLAN_SOURCE))
+    toolkit = ToolkitInstall(
+        "the planned environment", "conda", cuda, cudart_path=Known(folder, _PLAN_SOURCE)
+    )
     installs = facts.toolkits.installs.value or ()
-    with_toolkit = replace(facts, toolkits=replace(facts.toolkits, installs=Known((toolkit, *installs), _PLAN_SOURCE)))
+    with_toolkit = replace(
+        facts, toolkits=replace(facts.toolkits, installs=Known((toolkit, *installs), _PLAN_SOURCE))
+    )
     if not source.cudnn:
         return with_toolkit
     version = Known(source.cudnn, _PLAN_SOURCE)
@@ -198,10 +230,11 @@ def choose(
 
     `is_possible` does so before anything is matched that comes beside a release.
 
-    Of a release's builds, one that serves all GPUs goes before a better one that does not. If nothing states which GPUs
-    a build has code for, a build of this release or the one before that is known to serve them goes first. If none is
-    compatible, a release follows whose error a step of the plan resolves, then one that could not be judged fully.
-    Without `explains` nothing says why there is none.
+    Of a release's builds, one that serves all GPUs goes before a better one that does not. If
+    nothing states which GPUs a build has code for, a build of this release or the one before that
+    is known to serve them goes first. If none is compatible, a release follows whose error a step
+    of the plan resolves, then one that could not be judged fully. Without `explains` nothing says
+    why there is none.
     """
     rejected: list[CandidateJudgement] = []
     partly: CandidateJudgement | None = None
@@ -219,7 +252,11 @@ def choose(
             else:
                 partly = partly or judgement
         rejected.append(judgement)
-    possible = [item for item in rejected if not item.errors and not (item.unread and item.candidate.row.local)]
+    possible = [
+        item
+        for item in rejected
+        if not item.errors and not (item.unread and item.candidate.row.local)
+    ]
     ranked = [*unread[:1], partly, *(item for item in possible if item.is_compatible), *possible]
     for best in filter(None, ranked):
         return Choice(request, best, tuple(map(_rejection, rejected[: rejected.index(best)])))
@@ -246,7 +283,9 @@ def judgements(
     for candidate in candidates(judge.context, request, is_possible):
         if candidate.row.version != unsupported and admits(candidate):
             judgement = judge_candidate(judge, candidate, installer)
-            unsupported = candidate.row.version if not supports_python(judge.context, candidate.row) else ""
+            unsupported = (
+                candidate.row.version if not supports_python(judge.context, candidate.row) else ""
+            )
             yield judgement
 
 
@@ -255,7 +294,8 @@ def judge_candidate(judge: Judge, candidate: Candidate, installer: str) -> Candi
     if not supports_python(judge.context, candidate.row):
         return judge.judge(candidate, CudaSource(NONE))  # whatever would bring its CUDA libraries
     fallback: CandidateJudgement | None = None
-    is_refused = candidate.is_gpu and is_refused_for_gpu(judge.context, candidate.cuda_row)  # with each source
+    # with each source
+    is_refused = candidate.is_gpu and is_refused_for_gpu(judge.context, candidate.cuda_row)
     for source in cuda_sources(judge.context, candidate, installer):
         judgement = judge.judge(candidate, source)
         if judgement.is_compatible or source.kind == SYSTEM or is_refused:
@@ -269,23 +309,37 @@ def _reject_companions(context: Context, request: Request) -> tuple[Rejected, ..
     """Say that no release goes with what is asked for beside it, and what of that is the reason."""
     alone = {text: _first_with(context, request, (text,)) for text in request.companions}
     missing = [text for text, candidate in alone.items() if candidate is None]
-    pair = next((two for two in combinations(alone, 2) if _first_with(context, request, two) is None), ())
+    pair = next(
+        (two for two in combinations(alone, 2) if _first_with(context, request, two) is None), ()
+    )
     if not missing and pair:
         needs = "; ".join(_describe_need(alone[text], request.framework) for text in pair)
-        why = f"{' and '.join(pair)} exclude each other: no known release works with both. The newest are: {needs}."
+        why = (
+            f"{' and '.join(pair)} exclude each other: no known release works with both. The newest"
+            f" are: {needs}."
+        )
         return (Rejected(request.text, "dependency-conflict", why),)
     names = join_words(missing or request.companions)
     newest = (_newest_with_fault(context, request, text) for text in missing)
     faults = [f" {_describe(row)} {fault}." for row, fault in newest if row and fault]
-    faults += [f" {text}" for text in (_source_obstacle(context, request, name) for name in missing) if text]
     faults += [
-        f" {item.label} has no build for the CPU." for one in alone.values() if one for item in needs_gpu(context, one)
+        f" {text}"
+        for text in (_source_obstacle(context, request, name) for name in missing)
+        if text
+    ]
+    faults += [
+        f" {item.label} has no build for the CPU."
+        for one in alone.values()
+        if one
+        for item in needs_gpu(context, one)
     ]
     why = f"No known release that the request allows works with {names}.{''.join(faults)}"
     return (Rejected(request.text, "dependency-conflict", why),) if request.companions else ()
 
 
-def _newest_with_fault(context: Context, request: Request, text: str) -> tuple[FrameworkRelease | None, str]:
+def _newest_with_fault(
+    context: Context, request: Request, text: str
+) -> tuple[FrameworkRelease | None, str]:
     """Return the newest release that a text asks for, and what is wrong with it here, or with what it requires."""
     row, fault = newest_companion(context, text)
     if row is None or fault:
@@ -299,8 +353,16 @@ def _newest_with_fault(context: Context, request: Request, text: str) -> tuple[F
 def _source_obstacle(context: Context, request: Request, text: str) -> str:
     """Say why what is published as source only cannot be had beside the newest CUDA build; "" for anything else."""
     builds = candidates(context, replace(request, companions=()))
-    candidate = next((item for item in builds if item.is_gpu), None) if source_package(name_of(text)) else None
-    return find_obstacle(context, text, candidate.row.build_version, candidate.cuda) if candidate else ""
+    candidate = (
+        next((item for item in builds if item.is_gpu), None)
+        if source_package(name_of(text))
+        else None
+    )
+    return (
+        find_obstacle(context, text, candidate.row.build_version, candidate.cuda)
+        if candidate
+        else ""
+    )
 
 
 def _first_with(context: Context, request: Request, texts: tuple[str, ...]) -> Candidate | None:
@@ -321,7 +383,9 @@ def _reject_for_cpu(context: Context, request: Request) -> tuple[Rejected, ...]:
     known = framework(request.framework)
     if context.goal == "gpu" or not known.cuda.needs_gpu:
         return ()
-    reason = f"{known.title} computes on NVIDIA GPUs only. Name the GPU that the plan is for with --gpu."
+    reason = (
+        f"{known.title} computes on NVIDIA GPUs only. Name the GPU that the plan is for with --gpu."
+    )
     return (Rejected(request.text, "gpu-absent", reason),)
 
 
@@ -352,7 +416,9 @@ def choose_together(
     choices = _search_compatible(judge, iterators, [])
     if not choices:
         return newest, clashes
-    return [_with_rejections(judge, choices, place, iterators[place]) for place in range(len(choices))], []
+    return [
+        _with_rejections(judge, choices, place, iterators[place]) for place in range(len(choices))
+    ], []
 
 
 class CandidateIterator:
@@ -374,7 +440,10 @@ class CandidateIterator:
 
 def groups_of(choices: list[Choice], clashes: list[Clash]) -> list[list[Choice]]:
     """Put choices into as few environments as their clashes allow, each into the first that takes it."""
-    conflicts = {frozenset((item.first.partition(": ")[0], item.second.partition(": ")[0])) for item in clashes}
+    conflicts = {
+        frozenset((item.first.partition(": ")[0], item.second.partition(": ")[0]))
+        for item in clashes
+    }
     groups: list[list[Choice]] = []
     for choice in choices:
         candidates = (
@@ -394,7 +463,9 @@ def _name(choice: Choice) -> str:
     return choice.best.candidate.requirement if choice.best else ""
 
 
-def _search_compatible(judge: Judge, iterators: list[CandidateIterator], choices: list[Choice]) -> list[Choice]:
+def _search_compatible(
+    judge: Judge, iterators: list[CandidateIterator], choices: list[Choice]
+) -> list[Choice]:
     """Find releases that go together: what is asked for first stays newest; [] where there are none."""
     if len(choices) == len(iterators):
         return choices
@@ -426,7 +497,9 @@ def _has_known_pins(candidate: Candidate) -> bool:
     return not candidate.is_of_cuda_index
 
 
-def _with_rejections(judge: Judge, choices: list[Choice], place: int, iterator: CandidateIterator) -> Choice:
+def _with_rejections(
+    judge: Judge, choices: list[Choice], place: int, iterator: CandidateIterator
+) -> Choice:
     """Say of each newer release that was passed over what clashes with the others; the rules' reasons are there."""
     choice = choices[place]
     choice_name = _name(choice)
@@ -438,7 +511,11 @@ def _with_rejections(judge: Judge, choices: list[Choice], place: int, iterator: 
             break
         reasons |= {_framework_part(item): item for item in newer_choice.rejected}
         clash = next(_clashes(judge, [*others, newer_choice]), None)
-        pins = f"{clash.first}; {clash.second}" if clash else "no compatible release of the others exists"
+        pins = (
+            f"{clash.first}; {clash.second}"
+            if clash
+            else "no compatible release of the others exists"
+        )
         reasons[name] = Rejected(name, _CONFLICT, f"its pins conflict with the others: {pins}.")
     newer = []
     for candidate in candidates(judge.context, choice.request):
@@ -446,7 +523,8 @@ def _with_rejections(judge: Judge, choices: list[Choice], place: int, iterator: 
             break
         if candidate.requirement in reasons or not _has_known_pins(candidate):
             newer.append(
-                reasons.get(candidate.requirement) or Rejected(candidate.requirement, _CONFLICT, _UNKNOWN_PINS)
+                reasons.get(candidate.requirement)
+                or Rejected(candidate.requirement, _CONFLICT, _UNKNOWN_PINS)
             )
     return replace(choice, rejected=tuple(newer))
 
@@ -460,7 +538,9 @@ def _clashes(judge: Judge, choices: list[Choice]) -> Iterator[Clash]:
     pins: dict[str, list[tuple[str, Requirement]]] = {}
     owned_pins = [*judge.installed]
     for item in (choice.best for choice in choices if choice.best):
-        texts = dict.fromkeys((*_pins(judge, item), *constraints(judge.context, item.candidate, item.source)))
+        texts = dict.fromkeys(
+            (*_pins(judge, item), *constraints(judge.context, item.candidate, item.source))
+        )
         owned_pins += ((item.candidate.requirement, text) for text in texts)
     for owner, text in owned_pins:
         requirement = read_requirement(text)
@@ -484,8 +564,16 @@ def _pins(judge: Judge, judgement: CandidateJudgement) -> tuple[str, ...]:
         wheels += candidate.cuda_row.cuda_wheels
     elif candidate.is_of_cuda_index:
         wheels += tuple(_list_index_pins(judge.context, candidate))
-    cuda_pins, row, context = () if judgement.source.kind == NONE else wheels, candidate.row, judge.context
-    real = context.matrix.release(row.framework, row.version, context.platform, row.stub_for) if row.stub_for else None
+    cuda_pins, row, context = (
+        () if judgement.source.kind == NONE else wheels,
+        candidate.row,
+        judge.context,
+    )
+    real = (
+        context.matrix.release(row.framework, row.version, context.platform, row.stub_for)
+        if row.stub_for
+        else None
+    )
     return (
         *cuda_pins,
         *(f"{name}{specifier}" for name, specifier in (real or row).requires.items()),
@@ -499,7 +587,8 @@ def _list_index_pins(context: Context, candidate: Candidate) -> Iterator[str]:
     default = context.matrix.release(row.framework, row.version, row.platform, row.distribution)
     suffix, cudnn = row.local[:4], numbers((default.cudnn if default else None) or "")[:1]
     yield from (f"{name}-{suffix}" for name in wheels_in_one_folder())
-    runtime = "nvidia-cuda-runtime" + (f"-{suffix}" if suffix in ("cu11", "cu12") else "")  # no suffix from 13 on
+    # no suffix from 13 on
+    runtime = "nvidia-cuda-runtime" + (f"-{suffix}" if suffix in ("cu11", "cu12") else "")
     yield f"{runtime}=={candidate.cuda}.*"
     if cudnn:
         yield f"nvidia-cudnn-{suffix}>={cudnn[0]},<{cudnn[0] + 1}"
@@ -515,10 +604,13 @@ def _list_shared_requirements(row: FrameworkRelease) -> Iterator[str]:
 def _is_satisfiable(first: Requirement, second: Requirement) -> bool:
     """Tell whether some version meets both.
 
-    A pin without a version is an exact one that the matrix does not hold: it hardly meets another exact one.
+    A pin without a version is an exact one that the matrix does not hold: it hardly meets another
+    exact one.
     """
     both = (*first.clauses, *second.clauses)
-    if not (first.specifier and second.specifier) and any(clause.operator == "==" for clause in both):
+    if not (first.specifier and second.specifier) and any(
+        clause.operator == "==" for clause in both
+    ):
         return False
     return can_be_met(",".join(map("".join, both)))
 
@@ -538,15 +630,23 @@ def note_companions(context: Context, choice: Choice) -> Iterator[str]:
                 yield _UNSTATED.format(item=item.label, framework=candidate.row.framework)
             yield from _note_newer_companion(context, choice, item, text)
     for item in needs_gpu(context, candidate):
-        yield _NEEDS_GPU.format(item=item.label, cuda=candidate.cuda, driver=_driver(context, candidate))
+        yield _NEEDS_GPU.format(
+            item=item.label, cuda=candidate.cuda, driver=_driver(context, candidate)
+        )
     yield from _note_newer_framework(context, choice, candidate)
 
 
-_UNKNOWN = "The matrix does not hold {name}: that it works with {framework} rests on its own requirements alone."
-_UNSTATED = "Nothing states which {framework} releases {item} goes with: this is the newest pair for one CUDA."
+_UNKNOWN = (
+    "The matrix does not hold {name}: that it works with {framework} rests on its own requirements"
+    " alone."
+)
+_UNSTATED = (
+    "Nothing states which {framework} releases {item} goes with: this is the newest pair for one"
+    " CUDA."
+)
 _NEEDS_GPU = (
-    "No build of {item} for the CPU is known. The environment can be made without a GPU; {item} computes only on a "
-    "machine with an NVIDIA GPU{driver}."
+    "No build of {item} for the CPU is known. The environment can be made without a GPU; {item}"
+    " computes only on a machine with an NVIDIA GPU{driver}."
 )
 
 
@@ -560,34 +660,59 @@ def _driver(context: Context, candidate: Candidate) -> str:
     return f" and driver {floor} or newer" if floor else ""
 
 
-def _note_newer_companion(context: Context, choice: Choice, item: ChosenCompanion, text: str) -> Iterator[str]:
+def _note_newer_companion(
+    context: Context, choice: Choice, item: ChosenCompanion, text: str
+) -> Iterator[str]:
     """Say why the newest release of what comes beside a framework is not the chosen one."""
     newest, fault = newest_companion(context, text)
-    if newest is None or choice.best is None or item.row is None or newest.version == item.row.version:
+    if (
+        newest is None
+        or choice.best is None
+        or item.row is None
+        or newest.version == item.row.version
+    ):
         return
     row = choice.best.candidate.row
     pin = asked_of(newest, row.framework) or ""
     judged = {word for one in choice.rejected for word in one.requirement.split()[1:]}
     known = context.matrix.versions(row.framework)
-    is_admitted = any(within(version, pin) and within(version, choice.request.specifier) for version in known)
-    if not fault and is_admitted and not within(row.version, pin) and f"{item.name}=={newest.version}" not in judged:
+    is_admitted = any(
+        within(version, pin) and within(version, choice.request.specifier) for version in known
+    )
+    if (
+        not fault
+        and is_admitted
+        and not within(row.version, pin)
+        and f"{item.name}=={newest.version}" not in judged
+    ):
         fault = f"requires {row.framework}{pin}"
     if fault:
         yield f"{_describe(newest)} is newer, but {fault}."
     own = newest_of_own_index(item.name, choice.best.candidate.cuda or "", context.platform)
     is_served = own and not documented_above(context, item.name, own)
-    if is_served and Version(own) > Version(item.row.version) and within(own, text.removeprefix(item.name)):
-        built = f"{item.name} {own} is on its project's own index for CUDA {major(choice.best.candidate.cuda or '')}"
+    if (
+        is_served
+        and Version(own) > Version(item.row.version)
+        and within(own, text.removeprefix(item.name))
+    ):
+        built = (
+            f"{item.name} {own} is on its project's own index for CUDA"
+            f" {major(choice.best.candidate.cuda or '')}"
+        )
         yield f"documented: {built}; that index was not read. {item.name}=={own} plans with it."
 
 
 def _note_newer_framework(context: Context, choice: Choice, candidate: Candidate) -> Iterator[str]:
     """Say which newer release of the framework what comes beside it leaves out."""
     newest = next(candidates(context, replace(choice.request, companions=())), None)
-    rejected = {_framework_part(item).partition("==")[2].partition("+")[0] for item in choice.rejected}
+    rejected = {
+        _framework_part(item).partition("==")[2].partition("+")[0] for item in choice.rejected
+    }
     if newest is None or newest.row.version in (candidate.row.version, *rejected):
         return
-    pins = ((item, asked_of(item.row, newest.row.framework)) for item in candidate.chosen if item.row)
+    pins = (
+        (item, asked_of(item.row, newest.row.framework)) for item in candidate.chosen if item.row
+    )
     pin = next(
         (
             f"{item.label} requires {newest.row.framework}{pin}"
@@ -599,7 +724,9 @@ def _note_newer_framework(context: Context, choice: Choice, candidate: Candidate
     names = " and ".join(item.name for item in candidate.chosen)
     built = " and ".join(item.name for item in candidate.chosen if is_built_file(item))
     reason = pin or (
-        f"no built file of {built} is known for it" if built else f"no known {names} release for it works here"
+        f"no built file of {built} is known for it"
+        if built
+        else f"no known {names} release for it works here"
     )
     pinned = f"{newest.row.framework}=={major_minor(newest.row.version)}.*"
     yield f"{_describe(newest.row)} is newer, but {reason}." + (

@@ -198,7 +198,8 @@ def _suite(environment: Environment) -> str:
         if Version(images.suites[suite]) >= Version(environment.glibc or "0"):
             return suite
     raise ValueError(
-        f"no image is listed with Python {environment.python} and glibc {environment.glibc or 'of any version'}."
+        f"no image is listed with Python {environment.python} and glibc"
+        f" {environment.glibc or 'of any version'}."
     )
 
 

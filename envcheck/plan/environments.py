@@ -60,21 +60,32 @@ class CondaBuild:
 
 def conda_builds(context: Context, group: Sequence[Choice]) -> tuple[CondaBuild, ...]:
     """Return conda's builds of all chosen releases; () where one has none, or takes its CUDA from elsewhere."""
-    builds = [conda_build(context, choice.request.specifier, choice.best) for choice in group if choice.best]
+    builds = [
+        conda_build(context, choice.request.specifier, choice.best)
+        for choice in group
+        if choice.best
+    ]
     return tuple(item for item in builds if item) if all(builds) else ()
 
 
-def conda_build(context: Context, specifier: str, judgement: CandidateJudgement) -> CondaBuild | None:
+def conda_build(
+    context: Context, specifier: str, judgement: CandidateJudgement
+) -> CondaBuild | None:
     """Return the conda build of a judged release: the newest of its minor (JAX: its release) within the specifier."""
     row = judgement.candidate.row
     by_minor = framework(row.framework).plans.conda_releases == "minor"
     line = major_minor(row.version) if by_minor else row.version
     specs = conda_builds_data().specs.get(row.framework)
-    versions = [version for version in _built_versions(context, judgement, line) if within(version, specifier)]
+    versions = [
+        version
+        for version in _built_versions(context, judgement, line)
+        if within(version, specifier)
+    ]
     if not (versions and specs) or judgement.source.kind in (PACKAGES, WHEELS):
         return None
     newest = max(versions, key=Version)
-    # The recipes that were read are not all: a line is asked for whole where any release of it is welcome.
+    # The recipes that were read are not all: a line is asked for whole where any release of it is
+    # welcome.
     is_open = all(within(f"{major_minor(newest)}.{patch}", specifier) for patch in (0, 9999))
     wanted = f"{major_minor(newest)}.*" if is_open and by_minor else newest
     texts = specs.gpu if judgement.candidate.is_gpu else specs.cpu
@@ -87,7 +98,9 @@ def conda_build(context: Context, specifier: str, judgement: CandidateJudgement)
     )
 
 
-def describe_conda_release(context: Context, choice: Choice, release: PlannedRelease) -> PlannedRelease:
+def describe_conda_release(
+    context: Context, choice: Choice, release: PlannedRelease
+) -> PlannedRelease:
     """Describe a planned release as conda brings it: under the framework's own name, any release of a line."""
     build = conda_build(context, choice.request.specifier, choice.best) if choice.best else None
     if build is None:
@@ -124,7 +137,11 @@ def _matches_recipe(context: Context, entry: CondaRecipe, *, is_gpu: bool) -> bo
 def _conda_constraints(context: Context, judgement: CandidateJudgement) -> tuple[str, ...]:
     """List the constraints whose package bears the same name on the channel, and is not fixed by the build itself."""
     names = conda_builds_data().beside
-    return tuple(text for text in constraints(context, judgement.candidate, judgement.source) if name_of(text) in names)
+    return tuple(
+        text
+        for text in constraints(context, judgement.candidate, judgement.source)
+        if name_of(text) in names
+    )
 
 
 _VENV_SITE = "lib/python{python}/site-packages"
@@ -135,7 +152,9 @@ def planned_release(context: Context, choice: Choice, environment: Environment) 
     judgement = choice.best
     assert judgement is not None  # noqa: S101 - asked for choices that were made
     candidate, row = judgement.candidate, judgement.candidate.cuda_row
-    release_context = Context(context.facts, context.matrix, Target(context.goal, candidate.targets))
+    release_context = Context(
+        context.facts, context.matrix, Target(context.goal, candidate.targets)
+    )
     warnings = [item for item in judgement.warnings if not is_resolved(context, candidate, item)]
     release = PlannedRelease(
         framework=candidate.row.framework,
@@ -152,7 +171,10 @@ def planned_release(context: Context, choice: Choice, environment: Environment) 
         needs_gpu=tuple(item.name for item in needs_gpu(context, candidate)),
         rejected=choice.rejected,
         warnings=with_remedies(warnings, release_context),
-        doubts=(*with_remedies(judgement.doubts, release_context), *_unheld_companions(context, candidate)),
+        doubts=(
+            *with_remedies(judgement.doubts, release_context),
+            *_unheld_companions(context, candidate),
+        ),
         citations=tuple(row.citations),
     )
     if environment.sets or not environment.packages:
@@ -163,7 +185,11 @@ def planned_release(context: Context, choice: Choice, environment: Environment) 
 def _unheld_companions(context: Context, candidate: Candidate) -> Iterator[Finding]:
     """Yield a doubt for each companion whose release the matrix does not hold, although it holds others: vllm==0.5."""
     for item in candidate.chosen:
-        if item.row is None and item.source is None and context.matrix.companion_releases(item.name):
+        if (
+            item.row is None
+            and item.source is None
+            and context.matrix.companion_releases(item.name)
+        ):
             first = companion_row(item.name).first
             begins = f"{item.label} is not in the matrix, which begins at {item.name} {first}"
             message = f"{begins}: its CUDA and its GPU code are unknown."
@@ -173,7 +199,9 @@ def _unheld_companions(context: Context, candidate: Candidate) -> Iterator[Findi
 def environment_of(context: Context, group: Sequence[Choice], options: PlanOptions) -> Environment:
     """Put the releases chosen for a group of requests into one environment."""
     judgements = _judgements(group)
-    installer = options.installer or (CONDA if any(item.source.kind == PACKAGES for item in judgements) else PIP)
+    installer = options.installer or (
+        CONDA if any(item.source.kind == PACKAGES for item in judgements) else PIP
+    )
     rows = [row for item in judgements for row in item.candidate.rows]
     environment = Environment(
         folder=options.folder or (".conda-env" if installer == CONDA else ".venv"),
@@ -186,7 +214,9 @@ def environment_of(context: Context, group: Sequence[Choice], options: PlanOptio
         pip_too_old=_minimum_pip(context, rows),
     )
     is_native = (
-        installer == CONDA and not is_free_threaded(context) and not any(choice.request.companions for choice in group)
+        installer == CONDA
+        and not is_free_threaded(context)
+        and not any(choice.request.companions for choice in group)
     )
     native = _use_conda_builds(context, environment, group) if is_native else None
     if native is not None:
@@ -196,14 +226,20 @@ def environment_of(context: Context, group: Sequence[Choice], options: PlanOptio
     return replace(
         environment,
         sets=_sets(context, judgements, options.keep),
-        packages=(f"python={environment.python}", "pip", *dict.fromkeys(packages)) if installer == CONDA else (),
+        packages=(
+            (f"python={environment.python}", "pip", *dict.fromkeys(packages))
+            if installer == CONDA
+            else ()
+        ),
         channels=channels or (("conda-forge",) if installer == CONDA else ()),
         library_folders=_library_folders(environment, judgements),
         variables=_variables(context, installer, judgements),
     )
 
 
-def _use_conda_builds(context: Context, environment: Environment, group: Sequence[Choice]) -> Environment | None:
+def _use_conda_builds(
+    context: Context, environment: Environment, group: Sequence[Choice]
+) -> Environment | None:
     """Take the frameworks themselves from conda; None where it has no build of one of them."""
     builds = conda_builds(context, group)
     specs = dict.fromkeys(spec for build in builds for spec in (*build.specs, *build.constraints))
@@ -216,7 +252,9 @@ def _use_conda_builds(context: Context, environment: Environment, group: Sequenc
     return native if builds else None
 
 
-def _variables(context: Context, installer: str, judgements: tuple[CandidateJudgement, ...]) -> dict[str, str]:
+def _variables(
+    context: Context, installer: str, judgements: tuple[CandidateJudgement, ...]
+) -> dict[str, str]:
     """State the driver's CUDA to conda, whose own look may be at a machine without one."""
     if installer != CONDA or not any(item.candidate.is_gpu for item in judgements):
         return {}
@@ -242,7 +280,8 @@ def _sets(
         by_index.setdefault("", [])
     kept = tuple(f"{one.row.distribution}=={one.row.version}" for one in there if elsewhere)
     sets = [
-        _set(context, index, items, pins if index else (*pins, *kept), elsewhere) for index, items in by_index.items()
+        _set(context, index, items, pins if index else (*pins, *kept), elsewhere)
+        for index, items in by_index.items()
     ]
     chosen = [item for one in judgements for item in one.candidate.chosen]
     sources = {item.requirement: item.source for item in chosen if item.source}
@@ -256,15 +295,27 @@ def _sets(
 def _with_files(given: RequirementSet, sources: Mapping[str, SourceInstall]) -> RequirementSet:
     """Give the address of each built file; what needs a command of its own is left out."""
     own = [text for text, source in sources.items() if source.compiles or source.options]
-    texts = [sources[text].requirement if text in sources else text for text in given.requirements if text not in own]
-    plain = [
-        sources[text].name for text in given.requirements if text in sources and sources[text].requirement in texts
+    texts = [
+        sources[text].requirement if text in sources else text
+        for text in given.requirements
+        if text not in own
     ]
-    without_wheels = tuple(name for name in plain if not any(text.startswith(f"{name} @") for text in texts))
-    return replace(given, requirements=tuple(texts), source_only=(*given.source_only, *without_wheels))
+    plain = [
+        sources[text].name
+        for text in given.requirements
+        if text in sources and sources[text].requirement in texts
+    ]
+    without_wheels = tuple(
+        name for name in plain if not any(text.startswith(f"{name} @") for text in texts)
+    )
+    return replace(
+        given, requirements=tuple(texts), source_only=(*given.source_only, *without_wheels)
+    )
 
 
-def _source_sets(source: SourceInstall, kept: tuple[str, ...], indexes: tuple[str, ...]) -> tuple[RequirementSet, ...]:
+def _source_sets(
+    source: SourceInstall, kept: tuple[str, ...], indexes: tuple[str, ...]
+) -> tuple[RequirementSet, ...]:
     """Install what a build needs, then what is built or listed on a page of its own; what it is built for stays.
 
     What is listed elsewhere may require more from the framework's own `indexes`: torchvision of the same CUDA.
@@ -288,8 +339,14 @@ def _toolkit_pins(judgements: tuple[CandidateJudgement, ...]) -> Iterator[str]:
     """Keep the CUDA wheels that one release leaves open at the CUDA that another pins, which pip would replace."""
     rows = [item.candidate.cuda_row for item in judgements if item.candidate.is_gpu]
     for row in rows:
-        if any(name_of(wheel) == "cuda-toolkit" for wheel in row.cuda_wheels) and "." not in (row.cuda or ""):
-            others = (other.cuda for other in rows if other.cuda and other.cuda.partition(".")[0] == row.cuda)
+        if any(name_of(wheel) == "cuda-toolkit" for wheel in row.cuda_wheels) and "." not in (
+            row.cuda or ""
+        ):
+            others = (
+                other.cuda
+                for other in rows
+                if other.cuda and other.cuda.partition(".")[0] == row.cuda
+            )
             yield from (f"cuda-toolkit=={cuda}.*" for cuda in others if "." in cuda)
 
 
@@ -301,14 +358,18 @@ def _set(
     elsewhere: tuple[str, ...],  # what no framework's own index has
 ) -> RequirementSet:
     texts = [item.candidate.requirement for item in judgements]
-    constraints_ = [text for item in judgements for text in constraints(context, item.candidate, item.source)]
+    constraints_ = [
+        text for item in judgements for text in constraints(context, item.candidate, item.source)
+    ]
     exceptions = [name for item in judgements for name in source_only(context, item.candidate)]
     here = [text for text in constraints_ if not index or text not in elsewhere]
     requirements = dict.fromkeys([*texts, *here, *(() if index else elsewhere)])
     return RequirementSet(tuple(requirements), index, tuple(dict.fromkeys(exceptions)), pins)
 
 
-def _library_folders(environment: Environment, judgements: tuple[CandidateJudgement, ...]) -> tuple[str, ...]:
+def _library_folders(
+    environment: Environment, judgements: tuple[CandidateJudgement, ...]
+) -> tuple[str, ...]:
     """List the folders, below the environment, that its activation must put on the loader's path."""
     kinds = [item.source.kind for item in judgements if item.source.needs_hook]
     wheels = f"{_VENV_SITE.format(python=environment.python)}/nvidia/*/lib"

@@ -5,7 +5,13 @@ from __future__ import annotations
 import re
 from collections.abc import Iterable, Iterator
 
-from envcheck.actions import ReinstallPackages, RemoveCondaPackages, UninstallPackages, is_requirement, quoted
+from envcheck.actions import (
+    ReinstallPackages,
+    RemoveCondaPackages,
+    UninstallPackages,
+    is_requirement,
+    quoted,
+)
 from envcheck.frameworks import framework as known_framework
 from envcheck.matrix.query import Matrix
 from envcheck.model import (
@@ -28,7 +34,14 @@ from envcheck.model import (
     replace,
 )
 from envcheck.model.requirements import Requirement, name_of, read_requirement
-from envcheck.plan.build import EnvironmentUpdate, InstalledFramework, choose_all, goal_of, plan_of, unmet_plan
+from envcheck.plan.build import (
+    EnvironmentUpdate,
+    InstalledFramework,
+    choose_all,
+    goal_of,
+    plan_of,
+    unmet_plan,
+)
 from envcheck.plan.choose import Choice, Judge
 from envcheck.plan.data import conda_builds_data
 from envcheck.plan.requests import PlanOptions, Request
@@ -53,28 +66,48 @@ def isolate_framework(context: Context, framework: str) -> Context:
     if isinstance(python.distributions, Known):
         distributions = python.distributions
         others_removed = tuple(
-            item for item in distributions.value if context.matrix.framework_of(item.name) in (None, framework)
+            item
+            for item in distributions.value
+            if context.matrix.framework_of(item.name) in (None, framework)
         )
         python = replace(python, distributions=Known(others_removed, distributions.source))
-    requirements = tuple(item.text for item in wanted_releases(context) if item.framework == framework)
-    return Context(replace(context.facts, python=python), context.matrix, Target(context.goal, requirements))
+    requirements = tuple(
+        item.text for item in wanted_releases(context) if item.framework == framework
+    )
+    return Context(
+        replace(context.facts, python=python), context.matrix, Target(context.goal, requirements)
+    )
 
 
 def installed_frameworks(context: Context, judge: Judge) -> tuple[InstalledFramework, ...]:
     """List the frameworks of an environment; what is wrong with the machine itself is held against none."""
     machine_errors = {(item.id, item.message) for item in judge.machine_findings()}
-    return tuple(_describe_installed(context, item.main, machine_errors) for item in judged_frameworks(context))
+    return tuple(
+        _describe_installed(context, item.main, machine_errors)
+        for item in judged_frameworks(context)
+    )
 
 
 def satisfies(context: Context, installed: InstalledFramework, request: Request) -> bool:
     """Tell whether a framework that is there is what a request asks for, with all that its extras bring."""
-    is_same_module = context.matrix.module_of(request.distribution) == context.matrix.module_of(installed.distribution)
-    names = (installed.distribution, installed.framework)  # the framework's own name leaves the build open
-    if request.framework != installed.framework or not is_same_module or request.distribution not in names:
+    is_same_module = context.matrix.module_of(request.distribution) == context.matrix.module_of(
+        installed.distribution
+    )
+    # the framework's own name leaves the build open
+    names = (installed.distribution, installed.framework)
+    if (
+        request.framework != installed.framework
+        or not is_same_module
+        or request.distribution not in names
+    ):
         return False
-    owners = [context.distributions[name] for name in _distributions_of(context, installed.framework)]
+    owners = [
+        context.distributions[name] for name in _distributions_of(context, installed.framework)
+    ]
     lines = [line for owner in owners for line in owner.requires]
-    extra_lines = [line for line in lines if any(_is_of_extra(line, item) for item in request.extras)]
+    extra_lines = [
+        line for line in lines if any(_is_of_extra(line, item) for item in request.extras)
+    ]
     has_extras = all(name_of(line) in context.distributions for line in extra_lines)
     requirement = read_requirement(request.distribution + request.specifier)
     return (
@@ -88,13 +121,19 @@ def _companions_installed(context: Context, request: Request) -> Iterator[bool]:
     """Tell of each thing asked for beside a framework whether it is there."""
     for requirement in map(read_requirement, request.companions):
         distribution = context.distributions.get(requirement.name)
-        yield distribution is not None and requirement.admits(distribution.version, prereleases=True)
+        yield distribution is not None and requirement.admits(
+            distribution.version, prereleases=True
+        )
 
 
-def _describe_installed(context: Context, build: Build, machine_errors: set[tuple[str, str]]) -> InstalledFramework:
+def _describe_installed(
+    context: Context, build: Build, machine_errors: set[tuple[str, str]]
+) -> InstalledFramework:
     findings = evaluate(isolate_framework(context, build.framework)).findings
     errors = [
-        item.message for item in findings if item.severity == ERROR and (item.id, item.message) not in machine_errors
+        item.message
+        for item in findings
+        if item.severity == ERROR and (item.id, item.message) not in machine_errors
     ]
     owner = context.distributions.get(build.framework)  # jax, whose compiled half is jaxlib
     name = owner.name if owner else build.distribution
@@ -103,7 +142,9 @@ def _describe_installed(context: Context, build: Build, machine_errors: set[tupl
     text = Requirement("", name, tuple(extras), f"=={version}").plain
     requirement = text if is_requirement(text) else ""
     pins = tuple(dict.fromkeys(_pins(context, build.framework)))
-    return InstalledFramework(build.framework, name, version, "".join(errors[:1]), requirement, pins)
+    return InstalledFramework(
+        build.framework, name, version, "".join(errors[:1]), requirement, pins
+    )
 
 
 def _extras(context: Context, framework: str, name: str, version: str) -> Iterator[str]:
@@ -112,9 +153,15 @@ def _extras(context: Context, framework: str, name: str, version: str) -> Iterat
     row = matrix.release(framework, version.partition("+")[0], context.platform, name)
     if row is not None and row.gpu_extra and row.distribution == name:
         pattern = known_framework(framework).plugin_of_extra
-        plugins = [extra for extra in row.extras if pattern and pattern.format(extra=extra) in distributions]
+        plugins = [
+            extra
+            for extra in row.extras
+            if pattern and pattern.format(extra=extra) in distributions
+        ]
         has_wheels = any(
-            name_of(text) in distributions for text in row.cuda_wheels if name_of(text).startswith("nvidia-")
+            name_of(text) in distributions
+            for text in row.cuda_wheels
+            if name_of(text).startswith("nvidia-")
         )
         yield from plugins or ([row.gpu_extra] if has_wheels else [])
 
@@ -137,7 +184,9 @@ def _is_readable(text: str) -> bool:
 
 
 def _distributions_of(context: Context, framework: str) -> list[str]:
-    return [name for name in context.distributions if context.matrix.framework_of(name) == framework]
+    return [
+        name for name in context.distributions if context.matrix.framework_of(name) == framework
+    ]
 
 
 def _is_of_extra(line: str, extra: str) -> bool:
@@ -146,12 +195,18 @@ def _is_of_extra(line: str, extra: str) -> bool:
     return f'extra=="{extra}"' in condition
 
 
-_AGAIN = "Reinstall the packages whose files are damaged: an installer skips what is listed as installed."
+_AGAIN = (
+    "Reinstall the packages whose files are damaged: an installer skips what is listed as"
+    " installed."
+)
 _LATER = Trace(reason="the import is checked after the last step")
 
 
 def _reinstall_steps(
-    context: Context, environment: Environment, releases: Iterable[PlannedRelease], removals: Iterable[Step]
+    context: Context,
+    environment: Environment,
+    releases: Iterable[PlannedRelease],
+    removals: Iterable[Step],
 ) -> Iterator[Step]:
     """Reinstall the distributions that doctor reports as damaged, unless the plan replaces them."""
     if environment.installer == CONDA:
@@ -160,34 +215,48 @@ def _reinstall_steps(
     replaced = {item.distribution: item.version.partition("+")[0] for item in releases}
     errors = [item for item in evaluate(context).findings if item.severity == ERROR]
     fixes = [item.fix for item in with_remedies(errors, context) if item.fix]
-    again = dict.fromkeys(item for fix in fixes for item in fix.actions if isinstance(item, ReinstallPackages))
+    again = dict.fromkeys(
+        item for fix in fixes for item in fix.actions if isinstance(item, ReinstallPackages)
+    )
     for number, action in enumerate(again, 1):
         pins = [pin.partition("==") for pin in action.requirements]
         kept = [(name, version) for name, _, version in pins if name not in removed]
-        texts = tuple(f"{name}=={version}" for name, version in kept if replaced.get(name, version) == version)
+        texts = tuple(
+            f"{name}=={version}" for name, version in kept if replaced.get(name, version) == version
+        )
         if texts:
             fitted = _fit_action(action, environment, texts)
             yield Step(f"reinstall-{number}", fitted, environment=environment.folder, check=_LATER)
 
 
-def _fit_action(action: ReinstallPackages, environment: Environment, requirements: tuple[str, ...]) -> Action:
+def _fit_action(
+    action: ReinstallPackages, environment: Environment, requirements: tuple[str, ...]
+) -> Action:
     installer = UV if environment.installer == UV else PIP
     python = interpreter(environment)
-    return replace(action, requirements=requirements, python=python, installer=installer, purpose=_AGAIN)
+    return replace(
+        action, requirements=requirements, python=python, installer=installer, purpose=_AGAIN
+    )
 
 
 _NAME = r"[a-z0-9][a-z0-9._-]*"
 
 
-def removal_steps(context: Context, environment: Environment, releases: Iterable[PlannedRelease]) -> tuple[Step, ...]:
+def removal_steps(
+    context: Context, environment: Environment, releases: Iterable[PlannedRelease]
+) -> tuple[Step, ...]:
     """Remove what is in the way of planned releases by the environment's installer; () where nothing is."""
     if environment.installer == CONDA:
         return removal_steps_of_conda(context, environment, tuple(releases))
-    return uninstall_steps(environment, (name for item in releases for name in conflicts(context, item)))
+    return uninstall_steps(
+        environment, (name for item in releases for name in conflicts(context, item))
+    )
 
 
 def uninstall_steps(
-    environment: Environment, distributions: Iterable[str], purpose: str = "Uninstall the packages that this replaces."
+    environment: Environment,
+    distributions: Iterable[str],
+    purpose: str = "Uninstall the packages that this replaces.",
 ) -> tuple[Step, ...]:
     """Remove distributions by pip, or uv; () where there are none."""
     names = tuple(name for name in dict.fromkeys(distributions) if re.fullmatch(_NAME, name))
@@ -200,13 +269,16 @@ def uninstall_steps(
 def conflicts(context: Context, release: PlannedRelease) -> tuple[str, ...]:
     """List the distributions that pip would leave beside or in place of a release.
 
-    Of two that own one module, or lie in one folder, the files of both are damaged; and to pip 2.8.0+cpu meets ==2.8.0.
+    Of two that own one module, or lie in one folder, the files of both are damaged; and to pip
+    2.8.0+cpu meets ==2.8.0.
     """
     matrix, name, public = context.matrix, release.distribution, release.version.partition("+")[0]
     row = matrix.release(release.framework, public, context.platform, name)
     keep = (name, row.stub_for if row is not None else None)
     present = _own_distributions(context)
-    rivals = [key for key in present if matrix.framework_of(key) == release.framework and key not in keep]
+    rivals = [
+        key for key in present if matrix.framework_of(key) == release.framework and key not in keep
+    ]
     owners = [key for key in rivals if matrix.module_of(key) == matrix.module_of(name)]
     current = present[name].version if name in present else ""
     is_other_build = current != release.version and current.partition("+")[0] == public
@@ -227,7 +299,11 @@ def _is_other_plugin(plugin: Distribution, release: PlannedRelease) -> bool:
     extra = known_framework(release.framework).extra_of_plugin(plugin.name)
     if not extra:
         return False
-    return extra not in release.requirement if release.build == "gpu" else plugin.version != release.version
+    return (
+        extra not in release.requirement
+        if release.build == "gpu"
+        else plugin.version != release.version
+    )
 
 
 def _wheels_of_another_cuda(
@@ -236,7 +312,11 @@ def _wheels_of_another_cuda(
     """Yield nvidia wheels whose folder is that of wheels of another CUDA that come, and those whose files it has."""
     for name in _wheels(context, release):
         bare, cuda = split_cuda_suffix(name)
-        others = [key for key in present if split_cuda_suffix(key)[0] == bare and key != name] if cuda else []
+        others = (
+            [key for key in present if split_cuda_suffix(key)[0] == bare and key != name]
+            if cuda
+            else []
+        )
         yield from (*others, *((name,) if others and name in present else ()))
 
 
@@ -249,7 +329,9 @@ def _wheels(context: Context, release: PlannedRelease) -> list[str]:
         return [f"{name}-{label[:4]}" for name in wheels_in_one_folder()]
     rows = context.matrix.releases(release.framework, context.platform, admits=public.__eq__)
     match = re.search(r"\[(?:.*,)?(cuda\d+)", release.requirement)
-    plugin = known_framework(release.framework).plugin_of_extra.format(extra=match[1]) if match else ""
+    plugin = (
+        known_framework(release.framework).plugin_of_extra.format(extra=match[1]) if match else ""
+    )
     names = (release.distribution, plugin)
     texts = [text for row in rows if row.distribution in names for text in row.cuda_wheels]
     return list(dict.fromkeys(name_of(text) for text in (*texts, *release.constraints)))
@@ -265,17 +347,27 @@ def removal_steps_of_conda(
     """Remove planned frameworks that the other installer brought: neither knows of the other's files."""
     conda_names = _conda_distributions(context)
     if environment.sets:
-        pips = [name for item in releases for name in conflicts(context, item) if name not in conda_names]
+        pips = [
+            name
+            for item in releases
+            for name in conflicts(context, item)
+            if name not in conda_names
+        ]
         steps = uninstall_steps(environment, pips)
     else:
-        pips = [name for item in releases for name in _pip_distributions(context, item, conda_names)]
+        pips = [
+            name for item in releases for name in _pip_distributions(context, item, conda_names)
+        ]
         steps = uninstall_steps(environment, pips, _BY_PIP)
     packages = conda_builds_data().packages
     names = {name for item in releases for name in packages[item.framework] if name in conda_names}
     condas = tuple(sorted(names)) if environment.sets or steps else ()
     # What depends on it stays: the framework comes again.
     action = RemoveCondaPackages(condas, environment.folder, purpose=_BY_CONDA)
-    return (*steps, *((Step("remove-conda", action, environment=environment.folder),) if condas else ()))
+    return (
+        *steps,
+        *((Step("remove-conda", action, environment=environment.folder),) if condas else ()),
+    )
 
 
 def _conda_distributions(context: Context) -> frozenset[str]:
@@ -284,7 +376,9 @@ def _conda_distributions(context: Context) -> frozenset[str]:
     return frozenset(item.name for item in distributions.value or () if item.installer == "conda")
 
 
-def _pip_distributions(context: Context, release: PlannedRelease, conda_names: frozenset[str]) -> Iterator[str]:
+def _pip_distributions(
+    context: Context, release: PlannedRelease, conda_names: frozenset[str]
+) -> Iterator[str]:
     """Yield a framework's distributions that pip brought, and what they need of others that conda does not list."""
     distributions = context.distributions
     names = [
@@ -305,19 +399,28 @@ class OccupiedError(UserError):
     """What is in the environment speaks against the plan; the message says what to type instead."""
 
 
-def plan_update(facts: Facts, matrix: Matrix, requests: tuple[Request, ...], options: PlanOptions) -> EnvironmentUpdate:
+def plan_update(
+    facts: Facts, matrix: Matrix, requests: tuple[Request, ...], options: PlanOptions
+) -> EnvironmentUpdate:
     """Plan for the environment that `facts` describe. Raises OccupiedError."""
     empty = planned_facts(facts, Description(), matrix, expects_gpu=options.expect == "gpu")
     goal = goal_of(empty, matrix, requests, options)
-    context, empty_context = Context(facts, matrix, Target(goal)), Context(empty, matrix, Target(goal))
+    context, empty_context = (
+        Context(facts, matrix, Target(goal)),
+        Context(empty, matrix, Target(goal)),
+    )
     present = installed_frameworks(context, Judge(empty_context))
     satisfied = tuple(
-        item for item in present if not item.error and any(satisfies(context, item, one) for one in requests)
+        item
+        for item in present
+        if not item.error and any(satisfies(context, item, one) for one in requests)
     )
     names = {request.framework for request in requests}
     others = tuple(item for item in present if item.framework not in names)
     renamed = tuple(_keep_installed_name(context, one, present) for one in requests)
-    unmet_requests = tuple(one for one in renamed if one.framework not in {item.framework for item in satisfied})
+    unmet_requests = tuple(
+        one for one in renamed if one.framework not in {item.framework for item in satisfied}
+    )
     if not unmet_requests:
         return EnvironmentUpdate(Plan("", (), ()), satisfied, is_satisfied=True)
     _check_others_work(context, others, requests, options)
@@ -325,20 +428,31 @@ def plan_update(facts: Facts, matrix: Matrix, requests: tuple[Request, ...], opt
     return _try_updates(context, empty_context, tuple(attempts), options)
 
 
-def _keep_installed_name(context: Context, request: Request, present: tuple[InstalledFramework, ...]) -> Request:
+def _keep_installed_name(
+    context: Context, request: Request, present: tuple[InstalledFramework, ...]
+) -> Request:
     """Keep the name that a framework is there under, and its release where only what goes beside it is missing."""
     installed = next((item for item in present if item.framework == request.framework), None)
     if installed is None:
         return request
     keeps_release = (
-        request.companions and not installed.error and satisfies(context, installed, replace(request, companions=()))
+        request.companions
+        and not installed.error
+        and satisfies(context, installed, replace(request, companions=()))
     )
     specifier = f"=={installed.version}" if keeps_release else request.specifier
-    return replace(request, preferred_name=request.preferred_name or installed.distribution, specifier=specifier)
+    return replace(
+        request,
+        preferred_name=request.preferred_name or installed.distribution,
+        specifier=specifier,
+    )
 
 
 def _check_others_work(
-    context: Context, others: tuple[InstalledFramework, ...], requests: tuple[Request, ...], options: PlanOptions
+    context: Context,
+    others: tuple[InstalledFramework, ...],
+    requests: tuple[Request, ...],
+    options: PlanOptions,
 ) -> None:
     broken = next((item for item in others if item.error), None)
     if broken is not None:
@@ -358,19 +472,28 @@ def _try_updates(
 ) -> EnvironmentUpdate:
     clash: Clash | None = None
     for requests, keep in attempts:
-        judge = Judge(empty_context, tuple((installed.label, pin) for installed in keep for pin in installed.pins))
+        judge = Judge(
+            empty_context,
+            tuple((installed.label, pin) for installed in keep for pin in installed.pins),
+        )
         update_options = replace(
-            options, keep=tuple(installed.requirement for installed in keep if installed.requirement)
+            options,
+            keep=tuple(installed.requirement for installed in keep if installed.requirement),
         )
         choices, clashes = choose_all(judge, requests, options.installer)
         failure = unmet_plan(judge, choices, update_options)
         if failure is not None:
             return EnvironmentUpdate(failure, keep)
         labels = tuple(f"{installed.label}: " for installed in keep)
-        clash = next((item for item in clashes if item.first.startswith(labels)), None) if labels else None
+        clash = (
+            next((item for item in clashes if item.first.startswith(labels)), None)
+            if labels
+            else None
+        )
         if clash is None:
             return EnvironmentUpdate(
-                _with_removals(context, plan_of(judge, choices, clashes, update_options), keep), keep
+                _with_removals(context, plan_of(judge, choices, clashes, update_options), keep),
+                keep,
             )
     raise OccupiedError(_clash_message(clash, choices, keep, options, context.os))
 
@@ -383,12 +506,16 @@ def _clash_message(
     system: str,
 ) -> str:
     new = [choice.request.text for choice in choices]
-    command = quoted(("envcheck", "install", *new, *(item.framework for item in keep), "--env", options.folder), system)
+    command = quoted(
+        ("envcheck", "install", *new, *(item.framework for item in keep), "--env", options.folder),
+        system,
+    )
     pins = f"{clash.first}, and {clash.second}" if clash else ""
     folder = f"{options.folder}-{choices[0].request.framework}"
     return (
-        f"no release of {quoted(new, system)} works with what {options.folder} keeps: {pins}. "
-        f"Use a separate environment (--env {quoted((folder,), system)}), or choose all releases again: `{command}`."
+        f"no release of {quoted(new, system)} works with what {options.folder} keeps: {pins}. Use a"
+        f" separate environment (--env {quoted((folder,), system)}), or choose all releases again:"
+        f" `{command}`."
     )
 
 
@@ -397,13 +524,19 @@ def _with_removals(context: Context, plan: Plan, keep: tuple[InstalledFramework,
     environment = plan.environments[0]
     removals = removal_steps(context, environment, plan.releases)
     removals = (*removals, *_reinstall_steps(context, environment, plan.releases, removals))
-    by_conda = environment.installer == CONDA and not environment.sets  # conda's first step brings all
+    # conda's first step brings all
+    by_conda = environment.installer == CONDA and not environment.sets
     position = next(
-        place for place, step in enumerate(plan.steps) if step.environment and (step.id != CREATE or by_conda)
+        place
+        for place, step in enumerate(plan.steps)
+        if step.environment and (step.id != CREATE or by_conda)
     )
     steps = (*plan.steps[:position], *removals, *plan.steps[position:])
     if broken_pins(context):
         unchecked = Trace(reason="the environment already had broken dependencies")
-        steps = tuple(replace(step, check=unchecked) if step.id.startswith("install") else step for step in steps)
+        steps = tuple(
+            replace(step, check=unchecked) if step.id.startswith("install") else step
+            for step in steps
+        )
     notes = tuple(f"{item.label} is installed and works, so it stays unchanged." for item in keep)
     return replace(plan, steps=steps, notes=(*plan.notes, *notes))

@@ -14,7 +14,11 @@ from envcheck.rules.gpus import other_gpu_name, other_vendors
 
 
 def vendor_plan(
-    facts: Facts, matrix: Matrix, texts: tuple[str, ...], requests: tuple[Request, ...], options: PlanOptions
+    facts: Facts,
+    matrix: Matrix,
+    texts: tuple[str, ...],
+    requests: tuple[Request, ...],
+    options: PlanOptions,
 ) -> Plan | None:
     """Return the plan that says whose GPU it is and where its builds are; None where a plan can be made.
 
@@ -26,10 +30,15 @@ def vendor_plan(
     if not gpus or not is_meant or not isinstance(facts.gpus, Absent):
         return None
     named = join_words(tuple(map(other_gpu_name, gpus)))
-    why = f"the GPU is {named}; envcheck plans builds for NVIDIA GPUs and, with --expect cpu, for the CPU."
+    why = (
+        f"the GPU is {named}; envcheck plans builds for NVIDIA GPUs and, with --expect cpu, for the"
+        " CPU."
+    )
     rejected = (Rejected(join_words(texts), "release-unknown", why),)
     vendors = sorted({gpu.vendor for gpu in gpus})
-    notes = tuple(note for name in vendors for item in requests for note in builds_for(name, item.framework))
+    notes = tuple(
+        note for name in vendors for item in requests for note in builds_for(name, item.framework)
+    )
     return Plan("gpu", (), (), requirements=texts, rejected=rejected, notes=notes)
 
 
@@ -39,12 +48,25 @@ def builds_for(vendor: str, name: str) -> Iterator[str]:
     index = package_index(name)
     for label in index.other_vendors if index else ():
         if index and label in owner.accelerators:
-            yield f"documented, not read: {known.title} for {owner.platform} is on {index.url}, under labels +{label}."
+            yield (
+                f"documented, not read: {known.title} for {owner.platform} is on {index.url}, under"
+                f" labels +{label}."
+            )
     if name in owner.wheels:
-        yield f"documented, not read: {known.title} for {owner.platform} is on {owner.wheels[name]}."
-    distributions = [item for item, kind in known.accelerators.items() if kind in owner.accelerators]
+        yield (
+            f"documented, not read: {known.title} for {owner.platform} is on {owner.wheels[name]}."
+        )
+    distributions = [
+        item for item, kind in known.accelerators.items() if kind in owner.accelerators
+    ]
     if distributions:
         named = join_words(distributions)
-        yield f"Distributions of {known.title} for {owner.platform}: {named}. The matrix does not judge them."
+        yield (
+            f"Distributions of {known.title} for {owner.platform}: {named}. The matrix does not"
+            " judge them."
+        )
     if vendor == "apple" and known.apple_backend:
-        yield f"On macOS, {known.title} computes through {known.apple_backend}: `envcheck plan {name}` there."
+        yield (
+            f"On macOS, {known.title} computes through {known.apple_backend}: `envcheck plan"
+            f" {name}` there."
+        )

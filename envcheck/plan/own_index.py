@@ -56,9 +56,16 @@ def plan_from_own_index(context: Context, text: str, options: PlanOptions, base:
     name, specifier = asked.name, asked.specifier
     package = source_package(name)
     assert package is not None  # noqa: S101 - is_on_own_index
-    offers = [offer for offer in _offers(context, name, package) if within(offer.version, specifier)]
-    rejected = [Rejected(f"{offer.distribution}=={offer.version}", *_fault(context, offer)) for offer in offers]
-    chosen = next((offer for offer, item in zip(offers, rejected, strict=True) if not item.finding), None)
+    offers = [
+        offer for offer in _offers(context, name, package) if within(offer.version, specifier)
+    ]
+    rejected = [
+        Rejected(f"{offer.distribution}=={offer.version}", *_fault(context, offer))
+        for offer in offers
+    ]
+    chosen = next(
+        (offer for offer, item in zip(offers, rejected, strict=True) if not item.finding), None
+    )
     if chosen is None:
         unknown = Rejected(text, "release-unknown", "no built file of it is known.")
         faults = tuple(dict.fromkeys(rejected)) or (unknown,)
@@ -87,7 +94,12 @@ def plan_from_own_index(context: Context, text: str, options: PlanOptions, base:
         citations=chosen.citations,
     )
     steps = environment_steps(
-        environment, (), context.goal, base, shells=options.shells, companions={chosen.distribution: False}
+        environment,
+        (),
+        context.goal,
+        base,
+        shells=options.shells,
+        companions={chosen.distribution: False},
     )
     return Plan(
         context.goal,
@@ -102,7 +114,10 @@ def plan_from_own_index(context: Context, text: str, options: PlanOptions, base:
 
 
 def _unread(requirement: str, index: str) -> Finding:
-    message = f"documented: {index} has {requirement}. It was not read: for which GPUs it has code is unknown."
+    message = (
+        f"documented: {index} has {requirement}. It was not read: for which GPUs it has code is"
+        " unknown."
+    )
     return Finding("release-unknown", UNDETERMINED, WARNING, message)
 
 
@@ -116,7 +131,9 @@ def _offers(context: Context, name: str, package: SourcePackage) -> Iterator[_Of
         for cuda in files.cuda
     ]
     for part in package.parts:  # what the index that pip asks has of it states the rest
-        rows = (row for row in context.matrix.companion_releases(part) if not row.yanked and row.cuda)
+        rows = (
+            row for row in context.matrix.companion_releases(part) if not row.yanked and row.cuda
+        )
         distribution = re.sub("-bindings$", "", part)
         found += [
             _Offer(
@@ -131,7 +148,9 @@ def _offers(context: Context, name: str, package: SourcePackage) -> Iterator[_Of
             for row in rows
         ]
     here = [offer for offer in found if context.platform in offer.platforms] or found[:1]
-    yield from sorted(here, key=lambda offer: (Version(offer.version), numbers(offer.cuda)), reverse=True)
+    yield from sorted(
+        here, key=lambda offer: (Version(offer.version), numbers(offer.cuda)), reverse=True
+    )
 
 
 def _fault(context: Context, offer: _Offer) -> tuple[str, str]:
@@ -140,7 +159,10 @@ def _fault(context: Context, offer: _Offer) -> tuple[str, str]:
     if context.platform not in offer.platforms:
         return "platform-no-gpu-wheel", f"has built files for {' and '.join(offer.platforms)} only."
     if context.goal != "gpu":
-        return "gpu-absent", "computes on NVIDIA GPUs only: name the GPU that the plan is for with --gpu."
+        return (
+            "gpu-absent",
+            "computes on NVIDIA GPUs only: name the GPU that the plan is for with --gpu.",
+        )
     if minor not in offer.pythons:
         return (
             "python-unsupported",

@@ -14,7 +14,8 @@ from envcheck.plan.requests import Passenger, UnknownPackageError
 from envcheck.rules.context import Context
 
 Ask = Callable[[str], Mapping[str, str]]  # resolves a requirement: its packages with their versions
-_FIRST = ("torch", "tensorflow", "jax")  # what a package is on top of, where it requires several; extras of these names
+# what a package is on top of, where it requires several; extras of these names
+_FIRST = ("torch", "tensorflow", "jax")
 _LAST = "onnxruntime"  # most who require it mean its build for the CPU
 _TYPO = 0.85  # likeness to a known name from which another one is taken for a mistake
 
@@ -35,8 +36,14 @@ def is_passenger(text: str, matrix: Matrix) -> bool:
     held = matrix.companion_releases(name)
     if held:
         specifier = read_requirement(text).specifier
-        return bool(companion_row(name).frameworks) and not any(within(row.version, specifier) for row in held)
-    return not source_package(name) and not matrix.companion_of(name) and not companion_row(name).frameworks
+        return bool(companion_row(name).frameworks) and not any(
+            within(row.version, specifier) for row in held
+        )
+    return (
+        not source_package(name)
+        and not matrix.companion_of(name)
+        and not companion_row(name).frameworks
+    )
 
 
 def board(texts: tuple[str, ...], context: Context, ask: Ask) -> Boarding:
@@ -57,8 +64,9 @@ def board(texts: tuple[str, ...], context: Context, ask: Ask) -> Boarding:
         if not owner and len(texts) == 1:
             version = versions.get(name_of(text), "")
             raise RequestError(
-                f"{text} needs no framework that envcheck plans: neither it nor an extra of it named "
-                f"{', '.join(_FIRST)} requires one. Any environment takes it: pip install {name_of(text)}=={version}"
+                f"{text} needs no framework that envcheck plans: neither it nor an extra of it"
+                f" named {', '.join(_FIRST)} requires one. Any environment takes it: pip install"
+                f" {name_of(text)}=={version}"
             )
         planned[name_of(text)] = written
         passengers[name_of(text)] = Passenger((owner,) if owner else ())
@@ -75,7 +83,9 @@ def _refuse_typo(text: str, matrix: Matrix) -> None:
     names += [item for known in matrix.judged() for item in matrix.distributions(known)]
     near = get_close_matches(name_of(text), names, n=1, cutoff=_TYPO)
     if near:
-        raise UnknownPackageError(f"{name_of(text)!r} is no package that envcheck knows. Did you mean {near[0]}?")
+        raise UnknownPackageError(
+            f"{name_of(text)!r} is no package that envcheck knows. Did you mean {near[0]}?"
+        )
 
 
 def _with_framework(text: str, matrix: Matrix, ask: Ask) -> tuple[str, Mapping[str, str]]:
@@ -102,7 +112,10 @@ def _owner(versions: Mapping[str, str], matrix: Matrix) -> str:
 def _beside(owner: str, versions: Mapping[str, str], context: Context) -> Iterator[str]:
     """Yield the framework, no newer than what the passenger takes, and what the matrix chooses together with it."""
     matrix = context.matrix
-    release, newest = versions.get(owner, "").partition("+")[0], next(iter(matrix.versions(owner)), "")
+    release, newest = (
+        versions.get(owner, "").partition("+")[0],
+        next(iter(matrix.versions(owner)), ""),
+    )
     rows = matrix.releases(owner, context.platform, release.__eq__) if release else ()
     own = {name for row in rows for name in row.requires}
     yield f"{owner}<={release}" if release and release != newest else owner

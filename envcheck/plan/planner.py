@@ -26,7 +26,13 @@ from envcheck.plan.requests import (
 )
 from envcheck.plan.steps import use_free_folders
 from envcheck.rules import Context, Target
-from envcheck.rules.described_machine import WHATIF, Description, OtherVendorError, in_an_image, planned_facts
+from envcheck.rules.described_machine import (
+    WHATIF,
+    Description,
+    OtherVendorError,
+    in_an_image,
+    planned_facts,
+)
 
 if TYPE_CHECKING:
     from envcheck.plan.resolver import Resolver  # what asks an index is loaded where one is asked
@@ -66,9 +72,9 @@ def plan_requirements(
 ) -> EnvironmentUpdate:
     """Plan for what was asked; raises RequestError for a request that cannot be planned.
 
-    `machine` is what was read of one, or reads this one. `resolver` resolves the plan on the package index.
-    `installed` are the facts of the environment to change; without them a new one is planned. `choose_installer`
-    names the installer for a plan that was made without one.
+    `machine` is what was read of one, or reads this one. `resolver` resolves the plan on the
+    package index. `installed` are the facts of the environment to change; without them a new one is
+    planned. `choose_installer` names the installer for a plan that was made without one.
     """
     check_description(options.description)
     check_folder(options.folder)
@@ -88,7 +94,9 @@ def plan_requirements(
         facts = in_an_image(facts)
     elif read and goal_of(facts, matrix, requests, options) == "gpu":
         cuda = read((*_NEVER_NEEDED, *_READ_BEFORE))
-        facts = replace(facts, toolkits=cuda.toolkits, cudnn=cuda.cudnn, tensorrt=cuda.tensorrt, nccl=cuda.nccl)
+        facts = replace(
+            facts, toolkits=cuda.toolkits, cudnn=cuda.cudnn, tensorrt=cuda.tensorrt, nccl=cuda.nccl
+        )
 
     @cache
     def make(installer: str, refused: frozenset[str]) -> EnvironmentUpdate:
@@ -113,7 +121,11 @@ def _plan_alone(facts: Facts, matrix: Matrix, requirement: str, options: PlanOpt
 
 
 def _plan_beside(
-    installed: Facts | None, facts: Facts, matrix: Matrix, requests: tuple[Request, ...], options: PlanOptions
+    installed: Facts | None,
+    facts: Facts,
+    matrix: Matrix,
+    requests: tuple[Request, ...],
+    options: PlanOptions,
 ) -> EnvironmentUpdate:
     """Plan beside what an environment holds, or a new one."""
     if installed is None:
@@ -135,19 +147,26 @@ def _read_machine(machine: Facts | Read, options: PlanOptions, matrix: Matrix) -
         facts = planned_facts(base, said, matrix, expects_gpu=expects_gpu)
     except OtherVendorError as error:
         facts = planned_facts(base, replace(said, gpus=("none",)), matrix, expects_gpu=False)
-        facts = replace(facts, other_gpus=Known((OtherGpu(error.vendor, Known(error.gpu, WHATIF)),), WHATIF))
+        facts = replace(
+            facts, other_gpus=Known((OtherGpu(error.vendor, Known(error.gpu, WHATIF)),), WHATIF)
+        )
     if facts.python.version.value is None:
         raise RequestError("the Python to plan for is unknown: name one, such as --python 3.12.")
     return facts
 
 
-def _read_known(requirements: tuple[str, ...], matrix: Matrix, *, is_asked: bool) -> tuple[Request, ...]:
+def _read_known(
+    requirements: tuple[str, ...], matrix: Matrix, *, is_asked: bool
+) -> tuple[Request, ...]:
     """Read what is asked for; () where an index has to be asked about a package first."""
     try:
         return read_requests(requirements, matrix)
     except UnknownPackageError as error:
         if not is_asked:
-            advice = "For another package, leave out --no-verify: the package index states which framework it needs."
+            advice = (
+                "For another package, leave out --no-verify: the package index states which"
+                " framework it needs."
+            )
             raise UnknownPackageError(f"{error} {advice}") from None
         return ()
 
@@ -177,5 +196,8 @@ def typed_here(plan: Plan, installer: str) -> Plan:
     plan = use_free_folders(plan, lambda folder: os.path.lexists(os.path.expanduser(folder)))  # noqa: PTH111 - pathlib costs a third of a bare start
     if not plan.releases or installer or any(made.installer != PIP for made in plan.environments):
         return plan
-    note = "These commands use pip. `envcheck install` takes the same steps, with uv where it finds it."
+    note = (
+        "These commands use pip. `envcheck install` takes the same steps, with uv where it"
+        " finds it."
+    )
     return replace(plan, notes=(*plan.notes, note))

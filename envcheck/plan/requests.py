@@ -37,9 +37,12 @@ class Request:
     extras: tuple[str, ...]
     specifier: str
     preferred_name: str = (
-        ""  # the name an environment holds it under already, or others require: it stays if that is no fault
+        # the name an environment holds it under already, or others require: it stays if that is no
+        # fault
+        ""
     )
-    companions: tuple[str, ...] = ()  # what else is asked for that goes with it: torchvision, torchaudio==2.5.*
+    # what else is asked for that goes with it: torchvision, torchaudio==2.5.*
+    companions: tuple[str, ...] = ()
 
     @property
     def texts(self) -> tuple[str, ...]:
@@ -84,19 +87,24 @@ def read_requests(
         if request.framework in requests:
             raise RequestError(_duplicate_message(requests[request.framework], request))
         requests[request.framework] = request
-    for text, frameworks in sorted(companions, key=lambda item: len(item[1])):  # keras-hub joins the torch of vllm
+    # keras-hub joins the torch of vllm
+    for text, frameworks in sorted(companions, key=lambda item: len(item[1])):
         near = frameworks or tuple(requests)[:1]  # what needs no framework comes beside the first
         owner = next((requests[name] for name in near if name in requests), None)
         if owner is None:
             owner = _parse_request(frameworks[0], matrix)
         name = required_name(text) or owner.preferred_name
-        requests[owner.framework] = replace(owner, companions=(*owner.companions, text), preferred_name=name)
+        requests[owner.framework] = replace(
+            owner, companions=(*owner.companions, text), preferred_name=name
+        )
     return tuple(requests.values())
 
 
 def _duplicate_message(first: Request, second: Request) -> str:
     if first.distribution == second.distribution:
-        return f"{first.distribution} is requested twice: combine the versions, as in torch>=2.4,<2.8."
+        return (
+            f"{first.distribution} is requested twice: combine the versions, as in torch>=2.4,<2.8."
+        )
     names = f"{first.distribution} and {second.distribution}"
     return f"{names} are the same framework under two names: request only one."
 
@@ -112,16 +120,25 @@ def _parse_request(text: str, matrix: Matrix) -> Request:
     if framework:
         try:
             extras = known_framework(framework).read_extras(extras)
-        except (ValueError, UnknownFrameworkError) as error:  # a user's matrix may hold a framework of its own
+        except (
+            ValueError,
+            UnknownFrameworkError,
+        ) as error:  # a user's matrix may hold a framework of its own
             raise RequestError(str(error)) from None
     removed = matrix.removed_distribution(name)
     framework = framework or (removed.framework if removed else "")
-    if not framework:  # judged, but the matrix does not hold what a plan of it would choose by: tensorrt
-        judged = f"envcheck plans no release of {name}. `envcheck doctor --for {name}` judges one here."
+    # judged, but the matrix does not hold what a plan of it would choose by: tensorrt
+    if not framework:
+        judged = (
+            f"envcheck plans no release of {name}. `envcheck doctor --for {name}` judges one here."
+        )
         raise RequestError(" ".join(filter(None, (judged, companion_row(name).install))))
-    gpu_requirement = known_framework(framework).plans.gpu_requirement if framework in framework_names() else ""
+    gpu_requirement = (
+        known_framework(framework).plans.gpu_requirement if framework in framework_names() else ""
+    )
     brings_cuda = any(f"[{extra}]" in gpu_requirement for extra in extras)
-    held_name = name if brings_cuda and name == framework else ""  # tensorflow[and-cuda] is no tensorflow-cpu
+    # tensorflow[and-cuda] is no tensorflow-cpu
+    held_name = name if brings_cuda and name == framework else ""
     plain = replace(requirement, extras=extras).plain
     return Request(plain, name, framework, extras, requirement.specifier, held_name)
 
@@ -135,7 +152,9 @@ def _suggest_companion(text: str, message: str) -> str:
     return f" Did you mean {matches[0]}?" if matches and "Did you mean" not in message else ""
 
 
-def _companion(text: str, matrix: Matrix, passengers: Mapping[str, Passenger]) -> tuple[str, tuple[str, ...]] | None:
+def _companion(
+    text: str, matrix: Matrix, passengers: Mapping[str, Passenger]
+) -> tuple[str, tuple[str, ...]] | None:
     """Read what comes beside a framework, with the frameworks it does; None for anything else."""
     name = name_of(text)
     if not name or matrix.framework_of(name) or matrix.removed_distribution(name):
@@ -156,16 +175,21 @@ def _companion(text: str, matrix: Matrix, passengers: Mapping[str, Passenger]) -
 def _refuse_source_package(name: str) -> None:
     """Raise RequestError, with the index that has its built files, for a package of sources that needs no framework."""
     package = source_package(name)
-    files = ((item.versions[0], files) for item in (package.releases if package else ()) for files in item.files or ())
+    files = (
+        (item.versions[0], files)
+        for item in (package.releases if package else ())
+        for files in item.files or ()
+    )
     version, newest = next(files, ("", None))
     if package and package.build and newest:
         index = " ".join(package.options).replace("{cuda}", newest.cuda[-1].replace(".", ""))
         settings = " ".join(f"{key}={value}" for key, value in package.build.settings.items())
         raise RequestError(
-            f"envcheck plans no release of {name}: the package index has its sources alone. documented: its project's "
-            f"own index, which was not read, has {version} on {' and '.join(newest.platforms)} for CUDA "
-            f"{', '.join(newest.cuda)}; take the one that your driver runs, such as: pip install {name}=={version} "
-            f"{index}. `{settings} pip install {name}` compiles it with the CUDA toolkit that is installed."
+            f"envcheck plans no release of {name}: the package index has its sources alone."
+            f" documented: its project's own index, which was not read, has {version} on"
+            f" {' and '.join(newest.platforms)} for CUDA {', '.join(newest.cuda)}; take the one"
+            f" that your driver runs, such as: pip install {name}=={version} {index}. `{settings}"
+            f" pip install {name}` compiles it with the CUDA toolkit that is installed."
         )
 
 
@@ -174,7 +198,8 @@ def read_planned(text: str) -> Requirement:
     requirement = read_requirement(text)
     if requirement.url or requirement.marker or not is_requirement(requirement.plain):
         raise RequestError(
-            f"{text[:60]!r} is not a plain requirement: give a name and versions, such as 'tensorflow>=2.15'."
+            f"{text[:60]!r} is not a plain requirement: give a name and versions, such as"
+            " 'tensorflow>=2.15'."
         )
     if not can_be_met(requirement.specifier):
         raise RequestError(f"{text[:60]!r}: no version satisfies all of these constraints.")
@@ -188,7 +213,8 @@ def check_folder(folder: str) -> None:
     """
     if folder and (folder.startswith("-") or not re.fullmatch(r"[~\w./+:\\ @()-]+", folder)):
         raise RequestError(
-            f"--env {folder[:60]!r}: give a folder of letters, digits, spaces and . / \\ _ - + : @ ( ) ~ only."
+            f"--env {folder[:60]!r}: give a folder of letters, digits, spaces and . / \\ _ - + : @"
+            " ( ) ~ only."
         )
     name = re.split(r"[/\\]", folder.rstrip("/\\ "))[-1]
     if folder and (name.endswith(":") or not re.search(r"\w", name)):
@@ -203,12 +229,16 @@ class PlanOptions:
     installer: str = ""  # pip, uv, conda
     folder: str = ""  # of the environment
     in_container: bool = False  # the environment is to be an image
-    description: Description = Description()  # what was stated by hand: commands that plan anew repeat it
-    repeat_options: tuple[str, ...] = ()  # the other options given, for those commands: --snapshot machine.json
+    # what was stated by hand: commands that plan anew repeat it
+    description: Description = Description()
+    # the other options given, for those commands: --snapshot machine.json
+    repeat_options: tuple[str, ...] = ()
     keep: tuple[str, ...] = ()  # what the environment holds already and keeps: tensorflow==2.15.1
-    find_interpreter: Callable[[], str] = str  # names the Python that is asked for, where it is looked for here
+    # names the Python that is asked for, where it is looked for here
+    find_interpreter: Callable[[], str] = str
     shells: tuple[str, ...] = (SH,)  # whose activation of the environment is to set loader paths
-    # What no index resolved for this Python: "torch==2.9.1 vllm==0.20", a companion, its newer releases: "vllm>0.20".
+    # What no index resolved for this Python: "torch==2.9.1 vllm==0.20", a companion, its newer
+    # releases: "vllm>0.20".
     refused: frozenset[str] = frozenset()
 
 
@@ -219,24 +249,33 @@ EVERY = "*"  # in PlanOptions.refused: each release
 def with_same_line(request: Request) -> Request:
     """Ask for any release of the line that a pin is of: ==2.15.1 -> ==2.15.*; other clauses stay."""
     match = re.fullmatch(r"==(\d+\.\d+)(\.\d+)*(\+\w+)?", request.specifier)
-    return _with_specifier(request, f"=={match[1]}.*" if match else request.specifier, request.extras)
+    return _with_specifier(
+        request, f"=={match[1]}.*" if match else request.specifier, request.extras
+    )
 
 
 def with_any_version(request: Request) -> Request:
     """Ask without version clauses, of what goes beside it, too."""
-    return replace(_with_specifier(request, "", request.extras), companions=tuple(map(name_of, request.companions)))
+    return replace(
+        _with_specifier(request, "", request.extras),
+        companions=tuple(map(name_of, request.companions)),
+    )
 
 
 def with_any_name(request: Request) -> Request:
     """Ask for the framework by its own name, without version clauses and extras."""
-    return _with_specifier(replace(with_any_version(request), distribution=request.framework), "", ())
+    return _with_specifier(
+        replace(with_any_version(request), distribution=request.framework), "", ()
+    )
 
 
 def without_cuda(request: Request) -> Request:
     """Ask by a name, extras and a version that bring no CUDA: jax[cuda12] -> jax, torch==2.7.1+cu118 -> ==2.7.1."""
     named = request.framework if request.distribution.endswith("-gpu") else request.distribution
     extras = tuple(name for name in request.extras if "cuda" not in name)
-    return _with_specifier(replace(request, distribution=named), re.sub(r"\+cu\d+", "", request.specifier), extras)
+    return _with_specifier(
+        replace(request, distribution=named), re.sub(r"\+cu\d+", "", request.specifier), extras
+    )
 
 
 def _with_specifier(request: Request, specifier: str, extras: tuple[str, ...]) -> Request:
@@ -263,31 +302,45 @@ def stated_machine(context: Context) -> dict[str, str]:
 
 def _cuda(context: Context) -> str:
     """Return what the driver can start: as it said, or as its release is known to."""
-    release, reported = context.facts.driver.release.value or "", context.facts.driver.cuda_driver_version.value or ""
+    release, reported = (
+        context.facts.driver.release.value or "",
+        context.facts.driver.cuda_driver_version.value or "",
+    )
     branch = context.matrix.driver_branch(release) if release and not reported else None
     return branch.cuda if branch else reported
 
 
 _FOR_JETSON = (
-    "NVIDIA publishes PyTorch and TensorFlow for Jetson as wheels and containers for each JetPack release. "
-    "The matrix does not include them."
+    "NVIDIA publishes PyTorch and TensorFlow for Jetson as wheels and containers for each JetPack"
+    " release. The matrix does not include them."
 )
 
 
-def assumptions(context: Context, releases: Iterable[PlannedRelease], options: PlanOptions) -> Iterator[str]:
+def assumptions(
+    context: Context, releases: Iterable[PlannedRelease], options: PlanOptions
+) -> Iterator[str]:
     """Say that no GPU, or which driver, a description would have had to name."""
     if not options.description.platform or context.os == "darwin":
         return
     if context.goal == "cpu" and options.expect == "auto" and not options.description.gpus:
-        yield "No GPU is described, so this plan is for the CPU. Add one with --gpu, such as --gpu 'RTX 4090'."
+        yield (
+            "No GPU is described, so this plan is for the CPU. Add one with --gpu, such as --gpu"
+            " 'RTX 4090'."
+        )
     release, stated = context.facts.driver.release, options.description.driver
     if stated and release.value is not None and release.value != stated:
-        yield f"--driver {stated} stands for {release.value}, the newest release of that branch that is known."
+        yield (
+            f"--driver {stated} stands for {release.value}, the newest release of that branch that"
+            " is known."
+        )
     if context.goal == "gpu" and release.value is None:
         rows = [toolkit_of(context, item.cuda) for item in releases if item.cuda]
         floors = [floor for floor in (driver_floor(context, row) for row in rows if row) if floor]
         if floors:
-            yield f"No driver is described; this plan needs NVIDIA driver {max(floors, key=Version)} or newer."
+            yield (
+                f"No driver is described; this plan needs NVIDIA driver {max(floors, key=Version)}"
+                " or newer."
+            )
 
 
 def list_other_sources(context: Context) -> tuple[str, ...]:
@@ -314,11 +367,18 @@ def check_description(description: Description) -> None:
     """Raise RequestError for what is no version, GPU or platform."""
     shapes = (
         ("--python", description.python, r"3\.\d+t?", "a minor version of Python 3 such as 3.11"),
-        ("--driver", description.driver, r"\d{3,4}(\.\d+){0,2}", "a driver release such as 535.104.05"),
+        (
+            "--driver",
+            description.driver,
+            r"\d{3,4}(\.\d+){0,2}",
+            "a driver release such as 535.104.05",
+        ),
         ("--glibc", description.glibc, r"\d+\.\d+", "a version such as 2.31"),
     )
     for option, value, pattern, expected in shapes:
         if value and not re.fullmatch(pattern, value, re.ASCII):
             raise RequestError(f"{option} {value[:40]!r}: give {expected}.")
     if description.platform and description.platform not in PLATFORMS:
-        raise RequestError(f"--platform {description.platform[:40]!r}: give one of {', '.join(PLATFORMS)}.")
+        raise RequestError(
+            f"--platform {description.platform[:40]!r}: give one of {', '.join(PLATFORMS)}."
+        )

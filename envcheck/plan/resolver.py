@@ -38,7 +38,8 @@ class Resolver:
     seconds: float  # for everything that is asked; a plan is then printed as it is
     until: float  # when they end, on the clock time.monotonic
     channels: bool = False  # conda's channels are asked, too
-    finish: Callable[[Plan], Plan] = lambda plan: plan  # what becomes of each plan before it is resolved
+    # what becomes of each plan before it is resolved
+    finish: Callable[[Plan], Plan] = lambda plan: plan
     keeps: bool = False  # the environment is there, and what it keeps need not be on an index
 
     def board(self, texts: tuple[str, ...], context: Context) -> Boarding | Plan:
@@ -47,18 +48,25 @@ class Resolver:
         made = Environment("", PIP, python_minor(context), context.platform, machine_glibc=glibc)
 
         def ask(text: str) -> Mapping[str, str]:
-            return _versions(resolve(made, RequirementSet((text,)), self.environ, self.until - time.monotonic()))
+            return _versions(
+                resolve(made, RequirementSet((text,)), self.environ, self.until - time.monotonic())
+            )
 
         try:
             return board(texts, context, ask)
         except UnresolvableError as error:
             (text,) = error.requirements
             if "not found in the package registry" in error.reason:
-                raise RequestError(f"the package index has no package named {text[:60]!r}.") from None
+                raise RequestError(
+                    f"the package index has no package named {text[:60]!r}."
+                ) from None
             why, finding = f"does not resolve: {error.reason}", _CONFLICT
         except UnreachableError as error:
             text = next(text for text in texts if is_passenger(text, context.matrix))
-            why, finding = _UNREAD.format(error=str(error).rstrip("."), name=name_of(text)), "release-unknown"
+            why, finding = (
+                _UNREAD.format(error=str(error).rstrip("."), name=name_of(text)),
+                "release-unknown",
+            )
         rejected = (Rejected(text, finding, f"{why}."),)
         return Plan(context.goal, (), (), requirements=texts, system=context.os, rejected=rejected)
 
@@ -73,7 +81,9 @@ class Resolver:
             if not plan.releases:
                 break
             try:
-                plan = verify_plan(plan, self.environ, self.seconds, until=self.until, channels=self.channels)
+                plan = verify_plan(
+                    plan, self.environ, self.seconds, until=self.until, channels=self.channels
+                )
             except UnresolvableError as error:
                 if self.keeps:
                     return replace(plan, verified=f"not resolved: {error}")
@@ -81,7 +91,9 @@ class Resolver:
                 cause = self._find_cause(plan, release, error)
                 if cause in refused:
                     break  # a conda build, which no name of a candidate leaves out
-                refused[cause] = Rejected(_label(release), _CONFLICT, f"does not resolve: {error.reason}")
+                refused[cause] = Rejected(
+                    _label(release), _CONFLICT, f"does not resolve: {error.reason}"
+                )
                 continue
             if refused and time.monotonic() >= self.until:
                 break  # nothing is known of an older one
@@ -102,7 +114,9 @@ class Resolver:
                 continue
             alone = RequirementSet((f"{name}<={version}",))
             try:
-                pins = resolve(plan.environments[0], alone, self.environ, self.until - time.monotonic())
+                pins = resolve(
+                    plan.environments[0], alone, self.environ, self.until - time.monotonic()
+                )
             except UnresolvableError:
                 return text  # nor does an older one
             except UnreachableError:
@@ -115,8 +129,9 @@ class Resolver:
 
 _CONFLICT = "dependency-conflict"
 _UNREAD = (
-    "only the package index states which framework it needs, and that could not be read: {error}. If you know the "
-    "framework, plan that, as in `envcheck plan torch`, and install {name} into its environment when an index answers"
+    "only the package index states which framework it needs, and that could not be read: {error}."
+    " If you know the framework, plan that, as in `envcheck plan torch`, and install {name} into"
+    " its environment when an index answers"
 )
 
 
@@ -126,7 +141,11 @@ def _label(release: PlannedRelease) -> str:
 
 def _unresolved_release(plan: Plan, error: UnresolvableError) -> PlannedRelease:
     """Return the release of a set that does not resolve; of several the one that was asked for last."""
-    named = [item for item in plan.releases if {item.requirement, *item.companions} & {*error.requirements}]
+    named = [
+        item
+        for item in plan.releases
+        if {item.requirement, *item.companions} & {*error.requirements}
+    ]
     return (named or plan.releases)[-1]
 
 
@@ -144,7 +163,9 @@ def _with_refused(plan: Plan, refused: Mapping[str, Rejected]) -> Plan:
 def with_exact_companions(plan: Plan) -> Plan:
     """Name the release that was resolved for what the matrix holds no release of."""
     versions = _versions(pin for made in plan.environments for one in made.sets for pin in one.pins)
-    exact = {text: _exact(text, versions) for item in plan.releases for text in item.open_companions}
+    exact = {
+        text: _exact(text, versions) for item in plan.releases for text in item.open_companions
+    }
     return _replace_requirements(plan, exact) if exact else plan
 
 
@@ -175,9 +196,13 @@ def _replace_requirements(plan: Plan, exact: Mapping[str, str]) -> Plan:
     return replace(
         plan,
         releases=tuple(
-            replace(item, companions=written(item.companions), constraints=written(item.constraints))
+            replace(
+                item, companions=written(item.companions), constraints=written(item.constraints)
+            )
             for item in plan.releases
         ),
-        environments=tuple(replace(made, sets=tuple(map(exact_set, made.sets))) for made in plan.environments),
+        environments=tuple(
+            replace(made, sets=tuple(map(exact_set, made.sets))) for made in plan.environments
+        ),
         steps=tuple(map(exact_step, plan.steps)),
     )

@@ -57,7 +57,9 @@ NO_COMPANIONS: Mapping[str, bool] = MappingProxyType({})
 
 def interpreter(environment: Environment) -> str:
     """Return the path of an environment's Python as it can be typed."""
-    return environment_python(environment.folder, environment.installer, windows=_is_windows(environment))
+    return environment_python(
+        environment.folder, environment.installer, windows=_is_windows(environment)
+    )
 
 
 def _is_windows(environment: Environment) -> bool:
@@ -91,7 +93,9 @@ def environment_steps(
 
 
 def _create(environment: Environment, base: str) -> Step:
-    brings_cuda = environment.sets and any(re.match("cudatoolkit|cudnn", spec) for spec in environment.packages)
+    brings_cuda = environment.sets and any(
+        re.match("cudatoolkit|cudnn", spec) for spec in environment.packages
+    )
     if environment.installer == CONDA:
         purpose = f"Create a conda environment with Python {environment.python}"
         purpose += " and the CUDA libraries." if brings_cuda else "."
@@ -150,14 +154,22 @@ def _install(environment: Environment, requirement_set: RequirementSet) -> Insta
 def install_purpose(requirement_set: RequirementSet) -> str:
     """Say what installing a set is for, and from which index of its own."""
     texts = requirement_set.requirements
-    exact = [re.split("[=<>~! ]", text)[0] for text in texts if "==" in text or companion_row(name_of(text)).frameworks]
+    exact = [
+        re.split("[=<>~! ]", text)[0]
+        for text in texts
+        if "==" in text or companion_row(name_of(text)).frameworks
+    ]
     exact = exact or list(texts)
     if requirement_set.settings:
         return f"Build {', '.join(exact)}."
     purpose = f"Install {', '.join(exact)} and {'their' if len(exact) > 1 else 'its'} dependencies"
     owner = framework_of(exact[0].partition("[")[0]) if exact else ""
-    purpose += f" from {framework(owner).title}'s package index" if requirement_set.index and owner else ""
-    return purpose + (f"; {', '.join(requirement_set.kept)} must stay." if requirement_set.kept else ".")
+    purpose += (
+        f" from {framework(owner).title}'s package index" if requirement_set.index and owner else ""
+    )
+    return purpose + (
+        f"; {', '.join(requirement_set.kept)} must stay." if requirement_set.kept else "."
+    )
 
 
 def activation_steps(environment: Environment, shells: tuple[str, ...] = (SH,)) -> tuple[Step, ...]:
@@ -167,7 +179,10 @@ def activation_steps(environment: Environment, shells: tuple[str, ...] = (SH,)) 
     hooks = conda_hooks if environment.installer == CONDA else activation_hooks
     actions = [hook for shell in shells for hook in hooks(environment.folder, shell)]
     # conda runs the scripts of one folder on activation, those of another on deactivation
-    names = ["deactivation-hook" if "/deactivate.d/" in hook.path else "activation-hook" for hook in actions]
+    names = [
+        "deactivation-hook" if "/deactivate.d/" in hook.path else "activation-hook"
+        for hook in actions
+    ]
     launcher = write_launcher(environment.folder, folder_words(environment))
     steps = zip(("library-path", *names), (launcher, *actions), strict=True)
     return tuple(Step(name, action, environment=environment.folder) for name, action in steps)
@@ -191,7 +206,11 @@ def verification_step(
     """
     lines = [_import_line(name, goal, computes=name in doubted) for name in frameworks]
     modules = {name: companion_row(name).distributions.get(name, "") for name in companions}
-    imported = [name for name, is_imported in companions.items() if is_imported and modules[name].isidentifier()]
+    imported = [
+        name
+        for name, is_imported in companions.items()
+        if is_imported and modules[name].isidentifier()
+    ]
     installed = [name for name in companions if name not in imported]
     lines += [f"import {modules[name]}" for name in imported]
     lines += [f"import importlib.metadata as m; print(m.version('{name}'))" for name in installed]
@@ -200,13 +219,20 @@ def verification_step(
         code = code.replace("'", '"')  # each shell prints best what holds none of its own quotes
     # Windows finds conda's CUDA by the PATH that an activation sets.
     by_path = environment.installer == CONDA and _is_windows(environment) and goal == "gpu"
-    computing = " and ".join(name for name in frameworks if name in doubted and framework(name).plans.computation)
+    computing = " and ".join(
+        name for name in frameworks if name in doubted and framework(name).plans.computation
+    )
     claims = [_join(frameworks, "finds the GPU", "find the GPU")] if goal == "gpu" else []
     claims += [_join([*([] if claims else frameworks), *imported], "imports", "import")]
-    claims += [_join(installed, "is installed", "are installed"), f"{computing} computes" if computing else ""]
+    claims += [
+        _join(installed, "is installed", "are installed"),
+        f"{computing} computes" if computing else "",
+    ]
     purpose = f"Check that {', and that '.join(filter(None, claims))}."
     is_activated = bool(environment.library_folders) or by_path
-    action = ImportFrameworks(code, environment.folder, environment.installer, is_activated, purpose=purpose)
+    action = ImportFrameworks(
+        code, environment.folder, environment.installer, is_activated, purpose=purpose
+    )
     return Step("verify", action, environment=environment.folder)
 
 
@@ -217,8 +243,15 @@ def _join(names: Sequence[str], one: str, several: str) -> str:
 
 def _import_line(name: str, goal: str, *, computes: bool) -> str:
     if goal == "gpu":
-        computation = f"; {framework(name).plans.computation}" if computes and framework(name).plans.computation else ""
-        return f"{framework(name).plans.gpu_listing}; print(t.__version__, d); assert d, 'no GPU seen'{computation}"
+        computation = (
+            f"; {framework(name).plans.computation}"
+            if computes and framework(name).plans.computation
+            else ""
+        )
+        return (
+            f"{framework(name).plans.gpu_listing}; print(t.__version__, d); assert d, 'no GPU"
+            f" seen'{computation}"
+        )
     return f"import {name} as t; print(t.__version__)"
 
 
@@ -228,14 +261,19 @@ def use_free_folders(plan: Plan, exists: Callable[[str], bool]) -> Plan:
         if exists(environment.folder):
             free = find_free_folder(environment.folder, exists)
             command = _update_command(plan, environment)
-            note = f"{environment.folder} exists and stays as it is: these steps make {free}. {command}"
+            note = (
+                f"{environment.folder} exists and stays as it is: these steps make {free}."
+                f" {command}"
+            )
             moved = move_environment(plan, environment.folder, free)
             plan = replace(moved, notes=(*plan.notes, note))
     return plan
 
 
 def _update_command(plan: Plan, environment: Environment) -> str:
-    requirements = [item.requirement for item in plan.releases if item.environment == environment.folder]
+    requirements = [
+        item.requirement for item in plan.releases if item.environment == environment.folder
+    ]
     texts = plan.requirements if len(plan.environments) == 1 else requirements
     command = quoted(("envcheck", "install", *texts, "--env", environment.folder), plan.system)
     return f"`{command}` updates the existing one, and asks before it changes anything."
@@ -243,7 +281,8 @@ def _update_command(plan: Plan, environment: Environment) -> str:
 
 # The machine itself: printed, and run only when asked for.
 
-_NO_STEP_HELPS = ("hardware", "python")  # layers of the catalogue: the machine itself, the interpreter itself
+# layers of the catalogue: the machine itself, the interpreter itself
+_NO_STEP_HELPS = ("hardware", "python")
 
 
 def blockers(findings: Iterable[Finding], context: Context) -> tuple[Finding, ...]:
@@ -275,7 +314,9 @@ def with_remedies(findings: Iterable[Finding], context: Context) -> tuple[Findin
     return tuple(with_remedy(item, situation) for item in all_findings)
 
 
-def machine_steps(findings: Iterable[Finding], context: Context, *, consequences: bool = False) -> tuple[Step, ...]:
+def machine_steps(
+    findings: Iterable[Finding], context: Context, *, consequences: bool = False
+) -> tuple[Step, ...]:
     """Turn the remedies of what is wrong with the machine into steps; what only a person can do has no command.
 
     `consequences` are steps of their own where each of them is a thing to install on the system: what a remedy would
@@ -283,7 +324,9 @@ def machine_steps(findings: Iterable[Finding], context: Context, *, consequences
     """
     steps: list[Step] = []
     for finding in _errors(findings):
-        remedy = _find_remedy(finding, context) if consequences or finding.caused_by is None else None
+        remedy = (
+            _find_remedy(finding, context) if consequences or finding.caused_by is None else None
+        )
         steps += _steps(finding, remedy, include_all=not consequences) if remedy else []
     return tuple(steps)
 
@@ -291,7 +334,9 @@ def machine_steps(findings: Iterable[Finding], context: Context, *, consequences
 def list_alternatives(findings: Iterable[Finding], context: Context) -> tuple[str, ...]:
     """Say what could be done in place of such steps."""
     roots = [item for item in _errors(findings) if item.caused_by is None]
-    remedies = [(item, remedy) for item in roots if (remedy := _find_remedy(item, context)) is not None]
+    remedies = [
+        (item, remedy) for item in roots if (remedy := _find_remedy(item, context)) is not None
+    ]
     return tuple(
         " ".join(
             [
@@ -306,19 +351,28 @@ def list_alternatives(findings: Iterable[Finding], context: Context) -> tuple[st
 
 def _steps(finding: Finding, remedy: Remedy, *, include_all: bool) -> list[Step]:
     in_environment = any(action.scope == ENVIRONMENT for action in remedy.actions)
-    actions = [action for action in remedy.actions if include_all or (action.scope == SYSTEM and not in_environment)]
+    actions = [
+        action
+        for action in remedy.actions
+        if include_all or (action.scope == SYSTEM and not in_environment)
+    ]
     if not actions:
         return [Step(finding.id, AskPerson(remedy.summary, SYSTEM), (finding.id,))]
     is_numbered = len(actions) > 1
     return [
         Step(
-            f"{finding.id}-{number}" if is_numbered else finding.id, action.with_purpose(remedy.summary), (finding.id,)
+            f"{finding.id}-{number}" if is_numbered else finding.id,
+            action.with_purpose(remedy.summary),
+            (finding.id,),
         )
         for number, action in enumerate(actions, 1)
     ]
 
 
-_DESKTOP = "Use Docker Desktop with its WSL 2 engine and NVIDIA's driver for Windows: it passes the GPUs through."
+_DESKTOP = (
+    "Use Docker Desktop with its WSL 2 engine and NVIDIA's driver for Windows: it passes the GPUs"
+    " through."
+)
 
 
 def container_toolkit_steps(context: Context) -> tuple[Step, ...]:

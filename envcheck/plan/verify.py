@@ -16,12 +16,22 @@ from envcheck.actions.extras import MissingExtraError, needs_extra
 from envcheck.host.file_changes import remove_tree
 from envcheck.host.interruption import defer_interrupts
 from envcheck.host.process import run_program
-from envcheck.model import Environment, Known, Plan, RequirementSet, Unknown, UserError, numbers, replace
+from envcheck.model import (
+    Environment,
+    Known,
+    Plan,
+    RequirementSet,
+    Unknown,
+    UserError,
+    numbers,
+    replace,
+)
 from envcheck.plan.data import plan_data
 
 Options = tuple[tuple[str, ...], dict[str, str]]
 _SCHEMES = ("http", "https", "file")  # of an index that uv can read
-_PROXIES = ("ALL_PROXY", "HTTPS_PROXY", "HTTP_PROXY", "https_proxy", "http_proxy")  # uv asks the narrower ones first
+# uv asks the narrower ones first
+_PROXIES = ("ALL_PROXY", "HTTPS_PROXY", "HTTP_PROXY", "https_proxy", "http_proxy")
 _OTHER_INDEXES = ("UV_INDEX", "UV_EXTRA_INDEX_URL", "UV_INDEX_STRATEGY")
 
 
@@ -30,12 +40,20 @@ def index_options(requirement_set: RequirementSet, environ: Mapping[str, str]) -
 
     Raises SettingsError for a configuration that nothing can be read with.
     """
-    from envcheck.host.pip_settings import UV_MISLEADING, is_true, read_pip_options, read_pip_settings, uv_variables
+    from envcheck.host.pip_settings import (
+        UV_MISLEADING,
+        is_true,
+        read_pip_options,
+        read_pip_settings,
+        uv_variables,
+    )
 
     options = read_pip_options(environ)
     has_folders = is_true(options.get("no-index", "")) and options.get("find-links")
     proxy = "" if has_folders else read_pip_settings(environ, schemes=_SCHEMES).proxy
-    set_here = {name: value for name, value in environ.items() if value and name not in UV_MISLEADING}
+    set_here = {
+        name: value for name, value in environ.items() if value and name not in UV_MISLEADING
+    }
     variables = {**uv_variables(environ, Path()), **set_here}
     variables.update(dict.fromkeys(_PROXIES, proxy) if proxy else {})
     variables.setdefault("UV_HTTP_RETRIES", _RETRIES)
@@ -48,7 +66,9 @@ def index_options(requirement_set: RequirementSet, environ: Mapping[str, str]) -
 def _page_options(requirement_set: RequirementSet) -> tuple[str, ...]:
     """Return those of a set's options of pip that name another index or page."""
     pairs = zip(requirement_set.options, requirement_set.options[1:], strict=False)
-    return tuple(part for pair in pairs if pair[0] in ("--extra-index-url", "--find-links") for part in pair)
+    return tuple(
+        part for pair in pairs if pair[0] in ("--extra-index-url", "--find-links") for part in pair
+    )
 
 
 _SUBDIRS = {
@@ -58,7 +78,8 @@ _SUBDIRS = {
     "macosx_arm64": "osx-arm64",
     "macosx_x86_64": "osx-64",
 }
-SECONDS = 300.0  # for one solve: conda-forge's index is some hundred megabytes where nothing of it is kept yet
+# for one solve: conda-forge's index is some hundred megabytes where nothing of it is kept yet
+SECONDS = 300.0
 _SYSTEM = {"linux": ("__unix", "__linux"), "win": ("__win",), "macosx": ("__unix", "__osx")}
 
 
@@ -95,7 +116,9 @@ def solve(environment: Environment, environ: Mapping[str, str]) -> tuple[str, ..
         raise UnreachableError(f"{no_answer} within {SECONDS:.0f} s.") from None
     except (FetchRepoDataError, GatewayError, OSError) as error:
         raise UnreachableError(f"{no_answer}: {_single_line(error, 300)}") from None
-    return tuple(sorted(f"{record.name.normalized}={record.version}={record.build}" for record in records))
+    return tuple(
+        sorted(f"{record.name.normalized}={record.version}={record.build}" for record in records)
+    )
 
 
 def _single_line(error: Exception, length: int) -> str:
@@ -134,7 +157,10 @@ def _virtual_packages(rattler: Any, environment: Environment) -> list[Any]:
     if "CONDA_OVERRIDE_CUDA" in environment.variables:
         versions["__cuda"] = environment.variables["CONDA_OVERRIDE_CUDA"]
     name, version, build = rattler.PackageName, rattler.Version, rattler.BuildString("0")
-    return [rattler.GenericVirtualPackage(name(item), version(text), build) for item, text in versions.items()]
+    return [
+        rattler.GenericVirtualPackage(name(item), version(text), build)
+        for item, text in versions.items()
+    ]
 
 
 _DRAWN = " \u00d7\u2570\u2500\u25b6\n"  # what uv draws around its reasons
@@ -144,7 +170,8 @@ _UVS_MACOS = 13.0
 _TIMEOUT = 300.0  # seconds for one resolution; a full one takes a few
 _RETRIES = "1"  # an index that cannot be connected to twice does not answer
 _CONCLUDED = r"^error: (No solution found when resolving dependencies:? )?(cause: )?"
-_CONCLUSIONS = ("No solution found", "Failed to build")  # of a dependency that exists as source only
+# of a dependency that exists as source only
+_CONCLUSIONS = ("No solution found", "Failed to build")
 _DENIED = ("401 Unauthorized", "403 Forbidden", "407 Proxy Authentication")
 _NETWORK = (
     "error sending request",
@@ -170,11 +197,13 @@ class UnreachableError(Exception):
     """The index or channel, or the program that asks it, could not be reached: nothing was proven."""
 
 
-def verify_plan(plan: Plan, environ: Mapping[str, str], seconds: float, *, until: float, channels: bool) -> Plan:
+def verify_plan(
+    plan: Plan, environ: Mapping[str, str], seconds: float, *, until: float, channels: bool
+) -> Plan:
     """Resolve every set of a plan, and say in `verified` that it resolved, or why not.
 
-    `until` is when the `seconds` end, on the clock time.monotonic. With `channels`, conda's packages are solved, too.
-    Raises UnresolvableError.
+    `until` is when the `seconds` end, on the clock time.monotonic. With `channels`, conda's
+    packages are solved, too. Raises UnresolvableError.
     """
     environments = []
     reasons: list[str] = []
@@ -185,7 +214,9 @@ def verify_plan(plan: Plan, environ: Mapping[str, str], seconds: float, *, until
                 pins = resolve(made, item, environ, until - time.monotonic())
             except UnreachableError as error:
                 pins = ()
-                reasons.append(str(error) if time.monotonic() < until else f"no answer in {seconds:g} s")
+                reasons.append(
+                    str(error) if time.monotonic() < until else f"no answer in {seconds:g} s"
+                )
                 _check_metadata(made, item, environ, until)
             sets.append(replace(item, pins=pins))
         solved: tuple[str, ...] = ()
@@ -193,13 +224,21 @@ def verify_plan(plan: Plan, environ: Mapping[str, str], seconds: float, *, until
             solved = solve(made, environ) if made.packages and channels else ()
         except UnreachableError as error:
             reasons.append(str(error))
-        reasons += ["conda's channel was not asked (--verify asks it)"] if made.packages and not channels else []
+        reasons += (
+            ["conda's channel was not asked (--verify asks it)"]
+            if made.packages and not channels
+            else []
+        )
         environments.append(replace(made, sets=tuple(sets), solved=solved))
-    verified = f"not resolved: {reasons[0].rstrip('.')}" if reasons else _describe_pins(environments)
+    verified = (
+        f"not resolved: {reasons[0].rstrip('.')}" if reasons else _describe_pins(environments)
+    )
     return replace(plan, environments=tuple(environments), verified=verified)
 
 
-def _check_metadata(made: Environment, wanted: RequirementSet, environ: Mapping[str, str], until: float) -> None:
+def _check_metadata(
+    made: Environment, wanted: RequirementSet, environ: Mapping[str, str], until: float
+) -> None:
     """Read a release's requirements from the usual index if its own page does not answer: both state the same.
 
     Raises UnresolvableError where that cannot be met, but not where the usual index has no build of the release.
@@ -212,12 +251,19 @@ def _check_metadata(made: Environment, wanted: RequirementSet, environ: Mapping[
     except UnreachableError:
         return
     except UnresolvableError as error:
-        if not re.search(rf"(no version of|only) ({names})\b|\b({names})[^ ]* has no ", error.reason):
+        if not re.search(
+            rf"(no version of|only) ({names})\b|\b({names})[^ ]* has no ", error.reason
+        ):
             raise UnresolvableError(wanted.requirements, error.reason) from None
 
 
 def _describe_pins(environments: list[Environment]) -> str:
-    names = {re.split("==| @ ", pin)[0] for made in environments for item in made.sets for pin in item.pins}
+    names = {
+        re.split("==| @ ", pin)[0]
+        for made in environments
+        for item in made.sets
+        for pin in item.pins
+    }
     solved_count = sum(bool(made.packages) for made in environments)
     parts = []
     if names:
@@ -228,7 +274,10 @@ def _describe_pins(environments: list[Environment]) -> str:
 
 
 def resolve(
-    environment: Environment, requirement_set: RequirementSet, environ: Mapping[str, str], seconds: float = _TIMEOUT
+    environment: Environment,
+    requirement_set: RequirementSet,
+    environ: Mapping[str, str],
+    seconds: float = _TIMEOUT,
 ) -> tuple[str, ...]:
     """Resolve one set for an environment's platform and Python; the pins come out with their hashes.
 
@@ -246,11 +295,15 @@ def resolve(
     if isinstance(answer, Unknown) and answer.why == "timeout":
         raise UnreachableError(f"no answer in {seconds:.0f} s")
     if not isinstance(answer, Known):
-        raise UnreachableError(f"uv gave no result: {getattr(answer, 'detail', 'it is not installed')}")
+        raise UnreachableError(
+            f"uv gave no result: {getattr(answer, 'detail', 'it is not installed')}"
+        )
     if answer.value.returncode:
         error = _failure(requirement_set, answer.value.stderr, answer.value.returncode)
         if "UV_OFFLINE" in variables:
-            raise UnreachableError("uv is offline, and neither its cache nor a folder holds all of it")
+            raise UnreachableError(
+                "uv is offline, and neither its cache nor a folder holds all of it"
+            )
         raise error
     return _pins(answer.value.stdout, requirement_set)
 
@@ -258,7 +311,9 @@ def resolve(
 _LIST_SECONDS = 60.0
 
 
-def is_served(environment: Environment, requirement_set: RequirementSet, environ: Mapping[str, str]) -> bool:
+def is_served(
+    environment: Environment, requirement_set: RequirementSet, environ: Mapping[str, str]
+) -> bool:
     """Return whether the indexes and folders that the installers are configured for have exactly a set's releases."""
     try:
         return bool(resolve(environment, requirement_set, environ))
@@ -275,7 +330,9 @@ def _has_uv(environ: Mapping[str, str]) -> bool:
         return False
 
 
-def _is_listed(environment: Environment, requirement_set: RequirementSet, environ: Mapping[str, str]) -> bool:
+def _is_listed(
+    environment: Environment, requirement_set: RequirementSet, environ: Mapping[str, str]
+) -> bool:
     """Return whether pip lists exactly the releases of a set; for where uv is not installed.
 
     pip index versions torch  ->  Available versions: 2.14.0, 2.13.0+cpu, 2.13.0
@@ -307,8 +364,11 @@ def _requirements_file(requirement_set: RequirementSet) -> Iterator[str]:
         with defer_interrupts():  # the folder is known to somebody, or it is not there
             folder = tempfile.mkdtemp(prefix="envcheck-plan-")
         source = Path(folder) / "requirements.in"
-        kept = (text.partition("+")[0] for text in requirement_set.kept)  # a label is of another index
-        source.write_text("\n".join((*requirement_set.requirements, *kept)) + "\n", encoding="utf-8")
+        # a label is of another index
+        kept = (text.partition("+")[0] for text in requirement_set.kept)
+        source.write_text(
+            "\n".join((*requirement_set.requirements, *kept)) + "\n", encoding="utf-8"
+        )
         yield str(source)
     finally:
         with defer_interrupts(), suppress(OSError):
@@ -354,11 +414,14 @@ def platform_name(environment: Environment) -> str:
     floors = plan_data().platform_glibc
     try:
         version = Version(
-            environment.machine_glibc or max(environment.glibc or "0", plan_data().usual_glibc, key=Version)
+            environment.machine_glibc
+            or max(environment.glibc or "0", plan_data().usual_glibc, key=Version)
         )
     except InvalidVersion:
         version = Version(environment.glibc or "0")
-    glibc = max((floor for floor in floors if Version(floor) <= version), key=Version, default=floors[0])
+    glibc = max(
+        (floor for floor in floors if Version(floor) <= version), key=Version, default=floors[0]
+    )
     return pattern.format(glibc=glibc.replace(".", "_"))
 
 
@@ -381,15 +444,25 @@ def find_uv(environ: Mapping[str, str]) -> str:
 def _failure(requirement_set: RequirementSet, stderr: str, status: int) -> Exception:
     """Tell what the index cannot meet, which uv concludes, from all that kept it from a conclusion."""
     lines = [line.strip(_DRAWN) for line in stderr.splitlines() if line.strip()]
-    message = re.sub(_CONCLUDED, "", " ".join(lines))[:600] or f"uv exited with status {status} and no output"
+    message = (
+        re.sub(_CONCLUDED, "", " ".join(lines))[:600]
+        or f"uv exited with status {status} and no output"
+    )
     pages = [text.partition(" @ ")[2] for text in requirement_set.requirements if " @ " in text]
-    named = (requirement_set.index, *_page_options(requirement_set)[1:2], *pages, "that is configured")
+    named = (
+        requirement_set.index,
+        *_page_options(requirement_set)[1:2],
+        *pages,
+        "that is configured",
+    )
     index = next(filter(None, named))
     if any(sign in stderr for sign in _DENIED):
         return UnreachableError(f"the index {index} denied access: {message}")
     if any(sign in stderr for sign in _NETWORK):
         reason = message.rpartition("cause: ")[2].removesuffix("cause:").strip()
-        return UnreachableError(f"the index {index} did not answer" + (f" ({reason})" if index not in reason else ""))
+        return UnreachableError(
+            f"the index {index} did not answer" + (f" ({reason})" if index not in reason else "")
+        )
     if not any(sign in stderr for sign in _CONCLUSIONS):
         return UnreachableError(f"uv could not finish: {message}")
     return UnresolvableError(requirement_set.requirements, message)
@@ -406,8 +479,12 @@ def _pins(text: str, requirement_set: RequirementSet) -> tuple[str, ...]:
     flash-attn @ https://host/flash_attn-2.8.3-cp311-cp311-linux_x86_64.whl \
         --hash=sha256:c3d4...
     """
-    pins = tuple(" ".join(line.split()) for line in text.replace("\\\n", " ").splitlines() if line.strip())
-    known = "|".join((_PIN, *(re.escape(text) for text in requirement_set.requirements if " @ " in text)))
+    pins = tuple(
+        " ".join(line.split()) for line in text.replace("\\\n", " ").splitlines() if line.strip()
+    )
+    known = "|".join(
+        (_PIN, *(re.escape(text) for text in requirement_set.requirements if " @ " in text))
+    )
     for pin in pins:
         if not re.fullmatch(rf"({known}){_HASHES}", pin):
             raise UnreachableError(f"uv printed no usable pins: {pin[:80]!r}")

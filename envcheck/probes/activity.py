@@ -18,7 +18,14 @@ from envcheck.model import (
 )
 from envcheck.probes.driver_libraries import find_driver_libraries
 from envcheck.probes.gpus import collect_gpus, parse_information
-from envcheck.probes.nvml import make_error_fact, make_field_fact, parse_gpu, parse_nvml, query_nvml, to_count
+from envcheck.probes.nvml import (
+    make_error_fact,
+    make_field_fact,
+    parse_gpu,
+    parse_nvml,
+    query_nvml,
+    to_count,
+)
 
 
 def find_nvml(host: Host) -> Fact[str]:
@@ -47,13 +54,18 @@ def _list_gpus_on_pci(host: Host, reason: Fact[Any]) -> Fact[Tuple[GpuActivity, 
     if not isinstance(gpus, Known):
         return gpus
     missing = Unknown("failed", "NVML is not available", collect_tried(reason))
-    facts: Dict[str, Any] = dict.fromkeys(_ACTIVITY_FIELDS, reason if isinstance(reason, Unknown) else missing)
-    activities = tuple(GpuActivity(gpu, **{**facts, "minor": _read_minor(host, gpu)}) for gpu in gpus.value)
+    facts: Dict[str, Any] = dict.fromkeys(
+        _ACTIVITY_FIELDS, reason if isinstance(reason, Unknown) else missing
+    )
+    activities = tuple(
+        GpuActivity(gpu, **{**facts, "minor": _read_minor(host, gpu)}) for gpu in gpus.value
+    )
     return Known(activities, gpus.source)
 
 
 def _read_minor(host: Host, gpu: Gpu) -> Fact[int]:
-    # The driver's own file needs no NVML; with the number, processes that use the device are still assigned to it.
+    # The driver's own file needs no NVML; with the number, processes that use the device are still
+    # assigned to it.
     if gpu.pci_address.value is None:
         return Unknown("failed", "the device number is unknown without a PCI address", ())
     path = f"/proc/driver/nvidia/gpus/{gpu.pci_address.value}/information"
@@ -69,9 +81,9 @@ def _read_minor(host: Host, gpu: Gpu) -> Fact[int]:
 def parse_activity(answer: Mapping[str, Any], library: str) -> ActivityReading:
     """Parse the child's answer.
 
-    {"init": 0, "driver": "550.163.01", "gpus": [{"index": 0, "name": "NVIDIA L4", "minor": 0, "utilization": 97,
-    "memory_reserved_bytes": 478150656, "temperature": 61, "power": 71250, "power_limit": 72000, "fan": 33,
-    "performance_state": 0,
+    {"init": 0, "driver": "550.163.01", "gpus": [{"index": 0, "name": "NVIDIA L4", "minor": 0,
+    "utilization": 97, "memory_reserved_bytes": 478150656, "temperature": 61, "power": 71250,
+    "power_limit": 72000, "fan": 33, "performance_state": 0,
     "instances": {"error": 3, "text": "Not Supported"}}]}
     """
     reading = parse_nvml(answer, library)
@@ -85,7 +97,9 @@ def parse_activity(answer: Mapping[str, Any], library: str) -> ActivityReading:
 def _parse_gpu_activity(answer: Mapping[str, Any], where: str) -> GpuActivity:
     place = f"{where}, GPU {answer['index']}"
     if isinstance(answer.get("lost"), dict):
-        lost: Dict[str, Any] = dict.fromkeys(_ACTIVITY_FIELDS, make_error_fact(answer["lost"], place))
+        lost: Dict[str, Any] = dict.fromkeys(
+            _ACTIVITY_FIELDS, make_error_fact(answer["lost"], place)
+        )
         return GpuActivity(parse_gpu(answer, where), **lost)
     return GpuActivity(
         gpu=parse_gpu(answer, where),
@@ -98,7 +112,10 @@ def _parse_gpu_activity(answer: Mapping[str, Any], where: str) -> GpuActivity:
         fan_percent=make_field_fact(answer, "fan", place, to_count),
         performance_state=make_field_fact(answer, "performance_state", place, to_count),
         instances=make_field_fact(
-            answer, "instances", place, lambda entries: tuple(_parse_instance(entry, place) for entry in entries)
+            answer,
+            "instances",
+            place,
+            lambda entries: tuple(_parse_instance(entry, place) for entry in entries),
         ),
     )
 

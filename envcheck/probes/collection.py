@@ -36,7 +36,9 @@ def _late(module: str, function: str, *, selects: bool = False) -> Probe:
 
     def probe(host: Host, selection: PythonSelection) -> Any:
         # Not import_module, which would pass by the lock that a collector puts around imports.
-        collect_section = getattr(__import__(f"envcheck.probes.{module}", fromlist=(function,)), function)
+        collect_section = getattr(
+            __import__(f"envcheck.probes.{module}", fromlist=(function,)), function
+        )
         return collect_section(host, selection) if selects else collect_section(host)
 
     return probe
@@ -54,7 +56,8 @@ PROBES: Dict[str, Probe] = {
     "host": _late("host", "collect_host"),
 }
 
-_DEFAULT_SELECTION = PythonSelection()  # the active environment, or the Python that runs this program
+# the active environment, or the Python that runs this program
+_DEFAULT_SELECTION = PythonSelection()
 _PATIENCE = 0.015  # seconds until the next probe starts beside one that waits
 LIMIT = 4.5  # seconds for all probes; one that still waits then (a dead network mount) is abandoned
 _EXTENSION = 5  # times the limit for probes that still work then: a busy machine, a slow disk
@@ -81,7 +84,9 @@ def collect(
     return Snapshot(SCHEMA_VERSION, __version__, name, taken_at, redactor.redact(facts))
 
 
-def collect_here(python: str, env: str, without: Collection[str] = (), *, without_packages: bool = False) -> Snapshot:
+def collect_here(
+    python: str, env: str, without: Collection[str] = (), *, without_packages: bool = False
+) -> Snapshot:
     """Read this machine with the Python that is named, as `collect` does."""
     return collect(LocalHost(), PythonSelection(python, env, without_packages), without)
 
@@ -113,7 +118,11 @@ def _run_probes(
         finished.wait(_PATIENCE)
     finished.wait(max(0.0, deadline - time.monotonic() - _SLICE))
     is_working = True
-    while not finished.is_set() and is_working and time.monotonic() < deadline + (_EXTENSION - 1) * limit:
+    while (
+        not finished.is_set()
+        and is_working
+        and time.monotonic() < deadline + (_EXTENSION - 1) * limit
+    ):
         used = time.process_time()
         finished.wait(_SLICE)
         is_working = time.process_time() - used > _WORK
@@ -161,16 +170,23 @@ def apply_overrides(facts: Facts, environment: Mapping[str, str]) -> Facts:
     """
     driver, host = facts.driver, facts.host
     if DRIVER_RELEASE in environment:
-        driver = replace(driver, release=_parse_override(environment, DRIVER_RELEASE, r"\d+\.\d+(\.\d+)?"))
+        driver = replace(
+            driver, release=_parse_override(environment, DRIVER_RELEASE, r"\d+\.\d+(\.\d+)?")
+        )
     if CUDA_DRIVER_VERSION in environment:
-        driver = replace(driver, cuda_driver_version=_parse_override(environment, CUDA_DRIVER_VERSION, r"\d+\.\d+"))
+        driver = replace(
+            driver,
+            cuda_driver_version=_parse_override(environment, CUDA_DRIVER_VERSION, r"\d+\.\d+"),
+        )
     if GLIBC in environment:
         version = _parse_override(environment, GLIBC, r"\d+\.\d+")
         kind = Known("glibc", version.source) if isinstance(version, Known) else version
         host = replace(host, libc_kind=kind, libc_version=version)
     facts = replace(facts, driver=driver, host=host)
     if COMPUTE_CAPABILITIES in environment:
-        facts = replace(facts, gpus=_override_capabilities(facts.gpus, environment[COMPUTE_CAPABILITIES]))
+        facts = replace(
+            facts, gpus=_override_capabilities(facts.gpus, environment[COMPUTE_CAPABILITIES])
+        )
     return facts
 
 
@@ -190,16 +206,22 @@ def _override_capabilities(gpus: Fact[Tuple[Gpu, ...]], value: str) -> Fact[Tupl
     source = Source("override", COMPUTE_CAPABILITIES, value)
     known: List[Gpu] = list(gpus.value or [])
     known.extend(Gpu() for _ in range(len(capabilities) - len(known)))
-    changed = [replace(gpu, compute_capability=Known(each, source)) for gpu, each in zip(known, capabilities)]
+    changed = [
+        replace(gpu, compute_capability=Known(each, source))
+        for gpu, each in zip(known, capabilities)
+    ]
     return Known((*changed, *known[len(capabilities) :]), source)
 
 
 # Accounts of images and clouds, and names of folders: they name no person.
 _IMPERSONAL = frozenset(
-    "root user users admin administrator ubuntu debian centos fedora ec2-user azureuser jovyan vscode runner "  # noqa: SIM905
-    "nobody app worker opt usr lib bin etc var tmp home cuda nvidia python conda anaconda3 miniconda3".split()
+    "root user users admin administrator ubuntu debian centos fedora ec2-user azureuser jovyan "  # noqa: SIM905
+    "vscode runner nobody app worker opt usr lib bin etc var tmp home cuda nvidia python conda "
+    "anaconda3 miniconda3".split()
 )
-_OTHER_HOMES = r"(?P<homes>/home/|/Users/|/export/home/|[A-Za-z]:\\Users\\)(?P<name>[^/\\\s:;,'\"]+)"
+_OTHER_HOMES = (
+    r"(?P<homes>/home/|/Users/|/export/home/|[A-Za-z]:\\Users\\)(?P<name>[^/\\\s:;,'\"]+)"
+)
 
 
 class Redactor:
@@ -210,7 +232,9 @@ class Redactor:
         parts = []
         if len(home) > 1:
             # Not within a path: /opt/rh/gcc-toolset-13/root is nobody's home.
-            parts.append(rf"(?:(?<![\w.-])|(?<=-[BILR]))(?P<home>{re.escape(home)})(?=$|[/\\:;,'\"\s)\]])")
+            parts.append(
+                rf"(?:(?<![\w.-])|(?<=-[BILR]))(?P<home>{re.escape(home)})(?=$|[/\\:;,'\"\s)\]])"
+            )
         parts.append(_OTHER_HOMES)
         if user.lower() not in _IMPERSONAL and len(user) > 1:
             parts.append(rf"(?<![\w.-])(?P<user>{re.escape(user)})(?![\w])")
@@ -220,7 +244,12 @@ class Redactor:
     def from_environment(cls, environment: Mapping[str, str]) -> "Redactor":
         """Redact the home and user name of an environment."""
         home = environment.get("HOME") or environment.get("USERPROFILE") or ""
-        user = environment.get("USER") or environment.get("LOGNAME") or environment.get("USERNAME") or ""
+        user = (
+            environment.get("USER")
+            or environment.get("LOGNAME")
+            or environment.get("USERNAME")
+            or ""
+        )
         return cls(home, user or posixpath.basename(home.replace("\\", "/").rstrip("/")))
 
     def redact_text(self, text: str) -> str:

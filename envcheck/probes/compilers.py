@@ -36,7 +36,8 @@ def collect_compilers(host: Host) -> CompilerFacts:
 def make_version_command(path: str) -> Tuple[str, ...]:
     """Return the command that prints the version of a compiler.
 
-    GCC before 7 ignores -dumpfullversion; from 7 on it may print only the major version for -dumpversion.
+    GCC before 7 ignores -dumpfullversion; from 7 on it may print only the major version for
+    -dumpversion.
     """
     if get_base_name(path).startswith(("clang", "nvc", "icpx")):
         return (path, "--version")
@@ -50,7 +51,9 @@ def read_version_answer(answer: Fact[Completed], command: str) -> Fact[str]:
     if not isinstance(answer, Known):
         return answer
     done = answer.value
-    version = parse_compiler_version(done.stdout) or parse_compiler_version(done.stderr if done.returncode == 0 else "")
+    version = parse_compiler_version(done.stdout) or parse_compiler_version(
+        done.stderr if done.returncode == 0 else ""
+    )
     if version is None:
         return explain_missing_version("the compiler", done, command)
     return Known(version, Source("command", command, done.first_line))
@@ -63,7 +66,9 @@ def explain_missing_version(program: str, done: Completed, command: str) -> Unkn
     if done.returncode < 0:
         return Unknown("crashed", f"{program} was killed by signal {-done.returncode}", (command,))
     if done.returncode != 0:
-        return Unknown("failed", f"{program} exited with status {done.returncode}{shown}", (command,))
+        return Unknown(
+            "failed", f"{program} exited with status {done.returncode}{shown}", (command,)
+        )
     return Unknown("unparsable", f"{program} printed no version: {output!r}", (command,))
 
 
@@ -75,7 +80,9 @@ def parse_compiler_version(text: str) -> Optional[str]:
     Apple:                              Apple clang version 15.0.0 (clang-1500.3.9.4)
     cl:                  Microsoft (R) C/C++ Optimizing Compiler Version 19.38.33130 for x64
     """
-    match = re.search(r"\A\s*([1-9]\d?(?:\.\d+)*)\s*$|\b[Vv]ersion (\d+(?:\.\d+)+)", text, re.MULTILINE)
+    match = re.search(
+        r"\A\s*([1-9]\d?(?:\.\d+)*)\s*$|\b[Vv]ersion (\d+(?:\.\d+)+)", text, re.MULTILINE
+    )
     return (match.group(1) or match.group(2)) if match else None
 
 
@@ -88,7 +95,11 @@ def _read_versions(host: Host, paths: Mapping[str, Fact[str]]) -> Dict[str, Fact
     }
     answers = run_concurrently(host, commands)
     return {
-        name: read_version_answer(answers[name], " ".join(commands[name])) if name in commands else path
+        name: (
+            read_version_answer(answers[name], " ".join(commands[name]))
+            if name in commands
+            else path
+        )
         for name, path in paths.items()
     }
 
@@ -115,7 +126,9 @@ def _list_others(host: Host) -> Fact[Mapping[str, str]]:
                 others[join_path(host, folder, name)] = match.group(1)
     if not others:
         return unread[0] if unread else Absent(_OTHER_FOLDERS)
-    return Known(others, Source("file", ", ".join(_OTHER_FOLDERS), f"{len(others)} compilers by name"))
+    return Known(
+        others, Source("file", ", ".join(_OTHER_FOLDERS), f"{len(others)} compilers by name")
+    )
 
 
 def _find_visual_studio(host: Host) -> Fact[Mapping[str, str]]:

@@ -26,7 +26,8 @@ class LibraryKind:
 
     name: str  # as LibraryInstall.library
     headers: Tuple[str, ...]  # in the order of search
-    macros: Tuple[Tuple[str, ...], ...]  # for major, minor, patch: the macro and those it may be defined as
+    # for major, minor, patch: the macro and those it may be defined as
+    macros: Tuple[Tuple[str, ...], ...]
     stem: str  # of libSTEM.so.N
     dll: str  # pattern of the Windows library
     wheel_folders: Tuple[str, ...]  # below site-packages
@@ -38,10 +39,11 @@ class LibraryKind:
 
 CUDNN = LibraryKind(
     name="cudnn",
-    # Up to 7 the macros are in cudnn.h; from 8 on it includes cudnn_version.h, which Debian's alternatives link to
-    # cudnn_version_v8.h or cudnn_version_v9.h.
+    # Up to 7 the macros are in cudnn.h; from 8 on it includes cudnn_version.h, which Debian's
+    # alternatives link to cudnn_version_v8.h or cudnn_version_v9.h.
     headers=("cudnn_version.h", "cudnn_version_v9.h", "cudnn_version_v8.h", "cudnn.h"),
-    # the three macros, not CUDNN_VERSION: its formula changed with 9 (8902 is 8.9.2, 90100 is 9.1.0)
+    # the three macros, not CUDNN_VERSION: its formula changed with 9 (8902 is 8.9.2, 90100 is
+    # 9.1.0)
     macros=(("CUDNN_MAJOR",), ("CUDNN_MINOR",), ("CUDNN_PATCHLEVEL",)),
     stem="cudnn",
     dll=r"^cudnn64_(\d+)\.dll$",
@@ -64,7 +66,9 @@ TENSORRT = LibraryKind(
     stem="nvinfer",
     dll=r"^nvinfer(?:_(\d+))?\.dll$",
     wheel_folders=("tensorrt_libs", "tensorrt"),
-    wheel=r"^(?:nvidia_)?tensorrt(?:_cu(?P<cuda>\d+))?(?:_libs)?-(?P<version>[\d.]+)\S*\.dist-info$",
+    wheel=(
+        r"^(?:nvidia_)?tensorrt(?:_cu(?P<cuda>\d+))?(?:_libs)?-(?P<version>[\d.]+)\S*\.dist-info$"
+    ),
     debian=("libnvinfer",),
     conda="tensorrt",
     variables=("TENSORRT_ROOT", "TENSORRT_DIR"),
@@ -98,7 +102,10 @@ def _find_all(survey: Survey, kind: LibraryKind) -> Installs:
     installs = [install for place in places for install in _read_place(survey, kind, place)]
     if not installs:
         return Absent(tuple(dict.fromkeys(place.root for place in places)))
-    return Known(tuple(installs), Source("file", ", ".join(dict.fromkeys(install.root for install in installs))))
+    return Known(
+        tuple(installs),
+        Source("file", ", ".join(dict.fromkeys(install.root for install in installs))),
+    )
 
 
 _SYSTEM_LIBRARIES = r"^(/usr)?/lib(64|32|/[^/]*-linux-gnu)?$"
@@ -133,12 +140,16 @@ class Survey:
         return self._names[folder]
 
     def _is_ours(self, name: str) -> bool:
-        return name.startswith(self._stems) or (name.endswith(".dll") and re.search(self._dlls, name) is not None)
+        return name.startswith(self._stems) or (
+            name.endswith(".dll") and re.search(self._dlls, name) is not None
+        )
 
     def _find_in_loader_cache(self) -> Tuple[str, ...]:
         cache = self.host.loader_cache().value or {}
         paths = [path for soname in cache if self._is_ours(soname) for path in cache[soname]]
-        return tuple(dict.fromkeys(resolve_existing(self.host, list(dict.fromkeys(map(get_parent, paths))))))
+        return tuple(
+            dict.fromkeys(resolve_existing(self.host, list(dict.fromkeys(map(get_parent, paths)))))
+        )
 
 
 def find_library_places(survey: Survey, kind: LibraryKind) -> Tuple[LibraryPlace, ...]:
@@ -147,7 +158,9 @@ def find_library_places(survey: Survey, kind: LibraryKind) -> Tuple[LibraryPlace
     folders: Set[str] = set()  # real library folders
     roots: Set[str] = set()
     for place in _list_places(survey, kind):
-        new = dict.fromkeys(resolve_existing(survey.host, [each for each in place.libraries if survey.names(each)]))
+        new = dict.fromkeys(
+            resolve_existing(survey.host, [each for each in place.libraries if survey.names(each)])
+        )
         libraries = tuple(folder for folder in new if folder not in folders)
         folders.update(libraries)
         root = survey.host.real_path(place.root).value
@@ -183,8 +196,8 @@ def _list_places(survey: Survey, kind: LibraryKind) -> Iterator[LibraryPlace]:
 
 def _list_system_places(survey: Survey) -> Iterator[LibraryPlace]:
     triple = get_multiarch_triple(survey.host)
-    # The loader's cache is not enough: it lacks dangling links, which a declined download of Debian's nvidia-cudnn
-    # leaves, and is outdated where ldconfig did not run.
+    # The loader's cache is not enough: it lacks dangling links, which a declined download of
+    # Debian's nvidia-cudnn leaves, and is outdated where ldconfig did not run.
     libraries = (f"/usr/lib/{triple}", "/usr/lib64", "/usr/lib")
     yield LibraryPlace("/usr", "system", ("/usr/include", f"/usr/include/{triple}"), libraries)
     yield LibraryPlace("/usr/local", "system", ("/usr/local/include",), ("/usr/local/lib",))
@@ -209,14 +222,24 @@ def _read_place(survey: Survey, kind: LibraryKind, place: LibraryPlace) -> List[
         majors = list(dict.fromkeys((*libraries, *headers)))
     no_library, no_header = ("", Absent(place.libraries)), ("", Absent(place.headers))
     return [
-        _make_install(survey.host, kind, place, libraries.get(release, no_library), headers.get(release, no_header))
+        _make_install(
+            survey.host,
+            kind,
+            place,
+            libraries.get(release, no_library),
+            headers.get(release, no_header),
+        )
         for release in majors
         if release is not None
     ]
 
 
 def _make_install(
-    host: Host, kind: LibraryKind, place: LibraryPlace, library: Tuple[str, Fact[str]], header: Tuple[str, Fact[str]]
+    host: Host,
+    kind: LibraryKind,
+    place: LibraryPlace,
+    library: Tuple[str, Fact[str]],
+    header: Tuple[str, Fact[str]],
 ) -> LibraryInstall:
     version, library_path = library
     header_path, header_version = header
@@ -225,14 +248,20 @@ def _make_install(
     library_version = library_path
     if isinstance(library_path, Known):
         name = get_base_name(library_path.value)
-        missing = Unknown("unparsable", f"the file name {name} contains no version", (library_path.value,))
+        missing = Unknown(
+            "unparsable", f"the file name {name} contains no version", (library_path.value,)
+        )
         library_version = Known(version, library_path.source) if version else missing
     return LibraryInstall(
         library=kind.name,
         root=place.root,
         origin=place.origin,
         header_version=header_version,
-        header_path=Known(header_path, Source("file", header_path)) if header_path else Absent(place.headers),
+        header_path=(
+            Known(header_path, Source("file", header_path))
+            if header_path
+            else Absent(place.headers)
+        ),
         library_version=library_version,
         library_path=library_path,
         package_version=package_version,
@@ -240,7 +269,9 @@ def _make_install(
     )
 
 
-def _read_libraries(survey: Survey, kind: LibraryKind, place: LibraryPlace) -> Dict[str, Tuple[str, Fact[str]]]:
+def _read_libraries(
+    survey: Survey, kind: LibraryKind, place: LibraryPlace
+) -> Dict[str, Tuple[str, Fact[str]]]:
     """Return major -> (version in the real file's name, that file); absent for a dangling link."""
     libraries: Dict[str, Tuple[str, Fact[str]]] = {}
     for folder in place.libraries:
@@ -250,17 +281,23 @@ def _read_libraries(survey: Survey, kind: LibraryKind, place: LibraryPlace) -> D
             real = survey.host.real_path(path)
             if isinstance(real, Absent):
                 real = Absent((f"{path} is a link that leads nowhere",))
-            version = parse_library_name(get_base_name(real.value) if isinstance(real, Known) else name, kind)
+            version = parse_library_name(
+                get_base_name(real.value) if isinstance(real, Known) else name, kind
+            )
             release = major(version)
             if release not in libraries or isinstance(libraries[release][1], Absent):
                 libraries[release] = (version, real)
     if len(libraries) > 1:
-        libraries.pop("", None)  # the unversioned link: the other names of the folder have a version
+        # the unversioned link: the other names of the folder have a version
+        libraries.pop("", None)
     return libraries
 
 
 def _is_library(name: str, kind: LibraryKind) -> bool:
-    return re.search(rf"^lib{kind.stem}\.so(\.\d+)*$", name) is not None or re.search(kind.dll, name) is not None
+    return (
+        re.search(rf"^lib{kind.stem}\.so(\.\d+)*$", name) is not None
+        or re.search(kind.dll, name) is not None
+    )
 
 
 def parse_library_name(name: str, kind: LibraryKind) -> str:
@@ -284,14 +321,18 @@ def parse_version_macros(text: str, macros: Tuple[Tuple[str, ...], ...]) -> Opti
     """
     parts = []
     for names in macros:
-        match = re.search(rf"^[ \t]*#[ \t]*define[ \t]+(?:{'|'.join(names)})[ \t]+(\d+)\b", text, re.MULTILINE)
+        match = re.search(
+            rf"^[ \t]*#[ \t]*define[ \t]+(?:{'|'.join(names)})[ \t]+(\d+)\b", text, re.MULTILINE
+        )
         if match is None:
             return None
         parts.append(match.group(1))
     return ".".join(parts)
 
 
-def _read_headers(host: Host, kind: LibraryKind, folders: Tuple[str, ...]) -> Dict[str, Tuple[str, Fact[str]]]:
+def _read_headers(
+    host: Host, kind: LibraryKind, folders: Tuple[str, ...]
+) -> Dict[str, Tuple[str, Fact[str]]]:
     """Return major -> (header, version); without any, the key "" has a header that could not be read."""
     headers: Dict[str, Tuple[str, Fact[str]]] = {}
     unread: List[Tuple[str, Fact[str]]] = []
@@ -299,18 +340,31 @@ def _read_headers(host: Host, kind: LibraryKind, folders: Tuple[str, ...]) -> Di
         for name in kind.headers:
             path = join_path(host, folder, name)
             text = host.read_text(path, _HEADER_BYTES)
-            version = parse_version_macros(text.value, kind.macros) if isinstance(text, Known) else None
+            version = (
+                parse_version_macros(text.value, kind.macros) if isinstance(text, Known) else None
+            )
             if version is not None:
-                fact = Known(version, Source("file", path, f"{kind.macros[0][0]} {major(version)} ..."))
+                fact = Known(
+                    version, Source("file", path, f"{kind.macros[0][0]} {major(version)} ...")
+                )
                 headers.setdefault(major(version), (path, fact))
             elif isinstance(text, Unknown):
                 unread.append((path, text))
             elif isinstance(text, Known) and name == kind.headers[0]:
-                unread.append((path, Unknown("unparsable", f"{path} does not define {kind.macros[0][0]}", (path,))))
+                unread.append(
+                    (
+                        path,
+                        Unknown(
+                            "unparsable", f"{path} does not define {kind.macros[0][0]}", (path,)
+                        ),
+                    )
+                )
     return headers or ({"": unread[0]} if unread else {})
 
 
-def _find_package(host: Host, kind: LibraryKind, place: LibraryPlace, release: str) -> Tuple[Fact[str], Fact[str]]:
+def _find_package(
+    host: Host, kind: LibraryKind, place: LibraryPlace, release: str
+) -> Tuple[Fact[str], Fact[str]]:
     """Return (package version, CUDA major) from the records of the package manager that installs there."""
     if place.origin == "wheels":
         version, cuda_major = _read_wheel_names(host, kind, place)
@@ -319,8 +373,13 @@ def _find_package(host: Host, kind: LibraryKind, place: LibraryPlace, release: s
     elif place.origin == "system" and place.root == "/usr":
         version, cuda_major = _read_dpkg(host, kind, release)
     else:
-        version, cuda_major = Absent((f"no package manager installs into {place.root}",)), Absent((place.root,))
-    return version, cuda_major if isinstance(cuda_major, Known) else parse_cuda_major(place.root) or cuda_major
+        version, cuda_major = (
+            Absent((f"no package manager installs into {place.root}",)),
+            Absent((place.root,)),
+        )
+    return version, (
+        cuda_major if isinstance(cuda_major, Known) else parse_cuda_major(place.root) or cuda_major
+    )
 
 
 def parse_cuda_major(root: str) -> Optional[Fact[str]]:
@@ -331,24 +390,35 @@ def parse_cuda_major(root: str) -> Optional[Fact[str]]:
     return None
 
 
-def _read_wheel_names(host: Host, kind: LibraryKind, place: LibraryPlace) -> Tuple[Fact[str], Fact[str]]:
-    below_site = next(name for name in kind.wheel_folders if place.root.replace("\\", "/").endswith("/" + name))
+def _read_wheel_names(
+    host: Host, kind: LibraryKind, place: LibraryPlace
+) -> Tuple[Fact[str], Fact[str]]:
+    below_site = next(
+        name for name in kind.wheel_folders if place.root.replace("\\", "/").endswith("/" + name)
+    )
     site = place.root[: -len(below_site) - 1]
     names = host.list_folder(site)
-    matches = [match for match in (re.search(kind.wheel, name) for name in names.value or ()) if match]
+    matches = [
+        match for match in (re.search(kind.wheel, name) for name in names.value or ()) if match
+    ]
     if not matches:
         reason = names if isinstance(names, Unknown) else Absent((f"{kind.wheel} in {site}",))
         return reason, reason
     wheels = ", ".join(match.group(0) for match in matches)
-    if len({match.group("version") for match in matches}) > 1:  # the files of the last installed one win
+    # the files of the last installed one win
+    if len({match.group("version") for match in matches}) > 1:
         reason = Unknown("conflict", f"these wheels share {place.root}: {wheels}", (site,))
         return reason, reason
     source = Source("file", site, wheels)
     majors = [match.group("cuda") for match in matches if match.group("cuda")]
-    return Known(matches[0].group("version"), source), Known(majors[0], source) if majors else Absent((wheels,))
+    return Known(matches[0].group("version"), source), (
+        Known(majors[0], source) if majors else Absent((wheels,))
+    )
 
 
-def _read_conda_records(host: Host, kind: LibraryKind, place: LibraryPlace) -> Tuple[Fact[str], Fact[str]]:
+def _read_conda_records(
+    host: Host, kind: LibraryKind, place: LibraryPlace
+) -> Tuple[Fact[str], Fact[str]]:
     prefix = get_parent(place.root) if place.root.endswith("\\Library") else place.root
     records = join_path(host, prefix, "conda-meta")
     names = host.list_folder(records)
@@ -356,7 +426,9 @@ def _read_conda_records(host: Host, kind: LibraryKind, place: LibraryPlace) -> T
         match = re.search(rf"^{kind.conda}-(\d[\d.]*)-([^-]+)\.json$", name)
         if match:
             path = join_path(host, records, name)
-            return Known(match.group(1), Source("file", path, name)), _read_conda_cuda(host, path, match.group(2))
+            return Known(match.group(1), Source("file", path, name)), _read_conda_cuda(
+                host, path, match.group(2)
+            )
     reason = names if isinstance(names, Unknown) else Absent((f"{kind.conda}-* in {records}",))
     return reason, reason
 
@@ -378,18 +450,28 @@ def _read_dpkg(host: Host, kind: LibraryKind, release: str) -> Tuple[Fact[str], 
     if not isinstance(packages, Known):
         reason: Fact[str] = packages
         if isinstance(packages, Absent):
-            reason = Unknown("failed", "envcheck reads only Debian's package records", packages.tried)
+            reason = Unknown(
+                "failed", "envcheck reads only Debian's package records", packages.tried
+            )
         return reason, reason
     name, version = _choose_package(packages.value, release)
     if not name:
         return Absent((DPKG_STATUS,)), Absent((DPKG_STATUS,))
     source = Source("file", DPKG_STATUS, f"{name} {version}")
     match = re.search(r"cuda-?(\d+)", f"{name} {version}")
-    return Known(version, source), Known(match.group(1), source) if match else Absent((f"{name} {version}",))
+    return Known(version, source), (
+        Known(match.group(1), source) if match else Absent((f"{name} {version}",))
+    )
 
 
 def _choose_package(packages: Mapping[str, str], release: str) -> Tuple[str, str]:
     """Choose the package of that major: the library itself before headers and samples."""
-    names = [name for name in packages if re.search(rf"^(?:\d+:)?{release or '[0-9]+'}\.", packages[name])]
-    ranked = sorted(names, key=lambda name: ("-dev" in name, "-samples" in name, "-headers" in name, len(name)))
+    names = [
+        name
+        for name in packages
+        if re.search(rf"^(?:\d+:)?{release or '[0-9]+'}\.", packages[name])
+    ]
+    ranked = sorted(
+        names, key=lambda name: ("-dev" in name, "-samples" in name, "-headers" in name, len(name))
+    )
     return (ranked[0], packages[ranked[0]]) if ranked else ("", "")

@@ -43,8 +43,11 @@ def collect_driver(host: Host) -> DriverFacts:
     smi = read_smi(host, needed=not nvml.is_complete)
     return DriverFacts(
         release=_choose_release(host, kernel, nvml, smi),
-        # cuDriverGetVersion of the libcuda that programs load, then NVML, then the banner of nvidia-smi
-        cuda_driver_version=choose_reading(cuda.driver_version, nvml.cuda_driver_version, smi.cuda_driver_version),
+        # cuDriverGetVersion of the libcuda that programs load, then NVML, then the banner of
+        # nvidia-smi
+        cuda_driver_version=choose_reading(
+            cuda.driver_version, nvml.cuda_driver_version, smi.cuda_driver_version
+        ),
         kernel_module_version=kernel.version,
         kernel_module_kind=kernel.kind,
         uvm_loaded=kernel.uvm_loaded,
@@ -54,9 +57,11 @@ def collect_driver(host: Host) -> DriverFacts:
     )
 
 
-def _choose_release(host: Host, kernel: KernelReading, nvml: NvmlReading, smi: SmiReading) -> Fact[str]:
-    # The loaded kernel module, then NVML, then nvidia-smi. A Linux kernel without the module is decisive; WSL and
-    # Windows do not show the module, so only the user space counts.
+def _choose_release(
+    host: Host, kernel: KernelReading, nvml: NvmlReading, smi: SmiReading
+) -> Fact[str]:
+    # The loaded kernel module, then NVML, then nvidia-smi. A Linux kernel without the module is
+    # decisive; WSL and Windows do not show the module, so only the user space counts.
     release = choose_reading(kernel.version, nvml.driver_version, smi.driver_version)
     if isinstance(release, Known) or not isinstance(kernel.version, Absent):
         return release
@@ -91,14 +96,20 @@ def _read_installation(
     bus: Fact[Tuple[PciDevice, ...]] = scan_pci(host) if host.system == "linux" else _NO_TRACE
     nodes, dkms = read_device_nodes(host), read_dkms(host)
     traces = (kernel.version, smi.path, nodes, dkms, host.status(WSL_DEVICE))
-    has_trace = libraries.is_any_found or bool(bus.value) or any(fact.value is not None for fact in traces)
+    has_trace = (
+        libraries.is_any_found or bool(bus.value) or any(fact.value is not None for fact in traces)
+    )
     packages: Fact[Mapping[str, str]] = read_packages(host) if has_trace else _NO_TRACE
-    module_file: Fact[str] = find_module_file(host) if has_trace and host.system == "linux" else _NO_TRACE
+    module_file: Fact[str] = (
+        find_module_file(host) if has_trace and host.system == "linux" else _NO_TRACE
+    )
     nvswitch = detect_nvswitch(host, bus)
     fabric_version, fabric_running = read_fabric_manager(host, nvswitch, packages)
     return {
         "module_file": module_file,
-        "module_file_signed": read_signature(host, module_file, is_loaded=isinstance(kernel.version, Known)),
+        "module_file_signed": read_signature(
+            host, module_file, is_loaded=isinstance(kernel.version, Known)
+        ),
         "dkms": dkms,
         "device_nodes": nodes,
         "nvswitch_present": nvswitch,
@@ -144,7 +155,11 @@ def read_kernel(host: Host) -> KernelReading:
 
 def _confirm_absence(host: Host, reading: Fact[str], modules: Fact[str]) -> Fact[str]:
     # In a sandbox without sysfs and /proc/modules a missing file means nothing.
-    if not isinstance(reading, Absent) or modules.value is not None or isinstance(host.status("/sys/module"), Known):
+    if (
+        not isinstance(reading, Absent)
+        or modules.value is not None
+        or isinstance(host.status("/sys/module"), Known)
+    ):
         return reading
     return _explain_hidden_modules((*reading.tried, "/sys/module", "/proc/modules"))
 
@@ -161,7 +176,9 @@ def _is_module_loaded(host: Host, module: str, modules: Fact[str]) -> Fact[bool]
         return Known(True, Source("file", folder))
     if isinstance(modules, Known):
         is_listed = module in parse_modules(modules.value)
-        return Known(is_listed, Source("file", "/proc/modules", module if is_listed else f"no line {module}"))
+        return Known(
+            is_listed, Source("file", "/proc/modules", module if is_listed else f"no line {module}")
+        )
     if isinstance(status, Absent) and isinstance(host.status("/sys/module"), Known):
         return Known(False, Source("file", "/sys/module", f"no folder {module}"))
     return _explain_hidden_modules(collect_tried(status, modules))
@@ -177,8 +194,8 @@ def parse_proc_version(text: str) -> Optional[str]:
     """Parse the version in /proc/driver/nvidia/version.
 
     "NVRM version: NVIDIA UNIX x86_64 Kernel Module  550.135  Fri Jan 10 20:00:00 UTC 2025",
-    "NVRM version: NVIDIA UNIX Open Kernel Module for x86_64  580.95.05  Release Build  (dvs-builder@U22-I3)  Tue Sep 23
-    09:55:41 UTC 2025"
+    "NVRM version: NVIDIA UNIX Open Kernel Module for x86_64  580.95.05  Release Build
+    (dvs-builder@U22-I3)  Tue Sep 23 09:55:41 UTC 2025"
     """
     match = re.search(r"Kernel Module(?: for \S+)?\s+(\d+(?:\.\d+)+)", text)
     return match.group(1) if match else None
@@ -206,7 +223,14 @@ def parse_modules(text: str) -> Tuple[str, ...]:
 _MODULE_FILE = r"nvidia(?:-current|-tesla(?:-\w+)?|-legacy-\w+|-open)?\.ko(?:\.xz|\.zst|\.gz)?"
 _SIGNATURE_TRAILER = b"~Module signature appended~"
 _MAX_MODULE_BYTES = 64 << 20  # reading the end of a module means reading all of it
-_MODULE_FOLDERS = ("updates/dkms", "updates", "extra", "extra/nvidia", "weak-updates/nvidia", "kernel/drivers/video")
+_MODULE_FOLDERS = (
+    "updates/dkms",
+    "updates",
+    "extra",
+    "extra/nvidia",
+    "weak-updates/nvidia",
+    "kernel/drivers/video",
+)
 _MODINFO = ("/usr/sbin/modinfo", "/sbin/modinfo", "/usr/bin/modinfo", "/bin/modinfo")
 
 
@@ -248,14 +272,19 @@ def read_signature(host: Host, module: Fact[str], *, is_loaded: bool) -> Fact[bo
         return module
     path = module.value
     if is_loaded:
-        return Unknown("failed", "not read because the module is loaded, so the kernel accepts it", (path,))
+        return Unknown(
+            "failed", "not read because the module is loaded, so the kernel accepts it", (path,)
+        )
     status = host.status(path)
     if path.endswith(".ko") and status.value and status.value.size <= _MAX_MODULE_BYTES:
         data = host.read_bytes(path, _MAX_MODULE_BYTES)
         if not isinstance(data, Known):
             return data
         is_signed = _SIGNATURE_TRAILER in data.value[-64:]
-        return Known(is_signed, Source("file", path, _SIGNATURE_TRAILER.decode() if is_signed else "no signature"))
+        return Known(
+            is_signed,
+            Source("file", path, _SIGNATURE_TRAILER.decode() if is_signed else "no signature"),
+        )
     return _run_modinfo(host, path)
 
 
@@ -271,7 +300,9 @@ def _run_modinfo(host: Host, path: str) -> Fact[bool]:
     if done.value.returncode != 0:
         return Unknown("failed", f"{program}: {done.value.stderr.strip()[:200]}", (program, path))
     sig_id = done.value.stdout.strip()
-    return Known(bool(sig_id), Source("command", f"modinfo -F sig_id {path}", sig_id or "no signature"))
+    return Known(
+        bool(sig_id), Source("command", f"modinfo -F sig_id {path}", sig_id or "no signature")
+    )
 
 
 _DKMS = "/var/lib/dkms"
@@ -292,18 +323,37 @@ def read_dkms(host: Host) -> Fact[Tuple[DkmsModule, ...]]:
 def _read_dkms_releases(host: Host, folder: str) -> List[DkmsModule]:
     names = list_names(host, folder)
     # kernel-6.8.0-45-generic-x86_64 is a link to 550.163.01/6.8.0-45-generic/x86_64.
-    links = [host.real_path(f"{folder}/{name}").value or "" for name in names if name.startswith("kernel-")]
-    matches = [match for match in (re.search(r"/(\d[^/]*)/([^/]+)/[^/]+$", link) for link in links) if match]
+    links = [
+        host.real_path(f"{folder}/{name}").value or ""
+        for name in names
+        if name.startswith("kernel-")
+    ]
+    matches = [
+        match
+        for match in (re.search(r"/(\d[^/]*)/([^/]+)/[^/]+$", link) for link in links)
+        if match
+    ]
     installed = {match.group(2): match.group(1) for match in matches}
     versions = [name for name in names if re.match(r"\d", name)]
-    return [build for version in versions for build in _read_dkms_builds(host, folder, version, installed)]
+    return [
+        build
+        for version in versions
+        for build in _read_dkms_builds(host, folder, version, installed)
+    ]
 
 
-def _read_dkms_builds(host: Host, folder: str, version: str, installed: Mapping[str, str]) -> List[DkmsModule]:
+def _read_dkms_builds(
+    host: Host, folder: str, version: str, installed: Mapping[str, str]
+) -> List[DkmsModule]:
     names = list_names(host, f"{folder}/{version}")
     kernels = [name for name in names if name not in ("source", "build")]
-    builds = [DkmsModule(version, name, "installed" if installed.get(name) == version else "built") for name in kernels]
-    log = host.read_text(f"{folder}/{version}/build/make.log", 4096) if "build" in names else Absent()
+    builds = [
+        DkmsModule(version, name, "installed" if installed.get(name) == version else "built")
+        for name in kernels
+    ]
+    log = (
+        host.read_text(f"{folder}/{version}/build/make.log", 4096) if "build" in names else Absent()
+    )
     failed = parse_make_log(log.value) if log.value is not None else None
     if failed and failed not in kernels:
         builds.append(DkmsModule(version, failed, "failed"))
@@ -329,7 +379,8 @@ _MOUNTED = ("/proc/self", "/proc/version", "/proc/cpuinfo", "/proc/modules", "/s
 def read_device_nodes(host: Host) -> Fact[Tuple[DeviceNode, ...]]:
     """List /dev/nvidia* and /dev/nvidia-caps/*.
 
-    nvidiactl alone proves nothing: nvidia-smi, run as root, creates it on a machine without a driver.
+    nvidiactl alone proves nothing: nvidia-smi, run as root, creates it on a machine without a
+    driver.
     """
     if host.system != "linux":
         return Absent((f"/dev/nvidia* (this is {host.system})",))
@@ -337,12 +388,23 @@ def read_device_nodes(host: Host) -> Fact[Tuple[DeviceNode, ...]]:
     if not isinstance(names, Known):
         return names
     paths = [f"/dev/{name}" for name in names.value if re.match(_NODE, name)]
-    paths += [f"{_CAPS}/{name}" for name in list_names(host, _CAPS)] if "nvidia-caps" in names.value else []
+    paths += (
+        [f"{_CAPS}/{name}" for name in list_names(host, _CAPS)]
+        if "nvidia-caps" in names.value
+        else []
+    )
     if not paths and all(isinstance(host.status(path), Absent) for path in _MOUNTED):
-        return Unknown("failed", "neither /proc nor /sys is mounted, so /dev may not be, either (a chroot?)", _MOUNTED)
+        return Unknown(
+            "failed",
+            "neither /proc nor /sys is mounted, so /dev may not be, either (a chroot?)",
+            _MOUNTED,
+        )
     if not paths:
         return Absent(("/dev/nvidia*",))
-    return Known(tuple(_read_node(host, path) for path in paths), Source("file", "/dev", " ".join(paths)[:200]))
+    return Known(
+        tuple(_read_node(host, path) for path in paths),
+        Source("file", "/dev", " ".join(paths)[:200]),
+    )
 
 
 def _read_node(host: Host, path: str) -> DeviceNode:
@@ -420,9 +482,13 @@ def _is_fabric_manager_running(host: Host) -> Fact[bool]:
     for name in [name for name in names.value if name.isdigit()][:_MAX_PROCESSES]:
         if _is_fabric_manager(host, name):
             return Known(True, Source("file", f"/proc/{name}/comm", _COMM))
-    in_container = any(isinstance(host.status(path), Known) for path in ("/.dockerenv", "/run/.containerenv"))
+    in_container = any(
+        isinstance(host.status(path), Known) for path in ("/.dockerenv", "/run/.containerenv")
+    )
     if in_container or "KUBERNETES_SERVICE_HOST" in host.environment():
-        return Unknown("failed", "a container does not show the processes of its host", ("/proc/*/comm",))
+        return Unknown(
+            "failed", "a container does not show the processes of its host", ("/proc/*/comm",)
+        )
     return Known(False, Source("file", "/proc/*/comm", f"no {_COMM}"))
 
 

@@ -55,14 +55,22 @@ class DriverLibraries(NamedTuple):
 def find_driver_libraries(host: Host) -> DriverLibraries:
     """Find libcuda and libnvidia-ml."""
     if host.system != "linux":
-        cuda_paths, nvml_paths = (_WINDOWS_CUDA, _WINDOWS_NVML) if host.system == "windows" else ((), ())
+        cuda_paths, nvml_paths = (
+            (_WINDOWS_CUDA, _WINDOWS_NVML) if host.system == "windows" else ((), ())
+        )
         cuda = _find_first(host, cuda_paths, Absent(cuda_paths))
         nvml = _find_first(host, nvml_paths, Absent(nvml_paths))
         return DriverLibraries(cuda, Absent(), Absent(), nvml, nvml)
     search = _LibrarySearch(host)
     libcuda, nvml = search.find("libcuda.so.1"), search.find("libnvidia-ml.so.1")
-    query = nvml if isinstance(nvml, Known) else _find_first(host, ("/usr/lib/wsl/lib/libnvidia-ml.so.1",), nvml)
-    return DriverLibraries(libcuda, search.find("libcuda.so"), _find_other_copies(host, search, libcuda), nvml, query)
+    query = (
+        nvml
+        if isinstance(nvml, Known)
+        else _find_first(host, ("/usr/lib/wsl/lib/libnvidia-ml.so.1",), nvml)
+    )
+    return DriverLibraries(
+        libcuda, search.find("libcuda.so"), _find_other_copies(host, search, libcuda), nvml, query
+    )
 
 
 def _find_first(host: Host, paths: Tuple[str, ...], otherwise: Fact[str]) -> Fact[str]:
@@ -73,12 +81,15 @@ def _find_first(host: Host, paths: Tuple[str, ...], otherwise: Fact[str]) -> Fac
 class _LibrarySearch:
     """Search in the loader's order: LD_LIBRARY_PATH, its cache, the default folders.
 
-    Unlike `Loader` it lists no folder: three names are looked up in folders with thousands of files.
+    Unlike `Loader` it lists no folder: three names are looked up in folders with thousands of
+    files.
     """
 
     def __init__(self, host: Host) -> None:
         self._host = host
-        self._library_path = self._select_existing(parse_library_path(host.environment().get("LD_LIBRARY_PATH", "")))
+        self._library_path = self._select_existing(
+            parse_library_path(host.environment().get("LD_LIBRARY_PATH", ""))
+        )
         self._default = self._select_existing(_DEFAULT_FOLDERS)
         self._cache = host.loader_cache()
 
@@ -96,8 +107,14 @@ class _LibrarySearch:
         for path in self.list_candidates(name):
             real = self._host.real_path(path)
             if real.value is not None and _is_loadable(self._host, real.value):
-                return Known(real.value, Source("file", path, f"-> {real.value}" if real.value != path else ""))
-        tried = tuple(f"{name} in {place}" for place in ("LD_LIBRARY_PATH", "/etc/ld.so.cache", "the default folders"))
+                return Known(
+                    real.value,
+                    Source("file", path, f"-> {real.value}" if real.value != path else ""),
+                )
+        tried = tuple(
+            f"{name} in {place}"
+            for place in ("LD_LIBRARY_PATH", "/etc/ld.so.cache", "the default folders")
+        )
         if isinstance(self._cache, Unknown):
             return Unknown(self._cache.why, self._cache.detail, tried)
         return Absent(tried)
@@ -111,19 +128,29 @@ def _is_loadable(host: Host, path: str) -> bool:
     return host.read_bytes(path, 5).value != _ELF_32_BIT
 
 
-def _find_other_copies(host: Host, search: _LibrarySearch, chosen: Fact[str]) -> Fact[Tuple[str, ...]]:
+def _find_other_copies(
+    host: Host, search: _LibrarySearch, chosen: Fact[str]
+) -> Fact[Tuple[str, ...]]:
     candidates = [*search.list_candidates("libcuda.so.1"), *_list_unsearched_paths(host)]
     real = dict.fromkeys(host.real_path(path).value for path in candidates)
-    others = tuple(path for path in real if path and path != chosen.value and _is_loadable(host, path))
+    others = tuple(
+        path for path in real if path and path != chosen.value and _is_loadable(host, path)
+    )
     if not others:
         return Absent((*_OTHER_FOLDERS, "/usr/local/cuda*"))
     return Known(others, Source("file", others[0]))
 
 
 def _list_unsearched_paths(host: Host) -> List[str]:
-    roots = [f"/usr/local/{name}" for name in list_names(host, "/usr/local") if re.match(r"cuda(-\d|$)", name)]
+    roots = [
+        f"/usr/local/{name}"
+        for name in list_names(host, "/usr/local")
+        if re.match(r"cuda(-\d|$)", name)
+    ]
     folders = [f"{root}/{inner}" for root in roots for inner in _TOOLKIT_FOLDERS]
-    existing = [folder for folder in (*_OTHER_FOLDERS, *folders) if isinstance(host.status(folder), Known)]
+    existing = [
+        folder for folder in (*_OTHER_FOLDERS, *folders) if isinstance(host.status(folder), Known)
+    ]
     return [f"{folder}/{name}" for folder in existing for name in ("libcuda.so.1", "libcuda.so")]
 
 
@@ -140,7 +167,8 @@ def read_library_version(library: Fact[str]) -> Fact[str]:
 def parse_driver_library_name(path: str) -> Optional[str]:
     """Parse the driver release at the end of a library's file name.
 
-    "/usr/lib/x86_64-linux-gnu/libcuda.so.550.163.01" -> "550.163.01"; "/usr/lib/wsl/lib/libcuda.so.1.1" -> None
+    "/usr/lib/x86_64-linux-gnu/libcuda.so.550.163.01" -> "550.163.01";
+    "/usr/lib/wsl/lib/libcuda.so.1.1" -> None
     """
     match = re.search(r"\.so\.(\d{3,}\.\d+(?:\.\d+)?)$", path)
     return match.group(1) if match else None
@@ -167,7 +195,8 @@ class CudaReading(NamedTuple):
 def query_cuda(host: Host, library: Fact[str]) -> CudaReading:
     """Call cuDriverGetVersion and cuInit in two concurrent children; start none without a library.
 
-    The version needs neither a GPU nor the kernel module, so it must not depend on the result of cuInit.
+    The version needs neither a GPU nor the kernel module, so it must not depend on the result of
+    cuInit.
     """
     if not isinstance(library, Known):
         return CudaReading(library, library)
@@ -177,7 +206,9 @@ def query_cuda(host: Host, library: Fact[str]) -> CudaReading:
         return CudaReading(refusal, refusal)
     ask = partial(host.ask, "libcuda_version", path)
     answers = call_concurrently({"version": ask, "init": partial(ask, "init")})
-    return CudaReading(parse_version_answer(answers["version"], path), parse_init_answer(answers["init"], path))
+    return CudaReading(
+        parse_version_answer(answers["version"], path), parse_init_answer(answers["init"], path)
+    )
 
 
 def parse_version_answer(answer: Fact[Mapping[str, Any]], path: str) -> Fact[str]:
@@ -189,7 +220,11 @@ def parse_version_answer(answer: Fact[Mapping[str, Any]], path: str) -> Fact[str
     if version is not None:
         return Known(version, Source("library", path, f"cuDriverGetVersion: {number}"))
     if error == _STUB_LIBRARY:
-        return Unknown("failed", f"{path} is a stub library, not a driver: cuDriverGetVersion returned 34", (path,))
+        return Unknown(
+            "failed",
+            f"{path} is a stub library, not a driver: cuDriverGetVersion returned 34",
+            (path,),
+        )
     if error is not None:
         return Unknown("failed", f"{path}: cuDriverGetVersion returned {error}", (path,))
     return _explain_unreadable(answer.value, path)
@@ -208,7 +243,9 @@ def parse_init_answer(answer: Fact[Mapping[str, Any]], path: str) -> Fact[int]:
 def _explain_unreadable(answer: Mapping[str, Any], path: str) -> Unknown:
     if "load_error" in answer:
         return Unknown("failed", f"{path} cannot be loaded: {answer['load_error']}", (path,))
-    return Unknown("unparsable", f"{path} gave an unexpected answer: {str(dict(answer))[:80]}", (path,))
+    return Unknown(
+        "unparsable", f"{path} gave an unexpected answer: {str(dict(answer))[:80]}", (path,)
+    )
 
 
 def format_cuda_version(value: Any) -> Optional[str]:

@@ -14,11 +14,21 @@ from typing import Any, Dict, Iterator, List, Mapping, Set, Tuple
 from envcheck.frameworks import framework_of
 from envcheck.host.paths import list_names
 from envcheck.host.protocol import Host
-from envcheck.model import NO_ENVIRONMENT, Absent, Fact, Known, Source, canonical_name, dataclass, replace
+from envcheck.model import (
+    NO_ENVIRONMENT,
+    Absent,
+    Fact,
+    Known,
+    Source,
+    canonical_name,
+    dataclass,
+    replace,
+)
 
 _PROGRAM = "envcheck-gpu"  # the distribution of this program
 _INSTALLERS = frozenset(("pip", "setuptools", "wheel"))  # come with an environment
-_TOOL_FILES = ("uv-receipt.toml", "pipx_metadata.json")  # what `uv tool install` and pipx leave in a tool's environment
+# what `uv tool install` and pipx leave in a tool's environment
+_TOOL_FILES = ("uv-receipt.toml", "pipx_metadata.json")
 _OVERLAY = "_uv_ephemeral_overlay.pth"  # what `uv run --with` lays over an environment
 _EXTENDED = "extends-environment"  # key of pyvenv.cfg: the environment below
 _CACHE_BUCKET = re.compile(r"(.+)/(?:archive|builds|environments)-v\d+/[^/]+$")  # of uv's cache
@@ -51,12 +61,16 @@ def choose_python(host: Host, selection: PythonSelection) -> PythonChoice:
     if selection.python:
         return _query_python(host, _find_named_python(host, selection.python), "option", arguments)
     if selection.env:
-        return _query_python(host, _find_environment_python(host, selection.env), "option", arguments)
+        return _query_python(
+            host, _find_environment_python(host, selection.env), "option", arguments
+        )
     broken = ""
     for folder, chosen_by in (*_list_active(host), *_list_project_environments(host)):
         python = _find_python_in(host, folder)
         if isinstance(python, Known):
-            return replace(_query_python(host, python, chosen_by, arguments), broken_environment=broken)
+            return replace(
+                _query_python(host, python, chosen_by, arguments), broken_environment=broken
+            )
         broken = broken or (folder if _has_lost_its_python(host, folder) else "")
     return replace(_choose_without_environment(host, arguments), broken_environment=broken)
 
@@ -74,7 +88,8 @@ def _choose_without_environment(host: Host, arguments: Tuple[str, ...]) -> Pytho
     own = PythonChoice(_get_executable(answer, Absent(("own interpreter",))), answer, "own")
     prefix = str(answer.value.get("prefix", "")) if isinstance(answer, Known) else ""
     is_tool = is_tool_environment(host, prefix)
-    # With an active environment that is gone or has no Python, a shell starts the next Python on PATH.
+    # With an active environment that is gone or has no Python, a shell starts the next Python on
+    # PATH.
     if not is_tool and not _has_stale_environment(host):
         return own
     base = _find_conda_base(host)
@@ -86,7 +101,11 @@ def _choose_without_environment(host: Host, arguments: Tuple[str, ...]) -> Pytho
         return _query_python(host, on_path, "PATH", arguments)
     if not is_tool:
         return own
-    return PythonChoice(Absent(("active environment", ".venv", ".pixi/envs/default", "PATH")), answer, NO_ENVIRONMENT)
+    return PythonChoice(
+        Absent(("active environment", ".venv", ".pixi/envs/default", "PATH")),
+        answer,
+        NO_ENVIRONMENT,
+    )
 
 
 def _list_active(host: Host) -> Iterator[Tuple[str, str]]:
@@ -129,7 +148,8 @@ def _list_project_environments(host: Host) -> Iterator[Tuple[str, str]]:
 def _list_project_folders(host: Host) -> Iterator[str]:
     """Yield the working directory and its parents up to the root of the repository.
 
-    Without a repository the walk ends at the home folder, and before a folder that anybody may write to.
+    Without a repository the walk ends at the home folder, and before a folder that anybody may
+    write to.
     """
     folder = str(host.system_facts().get("folder", "")).replace("\\", "/")
     home = host.environment().get("HOME", "").rstrip("/")
@@ -138,7 +158,9 @@ def _list_project_folders(host: Host) -> Iterator[str]:
         if not first and _is_open_to_all(host, folder):
             return
         yield folder
-        if folder == home or any(not isinstance(host.status(f"{folder}/{name}"), Absent) for name in _REPOSITORIES):
+        if folder == home or any(
+            not isinstance(host.status(f"{folder}/{name}"), Absent) for name in _REPOSITORIES
+        ):
             return
         folder, first = posixpath.dirname(folder), False
 
@@ -156,7 +178,10 @@ def _find_conda_base(host: Host) -> str:
         return ""
     name = environment.get("CONDA_DEFAULT_ENV", "")
     executable = environment.get("CONDA_EXE", "")  # <root>/bin/conda
-    roots = (environment.get("MAMBA_ROOT_PREFIX", ""), posixpath.dirname(posixpath.dirname(executable)))
+    roots = (
+        environment.get("MAMBA_ROOT_PREFIX", ""),
+        posixpath.dirname(posixpath.dirname(executable)),
+    )
     return prefix if name in ("base", "root") or prefix in roots else ""
 
 
@@ -179,7 +204,10 @@ def _is_made_for_a_tool(host: Host, prefix: str) -> bool:
         return True
     if _EXTENDED in _read_settings(host, prefix):
         return True
-    if any(isinstance(host.status(f"{folder}/{_OVERLAY}"), Known) for folder in _list_packages_folders(host, prefix)):
+    if any(
+        isinstance(host.status(f"{folder}/{_OVERLAY}"), Known)
+        for folder in _list_packages_folders(host, prefix)
+    ):
         return True
     bucket = _CACHE_BUCKET.match(prefix.replace("\\", "/").rstrip("/"))
     return bucket is not None and isinstance(host.status(f"{bucket.group(1)}/CACHEDIR.TAG"), Known)
@@ -200,8 +228,13 @@ def _holds_only_this_program(host: Host, distributions: Mapping[str, str]) -> bo
 
 
 def _read_requirements(host: Host, folder: str) -> List[str]:
-    header = (host.read_text(f"{folder}/METADATA").value or "").replace("\r", "").partition("\n\n")[0]
-    return [canonical_name(name) for name in re.findall(r"^Requires-Dist:\s*([\w.-]+)", header, re.MULTILINE)]
+    header = (
+        (host.read_text(f"{folder}/METADATA").value or "").replace("\r", "").partition("\n\n")[0]
+    )
+    return [
+        canonical_name(name)
+        for name in re.findall(r"^Requires-Dist:\s*([\w.-]+)", header, re.MULTILINE)
+    ]
 
 
 def _list_distributions(host: Host, prefix: str) -> Dict[str, str]:
@@ -217,7 +250,9 @@ def _list_distributions(host: Host, prefix: str) -> Dict[str, str]:
 def _list_packages_folders(host: Host, prefix: str) -> List[str]:
     if host.system == "windows":
         return [f"{prefix}/Lib/site-packages"]
-    names = [name for name in list_names(host, f"{prefix}/lib") if name.startswith(("python", "pypy"))]
+    names = [
+        name for name in list_names(host, f"{prefix}/lib") if name.startswith(("python", "pypy"))
+    ]
     return [f"{prefix}/lib/{name}/site-packages" for name in names]
 
 
@@ -242,7 +277,9 @@ def _read_settings(host: Host, folder: str) -> Dict[str, str]:
 # Interpreters.
 
 
-def _query_python(host: Host, python: Fact[str], chosen_by: str, arguments: Tuple[str, ...]) -> PythonChoice:
+def _query_python(
+    host: Host, python: Fact[str], chosen_by: str, arguments: Tuple[str, ...]
+) -> PythonChoice:
     if not isinstance(python, Known):
         return PythonChoice(python, python, chosen_by)
     answer = host.ask("interpreter_info", *arguments, python=python.value)
@@ -286,7 +323,11 @@ def _find_python_in(host: Host, folder: str) -> Fact[str]:
 
 
 def _list_python_paths(host: Host, folder: str) -> List[str]:
-    names = ("Scripts/python.exe", "python.exe") if host.system == "windows" else ("bin/python", "bin/python3")
+    names = (
+        ("Scripts/python.exe", "python.exe")
+        if host.system == "windows"
+        else ("bin/python", "bin/python3")
+    )
     return [posixpath.join(folder, name) for name in names]
 
 
@@ -298,11 +339,22 @@ def _list_conda_folders(host: Host, name: str) -> Iterator[str]:
     executable = environment.get("CONDA_EXE", "")  # <root>/bin/conda
     roots.append(posixpath.dirname(posixpath.dirname(executable)))
     if prefix:
-        yield posixpath.join(posixpath.dirname(prefix), name) if "/envs/" in prefix else f"{prefix}/envs/{name}"
+        yield (
+            posixpath.join(posixpath.dirname(prefix), name)
+            if "/envs/" in prefix
+            else f"{prefix}/envs/{name}"
+        )
     for root in filter(None, roots):
         yield root if name == "base" else f"{root}/envs/{name}"
-    listed = host.read_text(posixpath.join(environment.get("HOME", "/"), ".conda/environments.txt")).value or ""
-    yield from (line.strip() for line in listed.splitlines() if posixpath.basename(line.strip()) == name)
+    listed = (
+        host.read_text(
+            posixpath.join(environment.get("HOME", "/"), ".conda/environments.txt")
+        ).value
+        or ""
+    )
+    yield from (
+        line.strip() for line in listed.splitlines() if posixpath.basename(line.strip()) == name
+    )
 
 
 def _find_python_on_path(host: Host, own: str) -> Fact[str]:

@@ -30,17 +30,24 @@ WSL_DEVICE = "/dev/dxg"
 def collect_gpus(host: Host) -> Fact[Tuple[Gpu, ...]]:
     """Read all GPUs in the order of NVML, then those that it does not list.
 
-    Sources: PCI in sysfs (needs no driver), /proc/driver/nvidia/gpus, NVML, nvidia-smi where NVML does not answer, the
-    device tree of a Jetson; data/nvidia/gpus.json has missing names and capabilities. Readings are matched by PCI
-    address, then by UUID; the numbering of CUDA is not used.
+    Sources: PCI in sysfs (needs no driver), /proc/driver/nvidia/gpus, NVML, nvidia-smi where NVML
+    does not answer, the device tree of a Jetson; data/nvidia/gpus.json has missing names and
+    capabilities. Readings are matched by PCI address, then by UUID; the numbering of CUDA is not
+    used.
     """
     if host.system not in ("linux", "windows"):
         return Absent((f"CUDA, which {host.system} does not run",))
-    bus = scan_pci(host) if host.system == "linux" else Absent((f"PCI in sysfs (this is {host.system})",))
+    bus = (
+        scan_pci(host)
+        if host.system == "linux"
+        else Absent((f"PCI in sysfs (this is {host.system})",))
+    )
     jetson = find_jetson(host)
     nvml = read_nvml(host, find_driver_libraries(host).nvml_to_query)
     smi = read_smi(host, needed=not nvml.is_complete)
-    reported = smi.gpus if isinstance(smi.gpus, Known) and not isinstance(nvml.gpus, Known) else nvml.gpus
+    reported = (
+        smi.gpus if isinstance(smi.gpus, Known) and not isinstance(nvml.gpus, Known) else nvml.gpus
+    )
     on_bus = [_read_bus_gpu(host, device, reported) for device in bus.value or () if device.is_gpu]
     gpus = _combine(on_bus, list(reported.value or ()), jetson.value)
     if gpus:
@@ -50,15 +57,22 @@ def collect_gpus(host: Host) -> Fact[Tuple[Gpu, ...]]:
     return none if isinstance(none, Absent) else _find_without_driver(host, none)
 
 
-def _explain_no_gpu(host: Host, readings: Tuple[Fact[Any], ...], smi: Fact[Any]) -> Fact[Tuple[Gpu, ...]]:
-    # Absent only if every reading is. nvidia-smi counts only where this system shows no bus with GPUs.
+def _explain_no_gpu(
+    host: Host, readings: Tuple[Fact[Any], ...], smi: Fact[Any]
+) -> Fact[Tuple[Gpu, ...]]:
+    # Absent only if every reading is. nvidia-smi counts only where this system shows no bus with
+    # GPUs.
     is_off_bus = host.system == "windows" or not isinstance(host.status(WSL_DEVICE), Absent)
     for reading in (*readings, smi) if is_off_bus else readings:
         if isinstance(reading, Unknown):
             return reading
     tried = (_PCI, WSL_DEVICE, *collect_tried(*readings))
     if is_off_bus and isinstance(readings[-1], Absent):
-        return Unknown("failed", "only the driver lists GPUs here, and neither NVML nor nvidia-smi lists any", tried)
+        return Unknown(
+            "failed",
+            "only the driver lists GPUs here, and neither NVML nor nvidia-smi lists any",
+            tried,
+        )
     return Absent(tuple(dict.fromkeys(tried)))
 
 
@@ -74,15 +88,27 @@ def _find_without_driver(host: Host, otherwise: Fact[Tuple[Gpu, ...]]) -> Fact[T
 
 def _combine(on_bus: List[Gpu], reported: List[Gpu], integrated: Optional[Gpu]) -> List[Gpu]:
     by_address = {gpu.pci_address.value: position for position, gpu in enumerate(on_bus)}
-    by_uuid = {gpu.uuid.value: position for position, gpu in enumerate(on_bus) if gpu.uuid.value is not None}
+    by_uuid = {
+        gpu.uuid.value: position
+        for position, gpu in enumerate(on_bus)
+        if gpu.uuid.value is not None
+    }
     combined: Dict[int, Gpu] = dict(enumerate(on_bus))
     # NVML counts GPUs that it cannot open, without anything to match them by.
-    lost = [gpu for gpu in reported if isinstance(gpu.pci_address, Unknown) and isinstance(gpu.uuid, Unknown)]
+    lost = [
+        gpu
+        for gpu in reported
+        if isinstance(gpu.pci_address, Unknown) and isinstance(gpu.uuid, Unknown)
+    ]
     reported = [gpu for gpu in reported if gpu not in lost]
     if len(lost) == 1 and len(on_bus) == len(reported) + 1:
         positions = {_find_position(gpu, by_address, by_uuid) for gpu in reported}
         free = [position for position in combined if position not in positions]
-        combined.update((position, _name_lost_gpu(lost[0], combined[position])) for position in free if len(free) == 1)
+        combined.update(
+            (position, _name_lost_gpu(lost[0], combined[position]))
+            for position in free
+            if len(free) == 1
+        )
     else:
         reported += lost
     for gpu in reported:
@@ -95,7 +121,9 @@ def _combine(on_bus: List[Gpu], reported: List[Gpu], integrated: Optional[Gpu]) 
     return sorted(_add_integrated(gpus, integrated) if integrated else gpus, key=_get_sort_key)
 
 
-def _find_position(gpu: Gpu, by_address: Dict[Optional[str], int], by_uuid: Dict[str, int]) -> Optional[int]:
+def _find_position(
+    gpu: Gpu, by_address: Dict[Optional[str], int], by_uuid: Dict[str, int]
+) -> Optional[int]:
     if gpu.pci_address.value in by_address:
         return by_address[gpu.pci_address.value]
     return by_uuid.get(gpu.uuid.value) if gpu.uuid.value is not None else None
@@ -131,10 +159,12 @@ def _get_sort_key(gpu: Gpu) -> Tuple[bool, int, str]:
 
 _PCI = "/sys/bus/pci/devices"
 _NVIDIA = "10de"
-_GPU_CLASSES = ("0x0300", "0x0302", "0x0380")  # VGA, 3D controller (laptops, data center), other display
+# VGA, 3D controller (laptops, data center), other display
+_GPU_CLASSES = ("0x0300", "0x0302", "0x0380")
 _NVSWITCHES = "/proc/driver/nvidia-nvswitch/devices"
 _NVSWITCH_CLASS = "0x0680"  # "other bridge", the class of every NVSwitch
-_FIRST_NVSWITCH_ID = "1ac0"  # the network ports of NVIDIA's mainboard chips (before 2010) have that class too
+# the network ports of NVIDIA's mainboard chips (before 2010) have that class too
+_FIRST_NVSWITCH_ID = "1ac0"
 
 
 class PciDevice(NamedTuple):
@@ -154,17 +184,22 @@ class PciDevice(NamedTuple):
     @property
     def is_nvswitch(self) -> bool:
         """Tell whether this is a switch between GPUs."""
-        return self.device_class.startswith(_NVSWITCH_CLASS) and self.device_id >= _FIRST_NVSWITCH_ID
+        return (
+            self.device_class.startswith(_NVSWITCH_CLASS) and self.device_id >= _FIRST_NVSWITCH_ID
+        )
 
 
 def scan_pci(host: Host, vendors: Sequence[str] = (_NVIDIA,)) -> Fact[Tuple[PciDevice, ...]]:
     """List the devices of some vendors on the PCI bus; known and empty for a readable bus without any."""
     names = host.list_folder(_PCI)
     if isinstance(names, Absent):
-        # A machine may have no PCI bus (small boards, some virtual machines); a sandbox may hide it.
+        # A machine may have no PCI bus (small boards, some virtual machines); a sandbox may hide
+        # it.
         if isinstance(host.status("/sys/bus"), Known):
             return Known((), Source("file", "/sys/bus", "no folder pci"))
-        return Unknown("failed", f"{_PCI} does not exist: sysfs is not mounted or hidden", (_PCI, "/sys/bus"))
+        return Unknown(
+            "failed", f"{_PCI} does not exist: sysfs is not mounted or hidden", (_PCI, "/sys/bus")
+        )
     if isinstance(names, Unknown):
         return names
     devices: List[PciDevice] = []
@@ -175,7 +210,9 @@ def scan_pci(host: Host, vendors: Sequence[str] = (_NVIDIA,)) -> Fact[Tuple[PciD
         if _parse_hex(vendor) in vendors:
             devices.append(_read_pci_device(host, name, _parse_hex(vendor)))
     kind = "NVIDIA " if _NVIDIA in vendors else ""
-    return Known(tuple(devices), Source("file", _PCI, f"{len(devices)} {kind}devices of {len(names.value)}"))
+    return Known(
+        tuple(devices), Source("file", _PCI, f"{len(devices)} {kind}devices of {len(names.value)}")
+    )
 
 
 def _read_pci_device(host: Host, address: str, vendor: str) -> PciDevice:
@@ -184,7 +221,9 @@ def _read_pci_device(host: Host, address: str, vendor: str) -> PciDevice:
     if isinstance(driver, Known):
         name = driver.value.rsplit("/", 1)[-1]
         driver = Known(name, Source("file", f"{folder}/driver", name))
-    device_id, device_class = (_parse_hex(host.read_text(f"{folder}/{name}", 16)) for name in ("device", "class"))
+    device_id, device_class = (
+        _parse_hex(host.read_text(f"{folder}/{name}", 16)) for name in ("device", "class")
+    )
     return PciDevice(address, device_id, f"0x{device_class}", driver, vendor)
 
 
@@ -199,7 +238,8 @@ def detect_nvswitch(host: Host, devices: Fact[Tuple[PciDevice, ...]]) -> Fact[bo
     switch = next((device for device in devices.value or () if device.is_nvswitch), None)
     if switch:
         return Known(True, Source("file", f"{_PCI}/{switch.address}/class", switch.device_class))
-    # /dev/nvidia-nvswitchctl proves nothing (the driver creates it everywhere); an entry per switch does.
+    # /dev/nvidia-nvswitchctl proves nothing (the driver creates it everywhere); an entry per switch
+    # does.
     entries = host.list_folder(_NVSWITCHES).value
     if entries:
         return Known(True, Source("file", _NVSWITCHES, entries[0]))
@@ -207,7 +247,9 @@ def detect_nvswitch(host: Host, devices: Fact[Tuple[PciDevice, ...]]) -> Fact[bo
 
 
 def _read_bus_gpu(host: Host, device: PciDevice, reported: Fact[Tuple[Gpu, ...]]) -> Gpu:
-    source = Source("file", f"{_PCI}/{device.address}", f"10de:{device.device_id} {device.device_class}")
+    source = Source(
+        "file", f"{_PCI}/{device.address}", f"10de:{device.device_id} {device.device_class}"
+    )
     unknown: Unknown = Unknown("failed", "NVML is not available", collect_tried(reported))
     index: Fact[int] = unknown
     if isinstance(reported, Known):
@@ -216,7 +258,9 @@ def _read_bus_gpu(host: Host, device: PciDevice, reported: Fact[Tuple[Gpu, ...]]
     elif isinstance(reported, Unknown):
         unknown = index = reported
     model, uuid = read_information(host, device.address)
-    device_id: Fact[str] = Unknown("failed", f"{source.where}/device is not readable", (source.where,))
+    device_id: Fact[str] = Unknown(
+        "failed", f"{source.where}/device is not readable", (source.where,)
+    )
     if device.device_id:
         device_id = Known(device.device_id, source)
     return make_gpu(
@@ -253,7 +297,8 @@ def _make_line_fact(lines: Dict[str, str], name: str, path: str) -> Fact[str]:
 def parse_information(text: str) -> Dict[str, str]:
     r"""Parse the lines of an information file.
 
-    "Model: \t\t NVIDIA GeForce RTX 3090\nIRQ:   \t\t 151\nGPU UUID: \t GPU-5a1b…\nBus Location: \t 0000:01:00.0\n"
+    "Model: \t\t NVIDIA GeForce RTX 3090\nIRQ:   \t\t 151\nGPU UUID: \t GPU-5a1b…\nBus Location: \t
+    0000:01:00.0\n"
     """
     pairs = (line.split(":", 1) for line in text.splitlines() if ":" in line)
     return {name.strip(): value.strip() for name, value in pairs}
@@ -290,7 +335,8 @@ def _find_row(rows: Mapping[str, PciProduct], gpu: Gpu) -> Optional[PciProduct]:
 
 
 def _find_name(host: Host, gpu: Gpu, row: Optional[PciProduct]) -> Fact[str]:
-    # The program's own table, then the system's pci.ids, which may be newer but has no capabilities.
+    # The program's own table, then the system's pci.ids, which may be newer but has no
+    # capabilities.
     if row is not None:
         return Known(row.name, Source("file", _TABLE, _describe(gpu)))
     if gpu.pci_id.value is None:
@@ -331,14 +377,19 @@ def parse_pci_ids(text: str, device_id: str, vendor: str = _NVIDIA) -> Optional[
     start = text.find(f"\n{vendor}  ")
     block = text[start + 1 :] if start >= 0 else ""
     end = re.search(r"\n[0-9a-zA-Z]", block)
-    line = re.search(rf"^\t{re.escape(device_id)}  (.+)$", block[: end.start() if end else len(block)], re.MULTILINE)
+    line = re.search(
+        rf"^\t{re.escape(device_id)}  (.+)$",
+        block[: end.start() if end else len(block)],
+        re.MULTILINE,
+    )
     if line is None:
         return None
     product = re.search(r"\[(.+)\]", line.group(1))
     return (product.group(1) if product else line.group(1)).strip()
 
 
-# The device tree's chip is decisive, then its model text, then the release file of the vendor's image.
+# The device tree's chip is decisive, then its model text, then the release file of the vendor's
+# image.
 _COMPATIBLE = "/proc/device-tree/compatible"
 _MODEL = "/proc/device-tree/model"
 _RELEASE = "/etc/nv_tegra_release"
@@ -359,7 +410,9 @@ def find_jetson(host: Host) -> Fact[Gpu]:
     chip, source = _find_chip(compatible, model)
     if chip is None and not isinstance(release, Known):
         return Absent((_COMPATIBLE, _MODEL, _RELEASE))
-    return Known(_make_jetson_gpu(chip, source or traces[-1].source, model), source or traces[-1].source)
+    return Known(
+        _make_jetson_gpu(chip, source or traces[-1].source, model), source or traces[-1].source
+    )
 
 
 @dataclass
@@ -386,7 +439,9 @@ class JetsonTable:
     models: Tuple[JetsonModel, ...]
 
 
-def _find_chip(compatible: Fact[str], model: Fact[str]) -> Tuple[Optional[JetsonChip], Optional[Source]]:
+def _find_chip(
+    compatible: Fact[str], model: Fact[str]
+) -> Tuple[Optional[JetsonChip], Optional[Source]]:
     table = load_data("nvidia/jetson", JetsonTable)
     for text, parse in ((compatible, parse_compatible), (model, parse_model)):
         chip = parse(text.value, table) if isinstance(text, Known) else None
@@ -414,12 +469,18 @@ def parse_model(text: str, table: JetsonTable) -> Optional[str]:
 
 def _make_jetson_gpu(chip: Optional[JetsonChip], source: Source, model: Fact[str]) -> Gpu:
     board = model.value.strip("\0\n ") if model.value is not None else "Jetson"
-    capability: Fact[str] = Unknown("failed", f"the chip of {board} is unknown", (_COMPATIBLE, _MODEL))
+    capability: Fact[str] = Unknown(
+        "failed", f"the chip of {board} is unknown", (_COMPATIBLE, _MODEL)
+    )
     if chip is not None:
         capability = Known(chip.compute_capability, source)
     none = Absent(("integrated: no PCI device",))
     return make_gpu(
-        Unknown("failed", "only NVML reports it for an integrated GPU, where it supports the board", (_MODEL,)),
+        Unknown(
+            "failed",
+            "only NVML reports it for an integrated GPU, where it supports the board",
+            (_MODEL,),
+        ),
         name=Known(chip.name if chip is not None else board, source),
         pci_address=none,
         pci_id=none,
@@ -445,7 +506,9 @@ def check_wsl_drivers(host: Host) -> Optional[Absent]:
         return None
     if any(re.match(_DISPLAY_DRIVER, name) for name in drivers.value):
         return None
-    return Absent((f"NVIDIA's libraries in {_WSL_LIBRARIES}", f"NVIDIA's display driver in {WSL_DRIVERS}"))
+    return Absent(
+        (f"NVIDIA's libraries in {_WSL_LIBRARIES}", f"NVIDIA's display driver in {WSL_DRIVERS}")
+    )
 
 
 def read_registered_gpus(host: Host) -> Fact[Tuple[Gpu, ...]]:
@@ -463,14 +526,21 @@ def read_registered_gpus(host: Host) -> Fact[Tuple[Gpu, ...]]:
     rows = load_data("nvidia/gpus", GpuTable).pci
     gpus = tuple(_make_windows_gpu(device) for device in ids if device in rows)
     if not gpus:  # a sound or USB device of a GPU, or a GPU newer than the table
-        return Unknown("failed", f"no known NVIDIA GPU has these PCI ids: {', '.join(ids)}", (_WINDOWS_DEVICES,))
-    return Known(gpus, Source("command", f"reg query {_WINDOWS_DEVICES}", f"VEN_10DE&DEV_{ids[0].upper()}"))
+        return Unknown(
+            "failed",
+            f"no known NVIDIA GPU has these PCI ids: {', '.join(ids)}",
+            (_WINDOWS_DEVICES,),
+        )
+    return Known(
+        gpus, Source("command", f"reg query {_WINDOWS_DEVICES}", f"VEN_10DE&DEV_{ids[0].upper()}")
+    )
 
 
 def parse_registry(text: str) -> Tuple[str, ...]:
     r"""Parse the distinct device ids of NVIDIA's PCI devices.
 
-    "HKEY_LOCAL_MACHINE\SYSTEM\CurrentControlSet\Enum\PCI\VEN_10DE&DEV_2684&SUBSYS_889D1043&REV_A1" -> ("2684",)
+    "HKEY_LOCAL_MACHINE\SYSTEM\CurrentControlSet\Enum\PCI\VEN_10DE&DEV_2684&SUBSYS_889D1043&REV_A1"
+    -> ("2684",)
     """
     ids = re.findall(r"\\VEN_10DE&DEV_([0-9A-F]{4})", text, re.IGNORECASE)
     return tuple(dict.fromkeys(device.lower() for device in ids))
@@ -478,4 +548,8 @@ def parse_registry(text: str) -> Tuple[str, ...]:
 
 def _make_windows_gpu(device: str) -> Gpu:
     unknown = Unknown("failed", "the NVIDIA driver is not installed", (REG,))
-    return make_gpu(unknown, pci_address=Absent((_WINDOWS_DEVICES,)), pci_id=Known(device, Source("command", REG)))
+    return make_gpu(
+        unknown,
+        pci_address=Absent((_WINDOWS_DEVICES,)),
+        pci_id=Known(device, Source("command", REG)),
+    )

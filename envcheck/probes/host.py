@@ -68,8 +68,13 @@ _VARIABLES = (
     ("APPTAINER_CONTAINER", "apptainer"),
     ("SINGULARITY_CONTAINER", "apptainer"),
 )
-_FILES = (("/run/.containerenv", "podman"), ("/.dockerenv", "docker"), ("/.singularity.d", "apptainer"))
-_NAMES = {"oci": "docker", "singularity": "apptainer", "lxc-libvirt": "lxc"}  # values of the variable `container`
+_FILES = (
+    ("/run/.containerenv", "podman"),
+    ("/.dockerenv", "docker"),
+    ("/.singularity.d", "apptainer"),
+)
+# values of the variable `container`
+_NAMES = {"oci": "docker", "singularity": "apptainer", "lxc-libvirt": "lxc"}
 
 
 def detect_container(host: Host) -> Fact[str]:
@@ -91,12 +96,18 @@ def _read_container_marks(host: Host) -> Iterator[Tuple[str, Fact[str]]]:
     """Yield (place, kind), the most specific first: docker may run the containers of a pod."""
     environment = host.environment()
     for variable, kind in _VARIABLES:
-        yield variable, Known(kind, Source("env", variable)) if environment.get(variable) else Absent()
+        yield (
+            variable,
+            Known(kind, Source("env", variable)) if environment.get(variable) else Absent(),
+        )
     for path, kind in _FILES:
         status = host.status(path)
         yield path, Known(kind, Source("file", path)) if isinstance(status, Known) else status
     name = environment.get("container", "")
-    yield "container", Known(_NAMES.get(name, name), Source("env", "container")) if name else Absent()
+    yield (
+        "container",
+        Known(_NAMES.get(name, name), Source("env", "container")) if name else Absent(),
+    )
     for path, parse in (
         ("/run/systemd/container", lambda text: _NAMES.get(text.strip(), text.strip())),
         ("/proc/1/cgroup", parse_cgroup),
@@ -132,9 +143,15 @@ def parse_root_mount(text: str) -> Optional[str]:
 
 
 _CPUINFO = "/proc/cpuinfo"
-# One processor has 1 to 2 KB there; the kernel creates the text on reading, slowly for hundreds of processors.
+# One processor has 1 to 2 KB there; the kernel creates the text on reading, slowly for hundreds of
+# processors.
 _CPUINFO_BYTES = 8192
-_SYSCTL = ("/usr/sbin/sysctl", "machdep.cpu.brand_string", "machdep.cpu.features", "machdep.cpu.leaf7_features")
+_SYSCTL = (
+    "/usr/sbin/sysctl",
+    "machdep.cpu.brand_string",
+    "machdep.cpu.features",
+    "machdep.cpu.leaf7_features",
+)
 
 
 def read_cpu(host: Host) -> Tuple[Fact[str], Fact[Tuple[str, ...]]]:
@@ -145,17 +162,25 @@ def read_cpu(host: Host) -> Tuple[Fact[str], Fact[Tuple[str, ...]]]:
         return _read_windows_cpu(host)
     text = host.read_text(_CPUINFO, _CPUINFO_BYTES)
     if isinstance(text, Absent):
-        unread = Unknown("failed", f"{_CPUINFO} does not exist: /proc is not mounted (a chroot?)", (_CPUINFO,))
+        unread = Unknown(
+            "failed", f"{_CPUINFO} does not exist: /proc is not mounted (a chroot?)", (_CPUINFO,)
+        )
         return unread, unread
     if isinstance(text, Unknown):
         return text, text
     fields = parse_cpuinfo(text.value)
-    name = next((fields[key] for key in ("model name", "cpu model", "hardware") if fields.get(key)), "")
+    name = next(
+        (fields[key] for key in ("model name", "cpu model", "hardware") if fields.get(key)), ""
+    )
     words = fields.get("flags") or fields.get("features") or ""
-    model: Fact[str] = Known(name, Source("file", _CPUINFO)) if name else Absent((f"model name in {_CPUINFO}",))
+    model: Fact[str] = (
+        Known(name, Source("file", _CPUINFO)) if name else Absent((f"model name in {_CPUINFO}",))
+    )
     if not words:
         return model, Unknown("unparsable", f"{_CPUINFO} lists no flags", (_CPUINFO,))
-    vector_flags = " ".join(word for word in words.split() if re.match(r"avx|fma$|asimd|sve", word))[:200]
+    vector_flags = " ".join(
+        word for word in words.split() if re.match(r"avx|fma$|asimd|sve", word)
+    )[:200]
     return model, Known(tuple(words.lower().split()), Source("file", _CPUINFO, vector_flags))
 
 
@@ -185,16 +210,21 @@ def _read_windows_cpu(host: Host) -> Tuple[Fact[str], Fact[Tuple[str, ...]]]:
     flags = host.system_facts().get("cpu_flags")
     if flags is None:
         return model, Unknown("failed", "Windows does not list the processor's instructions")
-    return model, Known(tuple(flags), Source("library", "IsProcessorFeaturePresent", " ".join(flags)))
+    return model, Known(
+        tuple(flags), Source("library", "IsProcessorFeaturePresent", " ".join(flags))
+    )
 
 
 def _read_sysctl(host: Host) -> Tuple[Fact[str], Fact[Tuple[str, ...]]]:
     answer = host.run((_SYSCTL[0], "-n", *_SYSCTL[1:]))
     if not isinstance(answer, Known):
         return answer, answer
-    name, _, features = answer.value.stdout.strip().partition("\n")  # Apple's own chips print only the name
+    # Apple's own chips print only the name
+    name, _, features = answer.value.stdout.strip().partition("\n")
     source = Source("command", " ".join(_SYSCTL[:2]))
-    model: Fact[str] = Known(name, source) if name else Unknown("unparsable", "sysctl printed no processor name")
+    model: Fact[str] = (
+        Known(name, source) if name else Unknown("unparsable", "sysctl printed no processor name")
+    )
     flags = re.sub(r"\bavx1\.0\b", "avx", features.lower()).replace(".", "_").split()
     return model, Known(tuple(flags), source) if flags else Absent(_SYSCTL[2:])
 
@@ -213,7 +243,11 @@ def read_libc(host: Host, system: Mapping[str, Any]) -> Tuple[Fact[str], Fact[st
         return Known(kind, source), Known(version, source)
     name = next((name for name in list_names(host, "/lib") if name.startswith("ld-musl-")), "")
     if not name:
-        reason = Unknown("failed", "neither glibc's version nor musl's loader was found", (_CONFSTR, "/lib/ld-musl-*"))
+        reason = Unknown(
+            "failed",
+            "neither glibc's version nor musl's loader was found",
+            (_CONFSTR, "/lib/ld-musl-*"),
+        )
         return reason, reason
     loader = "/lib/" + name
     return Known("musl", Source("file", loader)), _read_musl_version(host, loader)
@@ -277,11 +311,17 @@ def find_msvc_runtime(host: Host) -> Fact[str]:
 _RELEASE_FILES = ("/etc/os-release", "/usr/lib/os-release")
 
 
-def read_distribution(host: Host, system: Mapping[str, Any]) -> Tuple[Fact[str], Fact[str], Fact[str]]:
+def read_distribution(
+    host: Host, system: Mapping[str, Any]
+) -> Tuple[Fact[str], Fact[str], Fact[str]]:
     """Return ID, ID_LIKE and VERSION_ID of os-release; elsewhere only the version of the system."""
     if host.system != "linux":
         none, version = Absent(_RELEASE_FILES), str(system.get("version", ""))
-        return none, none, Known(version, Source("library", "version")) if version else Absent(("version",))
+        return (
+            none,
+            none,
+            Known(version, Source("library", "version")) if version else Absent(("version",)),
+        )
     unread: Fact[str] = Absent(_RELEASE_FILES)
     for path in _RELEASE_FILES:
         text = host.read_text(path)
@@ -312,7 +352,8 @@ def parse_os_release(text: str) -> Dict[str, str]:
 
 def _make_release_fact(path: str, values: Mapping[str, str], key: str) -> Fact[str]:
     if not values.get(key):
-        return Absent((f"{key} in {path}",))  # Debian has no ID_LIKE, a rolling release no VERSION_ID
+        # Debian has no ID_LIKE, a rolling release no VERSION_ID
+        return Absent((f"{key} in {path}",))
     return Known(values[key], Source("file", path, f"{key}={values[key]}"))
 
 
@@ -333,7 +374,9 @@ def detect_wsl(host: Host, kernel_release: str) -> Fact[int]:
         return Absent(tried)
     source = Source("library", "kernel_release", kernel_release)
     if "microsoft" in kernel_release.lower():
-        return Known(1 if kernel_release.startswith("4.4.") and "WSL2" not in kernel_release else 2, source)
+        return Known(
+            1 if kernel_release.startswith("4.4.") and "WSL2" not in kernel_release else 2, source
+        )
     if host.environment().get("WSL_DISTRO_NAME"):  # only WSL 2 runs the user's own kernel
         return Known(2, Source("env", "WSL_DISTRO_NAME"))
     return Absent(tried)
@@ -349,14 +392,17 @@ def read_jetson_release(host: Host, machine: str) -> Fact[str]:
         return Known(release, Source("file", _TEGRA, release))
     model = host.read_text(_MODEL).value or ""
     if re.search(r"Jetson|NVIDIA (Orin|Thor)", model):
-        return Unknown("failed", f"{model.strip(chr(0))} without a readable {_TEGRA}", (_TEGRA, _MODEL))
+        return Unknown(
+            "failed", f"{model.strip(chr(0))} without a readable {_TEGRA}", (_TEGRA, _MODEL)
+        )
     return text if isinstance(text, Unknown) else Absent((_TEGRA, _MODEL))
 
 
 def parse_tegra_release(text: str) -> Optional[str]:
     """Parse the release in /etc/nv_tegra_release.
 
-    # R35 (release), REVISION: 4.1, GCID: 33958178, BOARD: t186ref, EABI: aarch64, DATE: Tue Aug  1 19:57:35 UTC 2023
+    # R35 (release), REVISION: 4.1, GCID: 33958178, BOARD: t186ref, EABI: aarch64, DATE: Tue Aug  1
+    19:57:35 UTC 2023
     """
     match = re.search(r"^# R(\d+) \(release\), REVISION: ([\d.]+)", text)
     return f"R{match.group(1)}.{match.group(2)}" if match else None
@@ -392,6 +438,8 @@ def parse_shm_size(mounts: str) -> Fact[int]:
         return Absent((f"{_SHM} in /proc/mounts",))
     size = re.search(r"(?:^|,)size=(\d+)([kmg]?)(?:,|$)", lines[-1])
     if size is None:
-        return Unknown("unparsable", f"the options of /dev/shm contain no size: {lines[-1]}", ("/proc/mounts",))
+        return Unknown(
+            "unparsable", f"the options of /dev/shm contain no size: {lines[-1]}", ("/proc/mounts",)
+        )
     value = int(size.group(1)) * _UNITS[size.group(2)]
     return Known(value, Source("file", "/proc/mounts", f"{_SHM} {size.group(0).strip(',')}"))

@@ -19,7 +19,15 @@ from typing import Callable, Dict, Iterator, List, Mapping, Sequence, Tuple
 from envcheck.frameworks import companions, framework_of, identity
 from envcheck.host.data_files import load_data, read_packaged
 from envcheck.host.files import find_trust_problem, read_as_fact, read_file
-from envcheck.host.limits import MEMORY, NOT_STARTED, OUTPUT, TIME, LimitedRun, Limits, run_with_limits
+from envcheck.host.limits import (
+    MEMORY,
+    NOT_STARTED,
+    OUTPUT,
+    TIME,
+    LimitedRun,
+    Limits,
+    run_with_limits,
+)
 from envcheck.host.protocol import Host
 from envcheck.host.system import read_available_memory
 from envcheck.model import (
@@ -86,8 +94,13 @@ def find_reason_not_to_import(host: Host, python: PythonFacts) -> str:
     if not isinstance(python.executable, Known) or not isinstance(python.distributions, Known):
         return "no environment was read"
     if python.chosen_by in _FOUND_HERE:
-        return f"found here, and nobody named it: envcheck doctor --env {python.prefix.value or '.venv'}"
-    places = {item.location for item in python.distributions.value if item.location} | {python.executable.value}
+        return (
+            "found here, and nobody named it: envcheck doctor --env"
+            f" {python.prefix.value or '.venv'}"
+        )
+    places = {item.location for item in python.distributions.value if item.location} | {
+        python.executable.value
+    }
     problems = (find_trust_problem(host, expand_path(place)) for place in sorted(places))
     problem = next(filter(None, problems), "")
     return f"root runs no code that others may change: {problem}" if problem else ""
@@ -99,7 +112,9 @@ def expand_path(path: str) -> str:
     return os.path.expanduser(path.replace("$USER", name))
 
 
-def collect_imports(python: PythonFacts, seconds: float, watch: Watch) -> Fact[Tuple[ImportTest, ...]]:
+def collect_imports(
+    python: PythonFacts, seconds: float, watch: Watch
+) -> Fact[Tuple[ImportTest, ...]]:
     """Import the frameworks of an environment, then what requires them; all of them within `seconds`."""
     chosen = list(list_imports(python))
     if not chosen:
@@ -113,7 +128,10 @@ def collect_imports(python: PythonFacts, seconds: float, watch: Watch) -> Fact[T
             watch(item.name, place, len(chosen))
             test = attempt.make(item, modules, until - time.monotonic())
             tests.append(replace(test, altered=tuple(_list_altered(python, test.printed))))
-    return Known(tuple(tests), Source("command", f"{python.executable.value} -B -c 'import {tests[0].module}'"))
+    return Known(
+        tuple(tests),
+        Source("command", f"{python.executable.value} -B -c 'import {tests[0].module}'"),
+    )
 
 
 def list_imports(python: PythonFacts) -> Iterator[Tuple[Distribution, Tuple[str, ...]]]:
@@ -131,8 +149,11 @@ def list_imports(python: PythonFacts) -> Iterator[Tuple[Distribution, Tuple[str,
         if name and name not in seen:  # its metadata is lost; whether its code is, the import tells
             seen.add(name)
             yield Distribution(left.distribution, left.release), (f"{name}:",)
-    others = [item for item in installed.values() if not framework_of(item.name) and _is_on_top(item)]
-    for item in sorted(others, key=lambda item: item.name not in companions()):  # those with compiled code first
+    others = [
+        item for item in installed.values() if not framework_of(item.name) and _is_on_top(item)
+    ]
+    # those with compiled code first
+    for item in sorted(others, key=lambda item: item.name not in companions()):
         yield item, choose_modules(item)
 
 
@@ -140,7 +161,9 @@ def _is_on_top(item: Distribution) -> bool:
     """Return whether a distribution is known to stand on top of a framework, or plainly requires one."""
     if item.name in companions():
         return True
-    needs = (find_requirement(text) for text in item.requires if "extra" not in text.partition(";")[2])
+    needs = (
+        find_requirement(text) for text in item.requires if "extra" not in text.partition(";")[2]
+    )
     return any(need is not None and framework_of(need.name) for need in needs)
 
 
@@ -181,7 +204,9 @@ class _Attempt:
         free = read_available_memory()
         limits = Limits(left, None if free is None else free // 2, _LOG_LIMIT)
         argv = (self._program, "-B", "-X", "faulthandler", "-c", self._source, *modules)
-        ended = run_with_limits(argv, self._environment, self._log, limits, lambda _: None, folder=self._empty)
+        ended = run_with_limits(
+            argv, self._environment, self._log, limits, lambda _: None, folder=self._empty
+        )
         return read_ending(test, ended, self._read_log(), limits)
 
     def _read_log(self) -> str:
@@ -194,7 +219,9 @@ def _isolate(environment: Mapping[str, str], private: str) -> Dict[str, str]:
     made = {**environment, "PYTHONDONTWRITEBYTECODE": "1"}
     made.update(dict.fromkeys(load_import_rules().private, private))
     # Keras chooses what it computes with by this file, and writes it where it is missing.
-    settings = os.path.join(environment.get("KERAS_HOME") or os.path.expanduser("~/.keras"), "keras.json")
+    settings = os.path.join(
+        environment.get("KERAS_HOME") or os.path.expanduser("~/.keras"), "keras.json"
+    )
     text = read_as_fact(settings, lambda: read_file(settings, 1 << 16))
     if text.value is not None:
         with open(os.path.join(private, "keras.json"), "wb") as stream:
@@ -205,7 +232,8 @@ def _isolate(environment: Mapping[str, str], private: str) -> Dict[str, str]:
 def read_ending(test: ImportTest, ended: LimitedRun, log: str, limits: Limits) -> ImportTest:
     r"""Return what the end of an import shows.
 
-    Sample of a report: '{"error": "Traceback (most recent call last):\n ...\nImportError: libcudart.so.12: ..."}'
+    Sample of a report: '{"error": "Traceback (most recent call last):\n ...\nImportError:
+    libcudart.so.12: ..."}'
     """
     took = {"seconds": round(ended.seconds, 2)}
     reasons = {
@@ -233,7 +261,8 @@ def read_ending(test: ImportTest, ended: LimitedRun, log: str, limits: Limits) -
     return replace(test, outcome=FAILED, printed=printed.rstrip()[-_PRINTED:], **took)
 
 
-_PLACE = re.compile(r"\(((?:/|[A-Z]:)[^()\n]+\.py)\)$")  # ends an exception: cannot import name 'a' from 'b' (/s/b.py)
+# ends an exception: cannot import name 'a' from 'b' (/s/b.py)
+_PLACE = re.compile(r"\(((?:/|[A-Z]:)[^()\n]+\.py)\)$")
 
 
 def _list_altered(python: PythonFacts, printed: str) -> Iterator[str]:
@@ -245,13 +274,17 @@ def _list_altered(python: PythonFacts, printed: str) -> Iterator[str]:
     for path in dict.fromkeys(named):
         for location in locations:
             inside = path[len(expand_path(location)) + 1 :].replace("\\", "/")
-            if path.startswith(expand_path(location) + os.sep) and _is_altered(expand_path(location), inside):
+            if path.startswith(expand_path(location) + os.sep) and _is_altered(
+                expand_path(location), inside
+            ):
                 yield path
 
 
 def _is_altered(location: str, inside: str) -> bool:
     """Return whether a RECORD of a folder lists a file with another hash than it has."""
-    content = read_as_fact(inside, lambda: read_file(os.path.join(location, inside), _LOG_LIMIT)).value
+    content = read_as_fact(
+        inside, lambda: read_file(os.path.join(location, inside), _LOG_LIMIT)
+    ).value
     if content is None:
         return False
     own = base64.urlsafe_b64encode(hashlib.sha256(content).digest()).rstrip(b"=").decode("ascii")
@@ -259,7 +292,11 @@ def _is_altered(location: str, inside: str) -> bool:
         record = os.path.join(location, name, "RECORD")
         if name.endswith(".dist-info") and os.path.isfile(record):
             text = read_as_fact(record, lambda: read_file(record, _LOG_LIMIT)).value or b""  # noqa: B023 - called now
-            listed = re.search(rf"^{re.escape(inside)},sha256=([\w-]+),", text.decode("utf-8", "replace"), re.MULTILINE)
+            listed = re.search(
+                rf"^{re.escape(inside)},sha256=([\w-]+),",
+                text.decode("utf-8", "replace"),
+                re.MULTILINE,
+            )
             if listed:
                 return listed[1] != own
     return False

@@ -17,7 +17,16 @@ from envcheck.frameworks import (
 )
 from envcheck.host.paths import list_names
 from envcheck.host.protocol import Host
-from envcheck.model import NOT_STATED, Absent, Fact, FileFault, InstallLeftover, Known, Source, Unknown
+from envcheck.model import (
+    NOT_STATED,
+    Absent,
+    Fact,
+    FileFault,
+    InstallLeftover,
+    Known,
+    Source,
+    Unknown,
+)
 
 _RECORD_LIMIT = 32 << 20  # bytes; TensorFlow's has 3 million
 _KEPT = 50  # faults of one distribution
@@ -63,7 +72,12 @@ def _select(entries: Sequence[Mapping[str, Any]]) -> Iterator[Mapping[str, Any]]
     """Select frameworks, their companions (torchvision), and what importing these loads; of each name the first."""
     frameworks = {framework_of(entry["name"]) for entry in entries} - {""}
     beside = {entry["name"] for entry in entries if companions().get(entry["name"]) in frameworks}
-    modules = {module for name in frameworks | beside for names in imported_modules(name) for module in names}
+    modules = {
+        module
+        for name in frameworks | beside
+        for names in imported_modules(name)
+        for module in names
+    }
     needed = {each for name in beside for each in needed_distributions(name)}
     seen: Set[str] = set()
     for entry in entries if frameworks else ():
@@ -104,7 +118,9 @@ class _Folders:
         return ""
 
 
-def _find_faults(host: Host, folders: _Folders, entry: Mapping[str, Any], python: str) -> List[FileFault]:
+def _find_faults(
+    host: Host, folders: _Folders, entry: Mapping[str, Any], python: str
+) -> List[FileFault]:
     location = entry["location"]
     record = host.read_text(posixpath.join(location, entry["metadata"], "RECORD"), _RECORD_LIMIT)
     if record.value is None:
@@ -129,10 +145,14 @@ def _find_faults(host: Host, folders: _Folders, entry: Mapping[str, Any], python
     # What every import needs comes first: libraries, and the files of the uppermost folders.
     order = sorted(found, key=lambda path: (_LIBRARY.search(path) is None, path.count("/"), path))
     given = (entry["name"], entry["version"])
-    return [FileFault(*given, path, found[path], entry["installer"], location) for path in order[:_KEPT]]
+    return [
+        FileFault(*given, path, found[path], entry["installer"], location) for path in order[:_KEPT]
+    ]
 
 
-def _find_cut_off(host: Host, location: str, smaller: Sequence[str], python: str) -> Iterator[Tuple[str, str]]:
+def _find_cut_off(
+    host: Host, location: str, smaller: Sequence[str], python: str
+) -> Iterator[Tuple[str, str]]:
     """Find the files that do not compile or lack the end of a line, of those that are smaller than listed.
 
     The others may have been edited.
@@ -166,11 +186,16 @@ def parse_record(text: str) -> Dict[str, Dict[str, int]]:
 
 
 def _judge(host: Host, folder: str, name: str, size: int, sizes: Sizes) -> str:
-    """Say what is wrong with a file; "" where nothing is. An edited file differs in its size alone."""
+    """Say what is wrong with a file; "" where nothing is.
+
+    An edited file differs in its size alone.
+    """
     there = sizes.get(name)
     if there is None:
-        has_bytecode = name.endswith(".py") and f"{name}c" in sizes  # Python imports it without the source
-        is_marker = name == "__init__.py" and size == 0  # without it the folder is a namespace package
+        # Python imports it without the source
+        has_bytecode = name.endswith(".py") and f"{name}c" in sizes
+        # without it the folder is a namespace package
+        is_marker = name == "__init__.py" and size == 0
         return "" if has_bytecode or is_marker else "missing"
     if there == 0:
         return "empty" if size > 0 else ""
@@ -189,7 +214,9 @@ def judge_elf(head: bytes, size: int) -> str:
         return "not-elf"
     is_64, order = head[4:5] == b"\x02", ">" if head[5:6] == b"\x02" else "<"
     try:
-        segments, sections = struct.unpack_from(order + ("QQ" if is_64 else "II"), head, 32 if is_64 else 28)
+        segments, sections = struct.unpack_from(
+            order + ("QQ" if is_64 else "II"), head, 32 if is_64 else 28
+        )
         counts = struct.unpack_from(order + "HHHH", head, 54 if is_64 else 42)
     except struct.error:
         return "truncated"
@@ -209,14 +236,18 @@ def collect_leftovers(host: Host, answer: Mapping[str, Any]) -> Fact[Tuple[Insta
     text = host.read_text(marker)
     found: List[InstallLeftover] = []
     if text.value is not None:
-        command = "\n".join(text.value.splitlines()[1:2]) if _has_journal(host, answer["prefix"]) else ""
+        command = (
+            "\n".join(text.value.splitlines()[1:2]) if _has_journal(host, answer["prefix"]) else ""
+        )
         found.append(InstallLeftover(marker, "marker", command=command))
     entries = answer["distributions"]
     if any("metadata" not in entry for entry in entries):
         return Known(tuple(found), Source("file", marker)) if found else NOT_STATED
     names = {entry["name"] for entry in entries}
     for folder in answer["folders"]:
-        found += _find_renamed(host, folder["path"], names) if folder["scope"] == "environment" else ()
+        found += (
+            _find_renamed(host, folder["path"], names) if folder["scope"] == "environment" else ()
+        )
     found += [each for entry in entries for each in _find_without_record(host, entry)]
     found += _find_unowned(host, answer)
     return Known(tuple(found), Source("file", answer["prefix"]))
@@ -225,7 +256,10 @@ def collect_leftovers(host: Host, answer: Mapping[str, Any]) -> Fact[Tuple[Insta
 def _has_journal(host: Host, prefix: str) -> bool:
     """Tell whether the installation into an environment can still be finished or undone."""
     parent, name = posixpath.split(posixpath.normpath(prefix))
-    return any(each.endswith(".jsonl") for each in list_names(host, posixpath.join(parent, _JOURNALS + name)))
+    return any(
+        each.endswith(".jsonl")
+        for each in list_names(host, posixpath.join(parent, _JOURNALS + name))
+    )
 
 
 def _find_renamed(host: Host, folder: str, names: Set[str]) -> Iterator[InstallLeftover]:
@@ -237,7 +271,9 @@ def _find_renamed(host: Host, folder: str, names: Set[str]) -> Iterator[InstallL
             whole = next((each for each in _list_known(names) if each[1:] == ending), "")
             path = posixpath.join(folder, name)
             is_listed = isinstance(host.status(posixpath.join(path, "RECORD")), Known)
-            yield InstallLeftover(path, "compared" if is_listed else "renamed", whole, match.group(2))
+            yield InstallLeftover(
+                path, "compared" if is_listed else "renamed", whole, match.group(2)
+            )
 
 
 def _list_known(installed: Set[str]) -> Iterator[str]:
@@ -265,22 +301,31 @@ def _find_without_record(host: Host, entry: Mapping[str, Any]) -> Iterator[Insta
 def _find_unowned(host: Host, answer: Mapping[str, Any]) -> Iterator[InstallLeftover]:
     """Find frameworks' modules without metadata, which uv and pip write last.
 
-    A link leads to another owner's folder; editable installs have metadata, and their folders lie elsewhere.
+    A link leads to another owner's folder; editable installs have metadata, and their folders lie
+    elsewhere.
     """
     owned = {framework_of(entry["name"]) for entry in answer["distributions"]}
     if answer["kind"] == "conda" or answer["base_is_conda"]:
         return
     for folder in answer["folders"]:
         path = folder["path"]
-        if folder["scope"] != "environment" or not re.search(r"/[Ll]ib(64)?/(.*/)?site-packages$", path):
+        if folder["scope"] != "environment" or not re.search(
+            r"/[Ll]ib(64)?/(.*/)?site-packages$", path
+        ):
             continue
         names = list_names(host, path)
         renamed = {match.group(1).lower() for match in map(_LEFT_BY_PIP.match, names) if match}
         for name in framework_names():
-            if name in owned or name not in names or name[1:] in {each.partition("_")[0] for each in renamed}:
+            if (
+                name in owned
+                or name not in names
+                or name[1:] in {each.partition("_")[0] for each in renamed}
+            ):
                 continue
             module = posixpath.join(path, name)
-            is_own = host.real_path(module).value == posixpath.join(host.real_path(path).value or "", name)
+            is_own = host.real_path(module).value == posixpath.join(
+                host.real_path(path).value or "", name
+            )
             if is_own and any(each.endswith(".py") for each in list_names(host, module)):
                 text = host.read_text(posixpath.join(module, "version.py")).value or ""
                 stated = re.search(r"^_*version_*\s*=\s*['\"](\d[\w.+]*)['\"]", text, re.MULTILINE)

@@ -12,7 +12,19 @@ import operator
 import posixpath
 import re
 from collections import deque
-from typing import Any, Callable, Deque, Dict, Iterator, List, Mapping, Optional, Sequence, Set, Tuple
+from typing import (
+    Any,
+    Callable,
+    Deque,
+    Dict,
+    Iterator,
+    List,
+    Mapping,
+    Optional,
+    Sequence,
+    Set,
+    Tuple,
+)
 
 from envcheck.frameworks.base import Framework
 from envcheck.frameworks.installed import Caller, Inspection
@@ -40,7 +52,8 @@ from envcheck.model import (
 
 _NAMED = 3  # symbols named in a fault
 GPU = "gpu"  # the use of a GPU ends where a file does not load
-_MAKES_NAMES = re.compile(r"import \*|__getattr__|globals\(\)|sys\.modules\[|\bexec\(")  # that its text does not hold
+# that its text does not hold
+_MAKES_NAMES = re.compile(r"import \*|__getattr__|globals\(\)|sys\.modules\[|\bexec\(")
 
 
 @dataclass
@@ -52,7 +65,8 @@ class FrameworkImport:
     namespaces: Tuple[str, ...] = ()  # of its C++ symbols, mangled: 3c10
     functions: Tuple[str, ...] = ()  # how the names of its C functions begin
     libraries: Tuple[str, ...] = ()  # that define them, without ".so"
-    dependencies: Tuple[str, ...] = ()  # compiled files of others that it opens before its own: NumPy's
+    # compiled files of others that it opens before its own: NumPy's
+    dependencies: Tuple[str, ...] = ()
     for_gpu: Tuple[str, ...] = ()  # what it opens only where a GPU is used
     preload_for_gpu: str = ""
 
@@ -64,14 +78,19 @@ class CompanionImport:
     distribution: str
     framework: str
     files: Tuple[str, ...]
-    only_with: str = ""  # releases without this file import although their compiled part does not load; "" none does
+    # releases without this file import although their compiled part does not load; "" none does
+    only_with: str = ""
     only_without: str = ""  # releases with this file do so too
     stops: str = IMPORT  # USE, GPU: what ends where the compiled part of any release does not load
-    one_of: bool = False  # one of the files is enough: there is one for each release of another library
+    # one of the files is enough: there is one for each release of another library
+    one_of: bool = False
     modules: Tuple[str, ...] = ()  # what people import of it, beside the package itself
-    cuda_parts: int = 0  # so many parts of its CUDA version must be the framework's, or the import ends
-    by_cuda: str = ""  # where it holds a file for each CUDA, {}: cuda126; it opens that of the framework's CUDA
-    by_major_from: str = ""  # its first release that opens one of the same major where that is not there
+    # so many parts of its CUDA version must be the framework's, or the import ends
+    cuda_parts: int = 0
+    # where it holds a file for each CUDA, {}: cuda126; it opens that of the framework's CUDA
+    by_cuda: str = ""
+    # its first release that opens one of the same major where that is not there
+    by_major_from: str = ""
     override: str = ""  # variable that chooses another one
 
 
@@ -82,7 +101,8 @@ class Linking:
     frameworks: Mapping[str, FrameworkImport]
     companions: Tuple[CompanionImport, ...]
     symbols: Mapping[str, str]  # how names of functions begin -> library
-    system: Tuple[str, ...]  # how the sonames of libraries begin that come with the system or the driver
+    # how the sonames of libraries begin that come with the system or the driver
+    system: Tuple[str, ...]
     citation: Citation
 
 
@@ -95,7 +115,9 @@ class _NotCollectedError(Exception):
     """The host cannot look symbols up: it is a recording, which holds none."""
 
 
-def collect_link_faults(inspection: Inspection, frameworks: Sequence[Framework]) -> Fact[Tuple[LinkFault, ...]]:
+def collect_link_faults(
+    inspection: Inspection, frameworks: Sequence[Framework]
+) -> Fact[Tuple[LinkFault, ...]]:
     """Load the files of each framework's import and of its companions as the loader would."""
     if inspection.host.system != "linux":
         return Absent((f"ELF files on {inspection.host.system}",))
@@ -121,7 +143,8 @@ class _Process:
     def __init__(self, inspection: Inspection, framework: Framework) -> None:
         self._inspection, self._host, self._framework = inspection, inspection.host, framework
         self.row = load_linking_data().frameworks[framework.name]
-        self.loaded: Dict[str, Optional[Caller]] = {}  # soname -> file; None: not found or not readable
+        # soname -> file; None: not found or not readable
+        self.loaded: Dict[str, Optional[Caller]] = {}
         self.faults: List[LinkFault] = []
         self.unread: Optional[Unknown] = None
         self._subject = ""  # distribution that is being imported
@@ -130,13 +153,16 @@ class _Process:
         self._stops = ""  # what ends where it does not load, as in LinkFault
         self._opened: Set[str] = set()  # files of companions
         kind, _, release = str(self._host.system_facts().get("libc", "")).partition(" ")
-        self._glibc = numbers(release) if kind == "glibc" and numbers(release) else (999,)  # unknown: new enough
+        # unknown: new enough
+        self._glibc = numbers(release) if kind == "glibc" and numbers(release) else (999,)
         self._begun = 0  # faults before what is being imported
 
     def run(self) -> None:
         """Import the framework; if that works, its companions and extensions, and load what GPU work opens."""
         data = load_linking_data()
-        families: Dict[str, Tuple[str, ...]] = {prefix: (library,) for prefix, library in data.symbols.items()}
+        families: Dict[str, Tuple[str, ...]] = {
+            prefix: (library,) for prefix, library in data.symbols.items()
+        }
         self._subject, release, location = self._find_framework()
         own = tuple(self._list_files(location, self.row.files))
         if not own:
@@ -166,7 +192,9 @@ class _Process:
         def has(name: str) -> bool:
             return isinstance(self._host.status(posixpath.join(companion.location, name)), Known)
 
-        goes_on = (row.only_with and not has(row.only_with)) or (row.only_without and has(row.only_without))
+        goes_on = (row.only_with and not has(row.only_with)) or (
+            row.only_without and has(row.only_without)
+        )
         self._subject, self._stops = companion.name, USE if goes_on else row.stops
         paths = tuple(self._list_files(companion.location, row.files))
         self._opened.update(paths)
@@ -197,11 +225,15 @@ class _Process:
 
     def _import_python_code(self, release: str) -> None:
         """Follow the imports of packages that do not load, or that require another release of the framework."""
-        modules = {row.distribution: row.modules for row in load_linking_data().companions if row.modules}
+        modules = {
+            row.distribution: row.modules for row in load_linking_data().companions if row.modules
+        }
         faulty = {fault.distribution for fault in self.faults}
         for each in self._inspection.installed.distributions:
             is_other = each.modules and not self._framework.owns(each.name)
-            if is_other and (each.name in faulty or not _admits(each.requires, self._framework.name, release)):
+            if is_other and (
+                each.name in faulty or not _admits(each.requires, self._framework.name, release)
+            ):
                 self._subject, self._stops = each.name, IMPORT
                 own = each.name.replace("-", "_")  # some bring a folder of tests besides
                 usual = (own,) if own in each.modules else each.modules[:1]
@@ -210,15 +242,26 @@ class _Process:
     def _import_names(self, companion: Distribution, modules: Sequence[str]) -> None:
         """Follow the imports that modules cannot do without to the first name that the framework does not have."""
         framework = self._framework.name
-        queue = [".".join(name.split(".")[: count + 1]) for name in modules for count in range(name.count(".") + 1)]
+        queue = [
+            ".".join(name.split(".")[: count + 1])
+            for name in modules
+            for count in range(name.count(".") + 1)
+        ]
         for module in queue:  # which grows
             path, text = self._read_module(companion.location, module)
-            for source, name in _list_imports(text, module, is_package=path.endswith("__init__.py")):
+            for source, name in _list_imports(
+                text, module, is_package=path.endswith("__init__.py")
+            ):
                 if source.partition(".")[0] in companion.modules:
                     found = (source, f"{source}.{name}" if name else source)
                     queue += [each for each in dict.fromkeys(found) if each not in queue]
-                elif source.partition(".")[0] == framework and not self._has_name(companion.location, source, name):
-                    cells = {"symbols": (name,), "found": self._read_module(companion.location, source)[0]}
+                elif source.partition(".")[0] == framework and not self._has_name(
+                    companion.location, source, name
+                ):
+                    cells = {
+                        "symbols": (name,),
+                        "found": self._read_module(companion.location, source)[0],
+                    }
                     self.faults.append(self._fault("missing-name", path, source, **cells))
                     return
 
@@ -235,7 +278,11 @@ class _Process:
         """Tell whether a module may have a name: it stands in its text, or is a module in its folder."""
         path, text = self._read_module(location, module)
         is_open = not text or _MAKES_NAMES.search(text) is not None
-        beside = list_names(self._host, posixpath.dirname(path)) if path.endswith("__init__.py") and not is_open else ()
+        beside = (
+            list_names(self._host, posixpath.dirname(path))
+            if path.endswith("__init__.py") and not is_open
+            else ()
+        )
         is_module = any(each.partition(".")[0] == name for each in beside)
         return is_open or is_module or re.search(rf"\b{re.escape(name)}\b", text) is not None
 
@@ -245,11 +292,17 @@ class _Process:
         files = self._list_files(companion.location, (row.by_cuda.format("cuda*"),))
         labels = (re.search(r"cuda(\d+)(\d)\D*$", file) for file in files)
         held = sorted({tuple(map(int, label.groups())) for label in labels if label})
-        parts = 1 if row.by_major_from and numbers(companion.version) >= numbers(row.by_major_from) else 2
+        parts = (
+            1
+            if row.by_major_from and numbers(companion.version) >= numbers(row.by_major_from)
+            else 2
+        )
         if stated and held and not any(each[:parts] == numbers(stated)[:parts] for each in held):
             folder = posixpath.join(companion.location, posixpath.dirname(row.by_cuda))
             newest = ".".join(map(str, held[-1]))
-            self.faults.append(self._fault("other-cuda", folder, "", symbols=(newest, stated), found=path))
+            self.faults.append(
+                self._fault("other-cuda", folder, "", symbols=(newest, stated), found=path)
+            )
 
     def _read_cuda(self, location: str) -> Tuple[str, str]:
         """Return where the framework states its CUDA, and which: cuda = '13.2'."""
@@ -265,7 +318,9 @@ class _Process:
         found, stated = self._read_cuda(companion.location)
         if label and stated and label.groups()[:parts] != tuple(stated.split("."))[:parts]:
             self.faults.append(
-                self._fault("other-cuda", path, "", symbols=(".".join(label.groups()), stated), found=found)
+                self._fault(
+                    "other-cuda", path, "", symbols=(".".join(label.groups()), stated), found=found
+                )
             )
 
     def _import_extensions(self, location: str, families: Mapping[str, Tuple[str, ...]]) -> None:
@@ -273,23 +328,37 @@ class _Process:
         if not self.row.namespaces:
             return
         self._stops = ""
-        files = {path: "" for path in self._list_files(location, ("*.so",)) if path not in self._opened}
+        files = {
+            path: "" for path in self._list_files(location, ("*.so",)) if path not in self._opened
+        }
         for each in self._inspection.installed.distributions:
             for path in self._list_files(each.location, self._list_patterns(each)):
                 files.setdefault(path, each.name)
         for path, name in files.items():
             elf = self._host.elf(path).value
-            if elf is not None and any(soname.startswith(self.row.libraries) for soname in elf.needed):
-                self._subject = name or self._owner(path) or posixpath.basename(path).partition(".")[0]
+            if elf is not None and any(
+                soname.startswith(self.row.libraries) for soname in elf.needed
+            ):
+                self._subject = (
+                    name or self._owner(path) or posixpath.basename(path).partition(".")[0]
+                )
                 self._import((path,), families)
 
     def _list_patterns(self, each: Distribution) -> Tuple[str, ...]:
         """List where a distribution may have files that were compiled against the framework."""
-        if each.name in {row.distribution for row in load_linking_data().companions} or self._framework.owns(each.name):
+        if each.name in {
+            row.distribution for row in load_linking_data().companions
+        } or self._framework.owns(each.name):
             return ()
-        requires = any(re.match(rf"{self._framework.name}\b(?![-_.])", line) for line in each.requires)
+        requires = any(
+            re.match(rf"{self._framework.name}\b(?![-_.])", line) for line in each.requires
+        )
         known: Sequence[str] = load_cuda_data()["extensions"].get(each.name, ())
-        folders = [folder for module in each.modules for folder in (module, f"{module}/lib")] if requires else []
+        folders = (
+            [folder for module in each.modules for folder in (module, f"{module}/lib")]
+            if requires
+            else []
+        )
         return (*known, *(f"{folder}/*.so" for folder in folders))
 
     def _find_framework(self) -> Tuple[str, str, str]:
@@ -305,7 +374,9 @@ class _Process:
         """Yield the compiled files of other distributions that the framework imports, each where it is found first."""
         for pattern in self.row.dependencies:
             folders = self._inspection.installed.folders
-            found = (path for folder in folders for path in self._list_files(folder.path, (pattern,)))
+            found = (
+                path for folder in folders for path in self._list_files(folder.path, (pattern,))
+            )
             yield from itertools.islice(found, 1)
 
     def _list_files(self, location: str, patterns: Sequence[str]) -> Iterator[str]:
@@ -316,9 +387,16 @@ class _Process:
                     yield posixpath.join(folder, found)
 
     def _import(
-        self, paths: Sequence[str], families: Mapping[str, Tuple[str, ...]], *, past_missing: bool = False
+        self,
+        paths: Sequence[str],
+        families: Mapping[str, Tuple[str, ...]],
+        *,
+        past_missing: bool = False,
     ) -> None:
-        """Load files; what a failed one loaded is gone again. `past_missing`: look symbols up in what was found."""
+        """Load files; what a failed one loaded is gone again.
+
+        `past_missing`: look symbols up in what was found.
+        """
         self._begun, before = len(self.faults), dict(self.loaded)
         opened = [caller for path in paths for caller in self._open(path)]
         if len(self.faults) == self._begun or past_missing:
@@ -345,9 +423,12 @@ class _Process:
     def _load(self, soname: str, caller: Caller) -> Optional[Caller]:
         search = self._inspection.search
         found = search.find(soname, caller, self._preload)
-        if isinstance(found, Absent) and not self._for_gpu:  # the build's libraries are looked up anyway
+        # the build's libraries are looked up anyway
+        if isinstance(found, Absent) and not self._for_gpu:
             elsewhere = search.copies(soname)
-            self.faults.append(self._fault("missing-library", caller.path, soname, elsewhere=elsewhere))
+            self.faults.append(
+                self._fault("missing-library", caller.path, soname, elsewhere=elsewhere)
+            )
         elif isinstance(found, Unknown):
             self.unread = self.unread or found
         elif isinstance(found, Known):
@@ -385,12 +466,15 @@ class _Process:
             return owners[-1].name
         for each in installed.distributions:
             if any(
-                path.startswith((f"{each.location}/{module}/", f"{each.location}/{module}.")) for module in each.modules
+                path.startswith((f"{each.location}/{module}/", f"{each.location}/{module}."))
+                for module in each.modules
             ):
                 return each.name
         return ""
 
-    def _check_symbols(self, callers: Sequence[Caller], families: Mapping[str, Tuple[str, ...]]) -> None:
+    def _check_symbols(
+        self, callers: Sequence[Caller], families: Mapping[str, Tuple[str, ...]]
+    ) -> None:
         """Look up every symbol that one distribution takes from another in the libraries that were found."""
         libraries = (*load_cuda_data()["library_prefixes"], *self._list_foreign())
         before = len(self.faults)
@@ -402,7 +486,9 @@ class _Process:
             for need in needs.value or ():
                 grouped.setdefault(_libraries_of(need, families), []).append(need)
             for names, wanted in grouped.items():
-                self._check_group(caller, [file for name in names for file in self._named(name)], tuple(wanted))
+                self._check_group(
+                    caller, [file for name in names for file in self._named(name)], tuple(wanted)
+                )
 
     def _list_foreign(self) -> Iterator[str]:
         """Yield the sonames of libraries that LD_LIBRARY_PATH substitutes for those of the system."""
@@ -412,25 +498,42 @@ class _Process:
 
     def _check_versions(self, caller: Caller) -> None:
         """Compare the versions that a file needs with those of the libraries found, as the loader does first."""
-        is_package = not self._framework.owns(self._subject)  # what a framework needs of glibc, the matrix states
+        # what a framework needs of glibc, the matrix states
+        is_package = not self._framework.owns(self._subject)
         for soname, version in caller.elf.versions_by_library:
-            if is_package and version.startswith("GLIBC_2") and numbers(version[len("GLIBC_") :]) > self._glibc:
-                self.faults.append(self._fault("missing-symbol-version", caller.path, soname, symbols=(version,)))
+            if (
+                is_package
+                and version.startswith("GLIBC_2")
+                and numbers(version[len("GLIBC_") :]) > self._glibc
+            ):
+                self.faults.append(
+                    self._fault("missing-symbol-version", caller.path, soname, symbols=(version,))
+                )
                 return
             file = self.loaded.get(soname)
             is_noted = file is None or any(fault.found == file.path for fault in self.faults)
             # a library without any version serves every version
-            if file is not None and not is_noted and version not in (file.elf.versions_defined or (version,)):
+            if (
+                file is not None
+                and not is_noted
+                and version not in (file.elf.versions_defined or (version,))
+            ):
                 cells = {"symbols": (version,), "found": file.path, "via": file.via}
-                self.faults.append(self._fault("missing-symbol-version", caller.path, soname, **cells))
+                self.faults.append(
+                    self._fault("missing-symbol-version", caller.path, soname, **cells)
+                )
 
     def _named(self, name: str) -> Iterator[Caller]:
         """Yield the loaded files with a soname, or of the library with a name: libnccl is libnccl.so.2."""
         for soname, file in self.loaded.items():
-            if file is not None and (soname == name or soname.startswith((f"{name}.so", f"{name}-"))):
+            if file is not None and (
+                soname == name or soname.startswith((f"{name}.so", f"{name}-"))
+            ):
                 yield file
 
-    def _check_group(self, caller: Caller, files: Sequence[Caller], wanted: Tuple[SymbolNeed, ...]) -> None:
+    def _check_group(
+        self, caller: Caller, files: Sequence[Caller], wanted: Tuple[SymbolNeed, ...]
+    ) -> None:
         if not files:
             return  # another file of the process brings it
         lacking = wanted
@@ -442,12 +545,20 @@ class _Process:
         if lacking:
             self.faults.append(self._symbol_fault(caller, files[0], lacking))
 
-    def _symbol_fault(self, caller: Caller, file: Caller, lacking: Tuple[SymbolNeed, ...]) -> LinkFault:
+    def _symbol_fault(
+        self, caller: Caller, file: Caller, lacking: Tuple[SymbolNeed, ...]
+    ) -> LinkFault:
         defined = file.elf.versions_defined
-        versions = [need.version for need in lacking if need.version and defined and need.version not in defined]
+        versions = [
+            need.version
+            for need in lacking
+            if need.version and defined and need.version not in defined
+        ]
         kind = "missing-symbol-version" if versions else "missing-symbol"
         names = tuple(dict.fromkeys(versions or [need.name for need in lacking]))[:_NAMED]
-        soname = next((soname for soname, other in self.loaded.items() if other is file), file.elf.soname)
+        soname = next(
+            (soname for soname, other in self.loaded.items() if other is file), file.elf.soname
+        )
         return self._fault(kind, caller.path, soname, symbols=names, found=file.path, via=file.via)
 
 
@@ -484,13 +595,21 @@ def _list_imports(text: str, module: str, *, is_package: bool) -> Iterator[Tuple
         if isinstance(node, ast.Import):
             yield from ((each.name, "") for each in node.names)
         elif isinstance(node, ast.ImportFrom):
-            parts = module.split(".")[: -node.level + (1 if is_package else 0) or None] if node.level else []
+            parts = (
+                module.split(".")[: -node.level + (1 if is_package else 0) or None]
+                if node.level
+                else []
+            )
             source = ".".join((*parts, *filter(None, (node.module,))))
             yield from ((source, each.name) for each in node.names if each.name != "*")
         for value in (getattr(node, "value", None), *getattr(node, "decorator_list", ())):
             inner = list(ast.walk(value)) if value is not None else []
             if not any(isinstance(each, lazy) for each in inner):
-                yield from ((_dotted(each.value), each.attr) for each in inner if isinstance(each, ast.Attribute))
+                yield from (
+                    (_dotted(each.value), each.attr)
+                    for each in inner
+                    if isinstance(each, ast.Attribute)
+                )
 
 
 def _dotted(node: Any) -> str:
@@ -504,11 +623,15 @@ def _list_prefixes(row: FrameworkImport) -> Iterator[str]:
     """Yield how the names of a framework's own symbols begin: C functions; C++ functions, methods, type information."""
     yield from row.functions
     for namespace in row.namespaces:
-        yield from (f"{beginning}{namespace}" for beginning in ("_ZN", "_ZNK", "_ZNR", "_ZTIN", "_ZTVN"))
+        yield from (
+            f"{beginning}{namespace}" for beginning in ("_ZN", "_ZNK", "_ZNR", "_ZTIN", "_ZTVN")
+        )
 
 
 def _libraries_of(need: SymbolNeed, families: Mapping[str, Tuple[str, ...]]) -> Tuple[str, ...]:
     """Name the libraries that define a symbol: the one of its version, or those of its family."""
     if need.library:
         return (need.library,)
-    return next((libraries for prefix, libraries in families.items() if need.name.startswith(prefix)), ())
+    return next(
+        (libraries for prefix, libraries in families.items() if need.name.startswith(prefix)), ()
+    )

@@ -48,14 +48,18 @@ def read_nvml(host: Host, library: Fact[str]) -> NvmlReading:
     return _make_failed_reading(answer)
 
 
-def query_nvml(host: Host, library: str, *arguments: str, timeout: float = 3.0) -> Fact[Mapping[str, Any]]:
+def query_nvml(
+    host: Host, library: str, *arguments: str, timeout: float = 3.0
+) -> Fact[Mapping[str, Any]]:
     """Return the answer of the child script that loads NVML."""
     refusal = find_load_refusal(host, library)
     if refusal:
         return refusal
     folder = find_pynvml()
     if folder is None:
-        return Unknown("failed", "the module pynvml (package nvidia-ml-py) is not installed", ("pynvml",))
+        return Unknown(
+            "failed", "the module pynvml (package nvidia-ml-py) is not installed", ("pynvml",)
+        )
     return host.ask("nvml_devices", library, folder, *arguments, timeout=timeout)
 
 
@@ -77,9 +81,10 @@ def _make_failed_reading(reason: Any) -> NvmlReading:
 def parse_nvml(answer: Mapping[str, Any], library: str) -> NvmlReading:
     """Parse the child's answer.
 
-    {"init": 0, "driver": "550.163.01", "cuda": 12040, "gpus": [{"index": 0, "name": "NVIDIA A100-SXM4-40GB",
-    "uuid": "GPU-…", "pci_address": "00000000:07:00.0", "mig_enabled": {"error": 3, "text": "Not Supported"}, …}]},
-    {"init": 18, "text": "Driver/library version mismatch"}, {"load_error": "…: invalid ELF header"}
+    {"init": 0, "driver": "550.163.01", "cuda": 12040, "gpus": [{"index": 0, "name": "NVIDIA
+    A100-SXM4-40GB", "uuid": "GPU-…", "pci_address": "00000000:07:00.0", "mig_enabled": {"error": 3,
+    "text": "Not Supported"}, …}]}, {"init": 18, "text": "Driver/library version mismatch"},
+    {"load_error": "…: invalid ELF header"}
     """
     where = f"NVML ({library})"
     code = answer.get("init")
@@ -89,12 +94,16 @@ def parse_nvml(answer: Mapping[str, Any], library: str) -> NvmlReading:
     text = str(answer.get("text", "Success"))
     result: Known[int] = Known(code, Source("library", where, f"nvmlInit: {code} {text}"))
     if code != 0:
-        return _make_failed_reading(make_error_fact({"error": code, "text": text}, where))._replace(result=result)
+        return _make_failed_reading(make_error_fact({"error": code, "text": text}, where))._replace(
+            result=result
+        )
     return NvmlReading(
         result,
         make_field_fact(answer, "driver", where, _to_text),
         make_field_fact(answer, "cuda", where, format_cuda_version),
-        make_field_fact(answer, "gpus", where, lambda gpus: tuple(parse_gpu(gpu, where) for gpu in gpus)),
+        make_field_fact(
+            answer, "gpus", where, lambda gpus: tuple(parse_gpu(gpu, where) for gpu in gpus)
+        ),
     )
 
 
@@ -104,10 +113,14 @@ def make_error_fact(error: Mapping[str, Any], where: str) -> Fact[Any]:
     detail = f"{where}: {text} ({code})"
     if code in (_NOT_SUPPORTED, _NOT_FOUND, _DRIVER_NOT_LOADED):
         return Absent((detail,))
-    return Unknown(_REASONS.get(code, "failed") if isinstance(code, int) else "failed", detail, (where,))
+    return Unknown(
+        _REASONS.get(code, "failed") if isinstance(code, int) else "failed", detail, (where,)
+    )
 
 
-def make_field_fact(answer: Mapping[str, Any], name: str, where: str, convert: Callable[[Any], Any]) -> Fact[Any]:
+def make_field_fact(
+    answer: Mapping[str, Any], name: str, where: str, convert: Callable[[Any], Any]
+) -> Fact[Any]:
     """Convert one field of the child's answer into a fact; `convert` raises or returns None for an invalid value."""
     value = answer.get(name)
     if isinstance(value, dict) and "error" in value:
@@ -118,7 +131,9 @@ def make_field_fact(answer: Mapping[str, Any], name: str, where: str, convert: C
         converted = None
     if converted is None:
         return Unknown("unparsable", f"{where}: {name} is {str(value)[:80]!r}", (where,))
-    excerpt = f"{name}: {converted}" if isinstance(converted, (str, int)) and str(converted) else name
+    excerpt = (
+        f"{name}: {converted}" if isinstance(converted, (str, int)) and str(converted) else name
+    )
     return Known(converted, Source("library", where, excerpt))
 
 
@@ -137,7 +152,10 @@ def parse_gpu(gpu: Mapping[str, Any], where: str) -> Gpu:
     if isinstance(gpu.get("lost"), dict):
         facts: Dict[str, Any] = dict.fromkeys(_CONVERSIONS, make_error_fact(gpu["lost"], place))
     else:
-        facts = {name: make_field_fact(gpu, name, place, convert) for name, convert in _CONVERSIONS.items()}
+        facts = {
+            name: make_field_fact(gpu, name, place, convert)
+            for name, convert in _CONVERSIONS.items()
+        }
     index = Known(int(gpu["index"]), Source("library", where, f"index {gpu['index']}"))
     kernel_driver = Unknown("failed", "NVML does not report the kernel driver", (where,))
     return Gpu(nvml_index=index, kernel_driver=kernel_driver, **facts)
@@ -195,7 +213,9 @@ _CONVERSIONS: Dict[str, Callable[[Any], Any]] = {
 }
 
 
-NOT_RUN = Unknown("failed", "nvidia-smi was not run because NVML reports the same values", ("nvidia-smi",))
+NOT_RUN = Unknown(
+    "failed", "nvidia-smi was not run because NVML reports the same values", ("nvidia-smi",)
+)
 
 # After PATH: where drivers install it. A WSL shell without login profile lacks its folder on PATH.
 _SMI_PATHS = {
@@ -207,7 +227,11 @@ _SMI_PATHS = {
 }
 _NO_DRIVER_CODES = (9, 12)  # the driver is not loaded; its library is not installed
 _MAX_OUTPUT = 1 << 18  # characters; the table of 16 GPUs with processes has a tenth of it
-_COMPUTE_MODES = {"Default": "default", "E. Process": "exclusive-process", "Prohibited": "prohibited"}
+_COMPUTE_MODES = {
+    "Default": "default",
+    "E. Process": "exclusive-process",
+    "Prohibited": "prohibited",
+}
 _TABLE_OR_DATE = r"[|+]|\w{3} \w{3} +\d+ [\d:]+ \d{4}$"
 _BUS_ID = r"[0-9A-Fa-f]{4,8}:[0-9A-Fa-f]{2}:[0-9A-Fa-f]{2}\.[0-9A-Fa-f]"
 
@@ -241,8 +265,9 @@ def find_smi(host: Host) -> Fact[str]:
 def read_smi(host: Host, *, needed: bool) -> SmiReading:
     """Find nvidia-smi, and run it if `needed`.
 
-    Plain `nvidia-smi` gives banner, GPUs and exit code from the fewest queries. `-q` reads clocks, ECC and retired
-    pages of every GPU, which takes seconds on large machines, and its field names change between drivers.
+    Plain `nvidia-smi` gives banner, GPUs and exit code from the fewest queries. `-q` reads clocks,
+    ECC and retired pages of every GPU, which takes seconds on large machines, and its field names
+    change between drivers.
     """
     path = find_smi(host)
     if not isinstance(path, Known):
@@ -260,16 +285,19 @@ def _make_failed_smi_reading(path: Fact[str], reason: Any) -> SmiReading:
 def parse_smi(done: Completed, path: Known[str]) -> SmiReading:
     r"""Parse a finished run: exit code, banner, table, or the error text on standard output.
 
-    Exit 9: "NVIDIA-SMI has failed because it couldn't communicate with the NVIDIA driver. Make sure that
-    the latest NVIDIA driver is installed and running."
-    Exit 18: "Failed to initialize NVML: Driver/library version mismatch\nNVML library version: 580.95"
+    Exit 9: "NVIDIA-SMI has failed because it couldn't communicate with the NVIDIA driver. Make sure
+    that the latest NVIDIA driver is installed and running."
+    Exit 18: "Failed to initialize NVML: Driver/library version mismatch\nNVML library version:
+    580.95"
     """
     where = path.value
     if done.returncode < 0:
         crash = Unknown("crashed", f"{where} was killed by signal {-done.returncode}", (where,))
         return _make_failed_smi_reading(path, crash)
     text = done.stdout[:_MAX_OUTPUT]
-    code: Known[int] = Known(done.returncode, Source("command", where, f"exit code {done.returncode}"))
+    code: Known[int] = Known(
+        done.returncode, Source("command", where, f"exit code {done.returncode}")
+    )
     driver, cuda = parse_banner(text, where)
     message = parse_message(done, where, has_banner=isinstance(driver, Known))
     if done.returncode != 0 and not isinstance(driver, Known):
@@ -298,14 +326,19 @@ def _explain_no_gpus(text: str, where: str, driver: Fact[str]) -> Fact[Tuple[Gpu
 def parse_banner(text: str, where: str) -> Tuple[Fact[str], Fact[str]]:
     """Parse driver release and CUDA driver version in the first lines of the table.
 
-    "| NVIDIA-SMI 550.163.01             Driver Version: 550.163.01     CUDA Version: 12.2     |" (to R595),
-    "| NVIDIA-SMI 610.43.02              KMD Version: 610.43.02     CUDA UMD Version: 13.3     |" (from R610),
-    "| NVIDIA-SMI 390.48                 Driver Version: 390.48                    |" (no CUDA version yet).
+    "| NVIDIA-SMI 550.163.01             Driver Version: 550.163.01     CUDA Version: 12.2     |"
+    (to R595), "| NVIDIA-SMI 610.43.02              KMD Version: 610.43.02     CUDA UMD Version:
+    13.3     |" (from R610), "| NVIDIA-SMI 390.48                 Driver Version: 390.48
+    |" (no CUDA version yet).
     """
-    driver = _parse_version(text, r"\b(?:Driver|KMD) Version:[ ]*([^\s|]+)", where, "driver version")
+    driver = _parse_version(
+        text, r"\b(?:Driver|KMD) Version:[ ]*([^\s|]+)", where, "driver version"
+    )
     cuda = _parse_version(text, r"\bCUDA (?:UMD )?Version:[ ]*([^\s|]+)", where, "CUDA version")
     if isinstance(driver, Absent):
-        unreadable = Unknown("unparsable", f"{where} printed no banner: {text.strip()[:80]!r}", (where,))
+        unreadable = Unknown(
+            "unparsable", f"{where} printed no banner: {text.strip()[:80]!r}", (where,)
+        )
         return unreadable, unreadable
     return driver, cuda
 
@@ -336,7 +369,10 @@ def parse_message(done: Completed, where: str, *, has_banner: bool) -> Fact[str]
 
 
 def _join_lines(done: Completed) -> str:
-    lines = [line.strip() for line in (done.stdout[:_MAX_OUTPUT] + "\n" + done.stderr[:2000]).splitlines()]
+    lines = [
+        line.strip()
+        for line in (done.stdout[:_MAX_OUTPUT] + "\n" + done.stderr[:2000]).splitlines()
+    ]
     text = " ".join(line for line in lines if line and not re.match(_TABLE_OR_DATE, line))[:400]
     return "".join(character for character in text if character.isprintable())
 
@@ -374,14 +410,18 @@ def _parse_first_row(cells: List[str], where: str) -> Optional[Gpu]:
         Unknown("failed", "the table of nvidia-smi does not show it", (where,)),
         nvml_index=Known(int(left.group(1)), source),
         name=name,
-        pci_address=Known(normalize_pci_address(bus.group()), Source("command", where, bus.group())),
+        pci_address=Known(
+            normalize_pci_address(bus.group()), Source("command", where, bus.group())
+        ),
     )
 
 
 def _parse_later_row(gpu: Gpu, cells: List[str], where: str) -> Gpu:
     source = Source("command", where, " ".join(" ".join(cells[1:]).split()))
     memory = re.match(r"(\d+)MiB\s*/\s*(\d+)MiB$", cells[1])
-    mode = next((value for label, value in _COMPUTE_MODES.items() if cells[2].endswith(label)), None)
+    mode = next(
+        (value for label, value in _COMPUTE_MODES.items() if cells[2].endswith(label)), None
+    )
     if memory is not None and mode is not None:
         gpu = replace(gpu, compute_mode=Known(mode, source))
     if memory is not None:

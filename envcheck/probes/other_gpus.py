@@ -36,12 +36,19 @@ def collect_other_gpus(host: Host) -> Fact[Tuple[OtherGpu, ...]]:
     if host.system != "linux":
         return _read_display_adapters(host)
     if isinstance(host.status(WSL_DEVICE), Known):
-        return Unknown("failed", f"WSL shows the GPUs of Windows as {WSL_DEVICE} alone{_list_wsl_drivers(host)}")
+        return Unknown(
+            "failed",
+            f"WSL shows the GPUs of Windows as {WSL_DEVICE} alone{_list_wsl_drivers(host)}",
+        )
     vendors = {vendor.pci: name for name, vendor in _load_vendors().items()}
     bus = scan_pci(host, tuple(filter(None, vendors)))
     if not isinstance(bus, Known):
         return bus
-    gpus = [device for device in bus.value if device.is_gpu or device.device_class.startswith(_ACCELERATORS)]
+    gpus = [
+        device
+        for device in bus.value
+        if device.is_gpu or device.device_class.startswith(_ACCELERATORS)
+    ]
     found = tuple(_read_gpu(host, device, vendors) for device in gpus)
     return Known(found, bus.source) if found else Absent((bus.source.where,))
 
@@ -62,7 +69,9 @@ def _list_wsl_drivers(host: Host) -> str:
     return f"; Windows has a display driver by {named}" if named else ""
 
 
-_DISPLAY_ADAPTERS = r"HKLM\SYSTEM\CurrentControlSet\Control\Class\{4d36e968-e325-11ce-bfc1-08002be10318}"
+_DISPLAY_ADAPTERS = (
+    r"HKLM\SYSTEM\CurrentControlSet\Control\Class\{4d36e968-e325-11ce-bfc1-08002be10318}"
+)
 
 
 def _read_display_adapters(host: Host) -> Fact[Tuple[OtherGpu, ...]]:
@@ -101,9 +110,11 @@ def _read_gpu(host: Host, device: PciDevice, vendors: Mapping[str, str]) -> Othe
         pci_address=Known(device.address, source),
         pci_id=Known(device.device_id, source),
         kernel_driver=device.driver,
-        integrated=Known(device.address == _INTEL_GRAPHICS, source)
-        if vendors[device.vendor] == "intel"
-        else NOT_STATED,
+        integrated=(
+            Known(device.address == _INTEL_GRAPHICS, source)
+            if vendors[device.vendor] == "intel"
+            else NOT_STATED
+        ),
     )
 
 

@@ -79,7 +79,9 @@ def parse_condarc(text: str) -> Dict[str, str]:
     channel_priority: strict
     """
     values: Dict[str, str] = {}
-    block = re.search(r"^channels[ \t]*:[ \t]*(\[[^\]]*\]|(?:\s*\n[ \t]*-[ \t]*[^\n]+)+)", text, re.MULTILINE)
+    block = re.search(
+        r"^channels[ \t]*:[ \t]*(\[[^\]]*\]|(?:\s*\n[ \t]*-[ \t]*[^\n]+)+)", text, re.MULTILINE
+    )
     if block:
         names = re.findall(r"[^\s,\[\]'\"]+", re.sub(r"(?m)#.*$|^[ \t]*-[ \t]", "", block.group(1)))
         values["channels"] = remove_credentials(" ".join(names))

@@ -71,14 +71,24 @@ def _describe_choice(host: Host, choice: PythonChoice, selection: PythonSelectio
         return _make_unknown_facts(choice, choice.answer)
     answer, source = choice.answer.value, choice.answer.source
     if not _describes_interpreter(answer):
-        unknown = Unknown("unparsable", "its answer does not describe an interpreter", (source.where,))
+        unknown = Unknown(
+            "unparsable", "its answer does not describe an interpreter", (source.where,)
+        )
         return _make_unknown_facts(choice, unknown)
     if "distributions" not in answer:  # Python 2
-        unknown = Unknown("failed", f"Python {answer['version']} is too old to inspect", (source.where,))
-        return replace(_make_unknown_facts(choice, unknown), version=Known(str(answer["version"]), source))
-    facts: Dict[str, Any] = {field: Known(answer[key], source) for field, key in _ANSWER_KEYS.items()}
+        unknown = Unknown(
+            "failed", f"Python {answer['version']} is too old to inspect", (source.where,)
+        )
+        return replace(
+            _make_unknown_facts(choice, unknown), version=Known(str(answer["version"]), source)
+        )
+    facts: Dict[str, Any] = {
+        field: Known(answer[key], source) for field, key in _ANSWER_KEYS.items()
+    }
     installed = {} if selection.without_packages else _read_installed(host, answer, source)
-    return PythonFacts(executable=choice.executable, chosen_by=choice.chosen_by, **facts, **installed)
+    return PythonFacts(
+        executable=choice.executable, chosen_by=choice.chosen_by, **facts, **installed
+    )
 
 
 def _describes_interpreter(answer: Mapping[str, Any]) -> bool:
@@ -102,7 +112,9 @@ def _describe_no_environment(choice: PythonChoice) -> PythonFacts:
     facts: Dict[str, Any] = dict.fromkeys((*_ANSWER_KEYS, *_INSTALLATION_FIELDS), absent)
     if isinstance(choice.answer, Known):
         answer, source = choice.answer.value, choice.answer.source
-        facts.update({field: Known(answer[_ANSWER_KEYS[field]], source) for field in _OF_INTERPRETER})
+        facts.update(
+            {field: Known(answer[_ANSWER_KEYS[field]], source) for field in _OF_INTERPRETER}
+        )
     return PythonFacts(executable=absent, chosen_by=choice.chosen_by, **facts)
 
 
@@ -146,7 +158,9 @@ def _read_frameworks(
     inspection = Inspection(host, installed)
     frameworks = tuple(framework(name) for name in framework_names() if name in names)
     builds = collect_frameworks(inspection, frameworks)
-    return Known(builds, Source("file", installed.prefix)), collect_link_faults(inspection, frameworks)
+    return Known(builds, Source("file", installed.prefix)), collect_link_faults(
+        inspection, frameworks
+    )
 
 
 def collect_kernels(host: Host, prefix: str) -> Fact[Tuple[JupyterKernel, ...]]:
@@ -155,7 +169,9 @@ def collect_kernels(host: Host, prefix: str) -> Fact[Tuple[JupyterKernel, ...]]:
     kernels: Dict[str, JupyterKernel] = {}
     for folder in folders:
         for name in list_names(host, folder):
-            python = parse_kernel(host.read_text(posixpath.join(folder, name, "kernel.json")).value or "")
+            python = parse_kernel(
+                host.read_text(posixpath.join(folder, name, "kernel.json")).value or ""
+            )
             if python:
                 kernels.setdefault(name, JupyterKernel(name, python))
     if kernels:
@@ -166,7 +182,8 @@ def collect_kernels(host: Host, prefix: str) -> Fact[Tuple[JupyterKernel, ...]]:
 def parse_kernel(text: str) -> str:
     """Parse the program that a kernel.json starts, "" without one.
 
-    Sample: '{"argv": ["/v/bin/python", "-m", "ipykernel_launcher", "-f", "{connection_file}"], "language": "python"}'
+    Sample: '{"argv": ["/v/bin/python", "-m", "ipykernel_launcher", "-f", "{connection_file}"],
+    "language": "python"}'
     """
     try:
         command = json.loads(text).get("argv", [])
@@ -178,7 +195,11 @@ def parse_kernel(text: str) -> str:
 def _list_kernel_folders(host: Host, prefix: str) -> Iterator[str]:
     environment = host.environment()
     home = environment.get("HOME", "")
-    yield from (f"{entry}/kernels" for entry in environment.get("JUPYTER_PATH", "").split(":") if entry.startswith("/"))
+    yield from (
+        f"{entry}/kernels"
+        for entry in environment.get("JUPYTER_PATH", "").split(":")
+        if entry.startswith("/")
+    )
     if environment.get("JUPYTER_DATA_DIR"):
         yield posixpath.join(environment["JUPYTER_DATA_DIR"], "kernels")
     elif host.system == "darwin":
@@ -186,13 +207,17 @@ def _list_kernel_folders(host: Host, prefix: str) -> Iterator[str]:
     elif host.system == "windows":
         yield posixpath.join(environment.get("APPDATA", ""), "jupyter/kernels")
     else:
-        yield posixpath.join(environment.get("XDG_DATA_HOME") or f"{home}/.local/share", "jupyter/kernels")
+        yield posixpath.join(
+            environment.get("XDG_DATA_HOME") or f"{home}/.local/share", "jupyter/kernels"
+        )
     yield posixpath.join(prefix, "share/jupyter/kernels")
     if host.system != "windows":
         yield from ("/usr/local/share/jupyter/kernels", "/usr/share/jupyter/kernels")
 
 
-def collect_extensions(host: Host, installed: Installation, source: Source) -> Fact[Tuple[Extension, ...]]:
+def collect_extensions(
+    host: Host, installed: Installation, source: Source
+) -> Fact[Tuple[Extension, ...]]:
     """Read the libraries that known extensions need: flash-attn, mmcv, apex, torchvision ..."""
     known = load_cuda_data()["extensions"]
     extensions = tuple(

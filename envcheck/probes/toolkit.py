@@ -29,7 +29,11 @@ from envcheck.model import (
     major_minor,
     replace,
 )
-from envcheck.probes.compilers import explain_missing_version, make_version_command, read_version_answer
+from envcheck.probes.compilers import (
+    explain_missing_version,
+    make_version_command,
+    read_version_answer,
+)
 
 # NVIDIA and the frameworks use CUDA_HOME and CUDA_PATH; module systems set the others.
 ROOT_VARIABLES = ("CUDA_HOME", "CUDA_PATH", "CUDA_ROOT", "EBROOTCUDA", "CRAY_CUDATOOLKIT_DIR")
@@ -64,7 +68,11 @@ def find_places(host: Host) -> Tuple[Place, ...]:
 
 def find_debian_place(host: Host) -> Optional[Place]:
     """Return the place of Debian's nvidia-cuda-toolkit, whose files are spread over /usr."""
-    roots = [root for root in _DEBIAN_ROOTS if host.system == "linux" and isinstance(host.real_path(root), Known)]
+    roots = [
+        root
+        for root in _DEBIAN_ROOTS
+        if host.system == "linux" and isinstance(host.real_path(root), Known)
+    ]
     if not roots:
         return None
     toolkit, cuda = _DEBIAN_ROOTS
@@ -83,7 +91,9 @@ def list_roots_on_library_path(host: Host) -> Tuple[str, ...]:
     """Return the folders whose lib64, lib or targets/*/lib folder is on LD_LIBRARY_PATH, as written."""
     roots = []
     for folder in list_folders_in(host, "LD_LIBRARY_PATH"):
-        match = re.search(r"^(.*?)/+(?:targets/[^/]+/lib|extras/CUPTI/lib64|lib(?:64)?)(?:/stubs)?/*$", folder)
+        match = re.search(
+            r"^(.*?)/+(?:targets/[^/]+/lib|extras/CUPTI/lib64|lib(?:64)?)(?:/stubs)?/*$", folder
+        )
         if match and match.group(1) not in _SYSTEM_ROOTS:
             roots.append(match.group(1))
     # stat before realpath: resolving the links of ten thousand stale entries takes a second
@@ -114,7 +124,9 @@ def list_site_packages(host: Host) -> Tuple[str, ...]:
 def _list_candidates(host: Host) -> Iterator[Tuple[str, str]]:
     """Yield (root, origin) of every place where installers and users put toolkits."""
     if host.system == "windows":
-        yield from _list_children(host, r"C:\Program Files\NVIDIA GPU Computing Toolkit\CUDA", "v", "program-files")
+        yield from _list_children(
+            host, r"C:\Program Files\NVIDIA GPU Computing Toolkit\CUDA", "v", "program-files"
+        )
     else:
         yield from _list_children(host, "/usr/local", "cuda", "usr-local")
         yield from _list_children(host, "/opt", "cuda", "opt")
@@ -187,7 +199,10 @@ def _make_place(host: Host, root: str, origin: str) -> Place:
             *(join_path(host, targets, name, "lib") for name in names),
         ),
         # conda's cudatoolkit (up to 11.8) has libdevice.10.bc among the libraries
-        libdevice=(join_path(host, root, "nvvm", "libdevice"), *(below("lib") if origin == "conda" else ())),
+        libdevice=(
+            join_path(host, root, "nvvm", "libdevice"),
+            *(below("lib") if origin == "conda" else ()),
+        ),
         version_files=(root,),
     )
 
@@ -197,7 +212,8 @@ def _is_debian(root: str) -> bool:
 
 
 _CUDART = r"^(libcudart\.so\.[\d.]+|cudart64_\d+\.dll|libcudart\.[\d.]+\.dylib)$"
-_LIBDEVICE = r"^libdevice\.(10|compute_\d+\.10)\.bc$"  # bitcode that XLA and clang need; one file since CUDA 9.0
+# bitcode that XLA and clang need; one file since CUDA 9.0
+_LIBDEVICE = r"^libdevice\.(10|compute_\d+\.10)\.bc$"
 
 
 def _find_tool(host: Host, folders: Tuple[str, ...], name: str) -> Fact[str]:
@@ -210,7 +226,9 @@ def _find_tool(host: Host, folders: Tuple[str, ...], name: str) -> Fact[str]:
         status = host.status(path)
         if isinstance(status, Known) and status.value.kind != "file":
             problem = Unknown("failed", f"{path} is a {status.value.kind}, not a program", (path,))
-        elif isinstance(status, Known) and host.system != "windows" and "x" not in status.value.mode:
+        elif (
+            isinstance(status, Known) and host.system != "windows" and "x" not in status.value.mode
+        ):
             problem = Unknown("denied", f"{path} is not executable", (path,))
         elif isinstance(status, Known):
             return Known(path, Source("file", path))
@@ -228,14 +246,19 @@ def _find_newest(host: Host, folders: Tuple[str, ...], pattern: str) -> Fact[str
         if isinstance(names, Unknown):
             unread = names
         matching = [name for name in names.value or () if re.search(pattern, name)]
-        for name in sorted(matching, key=lambda name: [int(part) for part in re.findall(r"\d+", name)], reverse=True):
+        for name in sorted(
+            matching,
+            key=lambda name: [int(part) for part in re.findall(r"\d+", name)],
+            reverse=True,
+        ):
             real = host.real_path(join_path(host, folder, name))
             if isinstance(real, Known):
                 return real
     return unread or Absent(folders)
 
 
-# CUDA_VERSION is in the first 16 KB of cuda.h, which has more than 800 KB, in CUDA 11.8, 12.9, 13.0 and 13.5.
+# CUDA_VERSION is in the first 16 KB of cuda.h, which has more than 800 KB, in CUDA 11.8, 12.9, 13.0
+# and 13.5.
 _HEADER_BYTES = 1 << 16
 _HEADERS = (("cuda.h", "CUDA_VERSION"), ("cuda_runtime_api.h", "CUDART_VERSION"))
 
@@ -264,8 +287,12 @@ def parse_version_json(text: str) -> Optional[Mapping[str, str]]:
         return None
     if not isinstance(loaded, dict):
         return None
-    versions = {name: str(entry.get("version")) for name, entry in loaded.items() if isinstance(entry, dict)}
-    valid = {name: version for name, version in versions.items() if re.search(r"^\d+(\.\d+)+$", version)}
+    versions = {
+        name: str(entry.get("version")) for name, entry in loaded.items() if isinstance(entry, dict)
+    }
+    valid = {
+        name: version for name, version in versions.items() if re.search(r"^\d+(\.\d+)+$", version)
+    }
     return valid if "cuda" in valid else None
 
 
@@ -293,8 +320,8 @@ def parse_cuda_define(text: str, macro: str) -> Optional[str]:
 def parse_cudart_name(name: str) -> Optional[str]:
     """Parse the version in the real name of libcudart; None where it has only the major.
 
-    libcudart.so.13.0.96 -> 13.0, libcudart.so.9.0 -> 9.0, libcudart.so.12 and libcudart.so.11.0 (the soname in all of
-    CUDA 11) -> None
+    libcudart.so.13.0.96 -> 13.0, libcudart.so.9.0 -> 9.0, libcudart.so.12 and libcudart.so.11.0
+    (the soname in all of CUDA 11) -> None
     """
     match = re.search(r"^libcudart\.so\.(\d+)\.(\d+)(\.\d+)?$", name)
     if match is None or (match.group(1) == "11" and match.group(3) is None):
@@ -306,7 +333,10 @@ def read_version_files(host: Host, folders: Tuple[str, ...]) -> Tuple[Fact[str],
     """Return (toolkit version, nvcc build) from the first version.json or version.txt."""
     tried = []
     for folder in folders:
-        for name, read in (("version.json", _read_version_json), ("version.txt", _read_version_txt)):
+        for name, read in (
+            ("version.json", _read_version_json),
+            ("version.txt", _read_version_txt),
+        ):
             path = join_path(host, folder, name)
             text = host.read_text(path)
             if not isinstance(text, Absent):
@@ -324,14 +354,18 @@ def _read_version_json(path: str, text: str) -> Tuple[Fact[str], Fact[str]]:
         return reason, reason
     toolkit = Known(versions["cuda"], Source("file", path, f"CUDA SDK {versions['cuda']}"))
     nvcc = versions.get("cuda_nvcc")
-    return toolkit, Known(nvcc, Source("file", path, f"CUDA NVCC {nvcc}")) if nvcc else Absent((path,))
+    return toolkit, (
+        Known(nvcc, Source("file", path, f"CUDA NVCC {nvcc}")) if nvcc else Absent((path,))
+    )
 
 
 def _read_version_txt(path: str, text: str) -> Tuple[Fact[str], Fact[str]]:
     version = parse_version_txt(text)
     if version is None:
         return Unknown("unparsable", f"{path} contains no CUDA version", (path,)), Absent((path,))
-    return Known(version, Source("file", path, "; ".join(text.split("\n")).strip("; ")[:200])), Absent((path,))
+    return Known(
+        version, Source("file", path, "; ".join(text.split("\n")).strip("; ")[:200])
+    ), Absent((path,))
 
 
 def _read_header_version(host: Host, folders: Tuple[str, ...]) -> Fact[str]:
@@ -346,7 +380,11 @@ def _read_header_version(host: Host, folders: Tuple[str, ...]) -> Fact[str]:
                 return Known(version, Source("file", path, f"{macro} says {version}"))
             tried.append(path)
             if not isinstance(text, Absent):
-                unread = text if isinstance(text, Unknown) else Unknown("unparsable", f"{path}: no {macro}", (path,))
+                unread = (
+                    text
+                    if isinstance(text, Unknown)
+                    else Unknown("unparsable", f"{path}: no {macro}", (path,))
+                )
     return unread or Absent(tuple(tried))
 
 
@@ -393,9 +431,13 @@ def _resolve_nvcc(host: Host, path: str) -> Fact[str]:
         script = head.value.decode("utf-8", "replace") if head.value is not None else ""
         target = parse_nvcc_wrapper(script, host.environment()) if script.startswith("#!") else None
         if target is None:
-            return Known(real.value, Source("file", path, f"-> {real.value}" if real.value != path else ""))
+            return Known(
+                real.value, Source("file", path, f"-> {real.value}" if real.value != path else "")
+            )
         current = target
-    return Unknown("failed", f"{path} is a wrapper script that starts only other wrapper scripts", (path,))
+    return Unknown(
+        "failed", f"{path} is a wrapper script that starts only other wrapper scripts", (path,)
+    )
 
 
 def parse_nvcc_wrapper(script: str, environment: Mapping[str, str]) -> Optional[str]:
@@ -406,8 +448,12 @@ def parse_nvcc_wrapper(script: str, environment: Mapping[str, str]) -> Optional[
 
         exec /usr/lib/nvidia-cuda-toolkit/bin/nvcc "$@"
     """
-    expanded = re.sub(r"\$\{?(\w+)\}?", lambda match: environment.get(match.group(1), match.group(0)), script)
-    match = re.search(r"^\s*(?:exec\s+)?[\"']?(/[^\s\"']*/nvcc(?:\.real)?)[\"']?(?:\s|$)", expanded, re.MULTILINE)
+    expanded = re.sub(
+        r"\$\{?(\w+)\}?", lambda match: environment.get(match.group(1), match.group(0)), script
+    )
+    match = re.search(
+        r"^\s*(?:exec\s+)?[\"']?(/[^\s\"']*/nvcc(?:\.real)?)[\"']?(?:\s|$)", expanded, re.MULTILINE
+    )
     return match.group(1) if match else None
 
 
@@ -415,9 +461,14 @@ def _find_root(real: Fact[str]) -> Fact[str]:
     if not isinstance(real, Known):
         return real
     folder = get_parent(real.value)
-    if not get_base_name(real.value).startswith("nvcc") or get_base_name(folder).lower() not in ("bin", "x64"):
+    if not get_base_name(real.value).startswith("nvcc") or get_base_name(folder).lower() not in (
+        "bin",
+        "x64",
+    ):
         # ccache links the names of compilers to itself
-        return Unknown("unparsable", f"{real.value} is not in the bin folder of a toolkit", (real.value,))
+        return Unknown(
+            "unparsable", f"{real.value} is not in the bin folder of a toolkit", (real.value,)
+        )
     root = get_parent(folder if get_base_name(folder).lower() == "bin" else get_parent(folder))
     return Known(root or "/", Source("file", real.value))
 
@@ -453,9 +504,9 @@ def read_nvcc_answer(answer: Fact[Completed], command: str) -> Tuple[Fact[str], 
 def find_host_compiler(host: Host, nvcc: str) -> Fact[str]:
     """Return the host compiler of the real program `nvcc`.
 
-    In the order of nvcc, as its -dryrun shows (11.8, 13.0): the last -ccbin, with NVCC_APPEND_FLAGS after
-    NVCC_PREPEND_FLAGS; NVCC_CCBIN; compiler-bindir in nvcc.profile; a gcc beside nvcc, since nvcc puts its own folder
-    ahead of PATH (Debian's package relies on it); gcc on PATH.
+    In the order of nvcc, as its -dryrun shows (11.8, 13.0): the last -ccbin, with NVCC_APPEND_FLAGS
+    after NVCC_PREPEND_FLAGS; NVCC_CCBIN; compiler-bindir in nvcc.profile; a gcc beside nvcc, since
+    nvcc puts its own folder ahead of PATH (Debian's package relies on it); gcc on PATH.
     """
     environment = host.environment()
     for variable in ("NVCC_APPEND_FLAGS", "NVCC_PREPEND_FLAGS"):
@@ -467,7 +518,11 @@ def find_host_compiler(host: Host, nvcc: str) -> Fact[str]:
     if host.system == "windows":
         return host.find_program("cl")
     folder = get_parent(nvcc)
-    return _find_profile_compiler(host, folder) or _find_compiler_in(host, folder) or host.find_program("gcc")
+    return (
+        _find_profile_compiler(host, folder)
+        or _find_compiler_in(host, folder)
+        or host.find_program("gcc")
+    )
 
 
 def parse_ccbin(flags: str) -> Optional[str]:
@@ -524,7 +579,9 @@ def _find_profile_compiler(host: Host, folder: str) -> Optional[Fact[str]]:
     if bindir is None:
         return None
     bindir = bindir.replace("$(_HERE_)", folder).replace("$(TOP)", get_parent(folder))
-    return Known(join_path(host, bindir, "gcc"), Source("file", profile, f"compiler-bindir = {bindir}"))
+    return Known(
+        join_path(host, bindir, "gcc"), Source("file", profile, f"compiler-bindir = {bindir}")
+    )
 
 
 def _find_compiler_in(host: Host, folder: str) -> Optional[Fact[str]]:
@@ -538,7 +595,11 @@ def _find_compiler_in(host: Host, folder: str) -> Optional[Fact[str]]:
 def collect_toolkits(host: Host) -> ToolkitFacts:
     """Read every toolkit from its files; run nvcc only where the files have no version, and the one on PATH."""
     on_path = _find_nvcc_on_path(host)
-    installs = [install for install in (_read_place(host, place) for place in _list_places(host, on_path)) if install]
+    installs = [
+        install
+        for install in (_read_place(host, place) for place in _list_places(host, on_path))
+        if install
+    ]
     nvccs = [fact.value for fact in (on_path.real, *(install.nvcc_path for install in installs))]
     nvcc = next(filter(None, nvccs), None)
     compiler: Fact[str] = find_host_compiler(host, nvcc) if nvcc else Absent(("nvcc",))
@@ -550,7 +611,9 @@ def collect_toolkits(host: Host) -> ToolkitFacts:
         root_on_path=on_path.root,
         usr_local_cuda=host.real_path("/usr/local/cuda"),
         cuda_home=cuda_home,
-        cuda_home_root=host.real_path(cuda_home.value) if isinstance(cuda_home, Known) else cuda_home,
+        cuda_home_root=(
+            host.real_path(cuda_home.value) if isinstance(cuda_home, Known) else cuda_home
+        ),
         roots_on_library_path=_find_installs_on_library_path(host, installs),
         ptxas_on_path=host.find_program("ptxas"),
         nvcc_host_compiler=compiler,
@@ -566,7 +629,11 @@ def _list_places(host: Host, on_path: NvccOnPath) -> List[Place]:
         return places
     folder = get_parent(on_path.real.value or "")
     first = next((place for place in places if folder in place.programs), None)
-    first = first or (find_debian_place(host) if _is_debian(root) else None) or _make_place(host, root, "path")
+    first = (
+        first
+        or (find_debian_place(host) if _is_debian(root) else None)
+        or _make_place(host, root, "path")
+    )
     return [first, *(place for place in places if place.root != first.root)]
 
 
@@ -584,7 +651,13 @@ def _read_place(host: Host, place: Place) -> Optional[ToolkitInstall]:
         ptxas_path=_find_tool(host, place.programs, "ptxas"),
         libdevice_path=_find_newest(host, place.libdevice, _LIBDEVICE),
     )
-    parts = (install.nvcc_path, install.version_file, install.header_version, install.cudart_path, install.ptxas_path)
+    parts = (
+        install.nvcc_path,
+        install.version_file,
+        install.header_version,
+        install.cudart_path,
+        install.ptxas_path,
+    )
     return install if any(part.value is not None for part in parts) else None
 
 
@@ -593,7 +666,9 @@ def _run_programs(
 ) -> Tuple[List[ToolkitInstall], Fact[str]]:
     """Run the nvccs and the host compiler at once; return the installs with versions, and the compiler's version."""
     programs = {install.root: _find_nvcc_to_run(install, on_path) for install in installs}
-    commands: Dict[str, Tuple[str, ...]] = {root: (path, "--version") for root, path in programs.items() if path}
+    commands: Dict[str, Tuple[str, ...]] = {
+        root: (path, "--version") for root, path in programs.items() if path
+    }
     if isinstance(compiler, Known):
         commands[""] = make_version_command(compiler.value)
     answers = run_concurrently(host, commands)
@@ -603,7 +678,9 @@ def _run_programs(
     finished = []
     for install in installs:
         if install.root in commands:
-            release, build = read_nvcc_answer(answers[install.root], " ".join(commands[install.root]))
+            release, build = read_nvcc_answer(
+                answers[install.root], " ".join(commands[install.root])
+            )
         else:
             release, build = _read_nvcc_from_files(install)
         known: ToolkitInstall = replace(install, nvcc_release=release, nvcc_build=build)
@@ -614,8 +691,9 @@ def _run_programs(
 def _find_nvcc_to_run(install: ToolkitInstall, on_path: NvccOnPath) -> Optional[str]:
     """Return the nvcc to run for an install, if any.
 
-    The one on PATH always, as the user starts it, because it compiles. Of the others only those whose files have no
-    version: a start costs as much as reading all files, and on a network mount far more.
+    The one on PATH always, as the user starts it, because it compiles. Of the others only those
+    whose files have no version: a start costs as much as reading all files, and on a network mount
+    far more.
     """
     if on_path.root.value is not None and install.nvcc_path.value == on_path.real.value:
         return on_path.found.value
@@ -632,7 +710,9 @@ def _read_nvcc_from_files(install: ToolkitInstall) -> Tuple[Fact[str], Fact[str]
     if not isinstance(install.nvcc_path, Known):
         return install.nvcc_path, install.nvcc_path
     reason = Unknown(
-        "failed", "nvcc was not run because the toolkit's files have its version", (install.nvcc_path.value,)
+        "failed",
+        "nvcc was not run because the toolkit's files have its version",
+        (install.nvcc_path.value,),
     )
     return reason, reason
 
@@ -662,7 +742,9 @@ def _read_cuda_home(host: Host) -> Fact[str]:
     return Absent(_CUDA_HOME)
 
 
-def _find_installs_on_library_path(host: Host, installs: List[ToolkitInstall]) -> Fact[Tuple[str, ...]]:
+def _find_installs_on_library_path(
+    host: Host, installs: List[ToolkitInstall]
+) -> Fact[Tuple[str, ...]]:
     known = {install.root for install in installs}
     real = resolve_existing(host, list_roots_on_library_path(host))
     roots = tuple(dict.fromkeys(root for root in real if root in known))

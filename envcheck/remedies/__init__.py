@@ -21,13 +21,16 @@ if TYPE_CHECKING:
 _WRITERS: dict[type[Fix], Callable[[Situation, Any], Remedy | None]] = {}
 W = TypeVar("W", bound="Callable[..., Remedy | None]")
 # What a release names goes before what a message says.
-_RELEASE_FIRST = frozenset({"extension-build-mismatch", "keras-mismatch", "protobuf-conflict", "tensorrt-missing"})
+_RELEASE_FIRST = frozenset(
+    {"extension-build-mismatch", "keras-mismatch", "protobuf-conflict", "tensorrt-missing"}
+)
 
 
 def writes(*kinds: type[Fix]) -> Callable[[W], W]:
     """Register the function that writes out some kinds of fixes.
 
-    It stands in the module named as that of the records: `remedies/driver.py` writes `model/fixes/driver.py`.
+    It stands in the module named as that of the records: `remedies/driver.py` writes
+    `model/fixes/driver.py`.
     """
 
     def register(write: W) -> W:
@@ -57,15 +60,22 @@ def remedy_of(finding: Finding, fix: Fix, situation: Situation) -> Remedy | None
 
     row = fix if isinstance(fix, FollowRow) else FollowRow()
     values = RuleValues(row, finding.about.framework)
-    found = build_special_remedy(finding.id, values, situation) if fix is row else write_fix(fix, situation)
+    found = (
+        build_special_remedy(finding.id, values, situation)
+        if fix is row
+        else write_fix(fix, situation)
+    )
     found = found or build_general_remedy(finding.id, values, situation)
     return fit_to_system(found, situation.os) if found else None
 
 
-def remedy_of_message(finding_id: str, values: RowValues, fix: Fix | None, situation: Situation) -> Remedy | None:
+def remedy_of_message(
+    finding_id: str, values: RowValues, fix: Fix | None, situation: Situation
+) -> Remedy | None:
     """Return what to do about what a log states; None where nothing is known.
 
-    What its messages say goes before what it states of releases, and both before what is said of any such finding.
+    What its messages say goes before what it states of releases, and both before what is said of
+    any such finding.
     """
     from envcheck.remedies.rows import build_general_remedy, build_special_remedy
 
@@ -82,10 +92,13 @@ def remedy_of_message(finding_id: str, values: RowValues, fix: Fix | None, situa
 
 
 def _load(name: str) -> Any:
-    return import_module(f"envcheck.remedies.{name}")  # explaining a log needs one of them, a plan mostly none
+    # explaining a log needs one of them, a plan mostly none
+    return import_module(f"envcheck.remedies.{name}")
 
 
-def find_install(context: Context, text: str, version: str, cuda: str | None) -> SourceInstall | None:
+def find_install(
+    context: Context, text: str, version: str, cuda: str | None
+) -> SourceInstall | None:
     """Choose how a package that is published as source only comes beside a torch; None where it does not."""
     found: SourceInstall | None = _load("extensions").find_install(context, text, version, cuda)
     return found
@@ -110,14 +123,19 @@ def fit_to_system(fix: Remedy, system: str) -> Remedy:
         return fix
     actions = tuple(item for item in fix.actions if item.runs_on(system))
     alternatives = [
-        replace(alternative, summary=_name_variable(alternative.summary, system), actions=way_actions)
+        replace(
+            alternative, summary=_name_variable(alternative.summary, system), actions=way_actions
+        )
         for alternative in fix.alternatives
         if (way_actions := tuple(item for item in alternative.actions if item.runs_on(system)))
         or not alternative.actions
     ]
     summary = _name_variable(fix.summary, system)
-    if fix.actions and not actions and alternatives:  # the first way is none there: another takes its place
-        first = next((alternative for alternative in alternatives if alternative.actions), alternatives[0])
+    # the first way is none there: another takes its place
+    if fix.actions and not actions and alternatives:
+        first = next(
+            (alternative for alternative in alternatives if alternative.actions), alternatives[0]
+        )
         actions, summary = first.actions, f"{summary} {first.summary}"
         alternatives.remove(first)
     return replace(fix, summary=summary, actions=actions, alternatives=tuple(alternatives))

@@ -26,13 +26,17 @@ def use_other_compiler(situation: Situation, fix: UseOtherCompiler) -> Remedy | 
         return None
     path = _find_installed_compiler(situation, fix)
     if path:
-        return Remedy(f"Point nvcc at {path}, which CUDA {fix.cuda} accepts.", (set_host_compiler(path),))
+        return Remedy(
+            f"Point nvcc at {path}, which CUDA {fix.cuda} accepts.", (set_host_compiler(path),)
+        )
     newest = (highest or lowest)[0]
     present = fix.present or situation.facts.compilers.gcc_version.value or ""
     if highest and numbers(present)[:1] == (newest,):
         newest -= 1  # nvcc fails with the one that is there, though it takes that major
     found = install_compiler(situation, (lowest or (0,))[0], newest)
-    summary = f"{found.summary} A clang that it accepts works too." if fix.calls_clang else found.summary
+    summary = (
+        f"{found.summary} A clang that it accepts works too." if fix.calls_clang else found.summary
+    )
     ways = (*found.alternatives, *_name_newer_cuda(situation, fix))
     return replace(found, summary=summary, alternatives=ways)
 
@@ -44,9 +48,17 @@ def _find_installed_compiler(situation: Situation, fix: UseOtherCompiler) -> str
     if fix.calls_clang:
         installed[compilers.gcc_path.value or ""] = compilers.gcc_version.value or ""
     for path, version in sorted(installed.items(), key=lambda item: numbers(item[1]), reverse=True):
-        limit = numbers(fix.highest or version)  # nvcc's headers compare as many numbers as the limit names
-        fits = numbers(version)[: len(limit)] <= limit and numbers(version) >= numbers(fix.lowest or "0")
-        if version and fits and re.search(r"/(?:gcc|g\+\+)(?:-[\d.]+)?$", path) and is_plain_path(path):
+        # nvcc's headers compare as many numbers as the limit names
+        limit = numbers(fix.highest or version)
+        fits = numbers(version)[: len(limit)] <= limit and numbers(version) >= numbers(
+            fix.lowest or "0"
+        )
+        if (
+            version
+            and fits
+            and re.search(r"/(?:gcc|g\+\+)(?:-[\d.]+)?$", path)
+            and is_plain_path(path)
+        ):
             return path
     return ""
 
@@ -56,7 +68,11 @@ def _name_newer_cuda(situation: Situation, fix: UseOtherCompiler) -> tuple[Alter
     present, highest = numbers(fix.present), numbers(fix.highest)
     if not present or not highest or present[0] <= highest[0]:
         return ()
-    accepting = [row.version for row in situation.matrix.toolkits() if numbers(row.gcc_max or "")[:1] >= present[:1]]
+    accepting = [
+        row.version
+        for row in situation.matrix.toolkits()
+        if numbers(row.gcc_max or "")[:1] >= present[:1]
+    ]
     if accepting:
         return (Alternative(f"Use CUDA {accepting[-1]} or newer, which accepts gcc {present[0]}."),)
     return ()

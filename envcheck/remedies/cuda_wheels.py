@@ -66,9 +66,16 @@ def expose_cuda_wheels(situation: Situation, fix: ExposeCudaWheels) -> Remedy:
 def _link_libraries(situation: Situation, fix: ExposeCudaWheels) -> tuple[LinkFile, ...]:
     """Link libraries into a folder that a framework looks in, by paths that hold wherever the environment lies."""
     reached, paths = fix.reached, fix.links
-    if not reached or situation.os != "linux" or not all(re.fullmatch(PLAIN_FILE, path) for path in (reached, *paths)):
+    if (
+        not reached
+        or situation.os != "linux"
+        or not all(re.fullmatch(PLAIN_FILE, path) for path in (reached, *paths))
+    ):
         return ()
-    return tuple(LinkFile(posixpath.relpath(path, reached), f"{reached}/{posixpath.basename(path)}") for path in paths)
+    return tuple(
+        LinkFile(posixpath.relpath(path, reached), f"{reached}/{posixpath.basename(path)}")
+        for path in paths
+    )
 
 
 @writes(ReplaceCudaWheels)
@@ -76,7 +83,10 @@ def replace_cuda_wheels(situation: Situation, fix: ReplaceCudaWheels) -> Remedy:
     """Remove the wheels, and force the others to be written again."""
     reinstalled = " and ".join(text.partition("==")[0] for text in fix.requirements)
     steps = (*situation.uninstall(*fix.removed), *situation.install(*fix.requirements, force=True))
-    summary = f"Remove {', '.join(fix.removed)}, then reinstall {reinstalled}, whose files were overwritten."
+    summary = (
+        f"Remove {', '.join(fix.removed)}, then reinstall {reinstalled}, whose files were"
+        " overwritten."
+    )
     return Remedy(summary, steps)
 
 
@@ -86,6 +96,8 @@ def use_fresh_environment(situation: Situation, fix: UseFreshEnvironment) -> Rem
     create = CreateEnvironment(".venv-new", starter=(situation.python,))
     python = create.interpreter(situation.os)
     steps = install_build_of_log(situation, fix.framework)
-    fresh = tuple(replace(item, python=python) for item in steps if isinstance(item, InstallPackages))
+    fresh = tuple(
+        replace(item, python=python) for item in steps if isinstance(item, InstallPackages)
+    )
     summary = "Make a fresh environment with one framework, and install no nvidia-* wheels by hand."
     return Remedy(summary, (create, *fresh)) if fresh else None

@@ -59,15 +59,35 @@ from envcheck.model.fixes.driver import (
     StartFabricManager,
 )
 from envcheck.remedies import writes
-from envcheck.remedies.situation import ARCH, DEBIAN, FEDORA, JETSON, RHEL, SUSE, UBUNTU, WSL, Situation, find_setting
-from envcheck.remedies.system import DRIVER_RELEASE, build_reboot, install, install_driver, install_packages
+from envcheck.remedies.situation import (
+    ARCH,
+    DEBIAN,
+    FEDORA,
+    JETSON,
+    RHEL,
+    SUSE,
+    UBUNTU,
+    WSL,
+    Situation,
+    find_setting,
+)
+from envcheck.remedies.system import (
+    DRIVER_RELEASE,
+    build_reboot,
+    install,
+    install_driver,
+    install_packages,
+)
 from envcheck.rules.gpu_releases import lowest_driver, package_for_machine, release_for_driver
 
 _LIST_DEVICES = Show(
-    ("lspci", "-d", "10de:"), "no output means no GPU; on a cluster, request one (--gres=gpu:1)", systems=(LINUX,)
+    ("lspci", "-d", "10de:"),
+    "no output means no GPU; on a cluster, request one (--gres=gpu:1)",
+    systems=(LINUX,),
 )
 _MOK = "the firmware's key list (MOK)"
-_MOK_KEYS = {UBUNTU: "/var/lib/shim-signed/mok/MOK.der", DEBIAN: "/var/lib/dkms/mok.pub"}  # DKMS signs with it
+# DKMS signs with it
+_MOK_KEYS = {UBUNTU: "/var/lib/shim-signed/mok/MOK.der", DEBIAN: "/var/lib/dkms/mok.pub"}
 _UNTIL_RESTART = "the next restart resets the node's mode"
 
 
@@ -117,8 +137,12 @@ def install_missing_driver(situation: Situation, _: InstallMissingDriver) -> Rem
 @writes(LoadDriver)
 def load_driver(situation: Situation, _: LoadDriver) -> Remedy:
     """Load the kernel module that is installed."""
-    load = LoadModule("nvidia", situation.sudo, "load the driver; if that fails, the error shows the reason")
-    return Remedy("Load the driver's kernel module; if that fails, the last lines of dmesg show why.", (load,))
+    load = LoadModule(
+        "nvidia", situation.sudo, "load the driver; if that fails, the error shows the reason"
+    )
+    return Remedy(
+        "Load the driver's kernel module; if that fails, the last lines of dmesg show why.", (load,)
+    )
 
 
 @writes(ReadKernelLog)
@@ -164,8 +188,8 @@ def install_other_module(situation: Situation, fix: InstallKernelModule) -> Reme
 def release_from_virtual_machine(_: Situation, __: ReleaseFromVirtualMachine) -> Remedy:
     """Take the GPU from vfio-pci."""
     return Remedy(
-        "The GPU is reserved for a virtual machine: use it there. Or remove its id from the vfio-pci "
-        "options (kernel command line, /etc/modprobe.d) and restart."
+        "The GPU is reserved for a virtual machine: use it there. Or remove its id from the"
+        " vfio-pci options (kernel command line, /etc/modprobe.d) and restart."
     )
 
 
@@ -192,9 +216,13 @@ def replace_nouveau(situation: Situation, _: ReplaceNouveau) -> Remedy:
     )  # fmt: skip
     dracut = replace(rebuild, argv=("dracut", "--force"))
     others = (
-        () if situation.is_distribution_known else (Alternative("Rebuild it on RHEL, Fedora and SUSE:", (dracut,)),)
+        ()
+        if situation.is_distribution_known
+        else (Alternative("Rebuild it on RHEL, Fedora and SUSE:", (dracut,)),)
     )
-    install_steps = tuple(item for item in install_driver(situation).actions if not item.ends_session)
+    install_steps = tuple(
+        item for item in install_driver(situation).actions if not item.ends_session
+    )
     return Remedy(
         "Install NVIDIA's driver and keep nouveau from loading, then restart.",
         (*install_steps, block, rebuild, build_reboot(situation)),
@@ -217,7 +245,9 @@ def sign_module(situation: Situation, _: SignModule) -> Remedy:
             ("mokutil", "--sb-state"), "'SecureBoot enabled': the module needs a signature",
             systems=(LINUX,),
         )  # fmt: skip
-        other = "Ubuntu's key (Debian: /var/lib/dkms/mok.pub); choose a password for the next restart"
+        other = (
+            "Ubuntu's key (Debian: /var/lib/dkms/mok.pub); choose a password for the next restart"
+        )
         steps = (state, _enroll_key(situation, _MOK_KEYS[UBUNTU], other))
     alternative = Alternative("Turn Secure Boot off in the firmware setup.")
     return Remedy(
@@ -244,8 +274,8 @@ def remove_stray_nvml(_: Situation, __: RemoveStrayNvml) -> Remedy:
 def remove_stray_libcuda(_: Situation, fix: RemoveStrayLibcuda) -> Remedy:
     """Remove a copy of libcuda that is found before the driver's own."""
     return Remedy(
-        f"Remove {fix.folder} from LD_LIBRARY_PATH, or remove the package that left the copy there. The "
-        "driver needs no reinstallation."
+        f"Remove {fix.folder} from LD_LIBRARY_PATH, or remove the package that left the copy there."
+        " The driver needs no reinstallation."
     )
 
 
@@ -253,7 +283,9 @@ def remove_stray_libcuda(_: Situation, fix: RemoveStrayLibcuda) -> Remedy:
 def match_driver_parts(situation: Situation, fix: MatchDriverParts) -> Remedy:
     """Bring the kernel module and the user-space libraries to one release."""
     if situation.in_container:
-        return Remedy("Restart the host or reload its driver, then restart the container. Install nothing.")
+        return Remedy(
+            "Restart the host or reload its driver, then restart the container. Install nothing."
+        )
     modules = ("nvidia_uvm", "nvidia_drm", "nvidia_modeset", "nvidia")
     steps: tuple[Action, ...] = (
         UnloadModules(modules, situation.sudo, "unload the old module"),
@@ -261,18 +293,27 @@ def match_driver_parts(situation: Situation, fix: MatchDriverParts) -> Remedy:
     )
     if fix.kernel and fix.libraries:
         steps = (*steps, _TWO_RELEASES)
-    reload = Alternative("Without a restart, where no program uses the GPU, reload the module.", steps)
+    reload = Alternative(
+        "Without a restart, where no program uses the GPU, reload the module.", steps
+    )
     kernel, libraries = numbers(fix.kernel), numbers(fix.libraries)
-    if libraries and kernel > libraries:  # the libraries of an older package are in front of those of the module
+    # the libraries of an older package are in front of those of the module
+    if libraries and kernel > libraries:
         return _install_driver_of_module(situation, str(kernel[0]), reload)
-    summary = "Restart: the driver was updated, and the old module is still loaded. No reinstallation is needed."
+    summary = (
+        "Restart: the driver was updated, and the old module is still loaded. No reinstallation is"
+        " needed."
+    )
     return Remedy(summary, (build_reboot(situation),), (reload,))
 
 
 def _install_driver_of_module(situation: Situation, branch: str, reload: Alternative) -> Remedy:
     """Bring the libraries to the release of a kernel module that is newer than they are."""
     driver = install_driver(situation, branch, exact=True)
-    summary = f"Install the driver's packages of one branch, {branch} as its module: the libraries are older."
+    summary = (
+        f"Install the driver's packages of one branch, {branch} as its module: the libraries are"
+        " older."
+    )
     look = (_TWO_RELEASES,) if situation.os == "linux" or not situation.os else ()
     return Remedy(summary, (*look, *driver.actions), (reload,))
 
@@ -289,9 +330,15 @@ def remove_forward_compatibility(situation: Situation, fix: RemoveForwardCompati
     """Take the cuda-compat library off the loader's path."""
     newer = install_driver(situation)
     steps = situation.leave_out("LD_LIBRARY_PATH", fix.folder)
-    ways = (Alternative("If the build needs that newer CUDA, install a newer driver instead.", newer.actions),)
+    ways = (
+        Alternative(
+            "If the build needs that newer CUDA, install a newer driver instead.", newer.actions
+        ),
+    )
     return Remedy(
-        f"Remove {fix.folder} from LD_LIBRARY_PATH and /etc/ld.so.conf.d.", steps or (find_setting(fix.folder),), ways
+        f"Remove {fix.folder} from LD_LIBRARY_PATH and /etc/ld.so.conf.d.",
+        steps or (find_setting(fix.folder),),
+        ways,
     )
 
 
@@ -301,7 +348,9 @@ def add_libcuda_folder(situation: Situation, fix: AddLibcudaFolder) -> Remedy:
     folder = fix.folder
     if not re.fullmatch(r"[\w./+-]+", folder):
         return Remedy("Add the folder to LD_LIBRARY_PATH.")
-    export = SetVariables((("LD_LIBRARY_PATH", f"{folder}:$LD_LIBRARY_PATH"),), "for this shell only")
+    export = SetVariables(
+        (("LD_LIBRARY_PATH", f"{folder}:$LD_LIBRARY_PATH"),), "for this shell only"
+    )
     return Remedy(
         f"Add {folder} to the loader's path.",
         (AddLoaderFolder(folder, situation.sudo, "for all users"),),
@@ -320,7 +369,9 @@ def install_libcuda(situation: Situation, _: InstallLibcuda) -> Remedy:
         if package and branch.isdigit()
         else ()
     )
-    return Remedy("Install the driver's user-space libraries in the same release as the kernel module.", steps)
+    return Remedy(
+        "Install the driver's user-space libraries in the same release as the kernel module.", steps
+    )
 
 
 @writes(OpenDeviceNode)
@@ -330,7 +381,10 @@ def open_device_node(situation: Situation, fix: OpenDeviceNode) -> Remedy:
         ("chmod", "a+rw", fix.node), "until the next restart", SYSTEM, (LINUX,), situation.sudo,
         check_argv=("test", "-w", fix.node), lasting=_UNTIL_RESTART,
     )  # fmt: skip
-    group = "Permanently: join the group that owns the node (sudo usermod -aG GROUP $USER), then log in again."
+    group = (
+        "Permanently: join the group that owns the node (sudo usermod -aG GROUP $USER), then log in"
+        " again."
+    )
     return Remedy(
         "Let this user open the driver's device nodes. On a cluster, request a GPU for the job.",
         (change,),
@@ -342,7 +396,10 @@ def open_device_node(situation: Situation, fix: OpenDeviceNode) -> Remedy:
 def create_device_node(situation: Situation, fix: CreateDeviceNode) -> Remedy:
     """Create a device node, and pass it through to a container."""
     if situation.in_container:
-        summary = f"On the host, run nvidia-modprobe -u. Then restart the container with {fix.node} passed through."
+        summary = (
+            f"On the host, run nvidia-modprobe -u. Then restart the container with {fix.node}"
+            " passed through."
+        )
         return Remedy(summary, (_make_nodes("on the host", sudo=True),))
     make = _make_nodes("load nvidia-uvm and create its node", sudo=situation.sudo)
     return Remedy(f"Create the node {fix.node}.", (make,))
@@ -351,7 +408,9 @@ def create_device_node(situation: Situation, fix: CreateDeviceNode) -> Remedy:
 @writes(ReloadMemoryModule)
 def reload_memory_module(situation: Situation, _: ReloadMemoryModule) -> Remedy:
     """Load nvidia-uvm again."""
-    unload = UnloadModules(("nvidia_uvm",), situation.sudo, "fails while a program uses the GPU: stop it first")
+    unload = UnloadModules(
+        ("nvidia_uvm",), situation.sudo, "fails while a program uses the GPU: stop it first"
+    )
     return Remedy(
         "Reload the driver's memory module nvidia-uvm: some suspends leave it in a bad state.",
         (unload, LoadModule("nvidia_uvm", situation.sudo, "load it again")),
@@ -392,13 +451,16 @@ def start_fabric_manager(situation: Situation, fix: StartFabricManager) -> Remed
         steps.append(install_packages(situation, DNF, (f"nvidia-fabric-manager-{release}",), ""))
     elif not situation.is_distribution_known and branch:
         purpose = f"Debian and Ubuntu; the driver's release, {release}"
-        steps.append(InstallSystemPackages(APT, (f"nvidia-fabricmanager-{branch}",), purpose=purpose))
+        steps.append(
+            InstallSystemPackages(APT, (f"nvidia-fabricmanager-{branch}",), purpose=purpose)
+        )
     elif not branch:
         steps.append(_DRIVER_RELEASE)
     steps.append(StartService("nvidia-fabricmanager", situation.sudo, "now and at every restart"))
     release_text = f" {release}" if branch else ""
     return Remedy(
-        f"Install and start the fabric manager{release_text}: it must match the driver's release.", tuple(steps)
+        f"Install and start the fabric manager{release_text}: it must match the driver's release.",
+        tuple(steps),
     )
 
 
@@ -445,10 +507,22 @@ def install_windows_driver(situation: Situation, _: InstallWindowsDriver) -> Rem
 
 _CONFIGURED = "on the host, once, after installing nvidia-container-toolkit"
 _START_PURPOSE = "start the container with the GPUs; replace IMAGE with your image"
-_POD = "Request a GPU in the pod (resources: limits: nvidia.com/gpu: 1), on a cluster with NVIDIA's device plugin."
-_START = "Start the container with the GPUs; the host needs NVIDIA's driver and the NVIDIA Container Toolkit."
-_COMPUTE = "Start the container with NVIDIA_DRIVER_CAPABILITIES=compute,utility through NVIDIA's container runtime."
-_VISIBLE = "Start the container with NVIDIA_VISIBLE_DEVICES=all (or selected GPUs) and the GPUs passed through."
+_POD = (
+    "Request a GPU in the pod (resources: limits: nvidia.com/gpu: 1), on a cluster with NVIDIA's"
+    " device plugin."
+)
+_START = (
+    "Start the container with the GPUs; the host needs NVIDIA's driver and the NVIDIA Container"
+    " Toolkit."
+)
+_COMPUTE = (
+    "Start the container with NVIDIA_DRIVER_CAPABILITIES=compute,utility through NVIDIA's container"
+    " runtime."
+)
+_VISIBLE = (
+    "Start the container with NVIDIA_VISIBLE_DEVICES=all (or selected GPUs) and the GPUs passed"
+    " through."
+)
 
 
 @writes(PassGpusToContainer)

@@ -31,7 +31,9 @@ def settle_installation(_: Situation, fix: SettleInstallation) -> Remedy:
     """Finish it by its journal; without one nobody knows what else was wanted, and what is there is repaired."""
     folder = ("--env", fix.folder) if fix.folder else ()
     if fix.lacks_journal:
-        complete = RunEnvcheck(("fix", *folder), "repairs what is there, and completes the environment")
+        complete = RunEnvcheck(
+            ("fix", *folder), "repairs what is there, and completes the environment"
+        )
         return Remedy("Let envcheck complete the environment.", (complete,))
     purpose = "finishes the installation, or restores the environment as it was"
     settle = RunEnvcheck(("install", "--resume", *folder), purpose)
@@ -42,7 +44,9 @@ def settle_installation(_: Situation, fix: SettleInstallation) -> Remedy:
 def reinstall_files(situation: Situation, fix: ReinstallFiles) -> Remedy:
     """Reinstall the distributions alone: what they require is not damaged."""
     names = ", ".join(fix.requirements[:_NAMED]) + (" …" if len(fix.requirements) > _NAMED else "")
-    steps = situation.reinstall(*fix.requirements, modules=fix.modules, without_record=fix.without_record)
+    steps = situation.reinstall(
+        *fix.requirements, modules=fix.modules, without_record=fix.without_record
+    )
     return Remedy(f"Reinstall {names}: the same releases, without their dependencies.", steps)
 
 
@@ -58,7 +62,9 @@ def install_over_remains(situation: Situation, fix: InstallOverRemains) -> Remed
 def leave_out_folders(situation: Situation, fix: LeaveOutFolders) -> Remedy:
     """Set PYTHONPATH without them, or unset it where it names them in another way."""
     folders = " and ".join(filter(None, fix.folders)) or "the other copy"
-    steps = situation.leave_out("PYTHONPATH", *fix.folders) or (UnsetVariable("PYTHONPATH", _PROGRAM_SHELL),)
+    steps = situation.leave_out("PYTHONPATH", *fix.folders) or (
+        UnsetVariable("PYTHONPATH", _PROGRAM_SHELL),
+    )
     return Remedy(f"Keep {folders} out: remove it from PYTHONPATH.", steps)
 
 
@@ -74,5 +80,7 @@ def rename_shadow(situation: Situation, fix: RenameShadow) -> Remedy:
     summary = f"Rename {path}."
     steps = situation.leave_out("PYTHONPATH", path[:cut])
     if steps:
-        return Remedy(f"Remove {path[:cut]} from PYTHONPATH.", steps, (Alternative(summary, rename),))
+        return Remedy(
+            f"Remove {path[:cut]} from PYTHONPATH.", steps, (Alternative(summary, rename),)
+        )
     return Remedy(summary, rename)

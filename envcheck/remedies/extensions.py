@@ -58,7 +58,12 @@ from envcheck.rules.described_machine import capabilities
 def torch_build(context: Context, version: str, cuda: str | None) -> TorchBuild | None:
     """Describe what a file must be built for to load beside a torch here; None where that is not known."""
     python, libc = context.facts.python.version.value, context.facts.host.libc_version
-    if not python or not cuda or is_free_threaded(context) or context.facts.host.libc_kind.value == "musl":
+    if (
+        not python
+        or not cuda
+        or is_free_threaded(context)
+        or context.facts.host.libc_kind.value == "musl"
+    ):
         return None
     glibc = libc.value if context.os == "linux" and libc.value is not None else ""
     return TorchBuild(version, cuda, major_minor(python), context.platform, glibc)
@@ -70,7 +75,9 @@ def find_install(
     """Choose the built file of a package for a torch, or a build of it where that may compile; None for neither."""
     if find_obstacle(context, text, version, cuda):
         return None
-    return _use_file(context, text, version, cuda) or _use_sources(context, text, version, cuda, compiles=compiles)
+    return _use_file(context, text, version, cuda) or _use_sources(
+        context, text, version, cuda, compiles=compiles
+    )
 
 
 def _use_file(context: Context, text: str, version: str, cuda: str | None) -> SourceInstall | None:
@@ -85,9 +92,15 @@ def _use_file(context: Context, text: str, version: str, cuda: str | None) -> So
 
 def _describe_file(found: SourceInstall, wanted: TorchBuild) -> str:
     if found.options:
-        return f"documented: {found.options[-1]} lists {found.name} {found.version} for this CUDA; it was not read."
+        return (
+            f"documented: {found.options[-1]} lists {found.name} {found.version} for this CUDA; it"
+            " was not read."
+        )
     built = f"{found.name} for torch {major_minor(wanted.version)} and Python {wanted.python}"
-    return f"documented: the project's build files name this file of {built}; the file itself was not read."
+    return (
+        f"documented: the project's build files name this file of {built}; the file itself was not"
+        " read."
+    )
 
 
 def _use_sources(
@@ -111,7 +124,9 @@ def _use_sources(
         root = toolkit.root
     home = {"CUDA_HOME": root} if is_plain_path(root) else {}
     compiler = _bring_compiler(situation, (toolkit.version.value if toolkit else "") or cuda)
-    chosen = dict(pair for action in compiler if isinstance(action, SetVariables) for pair in action.values)
+    chosen = dict(
+        pair for action in compiler if isinstance(action, SetVariables) for pair in action.values
+    )
     limits = {**_limit_jobs(context, build), **_limit_architectures(context, build)}
     settings = {**home, **chosen, **build.settings, **limits}
     return SourceInstall(
@@ -142,15 +157,26 @@ def find_obstacle(context: Context, text: str, version: str, cuda: str | None) -
         return f"{name} is CUDA code: it needs a CUDA build of torch."
     oldest = min(capabilities(context.facts), key=numbers, default="")
     obstacles = (
-        (f"torch{build.torch}", f"this is {version}", within(version.partition("+")[0], build.torch)),
-        (f"nvcc {build.cuda} or newer", f"torch {version} is built for CUDA {cuda}", _reaches(cuda, build.cuda)),
+        (
+            f"torch{build.torch}",
+            f"this is {version}",
+            within(version.partition("+")[0], build.torch),
+        ),
+        (
+            f"nvcc {build.cuda} or newer",
+            f"torch {version} is built for CUDA {cuda}",
+            _reaches(cuda, build.cuda),
+        ),
         (
             f"compute capability {build.compute_capability} or newer",
             f"the GPU has {oldest}",
             not oldest or _reaches(oldest, build.compute_capability),
         ),
     )
-    return next((f"{name} needs {need}; {present}." for need, present, is_met in obstacles if not is_met), "")
+    return next(
+        (f"{name} needs {need}; {present}." for need, present, is_met in obstacles if not is_met),
+        "",
+    )
 
 
 def _reaches(version: str, lowest: str) -> bool:
@@ -164,7 +190,9 @@ def _split(text: str) -> tuple[str, str]:
 
 def _newest(name: str, specifier: str) -> str:
     package = source_package(name)
-    versions = (version for release in package.releases for version in release.versions) if package else ()
+    versions = (
+        (version for release in package.releases for version in release.versions) if package else ()
+    )
     return next((version for version in versions if within(version, specifier)), "")
 
 
@@ -183,7 +211,9 @@ def _install_nvcc(situation: Situation, cuda: str) -> tuple[Action, ...]:
     """Install the toolkit of a CUDA; its folder is named to the build itself."""
     steps, _ = install_build_toolkit(situation, cuda)
     is_read = not isinstance(situation.facts.toolkits.installs, Unknown)
-    purpose = f"Install nvcc of CUDA {major_minor(cuda)}" + ("." if is_read else ", if it is not installed.")
+    purpose = f"Install nvcc of CUDA {major_minor(cuda)}" + (
+        "." if is_read else ", if it is not installed."
+    )
     return tuple(replace(item, purpose=purpose) for item in steps if not item.in_shell)
 
 
@@ -195,7 +225,8 @@ def _bring_compiler(situation: Situation, cuda: str) -> tuple[Action, ...]:
     if row is None or gcc.value is None:
         return ()
     highest, lowest = row.gcc_max or "", row.gcc_min or ""
-    limit = numbers(highest or gcc.value)  # nvcc's headers compare as many numbers as the limit names
+    # nvcc's headers compare as many numbers as the limit names
+    limit = numbers(highest or gcc.value)
     if numbers(gcc.value)[: len(limit)] <= limit and _reaches(gcc.value, lowest):
         return ()
     found = use_other_compiler(situation, UseOtherCompiler(row.version, highest, lowest, gcc.value))
@@ -225,7 +256,9 @@ def _limit_architectures(context: Context, build: SourceBuild) -> dict[str, str]
 def _code_for(capability: str, codes: tuple[str, ...]) -> str:
     """Return the newest code of a GPU's major that it runs: 80 for 8.9."""
     own = int(capability.replace(".", ""))
-    return next((code for code in sorted(codes, key=int, reverse=True) if int(code) <= own), codes[0])
+    return next(
+        (code for code in sorted(codes, key=int, reverse=True) if int(code) <= own), codes[0]
+    )
 
 
 def _describe_build(context: Context, pin: str, build: SourceBuild) -> tuple[str, ...]:
@@ -233,13 +266,21 @@ def _describe_build(context: Context, pin: str, build: SourceBuild) -> tuple[str
     text = f"No built file of {name} is known for this torch, CUDA and Python, so it is compiled."
     if build.looks_for_file:
         text += " Its build first looks for a file on the project's page."
-    count = len(_limit_architectures(context, build).get(build.variable, "").split(";")) if build.variable else 0
+    count = (
+        len(_limit_architectures(context, build).get(build.variable, "").split(";"))
+        if build.variable
+        else 0
+    )
     minutes = build.core_minutes * (count or build.compiled)
     jobs = int(_limit_jobs(context, build).get("MAX_JOBS", "0"))
     if minutes:
         text += f" That takes about {minutes:.0f} minutes of one core"
         text += f", {minutes / jobs:.0f} minutes on {jobs} cores" if jobs > 1 else ""
-        text += f", and {build.job_gigabytes:g} GB of memory for each job." if build.job_gigabytes else "."
+        text += (
+            f", and {build.job_gigabytes:g} GB of memory for each job."
+            if build.job_gigabytes
+            else "."
+        )
     else:
         text += " How long that takes is not known."
     return (text,)
@@ -273,11 +314,22 @@ def match_installed_framework(situation: Situation, fix: MatchInstalledFramework
 
 def _rebuild(situation: Situation, name: str) -> Remedy:
     """Rebuild an extension of which no more is known."""
-    options = ("--force-reinstall", "--no-deps", "--no-build-isolation", "--no-cache-dir", "--no-binary", name)
+    options = (
+        "--force-reinstall",
+        "--no-deps",
+        "--no-build-isolation",
+        "--no-cache-dir",
+        "--no-binary",
+        name,
+    )
     rebuild = InstallPackages((name,), situation.python, options=options, purpose=f"rebuild {name}")
     is_name = re.fullmatch(r"[a-z0-9][a-z0-9._-]*", name) is not None
-    wheel = (Alternative("Install its wheel for this framework, CUDA and Python, if there is one."),)
-    return Remedy("Rebuild it against the installed framework.", (rebuild,) if is_name else (), wheel)
+    wheel = (
+        Alternative("Install its wheel for this framework, CUDA and Python, if there is one."),
+    )
+    return Remedy(
+        "Rebuild it against the installed framework.", (rebuild,) if is_name else (), wheel
+    )
 
 
 @writes(InstallProjectsBuild)
@@ -292,17 +344,25 @@ def install_projects_build(situation: Situation, fix: InstallProjectsBuild) -> R
     version, cuda = build.label.partition(" ")[2], build.cuda.value
     present = context.distributions.get(name)
     pin = f"{name}=={present.version.partition('+')[0]}" if present else name
-    found = find_install(context, pin, version, cuda, compiles=False) or find_install(context, name, version, cuda)
+    found = find_install(context, pin, version, cuda, compiles=False) or find_install(
+        context, name, version, cuda
+    )
     if found is None:
         obstacle = find_obstacle(context, name, version, cuda)
         removal = situation.uninstall(name) if present else ()
         if obstacle:
             return Remedy(f"{obstacle} Uninstall it." if removal else obstacle, removal)
         return None
-    verb = f"Build {name} {found.version} against" if found.compiles else f"Install {name} {found.version}, built for"
+    verb = (
+        f"Build {name} {found.version} against"
+        if found.compiles
+        else f"Install {name} {found.version}, built for"
+    )
     summary = " ".join((f"{verb} {build.label}.", *found.notes))
     plan = situation.plan_command("", name) if found.compiles else ()
-    without_compiler = (Alternative("With a torch that it has a built file for, it needs no compiler:", plan),)
+    without_compiler = (
+        Alternative("With a torch that it has a built file for, it needs no compiler:", plan),
+    )
     steps = (*found.machine_steps, *_install_again(situation, found))
     return Remedy(summary, steps, without_compiler if plan else ())
 
@@ -311,7 +371,9 @@ def _install_again(situation: Situation, found: SourceInstall) -> tuple[Action, 
     """Replace an extension, and nothing else, by another build of it."""
     options = ("--force-reinstall", "--no-deps", *found.options)
     options = (*options, "--no-cache-dir", "--no-binary", found.name) if found.compiles else options
-    replaced = InstallPackages((found.requirement,), situation.python, options=options, settings=found.settings)
+    replaced = InstallPackages(
+        (found.requirement,), situation.python, options=options, settings=found.settings
+    )
     return (*(situation.install(*found.requires) if found.requires else ()), replaced)
 
 
@@ -323,11 +385,18 @@ def _install_fitting_pair(situation: Situation, name: str) -> Remedy | None:
         return None
     platform, matrix = situation.context.platform, situation.matrix
     known = matrix.companions_of(row.framework, row.version, platform, name)
-    fitting = next((item.version for item in known if shares_cuda(item, row) and not build.local), "")
+    fitting = next(
+        (item.version for item in known if shares_cuda(item, row) and not build.local), ""
+    )
     if fitting:
         requirement = f"{name}=={fitting}"
-        return Remedy(f"Install {requirement}, which was made for {build.label}.", situation.install(requirement))
-    newest = next((item for item in matrix.companion_releases(name) if item.platform == platform), None)
+        return Remedy(
+            f"Install {requirement}, which was made for {build.label}.",
+            situation.install(requirement),
+        )
+    newest = next(
+        (item for item in matrix.companion_releases(name) if item.platform == platform), None
+    )
     pin = matrix.companion_pins(row.framework, name).get(newest.version) if newest else None
     if newest is None or pin is None:
         return None
@@ -354,5 +423,7 @@ def match_cuda_of_package(situation: Situation, fix: MatchCudaOfPackage) -> Reme
         )
     steps: tuple[Action, ...] = ()
     if fix.framework_label:
-        steps = situation.install(fix.package, index=index_url(name, fix.framework_label), force=True)
+        steps = situation.install(
+            fix.package, index=index_url(name, fix.framework_label), force=True
+        )
     return Remedy(f"Install {fix.package} and {fix.framework} for the same CUDA.", steps)

@@ -25,14 +25,18 @@ from envcheck.rules.wanted_releases import WantedRelease, wanted_releases
 
 _ELSEWHERE = "Use a platform with GPU wheels, or a container image or build for this one"
 _NO_CUDA_ON_MACOS = (
-    "Use a Linux machine with an NVIDIA GPU: no framework has CUDA builds for macOS. (PyTorch and tensorflow-metal use "
-    "Apple's GPU)"
+    "Use a Linux machine with an NVIDIA GPU: no framework has CUDA builds for macOS. (PyTorch and"
+    " tensorflow-metal use Apple's GPU)"
 )
 
 
 def install_judged_releases(context: Context) -> RunEnvcheck | None:
     """Install the releases that were judged without being installed; None without any."""
-    wanted = [item for item in wanted_releases(context) if item.build is not None and not item.build.installed]
+    wanted = [
+        item
+        for item in wanted_releases(context)
+        if item.build is not None and not item.build.installed
+    ]
     texts = tuple(_pinned(item, item.build) for item in wanted if item.build is not None)
     packages = (item.package for item in wanted_releases(context) if item.package is not None)
     texts += tuple(f"{row.distribution}=={row.version}" for row in packages)
@@ -43,7 +47,9 @@ def install_judged_releases(context: Context) -> RunEnvcheck | None:
 
 def _pinned(wanted: WantedRelease, build: Build) -> str:
     extras = f"[{','.join(wanted.extras)}]" if wanted.extras else ""
-    return f"{build.distribution}{extras}=={build.version}" + (f"+{build.local}" if build.local else "")
+    return f"{build.distribution}{extras}=={build.version}" + (
+        f"+{build.local}" if build.local else ""
+    )
 
 
 @writes(ChooseFramework)
@@ -57,7 +63,9 @@ def choose_framework(situation: Situation, _: ChooseFramework) -> Remedy:
         return Remedy(summary)
     is_own = situation.facts.python.kind.value == "venv" and situation.prefix
     folder = ("--env", situation.prefix) if is_own else ()
-    purpose = f"Install the {identity(name).title} that fits this machine, or name another framework."
+    purpose = (
+        f"Install the {identity(name).title} that fits this machine, or name another framework."
+    )
     return Remedy(summary, (RunEnvcheck(("install", name, *folder), purpose, USER),))
 
 
@@ -67,7 +75,9 @@ def install_framework(situation: Situation, fix: InstallFramework) -> Remedy | N
     name = fix.framework
     if name not in framework_names():
         return None
-    show_python = situation.run_python("import sys; print(sys.executable)", "shows the Python that runs")
+    show_python = situation.run_python(
+        "import sys; print(sys.executable)", "shows the Python that runs"
+    )
     summary = f"Install {name} into the Python that runs the program: use python -m pip."
     steps = situation.install_gpu_build(name) or situation.install(identity(name).main or name)
     return Remedy(summary, (show_python, *steps))
@@ -90,7 +100,14 @@ def use_other_platform(situation: Situation, fix: UseOtherPlatform) -> Remedy | 
     alternatives: tuple[Alternative, ...] = ()
     if last is not None:
         requirement = f"{last.distribution}=={last.version}"
-        words = ("plan", requirement, "--platform", situation.context.platform, "--python", last.pythons[-1])
+        words = (
+            "plan",
+            requirement,
+            "--platform",
+            situation.context.platform,
+            "--python",
+            last.pythons[-1],
+        )
         summary = f"Use {requirement}, the last release with a GPU wheel here."
         alternatives = (Alternative(summary, (RunEnvcheck(words, "shows the plan"),)),)
     if situation.os == "windows":
@@ -123,12 +140,18 @@ def install_cuda_build(situation: Situation, fix: InstallCudaBuild) -> Remedy | 
         installed = tuple(item.distribution for item in framework.builds if item.installed)
         return _install_gpu_build(situation, framework.main, installed)
     removals = situation.uninstall(*identity(name).plans.cpu_builds)
-    summary = f"Remove the CPU build and install the one for CUDA.{_describe_end_on_windows(situation, name)}"
+    summary = (
+        "Remove the CPU build and install the one for"
+        f" CUDA.{_describe_end_on_windows(situation, name)}"
+    )
     return Remedy(summary, (*removals, *install_build_of_log(situation, name, fix.cuda)))
 
 
 def _install_condas_build(situation: Situation, name: str) -> Remedy:
-    summary = f"Install the CUDA build of {name} with conda. Name the build: conda may choose a CPU build."
+    summary = (
+        f"Install the CUDA build of {name} with conda. Name the build: conda may choose a CPU"
+        " build."
+    )
     steps = situation.install_gpu_build(name) if situation.from_log else ()
     alternatives = (Alternative("Or install the build from pip's index.", steps),) if steps else ()
     spec = identity(name).plans.conda_gpu_spec
@@ -149,7 +172,11 @@ def install_build_of_log(situation: Situation, name: str, cuda: str = "") -> tup
 
 def _describe_end_on_windows(situation: Situation, name: str) -> str:
     """Say after which release a framework has no CUDA build for Windows, where this may be one."""
-    last = find_last_gpu_release(situation.matrix, name, "win_amd64") if situation.os in ("", "windows") else ""
+    last = (
+        find_last_gpu_release(situation.matrix, name, "win_amd64")
+        if situation.os in ("", "windows")
+        else ""
+    )
     title = identity(name).title
     if last:
         return f" On Windows no {title} after {major_minor(last)} has CUDA: use WSL 2 there."
@@ -163,7 +190,8 @@ def _install_gpu_build(situation: Situation, build: Build, installed: tuple[str,
     row = best_gpu_row(context, build.framework, build.version)
     if row is None:
         return Remedy(
-            f"No GPU release of {build.framework} fits this Python and driver: use another Python or a newer driver."
+            f"No GPU release of {build.framework} fits this Python and driver: use another Python"
+            " or a newer driver."
         )
     is_kept = row.distribution in installed or bool(identity(row.framework).plugins)
     requirement = gpu_requirement(context, row)
@@ -177,11 +205,14 @@ def _install_labelled_build(situation: Situation, build: Build) -> Remedy:
     version, variant = choose_variant(situation.context, name, build.version)
     if not variant:
         return Remedy(
-            f"Install a CUDA build from {title}'s package index, as its installation page shows for this driver."
+            f"Install a CUDA build from {title}'s package index, as its installation page shows for"
+            " this driver."
         )
     index = index_url(name, cuda_label(variant))
     steps = situation.install(f"{name}=={version}", index=index, force=build.installed)
-    return Remedy(f"Install {name} {version} for CUDA {variant} from {title}'s package index.", steps)
+    return Remedy(
+        f"Install {name} {version} for CUDA {variant} from {title}'s package index.", steps
+    )
 
 
 @writes(KeepOneDistribution)

@@ -7,7 +7,15 @@ from collections.abc import Mapping
 
 from packaging.version import InvalidVersion, Version
 
-from envcheck.actions import Action, RunCommand, RunEnvcheck, SetVariables, Show, ShowKernelLog, UnsetVariable
+from envcheck.actions import (
+    Action,
+    RunCommand,
+    RunEnvcheck,
+    SetVariables,
+    Show,
+    ShowKernelLog,
+    UnsetVariable,
+)
 from envcheck.frameworks import identity
 from envcheck.host.data_files import load_data
 from envcheck.model import (
@@ -52,10 +60,17 @@ from envcheck.remedies.situation import Situation
 from envcheck.remedies.system import build_reboot
 from envcheck.remedies.toolkit import install_build_toolkit
 from envcheck.rules.builds import Build, supports_python
-from envcheck.rules.gpu_releases import driver_runs, gpu_requirement, package_for_machine, serves_capability
+from envcheck.rules.gpu_releases import (
+    driver_runs,
+    gpu_requirement,
+    package_for_machine,
+    serves_capability,
+)
 from envcheck.rules.gpus import numbered_gpus
 
-_GPUS = RunEnvcheck(("gpus",), "every process on each GPU, hidden ones too, and how to end it", "user")
+_GPUS = RunEnvcheck(
+    ("gpus",), "every process on each GPU, hidden ones too, and how to end it", "user"
+)
 _AVX = Show(
     ("grep", "-c", "-w", "avx", "/proc/cpuinfo"),
     "0: this processor has none, or a virtual one shows none",
@@ -66,7 +81,8 @@ _WITHOUT_AVX = (
     "Otherwise use a machine whose CPU has AVX."
 )
 _IF_WITHOUT_AVX = (
-    "If this CPU has no AVX, use one that has. A virtual machine passes its host's through (QEMU: -cpu host)."
+    "If this CPU has no AVX, use one that has. A virtual machine passes its host's through (QEMU:"
+    " -cpu host)."
 )
 _OTHER_INSTRUCTION = (
     "AVX is not the cause here: another instruction stopped the program. "
@@ -85,13 +101,20 @@ def use_newer_build(situation: Situation, fix: UseNewerBuild) -> Remedy | None:
     build = situation.build(fix.framework, fix.distribution)
     if build is not None and fix.capability and situation.facts.python.version.value is not None:
         return _name_newer_release(situation, build, fix.capability)
-    steps = situation.install_gpu_build(fix.framework, capability=fix.capability, newest=not fix.capability)
+    steps = situation.install_gpu_build(
+        fix.framework, capability=fix.capability, newest=not fix.capability
+    )
     row = situation.matrix.architecture(fix.capability)
     if row is None or row.first_toolkit is None:
-        summary = "Install a build that supports this GPU: a newer release, or one for a newer CUDA."
+        summary = (
+            "Install a build that supports this GPU: a newer release, or one for a newer CUDA."
+        )
         return Remedy(summary, steps) if steps else None
     cuda = _find_first_toolkit(situation, fix.capability, row.first_toolkit)
-    summary = f"Install a build for CUDA {cuda} or newer, the first with code that runs on compute capability "
+    summary = (
+        f"Install a build for CUDA {cuda} or newer, the first with code that runs on compute"
+        " capability "
+    )
     oldest = _find_first_labelled_release(situation, fix.framework, cuda)
     oldest_text = f": {fix.framework} {oldest} is the oldest offered for it" if oldest else ""
     return Remedy(f"{summary}{fix.capability}{oldest_text}.", steps)
@@ -110,7 +133,9 @@ def use_older_build(situation: Situation, fix: UseOlderBuild) -> Remedy | None:
         return None
     steps = situation.install_gpu_build(fix.framework, capability=fix.capability)
     reason = f", as none made with a CUDA after {row.last_toolkit} has" if row.last_toolkit else ""
-    summary = f"Install a release whose build has code for compute capability {fix.capability}{reason}"
+    summary = (
+        f"Install a release whose build has code for compute capability {fix.capability}{reason}"
+    )
     return Remedy(f"{summary}; or use a newer GPU.", steps)
 
 
@@ -130,9 +155,14 @@ def _replace_package(situation: Situation, name: str, capability: str) -> Remedy
     """Install the release of a package that has code for the GPU and runs on the driver."""
     row, may_stay = package_for_machine(situation.context, name, capability)
     if row is None:
-        return Remedy(f"Use another GPU: no known release of {name} has code for compute capability {capability} here.")
+        return Remedy(
+            f"Use another GPU: no known release of {name} has code for compute capability"
+            f" {capability} here."
+        )
     beside = "" if may_stay else ", with the releases that it requires"
-    summary = f"Install {name}=={row.version}{beside}: it has code for compute capability {capability}."
+    summary = (
+        f"Install {name}=={row.version}{beside}: it has code for compute capability {capability}."
+    )
     return Remedy(summary, situation.install(f"{name}=={row.version}"))
 
 
@@ -143,7 +173,9 @@ def compile_with_newer_toolkit(situation: Situation, fix: CompileWithNewerToolki
     if row is None or row.first_toolkit is None:
         return None
     steps, elsewhere = install_build_toolkit(situation, row.first_toolkit)
-    reason = f"CUDA {row.first_toolkit} is the first that supports compute capability {fix.capability}"
+    reason = (
+        f"CUDA {row.first_toolkit} is the first that supports compute capability {fix.capability}"
+    )
     return Remedy(f"Compile with a newer CUDA Toolkit: {reason}.", steps, elsewhere)
 
 
@@ -159,8 +191,14 @@ def compile_with_older_toolkit(situation: Situation, fix: CompileWithOlderToolki
         reason = f"CUDA {cuda} is the last that supports compute capability {fix.capability}"
         return Remedy(f"Compile with an older CUDA Toolkit: {reason}.", steps, elsewhere)
     summary = f"Remove {fix.capability} from the compute capabilities to build for"
-    alternative = Alternative(f"If this GPU has it, build with CUDA {cuda}, the last that supports it.", steps)
-    return Remedy(f"{summary} (CMAKE_CUDA_ARCHITECTURES, TORCH_CUDA_ARCH_LIST).", (), (alternative, *elsewhere))
+    alternative = Alternative(
+        f"If this GPU has it, build with CUDA {cuda}, the last that supports it.", steps
+    )
+    return Remedy(
+        f"{summary} (CMAKE_CUDA_ARCHITECTURES, TORCH_CUDA_ARCH_LIST).",
+        (),
+        (alternative, *elsewhere),
+    )
 
 
 def _find_first_toolkit(situation: Situation, capability: str, default: str) -> str:
@@ -168,7 +206,9 @@ def _find_first_toolkit(situation: Situation, capability: str, default: str) -> 
     rows = [row for row in situation.matrix.architectures() if row.first_toolkit and not row.tegra]
     family = [row for row in rows if major(row.compute_capability) == major(capability)]
     candidates = [row for row in family if Version(row.compute_capability) <= Version(capability)]
-    return min((row.first_toolkit for row in candidates if row.first_toolkit), key=Version, default=default)
+    return min(
+        (row.first_toolkit for row in candidates if row.first_toolkit), key=Version, default=default
+    )
 
 
 def _find_first_labelled_release(situation: Situation, name: str, cuda: str) -> str:
@@ -176,7 +216,9 @@ def _find_first_labelled_release(situation: Situation, name: str, cuda: str) -> 
     oldest = ""
     for version in situation.matrix.versions(name) if name and identity(name).index else ():
         row = situation.matrix.release(name, version, "linux_x86_64")
-        if row is None or not any(at_least_minor(item, cuda) for item in (*row.variants, row.cuda or "0")):
+        if row is None or not any(
+            at_least_minor(item, cuda) for item in (*row.variants, row.cuda or "0")
+        ):
             break
         oldest = row.version
     return oldest
@@ -189,37 +231,57 @@ def _name_older_release(situation: Situation, build: Build, capability: str) -> 
         return _build_from_source(situation, build, capability)
     row = releases[0]
     framework = identity(build.framework)
-    own_index = f" {framework.title}'s own package index has builds of newer releases for older CUDA versions."
-    summary = (
-        f"Install {row.distribution} {row.version}, the newest with machine code for compute capability {capability}."
+    own_index = (
+        f" {framework.title}'s own package index has builds of newer releases for older CUDA"
+        " versions."
     )
-    return Remedy(summary + (own_index if framework.index else ""), _install_release(situation, row, capability))
+    summary = (
+        f"Install {row.distribution} {row.version}, the newest with machine code for compute"
+        f" capability {capability}."
+    )
+    return Remedy(
+        summary + (own_index if framework.index else ""),
+        _install_release(situation, row, capability),
+    )
 
 
 def _name_newer_release(situation: Situation, build: Build, capability: str) -> Remedy:
     """Name the oldest release after this one that has machine code for a new GPU, and the newest."""
-    releases = [row for row in _list_supporting_releases(situation, build, capability) if _is_after(row, build)]
+    releases = [
+        row
+        for row in _list_supporting_releases(situation, build, capability)
+        if _is_after(row, build)
+    ]
     if not releases:
         return _build_from_source(situation, build, capability)
     row, newest = releases[-1], releases[0]
     newest_text = "" if newest.version == row.version else f" ({newest.version} is the newest)"
     summary = (
-        f"Install {row.distribution} {row.version} or newer{newest_text}: the first after yours with machine code for "
+        f"Install {row.distribution} {row.version} or newer{newest_text}: the first after yours"
+        " with machine code for "
     )
-    return Remedy(f"{summary}compute capability {capability}.", _install_release(situation, row, capability))
+    return Remedy(
+        f"{summary}compute capability {capability}.", _install_release(situation, row, capability)
+    )
 
 
 def _build_from_source(situation: Situation, build: Build, capability: str) -> Remedy:
-    names = {gpu.name.value for gpu in situation.context.gpus if gpu.compute_capability.value == capability}
+    names = {
+        gpu.name.value
+        for gpu in situation.context.gpus
+        if gpu.compute_capability.value == capability
+    }
     gpu = next(iter(sorted(filter(None, names))), "this GPU")
     return Remedy(
-        f"No {build.framework} wheel in the matrix for this Python has machine code for {gpu}. "
-        f"Build it from source for compute capability {capability}, use a build for another Python, or use "
-        "NVIDIA's container images.",
+        f"No {build.framework} wheel in the matrix for this Python has machine code for {gpu}."
+        f" Build it from source for compute capability {capability}, use a build for another"
+        " Python, or use NVIDIA's container images.",
     )
 
 
-def _install_release(situation: Situation, row: FrameworkRelease, capability: str) -> tuple[Action, ...]:
+def _install_release(
+    situation: Situation, row: FrameworkRelease, capability: str
+) -> tuple[Action, ...]:
     if identity(row.framework).index:
         return situation.install_gpu_build(row.framework, capability=capability)
     return situation.install(gpu_requirement(situation.context, row))
@@ -232,11 +294,15 @@ def _is_after(row: FrameworkRelease, build: Build) -> bool:
         return True
 
 
-def _list_supporting_releases(situation: Situation, build: Build, capability: str) -> list[FrameworkRelease]:
+def _list_supporting_releases(
+    situation: Situation, build: Build, capability: str
+) -> list[FrameworkRelease]:
     """List the CUDA releases for this Python with machine code for a GPU, newest first; withdrawn names left out."""
     context, matrix = situation.context, situation.matrix
     rows = matrix.releases(build.framework, context.platform)
-    usable = (row for row in rows if row.cuda_build and not row.yanked and supports_python(context, row))
+    usable = (
+        row for row in rows if row.cuda_build and not row.yanked and supports_python(context, row)
+    )
     current = (row for row in usable if matrix.removed_distribution(row.distribution) is None)
     native = [row for row in current if serves_capability(context, row, capability)]
     return [row for row in native if driver_runs(context, row.cuda)] or native
@@ -250,8 +316,8 @@ def use_machine_with_gpu(_: Situation, fix: UseMachineWithGpu) -> Remedy:
     """Use a machine that has a GPU."""
     if fix.or_cpu:
         return Remedy(
-            "Run on a machine with an NVIDIA GPU, attach one to this virtual machine, or check for CPU use: --expect "
-            "cpu."
+            "Run on a machine with an NVIDIA GPU, attach one to this virtual machine, or check for"
+            " CPU use: --expect cpu."
         )
     return Remedy("Run on a machine with an NVIDIA GPU, or attach one to this virtual machine.")
 
@@ -259,7 +325,9 @@ def use_machine_with_gpu(_: Situation, fix: UseMachineWithGpu) -> Remedy:
 @writes(FindLostGpu)
 def find_lost_gpu(situation: Situation, _: FindLostGpu) -> Remedy:
     """Look for a GPU that the machine had."""
-    bus = Show(("lspci", "-d", "10de:"), "every NVIDIA device that the PCI bus shows", systems=(LINUX,))
+    bus = Show(
+        ("lspci", "-d", "10de:"), "every NVIDIA device that the PCI bus shows", systems=(LINUX,)
+    )
     log = ShowKernelLog(situation.sudo, "check the NVRM, Xid and AER lines")
     return Remedy(
         "Look for the GPU on the PCI bus. If it is not there, power the machine off and on again. "
@@ -272,7 +340,10 @@ def find_lost_gpu(situation: Situation, _: FindLostGpu) -> Remedy:
 def stop_using_gpu(situation: Situation, fix: StopUsingGpu) -> Remedy:
     """Check a GPU that computes wrong results."""
     show_log = ShowKernelLog(situation.sudo, "check the NVRM and Xid lines about this GPU")
-    return Remedy(f"Stop using {fix.gpu or 'this GPU'} until it is checked: it returns wrong results.", (show_log,))
+    return Remedy(
+        f"Stop using {fix.gpu or 'this GPU'} until it is checked: it returns wrong results.",
+        (show_log,),
+    )
 
 
 @writes(PowerCycleGpu)
@@ -304,13 +375,18 @@ class XidTable:
     xids: tuple[Xid, ...]
 
 
-# Of several codes the one whose action says most: NVIDIA's own recommendation, then what ends the most work.
+# Of several codes the one whose action says most: NVIDIA's own recommendation, then what ends the
+# most work.
 _XID_ORDER = (
     "as-stated", "restart-machine", "restart-virtual-machine", "reset-gpu", "reset-after-drain", "diagnose-nvlink",
     "decode-nvlink", "check-power", "update-driver", "contact-support", "reset-if-uvm", "restart-application", "none",
     "follow-other",
 )  # fmt: skip
-_RECOMMENDED = {"reboot": "restart-machine", "drain and reset": "reset-after-drain", "reset": "reset-gpu"}
+_RECOMMENDED = {
+    "reboot": "restart-machine",
+    "drain and reset": "reset-after-drain",
+    "reset": "reset-gpu",
+}
 
 
 @writes(FollowXid)
@@ -325,7 +401,9 @@ def follow_xid(situation: Situation, fix: FollowXid) -> Remedy | None:
     later = table.actions[row.follow_up] if row.follow_up else ""
     advice = f" If it comes back, {later[0].lower()}{later[1:]}" if later else ""
     steps = _build_xid_steps(situation, action, row.follow_up, fix.pci)
-    return Remedy(f"{table.actions[action]} Xid {row.code}: {row.means}{advice}", steps, _list_gsp_ways(row))
+    return Remedy(
+        f"{table.actions[action]} Xid {row.code}: {row.means}{advice}", steps, _list_gsp_ways(row)
+    )
 
 
 def _read_recommendation(text: str) -> str:
@@ -334,20 +412,36 @@ def _read_recommendation(text: str) -> str:
     return next(found, "as-stated")
 
 
-def _build_xid_steps(situation: Situation, action: str, follow_up: str, pci: str) -> tuple[Action, ...]:
+def _build_xid_steps(
+    situation: Situation, action: str, follow_up: str, pci: str
+) -> tuple[Action, ...]:
     if action in ("restart-machine", "restart-virtual-machine"):
         return (build_reboot(situation),)
     if "reset" in action:
         selected = ("-i", f"{pci}.0") if pci else ()
         words, check = ("--gpu-reset", *selected), "nvidia-smi -L"
-        reset = _run_nvidia_smi(situation, words, "no program may use it", check, lasting="the GPU starts afresh")
+        reset = _run_nvidia_smi(
+            situation, words, "no program may use it", check, lasting="the GPU starts afresh"
+        )
         return (RunEnvcheck(("gpus",), "the programs on it: end them first", "user"), reset)
     if follow_up == "inspect-application":
-        return (Show(("compute-sanitizer", "python3", "PROGRAM"), "shows the bad access; PROGRAM is yours"),)
+        return (
+            Show(
+                ("compute-sanitizer", "python3", "PROGRAM"),
+                "shows the bad access; PROGRAM is yours",
+            ),
+        )
     if action in ("diagnose-nvlink", "decode-nvlink"):
         return (Show(("nvidia-smi", "nvlink", "-e"), "the errors of each link", SYSTEM, (LINUX,)),)
     if action in ("none", "restart-application"):
-        return (Show(("nvidia-smi", "-q", "-d", "ECC,ROW_REMAPPER"), "whether a reset is pending", SYSTEM, (LINUX,)),)
+        return (
+            Show(
+                ("nvidia-smi", "-q", "-d", "ECC,ROW_REMAPPER"),
+                "whether a reset is pending",
+                SYSTEM,
+                (LINUX,),
+            ),
+        )
     return (ShowKernelLog(situation.sudo, "the lines of NVRM and Xid before it"),)
 
 
@@ -355,7 +449,12 @@ def _list_gsp_ways(row: Xid) -> tuple[Alternative, ...]:
     """Say how to do without the GPU's system processor, where that one failed."""
     if not row.name.startswith("GSP"):
         return ()
-    return (Alternative("If it comes back, update the driver; the proprietary module also runs without GSP firmware."),)
+    return (
+        Alternative(
+            "If it comes back, update the driver; the proprietary module also runs without GSP"
+            " firmware."
+        ),
+    )
 
 
 @writes(UseOtherProcessor)
@@ -363,7 +462,10 @@ def use_other_processor(situation: Situation, fix: UseOtherProcessor) -> Remedy 
     """Use a processor with AVX, or the last release that needs none."""
     if not fix.is_stated and _needs_no_avx(situation):
         search = ("sh", "-c", "dmesg | grep 'invalid opcode' | tail -3")
-        return Remedy(_OTHER_INSTRUCTION, (Show(search, "names the library", SYSTEM, (LINUX,), situation.sudo),))
+        return Remedy(
+            _OTHER_INSTRUCTION,
+            (Show(search, "names the library", SYSTEM, (LINUX,), situation.sudo),),
+        )
     row = None
     if fix.framework:
         row = _find_last_without(situation, fix.framework, set(fix.instructions) or {"avx"})
@@ -372,8 +474,12 @@ def use_other_processor(situation: Situation, fix: UseOtherProcessor) -> Remedy 
     alternatives: tuple[Alternative, ...] = ()
     if row is not None:
         requirement = f"{row.distribution}=={row.version}"
-        plan = RunEnvcheck(("plan", requirement, "--python", row.pythons[-1], "--expect", "cpu"), "shows the plan")
-        alternatives = (Alternative(f"Use {requirement}, the newest release built without it.", (plan,)),)
+        plan = RunEnvcheck(
+            ("plan", requirement, "--python", row.pythons[-1], "--expect", "cpu"), "shows the plan"
+        )
+        alternatives = (
+            Alternative(f"Use {requirement}, the newest release built without it.", (plan,)),
+        )
     check = () if situation.facts.host.cpu_flags.value is not None else (_AVX,)
     summary = _IF_WITHOUT_AVX if check and not fix.is_stated else _WITHOUT_AVX
     return Remedy(summary, check, alternatives)
@@ -385,10 +491,14 @@ def _needs_no_avx(situation: Situation) -> bool:
     return "avx" in (host.cpu_flags.value or ()) or host.architecture.value in ("aarch64", "arm64")
 
 
-def _find_last_without(situation: Situation, framework: str, flags: set[str]) -> FrameworkRelease | None:
+def _find_last_without(
+    situation: Situation, framework: str, flags: set[str]
+) -> FrameworkRelease | None:
     """Return the last release before the first that needs these instructions; None where that is not known."""
     rows = situation.matrix.releases(framework, situation.context.platform)
-    first = min((Version(row.version) for row in rows if flags & set(row.cpu_features)), default=None)
+    first = min(
+        (Version(row.version) for row in rows if flags & set(row.cpu_features)), default=None
+    )
     return next((row for row in rows if first is not None and Version(row.version) < first), None)
 
 
@@ -403,7 +513,11 @@ def set_default_compute_mode(situation: Situation, fix: SetDefaultComputeMode) -
         f"nvidia-smi -i {fix.index} --query-gpu=compute_mode --format=csv,noheader | grep -qx Default",
         lasting="the finding shows the previous mode; nvidia-smi -c restores it",
     )  # fmt: skip
-    return Remedy("Set the default compute mode.", (reset,), (Alternative("Wait for the other process to end."),))
+    return Remedy(
+        "Set the default compute mode.",
+        (reset,),
+        (Alternative("Wait for the other process to end."),),
+    )
 
 
 @writes(FindGpuUser)
@@ -425,13 +539,17 @@ def stop_process(_: Situation, fix: StopProcess) -> Remedy:
     """Stop a process that the driver lists."""
     words = ("ps", "-o", "user,pid,etime,cmd", "-p", fix.pid)
     show_owner = Show(words, "shows its owner", systems=(LINUX, "darwin"))
-    return Remedy("Stop the process that holds the memory, if it is yours and finished.", (show_owner, _GPUS))
+    return Remedy(
+        "Stop the process that holds the memory, if it is yours and finished.", (show_owner, _GPUS)
+    )
 
 
 @writes(FindHiddenProcess)
 def find_hidden_process(_: Situation, __: FindHiddenProcess) -> Remedy:
     """Find a process that the driver does not list."""
-    summary = "Find and stop the process that holds the memory. Use root to see other users' processes."
+    summary = (
+        "Find and stop the process that holds the memory. Use root to see other users' processes."
+    )
     return Remedy(summary, (_GPUS,))
 
 
@@ -491,7 +609,9 @@ def enlarge_shared_memory(_: Situation, __: EnlargeSharedMemory) -> Remedy:
         )  # fmt: skip
 
     hosts = Alternative("Share the host's memory.", (start("--ipc=host"),))
-    return Remedy("Start the container with a larger /dev/shm.", (start("--shm-size=8g"),), (hosts,))
+    return Remedy(
+        "Start the container with a larger /dev/shm.", (start("--shm-size=8g"),), (hosts,)
+    )
 
 
 @writes(RequestGpusFromRuntime)
@@ -511,4 +631,8 @@ def unset_visible_devices(situation: Situation, _: UnsetVisibleDevices) -> Remed
     unset = UnsetVariable("CUDA_VISIBLE_DEVICES", "in the program's shell")
     value = situation.context.environment.get("CUDA_VISIBLE_DEVICES", "")
     shown = f", which is '{value}'" if re.fullmatch(r"-?[\w,-]+", value) else ""
-    return Remedy(f"Unset CUDA_VISIBLE_DEVICES{shown}; scripts and job systems set it too.", (unset,), (other,))
+    return Remedy(
+        f"Unset CUDA_VISIBLE_DEVICES{shown}; scripts and job systems set it too.",
+        (unset,),
+        (other,),
+    )

@@ -56,7 +56,9 @@ def use_other_python(situation: Situation, fix: UseOtherPython) -> Remedy:
     return Remedy(summary, (*check, *new, *install), alternatives)
 
 
-def _install_into_new(situation: Situation, new: tuple[Action, ...], requirement: str) -> tuple[Action, ...]:
+def _install_into_new(
+    situation: Situation, new: tuple[Action, ...], requirement: str
+) -> tuple[Action, ...]:
     environment = new[0] if new else None
     if not isinstance(environment, CreateEnvironment) or not environment.folder:
         return ()
@@ -66,7 +68,8 @@ def _install_into_new(situation: Situation, new: tuple[Action, ...], requirement
     return (InstallPackages((requirement,), environment.interpreter(situation.os), index=index),)
 
 
-_BUILDS = {"darwin": "-macos-aarch64-none", "linux": "-linux-{cpu}-gnu"}  # 64 bits, as uv names them
+# 64 bits, as uv names them
+_BUILDS = {"darwin": "-macos-aarch64-none", "linux": "-linux-{cpu}-gnu"}
 
 
 @writes(InstallPython)
@@ -102,8 +105,8 @@ def use_newer_glibc(situation: Situation, fix: UseNewerGlibc) -> Remedy:
             break
     check = () if situation.facts.host.libc_version.value is not None else (_LDD,)
     return Remedy(
-        f"Use a system or image with glibc {fix.version} or newer{system}, or a release for an older one. "
-        "Never replace the system's glibc.",
+        f"Use a system or image with glibc {fix.version} or newer{system}, or a release for an"
+        " older one. Never replace the system's glibc.",
         check,
     )
 

@@ -60,7 +60,9 @@ def _describe_cudnn(fix: InstallCudnn, build: Build | None, version: str, cuda: 
     return f"Install cuDNN {named}{for_cuda}{newer}{built}."
 
 
-def _install_named_libraries(situation: Situation, fix: InstallCudnn, build: Build | None) -> Remedy | None:
+def _install_named_libraries(
+    situation: Situation, fix: InstallCudnn, build: Build | None
+) -> Remedy | None:
     steps = situation.install_gpu_build(fix.framework) if situation.from_log else ()
     if build is not None:
         built = f"{build.label} was built with, for its CUDA"
@@ -71,7 +73,11 @@ def _install_named_libraries(situation: Situation, fix: InstallCudnn, build: Bui
 
 
 def _list_ways(
-    situation: Situation, fix: InstallCudnn, build: Build | None, version: str, cuda_major: tuple[int, ...]
+    situation: Situation,
+    fix: InstallCudnn,
+    build: Build | None,
+    version: str,
+    cuda_major: tuple[int, ...],
 ) -> list[Alternative]:
     """List the ways to a cuDNN, the one for this machine first."""
     major = numbers(version)[0]
@@ -84,13 +90,21 @@ def _list_ways(
     if situation.has_conda:
         return [*conda, *wheel]
     apt = _install_with_apt(situation, fix, major, cuda_major)
-    is_reachable = any(len(way.actions) > 1 for way in wheel)  # the step after it lets the loader look there
-    is_reachable = is_reachable or (brings_cuda(build) if build else _finds_wheels(situation, fix, version))
-    return [*wheel, *conda, *apt] if is_reachable else [*apt, *conda, *wheel]  # the loader looks where apt puts it
+    # the step after it lets the loader look there
+    is_reachable = any(len(way.actions) > 1 for way in wheel)
+    is_reachable = is_reachable or (
+        brings_cuda(build) if build else _finds_wheels(situation, fix, version)
+    )
+    # the loader looks where apt puts it
+    return [*wheel, *conda, *apt] if is_reachable else [*apt, *conda, *wheel]
 
 
 def _install_wheel(
-    situation: Situation, fix: InstallCudnn, build: Build | None, version: str, cuda_major: tuple[int, ...]
+    situation: Situation,
+    fix: InstallCudnn,
+    build: Build | None,
+    version: str,
+    cuda_major: tuple[int, ...],
 ) -> list[Alternative]:
     """Install the wheel, with what lets a build that does not look there find it."""
     major, line = numbers(version)[0], major_minor(version)
@@ -99,14 +113,24 @@ def _install_wheel(
         package_row = _find_cudnn_package(major)
         cuda_major = numbers(package_row.usual_cuda) if package_row else ()
     wheel = f"nvidia-cudnn-cu{cuda_major[0]}" if cuda_major else ""
-    if not wheel or major < system_packages().cudnn.first_wheel or not _is_published(situation, wheel):
+    if (
+        not wheel
+        or major < system_packages().cudnn.first_wheel
+        or not _is_published(situation, wheel)
+    ):
         return []
     limits = f"=={line}.*" if fix.exact else f">={line},<{major + 1}"
     steps = situation.install(_find_pinned_wheel(build, wheel) or f"{wheel}{limits}")
     if build is not None and not brings_cuda(build):
-        folder = f"{build.facts.location}/nvidia/cudnn/lib" if build.facts and build.facts.location else ""
+        folder = (
+            f"{build.facts.location}/nvidia/cudnn/lib"
+            if build.facts and build.facts.location
+            else ""
+        )
         steps = (*steps, *(situation.add_loader_folders((folder,)) if folder else ()))
-    elif fix.site_packages and steps:  # a program that loads cuDNN itself looks only where it is told to
+    elif (
+        fix.site_packages and steps
+    ):  # a program that loads cuDNN itself looks only where it is told to
         folder = f"{fix.site_packages}/nvidia/cudnn/lib:$LD_LIBRARY_PATH"
         steps = (*steps, SetVariables((("LD_LIBRARY_PATH", folder),), PROGRAM_SHELL))
     if steps:
@@ -120,7 +144,9 @@ def _find_pinned_wheel(build: Build | None, wheel: str) -> str:
     return next((item for item in wheels if item.startswith(f"{wheel}==")), "")
 
 
-def _list_releases_with_cudnn(situation: Situation, fix: InstallCudnn, cudnn: str) -> list[FrameworkRelease]:
+def _list_releases_with_cudnn(
+    situation: Situation, fix: InstallCudnn, cudnn: str
+) -> list[FrameworkRelease]:
     """List the releases of a framework that load a cuDNN of this major from outside, newest first."""
     rows = gpu_rows(situation.context, fix.framework) if fix.framework else ()
     return [row for row in rows if row.cudnn and numbers(row.cudnn)[:1] == numbers(cudnn)[:1]]
@@ -132,7 +158,9 @@ def _finds_wheels(situation: Situation, fix: InstallCudnn, cudnn: str) -> bool:
     return bool(rows) and all(row.finds_cuda_wheels for row in rows)
 
 
-def _find_cuda_of_cudnn(situation: Situation, fix: InstallCudnn, build: Build | None, cudnn: str) -> tuple[int, ...]:
+def _find_cuda_of_cudnn(
+    situation: Situation, fix: InstallCudnn, build: Build | None, cudnn: str
+) -> tuple[int, ...]:
     """Return the CUDA major that the newest release with this cuDNN goes with; () where a build is known, or none."""
     rows = _list_releases_with_cudnn(situation, fix, cudnn) if build is None else []
     return numbers(rows[0].cuda or "")[:1] if rows else ()
@@ -147,13 +175,16 @@ def _install_with_conda(situation: Situation, version: str) -> list[Alternative]
     activation = activate_conda_libraries(situation) if situation.has_conda else ()
     return [
         Alternative(
-            "Into a conda environment:", (install_conda_packages(f"cudnn={line}", channel=channel), *activation)
+            "Into a conda environment:",
+            (install_conda_packages(f"cudnn={line}", channel=channel), *activation),
         )
     ]
 
 
 def _find_cudnn_package(major: int) -> CudnnPackage | None:
-    return next((item for item in reversed(system_packages().cudnn.apt) if item.first <= major), None)
+    return next(
+        (item for item in reversed(system_packages().cudnn.apt) if item.first <= major), None
+    )
 
 
 def _install_with_apt(
@@ -168,8 +199,13 @@ def _install_with_apt(
     version = f"{situation.distribution} {situation.distribution_version}"
     if published_for and situation.distribution_version and version not in published_for:
         return []
-    package = package_row.package.format(major=major, cuda=cuda_major[0] if cuda_major else package_row.usual_cuda)
-    summary = "Debian and Ubuntu, from NVIDIA's repository; in a container, use an image with -cudnn in its name:"
+    package = package_row.package.format(
+        major=major, cuda=cuda_major[0] if cuda_major else package_row.usual_cuda
+    )
+    summary = (
+        "Debian and Ubuntu, from NVIDIA's repository; in a container, use an image with -cudnn in"
+        " its name:"
+    )
     return [Alternative(summary, (InstallSystemPackages(APT, (package,), situation.sudo),))]
 
 
@@ -181,7 +217,10 @@ def bound_cudnn(situation: Situation, fix: BoundCudnn) -> Remedy | None:
         return None
     extras = f"[{','.join(framework.extras)}]" if framework.extras else ""
     requirement = f"{framework.main.distribution}{extras}=={framework.main.version}"
-    return Remedy(f"Install {requirement} with {fix.requirement}.", situation.install(requirement, fix.requirement))
+    return Remedy(
+        f"Install {requirement} with {fix.requirement}.",
+        situation.install(requirement, fix.requirement),
+    )
 
 
 @writes(InstallOlderCudnn)
@@ -195,12 +234,22 @@ def install_older_cudnn(situation: Situation, fix: InstallOlderCudnn) -> Remedy 
     lowest = needed[1] if len(needed) > 1 else 0
     for candidate in range(minor - 1, lowest - 1, -1):
         row = situation.matrix.cudnn(f"{major}.{candidate}")
-        if row and row.compute_capability_min and numbers(row.compute_capability_min) <= numbers(fix.capability):
-            wheels = [name for name in situation.context.distributions if name.startswith("nvidia-cudnn-cu")]
+        if (
+            row
+            and row.compute_capability_min
+            and numbers(row.compute_capability_min) <= numbers(fix.capability)
+        ):
+            wheels = [
+                name
+                for name in situation.context.distributions
+                if name.startswith("nvidia-cudnn-cu")
+            ]
             is_pinned = build.traits.cuda.pins_cudnn and len(needed) > 1
             limits = f"=={built}" if is_pinned else f">={major}.{lowest},<{major}.{candidate + 1}"
             steps = situation.install(f"{wheels[0]}{limits}") if wheels else ()
-            reason = f"cuDNN {row.version} is the last that supports compute capability {fix.capability}"
+            reason = (
+                f"cuDNN {row.version} is the last that supports compute capability {fix.capability}"
+            )
             return Remedy(f"Go back to an older cuDNN: {reason}.", steps)
     none = f"No cuDNN that {build.label} accepts supports compute capability {fix.capability}"
     return Remedy(f"{none}: use an older release of it.")
@@ -212,7 +261,8 @@ def _is_published(situation: Situation, wheel: str) -> bool:
     asking = (
         row
         for name in pinning
-        for row in gpu_rows(situation.context, name) or situation.matrix.releases(name, "linux_x86_64")
+        for row in gpu_rows(situation.context, name)
+        or situation.matrix.releases(name, "linux_x86_64")
     )
     return any(item.startswith(wheel) for row in asking for item in row.cuda_wheels)
 
@@ -227,7 +277,9 @@ def install_matching_tensorrt(situation: Situation, fix: InstallTensorrt) -> Rem
     if row is None or not row.tensorrt or row.tensorrt == "none":
         return None
     requirement = f"tensorrt=={row.tensorrt}" + (".*" if row.tensorrt.count(".") < 3 else "")
-    summary = f"Install TensorRT {row.tensorrt}, which {row.distribution} {row.version} was built with."
+    summary = (
+        f"Install TensorRT {row.tensorrt}, which {row.distribution} {row.version} was built with."
+    )
     if numbers(row.tensorrt) < numbers(system_packages().tensorrt.first_wheel):
         return Remedy(f"{summary} NVIDIA's archive: https://developer.nvidia.com/tensorrt.")
     return Remedy(summary, situation.install(requirement))
@@ -239,7 +291,11 @@ def install_system_library(situation: Situation, fix: InstallSystemLibrary) -> R
     if fix.library.startswith(("libav", "libsw")):
         return _install_ffmpeg(situation)
     stem = fix.library.partition(".so")[0]
-    steps = install(situation, stem, f"contains {fix.library}") if stem in system_packages().packages else ()
+    steps = (
+        install(situation, stem, f"contains {fix.library}")
+        if stem in system_packages().packages
+        else ()
+    )
     return Remedy(f"Install the system package that contains {fix.library}.", steps)
 
 
@@ -248,5 +304,7 @@ def _install_ffmpeg(situation: Situation) -> Remedy:
     versions = "its major version; libavutil 56 to 60 are of FFmpeg 4 to 8"
     show = Show(("ffmpeg", "-version"), versions, ENVIRONMENT)
     conda = Alternative("In a conda environment:", (install_conda_packages("ffmpeg"),))
-    summary = "Install FFmpeg with its shared libraries, in a major version that the package supports."
+    summary = (
+        "Install FFmpeg with its shared libraries, in a major version that the package supports."
+    )
     return Remedy(summary, (*steps, show), (*elsewhere, conda))

@@ -101,10 +101,18 @@ def install_dependant(situation: Situation, fix: InstallDependant) -> Remedy | N
     if fits:
         requirement = f"{fits[0].distribution}=={fits[0].version}"
         # pip takes another build of this very release for the one that is asked for.
-        is_other = installed and installed.version.partition("+")[0] != fits[0].version and fits[0].distribution == name
+        is_other = (
+            installed
+            and installed.version.partition("+")[0] != fits[0].version
+            and fits[0].distribution == name
+        )
         replaced = () if is_other else situation.uninstall(name)
-        steps = situation.install(pin, requirement, index=index if companion_row(name).on_index else "")
-        return Remedy(f"Install {requirement}, which was made for {framework} {version}.", (*replaced, *steps))
+        steps = situation.install(
+            pin, requirement, index=index if companion_row(name).on_index else ""
+        )
+        return Remedy(
+            f"Install {requirement}, which was made for {framework} {version}.", (*replaced, *steps)
+        )
     if known:
         there = (row for row in known if installed and row.version == installed.version)
         return _install_for_cuda_of(situation, framework, version, next(there, known[0]))
@@ -115,41 +123,71 @@ def install_dependant(situation: Situation, fix: InstallDependant) -> Remedy | N
     return Remedy(summary, situation.install(pin, name, index=index))
 
 
-def _keep_dependant(situation: Situation, framework: str, label: str, installed: Distribution) -> Remedy | None:
+def _keep_dependant(
+    situation: Situation, framework: str, label: str, installed: Distribution
+) -> Remedy | None:
     """Install the framework's newest release that an installed companion was made for; None where none is known."""
     matrix, platform = situation.matrix, situation.context.platform
     pin = matrix.companion_pins(framework, installed.name).get(installed.version.partition("+")[0])
     minor = major_minor(situation.facts.python.version.value or "")
-    rows = matrix.releases(framework, platform, lambda version: matches(version, pin)) if pin else ()
-    row = next((item for item in rows if item.distribution == framework and (not minor or minor in item.pythons)), None)
+    rows = (
+        matrix.releases(framework, platform, lambda version: matches(version, pin)) if pin else ()
+    )
+    row = next(
+        (
+            item
+            for item in rows
+            if item.distribution == framework and (not minor or minor in item.pythons)
+        ),
+        None,
+    )
     if row is None:
         return None
-    index = index_url(framework, label) if matrix.build(framework, row.version, label, platform) else ""
-    summary = f"Install {framework}=={row.version}, which {installed.name} {installed.version} was made for."
+    index = (
+        index_url(framework, label) if matrix.build(framework, row.version, label, platform) else ""
+    )
+    summary = (
+        f"Install {framework}=={row.version}, which {installed.name} {installed.version} was made"
+        " for."
+    )
     return Remedy(summary, situation.install(f"{framework}=={row.version}", index=index))
 
 
-def _list_dependants(situation: Situation, framework: str, version: str, name: str) -> list[FrameworkRelease]:
+def _list_dependants(
+    situation: Situation, framework: str, version: str, name: str
+) -> list[FrameworkRelease]:
     """List the releases of a companion, or of one with the same module, that go with a framework's, newest first."""
     matrix, row, platform = situation.matrix, companion_row(name), situation.context.platform
     minor = major_minor(situation.facts.python.version.value or "")
     found = [*matrix.companions_of(framework, version, platform, name)]
-    owners = matrix.companions_of(framework, version, platform, row.pinned_by) if row.pinned_by else ()
+    owners = (
+        matrix.companions_of(framework, version, platform, row.pinned_by) if row.pinned_by else ()
+    )
     for item in row.distributions if owners else ():
         pins = {owner.requires.get(item, "").removeprefix("==") for owner in owners}
         releases = matrix.companion_releases(item) if any(pins) else ()
-        found += (each for each in releases if each.version in pins and each.platform in (platform, "any"))
+        found += (
+            each for each in releases if each.version in pins and each.platform in (platform, "any")
+        )
     return [each for each in found if not minor or each.platform == "any" or minor in each.pythons]
 
 
-def _install_for_cuda_of(situation: Situation, framework: str, version: str, companion: FrameworkRelease) -> Remedy:
+def _install_for_cuda_of(
+    situation: Situation, framework: str, version: str, companion: FrameworkRelease
+) -> Remedy:
     """Install the framework's build for the CUDA that a companion's only build is for."""
     row = situation.matrix.release(framework, version, situation.context.platform)
     builds = situation.matrix.index_builds(row) if row else ()
-    same = next((each for each in builds if each.cuda and major(each.cuda) == major(companion.cuda or "")), None)
+    same = next(
+        (each for each in builds if each.cuda and major(each.cuda) == major(companion.cuda or "")),
+        None,
+    )
     pin, label = f"{framework}=={version}", same.local if same else ""
     other = f"{companion.distribution}=={companion.version}"
-    summary = f"Install {pin}{'+' if label else ''}{label} with {other}: that one is for CUDA {companion.cuda}."
+    summary = (
+        f"Install {pin}{'+' if label else ''}{label} with {other}: that one is for CUDA"
+        f" {companion.cuda}."
+    )
     installed = situation.context.distributions.get(companion.distribution)
     is_there = installed is not None and installed.version.partition("+")[0] == companion.version
     steps = situation.install(f"{pin}+{label}", index=index_url(framework, label)) if label else ()
@@ -171,12 +209,16 @@ def restore_keras_2(situation: Situation, fix: RestoreKeras2) -> Remedy | None:
     row = build.release if build else None
     if row is None:
         return None
-    found = situation.matrix.companions_of(row.framework, row.version, situation.context.platform, "tf-keras")
+    found = situation.matrix.companions_of(
+        row.framework, row.version, situation.context.platform, "tf-keras"
+    )
     if not found:
         return None
     requirement = f"tf-keras=={found[0].version}"
     switch = SetVariables((("TF_USE_LEGACY_KERAS", "1"),), _PROGRAM_SHELL)
-    summary = f"Code for Keras 2 needs {requirement} with {identity(row.framework).title} {row.version}."
+    summary = (
+        f"Code for Keras 2 needs {requirement} with {identity(row.framework).title} {row.version}."
+    )
     return Remedy(summary, (*situation.install(requirement), switch))
 
 
@@ -185,7 +227,9 @@ def install_required_release(situation: Situation, fix: InstallRequiredRelease) 
     """Install it within the bounds of the framework's release; None where that has no upper one."""
     build = situation.build(fix.framework)
     row = build.release if build else None
-    specifier = row.requires.get(fix.name, "").replace(" ", "").replace("dev", ".dev0") if row else ""
+    specifier = (
+        row.requires.get(fix.name, "").replace(" ", "").replace("dev", ".dev0") if row else ""
+    )
     requirement = f"{fix.name}{specifier}"
     if row is None or "<" not in specifier or not is_requirement(requirement):
         return None

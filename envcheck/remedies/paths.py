@@ -27,7 +27,9 @@ def is_plain_path(path: str) -> bool:
 def point_at_toolkit(root: str, *, compiles: bool) -> SetVariables:
     """Point the build, or the loader, at a toolkit."""
     if compiles:
-        return SetVariables((("CUDA_HOME", root), ("PATH", f"{root}/bin:$PATH")), "in the build shell")
+        return SetVariables(
+            (("CUDA_HOME", root), ("PATH", f"{root}/bin:$PATH")), "in the build shell"
+        )
     return SetVariables((("LD_LIBRARY_PATH", f"{root}/lib64:$LD_LIBRARY_PATH"),), PROGRAM_SHELL)
 
 

@@ -29,7 +29,16 @@ from envcheck.actions import (
     UnsetVariable,
 )
 from envcheck.host.data_files import load_data
-from envcheck.model import Alternative, FollowRow, Remedy, dataclass, decode, field, list_fields, replace
+from envcheck.model import (
+    Alternative,
+    FollowRow,
+    Remedy,
+    dataclass,
+    decode,
+    field,
+    list_fields,
+    replace,
+)
 from envcheck.remedies.situation import Situation
 from envcheck.remedies.system import install_anywhere
 
@@ -107,7 +116,9 @@ class ActionRow:
     @property
     def action(self) -> Action:
         """Return the action; values stand in it as {names}."""
-        action_found: Action = next(filter(None, (getattr(self, name) for name in list_fields(self))))
+        action_found: Action = next(
+            filter(None, (getattr(self, name) for name in list_fields(self)))
+        )
         return action_found
 
 
@@ -124,8 +135,10 @@ class RemedyRow:
     """What to do about a finding; values stand in it as {names}."""
 
     summary: str
-    cases: tuple[str, ...] = ()  # messages of a log, or the name by which a rule asks for it; () for any
-    when: tuple[str, ...] = ()  # what must hold of the machine: windows, conda, compiling, a framework
+    # messages of a log, or the name by which a rule asks for it; () for any
+    cases: tuple[str, ...] = ()
+    # what must hold of the machine: windows, conda, compiling, a framework
+    when: tuple[str, ...] = ()
     where: Mapping[str, str] = field(default_factory=dict)  # value -> pattern that it holds
     actions: tuple[ActionRow, ...] = ()
     alternatives: tuple[AlternativeRow, ...] = ()
@@ -138,7 +151,9 @@ class RemedyRow:
     @property
     def shown(self) -> tuple[str, ...]:
         """List the values that stand in the row."""
-        return tuple(dict.fromkeys(name for text in _list_texts(self) for name in _PLACEHOLDER.findall(text)))
+        return tuple(
+            dict.fromkeys(name for text in _list_texts(self) for name in _PLACEHOLDER.findall(text))
+        )
 
 
 @dataclass
@@ -164,12 +179,17 @@ def build_special_remedy(finding_id: str, values: RowValues, situation: Situatio
 
 def build_general_remedy(finding_id: str, values: RowValues, situation: Situation) -> Remedy | None:
     """Return the remedy of a finding of which nothing more is known."""
-    return _fill_first((row for row in load_rows(finding_id) if not row.is_special), values, situation)
+    return _fill_first(
+        (row for row in load_rows(finding_id) if not row.is_special), values, situation
+    )
 
 
 @cache
 def load_rows(finding_id: str) -> tuple[RemedyRow, ...]:
-    """List the rows of one finding. Only these are decoded: decoding costs more time than reading the file."""
+    """List the rows of one finding.
+
+    Only these are decoded: decoding costs more time than reading the file.
+    """
     rows = remedy_table().remedies.get(finding_id, ())
     return tuple(decode(RemedyRow, row) for row in rows)
 
@@ -179,15 +199,23 @@ def list_rows_by_finding() -> dict[str, tuple[RemedyRow, ...]]:
     return {name: load_rows(name) for name in remedy_table().remedies}
 
 
-def _fill_first(rows: Iterable[RemedyRow], values: RowValues, situation: Situation) -> Remedy | None:
+def _fill_first(
+    rows: Iterable[RemedyRow], values: RowValues, situation: Situation
+) -> Remedy | None:
     matching = (row for row in rows if _matches(row, values, situation))
-    return next((remedy for row in matching if (remedy := fill_row(row, values, situation)) is not None), None)
+    return next(
+        (remedy for row in matching if (remedy := fill_row(row, values, situation)) is not None),
+        None,
+    )
 
 
 def _rank_row(row: RemedyRow, values: RowValues) -> int:
     """Return which of the messages a row is for: the strongest comes first."""
     cases = row.cases or values.signatures
-    return next((place for place, name in enumerate(values.signatures) if name in cases), len(values.signatures))
+    return next(
+        (place for place, name in enumerate(values.signatures) if name in cases),
+        len(values.signatures),
+    )
 
 
 def _matches(row: RemedyRow, values: RowValues, situation: Situation) -> bool:
@@ -201,7 +229,10 @@ def _matches(row: RemedyRow, values: RowValues, situation: Situation) -> bool:
 def _list_tags(values: RowValues, situation: Situation) -> set[str]:
     """Name what a row may ask for: the system, the framework, conda, WSL, a build of CUDA code."""
     tags = {situation.os, values.framework, "conda" if situation.has_conda else ""}
-    tags |= {"wsl" if situation.facts.host.wsl_version.value else "", "compiling" if values.compiles else ""}
+    tags |= {
+        "wsl" if situation.facts.host.wsl_version.value else "",
+        "compiling" if values.compiles else "",
+    }
     return tags - {""}
 
 
@@ -226,14 +257,18 @@ class _Filler:
     def __init__(self, values: RowValues, situation: Situation) -> None:
         self._values, self._situation = values, situation
 
-    def actions(self, rows: Iterable[ActionRow]) -> tuple[tuple[Action, ...], tuple[Alternative, ...]]:
+    def actions(
+        self, rows: Iterable[ActionRow]
+    ) -> tuple[tuple[Action, ...], tuple[Alternative, ...]]:
         """Make the actions; what a package manager installs comes with how other distributions have it."""
         actions_found: list[Action] = []
         elsewhere: list[Alternative] = []
         for row in rows:
             if row.install is not None:
                 values = {"major": row.install.major} if row.install.major else {}
-                steps, others = install_anywhere(self._situation, row.install.what, row.install.purpose, **values)
+                steps, others = install_anywhere(
+                    self._situation, row.install.what, row.install.purpose, **values
+                )
                 actions_found += steps
                 elsewhere += others
             elif (action := self._filled(row.action)) is not None:
@@ -256,13 +291,21 @@ class _Filler:
         if isinstance(value, Action):
             cells = {name: self._filled(getattr(value, name)) for name in list_fields(value)}
             action: Action = replace(value, **cells)
-            return None if None in cells.values() else action if self._situation.sudo else action.without_sudo()
+            return (
+                None
+                if None in cells.values()
+                else action
+                if self._situation.sudo
+                else action.without_sudo()
+            )
         return value
 
     def text(self, text: str) -> str | None:
         """Put values into a text; None where one is missing."""
         values = {name: self._value(name) for name in _PLACEHOLDER.findall(text)}
-        return _PLACEHOLDER.sub(lambda match: values[match[1]], text) if all(values.values()) else None
+        return (
+            _PLACEHOLDER.sub(lambda match: values[match[1]], text) if all(values.values()) else None
+        )
 
     def _value(self, name: str) -> str:
         return self._situation.python if name == "python" else self._values.find_value(name)

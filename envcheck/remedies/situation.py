@@ -30,11 +30,23 @@ from envcheck.matrix.query import Matrix
 from envcheck.model import CONDA, PIP, UV, Absent, FrameworkRelease, numbers
 from envcheck.rules.builds import Build
 from envcheck.rules.context import Context
-from envcheck.rules.gpu_releases import best_gpu_row, find_index_build, gpu_requirement, serves_capability
+from envcheck.rules.gpu_releases import (
+    best_gpu_row,
+    find_index_build,
+    gpu_requirement,
+    serves_capability,
+)
 from envcheck.rules.judged_builds import JudgedFramework, judged_builds, judged_frameworks
 
 DEBIAN, UBUNTU, FEDORA, RHEL, SUSE, ARCH = "debian", "ubuntu", "fedora", "rhel", "suse", "arch"
-WSL, WINDOWS, MACOS, CONTAINER, JETSON, OTHER = "wsl", "windows", "macos", "container", "jetson", "other"
+WSL, WINDOWS, MACOS, CONTAINER, JETSON, OTHER = (
+    "wsl",
+    "windows",
+    "macos",
+    "container",
+    "jetson",
+    "other",
+)
 _FAMILIES = {
     "debian": DEBIAN,
     "ubuntu": UBUNTU,
@@ -67,7 +79,9 @@ _STATED = {"--python", "--driver", "--gpu"}
 class Situation:
     """A machine that remedies are made for; `stated` holds the options with which `envcheck plan` plans for a log's."""
 
-    def __init__(self, context: Context, stated: tuple[str, ...] = (), *, from_log: bool = False) -> None:
+    def __init__(
+        self, context: Context, stated: tuple[str, ...] = (), *, from_log: bool = False
+    ) -> None:
         """Hold the facts, the matrix and the goal; `from_log`: they were stated by a log of a machine elsewhere."""
         self.context, self.matrix, self.facts = context, context.matrix, context.facts
         self.plan_options, self.from_log = stated, from_log
@@ -140,7 +154,10 @@ class Situation:
     def build(self, framework: str, distribution: str = "") -> Build | None:
         """Return the judged build of a framework, of one distribution where several are there."""
         builds = [item for item in self.builds if item.framework == framework]
-        return next((item for item in builds if item.distribution == distribution), builds[0] if builds else None)
+        return next(
+            (item for item in builds if item.distribution == distribution),
+            builds[0] if builds else None,
+        )
 
     def framework(self, name: str) -> JudgedFramework | None:
         """Return a judged framework with all its builds."""
@@ -167,15 +184,24 @@ class Situation:
         options = (("--force-reinstall",) if force else ()) + (("--upgrade",) if upgrade else ())
         if self.facts.python.externally_managed.value is True:
             create = CreateEnvironment(
-                ".venv", starter=(self.python,), purpose="The system's Python takes no packages (PEP 668)."
+                ".venv",
+                starter=(self.python,),
+                purpose="The system's Python takes no packages (PEP 668).",
             )
-            return (create, InstallPackages(requirements, create.interpreter(self.os), index=index, options=options))
+            return (
+                create,
+                InstallPackages(
+                    requirements, create.interpreter(self.os), index=index, options=options
+                ),
+            )
         wanted = InstallPackages(requirements, self.python, index=index, options=options)
         if isinstance(self.facts.python.pip_version, Absent):
             return (AddPip(self.python), wanted)
         return (wanted,)
 
-    def reinstall(self, *pins: str, modules: str = "", without_record: bool = False) -> tuple[Action, ...]:
+    def reinstall(
+        self, *pins: str, modules: str = "", without_record: bool = False
+    ) -> tuple[Action, ...]:
         """Install releases such as torch==2.2.2+cpu again, each from the index of its label; () where one is not plain.
 
         `modules`: those whose import shows that it worked.
@@ -184,7 +210,9 @@ class Situation:
         for pin in pins:
             name, _, version = pin.partition("==")
             public, _, label = version.partition("+")
-            by_index.setdefault(index_url(framework_of(name), label), []).append(f"{name}=={public}")
+            by_index.setdefault(index_url(framework_of(name), label), []).append(
+                f"{name}=={public}"
+            )
         if not all(is_requirement(pin) for listed in by_index.values() for pin in listed):
             return ()
         has_pip = not isinstance(self.facts.python.pip_version, Absent)
@@ -220,14 +248,19 @@ class Situation:
         if self.has_conda:
             return (
                 CreateEnvironment(
-                    name=f"py{python.replace('.', '')}", installer=CONDA, packages=(f"python={python}",), python=python
+                    name=f"py{python.replace('.', '')}",
+                    installer=CONDA,
+                    packages=(f"python={python}",),
+                    python=python,
                 ),
             )
         return (CreateEnvironment(f".venv-{python}", python=python),)
 
     def add_loader_folders(self, folders: Iterable[str]) -> tuple[Action, ...]:
         """Put folders on the loader's path whenever the environment is activated."""
-        plain_folders = [folder for folder in dict.fromkeys(folders) if re.fullmatch(_PLAIN_PATH, folder)]
+        plain_folders = [
+            folder for folder in dict.fromkeys(folders) if re.fullmatch(_PLAIN_PATH, folder)
+        ]
         if not plain_folders or not self.prefix:
             return ()
         if self.has_conda:
@@ -239,7 +272,9 @@ class Situation:
     def leave_out(self, variable: str, *folders: str) -> tuple[Action, ...]:
         """Take folders off a variable that was read; () where it names none of them, or what cannot be typed."""
         separator = ";" if self.os == "windows" else ":"
-        entries = [each for each in self.context.environment.get(variable, "").split(separator) if each]
+        entries = [
+            each for each in self.context.environment.get(variable, "").split(separator) if each
+        ]
         unwanted = {folder.rstrip("/\\") for folder in folders}
         remaining = [each for each in entries if each.rstrip("/\\") not in unwanted]
         if remaining == entries or not all(re.fullmatch(PLAIN_FILE, each) for each in remaining):
@@ -257,7 +292,13 @@ class Situation:
         return RunPython(code, self.python, purpose)
 
     def install_gpu_build(
-        self, framework: str, *, release: str = "", cuda: str = "", capability: str = "", newest: bool = False
+        self,
+        framework: str,
+        *,
+        release: str = "",
+        cuda: str = "",
+        capability: str = "",
+        newest: bool = False,
     ) -> tuple[Action, ...]:
         """Install a framework's CUDA build by pip's own command; () where none is known for this machine.
 
@@ -268,10 +309,13 @@ class Situation:
         context, traits = self.context, identity(framework)
         public = release.partition("+")[0]
         if traits.index:
-            row = find_index_build(context, framework, release=public, cuda=cuda, capability=capability, newest=newest)
+            row = find_index_build(
+                context, framework, release=public, cuda=cuda, capability=capability, newest=newest
+            )
             is_pinned = bool(public) or self.facts.python.version.value is not None
             if row is None or not (public or cuda or capability or self._knows_cuda):
-                return self.install(framework, upgrade=True) if row else ()  # pip's own index has some CUDA
+                # pip's own index has some CUDA
+                return self.install(framework, upgrade=True) if row else ()
             requirement = f"{framework}=={row.version}+{row.local}" if is_pinned else framework
             return self.install(requirement, index=row.index or "", upgrade=not is_pinned)
         if self.os in ("windows", "darwin"):
@@ -289,7 +333,9 @@ class Situation:
         facts = (driver.release, driver.cuda_driver_version, self.facts.gpus)
         return any(fact.value for fact in facts) or not self.from_log or self.os == "windows"
 
-    def plan_command(self, framework: str, requirement: str = "", purpose: str = "") -> tuple[Action, ...]:
+    def plan_command(
+        self, framework: str, requirement: str = "", purpose: str = ""
+    ) -> tuple[Action, ...]:
         """Name the command that plans for this machine; () for a log that leaves open what the plan depends on."""
         target = requirement if requirement and is_requirement(requirement) else framework
         if not target or (self.from_log and not set(self.plan_options) >= _STATED):
@@ -301,16 +347,22 @@ class Situation:
 
 def find_last_gpu_release(matrix: Matrix, framework: str, platform: str) -> str:
     """Return the last release with a CUDA build for a platform, where CUDA builds go on for Linux; "" else."""
-    last_here, last_on_linux = (_find_last_with_cuda(matrix, framework, name) for name in (platform, "linux_x86_64"))
+    last_here, last_on_linux = (
+        _find_last_with_cuda(matrix, framework, name) for name in (platform, "linux_x86_64")
+    )
     return last_here if numbers(last_here) < numbers(last_on_linux) else ""
 
 
 def _find_last_with_cuda(matrix: Matrix, framework: str, platform: str) -> str:
-    versions = matrix.versions(framework)  # the newest first: to make typed rows of all takes longer than to explain
+    # the newest first: to make typed rows of all takes longer than to explain
+    versions = matrix.versions(framework)
     return next((version for version in versions if matrix.cudas(framework, version, platform)), "")
 
 
-_SETTINGS = "/etc/environment /etc/profile /etc/profile.d/*.sh ~/.profile ~/.bash_profile ~/.bashrc ~/.zshrc"
+_SETTINGS = (
+    "/etc/environment /etc/profile /etc/profile.d/*.sh ~/.profile ~/.bash_profile ~/.bashrc"
+    " ~/.zshrc"
+)
 
 
 def set_entries(variable: str, entries: list[str], separator: str) -> Action:
@@ -325,7 +377,9 @@ def set_entries(variable: str, entries: list[str], separator: str) -> Action:
 def find_setting(text: str) -> Show:
     """Show the lines of the shells' and the loader's files that set a folder or a variable."""
     search = ("sh", "-c", f'grep -ns -e "$1" {_SETTINGS} /etc/ld.so.conf.d/*', "sh", text)
-    return Show(search, "shows the line that sets it otherwise: change it in that file", systems=("linux",))
+    return Show(
+        search, "shows the line that sets it otherwise: change it in that file", systems=("linux",)
+    )
 
 
 def install_conda_packages(*specs: str, channel: str = "conda-forge") -> InstallCondaPackages:
@@ -336,5 +390,9 @@ def install_conda_packages(*specs: str, channel: str = "conda-forge") -> Install
 def list_activated_folders(context: Context) -> tuple[str, ...]:
     """List the folders that the environment's activation puts on the loader's path already."""
     builds = context.facts.python.frameworks.value or ()
-    lookups = (item for build in builds for item in build.libraries.value or () if item.via == "activation")
-    return tuple(item.found.value.rpartition("/")[0] for item in lookups if item.found.value is not None)
+    lookups = (
+        item for build in builds for item in build.libraries.value or () if item.via == "activation"
+    )
+    return tuple(
+        item.found.value.rpartition("/")[0] for item in lookups if item.found.value is not None
+    )

@@ -1,4 +1,7 @@
-"""Install what belongs to the system: drivers, compilers, CUDA packages. Printed, and run only on request."""
+"""Install what belongs to the system: drivers, compilers, CUDA packages.
+
+Printed, and run only on request.
+"""
 
 from __future__ import annotations
 
@@ -19,7 +22,17 @@ from envcheck.actions import (
     SetVariables,
 )
 from envcheck.host.data_files import load_data
-from envcheck.model import CONDA, SYSTEM, WINDOWS, Alternative, Citation, Remedy, dataclass, numbers, replace
+from envcheck.model import (
+    CONDA,
+    SYSTEM,
+    WINDOWS,
+    Alternative,
+    Citation,
+    Remedy,
+    dataclass,
+    numbers,
+    replace,
+)
 from envcheck.remedies.situation import (
     CONTAINER,
     DEBIAN,
@@ -37,7 +50,10 @@ from envcheck.rules.gpu_releases import newest_branch
 
 DRIVER_RELEASE = re.compile(r"\d{3,4}(\.\d+){0,2}")
 _NUMBERS = re.compile(r"[\d.-]+")
-_BUILD_SHELL = "in the build shell or the environment's activation script (CMake: CUDAHOSTCXX; PyTorch: also CXX)"
+_BUILD_SHELL = (
+    "in the build shell or the environment's activation script (CMake: CUDAHOSTCXX; PyTorch: also"
+    " CXX)"
+)
 RESTART_WSL = RunCommand(
     ("wsl.exe", "--shutdown"), "restart WSL", SYSTEM, (WINDOWS,),
     check_argv=("nvidia-smi",), lasting="programs in WSL have ended", ends_session=True,
@@ -74,7 +90,8 @@ class CudnnPackages:
 
     first_wheel: int  # major
     apt: tuple[CudnnPackage, ...]  # the oldest first
-    released: Mapping[str, tuple[str, ...]]  # major -> the systems that it was published for, where not for all
+    # major -> the systems that it was published for, where not for all
+    released: Mapping[str, tuple[str, ...]]
     citation: Citation
 
 
@@ -196,7 +213,10 @@ def install_driver(situation: Situation, floor: str = "", *, exact: bool = False
     driver = f"NVIDIA driver{proposed}" if proposed else "NVIDIA's driver"
     family = situation.family
     if family in _ADVICE:
-        return Remedy(_ADVICE[family].format(driver=driver), (UPDATE_WSL, RESTART_WSL) if family == WSL else ())
+        return Remedy(
+            _ADVICE[family].format(driver=driver),
+            (UPDATE_WSL, RESTART_WSL) if family == WSL else (),
+        )
     if situation.from_log and not situation.is_distribution_known:
         return _install_driver_anywhere(situation, driver, floor if exact else "", required)
     steps = _list_driver_steps(situation, family, floor if exact else "", required)
@@ -206,7 +226,9 @@ def install_driver(situation: Situation, floor: str = "", *, exact: bool = False
     return Remedy(f"Install {driver}, then restart.{note}", (*steps, build_reboot(situation)))
 
 
-def _install_driver_anywhere(situation: Situation, driver: str, branch: str, required: str) -> Remedy:
+def _install_driver_anywhere(
+    situation: Situation, driver: str, branch: str, required: str
+) -> Remedy:
     """Install a driver where a log does not state the distribution: on Ubuntu first, then on the others."""
     first = _list_driver_steps(situation, UBUNTU, branch, required)
     others = (
@@ -220,7 +242,9 @@ def _install_driver_anywhere(situation: Situation, driver: str, branch: str, req
 
 def _describe_repository(family: str, steps: tuple[Action, ...]) -> str:
     """Say what must be there before the driver's package is found; "" for nothing."""
-    from_nvidia = isinstance(steps[0], InstallSystemPackages) and steps[0].packages == ("nvidia-open",)
+    from_nvidia = isinstance(steps[0], InstallSystemPackages) and steps[0].packages == (
+        "nvidia-open",
+    )
     return _FROM_NVIDIA if from_nvidia else _NOTES.get(family, "")
 
 
@@ -235,7 +259,9 @@ def _propose_driver(situation: Situation, floor: str) -> str:
 
 
 _ADVICE = {
-    "windows": "Install {driver} for Windows (nvidia.com/drivers, or the NVIDIA app), then restart.",
+    "windows": (
+        "Install {driver} for Windows (nvidia.com/drivers, or the NVIDIA app), then restart."
+    ),
     WSL: "Install {driver} in Windows (nvidia.com/drivers), not inside WSL, then restart WSL.",
     MACOS: "macOS has no driver for NVIDIA GPUs: use a Linux or Windows machine.",
     CONTAINER: (
@@ -245,7 +271,10 @@ _ADVICE = {
     JETSON: "The driver of a Jetson comes with its system image: install a newer JetPack release.",
 }
 _NAMES = {DEBIAN: "Debian", RHEL: "RHEL and Rocky", FEDORA: "Fedora", SUSE: "SUSE"}
-_FROM_NVIDIA = " Needs NVIDIA's CUDA repository for this release. A GPU older than Turing needs cuda-drivers instead."
+_FROM_NVIDIA = (
+    " Needs NVIDIA's CUDA repository for this release. A GPU older than Turing needs cuda-drivers"
+    " instead."
+)
 _NOTES = {
     DEBIAN: " Needs the components contrib, non-free and non-free-firmware in the apt sources.",
     FEDORA: " Needs the RPM Fusion nonfree repository.",
@@ -254,14 +283,20 @@ _NOTES = {
 }
 
 
-def _list_driver_steps(situation: Situation, family: str, branch: str, required: str) -> tuple[Action, ...]:
+def _list_driver_steps(
+    situation: Situation, family: str, branch: str, required: str
+) -> tuple[Action, ...]:
     """List the package manager's steps; only Ubuntu and NVIDIA's own repository keep old branches."""
     purpose = "install the driver"
     if family == UBUNTU:
         refresh = RefreshPackageLists(situation.sudo, "read the package lists")
         if branch:
             return (refresh, install_packages(situation, APT, (f"nvidia-driver-{branch}",), ""))
-        check = f"the recommended driver; check that it is{required}" if required else "the recommended driver"
+        check = (
+            f"the recommended driver; check that it is{required}"
+            if required
+            else "the recommended driver"
+        )
         return (refresh, _install_recommended_driver(situation, check))
     if family == RHEL and not has_dnf_modules(situation):
         return (install_packages(situation, DNF, ("nvidia-open",), purpose),)
@@ -296,7 +331,9 @@ def has_dnf_modules(situation: Situation) -> bool:
     """Tell whether dnf has modules there; Amazon Linux numbers its releases by years and is not judged by them."""
     major = situation.distribution_version.partition(".")[0]
     is_year = len(major) > len("99")
-    return not (major.isdigit() and not is_year and int(major) >= system_packages().dnf_modules.ended)
+    return not (
+        major.isdigit() and not is_year and int(major) >= system_packages().dnf_modules.ended
+    )
 
 
 def _is_debian_driver_sufficient(situation: Situation, required: str) -> bool:
@@ -310,10 +347,16 @@ def _is_debian_driver_sufficient(situation: Situation, required: str) -> bool:
 
 
 def install_packages(
-    situation: Situation, manager: str, names: Iterable[str], purpose: str, provides: tuple[str, ...] = ()
+    situation: Situation,
+    manager: str,
+    names: Iterable[str],
+    purpose: str,
+    provides: tuple[str, ...] = (),
 ) -> InstallSystemPackages:
     """Install packages by their names."""
-    return InstallSystemPackages(manager, tuple(names), situation.sudo, provides=provides, purpose=purpose)
+    return InstallSystemPackages(
+        manager, tuple(names), situation.sudo, provides=provides, purpose=purpose
+    )
 
 
 def install(situation: Situation, what: str, purpose: str, **values: str) -> tuple[Action, ...]:
@@ -330,24 +373,38 @@ def install_anywhere(
     if situation.is_distribution_known:
         return install(situation, what, purpose, **values), ()
     names = system_packages().called
-    first, *others = [(names[name], _install(situation, name, what, purpose, **values)) for name in names]
+    first, *others = [
+        (names[name], _install(situation, name, what, purpose, **values)) for name in names
+    ]
     alternatives = tuple(Alternative(f"On {name}:", steps) for name, steps in others if steps)
-    return tuple(replace(step, purpose=f"{step.purpose} ({first[0]})") for step in first[1]), alternatives
+    return (
+        tuple(replace(step, purpose=f"{step.purpose} ({first[0]})") for step in first[1]),
+        alternatives,
+    )
 
 
-def _install(situation: Situation, family: str, what: str, purpose: str, **values: str) -> tuple[Action, ...]:
+def _install(
+    situation: Situation, family: str, what: str, purpose: str, **values: str
+) -> tuple[Action, ...]:
     names = list_package_names(family, what, **values)
     if not names:
         return ()
     return (
         install_packages(
-            situation, system_packages().install[family], names, purpose, _find_check_command(family, what, values)
+            situation,
+            system_packages().install[family],
+            names,
+            purpose,
+            _find_check_command(family, what, values),
         ),
     )
 
 
 def list_package_names(family: str, what: str, **values: str) -> tuple[str, ...]:
-    """Name packages for a family; () where it has none. ValueError for values that are no numbers."""
+    """Name packages for a family; () where it has none.
+
+    ValueError for values that are no numbers.
+    """
     if not all(map(_NUMBERS.fullmatch, values.values())):
         raise ValueError(values)
     names = system_packages().packages[what].get(family, ())
@@ -371,7 +428,11 @@ def install_windows_toolkit(version: str) -> tuple[Action, ...]:
     if numbers(version) < numbers(system_packages().winget.first_cuda):
         return ()
     purpose = f"the CUDA Toolkit {version}"
-    return (InstallSystemPackages(WINGET, ("Nvidia.CUDA",), options=("--version", version), purpose=purpose),)
+    return (
+        InstallSystemPackages(
+            WINGET, ("Nvidia.CUDA",), options=("--version", version), purpose=purpose
+        ),
+    )
 
 
 # Compilers.
@@ -380,7 +441,8 @@ def install_windows_toolkit(version: str) -> tuple[Action, ...]:
 def set_host_compiler(path: str) -> SetVariables:
     """Name a host compiler to nvcc.
 
-    NVCC_CCBIN is read by the newest nvcc only (13.0 does, 12.4 does not); NVCC_PREPEND_FLAGS by all since 11.
+    NVCC_CCBIN is read by the newest nvcc only (13.0 does, 12.4 does not); NVCC_PREPEND_FLAGS by all
+    since 11.
     """
     return SetVariables((("NVCC_PREPEND_FLAGS", f"-ccbin={path}"),), _BUILD_SHELL)
 
@@ -389,14 +451,21 @@ def install_compiler(situation: Situation, lowest: int, highest: int) -> Remedy:
     """Install a GCC within bounds beside the one that is there, and point nvcc at it."""
     if situation.has_conda:
         spec, compiler = _find_conda_compiler(situation)
-        steps = (install_conda_packages(f"{spec}={highest}"), set_host_compiler(f"$CONDA_PREFIX/bin/{compiler}"))
+        steps = (
+            install_conda_packages(f"{spec}={highest}"),
+            set_host_compiler(f"$CONDA_PREFIX/bin/{compiler}"),
+        )
         return Remedy(f"Install GCC {highest} into the environment, and point nvcc at it.", steps)
     if not situation.is_distribution_known:
         return _install_compiler_anywhere(situation, highest)
     major, path, commands = _choose_compiler(situation, lowest, highest)
     if commands:
         summary = f"Install GCC {major} next to the present one, and point nvcc at it."
-        return Remedy(summary, (*commands, set_host_compiler(path)), (_install_compiler_with_conda(situation, major),))
+        return Remedy(
+            summary,
+            (*commands, set_host_compiler(path)),
+            (_install_compiler_with_conda(situation, major),),
+        )
     alternative, reason = (
         _install_compiler_with_conda(situation, major),
         system_packages().compilers.none.get(situation.distribution),
@@ -408,7 +477,10 @@ def install_compiler(situation: Situation, lowest: int, highest: int) -> Remedy:
 def _install_compiler_anywhere(situation: Situation, major: int) -> Remedy:
     """Install a GCC where the distribution is not known: Debian's way, and the others'."""
     names = system_packages().compilers.called
-    installations = [(text, *_install_compiler_major(situation, name, str(major))) for name, text in names.items()]
+    installations = [
+        (text, *_install_compiler_major(situation, name, str(major)))
+        for name, text in names.items()
+    ]
     (_, path, steps), *others = installations
     alternatives = [
         Alternative(f"On {text}:", (*commands, set_host_compiler(compiler_path)))
@@ -416,11 +488,15 @@ def _install_compiler_anywhere(situation: Situation, major: int) -> Remedy:
     ]
     summary = f"Install GCC {major} next to the present one, and point nvcc at it."
     return Remedy(
-        summary, (*steps, set_host_compiler(path)), (*alternatives, _install_compiler_with_conda(situation, major))
+        summary,
+        (*steps, set_host_compiler(path)),
+        (*alternatives, _install_compiler_with_conda(situation, major)),
     )
 
 
-def _choose_compiler(situation: Situation, lowest: int, highest: int) -> tuple[int, str, tuple[Action, ...]]:
+def _choose_compiler(
+    situation: Situation, lowest: int, highest: int
+) -> tuple[int, str, tuple[Action, ...]]:
     """Choose the newest GCC within bounds that the distribution has beside its own; the highest where none is known.
 
     Returns its major, the path of its g++ and what installs it; ("", ()) where the distribution has none.
@@ -431,7 +507,9 @@ def _choose_compiler(situation: Situation, lowest: int, highest: int) -> tuple[i
     matching = [major for major in majors or (highest,) if lowest <= major <= highest]
     if situation.os != "linux" or family not in compilers.path or not matching:
         return highest, "", ()
-    return max(matching), *_install_compiler_major(situation, family, str(max(matching)), is_known=majors is not None)
+    return max(matching), *_install_compiler_major(
+        situation, family, str(max(matching)), is_known=majors is not None
+    )
 
 
 def _install_compiler_major(
@@ -439,37 +517,50 @@ def _install_compiler_major(
 ) -> tuple[str, tuple[Action, ...]]:
     """Return the path of a family's g++ of one major, and what installs it."""
     path = system_packages().compilers.path[family].format(major=major)
-    purpose = f"GCC {major}, next to the present one" + ("" if is_known else "; if this release has it")
+    purpose = f"GCC {major}, next to the present one" + (
+        "" if is_known else "; if this release has it"
+    )
     return path, _install(situation, family, "compiler-release", purpose, major=major)
 
 
 def _install_compiler_with_conda(situation: Situation, major: int) -> Alternative:
     spec, compiler = _find_conda_compiler(situation)
     name = f"gcc-{major}"
-    create = CreateEnvironment(name=name, installer=CONDA, channels=("conda-forge",), packages=(f"{spec}={major}",))
+    create = CreateEnvironment(
+        name=name, installer=CONDA, channels=("conda-forge",), packages=(f"{spec}={major}",)
+    )
     use = set_host_compiler(f"$CONDA_PREFIX/bin/{compiler}")
     activate = ActivateEnvironment(name, CONDA)
-    return Alternative(f"Install GCC {major} with conda, in a separate environment.", (create, activate, use))
+    return Alternative(
+        f"Install GCC {major} with conda, in a separate environment.", (create, activate, use)
+    )
 
 
 def _find_conda_compiler(situation: Situation) -> tuple[str, str]:
     """Return conda's package of g++ for this architecture, and its program."""
-    machine = "aarch64" if situation.facts.host.architecture.value in ("aarch64", "arm64") else "x86_64"
+    machine = (
+        "aarch64" if situation.facts.host.architecture.value in ("aarch64", "arm64") else "x86_64"
+    )
     return f"gxx_linux-{'64' if machine == 'x86_64' else machine}", f"{machine}-conda-linux-gnu-g++"
 
 
 def install_visual_studio(highest: str) -> Remedy:
     """Install the Visual Studio whose compiler nvcc accepts: 19.29 is that of 2019."""
-    rows = [row for row in system_packages().msvc.rows if row.highest <= int(highest.replace(".", ""))]
+    rows = [
+        row for row in system_packages().msvc.rows if row.highest <= int(highest.replace(".", ""))
+    ]
     if not rows:
-        return Remedy("Install a Visual Studio release that this CUDA accepts, or a newer CUDA Toolkit.")
+        return Remedy(
+            "Install a Visual Studio release that this CUDA accepts, or a newer CUDA Toolkit."
+        )
     row = rows[-1]
     component_options = " ".join(f"--add {name}" for name in row.components)
     options = ("--override", f"--passive --wait {component_options} --includeRecommended")
     purpose = f"the C++ compiler of Visual Studio {row.studio}"
     step = InstallSystemPackages(WINGET, (row.package,), options=options, purpose=purpose)
     return Remedy(
-        f"Install the Build Tools of Visual Studio {row.studio}, and build from its x64 Native Tools prompt.",
+        f"Install the Build Tools of Visual Studio {row.studio}, and build from its x64 Native"
+        " Tools prompt.",
         (step,),
         (Alternative("Use a newer CUDA Toolkit, which accepts this compiler."),),
     )

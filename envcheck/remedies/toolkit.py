@@ -76,19 +76,29 @@ def install_matching_toolkit(situation: Situation, fix: InstallToolkit) -> Remed
 
 
 def _install_conda_libraries(situation: Situation, version: str, summary: str) -> Remedy:
-    libraries = find_conda_toolkit(situation, version) or install_conda_packages(f"cudatoolkit={version}")
+    libraries = find_conda_toolkit(situation, version) or install_conda_packages(
+        f"cudatoolkit={version}"
+    )
     note = f"{summary} Then have the activation script add its lib folder to LD_LIBRARY_PATH."
-    return Remedy(note, (libraries, *activate_conda_libraries(situation)), _install_outside_conda(situation, version))
+    return Remedy(
+        note,
+        (libraries, *activate_conda_libraries(situation)),
+        _install_outside_conda(situation, version),
+    )
 
 
 def activate_conda_libraries(situation: Situation) -> tuple[Action, ...]:
     """Make the loader look in the lib folder of the conda environment."""
     if situation.prefix:
         return situation.add_loader_folders((f"{situation.prefix}/lib",))
-    return (SetVariables((("LD_LIBRARY_PATH", "$CONDA_PREFIX/lib:$LD_LIBRARY_PATH"),), PROGRAM_SHELL),)
+    return (
+        SetVariables((("LD_LIBRARY_PATH", "$CONDA_PREFIX/lib:$LD_LIBRARY_PATH"),), PROGRAM_SHELL),
+    )
 
 
-def _install_outside_conda(situation: Situation, version: str, *, compiles: bool = False) -> tuple[Alternative, ...]:
+def _install_outside_conda(
+    situation: Situation, version: str, *, compiles: bool = False
+) -> tuple[Alternative, ...]:
     if situation.os != "linux":
         return ()
     steps, elsewhere = _install_from_repository(situation, version, compiles=compiles)
@@ -99,23 +109,35 @@ def _install_outside_conda(situation: Situation, version: str, *, compiles: bool
 def choose_toolkit(situation: Situation, fix: ChooseToolkit) -> Remedy:
     """Say which release was built with which of the CUDA lines that hold what is missing."""
     framework = identity(fix.framework) if fix.framework else None
-    built = _list_releases_by_cuda(situation, framework, fix.lines) if framework and framework.cuda.build_info else []
+    built = (
+        _list_releases_by_cuda(situation, framework, fix.lines)
+        if framework and framework.cuda.build_info
+        else []
+    )
     one_of = f"one of {fix.lines[-1]} to {fix.lines[0]}" if len(fix.lines) > 1 else fix.lines[0]
     cuda_text = ", ".join(built) or one_of
-    summary = f"Install the CUDA that the release was built with: {cuda_text}; or a release for the installed CUDA"
+    summary = (
+        f"Install the CUDA that the release was built with: {cuda_text}; or a release for the"
+        " installed CUDA"
+    )
     check: Action = _DOCTOR
     if framework and built:
         hint = f"envcheck matrix show {framework.name}==VERSION shows it without installing"
-        check = situation.run_python(framework.cuda.build_info, f"the CUDA and cuDNN of {framework.title}; {hint}")
+        check = situation.run_python(
+            framework.cuda.build_info, f"the CUDA and cuDNN of {framework.title}; {hint}"
+        )
     return Remedy(f"{summary}. NVIDIA's archive: {_ARCHIVE}.", (check,))
 
 
 _DOCTOR = RunEnvcheck(("doctor",), "shows the CUDA that the build needs, and the installed CUDA")
 
 
-def _list_releases_by_cuda(situation: Situation, framework: Framework, lines: tuple[str, ...]) -> list[str]:
+def _list_releases_by_cuda(
+    situation: Situation, framework: Framework, lines: tuple[str, ...]
+) -> list[str]:
     """Name the releases of a framework for each CUDA line, newest first: CUDA 11.0 for TensorFlow 2.4."""
-    # The first release of each minor stands for all of it: its patches are for the same CUDA and fewer platforms.
+    # The first release of each minor stands for all of it: its patches are for the same CUDA and
+    # fewer platforms.
     first = {major_minor(version): version for version in situation.matrix.versions(framework.name)}
     releases: dict[str, list[str]] = {}
     for minor, version in first.items():
@@ -123,12 +145,15 @@ def _list_releases_by_cuda(situation: Situation, framework: Framework, lines: tu
             if cuda in lines:
                 releases.setdefault(cuda, []).append(minor)
     return [
-        f"CUDA {cuda} for {framework.title} {minors[-1]}" + (f" to {minors[0]}" if minors[0] != minors[-1] else "")
+        f"CUDA {cuda} for {framework.title} {minors[-1]}"
+        + (f" to {minors[0]}" if minors[0] != minors[-1] else "")
         for cuda, minors in releases.items()
     ]
 
 
-def install_build_toolkit(situation: Situation, cuda: str) -> tuple[tuple[Action, ...], tuple[Alternative, ...]]:
+def install_build_toolkit(
+    situation: Situation, cuda: str
+) -> tuple[tuple[Action, ...], tuple[Alternative, ...]]:
     """Install a whole toolkit and point the build at it."""
     return install_toolkit(situation, complete_version(situation, cuda), compiles=True)
 
@@ -138,13 +163,18 @@ def install_toolkit(
 ) -> tuple[tuple[Action, ...], tuple[Alternative, ...]]:
     """Install a CUDA line from NVIDIA's repository and point the loader, or the build, at it; and the other ways."""
     if situation.os in ("windows", "darwin") or len(numbers(version)) < 2:
-        check = Show(("nvcc", "--version"), f"must say {version}; NVIDIA's archive: {_ARCHIVE}", ENVIRONMENT)
+        check = Show(
+            ("nvcc", "--version"), f"must say {version}; NVIDIA's archive: {_ARCHIVE}", ENVIRONMENT
+        )
         return (replace(check, systems=(LINUX, WINDOWS)),), ()
     conda_steps = _install_with_conda(situation, version, compiles=compiles)
     if situation.has_conda and conda_steps:
         return conda_steps, _install_outside_conda(situation, version, compiles=compiles)
     steps, elsewhere = _install_from_repository(situation, version, compiles=compiles)
-    return steps, (*elsewhere, *((Alternative("In a conda environment:", conda_steps),) if conda_steps else ()))
+    return steps, (
+        *elsewhere,
+        *((Alternative("In a conda environment:", conda_steps),) if conda_steps else ()),
+    )
 
 
 def _install_from_repository(
@@ -178,7 +208,9 @@ def find_conda_toolkit(situation: Situation, cuda: str) -> InstallCondaPackages 
     channels = [row.channel for row in toolkit_builds if cuda in row.cuda]
     if channels:
         return install_conda_packages(f"cudatoolkit={cuda}", channel=channels[0])
-    if list_matching_builds(version_builds, cuda) and not list_matching_builds(toolkit_builds, cuda):
+    if list_matching_builds(version_builds, cuda) and not list_matching_builds(
+        toolkit_builds, cuda
+    ):
         return install_conda_packages(f"cuda-version={cuda}", "cuda-libraries")
     return None
 
@@ -196,7 +228,9 @@ def _find_installed(situation: Situation) -> str:
     return next((major_minor(item.version.value) for item in installs if item.version.value), "")
 
 
-def _name_release_for_installed(situation: Situation, fix: InstallToolkit) -> tuple[Alternative, ...]:
+def _name_release_for_installed(
+    situation: Situation, fix: InstallToolkit
+) -> tuple[Alternative, ...]:
     """Name the release of the framework that takes the CUDA that is there, and the command that installs it."""
     line = _find_installed(situation) if situation.from_log else ""
     if not line or not fix.framework:
@@ -207,16 +241,27 @@ def _name_release_for_installed(situation: Situation, fix: InstallToolkit) -> tu
         build = situation.build(fix.framework, fix.distribution)
         named_row = build.release if build else None
         matching = (
-            [named_row] if named_row and line in named_row.variants else [row for row in rows if line in row.variants]
+            [named_row]
+            if named_row and line in named_row.variants
+            else [row for row in rows if line in row.variants]
         )
         if not matching:
             return ()
         index = index_url(identity_row.name, cuda_label(line))
-        step = InstallPackages((f"{identity_row.name}=={matching[0].version}",), situation.python, index=index)
-        return (Alternative(f"Install a {identity_row.name} for CUDA {line}, such as {matching[0].version}.", (step,)),)
+        step = InstallPackages(
+            (f"{identity_row.name}=={matching[0].version}",), situation.python, index=index
+        )
+        return (
+            Alternative(
+                f"Install a {identity_row.name} for CUDA {line}, such as {matching[0].version}.",
+                (step,),
+            ),
+        )
     near = [row for row in rows if row.cuda == line]
     if near:
-        return (Alternative(f"Use {near[0].distribution} {near[0].version}, which loads CUDA {line}."),)
+        return (
+            Alternative(f"Use {near[0].distribution} {near[0].version}, which loads CUDA {line}."),
+        )
     return ()
 
 
@@ -232,7 +277,10 @@ def complete_version(situation: Situation, cuda: str) -> str:
 def install_matching_nvcc(situation: Situation, fix: InstallNvcc) -> Remedy:
     """Install the nvcc of the CUDA that a framework was built with."""
     build = situation.build(fix.framework, fix.distribution)
-    summary = f"Install nvcc of CUDA {fix.cuda}, and point CUDA_HOME at its folder where you compile extensions."
+    summary = (
+        f"Install nvcc of CUDA {fix.cuda}, and point CUDA_HOME at its folder where you compile"
+        " extensions."
+    )
     return _install_nvcc_for(situation, build, fix.cuda, summary)
 
 
@@ -247,7 +295,9 @@ def _install_nvcc_for(situation: Situation, build: Build | None, cuda: str, summ
         steps = install_windows_toolkit(version)
         return Remedy(summary if steps else f"{summary} NVIDIA's archive: {_ARCHIVE}.", steps)
     purpose = f"nvcc, ptxas and libdevice, {_REPOSITORY}"
-    return Remedy(summary, *install_anywhere(situation, "cuda-nvcc", purpose, cuda=version.replace(".", "-")))
+    return Remedy(
+        summary, *install_anywhere(situation, "cuda-nvcc", purpose, cuda=version.replace(".", "-"))
+    )
 
 
 # What XLA compiles with.
@@ -257,14 +307,19 @@ def _install_nvcc_for(situation: Situation, build: Build | None, cuda: str, summ
 def install_libdevice(situation: Situation, fix: InstallLibdevice) -> Remedy:
     """Install the part of CUDA that holds libdevice."""
     build = next((item for item in situation.builds if item.traits.cuda.needs_libdevice), None)
-    return _install_nvcc_for(situation, build, fix.cuda, "Install the part of CUDA that contains libdevice.")
+    return _install_nvcc_for(
+        situation, build, fix.cuda, "Install the part of CUDA that contains libdevice."
+    )
 
 
 @writes(NameLibdevice)
 def name_libdevice(_: Situation, fix: NameLibdevice) -> Remedy:
     """Let XLA look in the folder where libdevice is."""
     root = fix.root
-    flags = SetVariables((("XLA_FLAGS", f"--xla_gpu_cuda_data_dir={root}"),), "in the environment's activation script")
+    flags = SetVariables(
+        (("XLA_FLAGS", f"--xla_gpu_cuda_data_dir={root}"),),
+        "in the environment's activation script",
+    )
     steps = (*_link_libdevice(root, fix.path), flags) if is_plain_path(root) else ()
     return Remedy("Set XLA_FLAGS to that folder in the environment's activation script.", steps)
 
@@ -289,12 +344,21 @@ def use_newer_ptxas(situation: Situation, fix: UseNewerPtxas) -> Remedy:
         if not any(item.scope == SYSTEM for item in found.actions):
             return found
         before = SetVariables((("PATH", f"{root}:$PATH"),), "where training is started")
-        return replace(found, actions=(*found.actions, before))  # it lies beside the one that is called
-    summary = f"Let the ptxas of CUDA {fix.cuda} or newer be found first: none before it knows {fix.capability}."
+        # it lies beside the one that is called
+        return replace(found, actions=(*found.actions, before))
+    summary = (
+        f"Let the ptxas of CUDA {fix.cuda} or newer be found first: none before it knows"
+        f" {fix.capability}."
+    )
     look = Show(("ptxas", "--version"), "the one that is found now", ENVIRONMENT, (LINUX,))
-    triton = ((name, f"{root}/ptxas") for name in ("TRITON_PTXAS_PATH", "TRITON_PTXAS_BLACKWELL_PATH"))
+    triton = (
+        (name, f"{root}/ptxas") for name in ("TRITON_PTXAS_PATH", "TRITON_PTXAS_BLACKWELL_PATH")
+    )
     named = (("PATH", f"{root}:$PATH"), *triton)
-    return Remedy(summary, (look, SetVariables(named, "where that toolkit is installed; Triton reads its own two")))
+    return Remedy(
+        summary,
+        (look, SetVariables(named, "where that toolkit is installed; Triton reads its own two")),
+    )
 
 
 @writes(ReplaceBundledPtxas)
@@ -304,7 +368,9 @@ def replace_bundled_ptxas(_: Situation, fix: ReplaceBundledPtxas) -> Remedy | No
     if not fix.variable:
         return Remedy(f"I{upgrade}.") if upgrade else None
     place = PROGRAM_SHELL if fix.path else "where that toolkit is installed"
-    named = SetVariables(((fix.variable, fix.path or f"/usr/local/cuda-{fix.cuda}/bin/ptxas"),), place)
+    named = SetVariables(
+        ((fix.variable, fix.path or f"/usr/local/cuda-{fix.cuda}/bin/ptxas"),), place
+    )
     options = f", or i{upgrade}" if upgrade else ""
     return Remedy(f"Let the ptxas of CUDA {fix.cuda} or newer be called{options}.", (named,))
 

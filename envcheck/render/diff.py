@@ -44,7 +44,11 @@ def describe_comparison(
         conclude(found),
         sections=(
             Section(tuple(_describe_side(*each) for each in machines), is_apart=False),
-            *(_describe_cause(found) if quiet else _describe_differences(found, told, verbose=verbose)),
+            *(
+                _describe_cause(found)
+                if quiet
+                else _describe_differences(found, told, verbose=verbose)
+            ),
         ),
     )
 
@@ -61,18 +65,31 @@ def _describe_cause(found: Comparison) -> Iterator[Section]:
 
 def _describe_differences(found: Comparison, told: set[str], *, verbose: bool) -> Iterator[Section]:
     if found.mattering:
-        yield Section(tuple(_number(found.mattering, found, told)), Line("Most likely cause first:"))
+        yield Section(
+            tuple(_number(found.mattering, found, told)), Line("Most likely cause first:")
+        )
     unexplained = tuple(
-        Line(f"{_lead(led, found, told)} No compared fact shows why.", "    ") for led in found.unexplained
+        Line(f"{_lead(led, found, told)} No compared fact shows why.", "    ")
+        for led in found.unexplained
     )
     yield Section(unexplained, is_apart=False)
     rest = [item for item in found.differences if not item.matters]
-    shown = rest if verbose else [item for item in rest if item.area not in _UNTOLD and not item.unread][:_MORE]
+    shown = (
+        rest
+        if verbose
+        else [item for item in rest if item.area not in _UNTOLD and not item.unread][:_MORE]
+    )
     if shown:
         yield Section(tuple(_number(shown, found, told)), Line("What also differs:"))
-    counts = Counter("not read on one of them" if item.unread else item.area for item in rest if item not in shown)
+    counts = Counter(
+        "not read on one of them" if item.unread else item.area
+        for item in rest
+        if item not in shown
+    )
     if counts:
-        said = ", ".join(f"{number} {_AREAS.get(name, name)}" for name, number in counts.most_common())
+        said = ", ".join(
+            f"{number} {_AREAS.get(name, name)}" for name, number in counts.most_common()
+        )
         yield Section((Line(f"Not shown: {said}. -v shows them."),), is_apart=False)
 
 
@@ -99,7 +116,11 @@ def _lead(led: LinkedFinding, found: Comparison, told: set[str]) -> str:
 
 
 def _message(machine: Machine, led: LinkedFinding) -> str:
-    return next(item.message for item in machine.report.findings if (item.id, item.severity) == (led.id, led.severity))
+    return next(
+        item.message
+        for item in machine.report.findings
+        if (item.id, item.severity) == (led.id, led.severity)
+    )
 
 
 _AREAS = {

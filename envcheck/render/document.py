@@ -10,7 +10,14 @@ from typing import TypeAlias
 from envcheck.actions import action_line
 from envcheck.model import UNDETERMINED, Action, Evidence, dataclass
 
-BROKEN, WARNED, UNREAD, SOUND, ABSENT, NEEDLESS = "error", "warning", "undetermined", "ok", "not there", "not needed"
+BROKEN, WARNED, UNREAD, SOUND, ABSENT, NEEDLESS = (
+    "error",
+    "warning",
+    "undetermined",
+    "ok",
+    "not there",
+    "not needed",
+)
 ASKED = "asked for"  # judged, and not installed
 HEADING = "heading"  # stands above what has a mark
 
@@ -98,7 +105,8 @@ class Shown:
     message: str
     evidence: tuple[Evidence, ...] = ()
     fix: tuple[Way, ...] = ()  # the fix and what may be done instead
-    here: tuple[Way, ...] | None = None  # of it, what the document as a whole leaves to say at this finding
+    # of it, what the document as a whole leaves to say at this finding
+    here: tuple[Way, ...] | None = None
     is_primary: bool = False
     is_cause: bool = False
     follows: str = ""  # the finding that it follows from
@@ -169,7 +177,8 @@ class Document:
     findings: tuple[Shown, ...] = ()
     sections: tuple[Section, ...] = ()
     closing: Section | None = None  # what to type first
-    steps: tuple[Step, ...] = ()  # of the plan that fixes the findings, where each finding says its own part
+    # of the plan that fixes the findings, where each finding says its own part
+    steps: tuple[Step, ...] = ()
     checks: tuple[Check, ...] = ()  # that were made beside the rules
     rules: tuple[Rule, ...] = ()  # that were decided
     goal: str = ""

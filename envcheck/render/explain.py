@@ -22,11 +22,15 @@ _HARMLESS_SHOWN = 3
 _SHOWN_OF_A_LINE = 110
 
 
-def describe_explanation(reading: Reading, *, verbose: bool = False, quiet: bool = False) -> Document:
+def describe_explanation(
+    reading: Reading, *, verbose: bool = False, quiet: bool = False
+) -> Document:
     """Describe an explanation; `quiet` leaves the verdict and its cause, `verbose` lists every known line."""
     report, event = reading.report, find_decisive_event(reading)
     matter = Line(f"The line that matters: {_format_place(event)}", kind="bold") if event else None
-    others = () if quiet else (*_list_harmless(reading, verbose=verbose), _say_what_was_read(reading))
+    others = (
+        () if quiet else (*_list_harmless(reading, verbose=verbose), _say_what_was_read(reading))
+    )
     return Document(
         "envcheck explain",
         report.verdict,
@@ -48,7 +52,9 @@ def describe_cause(reading: Reading) -> Document:
     return replace(describe_explanation(reading, quiet=True), headline="", closing=None)
 
 
-def describe_failure(reading: Reading, status: int, *, verbose: bool = False, quiet: bool = False) -> Document:
+def describe_failure(
+    reading: Reading, status: int, *, verbose: bool = False, quiet: bool = False
+) -> Document:
     """Describe why a command failed; in one line if nothing in its output is known."""
     ended = f"the command ended with {status if status >= 0 else hex(status & 0xFFFFFFFF)}"
     found = describe_explanation(reading, verbose=verbose, quiet=quiet)
@@ -57,13 +63,22 @@ def describe_failure(reading: Reading, status: int, *, verbose: bool = False, qu
         said = f"{ended}; {_describe_output(reading)}.{advice}"
         return Document(found.title, found.verdict, said, "envcheck: ", kind="bold")
     harmless = found.sections[:-1]  # what was read is no news: it was printed
-    return replace(found, headline=f"{ended}.", label="envcheck: ", kind="bold", sections=harmless, closing=None)
+    return replace(
+        found,
+        headline=f"{ended}.",
+        label="envcheck: ",
+        kind="bold",
+        sections=harmless,
+        closing=None,
+    )
 
 
 def _describe_output(reading: Reading) -> str:
     """Say what the output of a failed command holds, of which no cause is known."""
     if reading.scan.exception:
-        return f"the program failed with this exception: {reading.scan.exception}; no cause is known"
+        return (
+            f"the program failed with this exception: {reading.scan.exception}; no cause is known"
+        )
     if not reading.scan.events:
         return "its output holds nothing known"
     if reading.report.verdict == UNDETERMINED:
@@ -83,7 +98,9 @@ def _format_place(event: Event) -> str:
 def _show_findings(reading: Reading, *, verbose: bool, quiet: bool) -> tuple[Shown, ...]:
     report, main = reading.report, find_main_finding(reading.report)
     found = [
-        item for item in report.findings if catalogue()[item.id].layer != "none" and (verbose or item.caused_by is None)
+        item
+        for item in report.findings
+        if catalogue()[item.id].layer != "none" and (verbose or item.caused_by is None)
     ]
     rivals = [item for item in found if main is not None and _is_rival(item)]
     if quiet:
@@ -92,10 +109,16 @@ def _show_findings(reading: Reading, *, verbose: bool, quiet: bool) -> tuple[Sho
     plan = JointPlan(report, is_numbered=len(fixable) > 1)  # one fix needs no numbers
     shown = []
     for item in found:
-        one = replace(plan.show(item, is_brief=item.severity == NOTE and not verbose), is_said=item in rivals)
+        one = replace(
+            plan.show(item, is_brief=item.severity == NOTE and not verbose), is_said=item in rivals
+        )
         if item is main:
             one = replace(
-                one, here=(*(one.fix if one.here is None else one.here), *_describe_rivals(rivals, report.system))
+                one,
+                here=(
+                    *(one.fix if one.here is None else one.here),
+                    *_describe_rivals(rivals, report.system),
+                ),
             )
             one = one if verbose else _without_decisive(one, find_decisive_event(reading))
         shown.append(one)
@@ -111,7 +134,11 @@ def _describe_rivals(findings: list[Finding], system: str) -> list[Way]:
     """Name the other causes in a line each, then once each command that distinguishes them."""
     ways = [Way("or", f"{item.id}: {item.message}") for item in findings]
     for fix in dict.fromkeys(item.fix for item in findings):
-        commands = (replace(command, purpose="") for command in show_fix(fix, system)[0].commands) if fix else ()
+        commands = (
+            (replace(command, purpose="") for command in show_fix(fix, system)[0].commands)
+            if fix
+            else ()
+        )
         ways += [Way("to tell", fix.summary, tuple(commands))] if fix else []
     return ways
 
@@ -130,7 +157,12 @@ def _list_harmless(reading: Reading, *, verbose: bool) -> tuple[Section, ...]:
         text = f"{event.text} ({_format_place(event)})" if verbose else _cut(event.text)
         lines.append(Line(f"{event.count} x {text}" if event.count > 1 else text, kind="dim"))
     if len(lines) < len(kinds):
-        lines.append(Line(f"and {_counted(len(kinds) - len(lines), 'further kind')}: -v lists them", kind="dim"))
+        lines.append(
+            Line(
+                f"and {_counted(len(kinds) - len(lines), 'further kind')}: -v lists them",
+                kind="dim",
+            )
+        )
     title = Line(f"Harmless: {_counted(sum(item.count for item in kinds), 'line')}")
     return (Section(tuple(lines), title),) if kinds else ()
 
@@ -145,7 +177,9 @@ def _say_what_was_read(reading: Reading) -> Section:
     scan = reading.scan
     read = f"Read {_counted(scan.lines, 'line')}, {_size(scan.bytes)}"
     read += f" of {_counted(len(reading.files), 'file')}" if len(reading.files) > 1 else ""
-    judged = "judged with the machine's facts" if reading.with_machine else "judged by the log alone"
+    judged = (
+        "judged with the machine's facts" if reading.with_machine else "judged by the log alone"
+    )
     lines = [Line(f"{read}; {judged}.", kind="dim")]
     if not reading.with_machine:
         lines.append(Line("If this machine wrote it, --here adds the machine's facts.", kind="dim"))

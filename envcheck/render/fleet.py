@@ -21,7 +21,8 @@ from envcheck.render.json_contracts import document_text, remedy_document, schem
 from envcheck.render.report import show_fix
 
 # What a spreadsheet takes for a formula (https://owasp.org/www-community/attacks/CSV_Injection).
-_FORMULA = ("=", "+", "-", "@", "\uff1d", "\uff0b", "\uff0d", "\uff20")  # and their full-width forms
+# and their full-width forms
+_FORMULA = ("=", "+", "-", "@", "\uff1d", "\uff0b", "\uff0d", "\uff20")
 LABELS = ("Machine", "GPU", "Driver", "CUDA", "cuDNN", "Compiler", "Python", "Frameworks")
 
 
@@ -32,8 +33,17 @@ def render_fleet_json(rows: list[HostRow], golden: str) -> str:
         "verdict": choose_verdict(rows),
         "golden": golden or None,
         "groups": [
-            {"verdict": group.verdict, "cause": group.cause, "message": group.message, "hosts": list(group.hosts)}
-            | {"messages": [{"message": text, "hosts": list(hosts)} for text, hosts in group.messages]}
+            {
+                "verdict": group.verdict,
+                "cause": group.cause,
+                "message": group.message,
+                "hosts": list(group.hosts),
+            }
+            | {
+                "messages": [
+                    {"message": text, "hosts": list(hosts)} for text, hosts in group.messages
+                ]
+            }
             | {"fixes": [remedy_document(fix, system) for fix, system in group.fixes]}
             for group in group_rows(rows)
         ],
@@ -43,15 +53,24 @@ def render_fleet_json(rows: list[HostRow], golden: str) -> str:
 
 
 def render_run_json(
-    folder: str, answers: Mapping[str, Failure | None], timeouts: Mapping[str, tuple[str, ...]], before: int
+    folder: str,
+    answers: Mapping[str, Failure | None],
+    timeouts: Mapping[str, tuple[str, ...]],
+    before: int,
 ) -> str:
     """Render the answers, schema envcheck/fleet-run/1; None is a host whose snapshot lies in the folder."""
     hosts = [
-        {"host": host, "answer": failure.kind if failure else "read", "reason": failure.reason if failure else ""}
+        {
+            "host": host,
+            "answer": failure.kind if failure else "read",
+            "reason": failure.reason if failure else "",
+        }
         | {"timeouts": list(timeouts.get(host, ()))}
         for host, failure in sorted(answers.items())
     ]
-    return document_text({**schema_keys("envcheck/fleet-run/1"), "folder": folder, "before": before, "hosts": hosts})
+    return document_text(
+        {**schema_keys("envcheck/fleet-run/1"), "folder": folder, "before": before, "hosts": hosts}
+    )
 
 
 def host_data(row: HostRow) -> dict[str, Any]:
@@ -71,7 +90,18 @@ def _list_cells(row: HostRow) -> list[str]:
     machine = dict(row.machine)
     layers = [machine.get(label, "") for label in LABELS]
     fix = row.fix.summary if row.fix else ""
-    return [inert(cell) for cell in (row.host, row.verdict, row.cause, row.message, *layers, "; ".join(row.drift), fix)]
+    return [
+        inert(cell)
+        for cell in (
+            row.host,
+            row.verdict,
+            row.cause,
+            row.message,
+            *layers,
+            "; ".join(row.drift),
+            fix,
+        )
+    ]
 
 
 _HEAD = ("Host", "Verdict", "Cause", "Message", *LABELS, "Drift", "Fix")
@@ -116,10 +146,14 @@ def render_fleet_html(rows: list[HostRow], golden: str) -> str:
 _NAMED = 6  # hosts of a group that are named without -v
 
 
-def describe_fleet(rows: list[HostRow], golden: str = "", *, verbose: bool = False, quiet: bool = False) -> Document:
+def describe_fleet(
+    rows: list[HostRow], golden: str = "", *, verbose: bool = False, quiet: bool = False
+) -> Document:
     """Describe the groups; `verbose` names every host with its message, `quiet` leaves the verdict."""
     verdicts = [row.verdict for row in rows]
-    counted = ", ".join(f"{verdicts.count(each)} {each}" for each in (COMPATIBLE, INCOMPATIBLE, UNDETERMINED))
+    counted = ", ".join(
+        f"{verdicts.count(each)} {each}" for each in (COMPATIBLE, INCOMPATIBLE, UNDETERMINED)
+    )
     verdict, groups = choose_verdict(rows), group_rows(rows)
     hosts = "1 host" if len(rows) == 1 else f"{len(rows)} hosts"
     body = [
@@ -140,7 +174,9 @@ def describe_fleet(rows: list[HostRow], golden: str = "", *, verbose: bool = Fal
 def _check(row: HostRow) -> Check:
     outcome = {COMPATIBLE: "passed", INCOMPATIBLE: "failure", UNDETERMINED: "error"}[row.verdict]
     fix = (f"fix: {row.fix.summary}",) if row.fix else ()
-    return Check("envcheck fleet", row.cause or "works", row.host, outcome, row.message, (row.message, *fix))
+    return Check(
+        "envcheck fleet", row.cause or "works", row.host, outcome, row.message, (row.message, *fix)
+    )
 
 
 def _close(group: Group) -> Section | None:
@@ -165,7 +201,10 @@ def _list_messages(group: Group) -> Iterator[Block]:
     for message, hosts in group.messages[:_NAMED]:
         yield from (Line(message), Line(_shorten(hosts)))
     if len(group.messages) > _NAMED:
-        yield Line(f"and {len(group.messages) - _NAMED} more messages: -v shows that of each host", kind="dim")
+        yield Line(
+            f"and {len(group.messages) - _NAMED} more messages: -v shows that of each host",
+            kind="dim",
+        )
     if group.fixes:
         yield from show_fix(*group.fixes[0])
     if len(group.fixes) > 1:
@@ -191,7 +230,10 @@ def _list_drift(rows: list[HostRow], golden: str, *, verbose: bool) -> Iterator[
     if len(shown) < len(drifting):
         lines.append(Line(f"and {len(drifting) - len(shown)} more: -v shows them"))
     count = "1 host differs" if len(drifting) == 1 else f"{len(drifting)} hosts differ"
-    yield Section(tuple(lines), Line(f"{count} from {'the golden host' if golden else 'most hosts of the same kind'}:"))
+    yield Section(
+        tuple(lines),
+        Line(f"{count} from {'the golden host' if golden else 'most hosts of the same kind'}:"),
+    )
 
 
 def _shorten(hosts: tuple[str, ...]) -> str:

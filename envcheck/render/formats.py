@@ -20,4 +20,6 @@ FORMATS = tuple(_MODULES)
 
 def render(document: Document, form: str) -> str:
     """Write a document in one of FORMATS."""
-    return str(getattr(import_module(f"envcheck.render.{_MODULES[form]}"), f"render_{form}")(document))
+    return str(
+        getattr(import_module(f"envcheck.render.{_MODULES[form]}"), f"render_{form}")(document)
+    )

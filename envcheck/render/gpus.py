@@ -15,9 +15,28 @@ from envcheck.gpus.listing import Listing, judge
 from envcheck.model import Absent, Fact, GpuActivity, Known, encode, hide_secrets
 from envcheck.render.document import Document, Line, Row, Section, Table
 from envcheck.render.json_contracts import document_text, schema_keys
-from envcheck.render.text import lay_out, list_lines, print_document, terminal_size, wants_ascii, write_styled
+from envcheck.render.text import (
+    lay_out,
+    list_lines,
+    print_document,
+    terminal_size,
+    wants_ascii,
+    write_styled,
+)
 
-_GPU_HEAD = ("GPU", "name", "PCI", "capability", "memory used", "use", "temp", "fan", "state", "power", "MIG")
+_GPU_HEAD = (
+    "GPU",
+    "name",
+    "PCI",
+    "capability",
+    "memory used",
+    "use",
+    "temp",
+    "fan",
+    "state",
+    "power",
+    "MIG",
+)
 _PROCESS_HEAD = ("GPU", "PID", "user", "process", "memory", "time", "state", "to end it")
 _GIB = 1 << 30
 _NO_STATE = 32  # NVML_PSTATE_UNKNOWN
@@ -27,15 +46,27 @@ def describe_listing(listing: Listing, *, verbose: bool = False, quiet: bool = F
     """Describe a listing; `quiet` leaves the sentence of the verdict, `verbose` adds whole command lines."""
     verdict, message = judge(listing)
     blocks = () if quiet else tuple(_describe_views(listing, verbose=verbose))
-    return Document("envcheck gpus", verdict, message, about=(Section(blocks),) if blocks else (), is_listing=True)
+    return Document(
+        "envcheck gpus",
+        verdict,
+        message,
+        about=(Section(blocks),) if blocks else (),
+        is_listing=True,
+    )
 
 
 def _describe_views(listing: Listing, *, verbose: bool) -> Iterator[Line | Table]:
     yield Line(f"{listing.taken_at}  driver {_shown(listing.driver)}")
     if listing.views:
-        rows = [row for view in listing.views for row in (_gpu_row(view.activity), *_instance_rows(view.activity))]
+        rows = [
+            row
+            for view in listing.views
+            for row in (_gpu_row(view.activity), *_instance_rows(view.activity))
+        ]
         yield Table(_GPU_HEAD, tuple(rows))
-    processes = tuple(_process_row(view, holder) for view in listing.views for holder in view.holders)
+    processes = tuple(
+        _process_row(view, holder) for view in listing.views for holder in view.holders
+    )
     if processes:
         yield Table(_PROCESS_HEAD, processes)
     yield from (Line(said) for view in listing.views for said in _remarks(view, verbose=verbose))
@@ -57,7 +88,9 @@ def show_live(*, color: bool) -> Iterator[Callable[[Document], None]]:
     def redraw(document: Document) -> None:
         nonlocal height
         columns, rows = terminal_size(sys.stdout)
-        lines = lay_out(list_lines(document), columns, color=color, is_ascii=wants_ascii(sys.stdout))
+        lines = lay_out(
+            list_lines(document), columns, color=color, is_ascii=wants_ascii(sys.stdout)
+        )
         # A line with codes was wrapped already: cut, it would lose the one that ends a colour.
         fitted = [(line if "\x1b" in line else line[:columns], style) for line, style in lines]
         shown = fitted[: max(rows - 1, 1)]
@@ -77,7 +110,11 @@ def show_live(*, color: bool) -> Iterator[Callable[[Document], None]]:
 def _gpu_row(activity: GpuActivity) -> Row:
     gpu = activity.gpu
     used, total = (_shown(fact, _gibibytes) for fact in (gpu.memory_used_bytes, gpu.memory_bytes))
-    limit = f" / {activity.power_limit_watts.value:.0f}" if activity.power_limit_watts.value is not None else ""
+    limit = (
+        f" / {activity.power_limit_watts.value:.0f}"
+        if activity.power_limit_watts.value is not None
+        else ""
+    )
     return (
         _shown(gpu.nvml_index),
         _shown(gpu.name),
@@ -98,10 +135,19 @@ def _gpu_row(activity: GpuActivity) -> Row:
 def _instance_rows(activity: GpuActivity) -> Iterator[Row]:
     """Show each MIG instance below its GPU, with the UUID that CUDA_VISIBLE_DEVICES takes."""
     for at, item in enumerate(activity.instances.value or ()):
-        used, total = (_shown(fact, _gibibytes) for fact in (item.memory_used_bytes, item.memory_bytes))
+        used, total = (
+            _shown(fact, _gibibytes) for fact in (item.memory_used_bytes, item.memory_bytes)
+        )
         name = f"  {item.name} {item.uuid}"
         memory = f"{used} / {total} GiB"
-        yield (f"{_shown(activity.gpu.nvml_index)}:{at}", name, "", "", memory, *[""] * (len(_GPU_HEAD) - 5))
+        yield (
+            f"{_shown(activity.gpu.nvml_index)}:{at}",
+            name,
+            "",
+            "",
+            memory,
+            *[""] * (len(_GPU_HEAD) - 5),
+        )
 
 
 def _mig(activity: GpuActivity) -> str:
@@ -116,7 +162,11 @@ def _mig(activity: GpuActivity) -> str:
 
 def _process_row(view: GpuView, holder: Holder) -> Row:
     ending = holder.ending
-    memory = _shown(holder.memory_bytes, lambda count: f"{count >> 20} MiB") if holder.listed else "hidden"
+    memory = (
+        _shown(holder.memory_bytes, lambda count: f"{count >> 20} MiB")
+        if holder.listed
+        else "hidden"
+    )
     end = shell_line(ending.argv) if ending.argv else "-"
     index, time = _shown(view.activity.gpu.nvml_index), _run_time(holder.seconds)
     user, name = holder.user or "?", holder.name or "?"
@@ -146,10 +196,21 @@ def _remarks(view: GpuView, *, verbose: bool) -> Iterator[str]:
     left = view.unaccounted_bytes
     if left.value is not None and has_unexplained_memory(view):
         # On Grace the system itself manages the GPU's memory, and keeps there what it has read.
-        system = ", or the system's own cache" if re.search(r"\bG[HB]\d{3}", str(view.activity.gpu.name.value)) else ""
-        hidden = ", ".join(f"{holder.pid} ({holder.name})" for holder in view.holders if not holder.listed)
-        used = f"{name_gpu(view)}: {_gibibytes(left.value)} GiB are in use by no process that the driver lists"
-        elsewhere = f"by one in another container or under another name here, or one that died{system}"
+        system = (
+            ", or the system's own cache"
+            if re.search(r"\bG[HB]\d{3}", str(view.activity.gpu.name.value))
+            else ""
+        )
+        hidden = ", ".join(
+            f"{holder.pid} ({holder.name})" for holder in view.holders if not holder.listed
+        )
+        used = (
+            f"{name_gpu(view)}: {_gibibytes(left.value)} GiB are in use by no process that the"
+            " driver lists"
+        )
+        elsewhere = (
+            f"by one in another container or under another name here, or one that died{system}"
+        )
         yield f"{used}, but {hidden} has it open." if hidden else f"{used}: {elsewhere}."
 
 
@@ -164,7 +225,10 @@ def _need_lines(job: Job) -> list[str]:
     counted = f"{_gibibytes(job.reserve)} GiB are reserved for" if job.reserve else "Not counted:"
     return [
         f"Needed: {_gibibytes(estimate_need(job).total)} GiB = {format_formula(job)}",
-        f"Formula: {name_formula(job)}. {counted} the CUDA context, workspaces and fragmentation, often 0.5 to 2 GiB.",
+        (
+            f"Formula: {name_formula(job)}. {counted} the CUDA context, workspaces and"
+            " fragmentation, often 0.5 to 2 GiB."
+        ),
     ]
 
 
@@ -201,7 +265,12 @@ def _gpu(view: GpuView) -> dict[str, Any]:
     activity = encode(view.activity)
     gpu = {name: value for name, value in activity.pop("gpu").items() if name != "processes"}
     processes = [_process(holder) for holder in view.holders]
-    return {**gpu, **activity, "unaccounted_bytes": encode(view.unaccounted_bytes), "processes": processes}
+    return {
+        **gpu,
+        **activity,
+        "unaccounted_bytes": encode(view.unaccounted_bytes),
+        "processes": processes,
+    }
 
 
 def _process(holder: Holder) -> dict[str, Any]:

@@ -8,7 +8,16 @@ from typing import TYPE_CHECKING, Any, cast
 from envcheck import __version__
 from envcheck.actions.extras import needs_extra
 from envcheck.model import inert
-from envcheck.render.document import Command, Document, Line, Machine, Step, Table, Way, format_evidence
+from envcheck.render.document import (
+    Command,
+    Document,
+    Line,
+    Machine,
+    Step,
+    Table,
+    Way,
+    format_evidence,
+)
 
 if TYPE_CHECKING:
     import jinja2
@@ -24,7 +33,10 @@ def render_frame(document: Document) -> str:
     from html import escape
 
     style = "width: 100%; height: 36em; border: 0"
-    return f'<iframe title="envcheck report" sandbox style="{style}" srcdoc="{escape(render_html(document))}"></iframe>'
+    return (
+        f'<iframe title="envcheck report" sandbox style="{style}"'
+        f' srcdoc="{escape(render_html(document))}"></iframe>'
+    )
 
 
 def fill(template: str, **content: Any) -> str:

@@ -17,9 +17,15 @@ _OUTCOMES = {COMPATIBLE: "passed", INCOMPATIBLE: "failure", UNDETERMINED: "error
 def render_junit(document: Document) -> str:
     """Write a suite for each that the checks name; the verdict is a case where no other says it."""
     found = {finding.id for finding in document.all_findings}
-    quiet = [Check("envcheck", f"envcheck.{rule.layer}", rule.id) for rule in document.rules if rule.id not in found]
+    quiet = [
+        Check("envcheck", f"envcheck.{rule.layer}", rule.id)
+        for rule in document.rules
+        if rule.id not in found
+    ]
     checks = [*map(_check, document.all_findings), *document.checks, *quiet]
-    is_said = document.verdict != INCOMPATIBLE or any(item.outcome in {"failure", "error"} for item in checks)
+    is_said = document.verdict != INCOMPATIBLE or any(
+        item.outcome in {"failure", "error"} for item in checks
+    )
     if not checks or not is_said:
         outcome, headline = _OUTCOMES[document.verdict], document.headline
         checks.append(Check("envcheck", document.title, "verdict", outcome, headline, (headline,)))
@@ -36,12 +42,18 @@ def render_junit(document: Document) -> str:
 
 
 def _add_case(suite: ET.Element, check: Check) -> None:
-    about = {"classname": _clean(check.classname), "name": _clean(check.name), "time": f"{check.seconds:.3f}"}
+    about = {
+        "classname": _clean(check.classname),
+        "name": _clean(check.name),
+        "time": f"{check.seconds:.3f}",
+    }
     case = ET.SubElement(suite, "testcase", about)
     # A line of its own could command the CI that prints it: each is made inert.
     details = "\n".join(map(_clean, check.details))
     if check.outcome != "passed":
-        ET.SubElement(case, check.outcome, {"message": _clean(check.message)}).text = details or None
+        ET.SubElement(case, check.outcome, {"message": _clean(check.message)}).text = (
+            details or None
+        )
     elif details:
         ET.SubElement(case, "system-out").text = details
 
@@ -66,11 +78,14 @@ def _count(checks: list[Check]) -> dict[str, str]:
 
 
 def _check(finding: Shown) -> Check:
-    outcome = "passed"  # a warning or a note breaks nothing: it stands in the output of a passed case
+    # a warning or a note breaks nothing: it stands in the output of a passed case
+    outcome = "passed"
     if finding.severity == ERROR:
         outcome = "error" if finding.verdict == UNDETERMINED else "failure"
     details = (f"{finding.severity}: {finding.message}", *_describe(finding))
-    return Check("envcheck", f"envcheck.{finding.layer}", finding.id, outcome, finding.message, details)
+    return Check(
+        "envcheck", f"envcheck.{finding.layer}", finding.id, outcome, finding.message, details
+    )
 
 
 def _describe(finding: Shown) -> Iterable[str]:

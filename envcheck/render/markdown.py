@@ -22,7 +22,8 @@ from envcheck.render.document import (
 )
 
 _MARKS = re.compile(r"([\\`*_{}\[\]<>#|~!&@$])")  # & begins an entity, $ a formula
-_PERSON = re.compile(r"@(?=\w)")  # calls for a person, escaped or not: a mark without width keeps it from that
+# calls for a person, escaped or not: a mark without width keeps it from that
+_PERSON = re.compile(r"@(?=\w)")
 
 
 def escaped(text: str) -> str:
@@ -36,16 +37,25 @@ def render_markdown(document: Document) -> str:
     lines += _write_blocks(document.below)
     lines += [line for section in document.about for line in _write_section(section)]
     if document.all_findings:
-        rows = [f"| {_kind(item)} | `{item.id}` | {escaped(item.message)} |" for item in document.all_findings]
+        rows = [
+            f"| {_kind(item)} | `{item.id}` | {escaped(item.message)} |"
+            for item in document.all_findings
+        ]
         lines += ["| | finding | what it means here |", "| --- | --- | --- |", *rows, ""]
     lines += _write_blocks(item for item in document.all_findings if not item.follows)
     closing = [] if document.closing is None else [document.closing]
-    lines += [line for section in (*document.sections, *closing) for line in _write_section(section)]
+    lines += [
+        line for section in (*document.sections, *closing) for line in _write_section(section)
+    ]
     return "\n".join(lines)
 
 
 def _write_section(section: Section) -> list[str]:
-    title = [] if section.title is None else [f"**{escaped(section.title.label + section.title.text)}**", ""]
+    title = (
+        []
+        if section.title is None
+        else [f"**{escaped(section.title.label + section.title.text)}**", ""]
+    )
     return [*title, *_write_blocks(section.blocks)]
 
 
@@ -71,10 +81,15 @@ def _write_block(block: Block) -> list[str]:
         case Table():
             lines = _write_table(block.head, block.rows)
         case Machine():
-            table = _write_table(("", "", ""), [(layer.name, layer.text, layer.state) for layer in block.layers])
+            table = _write_table(
+                ("", "", ""), [(layer.name, layer.text, layer.state) for layer in block.layers]
+            )
             lines = ["<details><summary>This machine</summary>", "", *table, "", "</details>"]
         case Way():
-            lines = [escaped(f"{block.label.capitalize()}: {block.summary}"), *_write_commands(block.commands)]
+            lines = [
+                escaped(f"{block.label.capitalize()}: {block.summary}"),
+                *_write_commands(block.commands),
+            ]
         case Step():
             command = _write_commands((block.command,) if block.command else ())
             lines = [escaped(block.title + block.about), *command, "", *_write_blocks(block.traces)]
@@ -114,7 +129,10 @@ def _kind(finding: Shown) -> str:
 def render_github(document: Document) -> str:
     """Write one annotation for each finding, then the verdict."""
     lines = [_annotate(finding, document.file) for finding in document.all_findings]
-    return "\n".join([*lines, f"{document.title}: {document.verdict}: {inert(document.headline)}"]) + "\n"
+    return (
+        "\n".join([*lines, f"{document.title}: {document.verdict}: {inert(document.headline)}"])
+        + "\n"
+    )
 
 
 def _annotate(finding: Shown, judged: str) -> str:
@@ -130,7 +148,11 @@ def _annotate(finding: Shown, judged: str) -> str:
 
 def _place(finding: Shown, judged: str) -> str:
     """Point at the line of the judged file, or of one it names, that the evidence was read in."""
-    sources = [item.source.where for item in finding.evidence if item.source is not None and item.source.kind == "file"]
+    sources = [
+        item.source.where
+        for item in finding.evidence
+        if item.source is not None and item.source.kind == "file"
+    ]
     for where in sources if judged else ():
         path, _, line = where.rpartition(":")
         if line.isdigit() and path and not path.startswith("/"):

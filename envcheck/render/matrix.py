@@ -14,7 +14,18 @@ from envcheck.render.json_contracts import document_text, schema_keys
 from envcheck.rules.matrix_question import Answer, ReleasesFound, RowsFound, TableRow, TablesFound
 from envcheck.rules.newest_release import NewestRelease
 
-_HEADS = ("release", "platform", "Pythons", "CUDA", "driver", "cuDNN", "GPU code", "glibc", "numpy", "source")
+_HEADS = (
+    "release",
+    "platform",
+    "Pythons",
+    "CUDA",
+    "driver",
+    "cuDNN",
+    "GPU code",
+    "glibc",
+    "numpy",
+    "source",
+)
 _MARK = "*"
 _LEGEND = "* documented, not read from an artifact."
 Found: TypeAlias = "RowsFound | ReleasesFound | TablesFound"
@@ -36,7 +47,12 @@ SHORT = MatrixOptions()
 def render_found_json(found: Found) -> str:
     """Render releases, schema envcheck/matrix-rows/1, or the rows of a table, schema envcheck/matrix-tables/1."""
     if isinstance(found, TablesFound):
-        return _render_json("envcheck/matrix-tables/1", found, {"requirement": found.requirement}, encode(found.rows))
+        return _render_json(
+            "envcheck/matrix-tables/1",
+            found,
+            {"requirement": found.requirement},
+            encode(found.rows),
+        )
     rows = [*map(_encode_answer, found.rows)]
     newest = {"newest": encode(found.newest)} if isinstance(found, ReleasesFound) else {}
     return _render_json("envcheck/matrix-rows/1", found, dict(found.question), rows, newest)
@@ -102,7 +118,9 @@ class Sources:
 
     def cite(self, citations: tuple[Citation, ...]) -> str:
         """Return the numbers of citations: "[1][3]"."""
-        return "".join(f"[{self._numbers.setdefault(item, len(self._numbers) + 1)}]" for item in citations)
+        return "".join(
+            f"[{self._numbers.setdefault(item, len(self._numbers) + 1)}]" for item in citations
+        )
 
     def render(self) -> list[str]:
         """List what the numbers stand for."""
@@ -138,13 +156,17 @@ def _describe_row(row: TableRow, sources: Sources, options: MatrixOptions) -> Se
         cells.append(("proof", ", ".join(f"{cell} {tier}" for cell, tier in row.proof.items())))
     width = max(map(len, row.cells), default=0)
     title = Line(row.name + (f" {sources.cite(row.citations)}" if options.sources else ""))
-    return Section(tuple(Line(text, f"{name:<{width}}  ") for name, text in cells), title, is_apart=False)
+    return Section(
+        tuple(Line(text, f"{name:<{width}}  ") for name, text in cells), title, is_apart=False
+    )
 
 
 def format_cell(value: Any) -> str:
     """Format a cell: lists with blanks, tables as name and value."""
     if isinstance(value, Mapping):
-        return " ".join(f"{name}:{format_cell(item) if item else '?'}" for name, item in value.items())
+        return " ".join(
+            f"{name}:{format_cell(item) if item else '?'}" for name, item in value.items()
+        )
     if isinstance(value, tuple):
         return " ".join(map(str, value))
     return "yes" if value is True else str(value)
@@ -155,21 +177,31 @@ def _describe_newest(found: ReleasesFound, options: MatrixOptions) -> Document:
     works = any(item.requirement for item in found.newest)
     rows = [_describe_release(item) for item in found.newest]
     widths = [max(map(len, column)) for column in zip(*rows, strict=True)]
-    lines = [Line(newer, f"{name:<{widths[0]}}  {span:<{widths[1]}}  ") for name, span, newer in rows]
+    lines = [
+        Line(newer, f"{name:<{widths[0]}}  {span:<{widths[1]}}  ") for name, span, newer in rows
+    ]
     commands = [_type(item.command) for item in found.newest if item.command]
     more = found.ambiguity.strip() if works else f"All platforms: {found.message}"
     sections = [Section(tuple(commands)), Section((Line(more),), is_apart=False)]
     if works or found.rows:
         sections.append(Section((_type(_list_all(found)),), Line("Every release that works:")))
     headline = f"{'Works' if works else 'Nothing works'} {_describe_question(found)}:"
-    shown = () if options.quiet else (item for item in sections if item.blocks and item.blocks != (Line(""),))
-    return Document("envcheck matrix", found.verdict, headline, below=tuple(lines), sections=tuple(shown))
+    shown = (
+        ()
+        if options.quiet
+        else (item for item in sections if item.blocks and item.blocks != (Line(""),))
+    )
+    return Document(
+        "envcheck matrix", found.verdict, headline, below=tuple(lines), sections=tuple(shown)
+    )
 
 
 def _describe_question(found: ReleasesFound) -> str:
     """Name what was asked: "with Python 3.11 and driver 535.104 on linux_x86_64"."""
     words = {"python": "Python {}", "driver": "driver {}", "gpu": "GPU {}"}
-    parts = [text.format(found.question[name]) for name, text in words.items() if name in found.question]
+    parts = [
+        text.format(found.question[name]) for name, text in words.items() if name in found.question
+    ]
     return (f"with {' and '.join(parts)} " if parts else "") + f"on {found.platform}"
 
 
@@ -195,7 +227,9 @@ def _type(words: tuple[str, ...]) -> Command:
     return Command(shell_line(words, "windows" if os.name == "nt" else "linux"))
 
 
-def _describe_releases(found: RowsFound | ReleasesFound, sources: Sources, options: MatrixOptions) -> list[Section]:
+def _describe_releases(
+    found: RowsFound | ReleasesFound, sources: Sources, options: MatrixOptions
+) -> list[Section]:
     """Describe the table, and what stands below it: the legend, remarks, sources."""
     groups = _fold_rows([each for item in found.rows for each in (item, *item.extra_builds)])
     rows = tuple(_describe_releases_alike(group, sources, options) for group in groups)
@@ -232,7 +266,11 @@ def _describe_releases_alike(group: list[Answer], sources: Sources, options: Mat
     label = group[-1].label + (f" to {group[0].label.partition('==')[2]}" if len(group) > 1 else "")
     citations = tuple(dict.fromkeys(item for answer in group for item in answer.release.citations))
     sources_cell = (sources.cite(citations),) if options.sources else ()
-    return (label + ("" if group[0].fit == COMPATIBLE else " ?"), *_cells(group[0])[1:], *sources_cell)
+    return (
+        label + ("" if group[0].fit == COMPATIBLE else " ?"),
+        *_cells(group[0])[1:],
+        *sources_cell,
+    )
 
 
 def _render_group_remarks(
@@ -248,7 +286,11 @@ def _render_group_remarks(
         if item.release.yanked:
             yield f"{_label(item.release)}: yanked from the index."
     if first.why:
-        oldest = f"{_label(last.release)}, and newer ones as listed" if last is not first else _label(first.release)
+        oldest = (
+            f"{_label(last.release)}, and newer ones as listed"
+            if last is not first
+            else _label(first.release)
+        )
         yield f"? {oldest}: {'; '.join(last.why)}."
 
 
@@ -264,8 +306,13 @@ def _render_remarks(item: Answer, sources: Sources, options: MatrixOptions) -> I
     if item.why:
         yield f"? {label}: {'; '.join(item.why)}."
     for problem in item.problems:
-        fix, where = problem.fix or problem.remedy, f" on {', '.join(problem.platforms)}" if problem.platforms else ""
-        yield f"{row.distribution}=={row.version}{where}: {problem.what}" + (f" Fix: {fix}" if fix else "")
+        fix, where = (
+            problem.fix or problem.remedy,
+            f" on {', '.join(problem.platforms)}" if problem.platforms else "",
+        )
+        yield f"{row.distribution}=={row.version}{where}: {problem.what}" + (
+            f" Fix: {fix}" if fix else ""
+        )
     if row.cuda_wheels:
         extra = f"[{row.gpu_extra}] " if row.gpu_extra else ""
         yield f"{label} {extra}installs: {' '.join(row.cuda_wheels)}"
@@ -281,9 +328,13 @@ def _render_remarks(item: Answer, sources: Sources, options: MatrixOptions) -> I
 def _render_index_builds(builds: tuple[FrameworkRelease, ...], sources: Sources | None) -> str:
     """Name the builds of a release on PyTorch's own index, newest CUDA first."""
     names = ", ".join(f"{build.cuda} ({_render_index(build)})" for build in builds)
-    stated = builds[-1]  # the newest may be the wheel of the default index, whose own proof says nothing of this index
+    # the newest may be the wheel of the default index, whose own proof says nothing of this index
+    stated = builds[-1]
     cited = f" {sources.cite(stated.citations[:1])}" if sources else ""
-    return f"PyTorch's own index has it for CUDA {names}; {stated.proof['compute_capabilities']}{cited}"
+    return (
+        f"PyTorch's own index has it for CUDA {names};"
+        f" {stated.proof['compute_capabilities']}{cited}"
+    )
 
 
 def _render_index(build: FrameworkRelease) -> str:
@@ -295,7 +346,10 @@ def _render_details(label: str, row: FrameworkRelease) -> Iterator[str]:
     needs = " ".join(f"{name}{specifier}" for name, specifier in row.requires.items())
     if needs:
         yield f"{label} requires: {needs}"
-    tools = [row.compiler or "", f"TensorRT {row.tensorrt}" if row.tensorrt not in {None, "none"} else ""]
+    tools = [
+        row.compiler or "",
+        f"TensorRT {row.tensorrt}" if row.tensorrt not in {None, "none"} else "",
+    ]
     if any(tools):
         yield f"{label} built with: {', '.join(filter(None, tools))}"
     if row.note:
@@ -320,9 +374,16 @@ def _render_binaries(label: str, binaries: Mapping[str, Any]) -> Iterator[str]:
     if not binaries:
         return
     read = binaries["read"]
-    yield f"{label} binaries: {len(read)} of the {binaries['binaries']} in {binaries['wheel']} were read:"
+    yield (
+        f"{label} binaries: {len(read)} of the {binaries['binaries']} in {binaries['wheel']} were"
+        " read:"
+    )
     for name, facts in read.items():
-        parts = [f"{words} {_format_fact(facts[fact])}" for fact, words in _FACTS.items() if facts.get(fact)]
+        parts = [
+            f"{words} {_format_fact(facts[fact])}"
+            for fact, words in _FACTS.items()
+            if facts.get(fact)
+        ]
         yield f"  {name}: {'; '.join(parts)}"
 
 
@@ -346,7 +407,9 @@ def _cells(item: Answer) -> tuple[str, ...]:
     row = item.release
 
     def mark(cell: str, text: str) -> str:
-        return text + (_MARK if row.proof.get(cell) == "documented" and text not in {"-", "not read"} else "")
+        return text + (
+            _MARK if row.proof.get(cell) == "documented" and text not in {"-", "not read"} else ""
+        )
 
     return (
         item.fit,
@@ -364,8 +427,14 @@ def _cells(item: Answer) -> tuple[str, ...]:
 def _render_pythons(row: FrameworkRelease) -> str:
     """Render the minors as a range if none is missing: 3.9-3.12."""
     minors = [numbers(text) for text in row.pythons]
-    complete = [(minors[0][0], number) for number in range(minors[0][1], minors[0][1] + len(minors))]
-    text = f"{row.pythons[0]}-{row.pythons[-1]}" if len(minors) > 1 and minors == complete else " ".join(row.pythons)
+    complete = [
+        (minors[0][0], number) for number in range(minors[0][1], minors[0][1] + len(minors))
+    ]
+    text = (
+        f"{row.pythons[0]}-{row.pythons[-1]}"
+        if len(minors) > 1 and minors == complete
+        else " ".join(row.pythons)
+    )
     return text + (f" (free-threaded {' '.join(row.free_threaded)})" if row.free_threaded else "")
 
 

@@ -94,13 +94,19 @@ def _comment_out(text: str) -> str:
     return "".join(f"# {line}".rstrip() + "\n" for line in text.splitlines())
 
 
-def describe_plan(plan: Plan, verdict: str = "", *, verbose: bool = False, run_for_you: bool = False) -> Document:
+def describe_plan(
+    plan: Plan, verdict: str = "", *, verbose: bool = False, run_for_you: bool = False
+) -> Document:
     """Describe a plan; `verbose` adds every rejected release, warning and undo.
 
-    `run_for_you`: nobody types the commands, and of a file that one writes the name is told unless `verbose`.
+    `run_for_you`: nobody types the commands, and of a file that one writes the name is told unless
+    `verbose`.
     """
     wanted, is_plan = join_words(plan.requirements), bool(plan.releases) and not plan.blocked_by
-    sections = [*map(_warn, _list_reported_to_fail(plan)), *_describe_releases(plan, verbose=verbose)]
+    sections = [
+        *map(_warn, _list_reported_to_fail(plan)),
+        *_describe_releases(plan, verbose=verbose),
+    ]
     if not is_plan:
         sections += _describe_blocked(plan, verbose=verbose)
     else:
@@ -110,7 +116,10 @@ def describe_plan(plan: Plan, verdict: str = "", *, verbose: bool = False, run_f
         )
         used = () if run_for_you else tuple(_describe_use(plan, made) for made in plan.environments)
         sections += [Section(notes, is_apart=False), Section((*steps, *used), is_apart=False)]
-    found = (*plan.blocked_by, *(item for made in plan.releases for item in (*made.doubts, *made.warnings)))
+    found = (
+        *plan.blocked_by,
+        *(item for made in plan.releases for item in (*made.doubts, *made.warnings)),
+    )
     return Document(
         "envcheck plan",
         verdict or (COMPATIBLE if plan.releases else INCOMPATIBLE),
@@ -126,8 +135,14 @@ def describe_plan(plan: Plan, verdict: str = "", *, verbose: bool = False, run_f
 
 
 def _say_what_is_planned(plan: Plan, wanted: str) -> str:
-    chosen = ", ".join(text for item in plan.releases for text in (item.requirement, *item.companions))
-    where = "without a GPU" if any(item.needs_gpu for item in plan.releases) else f"on the {plan.goal.upper()}"
+    chosen = ", ".join(
+        text for item in plan.releases for text in (item.requirement, *item.companions)
+    )
+    where = (
+        "without a GPU"
+        if any(item.needs_gpu for item in plan.releases)
+        else f"on the {plan.goal.upper()}"
+    )
     return f"{wanted} {where}: {chosen}"
 
 
@@ -137,7 +152,11 @@ def _show_briefly(finding: Finding, system: str) -> Shown:
 
 def _list_reported_to_fail(plan: Plan) -> Iterator[Shown]:
     for release in plan.releases:
-        yield from (show_finding(item, plan.system) for item in release.warnings if is_reported_to_fail(item))
+        yield from (
+            show_finding(item, plan.system)
+            for item in release.warnings
+            if is_reported_to_fail(item)
+        )
 
 
 def _warn(finding: Shown) -> Section:
@@ -154,8 +173,13 @@ def is_windows(plan: Plan) -> bool:
 
 def _describe_clashes(plan: Plan, *, verbose: bool) -> Iterator[Line]:
     """Name the pins that clash, the first of each two releases unless all are asked for."""
-    pairs = {(item.first.partition(": ")[0], item.second.partition(": ")[0]): item for item in reversed(plan.clashes)}
-    shown = plan.clashes if verbose else tuple(item for item in plan.clashes if item in pairs.values())
+    pairs = {
+        (item.first.partition(": ")[0], item.second.partition(": ")[0]): item
+        for item in reversed(plan.clashes)
+    }
+    shown = (
+        plan.clashes if verbose else tuple(item for item in plan.clashes if item in pairs.values())
+    )
     for item in shown:
         yield Line(f"Clash: {item.first} and {item.second}{_in_one_folder(item)}.")
     if len(shown) < len(plan.clashes):
@@ -202,21 +226,31 @@ def _describe_release(plan: Plan, release: PlannedRelease, *, verbose: bool) -> 
     if release.constraints:
         yield Line(f"with: {', '.join(release.constraints)}")
     yield from _describe_rejected(release.rejected, "newer ones", verbose=verbose)
-    for item in (*release.doubts, *(each for each in release.warnings if not is_reported_to_fail(each))):
+    for item in (
+        *release.doubts,
+        *(each for each in release.warnings if not is_reported_to_fail(each)),
+    ):
         yield _show_briefly(item, plan.system)
     if verbose:
         yield from (
-            Line(f"known: [{name}]") for name in dict.fromkeys(each.url_or_artifact for each in release.citations)
+            Line(f"known: [{name}]")
+            for name in dict.fromkeys(each.url_or_artifact for each in release.citations)
         )
 
 
 def _apple_backend(plan: Plan, release: PlannedRelease) -> str:
     """Name the framework's own way to the GPU of an Apple machine: MPS; "" elsewhere."""
-    is_apple = any(made.platform == "macosx_arm64" for made in plan.environments if made.folder == release.environment)
+    is_apple = any(
+        made.platform == "macosx_arm64"
+        for made in plan.environments
+        if made.folder == release.environment
+    )
     return framework(release.framework).apple_backend if is_apple else ""
 
 
-def _describe_rejected(rejected: tuple[Rejected, ...], kind: str, *, verbose: bool, label: str = "") -> Iterator[Line]:
+def _describe_rejected(
+    rejected: tuple[Rejected, ...], kind: str, *, verbose: bool, label: str = ""
+) -> Iterator[Line]:
     """List what was passed over; where that is much the first for each reason, then the newest."""
     places = list(range(len(rejected)))
     if not verbose and len(rejected) > _SHOWN + 1:
@@ -232,21 +266,33 @@ def _why_not(item: Rejected) -> str:
     """Tell the reason without the name of the release, which stands before it."""
     version = item.requirement.partition(" ")[0].partition("==")[2]
     name = re.split(r"[\[=]", item.requirement)[0]
-    return re.sub(rf"^(?:{re.escape(item.requirement)}|{name} {re.escape(version)}):? ", "", item.why)
+    return re.sub(
+        rf"^(?:{re.escape(item.requirement)}|{name} {re.escape(version)}):? ", "", item.why
+    )
 
 
 def _describe_blocked(plan: Plan, *, verbose: bool) -> Iterator[Section]:
     rejected = tuple(_describe_rejected(plan.rejected, "releases", verbose=verbose, label="  "))
     yield Section(
-        (*rejected, *_describe_notes(plan)), is_apart=bool(rejected) and not (plan.blocked_by or plan.releases)
+        (*rejected, *_describe_notes(plan)),
+        is_apart=bool(rejected) and not (plan.blocked_by or plan.releases),
     )
     if plan.changes:
         blocks: list[Block] = []
         for change in plan.changes:
-            blocks += [Line(f"{change.what}: {change.requirement}"), Command(shell_line(change.argv, plan.system))]
+            blocks += [
+                Line(f"{change.what}: {change.requirement}"),
+                Command(shell_line(change.argv, plan.system)),
+            ]
         yield Section(tuple(blocks), Line("What would make it possible, the least effort first:"))
     elif not _is_unknown(plan):
-        yield Section((Line("No single change of Python, driver, C library or build would make it possible."),))
+        yield Section(
+            (
+                Line(
+                    "No single change of Python, driver, C library or build would make it possible."
+                ),
+            )
+        )
 
 
 def _describe_notes(plan: Plan) -> Iterator[Line]:
@@ -255,25 +301,40 @@ def _describe_notes(plan: Plan) -> Iterator[Line]:
 
 def _describe_steps(plan: Plan, *, is_traced: bool, is_typed: bool) -> Iterator[ShownStep]:
     for number, step in enumerate(plan.steps, 1):
-        action, traces = step.action, _trace(plan, step) if is_traced or step.scope == SYSTEM else ()
+        action, traces = (
+            step.action,
+            _trace(plan, step) if is_traced or step.scope == SYSTEM else (),
+        )
         about = f" [{step.scope}: as an administrator]" if step.scope == SYSTEM else ""
         about += f" (resolves {', '.join(step.resolves)})" if step.resolves else ""
-        command = None if isinstance(action, AskPerson) else type_command(action, plan.system, is_told=False)
+        command = (
+            None
+            if isinstance(action, AskPerson)
+            else type_command(action, plan.system, is_told=False)
+        )
         if isinstance(action, WriteFile) and not is_typed:
-            words = f"{'adds' if action.appends else 'writes'} {len(action.lines)} lines: {action.path}"
+            words = (
+                f"{'adds' if action.appends else 'writes'} {len(action.lines)} lines: {action.path}"
+            )
             command, traces = None, (Line(words, "  "), *traces)
-        yield ShownStep(f"{number}. {_sentence(action.purpose_on(plan.system))}", command, about, tuple(traces))
+        yield ShownStep(
+            f"{number}. {_sentence(action.purpose_on(plan.system))}", command, about, tuple(traces)
+        )
 
 
 def _sentence(purpose: str) -> str:
     """Write the purpose of a command as the title of a step."""
-    return f"{purpose[:1].upper()}{purpose[1:]}" + ("" if purpose.endswith((".", "!", "?")) else ".")
+    return f"{purpose[:1].upper()}{purpose[1:]}" + (
+        "" if purpose.endswith((".", "!", "?")) else "."
+    )
 
 
 def _describe_use(plan: Plan, made: Environment) -> ShownStep:
     which = "it" if len(plan.environments) == 1 else made.folder
     activate = ActivateEnvironment(made.folder, made.installer)
-    return ShownStep(f"To use {which}, in each shell:", type_command(activate, plan.system, is_told=False))
+    return ShownStep(
+        f"To use {which}, in each shell:", type_command(activate, plan.system, is_told=False)
+    )
 
 
 def _trace(plan: Plan, step: Step) -> Iterator[Line]:
@@ -292,14 +353,19 @@ def _trace(plan: Plan, step: Step) -> Iterator[Line]:
 def paths_hint(made: Environment) -> list[str]:
     """Say, as a comment, what a file cannot bring: the loader paths that an environment's activation sets."""
     folders = ", ".join(made.library_folders)
-    said = f"# Its activation must put these folders on LD_LIBRARY_PATH (--format script does): {folders}"
+    said = (
+        "# Its activation must put these folders on LD_LIBRARY_PATH (--format script does):"
+        f" {folders}"
+    )
     return [said] if folders else []
 
 
 def only_environment(plan: Plan) -> Environment:
     """Return a plan's only environment; ValueError where it has two."""
     if len(plan.environments) != 1:
-        raise ValueError("this plan needs two environments: plan for each framework by itself in this format.")
+        raise ValueError(
+            "this plan needs two environments: plan for each framework by itself in this format."
+        )
     return plan.environments[0]
 
 
@@ -313,11 +379,18 @@ def render_dockerfile(plan: Plan, images: Images) -> str:
     """Render a Dockerfile upon these images; ValueError for a plan that an image of Linux cannot hold."""
     made = only_environment(plan)
     if not made.platform.startswith("linux"):
-        raise ValueError(f"an image runs Linux, and this plan is for {made.platform}: add --platform linux_x86_64.")
+        raise ValueError(
+            f"an image runs Linux, and this plan is for {made.platform}: add --platform"
+            " linux_x86_64."
+        )
     if any(wanted.settings for wanted in made.sets):
-        raise ValueError("this plan compiles CUDA code, and the image has no nvcc: build upon one that has it.")
+        raise ValueError(
+            "this plan compiles CUDA code, and the image has no nvcc: build upon one that has it."
+        )
     if any(catalogue()[name].layer == "toolkit" for step in plan.steps for name in step.resolves):
-        raise ValueError("this plan uses the machine's CUDA, which an image does not see: try --installer conda.")
+        raise ValueError(
+            "this plan uses the machine's CUDA, which an image does not see: try --installer conda."
+        )
     folder = f"{_HOME}/{_name(made)}"
     lines = [
         "# syntax=docker/dockerfile:1",
@@ -327,11 +400,18 @@ def render_dockerfile(plan: Plan, images: Images) -> str:
         f"FROM {images.base}",
         *([f"COPY --from={images.uv} /uv /usr/local/bin/uv"] if images.uv else []),
     ]
-    lines += [_run(("useradd", "--create-home", "--uid", "10001", "app")), "USER app", f"WORKDIR {_HOME}"]
+    lines += [
+        _run(("useradd", "--create-home", "--uid", "10001", "app")),
+        "USER app",
+        f"WORKDIR {_HOME}",
+    ]
     for step in plan.steps:
         if step.scope != SYSTEM and not isinstance(step.action, (AskPerson, ImportFrameworks)):
             lines += [f"# {inert(step.purpose)}", _write_step(made, step.action, folder)]
-    return "\n".join([*lines, *_paths(made, folder, plan.goal), *_gate(plan, made, images, folder)]) + "\n"
+    return (
+        "\n".join([*lines, *_paths(made, folder, plan.goal), *_gate(plan, made, images, folder)])
+        + "\n"
+    )
 
 
 def _name(made: Environment) -> str:
@@ -346,7 +426,9 @@ def _host(plan: Plan) -> list[str]:
     for step in plan.steps:
         if step.scope == SYSTEM:
             lines.append(f"# On the host: {inert(step.purpose)}")
-            lines += [] if isinstance(step.action, AskPerson) else [f"#   {action_line(step.action)}"]
+            lines += (
+                [] if isinstance(step.action, AskPerson) else [f"#   {action_line(step.action)}"]
+            )
     return lines
 
 
@@ -375,9 +457,15 @@ def _activated(folder: str) -> list[str]:
 
 
 def _gate(plan: Plan, made: Environment, images: Images, folder: str) -> list[str]:
-    checker, python = f"{_HOME}/.envcheck", "/opt/conda/bin/python" if made.installer == CONDA else "python"
+    checker, python = (
+        f"{_HOME}/.envcheck",
+        "/opt/conda/bin/python" if made.installer == CONDA else "python",
+    )
     lines = [
-        "# pip installs envcheck from ENVCHECK. No public index has the package envcheck-gpu: give the URL of its",
+        (
+            "# pip installs envcheck from ENVCHECK. No public index has the package envcheck-gpu:"
+            " give the URL of its"
+        ),
         "# wheel, or its name on your own index, with --build-arg ENVCHECK=...",
     ]
     if images.checker:
@@ -400,7 +488,9 @@ def _gate(plan: Plan, made: Environment, images: Images, folder: str) -> list[st
 
 def _machine(plan: Plan) -> list[str]:
     """Tell the gate of the machine that is planned for: no build sees a driver or a GPU."""
-    stated = [f"{name}={value}" for name, value in plan.machine.items() if re.fullmatch(r"[\d.,]+", value)]
+    stated = [
+        f"{name}={value}" for name, value in plan.machine.items() if re.fullmatch(r"[\d.,]+", value)
+    ]
     if not stated:
         return []
     return [
@@ -427,7 +517,10 @@ def render_environment_file(plan: Plan) -> str:
     closed = () if "defaults" in channels else ("nodefaults",)
     lines += [f"  - {json.dumps(name)}" for name in (*channels, *closed)]
     lines += ["dependencies:"]
-    lines += [f"  - {json.dumps(spec)}" for spec in made.solved or made.packages or (f"python={made.python}", "pip")]
+    lines += [
+        f"  - {json.dumps(spec)}"
+        for spec in made.solved or made.packages or (f"python={made.python}", "pip")
+    ]
     if made.sets:
         lines += ["  - pip:", *(f"      - {json.dumps(line)}" for line in _pip_lines(made))]
     return "\n".join(lines) + "\n"
@@ -449,7 +542,9 @@ def _prefix(made: Environment) -> str:
 
 def _pip_lines(made: Environment) -> list[str]:
     if len(made.sets) > 1:
-        raise ValueError("this plan installs in two steps, which one file must not mix: ask for --format script.")
+        raise ValueError(
+            "this plan installs in two steps, which one file must not mix: ask for --format script."
+        )
     wanted = made.sets[0]
     index = [f"--index-url {wanted.index}"] if wanted.index else []
     exceptions = [f"--no-binary {name}" for name in wanted.source_only]
@@ -457,17 +552,31 @@ def _pip_lines(made: Environment) -> list[str]:
 
 
 def render_requirements(plan: Plan) -> str:
-    """Render the requirements; exact and with hashes where the plan was verified. ValueError: not one file."""
+    """Render the requirements; exact and with hashes where the plan was verified.
+
+    ValueError: not one file.
+    """
     made = only_environment(plan)
     if not made.sets:
         raise ValueError("conda brings this plan's frameworks: ask for --format environment-yml.")
     if len(made.sets) > 1:
-        raise ValueError("this plan installs in two steps, which one file must not mix: ask for --format script.")
+        raise ValueError(
+            "this plan installs in two steps, which one file must not mix: ask for --format script."
+        )
     lines = [f"# {inert(' and '.join(plan.requirements))}, Python {made.python}, {made.platform}"]
     lines += [f"# {inert(plan.verified)}"] if plan.verified else []
-    lines += [f"# conda brings, beside what stands here: {inert(' '.join(made.packages))}"] if made.packages else []
+    lines += (
+        [f"# conda brings, beside what stands here: {inert(' '.join(made.packages))}"]
+        if made.packages
+        else []
+    )
     lines += paths_hint(made)
-    return "\n".join([*lines, *_options(made.sets[0]), *(made.sets[0].pins or made.sets[0].requirements)]) + "\n"
+    return (
+        "\n".join(
+            [*lines, *_options(made.sets[0]), *(made.sets[0].pins or made.sets[0].requirements)]
+        )
+        + "\n"
+    )
 
 
 def _options(wanted: RequirementSet) -> list[str]:
@@ -475,7 +584,10 @@ def _options(wanted: RequirementSet) -> list[str]:
     return [*index, "--only-binary :all:", *(f"--no-binary {name}" for name in wanted.source_only)]
 
 
-_SAVE = "# For PowerShell: save it as setup.ps1, then type: powershell -ExecutionPolicy Bypass -File setup.ps1"
+_SAVE = (
+    "# For PowerShell: save it as setup.ps1, then type: powershell -ExecutionPolicy Bypass -File"
+    " setup.ps1"
+)
 
 _SAY = """trap 'test "$?" -eq 0 || echo "Stopped: a step failed, and the steps after it did not run." >&2' EXIT"""
 
@@ -484,7 +596,9 @@ def render_script(plan: Plan) -> str:
     """Render a plan as a script that stops at the first failure; system steps stand in it as comments."""
     wanted = f"# {inert(' and '.join(plan.requirements))} on the {plan.goal.upper()}: "
     wanted += ", ".join(item.requirement for item in plan.releases)
-    lines = [_SAVE, wanted, *HEADING] if is_windows(plan) else ["#!/bin/sh", "set -eu", _SAY, wanted]
+    lines = (
+        [_SAVE, wanted, *HEADING] if is_windows(plan) else ["#!/bin/sh", "set -eu", _SAY, wanted]
+    )
     for step in plan.steps:
         lines += ["", f"# {inert(step.purpose)}", *_command(plan, step)]
     text = "\n".join(lines) + "\n"
@@ -519,7 +633,9 @@ def plan_document(plan: Plan, verdict: str) -> dict[str, Any]:
 
 def _release_document(release: PlannedRelease, system: str) -> dict[str, Any]:
     told = {"warnings": release.warnings, "doubts": release.doubts}
-    findings = {name: [finding_document(item, system) for item in found] for name, found in told.items()}
+    findings = {
+        name: [finding_document(item, system) for item in found] for name, found in told.items()
+    }
     return {**encode(replace(release, warnings=(), doubts=())), **findings}
 
 
@@ -539,7 +655,10 @@ def render_install_json(result: Outcome, plan: dict[str, Any] | None) -> str:
 
 def describe_fix(plan: Plan, remaining: tuple[Step, ...], *, verbose: bool = False) -> Document:
     """Describe the steps that fix an environment, and those that a person takes."""
-    whole = Line("What is there is whole: the environment is marked as complete, and nothing else is changed.")
+    whole = Line(
+        "What is there is whole: the environment is marked as complete, and nothing else is"
+        " changed."
+    )
     steps = tuple(_describe_steps(plan, is_traced=verbose, is_typed=verbose))
     sections = [Section(steps, is_apart=False) if steps else Section((whole,))]
     by_person = [step for step in remaining if not isinstance(step.action, AskPerson)]
@@ -548,12 +667,17 @@ def describe_fix(plan: Plan, remaining: tuple[Step, ...], *, verbose: bool = Fal
         sections.append(Section(commands, Line("Not run, for you to type:")))
     headline = f"{plan.environments[0].folder}: {', '.join(plan.resolves)}"
     end = Section((Line(""),), is_apart=False)
-    return Document("envcheck fix", INCOMPATIBLE, headline, "FIX  ", "bold", sections=(*sections, end))
+    return Document(
+        "envcheck fix", INCOMPATIBLE, headline, "FIX  ", "bold", sections=(*sections, end)
+    )
 
 
 def _type_for_person(step: Step, system: str) -> Command:
     scope = " [as an administrator]" if step.scope == SYSTEM else ""
-    return replace(type_command(step.action, system), purpose=f"{_sentence(step.action.purpose_on(system))}{scope}")
+    return replace(
+        type_command(step.action, system),
+        purpose=f"{_sentence(step.action.purpose_on(system))}{scope}",
+    )
 
 
 FIX_SCHEMA = "envcheck/fix/1"

@@ -50,7 +50,12 @@ if TYPE_CHECKING:
 
 
 def describe_report(
-    report: Report, snapshot: Snapshot | None, *, verbose: bool = False, quiet: bool = False, file: str = ""
+    report: Report,
+    snapshot: Snapshot | None,
+    *,
+    verbose: bool = False,
+    quiet: bool = False,
+    file: str = "",
 ) -> Document:
     """Describe a report; `quiet` leaves the verdict and its cause, `verbose` adds consequences and notes.
 
@@ -61,7 +66,9 @@ def describe_report(
     machine = [] if quiet or snapshot is None else [*describe_machine(report, snapshot.facts)]
     if machine and verbose and report.matrix:
         machine.append(Layer("Matrix", f"data of {report.matrix}"))
-    obtained = () if quiet or report.obtained_by is None else (type_command(report.obtained_by, system),)
+    obtained = (
+        () if quiet or report.obtained_by is None else (type_command(report.obtained_by, system),)
+    )
     joint = JointPlan(report, () if verbose else report.fix_command)
     return Document(
         "envcheck",
@@ -71,7 +78,9 @@ def describe_report(
         below=obtained,
         counts="" if quiet else _count_checks(report, len(report.findings) - len(shown)),
         about=(Section((Machine(tuple(machine)),)),) if machine else (),
-        findings=tuple(joint.show(item, is_brief=item.severity == NOTE and not verbose) for item in shown),
+        findings=tuple(
+            joint.show(item, is_brief=item.severity == NOTE and not verbose) for item in shown
+        ),
         closing=joint.closing,
         steps=describe_steps(report),
         rules=list_rules(list_judged(report)),
@@ -90,7 +99,9 @@ def _is_shown(finding: Finding, *, verbose: bool, quiet: bool) -> bool:
 
 def describe_steps(report: Report) -> tuple[Step, ...]:
     """Describe the plan, each step with what it is for."""
-    causes = (item for item in report.findings if item.severity != NOTE and item.verdict == INCOMPATIBLE)
+    causes = (
+        item for item in report.findings if item.severity != NOTE and item.verdict == INCOMPATIBLE
+    )
     wrong = {item.id for item in causes if item.caused_by is None}
     steps = []
     for step in report.steps:
@@ -105,7 +116,9 @@ def describe_steps(report: Report) -> tuple[Step, ...]:
 def list_rules(ids: Iterable[str]) -> tuple[Rule, ...]:
     """List what may be found, in general, by ids."""
     entries = [catalogue().get(name) for name in dict.fromkeys(ids)]
-    return tuple(Rule(entry.id, entry.layer, entry.headline, entry.means) for entry in entries if entry)
+    return tuple(
+        Rule(entry.id, entry.layer, entry.headline, entry.means) for entry in entries if entry
+    )
 
 
 def list_judged(report: Report) -> Iterator[str]:
@@ -127,7 +140,9 @@ def show_finding(finding: Finding, system: str) -> Shown:
         is_cause=finding.is_the_cause,
         follows=finding.caused_by or "",
         layer=catalogue()[finding.id].layer,
-        excuse=next((item.shown for item in finding.evidence if item.fact == "tool.envcheck.ignore"), ""),
+        excuse=next(
+            (item.shown for item in finding.evidence if item.fact == "tool.envcheck.ignore"), ""
+        ),
     )
 
 
@@ -135,8 +150,14 @@ def show_fix(fix: Remedy | None, system: str) -> tuple[Way, ...]:
     """Show a fix with its commands, then what may be done instead."""
     if fix is None:
         return ()
-    ways = [("fix", fix.summary, fix.actions), *(("or", way.summary, way.actions) for way in fix.alternatives)]
-    return tuple(Way(word, text, tuple(type_command(item, system) for item in actions)) for word, text, actions in ways)
+    ways = [
+        ("fix", fix.summary, fix.actions),
+        *(("or", way.summary, way.actions) for way in fix.alternatives),
+    ]
+    return tuple(
+        Way(word, text, tuple(type_command(item, system) for item in actions))
+        for word, text, actions in ways
+    )
 
 
 class JointPlan:
@@ -145,7 +166,9 @@ class JointPlan:
     `fix_command` takes the steps in the environment; `steps` are numbered where there are several to tell apart.
     """
 
-    def __init__(self, report: Report, fix_command: tuple[str, ...] = (), *, is_numbered: bool = True) -> None:
+    def __init__(
+        self, report: Report, fix_command: tuple[str, ...] = (), *, is_numbered: bool = True
+    ) -> None:
         self._system, self._fix_command = report.system, fix_command
         self._steps = report.steps if is_numbered and _has_several_fixes(report) else ()
         wrong = {item.id for item in report.findings if item.severity != NOTE}
@@ -180,7 +203,9 @@ class JointPlan:
     def _share(self, finding: Finding, fix: tuple[Way, ...]) -> tuple[Way, ...]:
         """Return the fix with the commands that no finding above shows, then what may be done instead."""
         wanted = finding.caused_by or finding.id
-        own = {number: step for number, step in enumerate(self._steps, 1) if wanted in step.resolves}
+        own = {
+            number: step for number, step in enumerate(self._steps, 1) if wanted in step.resolves
+        }
         label = "fix"
         if own and len(self._steps) > 1:
             label += f" (step{'s' if len(own) > 1 else ''} {', '.join(map(str, own))})"
@@ -198,13 +223,18 @@ class JointPlan:
             by_person = [step for step in steps if not changes_environment(step.action)]
             steps = [step for step in by_person if step.action.lasting != CHANGES_NOTHING]
             for_all = () if self._ends_with_fix else (self._type(RunEnvcheck(self._fix_command)),)
-            return (Way("fix", fix[0].summary, (*self._type_steps(steps, fix[0].summary), *for_all)),)
+            return (
+                Way("fix", fix[0].summary, (*self._type_steps(steps, fix[0].summary), *for_all)),
+            )
         shared = Way(label, fix[0].summary, self._type_steps(steps, fix[0].summary))
         return (shared,) if finding.caused_by else (shared, *fix[1:])
 
     def _type_steps(self, steps: list[PlannedStep], summary: str) -> tuple[Command, ...]:
         """Write commands without a purpose that the summary says."""
-        actions = [replace(step.action, purpose="") if step.purpose == summary else step.action for step in steps]
+        actions = [
+            replace(step.action, purpose="") if step.purpose == summary else step.action
+            for step in steps
+        ]
         return tuple(self._type(action, is_told=True) for action in actions)
 
 
@@ -226,7 +256,8 @@ _PARTS_OF_FACTS = (
     ("cudnn", "cuDNN"),
     ("driver", "Driver"),
 )
-_PART_OF_LAYER = {"driver": "Driver", "toolkit": "CUDA", "python": "Python"}  # of the catalogue; any other: GPU
+# of the catalogue; any other: GPU
+_PART_OF_LAYER = {"driver": "Driver", "toolkit": "CUDA", "python": "Python"}
 
 
 def describe_machine(report: Report, facts: Facts) -> tuple[Layer, ...]:
@@ -242,8 +273,16 @@ def describe_machine(report: Report, facts: Facts) -> tuple[Layer, ...]:
     for name, text in summarize_machine(facts):
         concerned = [item for item in report.findings if name in _list_parts(item)]
         state, said = _find_state(concerned, text), text
-        wrong = [item.id for item in concerned if item.caused_by is None and _finding_state(item) == state != SOUND]
-        asked = [one for one in report.asked if one.partition(" (")[0] not in text] if name == "Frameworks" else []
+        wrong = [
+            item.id
+            for item in concerned
+            if item.caused_by is None and _finding_state(item) == state != SOUND
+        ]
+        asked = (
+            [one for one in report.asked if one.partition(" (")[0] not in text]
+            if name == "Frameworks"
+            else []
+        )
         if asked:
             there = "not installed" if text == "none" else text
             said = f"{there}; asked for: {', '.join(asked)}"
@@ -261,7 +300,8 @@ def _list_parts(finding: Finding) -> set[str]:
     if UNREAD_FACTS in entry.parts:
         facts = [item.fact for item in finding.evidence]
         return {
-            next((part for start, part in _PARTS_OF_FACTS if fact.startswith(start)), "GPU") for fact in facts or [""]
+            next((part for start, part in _PARTS_OF_FACTS if fact.startswith(start)), "GPU")
+            for fact in facts or [""]
         }
     return set(entry.parts) or {_PART_OF_LAYER.get(entry.layer, "GPU")}
 
@@ -320,11 +360,17 @@ def _count_checks(report: Report, hidden: int) -> str:
         state = _finding_state(item)
         worst[item.id] = min(state, worst.get(item.id, state), key=_WORST_FIRST.index)
     counts = {state: list(worst.values()).count(state) for state in _WORST_FIRST}
-    said = f"{len(report.checked)} check{'' if len(report.checked) == 1 else 's'}, {counts[BROKEN]} failed"
+    said = (
+        f"{len(report.checked)} check{'' if len(report.checked) == 1 else 's'}, {counts[BROKEN]}"
+        " failed"
+    )
     if counts[WARNED]:
         said += f", {counts[WARNED]} warning{'' if counts[WARNED] == 1 else 's'}"
     if counts[UNREAD]:
         said += f", {counts[UNREAD]} undetermined"
     if hidden:
-        said += f". {hidden} finding{'s follow' if hidden > 1 else ' follows'} from the others: -v shows them"
+        said += (
+            f". {hidden} finding{'s follow' if hidden > 1 else ' follows'} from the others: -v"
+            " shows them"
+        )
     return f"{said}."

@@ -12,7 +12,9 @@ from envcheck import __version__
 from envcheck.model import UNDETERMINED, Evidence, inert
 from envcheck.render.document import Document, Rule, Shown, Way
 
-SCHEMA = "https://docs.oasis-open.org/sarif/sarif/v2.1.0/errata01/os/schemas/sarif-schema-2.1.0.json"
+SCHEMA = (
+    "https://docs.oasis-open.org/sarif/sarif/v2.1.0/errata01/os/schemas/sarif-schema-2.1.0.json"
+)
 _NUMBERED = re.compile(r"[^\s,]+:\d+")  # a line of a file that was judged
 
 
@@ -31,7 +33,11 @@ def render_sarif(document: Document) -> str:
         "tool": {"driver": driver},
         "invocations": [{"executionSuccessful": True}],
         "results": [_result(finding, ids.index(finding.id), document.file) for finding in findings],
-        "properties": {"verdict": document.verdict, "goal": document.goal, "headline": document.headline},
+        "properties": {
+            "verdict": document.verdict,
+            "goal": document.goal,
+            "headline": document.headline,
+        },
     }
     return json.dumps({"$schema": SCHEMA, "version": "2.1.0", "runs": [run]}, indent=1)
 
@@ -69,7 +75,9 @@ def _result(finding: Shown, index: int, judged: str) -> dict[str, Any]:
         "kind": kind,
         "level": finding.severity if kind == "fail" else "none",
         "message": {"text": text},
-        "partialFingerprints": {"finding/v1": hashlib.sha256(own.encode(errors="replace")).hexdigest()[:32]},
+        "partialFingerprints": {
+            "finding/v1": hashlib.sha256(own.encode(errors="replace")).hexdigest()[:32]
+        },
         "properties": properties,
         **_places(finding, judged),
     }
@@ -85,11 +93,21 @@ def _typed(way: Way) -> list[str]:
 def _places(finding: Shown, judged: str) -> dict[str, Any]:
     """Put a result where a repository has it: a line of the judged file first; what a machine showed is related."""
     located = [_location(item) for item in finding.evidence if item.source is not None][:10]
-    own = [item for item in located if "uriBaseId" in item.get("physicalLocation", {}).get("artifactLocation", {})]
+    own = [
+        item
+        for item in located
+        if "uriBaseId" in item.get("physicalLocation", {}).get("artifactLocation", {})
+    ]
     if not judged:
         return {"locations": located}
-    related = [{"id": number, **item} for number, item in enumerate((one for one in located if one not in own[:1]), 1)]
-    return {"locations": own[:1] or [{"physicalLocation": _file(judged)}], "relatedLocations": related}
+    related = [
+        {"id": number, **item}
+        for number, item in enumerate((one for one in located if one not in own[:1]), 1)
+    ]
+    return {
+        "locations": own[:1] or [{"physicalLocation": _file(judged)}],
+        "relatedLocations": related,
+    }
 
 
 def _location(item: Evidence) -> dict[str, Any]:
@@ -107,7 +125,9 @@ def _file(path: str) -> dict[str, Any]:
     name, _, line = path.rpartition(":")
     numbered = name and line.isdigit() and int(line) > 0
     uri = quote(name if numbered else path, safe="/~")
-    artifact = {"uri": f"file://{uri}"} if uri.startswith("/") else {"uri": uri, "uriBaseId": "%SRCROOT%"}
+    artifact = (
+        {"uri": f"file://{uri}"} if uri.startswith("/") else {"uri": uri, "uriBaseId": "%SRCROOT%"}
+    )
     place: dict[str, Any] = {"artifactLocation": artifact}
     if numbered:
         place["region"] = {"startLine": int(line)}

@@ -5,7 +5,17 @@ from __future__ import annotations
 from collections.abc import Iterator
 from typing import Any
 
-from envcheck.model import COMPATIBLE, ERROR, INCOMPATIBLE, NOTE, UNDETERMINED, Report, Step, inert, replace
+from envcheck.model import (
+    COMPATIBLE,
+    ERROR,
+    INCOMPATIBLE,
+    NOTE,
+    UNDETERMINED,
+    Report,
+    Step,
+    inert,
+    replace,
+)
 from envcheck.render.document import Check, Document, Line, Section, Table
 from envcheck.render.json_contracts import document_text, finding_document, schema_keys
 from envcheck.render.report import JointPlan, list_judged, list_rules, show_finding
@@ -66,7 +76,10 @@ def _run(run: Run) -> dict[str, Any]:
         "peak_memory_bytes": run.peak_memory,
         "told": run.told or {},
         "listings": {item.way: list(item.devices) for item in run.listings},
-        "results": [{name: cell for name, cell in vars(result).items() if name != "cause"} for result in run.results],
+        "results": [
+            {name: cell for name, cell in vars(result).items() if name != "cause"}
+            for result in run.results
+        ],
         "measures": [dict(vars(measure)) for measure in run.measures],
         "placements": len(run.placements),
         "log": run.log,
@@ -82,11 +95,19 @@ _ERROR_LINES = 5  # of what a framework or its log says
 
 def describe_session(session: Session, *, verbose: bool = False, quiet: bool = False) -> Document:
     """Describe a session; `quiet` leaves the verdict and its causes, `verbose` adds every check."""
-    steps = tuple(Step("", action, (item.id,)) for item in session.findings if item.fix for action in item.fix.actions)
+    steps = tuple(
+        Step("", action, (item.id,))
+        for item in session.findings
+        if item.fix
+        for action in item.fix.actions
+    )
     verdict = verdict_of(session)
     report = Report(verdict, "", "", session.findings, (), system=session.system, steps=steps)
     # What failed stands above: of the findings their causes and fixes, each fix once.
-    found = {(item.id, item.fix): item if verbose else replace(item, evidence=()) for item in session.findings}
+    found = {
+        (item.id, item.fix): item if verbose else replace(item, evidence=())
+        for item in session.findings
+    }
     return Document(
         "envcheck smoke",
         verdict,
@@ -110,7 +131,9 @@ def _describe_runs(session: Session, *, verbose: bool) -> Iterator[Section]:
         if lines:
             yield Section(lines, Line(f"{run.job.identity}:"), is_apart=False)
     if session.left_out:
-        lines = tuple(Line(f"{item.label}: not tested: {item.why}", kind=NOTE) for item in session.left_out)
+        lines = tuple(
+            Line(f"{item.label}: not tested: {item.why}", kind=NOTE) for item in session.left_out
+        )
         yield Section(lines, is_apart=not session.runs)
 
 
@@ -119,9 +142,16 @@ def _list_checks(session: Session) -> Iterator[Check]:
     for run in session.runs:
         rename, title = run.job.device.rename_gpus, run.job.identity
         for item in run.results:
-            said = rename(f"{item.outcome}: {item.message}") + (f" [{item.finding}]" if item.finding else "")
-            name, outcome = rename(f"{item.check} {item.device}".rstrip()), _CASES.get(item.outcome, "failure")
-            yield Check(title, title, name, outcome, said, tuple(item.error.splitlines()), item.seconds)
+            said = rename(f"{item.outcome}: {item.message}") + (
+                f" [{item.finding}]" if item.finding else ""
+            )
+            name, outcome = (
+                rename(f"{item.check} {item.device}".rstrip()),
+                _CASES.get(item.outcome, "failure"),
+            )
+            yield Check(
+                title, title, name, outcome, said, tuple(item.error.splitlines()), item.seconds
+            )
     left_out = [(item.label, item.why) for item in session.left_out]
     for label, why in left_out if session.runs else [*left_out, ("smoke", headline_of(session))]:
         yield Check("not tested", "not tested", label, "skipped", why)
@@ -140,16 +170,26 @@ def _row(run: Run) -> tuple[str, ...]:
         said = f": {shown[0].check if bad else shown[0].message.removesuffix(f' on {shown[0].ran_on}')}"
     skipped = f", {len(run.results) - len(done)} skipped" if len(run.results) > len(done) else ""
     memory = f"{(run.peak_memory or 0) // _MIB} MiB" if (run.peak_memory or 0) >= _MIB else "-"
-    place = device.rename_gpus(", ".join(dict.fromkeys(result.ran_on for result in shown if result.ran_on)) or "-")
+    place = device.rename_gpus(
+        ", ".join(dict.fromkeys(result.ran_on for result in shown if result.ran_on)) or "-"
+    )
     framework = run.job.subject.title + (" (a quarter of its memory)" if run.job.part else "")
-    cells = (framework, _place(device), device.rename_gpus(f"{run.outcome}{said}"), place, f"{len(done)}{skipped}")
+    cells = (
+        framework,
+        _place(device),
+        device.rename_gpus(f"{run.outcome}{said}"),
+        place,
+        f"{len(done)}{skipped}",
+    )
     return (*cells, f"{run.seconds:.1f} s", memory)
 
 
 def _list_computed(run: Run) -> list[Result]:
     """List the right products, or the last right check, on the devices of a run: a run on a GPU tests the CPU, too."""
     placed = [result for result in run.results if result.ran_on and result.outcome == PASSED]
-    own = [result for result in placed if run.job.device.kind == CPU or result.ran_on.startswith("GPU")]
+    own = [
+        result for result in placed if run.job.device.kind == CPU or result.ran_on.startswith("GPU")
+    ]
     return [result for result in own if result.check == "matmul"] or own[-1:]
 
 
@@ -163,9 +203,13 @@ def _describe_run(run: Run, *, verbose: bool) -> Iterator[Line]:
     for result in shown:
         yield from _describe_result(result, run.job.device, verbose=verbose)
     if verbose and (shown or run.measures):
-        yield from (Line(f"{item.way}: {', '.join(item.devices) or 'none'}") for item in run.listings)
+        yield from (
+            Line(f"{item.way}: {', '.join(item.devices) or 'none'}") for item in run.listings
+        )
     for item in run.measures:
-        yield Line(f"{run.job.device.rename_gpus(item.device)} {item.name}: {item.value:g} {item.unit}")
+        yield Line(
+            f"{run.job.device.rename_gpus(item.device)} {item.name}: {item.value:g} {item.unit}"
+        )
         if item.note:
             yield Line(item.note, "  ")
     if run.log and run.bad:
@@ -175,10 +219,14 @@ def _describe_run(run: Run, *, verbose: bool) -> Iterator[Line]:
 def _describe_result(result: Result, device: Device, *, verbose: bool) -> Iterator[Line]:
     where = f" {result.device}" if result.device else ""
     pointed = f" [{result.finding}]" if result.finding else ""
-    yield Line(device.rename_gpus(f"{result.check}{where}: {result.outcome}: {result.message}{pointed}"))
+    yield Line(
+        device.rename_gpus(f"{result.check}{where}: {result.outcome}: {result.message}{pointed}")
+    )
     words = result.error.splitlines()
     # The first line of an error is the message above.
-    words = words if verbose else [line for line in words[-_ERROR_LINES:] if line not in result.message]
+    words = (
+        words if verbose else [line for line in words[-_ERROR_LINES:] if line not in result.message]
+    )
     yield from (Line(line, "  ") for line in words)
 
 
@@ -188,7 +236,8 @@ _PLACEMENT_HEAD = ("run", "check", "asked", "operation", "type", "device", "told
 def placement_lines(session: Session) -> Iterator[str]:
     """Yield a line, tab-separated, for each operation.
 
-    `asked` and `device` are as the process counts; `gpu` is the machine's: its number, PCI address and UUID.
+    `asked` and `device` are as the process counts; `gpu` is the machine's: its number, PCI address
+    and UUID.
     """
     yield "\t".join(_PLACEMENT_HEAD)
     for run in session.runs:

@@ -53,7 +53,9 @@ def list_lines(document: Document) -> list[Written]:
     if document.counts:
         head.append(Section((Line(document.counts, kind="dim"),), is_apart=False))
     is_last = document.is_listing or document.verdict == COMPATIBLE
-    findings = Section(document.findings, is_apart=bool(document.findings) and document.findings[0].is_brief)
+    findings = Section(
+        document.findings, is_apart=bool(document.findings) and document.findings[0].is_brief
+    )
     sections = [*document.about, *head] if is_last else [*head, *document.about]
     lines: list[Written] = []
     for section in (*sections, findings, *document.sections):
@@ -71,8 +73,12 @@ def _is_repeated(closing: Written, lines: list[Written]) -> bool:
     return any(not isinstance(line, Table) and closing.text in line.text for line in lines)
 
 
-def _write_section(section: Section, *, after: list[Written], is_verbose: bool = False) -> list[Written]:
-    lines = [line for block in section.blocks for line in _write_block(block, is_verbose=is_verbose)]
+def _write_section(
+    section: Section, *, after: list[Written], is_verbose: bool = False
+) -> list[Written]:
+    lines = [
+        line for block in section.blocks for line in _write_block(block, is_verbose=is_verbose)
+    ]
     if section.title is not None:
         lines = [section.title, *_indent(lines)]
     return [_BLANK, *lines] if section.is_apart and after else lines
@@ -119,16 +125,22 @@ def _write_finding(finding: Shown, *, is_verbose: bool) -> Iterator[Written]:
         yield Line(f"{finding.id}: {finding.message}", f"{finding.severity}: ", finding.severity)
         yield from _indent(line for way in ways for line in _write_commands(way.commands))
         return
-    yield from (_BLANK, Line(finding.title, f"{finding.kind}: ", finding.kind), Line(finding.message, "  "))
+    yield from (
+        _BLANK,
+        Line(finding.title, f"{finding.kind}: ", finding.kind),
+        Line(finding.message, "  "),
+    )
     for item in finding.evidence if is_verbose else finding.evidence[:_EVIDENCE]:
-        label = "  seen: " if item.citation is None else "  known: "  # on this machine; from the matrix
+        # on this machine; from the matrix
+        label = "  seen: " if item.citation is None else "  known: "
         yield Line(format_evidence(item, is_short=not is_verbose), label, "dim")
     for way in ways:
         yield from _indent(_write_block(way, is_verbose=is_verbose))
 
 
 _STYLE_CODES = {"bold": 1, "dim": 2, "red": 31, "green": 32, "yellow": 33, "magenta": 35}
-# Of the 256 colours those that are read on white and on black alike: a terminal's own yellow is unreadable on white.
+# Of the 256 colours those that are read on white and on black alike: a terminal's own yellow is
+# unreadable on white.
 COLORS = {"red": 196, "green": 28, "yellow": 130, "magenta": 163}
 _DEFAULT_SIZE = 80, 24  # columns and lines
 
@@ -136,7 +148,8 @@ _DEFAULT_SIZE = 80, 24  # columns and lines
 def align_table(table: Table, width: int | None = None) -> list[list[str]]:
     """Align a table in columns, and return the lines of each row, the head first.
 
-    The widest cells are folded where it is wider than `width`; [] where too little of them would be left.
+    The widest cells are folded where it is wider than `width`; [] where too little of them would be
+    left.
     """
     rows = [table.head, *([inert(cell) for cell in row] for row in table.rows)]
     widths = [max(map(len, column)) for column in zip(*rows, strict=True)]
@@ -145,7 +158,9 @@ def align_table(table: Table, width: int | None = None) -> list[list[str]]:
         if max(widths) < table.narrowest:
             return []
     folded = (zip_longest(*map(_fold, row, widths), fillvalue="") for row in rows)
-    return [["  ".join(map(str.ljust, line, widths)).rstrip() for line in lines] for lines in folded]
+    return [
+        ["  ".join(map(str.ljust, line, widths)).rstrip() for line in lines] for lines in folded
+    ]
 
 
 def _fold(cell: str, width: int) -> list[str]:
@@ -169,7 +184,9 @@ def _list_rows(table: Table) -> Iterator[Line]:
     for row, kind in zip_longest(table.rows, table.kinds, fillvalue=""):
         yield Line(row[0], kind=kind or "bold")
         cells = zip(table.head[1:], row[1:], strict=True)
-        yield from (Line(cell, f"  {name:<{size}} ") for name, cell in cells if cell not in {"", "-"})
+        yield from (
+            Line(cell, f"  {name:<{size}} ") for name, cell in cells if cell not in {"", "-"}
+        )
 
 
 def terminal_size(stream: TextIO) -> tuple[int, int]:
@@ -179,7 +196,9 @@ def terminal_size(stream: TextIO) -> tuple[int, int]:
     except OSError:
         columns, lines = 0, 0
     stated = os.environ.get("COLUMNS", "")
-    return int(stated) if stated.isdecimal() else columns or _DEFAULT_SIZE[0], lines or _DEFAULT_SIZE[1]
+    return (
+        int(stated) if stated.isdecimal() else columns or _DEFAULT_SIZE[0]
+    ), lines or _DEFAULT_SIZE[1]
 
 
 def wants_ascii(stream: TextIO) -> bool:
@@ -188,7 +207,8 @@ def wants_ascii(stream: TextIO) -> bool:
         "\u2713\u2717\u2013".encode(stream.encoding or "ascii")
     except UnicodeEncodeError:
         return True
-    return os.environ.get("TERM") in ("dumb", "linux")  # the kernel's own console lacks these letters
+    # the kernel's own console lacks these letters
+    return os.environ.get("TERM") in ("dumb", "linux")
 
 
 def styled(text: str, style: str) -> str:
@@ -196,7 +216,8 @@ def styled(text: str, style: str) -> str:
     has_256 = "256" in os.environ.get("TERM", "") or bool(os.environ.get("COLORTERM"))
     words = style.split()
     codes = ";".join(
-        f"38;5;{COLORS[word]}" if has_256 and word in COLORS else f"{_STYLE_CODES[word]}" for word in words
+        f"38;5;{COLORS[word]}" if has_256 and word in COLORS else f"{_STYLE_CODES[word]}"
+        for word in words
     )
     return f"\x1b[{codes}m{text}\x1b[0m" if codes and text else text
 
@@ -213,7 +234,8 @@ def write_styled(lines: Iterable[tuple[str, str]], stream: TextIO, *, color: boo
 
 Look = tuple[str, str, str]  # a mark, the mark in ASCII, and a style
 
-# What a line says of its subject -> its look. No mark stands without a word beside it that says the same.
+# What a line says of its subject -> its look. No mark stands without a word beside it that says the
+# same.
 _BAD: Look = ("\u2717", "x", "bold red")
 _GOOD: Look = ("\u2713", "+", "bold green")
 _NEITHER: Look = ("\u2013", "-", "")
@@ -260,10 +282,13 @@ def _is_command(line: Line) -> bool:
 
 
 def _make_inert(line: Line) -> str:
-    return line.text if _is_command(line) else inert(line.text)  # a shell's line is inert, and may be folded
+    # a shell's line is inert, and may be folded
+    return line.text if _is_command(line) else inert(line.text)
 
 
-def lay_out(lines: Iterable[Written], width: int, *, color: bool, is_ascii: bool) -> Iterator[tuple[str, str]]:
+def lay_out(
+    lines: Iterable[Written], width: int, *, color: bool, is_ascii: bool
+) -> Iterator[tuple[str, str]]:
     """Wrap and mark the lines for a terminal; yield each row with its style."""
     for line in lines:
         if isinstance(line, Table):
@@ -286,4 +311,6 @@ def _wrap(label: str, text: str, width: int) -> list[str]:
     import textwrap
 
     indent = " " * min(len(label), 14)
-    return textwrap.wrap(label + text, max(width, 24), subsequent_indent=indent, break_on_hyphens=False) or [""]
+    return textwrap.wrap(
+        label + text, max(width, 24), subsequent_indent=indent, break_on_hyphens=False
+    ) or [""]

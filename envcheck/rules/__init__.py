@@ -1,4 +1,7 @@
-"""Judge a snapshot. The engine and its rules are loaded when they are first needed: explaining a log needs none."""
+"""Judge a snapshot.
+
+The engine and its rules are loaded when they are first needed: explaining a log needs none.
+"""
 
 from __future__ import annotations
 

@@ -48,7 +48,8 @@ class Build:
     compute_capabilities: Fact[tuple[str, ...]]
     libraries: Fact[tuple[LibraryLookup, ...]]
     facts: FrameworkBuild | None = None
-    row: FrameworkRelease | None = None  # the release's row where it describes this very build, not a namesake's
+    # the release's row where it describes this very build, not a namesake's
+    row: FrameworkRelease | None = None
 
     @property
     def traits(self) -> FrameworkTraits:
@@ -106,8 +107,11 @@ def _installed(context: Context, item: FrameworkBuild) -> Build:
     public, _, local = item.version.partition("+")
     matrix, key = context.matrix, (context.platform, item.distribution)
     release = matrix.release(item.framework, public, *key)
-    # A label (+cu118) that names the CUDA of the default index stands for its build; conda's have no rows.
-    is_same_build = not local or (release is not None and label_cuda(local) == major_minor(release.cuda or ""))
+    # A label (+cu118) that names the CUDA of the default index stands for its build; conda's have
+    # no rows.
+    is_same_build = not local or (
+        release is not None and label_cuda(local) == major_minor(release.cuda or "")
+    )
     row = release if is_same_build else matrix.build(item.framework, public, local, *key)
     row = None if is_from_conda(context, item.distribution) else row
     return Build(
@@ -117,11 +121,14 @@ def _installed(context: Context, item: FrameworkBuild) -> Build:
         local=local,
         installed=True,
         release=release,
-        cuda_build=_first(item.cuda_build, _local_build(local), _row(row, row.cuda_build if row else None)),
+        cuda_build=_first(
+            item.cuda_build, _local_build(local), _row(row, row.cuda_build if row else None)
+        ),
         cuda=_first(item.cuda_version, _local_version(local), _row(row, row.cuda if row else None)),
         cudnn=_first(item.cudnn_version, _row(row, row.cudnn if row else None)),
         compute_capabilities=_first(
-            item.compute_capabilities, _row(row, (row.compute_capabilities or None) if row else None)
+            item.compute_capabilities,
+            _row(row, (row.compute_capabilities or None) if row else None),
         ),
         libraries=item.libraries,
         facts=item,
@@ -144,7 +151,10 @@ def _first(*facts: Fact[T]) -> Fact[T]:
 def _row(release: FrameworkRelease | None, value: T | None) -> Fact[T]:
     if release is None or value is None:
         return NO_ROW
-    return Known(value, Source("matrix", f"{release.distribution} {release.version}", "data/compat_matrix.json"))
+    return Known(
+        value,
+        Source("matrix", f"{release.distribution} {release.version}", "data/compat_matrix.json"),
+    )
 
 
 def label_cuda(local: str) -> str:
@@ -170,7 +180,9 @@ def _local_build(local: str) -> Fact[bool]:
     return NO_ROW
 
 
-def rows_by_extra(row: FrameworkRelease, extras: Iterable[str] = ()) -> tuple[FrameworkRelease, ...]:
+def rows_by_extra(
+    row: FrameworkRelease, extras: Iterable[str] = ()
+) -> tuple[FrameworkRelease, ...]:
     """Part a release by the extras, or those asked for, that each bring one CUDA, newest first: numba-cuda[cu13]."""
     if not row.extras:
         return (row,)
@@ -179,7 +191,9 @@ def rows_by_extra(row: FrameworkRelease, extras: Iterable[str] = ()) -> tuple[Fr
     for extra in [item for item in named if item in extras] or named:
         of_major = re.compile(rf"-{extra}\b|[>=]={extra[2:]}\.")
         wheels = tuple(wheel for wheel in row.cuda_wheels if of_major.search(wheel))
-        parts.append(replace(row, cuda_build=True, cuda=extra[2:], gpu_extra=extra, cuda_wheels=wheels))
+        parts.append(
+            replace(row, cuda_build=True, cuda=extra[2:], gpu_extra=extra, cuda_wheels=wheels)
+        )
     return tuple(parts) or (row,)
 
 
@@ -188,7 +202,9 @@ def plugin_of(context: Context, row: FrameworkRelease, extra: str) -> FrameworkR
     return find_plugin(context.matrix, context.platform, row, extra)
 
 
-def find_plugin(matrix: Matrix, platform: str, row: FrameworkRelease, extra: str) -> FrameworkRelease | None:
+def find_plugin(
+    matrix: Matrix, platform: str, row: FrameworkRelease, extra: str
+) -> FrameworkRelease | None:
     """Return the plugin that an extra of a release installs: its own, or for jax 0.5.2 the newest that it accepts."""
     pattern = known_framework(row.framework).plugin_of_extra
     if not pattern:
@@ -206,11 +222,15 @@ def find_plugin(matrix: Matrix, platform: str, row: FrameworkRelease, extra: str
 def library_of(context: Context, row: FrameworkRelease) -> FrameworkRelease | None:
     """Return the compiled half of a release: the jaxlib of its version, else the newest one that it takes."""
     name = known_framework(row.framework).library
-    release = context.matrix.release(row.framework, row.version, context.platform, name) if name else None
+    release = (
+        context.matrix.release(row.framework, row.version, context.platform, name) if name else None
+    )
     if release is not None or not name:
         return release
     bounds = row.requires.get(name, f"=={row.version}")
-    rows = context.matrix.releases(row.framework, context.platform, admits=lambda version: within(version, bounds))
+    rows = context.matrix.releases(
+        row.framework, context.platform, admits=lambda version: within(version, bounds)
+    )
     return next((item for item in rows if item.distribution == name), None)
 
 
@@ -262,4 +282,6 @@ def brings_cuda(build: Build) -> bool:
     if build.traits.cuda.brings_libraries or build.traits.is_plugin(build.distribution):
         return True
     release = build.release
-    return release is not None and bool(release.gpu_extra or release.cuda_wheels or release.finds_cuda_wheels)
+    return release is not None and bool(
+        release.gpu_extra or release.cuda_wheels or release.finds_cuda_wheels
+    )

@@ -8,7 +8,16 @@ from typing import Any
 
 from envcheck.host import plugins
 from envcheck.host.data_files import load_data
-from envcheck.model import ERROR, INCOMPATIBLE, NOTE, UNDETERMINED, WARNING, Finding, dataclass, replace
+from envcheck.model import (
+    ERROR,
+    INCOMPATIBLE,
+    NOTE,
+    UNDETERMINED,
+    WARNING,
+    Finding,
+    dataclass,
+    replace,
+)
 
 UNREAD_FACTS = "unread"  # part of the machine: whatever could not be read
 
@@ -23,10 +32,12 @@ class Entry:
     means: str  # what belongs to it
     stops: str = ""  # import, gpu (seeing it), compute, build; "" none of these
     explains: tuple[str, ...] = ()  # what follows from it
-    silences: tuple[str, ...] = ()  # what its error leaves no reason to say: findings of a rule that is `last`
+    # what its error leaves no reason to say: findings of a rule that is `last`
+    silences: tuple[str, ...] = ()
     rank: int = 0
     plugin: str = ""  # the module of the plugin that decides it; "" for a rule of envcheck
-    parts: tuple[str, ...] = ()  # of the machine that it is about, where not its layer: cuDNN, Machine, or UNREAD_FACTS
+    # of the machine that it is about, where not its layer: cuDNN, Machine, or UNREAD_FACTS
+    parts: tuple[str, ...] = ()
     misses: str = ""  # the part of the machine whose absence it reports
 
 
@@ -41,7 +52,9 @@ class Catalogue:
 def catalogue() -> dict[str, Entry]:
     """Read data/advice/findings.json."""
     entries = load_data("advice/findings", Catalogue).findings
-    entries += _list_plugin_entries({entry.id for entry in entries}, [*dict.fromkeys(entry.layer for entry in entries)])
+    entries += _list_plugin_entries(
+        {entry.id for entry in entries}, [*dict.fromkeys(entry.layer for entry in entries)]
+    )
     return {entry.id: replace(entry, rank=rank) for rank, entry in enumerate(entries)}
 
 
@@ -51,14 +64,21 @@ def _list_plugin_entries(taken: set[str], layers: list[str]) -> tuple[Entry, ...
     def accept(_: str, module: Any) -> tuple[Entry, ...]:
         entries = tuple(module.FINDINGS)
         for entry in entries:
-            if not isinstance(entry, Entry) or not re.fullmatch(r"[a-z0-9]+(-[a-z0-9]+)+", entry.id):
-                raise plugins.PluginError(f"{entry!r:.80} is no Entry with an id such as scratch-full")
+            if not isinstance(entry, Entry) or not re.fullmatch(
+                r"[a-z0-9]+(-[a-z0-9]+)+", entry.id
+            ):
+                raise plugins.PluginError(
+                    f"{entry!r:.80} is no Entry with an id such as scratch-full"
+                )
             if entry.id in taken:
                 raise plugins.PluginError(f"the finding id {entry.id} is taken")
             if entry.layer not in layers:
-                raise plugins.PluginError(f"{entry.id}: no layer {entry.layer!r:.40}, but {', '.join(layers)}")
+                raise plugins.PluginError(
+                    f"{entry.id}: no layer {entry.layer!r:.40}, but {', '.join(layers)}"
+                )
             if not all(
-                isinstance(text, str) for text in (entry.headline, entry.means, *entry.explains, *entry.silences)
+                isinstance(text, str)
+                for text in (entry.headline, entry.means, *entry.explains, *entry.silences)
             ):
                 raise plugins.PluginError(f"the entry of {entry.id} holds something else than text")
         taken.update(entry.id for entry in entries)
@@ -76,7 +96,9 @@ def rank_findings(findings: list[Finding]) -> tuple[Finding, ...]:
 
     Only an incompatibility can be primary: what could not be read is never the cause of anything.
     """
-    findings = [replace(finding, primary=False) if finding.primary else finding for finding in findings]
+    findings = [
+        replace(finding, primary=False) if finding.primary else finding for finding in findings
+    ]
     findings_with_causes = [_link(finding, findings) for finding in findings]
     findings_with_causes.sort(key=_order)
     roots = [
@@ -86,7 +108,10 @@ def rank_findings(findings: list[Finding]) -> tuple[Finding, ...]:
     ]
     if not roots:
         return tuple(findings_with_causes)
-    return (replace(roots[0], primary=True), *(item for item in findings_with_causes if item is not roots[0]))
+    return (
+        replace(roots[0], primary=True),
+        *(item for item in findings_with_causes if item is not roots[0]),
+    )
 
 
 def _link(finding: Finding, findings: list[Finding]) -> Finding:

@@ -67,13 +67,23 @@ def nvcc_host_compiler(context: Context) -> Iterator[Finding]:
     row = context.matrix.toolkit(version)
     if row is None:
         subject = f"CUDA Toolkit {version} in {install.root}"
-        yield unknown_release(subject, "whether its nvcc accepts this compiler", toolkit_evidence(install), NOTE)
+        yield unknown_release(
+            subject, "whether its nvcc accepts this compiler", toolkit_evidence(install), NOTE
+        )
         return
     highest, lowest = _highest(row, compiler.kind), _lowest(row, compiler.kind)
-    if highest and _newer_than_limit(compiler.version, highest) and _OVERRIDE not in _flags(context):
-        yield _finding(context, TOO_NEW, install, compiler, f"accepts {compiler.kind} up to {highest}")
+    if (
+        highest
+        and _newer_than_limit(compiler.version, highest)
+        and _OVERRIDE not in _flags(context)
+    ):
+        yield _finding(
+            context, TOO_NEW, install, compiler, f"accepts {compiler.kind} up to {highest}"
+        )
     if lowest and numbers(compiler.version) < numbers(lowest):
-        yield _finding(context, TOO_OLD, install, compiler, f"needs {compiler.kind} {lowest} or newer")
+        yield _finding(
+            context, TOO_OLD, install, compiler, f"needs {compiler.kind} {lowest} or newer"
+        )
 
 
 def compiling_toolkit(context: Context) -> ToolkitInstall | None:
@@ -91,7 +101,11 @@ def compiling_toolkit(context: Context) -> ToolkitInstall | None:
 def toolkits_with_nvcc(context: Context) -> list[ToolkitInstall]:
     """List the toolkits that may hold an nvcc; wheels hold parts of one."""
     installs = context.facts.toolkits.installs.value or ()
-    return [item for item in installs if not isinstance(item.nvcc_path, Absent) and item.origin != "wheels"]
+    return [
+        item
+        for item in installs
+        if not isinstance(item.nvcc_path, Absent) and item.origin != "wheels"
+    ]
 
 
 def host_compiler(context: Context) -> HostCompiler | None:
@@ -116,7 +130,9 @@ def _kind(path: str) -> str:
 
 def _highest(row: Toolkit, kind: str) -> str:
     msvc = row.msvc.partition("..")[2] if row.msvc else ""
-    return {"gcc": row.gcc_max or "", "clang": row.clang_max or "", "msvc": _msvc_version(msvc)}[kind]
+    return {"gcc": row.gcc_max or "", "clang": row.clang_max or "", "msvc": _msvc_version(msvc)}[
+        kind
+    ]
 
 
 def _lowest(row: Toolkit, kind: str) -> str:
@@ -140,13 +156,16 @@ def _flags(context: Context) -> str:
     return " ".join(context.environment.get(name, "") for name in names)
 
 
-def _finding(context: Context, finding_id: str, install: ToolkitInstall, compiler: HostCompiler, limit: str) -> Finding:
+def _finding(
+    context: Context, finding_id: str, install: ToolkitInstall, compiler: HostCompiler, limit: str
+) -> Finding:
     cuda = describe(install.version)
     row = context.matrix.toolkit(cuda)
     location = f" ({compiler.path})" if compiler.path else ""
     message = (
-        f"nvcc of CUDA {cuda} ({install.root}) {limit}; it would use {compiler.kind} {compiler.version}{location}. "
-        "Only building CUDA extensions needs a compiler; running a framework does not."
+        f"nvcc of CUDA {cuda} ({install.root}) {limit}; it would use {compiler.kind}"
+        f" {compiler.version}{location}. Only building CUDA extensions needs a compiler; running a"
+        " framework does not."
     )
     evidence = (
         Evidence("toolkits.nvcc_host_compiler_version", compiler.version, source_of(compiler.fact)),
@@ -163,7 +182,9 @@ def _use_accepted_compiler(compiler: HostCompiler, row: Toolkit) -> Fix:
     if compiler.kind == "msvc":
         return InstallVisualStudio(_highest(row, "msvc"))
     is_clang = compiler.kind == "clang"
-    return UseOtherCompiler(row.version, row.gcc_max or "", row.gcc_min or "", compiler.version, is_clang)
+    return UseOtherCompiler(
+        row.version, row.gcc_max or "", row.gcc_min or "", compiler.version, is_clang
+    )
 
 
 @rule("tensorrt-missing", severity=NOTE)
@@ -171,9 +192,16 @@ def tensorrt_missing(context: Context) -> Iterator[Finding]:
     """Find builds whose TensorRT --for asks for and that is not there; where nobody asks, it is noise."""
     is_requested = any("tensorrt" in wanted.extras for wanted in wanted_releases(context))
     for build in cuda_builds(context):
-        if is_requested and build.traits.cuda.has_tensorrt and not context.need(context.facts.tensorrt, "tensorrt"):
+        if (
+            is_requested
+            and build.traits.cuda.has_tensorrt
+            and not context.need(context.facts.tensorrt, "tensorrt")
+        ):
             part = f"{build.traits.title}-TensorRT"
-            message = f"TensorRT, requested with {build.label}, is not installed; everything except {part} works."
+            message = (
+                f"TensorRT, requested with {build.label}, is not installed; everything except"
+                f" {part} works."
+            )
             evidence = (context.seen("tensorrt"), *built_for_cuda(build))
             cure = InstallTensorrt(build.framework, build.version)
             yield incompatible(message, evidence, cure=cure)
@@ -198,7 +226,9 @@ def nvcc_of_another_major(context: Context) -> Iterator[Finding]:
         cuda = build.cuda.value
         if build.traits.cuda.hosts_extensions and cuda and not _same_major(cuda, version):
             installs = toolkits_with_nvcc(context)
-            right = next((item for item in installs if _same_major(cuda, item.version.value or "")), None)
+            right = next(
+                (item for item in installs if _same_major(cuda, item.version.value or "")), None
+            )
             yield _other_major(context, build, install, right)
 
 
@@ -206,19 +236,31 @@ def _same_major(first: str, second: str) -> bool:
     return numbers(first)[:1] == numbers(second)[:1]
 
 
-def _other_major(context: Context, build: Build, install: ToolkitInstall, right: ToolkitInstall | None) -> Finding:
+def _other_major(
+    context: Context, build: Build, install: ToolkitInstall, right: ToolkitInstall | None
+) -> Finding:
     cuda, version = str(build.cuda.value), install.version.value
-    hint = f" CUDA {right.version.value} in {right.root} would do, but is not the one found." if right else ""
+    hint = (
+        f" CUDA {right.version.value} in {right.root} would do, but is not the one found."
+        if right
+        else ""
+    )
     message = (
-        f"{build.label} is built for CUDA {cuda} and refuses to build extensions with nvcc of CUDA {version} "
-        f"({install.root}); running it needs no nvcc.{hint}"
+        f"{build.label} is built for CUDA {cuda} and refuses to build extensions with nvcc of CUDA"
+        f" {version} ({install.root}); running it needs no nvcc.{hint}"
     )
     cure: Fix = InstallNvcc(cuda, build.framework, build.distribution)
     if right:
         cure = BuildWithToolkit(right.root, install.root)
-    evidence = (toolkit_evidence(install), *([toolkit_evidence(right)] if right else []), *built_for_cuda(build))
+    evidence = (
+        toolkit_evidence(install),
+        *([toolkit_evidence(right)] if right else []),
+        *built_for_cuda(build),
+    )
     severity = _severity(context, NOTE)
-    return incompatible(message, evidence, finding_id=_PATH if right else _WRONG, severity=severity, cure=cure)
+    return incompatible(
+        message, evidence, finding_id=_PATH if right else _WRONG, severity=severity, cure=cure
+    )
 
 
 @rule(_MISSING, severity=NOTE, installs=True)
@@ -228,7 +270,11 @@ def nvcc_missing(context: Context) -> Iterator[Finding]:
     is_unknown = isinstance(facts.installs, Unknown) and not isinstance(facts.nvcc_on_path, Absent)
     if is_unknown or toolkits_with_nvcc(context):
         return
-    hosts = [build for build in cuda_builds(context) if build.traits.cuda.hosts_extensions and build.cuda.value]
+    hosts = [
+        build
+        for build in cuda_builds(context)
+        if build.traits.cuda.hosts_extensions and build.cuda.value
+    ]
     built = context.built or "CUDA code"
     if not hosts and context.compiles:
         message = f"{built} is built here, which needs nvcc; this machine has none."
@@ -236,17 +282,22 @@ def nvcc_missing(context: Context) -> Iterator[Finding]:
         yield incompatible(message, (context.seen("toolkits.installs"),), severity=ERROR, cure=cure)
     if context.may_compile and not context.compiles:
         message = (
-            f"An extension is built here ({context.built}). If it contains CUDA code, that fails: this machine has no "
-            "nvcc."
+            f"An extension is built here ({context.built}). If it contains CUDA code, that fails:"
+            " this machine has no nvcc."
         )
         cure = Advise("If it contains CUDA code, install the nvcc of a CUDA Toolkit.")
-        yield incompatible(message, (context.seen("toolkits.installs"),), severity=WARNING, cure=cure)
+        yield incompatible(
+            message, (context.seen("toolkits.installs"),), severity=WARNING, cure=cure
+        )
     for build in hosts:
         cuda = build.cuda.value
         reason = f"{built} is built here" if context.compiles else _compiled_when_used(context)
         if not reason:
             continue
-        message = f"{reason}, which needs nvcc of a CUDA {major(cuda or '')} toolkit; this machine has none."
+        message = (
+            f"{reason}, which needs nvcc of a CUDA {major(cuda or '')} toolkit; this machine has"
+            " none."
+        )
         cure = InstallNvcc(cuda or "", build.framework, build.distribution)
         evidence = (context.seen("toolkits.installs"), *built_for_cuda(build))
         severity = ERROR if context.compiles else NOTE  # much of such a package works without
@@ -259,13 +310,16 @@ def source_builds(context: Context) -> Iterator[Finding]:
     if isinstance(context.facts.python.frameworks, Unknown) or context.facts.python.unread.value:
         return
     for item in context.sources:
-        host = next((build for build in installed_builds(context) if build.framework == item.framework), None)
+        host = next(
+            (build for build in installed_builds(context) if build.framework == item.framework),
+            None,
+        )
         if host is None and not item.built_for:
             yield _without_host(context, item)
         elif host is not None and item.built_for and major_minor(host.version) != item.built_for:
             message = (
-                f"{item.distribution} comes from a page of wheels for {item.framework} {item.built_for}, but "
-                f"{host.label} is installed."
+                f"{item.distribution} comes from a page of wheels for {item.framework}"
+                f" {item.built_for}, but {host.label} is installed."
             )
             cure = Advise(f"Use the page for {item.framework} {major_minor(host.version)}.")
             yield incompatible(message, built_for_cuda(host), cure=cure)
@@ -281,7 +335,9 @@ def _without_host(context: Context, item: SourceBuild) -> Finding:
         (context.seen("python.frameworks"),),
         finding_id="dependency-conflict",
         severity=ERROR if context.facts.host.container.value else WARNING,
-        cure=Advise(f"Install {framework} in a step before it, and {name} with --no-build-isolation."),
+        cure=Advise(
+            f"Install {framework} in a step before it, and {name} with --no-build-isolation."
+        ),
     )
 
 
@@ -289,8 +345,8 @@ def _in_isolation(context: Context, item: SourceBuild, host: Build) -> Finding:
     """Report a build that takes the newest release of the framework in place of the installed one, or none."""
     newest = next(iter(context.matrix.versions(host.framework)), "")
     return incompatible(
-        f"{item.distribution} is compiled in an isolated environment, where it finds no {host.distribution}, or "
-        f"another one than {host.label}.",
+        f"{item.distribution} is compiled in an isolated environment, where it finds no"
+        f" {host.distribution}, or another one than {host.label}.",
         (context.seen("python.frameworks", shown=host.label),),
         severity=WARNING if host.version == newest else ERROR,
         cure=Advise(f"Install {item.distribution} with --no-build-isolation."),
@@ -329,15 +385,21 @@ def _compiled_for(context: Context) -> Iterator[tuple[ToolkitInstall, str, Judge
             yield install, version, item
 
 
-def _not_compiled(context: Context, finding_id: str, install: ToolkitInstall, item: JudgedGpu, support: str) -> Finding:
+def _not_compiled(
+    context: Context, finding_id: str, install: ToolkitInstall, item: JudgedGpu, support: str
+) -> Finding:
     version = install.version.value
     message = (
         f"nvcc of CUDA {version} ({install.root}), which builds CUDA code here, cannot build for "
         f"{gpu_name(item.gpu)}: compute capability {item.capability} is supported {support}."
     )
     row = item.architecture
-    matrix_evidence = row_evidence(f"compute capability {item.capability}", support, row.citations if row else ())
-    compile_with = CompileWithNewerToolkit if finding_id == "gpu-arch-too-new" else CompileWithOlderToolkit
+    matrix_evidence = row_evidence(
+        f"compute capability {item.capability}", support, row.citations if row else ()
+    )
+    compile_with = (
+        CompileWithNewerToolkit if finding_id == "gpu-arch-too-new" else CompileWithOlderToolkit
+    )
     return incompatible(
         message,
         (toolkit_evidence(install), matrix_evidence),
@@ -351,7 +413,11 @@ def is_compiling(context: Context) -> bool:
     """Tell whether CUDA code is built on this machine: by request, settings, or installed packages."""
     is_requested = context.compiles or any(name in context.environment for name in _VARIABLES)
     facts = (context.facts.python.extensions, context.facts.toolkits.cuda_home)
-    return is_requested or any(fact.value is not None for fact in facts) or bool(_compiled_when_used(context))
+    return (
+        is_requested
+        or any(fact.value is not None for fact in facts)
+        or bool(_compiled_when_used(context))
+    )
 
 
 @dataclass
@@ -365,7 +431,8 @@ class BuiltWhenUsed:
 def _compiled_when_used(context: Context) -> str:
     """Name an installed package that builds its CUDA code where it is used: "deepspeed 0.15.1 builds ..."."""
     packages = (
-        context.distributions.get(name) for name in load_data("frameworks/built_when_used", BuiltWhenUsed).packages
+        context.distributions.get(name)
+        for name in load_data("frameworks/built_when_used", BuiltWhenUsed).packages
     )
     package = next((item for item in packages if item), None)
     if package:

@@ -35,7 +35,8 @@ P = ParamSpec("P")
 T = TypeVar("T")
 Answers: TypeAlias = dict[Hashable, Any]
 _NOTHING = ("", "void", "none")  # values of NVIDIA_VISIBLE_DEVICES that ask for no GPU
-_OPTIONAL = ("mps", "metal")  # every wheel for an Apple processor has them: they say nothing about what is meant
+# every wheel for an Apple processor has them: they say nothing about what is meant
+_OPTIONAL = ("mps", "metal")
 
 
 class UndecidedError(Exception):
@@ -54,7 +55,8 @@ class SourceBuild:
     distribution: str
     framework: str
     is_isolated: bool = True  # it is built where nothing else is installed
-    built_for: str = ""  # the minor version of the framework that the wheels of its page are for: 2.8
+    # the minor version of the framework that the wheels of its page are for: 2.8
+    built_for: str = ""
 
 
 @dataclass
@@ -65,7 +67,8 @@ class Demands:
     min_driver: str = ""  # a driver release: 535.54.03, or its first parts
     min_compute_capability: str = ""  # 7.5
     location: str = ""
-    obstacles: tuple[str, ...] = ()  # the findings against what pip would choose for what is missing
+    # the findings against what pip would choose for what is missing
+    obstacles: tuple[str, ...] = ()
 
 
 NO_DEMANDS = Demands()
@@ -105,7 +108,11 @@ class Context:
         """Hold what is judged; a context never changes."""
         self.facts, self.matrix, self._target = facts, matrix, target
         self.expect, self.names_releases = target.expect, bool(target.requirements)
-        self.compiles, self.may_compile, self.built = target.compiles, target.may_compile, target.built
+        self.compiles, self.may_compile, self.built = (
+            target.compiles,
+            target.may_compile,
+            target.built,
+        )
         self.beside, self.sources, self.command = target.beside, target.sources, target.command
         self.decisive, self.demands = target.decisive, target.demands
         # See `once`: what was answered without a look at the requirements, and the rest.
@@ -123,7 +130,11 @@ class Context:
         """Return the context for other requirements; it shares every answer that did not read them."""
         other = Context(self.facts, self.matrix, replace(self._target, requirements=requirements))
         if other.names_releases == self.names_releases:  # else `goal` may differ
-            other.__dict__ = {**self.__dict__, **other.__dict__, "machine_answers": self.machine_answers}
+            other.__dict__ = {
+                **self.__dict__,
+                **other.__dict__,
+                "machine_answers": self.machine_answers,
+            }
         return other
 
     @cached_property
@@ -143,7 +154,10 @@ class Context:
             return False
         frameworks = self.facts.python.frameworks
         builds = frameworks.value or ()
-        if any(item.accelerator.value is not None and item.accelerator.value not in _OPTIONAL for item in builds):
+        if any(
+            item.accelerator.value is not None and item.accelerator.value not in _OPTIONAL
+            for item in builds
+        ):
             return True
         has_cuda = any(item.cuda_build.value for item in builds)
         return self.expect == "gpu" and bool(self.other_gpus) and not has_cuda
@@ -159,15 +173,28 @@ class Context:
     def _is_left_without_gpu(self) -> bool:
         """Tell whether this container has no GPU of its host and nothing in it needs one."""
         host, driver, installs = self.facts.host, self.facts.driver, self.facts.toolkits.installs
-        nodes = [node.path for node in driver.device_nodes.value] if driver.device_nodes.value is not None else []
-        has_gpu = driver.libcuda_path.value or any(path[len("/dev/nvidia") :].isdigit() for path in nodes)
-        is_unknown = isinstance(driver.device_nodes, Unknown) or isinstance(driver.libcuda_path, Unknown)
+        nodes = (
+            [node.path for node in driver.device_nodes.value]
+            if driver.device_nodes.value is not None
+            else []
+        )
+        has_gpu = driver.libcuda_path.value or any(
+            path[len("/dev/nvidia") :].isdigit() for path in nodes
+        )
+        is_unknown = isinstance(driver.device_nodes, Unknown) or isinstance(
+            driver.libcuda_path, Unknown
+        )
         if not host.container.value or host.jetson_release.value or has_gpu or is_unknown:
             return False
         frameworks = self.facts.python.frameworks
         builds = frameworks.value or ()
-        cpu_only = not isinstance(frameworks, Unknown) and all(build.cuda_build.value is False for build in builds)
-        requests_gpu = self.names_releases or self.environment.get("NVIDIA_VISIBLE_DEVICES", "").strip() not in _NOTHING
+        cpu_only = not isinstance(frameworks, Unknown) and all(
+            build.cuda_build.value is False for build in builds
+        )
+        requests_gpu = (
+            self.names_releases
+            or self.environment.get("NVIDIA_VISIBLE_DEVICES", "").strip() not in _NOTHING
+        )
         return cpu_only and not requests_gpu and not (installs.value)
 
     @property
@@ -184,8 +211,8 @@ class Context:
     def judges_environment(self) -> bool:
         """Tell whether there is a Python environment to judge.
 
-        The first Python on PATH is one only where it is an environment or holds a framework: one that comes with the
-        system, taken for want of another, is nobody's choice.
+        The first Python on PATH is one only where it is an environment or holds a framework: one
+        that comes with the system, taken for want of another, is nobody's choice.
         """
         python = self.facts.python
         if python.chosen_by != "PATH":
@@ -236,7 +263,9 @@ class Context:
     @cached_property
     def platform(self) -> str:
         """Name the wheel platform family the matrix uses: linux_x86_64, win_amd64, macosx_arm64 ...; "" unknown."""
-        machine = self._text(self.facts.python.architecture) or self._text(self.facts.host.architecture)
+        machine = self._text(self.facts.python.architecture) or self._text(
+            self.facts.host.architecture
+        )
         machine = {"amd64": "x86_64", "AMD64": "x86_64"}.get(machine, machine)
         if self.os == "windows":
             if machine in ("x86_64", ""):
@@ -292,9 +321,12 @@ def source_of(fact: Fact[Any]) -> Source | None:
 
 
 def once(function: Callable[Concatenate[Context, P], T]) -> Callable[Concatenate[Context, P], T]:
-    """Answer a question once per context. As a context never changes, the arguments complete the key.
+    """Answer a question once per context.
 
-    An answer for which nobody read `context.target` is kept for every context that `with_requirements` makes.
+    As a context never changes, the arguments complete the key.
+
+    An answer for which nobody read `context.target` is kept for every context that
+    `with_requirements` makes.
     """
 
     @wraps(function)
@@ -304,7 +336,11 @@ def once(function: Callable[Concatenate[Context, P], T]) -> Callable[Concatenate
             return cast("T", context.machine_answers[key])
         outer, context.has_read_target = context.has_read_target, key in context.answers
         try:
-            found: T = context.answers[key] if context.has_read_target else function(context, *args, **kwargs)
+            found: T = (
+                context.answers[key]
+                if context.has_read_target
+                else function(context, *args, **kwargs)
+            )
             (context.answers if context.has_read_target else context.machine_answers)[key] = found
         finally:
             context.has_read_target |= outer
@@ -329,7 +365,8 @@ class Rule:
     check: Check
     plugin: str = ""  # the module that registered it; "" for a rule of envcheck
     installs: bool = False  # it decides whether what is asked for can be installed or compiled
-    last: bool = False  # it says that something fails, not why: silent beside the errors that the catalogue names
+    # it says that something fails, not why: silent beside the errors that the catalogue names
+    last: bool = False
 
 
 def rule(
@@ -342,11 +379,12 @@ def rule(
 ) -> Callable[[Callable[..., Iterator[Finding]]], Check]:
     """Register a check under the finding ids that it decides.
 
-    `needs` are dotted names of the facts that it cannot do without. Each arrives as a further argument: its value, or
-    None where it is absent. An unknown one makes the check undetermined before its body runs, and leaves out a rule
-    whose severity is NOTE. A rule that `installs` decides whether what is asked for can be installed or compiled: of
-    each command of a file, and of a stage that is only built, only such rules are asked. A `last` rule is silent
-    beside an error whose catalogue entry `silences` its id.
+    `needs` are dotted names of the facts that it cannot do without. Each arrives as a further
+    argument: its value, or None where it is absent. An unknown one makes the check undetermined
+    before its body runs, and leaves out a rule whose severity is NOTE. A rule that `installs`
+    decides whether what is asked for can be installed or compiled: of each command of a file, and
+    of a stage that is only built, only such rules are asked. A `last` rule is silent beside an
+    error whose catalogue entry `silences` its id.
 
         @rule("pip-too-old", severity=WARNING, needs=("python.pip_version",))
         def pip_too_old(context: Context, pip: str | None) -> Iterator[Finding]:

@@ -85,7 +85,9 @@ def framework_cuda_extra_missing(context: Context) -> Iterator[Finding]:
     """Find GPU wheels without the CUDA libraries that their extra brings."""
     if has_no_gpu(context):
         return
-    yield from each(judged_frameworks(context), lambda framework: _extra_missing(context, framework))
+    yield from each(
+        judged_frameworks(context), lambda framework: _extra_missing(context, framework)
+    )
 
 
 def _extra_missing(context: Context, framework: JudgedFramework) -> Iterator[Finding]:
@@ -104,16 +106,23 @@ def _no_plugin(context: Context, framework: JudgedFramework) -> Finding:
     row, name = best_gpu_row(context, build.framework, build.version), framework.traits.title
     row = row or gpu_rows(context, build.framework)[0]
     return incompatible(
-        f"{build.label} is installed without a CUDA plugin such as {row.distribution}, so {name} runs on the CPU only.",
+        f"{build.label} is installed without a CUDA plugin such as {row.distribution}, so {name}"
+        " runs on the CPU only.",
         (
             context.seen("python.frameworks", build.cuda_build, f"{build.label}: no CUDA plugin"),
-            Evidence(f"{row.distribution} {row.version}", f"brings CUDA to {name}", citation=row.citations[0]),
+            Evidence(
+                f"{row.distribution} {row.version}",
+                f"brings CUDA to {name}",
+                citation=row.citations[0],
+            ),
         ),
         cure=InstallCudaBuild(framework.name),
     )
 
 
-def _without_libraries(context: Context, framework: JudgedFramework, build: Build) -> Iterator[Finding]:
+def _without_libraries(
+    context: Context, framework: JudgedFramework, build: Build
+) -> Iterator[Finding]:
     row = build.release
     if row is None or not row.cuda_wheels or is_conda_build(context, build):
         return
@@ -135,9 +144,14 @@ def _without_libraries(context: Context, framework: JudgedFramework, build: Buil
     context.need(build.libraries, f"{build.label}: CUDA libraries")
     missing = [item for item in unfound_libraries(build) if _lacks_wheel(context, build, item)]
     if missing:
-        sonames = ", ".join(item.soname for item in missing[:4]) + (" and more" if len(missing) > 4 else "")
+        sonames = ", ".join(item.soname for item in missing[:4]) + (
+            " and more" if len(missing) > 4 else ""
+        )
         reason = f"{sonames} cannot be found, and the nvidia-* wheels"
-        looked = tuple(Evidence(f"library {item.soname}", "not found", _looked_at(item)) for item in missing[:3])
+        looked = tuple(
+            Evidence(f"library {item.soname}", "not found", _looked_at(item))
+            for item in missing[:3]
+        )
         yield _missing_libraries(context, build, reason, looked)
 
 
@@ -147,10 +161,17 @@ def _some_missing(context: Context, build: Build, wheels: tuple[str, ...]) -> It
     if missing:
         verb = "which are" if len(missing) > 1 else "which is"
         yield incompatible(
-            f"{build.label} cannot use a GPU: it requires {', '.join(missing[:4])}, {verb} not installed.",
+            f"{build.label} cannot use a GPU: it requires {', '.join(missing[:4])}, {verb} not"
+            " installed.",
             (
-                context.seen("python.distributions", shown=f"without {', '.join(map(name_of, missing[:4]))}"),
-                Evidence(f"{build.distribution} {build.version}", ", ".join(missing[:3]), citation=build.citations[0]),
+                context.seen(
+                    "python.distributions", shown=f"without {', '.join(map(name_of, missing[:4]))}"
+                ),
+                Evidence(
+                    f"{build.distribution} {build.version}",
+                    ", ".join(missing[:3]),
+                    citation=build.citations[0],
+                ),
             ),
             cure=InstallCudaLibraries(
                 build.framework, missing, index_url(build.framework, build.local), are_pinned=True
@@ -164,11 +185,22 @@ def _list_lacking(context: Context, build: Build) -> tuple[str, ...]:
     File names bear the major version: a toolkit or a cuDNN of another major does not serve it.
     """
     extra = build.row.gpu_extra if build.row else None
-    if not extra or context.facts.python.distributions.value is None or has_cuda_wheels(context, build):
+    if (
+        not extra
+        or context.facts.python.distributions.value is None
+        or has_cuda_wheels(context, build)
+    ):
         return ()
     cuda, cudnn = (major(fact.value or "") for fact in (build.cuda, build.cudnn))
-    toolkits = [context.need(item.version, f"version of {item.root}") for item in system_toolkits(context) or ()]
-    lacking = [f"CUDA {cuda}"] if cuda and not any(major(version or "") == cuda for version in toolkits) else []
+    toolkits = [
+        context.need(item.version, f"version of {item.root}")
+        for item in system_toolkits(context) or ()
+    ]
+    lacking = (
+        [f"CUDA {cuda}"]
+        if cuda and not any(major(version or "") == cuda for version in toolkits)
+        else []
+    )
     if not cudnn or (lacking and isinstance(context.facts.cudnn, Unknown)):
         return tuple(lacking)
     copies = context.need(context.facts.cudnn, "cudnn") or ()
@@ -178,27 +210,42 @@ def _list_lacking(context: Context, build: Build) -> tuple[str, ...]:
     return tuple(lacking)
 
 
-def _missing_libraries(context: Context, build: Build, reason: str, evidence: tuple[Evidence, ...]) -> Finding:
+def _missing_libraries(
+    context: Context, build: Build, reason: str, evidence: tuple[Evidence, ...]
+) -> Finding:
     row = build.release
-    working = None if driver_runs(context, build.cuda.value) else best_gpu_row(context, build.framework, build.version)
+    working = (
+        None
+        if driver_runs(context, build.cuda.value)
+        else best_gpu_row(context, build.framework, build.version)
+    )
     requirement = gpu_requirement(context, working) if working else _requirement(context, build)
     wheels = ", ".join(row.cuda_wheels[:3]) if row else ""
-    matrix_evidence = Evidence(f"{build.distribution} {build.version}", wheels, citation=build.citations[0])
+    matrix_evidence = Evidence(
+        f"{build.distribution} {build.version}", wheels, citation=build.citations[0]
+    )
     return incompatible(
-        f"{build.label} is installed without its CUDA libraries: {reason} that {requirement} brings are not installed.",
+        f"{build.label} is installed without its CUDA libraries: {reason} that {requirement} brings"
+        " are not installed.",
         (*evidence, matrix_evidence),
-        cure=InstallCudaLibraries(build.framework, (requirement,), index_url(build.framework, build.local)),
+        cure=InstallCudaLibraries(
+            build.framework, (requirement,), index_url(build.framework, build.local)
+        ),
     )
 
 
-def _target_without_extra(context: Context, framework: JudgedFramework, build: Build) -> Iterator[Finding]:
+def _target_without_extra(
+    context: Context, framework: JudgedFramework, build: Build
+) -> Iterator[Finding]:
     extra = build.release.gpu_extra if build.release else None
     if not extra or set(framework.extras) & set(build.release.extras if build.release else ()):
         return
     if build.traits.main and build.distribution != build.traits.main:
         return
     row = best_gpu_row(context, build.framework, build.version)
-    requirement = gpu_requirement(context, row) if row else f"{build.distribution}[{extra}]=={build.version}"
+    requirement = (
+        gpu_requirement(context, row) if row else f"{build.distribution}[{extra}]=={build.version}"
+    )
     yield incompatible(
         f"{build.label} alone comes without its CUDA libraries; its extra {extra} installs them.",
         (
@@ -225,7 +272,11 @@ def _lacks_wheel(context: Context, build: Build, item: LibraryLookup) -> bool:
     stem = _data().wheel_of(item.soname)
     if not stem or build.release is None:
         return False
-    names = {name for name in map(name_of, build.release.cuda_wheels) if re.fullmatch(rf"{stem}(-cu\d+)?", name)}
+    names = {
+        name
+        for name in map(name_of, build.release.cuda_wheels)
+        if re.fullmatch(rf"{stem}(-cu\d+)?", name)
+    }
     installed = context.need(context.facts.python.distributions, "python.distributions") or ()
     if names and not build.local:
         return names.isdisjoint(item.name for item in installed)
@@ -238,7 +289,9 @@ def cuda_wheel_not_found(context: Context) -> Iterator[Finding]:
     for framework in judged_frameworks(context):
         for build in framework.builds:
             hidden = [
-                item for item in unfound_libraries(build) if any(re.search(_IN_WHEEL, path) for path in item.elsewhere)
+                item
+                for item in unfound_libraries(build)
+                if any(re.search(_IN_WHEEL, path) for path in item.elsewhere)
             ]
             if hidden:
                 yield _hidden_wheels(context, framework, build, hidden)
@@ -264,10 +317,13 @@ def _needs_activation(build: Build, items: list[LibraryLookup]) -> Finding:
         "cuda-wheel-not-found",
         COMPATIBLE,
         WARNING,
-        f"{build.label} finds {names} only while its environment is activated: the activation puts the wheels' "
-        "folders on the loader's path. A program started without it finds no GPU.",
+        f"{build.label} finds {names} only while its environment is activated: the activation puts"
+        " the wheels' folders on the loader's path. A program started without it finds no GPU.",
         (
-            *(Evidence(f"library {item.soname}", "found once activated", _looked_at(item)) for item in items[:3]),
+            *(
+                Evidence(f"library {item.soname}", "found once activated", _looked_at(item))
+                for item in items[:3]
+            ),
             *_row_evidence(build),
         ),
         cure=StartActivated(),
@@ -278,21 +334,32 @@ def _in_wheels(item: LibraryLookup) -> list[str]:
     return [path for path in item.elsewhere if re.search(_IN_WHEEL, path)]
 
 
-def _hidden_wheels(context: Context, framework: JudgedFramework, build: Build, hidden: list[LibraryLookup]) -> Finding:
+def _hidden_wheels(
+    context: Context, framework: JudgedFramework, build: Build, hidden: list[LibraryLookup]
+) -> Finding:
     copies = [path for item in hidden for path in _in_wheels(item)]
     folders = [posixpath.dirname(path) for path in copies]
-    problem_finding = next(problem_findings(context, "cuda-wheel-not-found", lambda other: other is build), None)
+    problem_finding = next(
+        problem_findings(context, "cuda-wheel-not-found", lambda other: other is build), None
+    )
     row = best_gpu_row(context, framework.name, build.version) if problem_finding else None
     requirement = gpu_requirement(context, row) if row else ""
     citations = (
-        tuple(item for item in problem_finding.evidence if item.citation) if problem_finding else _row_evidence(build)
+        tuple(item for item in problem_finding.evidence if item.citation)
+        if problem_finding
+        else _row_evidence(build)
     )
     return incompatible(
-        f"{build.label} does not find {', '.join(item.soname for item in hidden[:4])}, although the wheels that hold "
-        f"them are installed: its own search path (RUNPATH) does not lead to {copies[0]}.",
+        f"{build.label} does not find {', '.join(item.soname for item in hidden[:4])}, although the"
+        " wheels that hold them are installed: its own search path (RUNPATH) does not lead to"
+        f" {copies[0]}.",
         (
             *(
-                Evidence(f"library {item.soname}", f"not found; is at {item.elsewhere[0]}", _looked_at(item))
+                Evidence(
+                    f"library {item.soname}",
+                    f"not found; is at {item.elsewhere[0]}",
+                    _looked_at(item),
+                )
                 for item in hidden[:3]
             ),
             *citations,
@@ -302,7 +369,9 @@ def _hidden_wheels(context: Context, framework: JudgedFramework, build: Build, h
     )
 
 
-def _expose(build: Build, copies: list[str], folders: list[str], requirement: str) -> ExposeCudaWheels:
+def _expose(
+    build: Build, copies: list[str], folders: list[str], requirement: str
+) -> ExposeCudaWheels:
     """Name the folders of hidden libraries, and a wheel's folder on the RUNPATH to link them into, if any.
 
     That folder is as deep as theirs, because libraries look for others relative to their own folder.
@@ -310,16 +379,24 @@ def _expose(build: Build, copies: list[str], folders: list[str], requirement: st
     lookups = (item for item in build.libraries.value or () if item.via == "runpath")
     found = (item.found.value or "" for item in lookups)
     depths = {path.count("/") for path in copies}
-    reached = next((path for path in found if re.search(_IN_WHEEL, path) and {path.count("/")} == depths), "")
+    reached = next(
+        (path for path in found if re.search(_IN_WHEEL, path) and {path.count("/")} == depths), ""
+    )
     links = tuple(copies) if reached else ()
-    return ExposeCudaWheels(tuple(dict.fromkeys(folders)), links, posixpath.dirname(reached), requirement)
+    return ExposeCudaWheels(
+        tuple(dict.fromkeys(folders)), links, posixpath.dirname(reached), requirement
+    )
 
 
 def _row_evidence(build: Build) -> tuple[Evidence, ...]:
     if build.release is None:
         return ()
     reaches = "reaches" if build.release.finds_cuda_wheels else "does not reach"
-    return (Evidence(build.label, f"its RUNPATH {reaches} the wheels", citation=build.release.citations[0]),)
+    return (
+        Evidence(
+            build.label, f"its RUNPATH {reaches} the wheels", citation=build.release.citations[0]
+        ),
+    )
 
 
 _SEPARATE = Advise("Use separate environments for frameworks that need different CUDA majors.")
@@ -338,12 +415,17 @@ def cuda_wheel_conflict(context: Context) -> Iterator[Finding]:
 
 def _requested_conflict(context: Context) -> Iterator[Finding]:
     """Find requested frameworks whose CUDA wheels cannot lie in one environment."""
-    pins = [(build, wheel) for framework in judged_frameworks(context) for build, wheel in _requested_wheels(framework)]
+    pins = [
+        (build, wheel)
+        for framework in judged_frameworks(context)
+        for build, wheel in _requested_wheels(framework)
+    ]
     for number, (build, first) in enumerate(pins):
         for other, second in pins[number + 1 :]:
             if other.framework != build.framework and is_wheel_clash(first, second):
                 yield incompatible(
-                    f"{build.label} requires {first} and {other.label} {second}: one environment cannot hold both.",
+                    f"{build.label} requires {first} and {other.label} {second}: one environment"
+                    " cannot hold both.",
                     (
                         Evidence(build.label, first, citation=build.citations[0]),
                         Evidence(other.label, second, citation=other.citations[0]),
@@ -357,12 +439,24 @@ def _requested_wheels(framework: JudgedFramework) -> Iterator[tuple[Build, str]]
     """Pair each requested build with the CUDA wheels that it brings: by its extra where it has one."""
     for build in framework.builds:
         row = build.release
-        if build.installed or row is None or not (build.traits.cuda.brings_libraries or framework.extras):
+        if (
+            build.installed
+            or row is None
+            or not (build.traits.cuda.brings_libraries or framework.extras)
+        ):
             continue
         is_part = bool(build.traits.main) and not build.traits.is_plugin(build.distribution)
-        by_label = (f"{stem}-{build.local[:4]}" for stem in wheels_in_one_folder() if build.local.startswith("cu"))
+        by_label = (
+            f"{stem}-{build.local[:4]}"
+            for stem in wheels_in_one_folder()
+            if build.local.startswith("cu")
+        )
         wheels = by_label if build.local else row.cuda_wheels
-        yield from ((build, wheel) for wheel in wheels if not is_part and name_of(wheel).startswith("nvidia-"))
+        yield from (
+            (build, wheel)
+            for wheel in wheels
+            if not is_part and name_of(wheel).startswith("nvidia-")
+        )
 
 
 def is_wheel_clash(first: str, second: str) -> bool:
@@ -398,8 +492,8 @@ def _overwritten(context: Context, stem: str, rivals: list[Distribution]) -> Fin
     if len(required) > 1:
         cure = _SEPARATE
     return incompatible(
-        f"{labels} are both installed and share the folder {folder}: each overwrote files of the other, "
-        f"so one framework gets the library of another CUDA major.",
+        f"{labels} are both installed and share the folder {folder}: each overwrote files of the"
+        " other, so one framework gets the library of another CUDA major.",
         (
             context.seen("python.distributions", shown=labels),
             *_owners(context, rivals),
@@ -425,33 +519,54 @@ def _owners(context: Context, rivals: list[Distribution]) -> tuple[Evidence, ...
     shared = next((path for path, owners in all_owners.items() if names & set(owners)), None)
     if shared is None or not isinstance(fact, Known):
         return ()
-    return (Evidence("python.duplicate_owners", f"{shared}: {', '.join(all_owners[shared])}", fact.source),)
+    return (
+        Evidence(
+            "python.duplicate_owners", f"{shared}: {', '.join(all_owners[shared])}", fact.source
+        ),
+    )
 
 
 @rule("glibc-too-old", goal="any", installs=True)
 def cuda_wheels_need_glibc(context: Context) -> Iterator[Finding]:
     """Find requested builds whose CUDA wheels exist for a newer C library only."""
     libc = context.facts.host.libc_version
-    version = re.match(r"\d+\.\d+", libc.value) if libc.value is not None and context.os == "linux" else None
+    version = (
+        re.match(r"\d+\.\d+", libc.value)
+        if libc.value is not None and context.os == "linux"
+        else None
+    )
     for framework in judged_frameworks(context) if version else ():
         for build in framework.builds:
             row = build.release
-            is_extra = row is not None and bool(row.gpu_extra)  # without its extra it brings none on the CPU
-            if row and version and not (build.installed or build.local or (is_extra and context.goal == "cpu")):
+            # without its extra it brings none on the CPU
+            is_extra = row is not None and bool(row.gpu_extra)
+            if (
+                row
+                and version
+                and not (build.installed or build.local or (is_extra and context.goal == "cpu"))
+            ):
                 yield from _newer_glibc(context, build, row.cuda_wheels, version[0])
 
 
-def _newer_glibc(context: Context, build: Build, wheels: tuple[str, ...], glibc: str) -> Iterator[Finding]:
+def _newer_glibc(
+    context: Context, build: Build, wheels: tuple[str, ...], glibc: str
+) -> Iterator[Finding]:
     data = _data().wheel_glibc
     for floor in data.rows:
         wheel = next((item for item in wheels if name_of(item) == floor.wheel), "")
         lowest = re.search(r"[>=]=(\d+(?:\.\d+)*)", wheel)
-        if lowest and numbers(lowest[1]) >= numbers(floor.first) and numbers(glibc) < numbers(floor.glibc):
+        if (
+            lowest
+            and numbers(lowest[1]) >= numbers(floor.first)
+            and numbers(glibc) < numbers(floor.glibc)
+        ):
             message = (
-                f"{build.label} asks for {wheel}, whose wheels need glibc {floor.glibc} or newer; this system has "
-                f"glibc {glibc}."
+                f"{build.label} asks for {wheel}, whose wheels need glibc {floor.glibc} or newer;"
+                f" this system has glibc {glibc}."
             )
-            evidence = Evidence("CUDA wheels", f"{wheel}: glibc {floor.glibc}", citation=data.citation)
+            evidence = Evidence(
+                "CUDA wheels", f"{wheel}: glibc {floor.glibc}", citation=data.citation
+            )
             cure = UseNewerGlibc(floor.glibc)
             yield incompatible(message, (context.seen("host.libc_version"), evidence), cure=cure)
             return

@@ -33,7 +33,16 @@ from envcheck.model.fixes.paths import RemoveFromLibraryPath
 from envcheck.model.requirements import name_of
 from envcheck.model.specifiers import within
 from envcheck.rules.builds import Build, brings_cuda, built_with
-from envcheck.rules.context import Context, UndecidedError, describe, each, incompatible, once, rule, source_of
+from envcheck.rules.context import (
+    Context,
+    UndecidedError,
+    describe,
+    each,
+    incompatible,
+    once,
+    rule,
+    source_of,
+)
 from envcheck.rules.gpus import JudgedGpu, gpu_name, judged_gpus
 from envcheck.rules.judged_builds import cuda_builds, judged_builds
 from envcheck.rules.toolkit import (
@@ -79,7 +88,9 @@ def loaded_copy(context: Context, lookup: LibraryLookup) -> Copy | None:
     readings += [installed_version(install)] if install else []
     readings += [wheel.version] if wheel else []
     version = next((fact for fact in readings if _tells_minor(fact)), lookup.version)
-    cuda_major = (install.cuda_major.value if install else None) or (wheel.cuda_major if wheel else "")
+    cuda_major = (install.cuda_major.value if install else None) or (
+        wheel.cuda_major if wheel else ""
+    )
     return Copy(path, version, cuda_major, lookup.via)
 
 
@@ -87,7 +98,11 @@ def system_copies(context: Context) -> tuple[Copy, ...]:
     """List the copies outside Python packages whose library is there."""
     installs = context.need(context.facts.cudnn, "cudnn") or ()
     return tuple(
-        Copy(item.library_path.value or item.root, installed_version(item), item.cuda_major.value or "")
+        Copy(
+            item.library_path.value or item.root,
+            installed_version(item),
+            item.cuda_major.value or "",
+        )
         for item in installs
         if item.origin != "wheels" and not isinstance(installed_version(item), Absent)
     )
@@ -100,7 +115,9 @@ def installed_version(install: LibraryInstall) -> Fact[str]:
     readings = (install.library_version, install.package_version, install.header_version)
     versions = [fact for fact in readings if isinstance(fact, Known)]
     # A name such as libcudnn.so.9 states only the major; the package or the header may state more.
-    return max(versions, key=lambda fact: min(len(numbers(fact.value)), 2), default=install.library_version)
+    return max(
+        versions, key=lambda fact: min(len(numbers(fact.value)), 2), default=install.library_version
+    )
 
 
 def wheel_copy(context: Context) -> Copy | None:
@@ -108,7 +125,11 @@ def wheel_copy(context: Context) -> Copy | None:
     for name, item in context.distributions.items():
         if name.startswith("nvidia-cudnn-cu"):
             version = Known(item.version, Source("file", f"metadata of {name}", item.version))
-            return Copy(f"{item.location or 'site-packages'}/nvidia/cudnn/lib", version, name.rpartition("-cu")[2])
+            return Copy(
+                f"{item.location or 'site-packages'}/nvidia/cudnn/lib",
+                version,
+                name.rpartition("-cu")[2],
+            )
     return None
 
 
@@ -118,7 +139,12 @@ def fault_of(context: Context, build: Build, copy: Copy) -> str:
     expected = built_with(build)
     if expected and version and numbers(version)[:1] != numbers(expected)[:1]:
         return OTHER_MAJOR
-    if cuda and copy.cuda_major and not in_environment(copy.path) and numbers(copy.cuda_major) != numbers(cuda)[:1]:
+    if (
+        cuda
+        and copy.cuda_major
+        and not in_environment(copy.path)
+        and numbers(copy.cuda_major) != numbers(cuda)[:1]
+    ):
         return OTHER_CUDA
     if expected and version and is_older(version, expected):
         return OLDER
@@ -137,8 +163,12 @@ def dropped_gpus(context: Context, version: str) -> tuple[JudgedGpu, ...]:
 def foreign_needs(build: Build) -> tuple[LibraryLookup, ...]:
     """List what the loaded cuDNN itself needs of CUDA and the loader finds nowhere."""
     lookups = build.libraries.value or ()
-    lookups_needed = (item for item in lookups if needed_by_cudnn(item) and library_name(item.soname) != "cudnn")
-    return tuple(item for item in lookups_needed if isinstance(item.found, Absent) and not item.elsewhere)
+    lookups_needed = (
+        item for item in lookups if needed_by_cudnn(item) and library_name(item.soname) != "cudnn"
+    )
+    return tuple(
+        item for item in lookups_needed if isinstance(item.found, Absent) and not item.elsewhere
+    )
 
 
 def needed_by_cudnn(item: LibraryLookup) -> bool:
@@ -179,7 +209,10 @@ def _judge(context: Context, build: Build) -> Iterator[Finding]:
     if copy is not None:
         yield from _judge_copy(context, build, copy)
     elif relies_on_system(build) and not lookup.elsewhere:
-        yield replace(_none_fits(context, build, system_copies(context), lookup.soname), severity=weigh([lookup]))
+        yield replace(
+            _none_fits(context, build, system_copies(context), lookup.soname),
+            severity=weigh([lookup]),
+        )
 
 
 def _by_versions(context: Context, build: Build) -> Iterator[Finding]:
@@ -189,7 +222,11 @@ def _by_versions(context: Context, build: Build) -> Iterator[Finding]:
         # Another major has another soname, so the loader ignores it.
         wheel = wheel_copy(context)
         preferred = [copy for copy in _known_copies(context) if _on_library_path(context, copy)]
-        loadable = [copy for copy in (*preferred, *([wheel] if wheel else [])) if _may_be_loaded(copy, expected)]
+        loadable = [
+            copy
+            for copy in (*preferred, *([wheel] if wheel else []))
+            if _may_be_loaded(copy, expected)
+        ]
         if build.installed and loadable:
             yield from _judge_copy(context, build, loadable[0])
         return
@@ -197,10 +234,14 @@ def _by_versions(context: Context, build: Build) -> Iterator[Finding]:
     matches = [copy for copy in copies if _may_be_loaded(copy, expected)]
     for copy in matches if expected and not _has_toolkit_of(context, build) else ():
         if not _tells_minor(copy.version):
-            open_minor = Unknown("failed", f"only the major version of the cuDNN in {copy.path} is known")
+            open_minor = Unknown(
+                "failed", f"only the major version of the cuDNN in {copy.path} is known"
+            )
             raise UndecidedError("cudnn", open_minor)
     if not matches and expected is not None:
-        yield _none_fits(context, build, copies, context.matrix.cudnn_soname(expected) or f"cuDNN {expected}")
+        yield _none_fits(
+            context, build, copies, context.matrix.cudnn_soname(expected) or f"cuDNN {expected}"
+        )
     elif matches and all(fault_of(context, build, copy) for copy in matches):
         yield from _judge_copy(context, build, matches[0])
 
@@ -208,13 +249,19 @@ def _by_versions(context: Context, build: Build) -> Iterator[Finding]:
 def is_served_by_system(context: Context, build: Build) -> bool:
     """Return whether a build without wheels, or that finds none of them, loads the system's CUDA and cuDNN."""
     wheels = build.row.cuda_wheels if build.row else ()
-    has_wheels = build.libraries != AT_RUN or any(name_of(wheel) in context.distributions for wheel in wheels)
+    has_wheels = build.libraries != AT_RUN or any(
+        name_of(wheel) in context.distributions for wheel in wheels
+    )
     if build.row is None or not wheels or (build.row.finds_cuda_wheels and has_wheels):
         return False
     cuda, cudnn = (major(fact.value or "") for fact in (build.cuda, build.cudnn))
-    toolkits = [item for item in context.facts.toolkits.installs.value or () if item.origin != "wheels"]
+    toolkits = [
+        item for item in context.facts.toolkits.installs.value or () if item.origin != "wheels"
+    ]
     has_cuda = any(major(item.version.value or "") == cuda for item in toolkits)
-    return has_cuda and any(major(copy.version.value or "") == cudnn for copy in _known_copies(context))
+    return has_cuda and any(
+        major(copy.version.value or "") == cudnn for copy in _known_copies(context)
+    )
 
 
 def _has_toolkit_of(context: Context, build: Build) -> bool:
@@ -234,7 +281,9 @@ def _known_copies(context: Context) -> tuple[Copy, ...]:
 
 def _judge_copy(context: Context, build: Build, copy: Copy) -> Iterator[Finding]:
     """Judge the copy a build loads."""
-    is_first = brings_cuda(build) and not is_own(context, copy.path) and _on_library_path(context, copy)
+    is_first = (
+        brings_cuda(build) and not is_own(context, copy.path) and _on_library_path(context, copy)
+    )
     if built_with(build) is not None:
         context.need(copy.version, f"version of the cuDNN in {copy.path}")
     fault = fault_of(context, build, copy) or (OTHER_CUDA if foreign_needs(build) else "")
@@ -253,7 +302,9 @@ def _right_copy(context: Context, build: Build, loaded_file: Copy) -> str:
     wheel = wheel_copy(context)
     alternatives = (*((wheel,) if wheel else ()), *_known_copies(context))
     for copy in alternatives:
-        is_other = copy.path != loaded_file.path and not (wheel is copy and in_environment(loaded_file.path))
+        is_other = copy.path != loaded_file.path and not (
+            wheel is copy and in_environment(loaded_file.path)
+        )
         if is_other and copy.version.value is not None and not fault_of(context, build, copy):
             return f"{copy.version.value} in {copy.path}"
     return ""
@@ -262,7 +313,12 @@ def _right_copy(context: Context, build: Build, loaded_file: Copy) -> str:
 def _unlisted(context: Context, build: Build, copy: Copy) -> Iterator[Finding]:
     """Doubt a cuDNN newer than the one built with that the matrix does not list."""
     version, expected = copy.version.value, built_with(build)
-    if version and expected and is_older(expected, version) and context.matrix.cudnn(version) is None:
+    if (
+        version
+        and expected
+        and is_older(expected, version)
+        and context.matrix.cudnn(version) is None
+    ):
         subject = f"cuDNN {version}, which {build.label} loads,"
         yield unknown_release(subject, "whether it still supports these GPUs", copy.evidence)
 
@@ -272,7 +328,10 @@ def _none_fits(context: Context, build: Build, copies: tuple[Copy, ...], soname:
     alternatives = [copy for copy in copies if copy.version.value]
     if alternatives:
         versions = " and ".join(dict.fromkeys(describe(copy.version) for copy in alternatives))
-        message = f"{build.label} loads {soname} (built with cuDNN {expected}); this machine has cuDNN {versions}."
+        message = (
+            f"{build.label} loads {soname} (built with cuDNN {expected}); this machine has cuDNN"
+            f" {versions}."
+        )
         evidence = (*(copy.evidence for copy in alternatives), *_row(build))
         return incompatible(message, evidence, finding_id=OTHER_MAJOR, cure=cure)
     message = f"{build.label} loads {soname}, but this machine has no cuDNN that it can load."
@@ -288,7 +347,9 @@ def _fault(context: Context, build: Build, copy: Copy, fault: str) -> Finding:
         message, evidence = _other_cuda(build, copy, version)
     else:
         verb = "was compiled with" if fault == OLDER else "loads another major:"
-        message = f"{build.label} {verb} cuDNN {expected} and would load {version} from {copy.path}."
+        message = (
+            f"{build.label} {verb} cuDNN {expected} and would load {version} from {copy.path}."
+        )
         evidence = ()
     all_evidence = (copy.evidence, *evidence, *_row(build))
     cure = InstallCudnn(build.framework, build.distribution)
@@ -297,7 +358,10 @@ def _fault(context: Context, build: Build, copy: Copy, fault: str) -> Finding:
 
 def _other_cuda(build: Build, copy: Copy, version: str) -> tuple[str, tuple[Evidence, ...]]:
     missing = foreign_needs(build)
-    origin = f"cuDNN {version} in {copy.path} was built for CUDA {copy.cuda_major or 'of another major version'}"
+    origin = (
+        f"cuDNN {version} in {copy.path} was built for CUDA"
+        f" {copy.cuda_major or 'of another major version'}"
+    )
     need = f" and needs {missing[0].soname}, which is not on this machine" if missing else ""
     cuda = build.cuda.value
     message = f"{origin}{need}; {build.label} uses {f'CUDA {cuda}' if cuda else 'another CUDA'}."
@@ -307,10 +371,12 @@ def _other_cuda(build: Build, copy: Copy, version: str) -> tuple[str, tuple[Evid
 def _dropped(context: Context, build: Build, copy: Copy, version: str) -> Finding:
     row, gpus = context.matrix.cudnn(version), dropped_gpus(context, version)
     lowest = row.compute_capability_min if row else None
-    names = " and ".join(dict.fromkeys(f"{gpu_name(item.gpu)} ({item.capability})" for item in gpus))
+    names = " and ".join(
+        dict.fromkeys(f"{gpu_name(item.gpu)} ({item.capability})" for item in gpus)
+    )
     message = (
-        f"{build.label} loads cuDNN {version}, which supports GPUs from compute capability {lowest} on; "
-        f"this machine has {names}."
+        f"{build.label} loads cuDNN {version}, which supports GPUs from compute capability {lowest}"
+        f" on; this machine has {names}."
     )
     severity = ERROR if len(gpus) == len(context.gpus) else WARNING
     floor = row_evidence(f"cuDNN {version}", f"from {lowest} on", row.citations if row else ())
@@ -324,7 +390,8 @@ def _shadowed(build: Build, copy: Copy, right: str, severity: str) -> Finding:
     origin = f", built with cuDNN {expected}," if expected else ""
     path_variable = f" ({copy.via})" if copy.via else ""
     message = (
-        f"{build.label}{origin} loads cuDNN {describe(copy.version)} from {copy.path}{path_variable} ahead of {right}."
+        f"{build.label}{origin} loads cuDNN {describe(copy.version)} from"
+        f" {copy.path}{path_variable} ahead of {right}."
     )
     folder = copy.path.rpartition("/lib")[0] or copy.path
     evidence = (copy.evidence, *_row(build))
@@ -337,7 +404,8 @@ def _on_library_path(context: Context, copy: Copy) -> bool:
         return copy.via == "LD_LIBRARY_PATH"
     folders = list(filter(None, context.environment.get("LD_LIBRARY_PATH", "").split(":")))
     return any(
-        folder.startswith("/") and (folder + "/").startswith(copy.path.rstrip("/") + "/") for folder in folders
+        folder.startswith("/") and (folder + "/").startswith(copy.path.rstrip("/") + "/")
+        for folder in folders
     ) or (copy.path.rsplit("/", 1)[0] in folders)
 
 
@@ -350,7 +418,9 @@ def _row(build: Build) -> tuple[Evidence, ...]:
     if not expected:
         return ()
     citation = build.citations[0] if row == expected and build.citations else None
-    return (Evidence(build.label, f"built with cuDNN {expected}", source_of(build.cudnn), citation),)
+    return (
+        Evidence(build.label, f"built with cuDNN {expected}", source_of(build.cudnn), citation),
+    )
 
 
 @rule("cudnn-shadowed", severity=WARNING)
@@ -360,20 +430,26 @@ def cudnn_header_of_another(context: Context) -> Iterator[Finding]:
         return
     for copy in context.facts.cudnn.value or ():
         header, library = copy.header_version, copy.library_version
-        if copy.origin == "wheels" or not isinstance(header, Known) or not isinstance(library, Known):
+        if (
+            copy.origin == "wheels"
+            or not isinstance(header, Known)
+            or not isinstance(library, Known)
+        ):
             continue
         parts = min(len(numbers(header.value)), len(numbers(library.value)), 2)
         if numbers(header.value)[:parts] == numbers(library.value)[:parts]:
             continue
         message = (
-            f"In {copy.root} the cuDNN header is {header.value} but the library is {library.value}: code compiled "
-            "there loads another cuDNN than it expects."
+            f"In {copy.root} the cuDNN header is {header.value} but the library is {library.value}:"
+            " code compiled there loads another cuDNN than it expects."
         )
         evidence = (
             Evidence("cuDNN header", header.value, header.source),
             Evidence("cuDNN library", library.value, library.source),
         )
-        advice = f"Install header and library of one cuDNN release in {copy.root}, and remove the other."
+        advice = (
+            f"Install header and library of one cuDNN release in {copy.root}, and remove the other."
+        )
         yield incompatible(message, evidence, cure=Advise(advice))
 
 
@@ -386,15 +462,23 @@ def requested_cudnn(context: Context) -> Iterator[Finding]:
     """Find requested builds whose requirement admits a cuDNN that no longer serves a GPU: pip takes the newest."""
     for build in judged_builds(context):
         row = build.release
-        for name, bound in list_cudnn_caps(context, row.cuda_wheels) if row and not build.installed else ():
+        for name, bound in (
+            list_cudnn_caps(context, row.cuda_wheels) if row and not build.installed else ()
+        ):
             first = bound.removeprefix("<")
             line = context.matrix.cudnn(first, name.rpartition("-cu")[2])
             lowest = numbers((line.compute_capability_min if line else None) or "")
-            dropped = (gpu_name(item.gpu) for item in judged_gpus(context) if numbers(item.capability) < lowest)
+            dropped = (
+                gpu_name(item.gpu)
+                for item in judged_gpus(context)
+                if numbers(item.capability) < lowest
+            )
             names = " and ".join(dict.fromkeys(dropped))
             message = f"{build.label} admits cuDNN {first} and newer, which do not support {names}."
             cure = BoundCudnn(build.framework, f"{name}{bound}")
-            evidence = row_evidence(f"cuDNN {first}", f"does not support {names}", line.citations if line else ())
+            evidence = row_evidence(
+                f"cuDNN {first}", f"does not support {names}", line.citations if line else ()
+            )
             yield incompatible(message, (context.seen("gpus", shown=names), evidence), cure=cure)
             break
 
@@ -413,10 +497,15 @@ def cudnn_cap(context: Context, cuda_major: str, specifier: str) -> str:
         capabilities = [Version(item.capability) for item in judged_gpus(context)]
     except UndecidedError:
         return ""  # which GPUs there are could not be told: the judgement says so
-    leaves_some = False  # the first line that is asked for may serve none of them any more: no bound helps
+    # the first line that is asked for may serve none of them any more: no bound helps
+    leaves_some = False
     for row in _cudnn_lines(context, cuda_major, specifier):
         lowest, is_admitted = row.compute_capability_min, within(f"{row.version}.9999", specifier)
-        if lowest and is_admitted and any(capability < Version(lowest) for capability in capabilities):
+        if (
+            lowest
+            and is_admitted
+            and any(capability < Version(lowest) for capability in capabilities)
+        ):
             return f"<{row.version}" if leaves_some or not specifier else ""
         leaves_some = leaves_some or is_admitted
     return ""
@@ -425,5 +514,9 @@ def cudnn_cap(context: Context, cuda_major: str, specifier: str) -> str:
 def _cudnn_lines(context: Context, cuda_major: str, specifier: str) -> Iterator[CudnnRelease]:
     """Yield the lines of the cuDNN major a specifier begins with, as built for a CUDA major, oldest first."""
     match = re.search(r">=(\d+)", specifier)
-    rows = (context.matrix.cudnn(f"{match[1]}.{minor}", cuda_major) for minor in range(_MINORS)) if match else ()
+    rows = (
+        (context.matrix.cudnn(f"{match[1]}.{minor}", cuda_major) for minor in range(_MINORS))
+        if match
+        else ()
+    )
     yield from (row for row in rows if row)

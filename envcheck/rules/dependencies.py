@@ -39,7 +39,13 @@ from envcheck.rules.cudnn import installed_version
 from envcheck.rules.gpu_releases import constraints_on, problem_findings
 from envcheck.rules.judged_builds import judged_frameworks
 from envcheck.rules.linking import is_proven
-from envcheck.rules.requirements import KnownBreak, TriedRelease, requirements_of, tried_citation, tried_release
+from envcheck.rules.requirements import (
+    KnownBreak,
+    TriedRelease,
+    requirements_of,
+    tried_citation,
+    tried_release,
+)
 
 OTHER, BUILD = "dependency-conflict", "extension-build-mismatch"
 _ABOUT = {
@@ -85,7 +91,11 @@ class Violation:
         """Whether it was compiled against another minor release of its framework, whose symbols differ."""
         pin = self.specifier.removeprefix("==")
         is_compiled = pin != self.specifier and companions().get(self.owner.name) == self.name
-        return is_compiled and self.found is not None and major_minor(pin) != major_minor(self.found.version)
+        return (
+            is_compiled
+            and self.found is not None
+            and major_minor(pin) != major_minor(self.found.version)
+        )
 
 
 def _is_wheel(name: str) -> bool:
@@ -102,14 +112,18 @@ def violations(context: Context) -> tuple[Violation, ...]:
 def broken_pins(context: Context) -> tuple[Violation, ...]:
     """List every requirement in the environment that is not met, of any distribution, without those of extras."""
     requirements = (
-        (owner, need) for owner in context.distributions.values() for need in requirements_of(context, owner)
+        (owner, need)
+        for owner in context.distributions.values()
+        for need in requirements_of(context, owner)
     )
     violations_found = (
         Violation(owner, name, specifier, context.distributions.get(name))
         for owner, (name, specifier, by_extra) in requirements
         if not by_extra
     )
-    return tuple(item for item in violations_found if _is_broken(item.specifier, item.found, item.owner))
+    return tuple(
+        item for item in violations_found if _is_broken(item.specifier, item.found, item.owner)
+    )
 
 
 def _search(context: Context) -> Iterator[Violation]:
@@ -147,7 +161,8 @@ def _dependants(context: Context, frameworks: set[str], visited: set[str]) -> It
 
 def _is_broken(specifier: str, distribution: Distribution | None, owner: Distribution) -> bool:
     if distribution is None:
-        # conda may bring it under another name; what CUDA wheels need of each other the loader finds or not
+        # conda may bring it under another name; what CUDA wheels need of each other the loader
+        # finds or not
         return owner.installer != "conda" and not owner.name.startswith("nvidia-")
     return bool(specifier) and not _is_met(distribution.version, specifier)
 
@@ -177,7 +192,10 @@ def pin_findings(
         item
         for item in violations(context)
         if _subject_of(context, item) == finding_id
-        and not (item.name == name and any(each.message.startswith(f"{item.owner.name} ") for each in reported))
+        and not (
+            item.name == name
+            and any(each.message.startswith(f"{item.owner.name} ") for each in reported)
+        )
         and not is_proven(context, item.owner.name, item.name)
     ]
     missing: dict[str, list[Violation]] = {}
@@ -191,7 +209,11 @@ def pin_findings(
         else:
             findings.append(_finding(context, item, item.found))
     findings += [_missing(context, group) for group in missing.values()]
-    findings += [_wheels_finding(context, group) for group in wheels.values() if _loads_wheels(context, group)]
+    findings += [
+        _wheels_finding(context, group)
+        for group in wheels.values()
+        if _loads_wheels(context, group)
+    ]
     yield from sorted(findings, key=lambda finding: finding.severity != ERROR)
 
 
@@ -233,7 +255,8 @@ def _describe_trial(
         return f", with which it is known to fail: {known_break.failure}."
     if _subject_of(context, item) == BUILD:
         return (
-            f": it was built for {item.name} {item.specifier.removeprefix('==')}, and its compiled code does not fit."
+            f": it was built for {item.name} {item.specifier.removeprefix('==')}, and its compiled"
+            " code does not fit."
         )
     row = _tried_release(context, item.owner)
     if row is not None and row.works_with(distribution):
@@ -241,7 +264,9 @@ def _describe_trial(
     return "."
 
 
-def _known_break(context: Context, item: Violation, distribution: Distribution) -> KnownBreak | None:
+def _known_break(
+    context: Context, item: Violation, distribution: Distribution
+) -> KnownBreak | None:
     """Find what is known to fail: between a framework and what it requires, or what comes beside it."""
     row = _tried_release(context, item.owner)
     if row is not None:
@@ -258,26 +283,44 @@ def _tried_release(context: Context, item: Distribution) -> TriedRelease | None:
 def _tried(known_break: KnownBreak | None) -> tuple[Evidence, ...]:
     if known_break is None:
         return ()
-    return (Evidence(f"fails with {known_break.requirement}", known_break.failure, citation=tried_citation()),)
+    return (
+        Evidence(
+            f"fails with {known_break.requirement}", known_break.failure, citation=tried_citation()
+        ),
+    )
 
 
 def _missing(context: Context, items: list[Violation]) -> Finding:
     """Report everything that a distribution lacks in one finding; reinstalling it adds that."""
     owner = items[0].owner
-    is_found = _finds_libraries(context, owner)  # a toolkit of the system may hold what CUDA wheels bring
-    needs = {name: label for name, label in _needed_names(context).items() if not (is_found and _is_wheel(name))}
+    # a toolkit of the system may hold what CUDA wheels bring
+    is_found = _finds_libraries(context, owner)
+    needs = {
+        name: label
+        for name, label in _needed_names(context).items()
+        if not (is_found and _is_wheel(name))
+    }
     names = sorted((item.name for item in items), key=lambda name: name not in needs)
     missing = ", ".join(names[:5]) + (f" and {len(names) - 5} more" if len(names) > 5 else "")
     needed = [name for name in names if name in needs]
     failure = (
-        f" Importing {needs[needed[0]]} fails without {needed[0] if len(needed) == 1 else 'them'}." if needed else ""
+        f" Importing {needs[needed[0]]} fails without {needed[0] if len(needed) == 1 else 'them'}."
+        if needed
+        else ""
     )
-    evidence = (Evidence("needed to import", ", ".join(needed[:5]), citation=tried_citation()),) if needed else ()
+    evidence = (
+        (Evidence("needed to import", ", ".join(needed[:5]), citation=tried_citation()),)
+        if needed
+        else ()
+    )
     return incompatible(
-        f"{owner.name} {owner.version} requires {missing}, which {'is' if len(names) == 1 else 'are'} not installed."
-        f"{failure}",
+        f"{owner.name} {owner.version} requires {missing}, which"
+        f" {'is' if len(names) == 1 else 'are'} not installed.{failure}",
         (
-            context.seen("python.distributions", shown=f"{owner.name} {owner.version}: Requires-Dist {missing}"),
+            context.seen(
+                "python.distributions",
+                shown=f"{owner.name} {owner.version}: Requires-Dist {missing}",
+            ),
             *_cited(context, items[0]),
             *evidence,
         ),
@@ -302,12 +345,16 @@ def _needed_names(context: Context) -> dict[str, str]:
     return names
 
 
-def _restore(context: Context, items: list[Violation], *, is_missing: bool = False) -> RestoreRequirements:
+def _restore(
+    context: Context, items: list[Violation], *, is_missing: bool = False
+) -> RestoreRequirements:
     """State what brings back all that one distribution requires: itself, as it is there, and what is not met."""
     owner = items[0].owner
     public = _public(owner.version)
     extra = next(filter(None, (_extra(context, item) for item in items)), "")
-    constraints = constraints_on(context, owner.name, public, [item.name for item in items if item.found is None])
+    constraints = constraints_on(
+        context, owner.name, public, [item.name for item in items if item.found is None]
+    )
     unmet = [item.requirement for item in items if item.found is not None]
     return RestoreRequirements(f"{owner.name}{extra}=={public}", (*constraints, *unmet), is_missing)
 
@@ -325,17 +372,29 @@ def _wheels_finding(context: Context, items: list[Violation]) -> Finding:
     pairs = [(item, item.found) for item in items if item.found is not None]
     known_breaks = [_known_break(context, item, found) for item, found in pairs]
     is_error = any(known_breaks) or (
-        any(_is_other_major(item, found) for item, found in pairs) and not _finds_libraries(context, owner)
+        any(_is_other_major(item, found) for item, found in pairs)
+        and not _finds_libraries(context, owner)
     )
     labels = [f"{item.requirement} (installed: {found.version})" for item, found in pairs]
     more = f" and {len(labels) - 3} more" if len(labels) > 3 else ""
     first_break = next(filter(None, known_breaks), None)
-    failure = f" It is known to fail with {first_break.requirement}: {first_break.failure}." if first_break else ""
-    shown = f"{owner.name} {owner.version}: Requires-Dist {', '.join(item.requirement for item in items[:3])}{more}"
+    failure = (
+        f" It is known to fail with {first_break.requirement}: {first_break.failure}."
+        if first_break
+        else ""
+    )
+    shown = (
+        f"{owner.name} {owner.version}: Requires-Dist"
+        f" {', '.join(item.requirement for item in items[:3])}{more}"
+    )
     return incompatible(
-        f"{owner.name} {owner.version} requires other releases of its CUDA wheels: {', '.join(labels[:3])}{more}."
-        f"{failure}",
-        (context.seen("python.distributions", shown=shown), *_cited(context, items[0]), *_tried(first_break)),
+        f"{owner.name} {owner.version} requires other releases of its CUDA wheels:"
+        f" {', '.join(labels[:3])}{more}.{failure}",
+        (
+            context.seen("python.distributions", shown=shown),
+            *_cited(context, items[0]),
+            *_tried(first_break),
+        ),
         finding_id=items[0].about,
         severity=ERROR if is_error and context.matrix.framework_of(owner.name) else WARNING,
         cure=_restore(context, items),
@@ -345,7 +404,8 @@ def _wheels_finding(context: Context, items: list[Violation]) -> Finding:
 def _is_other_major(item: Violation, found: Distribution) -> bool:
     """Tell whether no library of the installed wheel bears the name that is asked for: another major."""
     return bool(item.specifier) and not any(
-        major(clause.version) == major(found.version) for clause in clauses(item.specifier.replace(" ", ""))
+        major(clause.version) == major(found.version)
+        for clause in clauses(item.specifier.replace(" ", ""))
     )
 
 
@@ -355,7 +415,11 @@ def _cited(context: Context, item: Violation) -> tuple[Evidence, ...]:
     row = context.matrix.release(framework, version, context.platform, name) if framework else None
     if row is None or item.name not in row.requires:
         return ()
-    return (Evidence(f"{name} {version}", f"{item.name} {row.requires[item.name]}", citation=row.citations[0]),)
+    return (
+        Evidence(
+            f"{name} {version}", f"{item.name} {row.requires[item.name]}", citation=row.citations[0]
+        ),
+    )
 
 
 def _public(version: str) -> str:
@@ -382,7 +446,8 @@ def _build_cure(context: Context, item: Violation, distribution: Distribution) -
 
 def _severity(context: Context, item: Violation, known_break: KnownBreak | None) -> str:
     """Call a broken pin an error where it is known to break: the pin alone does not prove that."""
-    if _within_framework(context, item):  # jax refuses another jaxlib; on a CPU it needs neither plugin nor its parts
+    # jax refuses another jaxlib; on a CPU it needs neither plugin nor its parts
+    if _within_framework(context, item):
         is_needed = not item.by_extra and item.name in _needed_names(context)
         return ERROR if is_needed or context.goal != "cpu" else WARNING
     return ERROR if known_break or _subject_of(context, item) == BUILD else WARNING
@@ -406,7 +471,8 @@ def _finds_libraries(context: Context, owner: Distribution) -> bool:
     return all(build.libraries.value and not unfound_libraries(build) for build in own_builds)
 
 
-# Which package each finding is about: what the matrix knows of it stands for its unmet requirements.
+# Which package each finding is about: what the matrix knows of it stands for its unmet
+# requirements.
 _SUBJECTS = {
     "numpy-abi": "numpy", "protobuf-conflict": "protobuf", "keras-mismatch": "keras", BUILD: "", OTHER: "",
 }  # fmt: skip
@@ -428,7 +494,8 @@ class EqualReleases:
 
     distributions: tuple[str, ...]
     unless: str = ""  # variable that turns that off
-    library: str = ""  # it opens the others' library by its major alone, which a copy of the system serves as well
+    # it opens the others' library by its major alone, which a copy of the system serves as well
+    library: str = ""
     whole: str = ""  # distribution that pins them all
 
 
@@ -447,18 +514,28 @@ def equal_releases(context: Context) -> Iterator[Finding]:
         return
     table = load_data("frameworks/equal_releases", EqualReleaseTable)
     for row in table.rows:
-        installed = [context.distributions[name] for name in row.distributions if name in context.distributions]
+        installed = [
+            context.distributions[name]
+            for name in row.distributions
+            if name in context.distributions
+        ]
         main = installed[0] if installed and not context.environment.get(row.unless) else None
-        others = [item for item in installed[1:] if main and not _goes_with(context, row, main, item)]
+        others = [
+            item for item in installed[1:] if main and not _goes_with(context, row, main, item)
+        ]
         if main is not None and others:
             labels = " and ".join(f"{item.name} {item.version}" for item in others)
             kept = _public(context.distributions.get(row.whole, main).version)
-            pins = tuple(f"{item.name}=={kept}" for item in installed if _public(item.version) != kept)
+            pins = tuple(
+                f"{item.name}=={kept}" for item in installed if _public(item.version) != kept
+            )
             yield incompatible(
                 f"{main.name} {main.version} cannot be imported beside {labels}: the "
                 f"{'major ' if row.library else ''}releases must be equal.",
                 (
-                    context.seen("python.distributions", shown=f"{main.name} {main.version}, {labels}"),
+                    context.seen(
+                        "python.distributions", shown=f"{main.name} {main.version}, {labels}"
+                    ),
                     Evidence(main.name, _COMPARISONS[bool(row.library)], citation=table.citation),
                 ),
                 cure=InstallRequirements(pins),
@@ -471,11 +548,15 @@ _COMPARISONS = (
 )
 
 
-def _goes_with(context: Context, row: EqualReleases, main: Distribution, item: Distribution) -> bool:
+def _goes_with(
+    context: Context, row: EqualReleases, main: Distribution, item: Distribution
+) -> bool:
     """Tell whether a part is of the release that is needed, or its library is there outside Python packages."""
     if not row.library:
         return _public(item.version) == _public(main.version)
-    copies = (each for each in getattr(context.facts, row.library).value or () if each.origin != "wheels")
+    copies = (
+        each for each in getattr(context.facts, row.library).value or () if each.origin != "wheels"
+    )
     majors = {major(version) for each in copies if (version := installed_version(each).value)}
     return major(main.version) in {major(item.version), *majors}
 
@@ -497,7 +578,8 @@ def _legacy_keras(context: Context) -> Iterator[Finding]:
             continue
         requirement = f"{_LEGACY_KERAS}=={'.'.join(build.version.split('.')[:2])}.*"
         yield incompatible(
-            f"TF_USE_LEGACY_KERAS makes {build.label} use Keras 2, the package tf-keras, which is not installed.",
+            f"TF_USE_LEGACY_KERAS makes {build.label} use Keras 2, the package tf-keras, which is"
+            " not installed.",
             (
                 context.seen("host.environment", shown="TF_USE_LEGACY_KERAS is set"),
                 Evidence(build.label, f"keras{needs_keras}", citation=build.citations[0]),
@@ -570,16 +652,23 @@ def _outside(context: Context, group: list[list[Distribution]]) -> Finding:
     first, *others = sorted(group, key=lambda copies: copies[0].name not in broken)
     inner = next(item for item in first if item.scope == "environment")
     outer = _outer_copy(first)
-    names = f" The same holds for {', '.join(copies[0].name for copies in others)}." if others else ""
+    names = (
+        f" The same holds for {', '.join(copies[0].name for copies in others)}." if others else ""
+    )
     return incompatible(
-        f"{inner.name} {inner.version} of the environment and {outer.name} {outer.version} of {_OUTSIDE[outer.scope]} "
-        f"are both importable; {first[0].version} is found first.{names}",
+        f"{inner.name} {inner.version} of the environment and {outer.name} {outer.version} of"
+        f" {_OUTSIDE[outer.scope]} are both importable; {first[0].version} is found first.{names}",
         tuple(
-            context.seen("python.distributions", shown=f"{item.name} {item.version} in {item.location or item.scope}")
+            context.seen(
+                "python.distributions",
+                shown=f"{item.name} {item.version} in {item.location or item.scope}",
+            )
             for item in first
         ),
         severity=ERROR if first[0].name in broken else WARNING,
-        cure=FollowRow("user-site") if outer.scope == "user" else LeaveOutFolders((outer.location,)),
+        cure=(
+            FollowRow("user-site") if outer.scope == "user" else LeaveOutFolders((outer.location,))
+        ),
     )
 
 
@@ -587,11 +676,13 @@ def _overlaid(context: Context, name: str, copies: list[Distribution]) -> Findin
     by_conda = next(item for item in copies if item.installer == "conda")
     by_pip = next(item for item in copies if item.installer and item.installer != "conda")
     return incompatible(
-        f"conda installed {name} {by_conda.version} and {by_pip.installer} installed {name} {by_pip.version} over it "
-        f"in the same folder: files of both are mixed.",
+        f"conda installed {name} {by_conda.version} and {by_pip.installer} installed {name}"
+        f" {by_pip.version} over it in the same folder: files of both are mixed.",
         (
             context.seen("python.distributions", shown=f"{name} {by_conda.version} by conda"),
-            context.seen("python.distributions", shown=f"{name} {by_pip.version} by {by_pip.installer}"),
+            context.seen(
+                "python.distributions", shown=f"{name} {by_pip.version} by {by_pip.installer}"
+            ),
         ),
         cure=FollowRow("two-installers", (("name", name), ("installer", by_pip.installer))),
     )
@@ -600,15 +691,24 @@ def _overlaid(context: Context, name: str, copies: list[Distribution]) -> Findin
 def _hides_framework(context: Context, folder: str) -> bool:
     """Tell whether a folder holds what is imported as a framework, or as a module that its import needs."""
     top = folder.rstrip("/") + "/"
-    builds = [build.facts for framework in judged_frameworks(context) for build in framework.builds if build.facts]
-    paths = [build.shadowed_by.value or "" for build in builds] + [build.location for build in builds[:1]]
+    builds = [
+        build.facts
+        for framework in judged_frameworks(context)
+        for build in framework.builds
+        if build.facts
+    ]
+    paths = [build.shadowed_by.value or "" for build in builds] + [
+        build.location for build in builds[:1]
+    ]
     return any(f"{path}/".startswith(top) for path in paths)
 
 
 def _foreign_entries(context: Context) -> dict[str, str]:
     """Map each PYTHONPATH entry that belongs to another Python than the inspected one to that Python's release."""
     minor = major_minor(context.facts.python.version.value or "")
-    entries = context.environment.get("PYTHONPATH", "").split(";" if context.os == "windows" else ":")
+    entries = context.environment.get("PYTHONPATH", "").split(
+        ";" if context.os == "windows" else ":"
+    )
     found = {}
     for entry in entries if minor else ():
         match = _OF_PYTHON.search(entry.replace("\\", "/"))

@@ -41,7 +41,8 @@ def readable(facts: Facts) -> Facts:
     host, driver, gpus = facts.host, facts.driver, facts.gpus
     if isinstance(gpus, Known):
         numbered = tuple(
-            replace(gpu, compute_capability=_version(gpu.compute_capability, _MINOR)) for gpu in gpus.value
+            replace(gpu, compute_capability=_version(gpu.compute_capability, _MINOR))
+            for gpu in gpus.value
         )
         gpus = replace(gpus, value=numbered)
     return replace(
@@ -83,7 +84,9 @@ class Description:
     platform: str = ""
 
 
-def planned_facts(base: Facts | None, description: Description, matrix: Matrix, *, expects_gpu: bool) -> Facts:
+def planned_facts(
+    base: Facts | None, description: Description, matrix: Matrix, *, expects_gpu: bool
+) -> Facts:
     """Return the facts to plan with: those read, none where another platform is described, all else overridden.
 
     The environment itself is a new one: nothing is installed in it.
@@ -103,7 +106,9 @@ def with_hardware(facts: Facts, description: Description, matrix: Matrix) -> Fac
     """Return the facts with the driver and the GPUs that are described."""
     if description.driver:
         windows = facts.host.os.value == "windows"
-        facts = replace(facts, driver=DriverFacts(release=_driver(description.driver, matrix, windows=windows)))
+        facts = replace(
+            facts, driver=DriverFacts(release=_driver(description.driver, matrix, windows=windows))
+        )
     if description.gpus:
         facts = replace(facts, gpus=_gpus(description.gpus, matrix))
     return facts
@@ -112,7 +117,13 @@ def with_hardware(facts: Facts, description: Description, matrix: Matrix) -> Fac
 def in_an_image(facts: Facts) -> Facts:
     """Leave out what an image does not see of its host: CUDA's toolkit and libraries."""
     nothing = Absent(("an image sees none of its host",))
-    return replace(facts, toolkits=ToolkitFacts(installs=nothing), cudnn=nothing, tensorrt=nothing, nccl=nothing)
+    return replace(
+        facts,
+        toolkits=ToolkitFacts(installs=nothing),
+        cudnn=nothing,
+        tensorrt=nothing,
+        nccl=nothing,
+    )
 
 
 def _said(option: str, value: str) -> Known[str]:
@@ -136,7 +147,13 @@ def _blank(platform: str) -> Facts:
         jetson_release=Absent(("--platform",)),
     )
     nothing = Absent(("--platform",))
-    return Facts(host=host, toolkits=ToolkitFacts(installs=nothing), cudnn=nothing, tensorrt=nothing, nccl=nothing)
+    return Facts(
+        host=host,
+        toolkits=ToolkitFacts(installs=nothing),
+        cudnn=nothing,
+        tensorrt=nothing,
+        nccl=nothing,
+    )
 
 
 def _new_environment(python: PythonFacts, minor: str) -> PythonFacts:
@@ -202,7 +219,10 @@ def describe_unknown_gpu(name: str) -> str:
     vendor = vendor_of_name(name)
     if vendor:
         title = other_vendors()[vendor].title
-        return f"a GPU by {title}; envcheck judges and plans for NVIDIA GPUs and CPUs (--gpu none) only"
+        return (
+            f"a GPU by {title}; envcheck judges and plans for NVIDIA GPUs and CPUs (--gpu none)"
+            " only"
+        )
     return "no such GPU is known; give its compute capability"
 
 
@@ -235,18 +255,26 @@ def capabilities(facts: Facts) -> tuple[str, ...]:
 
 def with_python(facts: Facts, minor: str) -> Facts:
     """Put another Python into the facts: 3.11."""
-    python = replace(facts.python, version=Known(minor, WHATIF), abi_tag=Known(f"cp{minor.replace('.', '')}", WHATIF))
+    python = replace(
+        facts.python,
+        version=Known(minor, WHATIF),
+        abi_tag=Known(f"cp{minor.replace('.', '')}", WHATIF),
+    )
     native = replace(python, implementation=Known("cpython", WHATIF), bits=Known(64, WHATIF))
     return replace(facts, python=replace(native, architecture=facts.host.architecture))
 
 
 def with_driver(facts: Facts, release: str) -> Facts:
     """Put another driver into the facts: 535.104.05, or a branch such as 580."""
-    driver = replace(facts.driver, release=Known(release, WHATIF), cuda_driver_version=Absent(("what if",)))
+    driver = replace(
+        facts.driver, release=Known(release, WHATIF), cuda_driver_version=Absent(("what if",))
+    )
     return replace(facts, driver=driver)
 
 
 def with_libc(facts: Facts, version: str) -> Facts:
     """Put another glibc into the facts: 2.27."""
-    host = replace(facts.host, libc_kind=Known("glibc", WHATIF), libc_version=Known(version, WHATIF))
+    host = replace(
+        facts.host, libc_kind=Known("glibc", WHATIF), libc_version=Known(version, WHATIF)
+    )
     return replace(facts, host=host)

@@ -103,7 +103,8 @@ def driver_nouveau(context: Context, gpus: tuple[Gpu, ...] | None) -> Iterator[F
     nouveau = context.facts.driver.nouveau_loaded
     if gpus and nouveau.value and all(not isinstance(gpu.kernel_driver, Known) for gpu in gpus):
         yield incompatible(
-            "The open-source display driver nouveau is loaded, which has no CUDA, and NVIDIA's driver is not.",
+            "The open-source display driver nouveau is loaded, which has no CUDA, and NVIDIA's"
+            " driver is not.",
             (context.seen("driver.nouveau_loaded"),),
             cure=ReplaceNouveau(),
         )
@@ -112,14 +113,20 @@ def driver_nouveau(context: Context, gpus: tuple[Gpu, ...] | None) -> Iterator[F
 def _driver_absent(context: Context) -> bool:
     driver = context.facts.driver
     return (
-        not cuda_starts(context) and isinstance(driver.kernel_module_version, Absent) and driver.release.value is None
+        not cuda_starts(context)
+        and isinstance(driver.kernel_module_version, Absent)
+        and driver.release.value is None
     )
 
 
 def _is_foreign(context: Context) -> bool:
     nouveau = context.facts.driver.nouveau_loaded
-    owners = [gpu.kernel_driver.value for gpu in context.gpus if gpu.kernel_driver.value is not None]
-    return any(owner in _FOREIGN for owner in owners) or (not owners and nouveau.value is not None and nouveau.value)
+    owners = [
+        gpu.kernel_driver.value for gpu in context.gpus if gpu.kernel_driver.value is not None
+    ]
+    return any(owner in _FOREIGN for owner in owners) or (
+        not owners and nouveau.value is not None and nouveau.value
+    )
 
 
 @rule("driver-secure-boot", needs=("gpus",))
@@ -127,7 +134,8 @@ def driver_secure_boot(context: Context, gpus: tuple[Gpu, ...] | None) -> Iterat
     """Report a module that is built, not signed, and kept out by Secure Boot."""
     if gpus and _is_unsigned(context):
         yield incompatible(
-            "The driver's kernel module is built but not signed, and Secure Boot is on: the kernel refuses to load it.",
+            "The driver's kernel module is built but not signed, and Secure Boot is on: the kernel"
+            " refuses to load it.",
             (
                 context.seen("host.secure_boot"),
                 context.seen("driver.module_file"),
@@ -158,7 +166,12 @@ def driver_missing(context: Context, gpus: tuple[Gpu, ...] | None) -> Iterator[F
     if context.need(context.facts.driver.release, "driver.release") is not None:
         return
     if context.os == "windows":
-        yield _missing(context, "No NVIDIA driver runs on this machine.", InstallMissingDriver(), "driver.release")
+        yield _missing(
+            context,
+            "No NVIDIA driver runs on this machine.",
+            InstallMissingDriver(),
+            "driver.release",
+        )
         return
     if not is_plain_linux(context) or _is_foreign(context) or _is_unsigned(context):
         return
@@ -171,7 +184,11 @@ def _by_remains(context: Context) -> Finding:
     kernel = context.facts.host.kernel_release
     running = kernel.value or ""
     modules = driver.dkms.value or ()
-    failed = [item for item in modules if item.state in ("failed", "broken") and item.kernel_release in (running, "")]
+    failed = [
+        item
+        for item in modules
+        if item.state in ("failed", "broken") and item.kernel_release in (running, "")
+    ]
     if driver.module_file.value is not None:
         return _missing(
             context,
@@ -181,13 +198,16 @@ def _by_remains(context: Context) -> Finding:
         )
     if failed:
         what = (
-            f"Building the NVIDIA driver {failed[0].version} for the running kernel {running} failed (make.log "
-            "under /var/lib/dkms says why)."
+            f"Building the NVIDIA driver {failed[0].version} for the running kernel {running}"
+            " failed (make.log under /var/lib/dkms says why)."
         )
         return _missing(context, what, BuildDriver(), "driver.dkms")
     if modules:
         kernels = ", ".join(item.kernel_release or "no kernel" for item in modules)
-        what = f"The NVIDIA driver {modules[0].version} is built for {kernels}, not for the running kernel {running}."
+        what = (
+            f"The NVIDIA driver {modules[0].version} is built for {kernels}, not for the running"
+            f" kernel {running}."
+        )
         return _missing(context, what, BuildDriver(), "driver.dkms")
     name = gpu_name(context.gpus[0])
     message = f"{name} is present, but no NVIDIA driver is loaded."
@@ -195,7 +215,10 @@ def _by_remains(context: Context) -> Finding:
 
 
 def _missing(context: Context, message: str, cure: Fix, fact: str) -> Finding:
-    evidence = (context.seen(fact), context.seen("gpus", shown=", ".join(gpu_name(gpu) for gpu in context.gpus)))
+    evidence = (
+        context.seen(fact),
+        context.seen("gpus", shown=", ".join(gpu_name(gpu) for gpu in context.gpus)),
+    )
     return incompatible(message, evidence, cure=cure)
 
 
@@ -204,27 +227,41 @@ def _is_driven(context: Context, row: Architecture) -> bool:
     release = context.facts.driver.release
     branch = numbers(release.value)[0] if release.value is not None else 0
     first_branch, last_branch = row.first_driver_branch, row.last_driver_branch
-    return not (first_branch and branch < int(first_branch)) and not (last_branch and branch > int(last_branch))
+    return not (first_branch and branch < int(first_branch)) and not (
+        last_branch and branch > int(last_branch)
+    )
 
 
 @rule("driver-missing")
 def driver_kind(context: Context) -> Iterator[Finding]:
     """Report a loaded module of the kind (open or proprietary) that cannot drive this GPU."""
     kind = context.facts.driver.kernel_module_kind
-    if kind.value is None or not context.gpus or cuda_starts(context) or not is_plain_linux(context):
+    if (
+        kind.value is None
+        or not context.gpus
+        or cuda_starts(context)
+        or not is_plain_linux(context)
+    ):
         return
     for item in judged_gpus(context):
         row = item.architecture
-        if row is None or row.tegra or row.kernel_module in ("either", kind.value) or not _is_driven(context, row):
+        if (
+            row is None
+            or row.tegra
+            or row.kernel_module in ("either", kind.value)
+            or not _is_driven(context, row)
+        ):
             continue
         message = (
-            f"The loaded NVIDIA kernel module is the {kind.value} one; {gpu_name(item.gpu)} ({row.name}) needs "
-            f"the {row.kernel_module} one."
+            f"The loaded NVIDIA kernel module is the {kind.value} one; {gpu_name(item.gpu)}"
+            f" ({row.name}) needs the {row.kernel_module} one."
         )
         evidence = (
             context.seen("driver.kernel_module_kind"),
             Evidence(
-                f"architectures {item.capability}", f"{row.kernel_module} kernel module", citation=row.citations[0]
+                f"architectures {item.capability}",
+                f"{row.kernel_module} kernel module",
+                citation=row.citations[0],
             ),
         )
         yield incompatible(message, evidence, cure=InstallKernelModule(row.kernel_module))
@@ -253,7 +290,8 @@ def forward_compat_misused(context: Context) -> Iterator[Finding]:
         folder = posixpath.dirname(path)
         evidence = context.known("driver.libcuda_path", "driver.cuda_init_result")
         subject = (
-            f"The loader finds the forward-compatibility libcuda in {folder} before the driver's own"
+            f"The loader finds the forward-compatibility libcuda in {folder} before the"
+            " driver's own"
             if is_compat(path)
             else "A forward-compatibility libcuda is loaded before the driver's own"
         )
@@ -292,40 +330,66 @@ def driver_library_mismatch(context: Context) -> Iterator[Finding]:
     if cuda_starts(context) and (not signal or _cuda_fits(context)):
         yield from _nvml_alone(context, signal)
         return
-    kernel, cuda, nvml = driver.kernel_module_version, driver.libcuda_version, driver.libnvidia_ml_version
+    kernel, cuda, nvml = (
+        driver.kernel_module_version,
+        driver.libcuda_version,
+        driver.libnvidia_ml_version,
+    )
     differs = [
         fact
         for fact in (cuda, nvml)
-        if kernel.value is not None and isinstance(fact, Known) and not same_release(kernel.value, fact.value)
+        if kernel.value is not None
+        and isinstance(fact, Known)
+        and not same_release(kernel.value, fact.value)
     ]
     if not signal and not differs:
         return
-    names = ("driver.kernel_module_version", "driver.libcuda_version", "driver.libnvidia_ml_version")
+    names = (
+        "driver.kernel_module_version",
+        "driver.libcuda_version",
+        "driver.libnvidia_ml_version",
+    )
     evidence = context.known(*names) + signal
-    if kernel.value is not None and isinstance(cuda, Known) and differs == [cuda] and isinstance(nvml, Known):
+    if (
+        kernel.value is not None
+        and isinstance(cuda, Known)
+        and differs == [cuda]
+        and isinstance(nvml, Known)
+    ):
         context.need(driver.libcuda_path, "driver.libcuda_path")
         yield _stray(context, kernel.value, cuda.value, path, evidence)
         return
     clash = "The loaded kernel module and the driver's libraries are of different releases"
     if kernel.value is not None and differs:
-        clash = f"The loaded kernel module is {kernel.value}, the driver's libraries are {differs[0].value}"
+        clash = (
+            f"The loaded kernel module is {kernel.value}, the driver's libraries are"
+            f" {differs[0].value}"
+        )
     message = f"{clash}: the driver was updated and the old module still runs."
     yield incompatible(message, evidence, cure=MatchDriverParts())
 
 
 def _cuda_fits(context: Context) -> bool:
     kernel, cuda = context.facts.driver.kernel_module_version, context.facts.driver.libcuda_version
-    return kernel.value is not None and cuda.value is not None and same_release(kernel.value, cuda.value)
+    return (
+        kernel.value is not None
+        and cuda.value is not None
+        and same_release(kernel.value, cuda.value)
+    )
 
 
 def _nvml_alone(context: Context, signal: tuple[Evidence, ...]) -> Iterator[Finding]:
     """Report an NVML of another release where CUDA itself was seen to start on the right libcuda."""
     if signal:
         message = (
-            "The driver's management library (NVML) is of another release than the kernel module: CUDA starts, but "
-            "nvidia-smi, NCCL and memory reports fail."
+            "The driver's management library (NVML) is of another release than the kernel module:"
+            " CUDA starts, but nvidia-smi, NCCL and memory reports fail."
         )
-        evidence = (*signal, context.seen("driver.cuda_init_result"), context.seen("driver.libnvidia_ml_path"))
+        evidence = (
+            *signal,
+            context.seen("driver.cuda_init_result"),
+            context.seen("driver.libnvidia_ml_path"),
+        )
         yield incompatible(message, evidence, severity=WARNING, cure=RemoveStrayNvml())
 
 
@@ -339,11 +403,13 @@ def _mismatch_signal(context: Context) -> tuple[Evidence, ...]:
     return tuple(context.seen(name) for name, fact, code in facts if fact.value == code)
 
 
-def _stray(context: Context, kernel: str, cuda: str, path: str, evidence: tuple[Evidence, ...]) -> Finding:
+def _stray(
+    context: Context, kernel: str, cuda: str, path: str, evidence: tuple[Evidence, ...]
+) -> Finding:
     folder = posixpath.dirname(path)
     message = (
-        f"The loader finds libcuda {cuda} in {folder}, but the driver is {kernel}: a stray copy comes before the "
-        "driver's own."
+        f"The loader finds libcuda {cuda} in {folder}, but the driver is {kernel}: a stray copy"
+        " comes before the driver's own."
     )
     evidence = (*evidence, context.seen("driver.libcuda_path"))
     return incompatible(message, evidence, cure=RemoveStrayLibcuda(folder))
@@ -353,13 +419,23 @@ def _stray(context: Context, kernel: str, cuda: str, path: str, evidence: tuple[
 def libcuda_not_on_path(context: Context) -> Iterator[Finding]:
     """Report a running driver whose libcuda.so.1 the loader does not find."""
     driver, host = context.facts.driver, context.facts.host
-    if cuda_starts(context) or not _is_driver_present(context) or isinstance(driver.libcuda_path, Known):
+    if (
+        cuda_starts(context)
+        or not _is_driver_present(context)
+        or isinstance(driver.libcuda_path, Known)
+    ):
         return
     in_container = context.need(host.container, "host.container")
-    if in_container and not (was_given_gpus(context) and driver.libcuda_elsewhere.value is not None):
+    if in_container and not (
+        was_given_gpus(context) and driver.libcuda_elsewhere.value is not None
+    ):
         return  # driver-not-in-container says it
     context.need(driver.libcuda_path, "driver.libcuda_path")
-    paths = [path for path in (driver.libcuda_elsewhere.value or ()) if "/stubs/" not in path and not is_compat(path)]
+    paths = [
+        path
+        for path in driver.libcuda_elsewhere.value or ()
+        if "/stubs/" not in path and not is_compat(path)
+    ]
     if not paths and host.wsl_version.value:
         return  # driver-wsl says it
     evidence = [context.seen("driver.libcuda_path")]
@@ -375,7 +451,10 @@ def libcuda_not_on_path(context: Context) -> Iterator[Finding]:
 
 def _is_driver_present(context: Context) -> bool:
     driver = context.facts.driver
-    return bool(bool(context.gpus) and (driver.release.value is not None or context.facts.host.wsl_version.value))
+    return bool(
+        bool(context.gpus)
+        and (driver.release.value is not None or context.facts.host.wsl_version.value)
+    )
 
 
 _ID = "driver-too-old"
@@ -414,12 +493,18 @@ def driver_needed(context: Context) -> Iterator[Finding]:
         floor = driver_floor(context, toolkit) if toolkit else None
         if toolkit is None or not floor:
             continue
-        message = f"{build.label} is built for CUDA {build.cuda.value}, so it needs driver >= {floor}."
-        lower = next(((version, other) for version, other in own if other and is_older(other, floor)), None)
+        message = (
+            f"{build.label} is built for CUDA {build.cuda.value}, so it needs driver >= {floor}."
+        )
+        lower = next(
+            ((version, other) for version, other in own if other and is_older(other, floor)), None
+        )
         if lower:
             message += f" The CUDA Toolkit {lower[0]} beside it alone needs {lower[1]}."
         citation = toolkit.citations[0] if toolkit.citations else None
-        evidence = (Evidence(f"CUDA Toolkit {toolkit.version}", f"driver >= {floor}", citation=citation),)
+        evidence = (
+            Evidence(f"CUDA Toolkit {toolkit.version}", f"driver >= {floor}", citation=citation),
+        )
         yield Finding("", COMPATIBLE, WARNING if lower else NOTE, message, evidence)
 
 
@@ -469,13 +554,20 @@ def _shortfall(context: Context, label: str, toolkit: Toolkit) -> Shortfall | No
         raise UndecidedError("driver.release", Unknown("unparsable", detail))
     if is_reached or _runs_ahead(context, toolkit):
         return None
-    return Shortfall(f"needs driver >= {floor}; this machine runs {release.value}", "driver.release", floor)
+    return Shortfall(
+        f"needs driver >= {floor}; this machine runs {release.value}", "driver.release", floor
+    )
 
 
 def _runs_ahead(context: Context, toolkit: Toolkit) -> bool:
-    # Forward compatibility: a newer user-space driver (cuda-compat) was seen to start on this kernel module.
+    # Forward compatibility: a newer user-space driver (cuda-compat) was seen to start on this
+    # kernel module.
     version = context.facts.driver.cuda_driver_version
-    return cuda_starts(context) and version.value is not None and at_least_minor(version.value, toolkit.version)
+    return (
+        cuda_starts(context)
+        and version.value is not None
+        and at_least_minor(version.value, toolkit.version)
+    )
 
 
 def _by_cuda_version(context: Context, toolkit: Toolkit, floor: str | None) -> Shortfall | None:
@@ -505,10 +597,15 @@ def _ptx_too_new(context: Context, build: Build, toolkit: Toolkit) -> Finding | 
         full = full_driver(context, ptx)
         is_jit = verdict_on(context, build, item).kind == JIT
         needs = (
-            f"has only PTX of CUDA {ptx.version} for {gpu_name(item.gpu)}{'' if is_jit else ' in most kernels'}. "
-            f"This driver compiles PTX up to CUDA {ceiling}; the build needs driver >= {full or 'one of that CUDA'}"
+            f"has only PTX of CUDA {ptx.version} for"
+            f" {gpu_name(item.gpu)}{'' if is_jit else ' in most kernels'}. This driver compiles PTX"
+            f" up to CUDA {ceiling}; the build needs driver >= {full or 'one of that CUDA'}"
         )
-        fact = "driver.release" if context.facts.driver.release.value is not None else "driver.cuda_driver_version"
+        fact = (
+            "driver.release"
+            if context.facts.driver.release.value is not None
+            else "driver.cuda_driver_version"
+        )
         finding = _too_old(context, build, toolkit, Shortfall(needs, fact, full))
         if is_jit:
             return finding
@@ -526,7 +623,9 @@ def _ptx_of(context: Context, build: Build, toolkit: Toolkit, item: JudgedGpu) -
 
 
 def _partly(build: Build, ptx: Toolkit) -> Evidence:
-    return Evidence(f"kernels of {build.label}", f"PTX of CUDA {ptx.version}", citation=partial_code_citation())
+    return Evidence(
+        f"kernels of {build.label}", f"PTX of CUDA {ptx.version}", citation=partial_code_citation()
+    )
 
 
 def _cuda_ceiling(context: Context) -> str | None:
@@ -557,7 +656,9 @@ def _too_old(context: Context, build: Build, toolkit: Toolkit, shortfall: Shortf
         evidence.append(Evidence(f"matrix {build.label}", origin, citation=build.citations[0]))
     message = f"{build.label} was built with CUDA {toolkit.version} and {shortfall.needs}."
     floor, about = shortfall.floor or "", About(build.framework, build.distribution)
-    cure = InstallDriver(floor, cuda=toolkit.version, framework=build.framework, distribution=build.distribution)
+    cure = InstallDriver(
+        floor, cuda=toolkit.version, framework=build.framework, distribution=build.distribution
+    )
     return incompatible(message, tuple(evidence), cure=cure, about=about)
 
 
@@ -565,14 +666,23 @@ def _too_old(context: Context, build: Build, toolkit: Toolkit, shortfall: Shortf
 def driver_branch(context: Context) -> Iterator[Finding]:
     """Find driver branches that do not drive a GPU yet, or no longer, and those that the matrix lacks."""
     release = context.facts.driver.release
-    if release.value is not None and context.gpus and _has_branch(context) and _branch(context) is None:
-        yield _unknown_row(f"Driver branch {release.value.split('.')[0]}", (), context.seen("driver.release"))
+    if (
+        release.value is not None
+        and context.gpus
+        and _has_branch(context)
+        and _branch(context) is None
+    ):
+        yield _unknown_row(
+            f"Driver branch {release.value.split('.')[0]}", (), context.seen("driver.release")
+        )
     for branch, item in _branch_and_gpus(context):
         first_branch = item.architecture.first_driver_branch if item.architecture else None
         last_branch = item.architecture.last_driver_branch if item.architecture else None
         if first_branch and int(branch.branch) < int(first_branch):
             reason = f"the first branch that drives it is {first_branch}"
-            yield _not_driven(context, _ID, item, f"{branch.branch}: {reason}", InstallDriver(first_branch))
+            yield _not_driven(
+                context, _ID, item, f"{branch.branch}: {reason}", InstallDriver(first_branch)
+            )
         if last_branch and int(branch.branch) > int(last_branch):
             reason = f"the last branch that drives it is {last_branch}"
             cure = InstallDriver(last_branch, exact=True)
@@ -582,7 +692,9 @@ def driver_branch(context: Context) -> Iterator[Finding]:
 def _has_branch(context: Context) -> bool:
     """Say whether the driver is one of the Linux branches; Windows and a board's system image number their own."""
     is_named = context.need(context.facts.host.os, "host.os") is not None
-    return is_named and not is_windows_driver(context) and not context.facts.host.jetson_release.value
+    return (
+        is_named and not is_windows_driver(context) and not context.facts.host.jetson_release.value
+    )
 
 
 @once
@@ -592,7 +704,8 @@ def _branch(context: Context) -> DriverBranch | None:
         return None
     if not is_windows_driver(context):
         return context.matrix.driver_branch(release.value)
-    # Windows numbers on from a branch to the next: 474.44 is of R470. Where the newest one ends is not known.
+    # Windows numbers on from a branch to the next: 474.44 is of R470. Where the newest one ends is
+    # not known.
     rows, number = context.matrix.driver_branches(), numbers(release.value)[:1]
     older = (row for row in rows[1:] if numbers(row.branch) <= number)
     return next(older, None) if number and number < numbers(rows[0].branch) else None
@@ -608,17 +721,24 @@ def _branch_and_gpus(context: Context) -> Iterator[tuple[DriverBranch, JudgedGpu
             yield branch, item
 
 
-def _not_driven(context: Context, finding_id: str, item: JudgedGpu, branch_and_reason: str, cure: Fix) -> Finding:
+def _not_driven(
+    context: Context, finding_id: str, item: JudgedGpu, branch_and_reason: str, cure: Fix
+) -> Finding:
     number, _, reason = branch_and_reason.partition(": ")
     gpu = f"{gpu_name(item.gpu)} (compute capability {item.capability})"
     citation = item.architecture.citations[0] if item.architecture else None
-    evidence = (context.seen("driver.release"), Evidence(f"architectures {item.capability}", reason, citation=citation))
+    evidence = (
+        context.seen("driver.release"),
+        Evidence(f"architectures {item.capability}", reason, citation=citation),
+    )
     message = f"Driver branch {number} does not drive {gpu}: {reason}."
     return incompatible(message, evidence, finding_id=finding_id, cure=cure)
 
 
 def _unknown_row(subject: str, citations: tuple[Citation, ...], *facts: Evidence) -> Finding:
-    evidence = facts or tuple(Evidence("matrix", subject, citation=citation) for citation in citations[:1])
+    evidence = facts or tuple(
+        Evidence("matrix", subject, citation=citation) for citation in citations[:1]
+    )
     return Finding(
         "release-unknown",
         UNDETERMINED,
@@ -648,20 +768,31 @@ def driver_wsl(context: Context) -> Iterator[Finding]:
             ConvertToWsl2(),
         )
         return
-    if isinstance(context.facts.gpus, Absent) or cuda_starts(context) or context.facts.host.container.value:
+    if (
+        isinstance(context.facts.gpus, Absent)
+        or cuda_starts(context)
+        or context.facts.host.container.value
+    ):
         return
     driver = context.facts.driver
     path = driver.libcuda_path
     packages = driver.packages.value or {}
     installed = sorted(
-        name for name in packages if re.match(r"(libnvidia-compute|nvidia-driver|libcuda1|nvidia-kernel)", name)
+        name
+        for name in packages
+        if re.match(r"(libnvidia-compute|nvidia-driver|libcuda1|nvidia-kernel)", name)
     )
-    if path.value is not None and not path.value.startswith(_WSL_FOLDER) and not is_compat(path.value):
+    if (
+        path.value is not None
+        and not path.value.startswith(_WSL_FOLDER)
+        and not is_compat(path.value)
+    ):
         detail = f" (packages {', '.join(installed[:3])})" if installed else ""
         yield _wsl(
             context,
             ERROR,
-            f"A Linux driver is installed inside WSL{detail}: its {path.value} hides the one that Windows provides.",
+            f"A Linux driver is installed inside WSL{detail}: its {path.value} hides the one that"
+            " Windows provides.",
             "driver.libcuda_path",
             RemoveDriverFromWsl(tuple(installed)),
         )
@@ -670,8 +801,8 @@ def driver_wsl(context: Context) -> Iterator[Finding]:
         yield _wsl(
             context,
             ERROR,
-            "Windows passes a GPU through, but no driver library: /usr/lib/wsl/lib has no libcuda.so.1. The Windows "
-            "driver is missing or too old for WSL.",
+            "Windows passes a GPU through, but no driver library: /usr/lib/wsl/lib has no"
+            " libcuda.so.1. The Windows driver is missing or too old for WSL.",
             "driver.libcuda_path",
             InstallWindowsDriver(),
         )

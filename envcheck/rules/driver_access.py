@@ -64,7 +64,8 @@ def driver_device_nodes(context: Context) -> Iterator[Finding]:
         return
     result = context.need(context.facts.driver.cuda_init_result, "driver.cuda_init_result")
     paths = tuple(node.path for node in nodes)
-    # The nodes appear on demand, made by the setuid nvidia-modprobe: one that is missing matters once CUDA fails.
+    # The nodes appear on demand, made by the setuid nvidia-modprobe: one that is missing matters
+    # once CUDA fails.
     missing = _missing(context, paths)
     if result == _NO_DEVICE and not missing and _is_barred(context):
         yield _blocked_access(context, paths)
@@ -86,7 +87,11 @@ def _is_barred(context: Context) -> bool:
 
 def _applies(context: Context) -> bool:
     host = context.facts.host
-    if not context.gpus or not context.facts.driver.kernel_module_version.value or cuda_starts(context):
+    if (
+        not context.gpus
+        or not context.facts.driver.kernel_module_version.value
+        or cuda_starts(context)
+    ):
         return False
     if host.wsl_version.value or host.jetson_release.value:
         return False
@@ -104,8 +109,13 @@ def _is_closed(node: DeviceNode) -> bool:
 
 
 def _closed(context: Context, node: DeviceNode) -> Finding:
-    message = f"This user cannot open {node.path} ({node.mode or 'mode unknown'}); CUDA needs to read and write it."
-    return incompatible(message, (context.seen(node.path, node.accessible),), cure=OpenDeviceNode(node.path))
+    message = (
+        f"This user cannot open {node.path} ({node.mode or 'mode unknown'}); CUDA needs to read and"
+        " write it."
+    )
+    return incompatible(
+        message, (context.seen(node.path, node.accessible),), cure=OpenDeviceNode(node.path)
+    )
 
 
 def _blocked_access(context: Context, paths: tuple[str, ...]) -> Finding:
@@ -114,9 +124,15 @@ def _blocked_access(context: Context, paths: tuple[str, ...]) -> Finding:
         context.seen("driver.device_nodes", shown=" ".join(paths)),
         *context.known(*names),
     )
-    reason = "but neither NVML (Unknown Error) nor CUDA (no device) reaches a GPU: the kernel blocks access"
+    reason = (
+        "but neither NVML (Unknown Error) nor CUDA (no device) reaches a GPU: the kernel blocks"
+        " access"
+    )
     if context.facts.host.container.value:
-        message = f"The device nodes exist, {reason}. A container loses its devices when systemd reloads on the host."
+        message = (
+            f"The device nodes exist, {reason}. A container loses its devices when systemd reloads"
+            " on the host."
+        )
     else:
         message = f"The device nodes exist, {reason}. Job systems do this to a job without a GPU."
     return incompatible(message, evidence, cure=RestoreDevices())
@@ -125,7 +141,9 @@ def _blocked_access(context: Context, paths: tuple[str, ...]) -> Finding:
 def _failing(context: Context, missing: str, paths: tuple[str, ...], result: int | None) -> Finding:
     end = f"CUDA does not start (cuInit returned {result})"
     message = (
-        f"The device node {missing} is missing, and {end}." if missing else f"{end}, although the device nodes exist."
+        f"The device node {missing} is missing, and {end}."
+        if missing
+        else f"{end}, although the device nodes exist."
     )
     evidence = (
         context.seen("driver.device_nodes", shown=" ".join(paths) or "none"),
@@ -149,7 +167,9 @@ def hidden_by_runtime(context: Context) -> bool:
 def _is_stated(context: Context) -> bool:
     """Say whether the driver and every GPU are stated by ENVCHECK_* variables, not read."""
     facts = [context.facts.driver.release, *(gpu.compute_capability for gpu in context.gpus)]
-    return len(facts) > 1 and all(isinstance(fact, Known) and fact.source.kind == "override" for fact in facts)
+    return len(facts) > 1 and all(
+        isinstance(fact, Known) and fact.source.kind == "override" for fact in facts
+    )
 
 
 @rule("driver-not-in-container", goal="any")
@@ -157,31 +177,51 @@ def driver_not_in_container(context: Context) -> Iterator[Finding]:
     """Report a container without GPU devices or without the driver's libraries, as bad as it is wanted."""
     if context.expect == "cpu" or not context.facts.host.container.value:
         return
-    if cuda_starts(context) or context.facts.host.jetson_release.value or hidden_by_runtime(context):
+    if (
+        cuda_starts(context)
+        or context.facts.host.jetson_release.value
+        or hidden_by_runtime(context)
+    ):
         return
     wants = wants_gpu(context) or _driver_handed_in(context)
     if isinstance(context.facts.gpus, Absent) and not context.hides_host_gpus:
         return  # the host itself has none: gpu-absent says it
     if _is_stated(context) and context.facts.driver.libcuda_path != AT_RUN:
         return  # it is another machine that is judged: this one may be where an image is built
-    if context.facts.driver.libcuda_path.value and context.facts.driver.libcuda_path.value.startswith(_WSL_LIBRARIES):
+    if (
+        context.facts.driver.libcuda_path.value
+        and context.facts.driver.libcuda_path.value.startswith(_WSL_LIBRARIES)
+    ):
         return  # WSL hands in its driver without device nodes
     nodes = context.need(context.facts.driver.device_nodes, "driver.device_nodes")
     if not was_given_gpus(context):
         yield _not_given(context, wants)
-    elif nodes is not None and isinstance(context.facts.driver.libcuda_path, Absent) and wants is not None:
+    elif (
+        nodes is not None
+        and isinstance(context.facts.driver.libcuda_path, Absent)
+        and wants is not None
+    ):
         yield _no_library(context)
 
 
 def _not_given(context: Context, wants: Evidence | None) -> Finding:
     kind = context.facts.host.container.value or "container"
-    evidence = [context.seen("driver.device_nodes"), context.seen("host.container")] + ([wants] if wants else [])
+    evidence = [context.seen("driver.device_nodes"), context.seen("host.container")] + (
+        [wants] if wants else []
+    )
     message = f"No GPU is passed through to this {kind} container: it has no /dev/nvidia0."
     if wants is not None:
         verdict, severity = INCOMPATIBLE, ERROR
     else:
         verdict, severity = COMPATIBLE, NOTE
-    return Finding("driver-not-in-container", verdict, severity, message, tuple(evidence), cure=PassGpusToContainer())
+    return Finding(
+        "driver-not-in-container",
+        verdict,
+        severity,
+        message,
+        tuple(evidence),
+        cure=PassGpusToContainer(),
+    )
 
 
 def _no_library(context: Context) -> Finding:
@@ -198,7 +238,9 @@ def _no_library(context: Context) -> Finding:
 def _driver_handed_in(context: Context) -> Evidence | None:
     """Return the driver's own libcuda: only the container runtime puts it into a container."""
     library = context.facts.driver.libcuda_path
-    if library.value is not None and not any(part in library.value for part in ("/compat/", "/stubs/")):
+    if library.value is not None and not any(
+        part in library.value for part in ("/compat/", "/stubs/")
+    ):
         return context.seen("driver.libcuda_path")
     return None
 
@@ -211,7 +253,9 @@ def wants_gpu(context: Context) -> Evidence | None:
         return Evidence("target requirements", ", ".join(context.target.requirements))
     devices = context.environment.get("NVIDIA_VISIBLE_DEVICES")
     if devices is not None and devices.strip() not in _NONE:
-        return context.seen("host.environment NVIDIA_VISIBLE_DEVICES", context.facts.host.environment, devices)
+        return context.seen(
+            "host.environment NVIDIA_VISIBLE_DEVICES", context.facts.host.environment, devices
+        )
     build = next((item for item in judged_builds(context) if item.cuda_build.value), None)
     if build is not None:
         return context.seen("python.frameworks", shown=f"{build.label} is a CUDA build")
@@ -228,13 +272,17 @@ _SYSTEM_NOT_READY = 802
 def fabric_manager(context: Context) -> Iterator[Finding]:
     """Report NVSwitch machines whose fabric manager does not run or is of another release than the driver."""
     driver = context.facts.driver
-    if not context.gpus or cuda_starts(context) or all(is_data_center(gpu) is False for gpu in context.gpus):
+    if (
+        not context.gpus
+        or cuda_starts(context)
+        or all(is_data_center(gpu) is False for gpu in context.gpus)
+    ):
         return
     not_ready = driver.cuda_init_result.value == _SYSTEM_NOT_READY
     if not_ready and not (driver.nvswitch_present.value):
         message = (
-            "CUDA reports that the system is not yet initialized (802). NVSwitch connects these GPUs, and its fabric "
-            "manager does not run or does not match the driver."
+            "CUDA reports that the system is not yet initialized (802). NVSwitch connects these"
+            " GPUs, and its fabric manager does not run or does not match the driver."
         )
         yield _fabric(context, message, "driver.cuda_init_result")
         return
@@ -246,7 +294,8 @@ def fabric_manager(context: Context) -> Iterator[Finding]:
         if not_ready:
             yield _fabric(
                 context,
-                "CUDA waits for the fabric manager of the host (802), which does not run or does not match the driver.",
+                "CUDA waits for the fabric manager of the host (802), which does not run or does"
+                " not match the driver.",
                 "driver.cuda_init_result",
             )
         return
@@ -254,13 +303,19 @@ def fabric_manager(context: Context) -> Iterator[Finding]:
     if not context.need(driver.fabric_manager_running, "driver.fabric_manager_running"):
         yield _fabric(
             context,
-            "NVSwitch connects the GPUs of this machine, but its fabric manager, which CUDA waits for, is not running.",
+            "NVSwitch connects the GPUs of this machine, but its fabric manager, which CUDA waits"
+            " for, is not running.",
             "driver.fabric_manager_running",
         )
-    elif release.value is not None and manager.value is not None and not same_release(release.value, manager.value):
+    elif (
+        release.value is not None
+        and manager.value is not None
+        and not same_release(release.value, manager.value)
+    ):
         yield _fabric(
             context,
-            f"The fabric manager is {manager.value} and the driver {release.value}; they must be the same release.",
+            f"The fabric manager is {manager.value} and the driver {release.value}; they must be"
+            " the same release.",
             "driver.fabric_manager_version",
         )
 
@@ -295,17 +350,25 @@ def cuda_visible_devices(context: Context, environment: dict[str, str] | None) -
         )
     elif not selection.visible:
         yield _visible_devices_finding(
-            context, INCOMPATIBLE, ERROR, f"{_VARIABLE}={value!r} hides every GPU of this machine: {selection.why}."
+            context,
+            INCOMPATIBLE,
+            ERROR,
+            f"{_VARIABLE}={value!r} hides every GPU of this machine: {selection.why}.",
         )
     elif len(selection.visible) < len(gpus):
         hidden = len(gpus) - len(selection.visible)
         reason = f" ({selection.why})" if selection.why else ""
         yield _visible_devices_finding(
-            context, COMPATIBLE, NOTE, f"{_VARIABLE}={value!r} hides {hidden} of {len(gpus)} GPUs{reason}."
+            context,
+            COMPATIBLE,
+            NOTE,
+            f"{_VARIABLE}={value!r} hides {hidden} of {len(gpus)} GPUs{reason}.",
         )
 
 
-def _visible_devices_finding(context: Context, verdict: str, severity: str, message: str) -> Finding:
+def _visible_devices_finding(
+    context: Context, verdict: str, severity: str, message: str
+) -> Finding:
     names = ", ".join(gpu_name(gpu) for gpu in context.gpus) or "whichever there are"
     value = context.environment.get(_VARIABLE, "")
     evidence = (
@@ -314,7 +377,9 @@ def _visible_devices_finding(context: Context, verdict: str, severity: str, mess
     )
     if severity == NOTE:
         return Finding(_VISIBLE_DEVICES, verdict, severity, message, evidence)
-    return Finding(_VISIBLE_DEVICES, verdict, severity, message, evidence, cure=UnsetVisibleDevices())
+    return Finding(
+        _VISIBLE_DEVICES, verdict, severity, message, evidence, cure=UnsetVisibleDevices()
+    )
 
 
 @rule(_VISIBLE_DEVICES, goal="any")
@@ -327,7 +392,8 @@ def nvidia_visible_devices(context: Context) -> Iterator[Finding]:
         return
     if isinstance(context.facts.gpus, Absent) and context.expect != "gpu":
         return
-    # Other ways of handing GPUs in leave the variable at "void": only without any sign of them it counts.
+    # Other ways of handing GPUs in leave the variable at "void": only without any sign of them it
+    # counts.
     is_unknown = isinstance(context.facts.driver.device_nodes, Unknown)
     if not (was_given_gpus(context) if is_unknown else gpu_nodes(context)):
         yield _hidden_by_runtime(context, value)
@@ -335,14 +401,18 @@ def nvidia_visible_devices(context: Context) -> Iterator[Finding]:
 
 def _hidden_by_runtime(context: Context, value: str) -> Finding:
     wants = wants_gpu(context)
-    message = f"NVIDIA_VISIBLE_DEVICES={value!r} tells the container runtime to pass no GPU through."
+    message = (
+        f"NVIDIA_VISIBLE_DEVICES={value!r} tells the container runtime to pass no GPU through."
+    )
     name = "host.environment NVIDIA_VISIBLE_DEVICES"
     evidence = (
         context.seen(name, context.facts.host.environment, repr(value)),
         context.seen("driver.device_nodes"),
     )
     if wants is None:
-        return Finding(_VISIBLE_DEVICES, COMPATIBLE, NOTE, message + " Nothing here needs one.", evidence)
+        return Finding(
+            _VISIBLE_DEVICES, COMPATIBLE, NOTE, message + " Nothing here needs one.", evidence
+        )
     return incompatible(message, (*evidence, wants), cure=RequestGpusFromRuntime())
 
 
@@ -360,7 +430,8 @@ def stub_library(context: Context) -> Iterator[Finding]:
         named = folder or "the toolkit's lib64/stubs"
         cure = RemoveFromLibraryPath((folder or "lib64/stubs",), named)
         yield incompatible(
-            f"The loader finds a stub of libcuda in {named}, made for linking only, before the driver's library.",
+            f"The loader finds a stub of libcuda in {named}, made for linking only, before the"
+            " driver's library.",
             (context.seen("driver.libcuda_path"), context.seen("driver.cuda_init_result")),
             cure=cure,
         )
@@ -371,8 +442,8 @@ def devices_busy(context: Context) -> Iterator[Finding]:
     """Report GPUs that CUDA calls busy although no compute mode shown explains it."""
     if context.gpus and _result(context) == _BUSY:
         yield incompatible(
-            "CUDA calls the GPUs busy or unavailable (46): another process has exclusive use of them, or a "
-            "dead one still holds them.",
+            "CUDA calls the GPUs busy or unavailable (46): another process has exclusive use of"
+            " them, or a dead one still holds them.",
             (context.seen("driver.cuda_init_result"),),
             cure=FindGpuUser(),
         )
@@ -385,13 +456,13 @@ def cuda_does_not_start(context: Context) -> Iterator[Finding]:
     if not context.gpus or result in (None, 0, _STUB, _BUSY):
         return
     message = (
-        f"The driver is loaded, but CUDA does not start on it (cuInit returned {result}); nothing else that was "
-        "read explains why."
+        f"The driver is loaded, but CUDA does not start on it (cuInit returned {result}); nothing"
+        " else that was read explains why."
     )
     if result == _NO_DEVICE and all(isinstance(gpu.nvml_index, Absent) for gpu in context.gpus):
         message = (
-            f"The driver runs but lists no GPU, although {gpu_name(context.gpus[0])} is on the bus: it could not start "
-            "the GPU, or this job has none."
+            f"The driver runs but lists no GPU, although {gpu_name(context.gpus[0])} is on the bus:"
+            " it could not start the GPU, or this job has none."
         )
     yield incompatible(
         message,

@@ -48,7 +48,10 @@ from envcheck.rules.wanted_releases import wanted_releases
 
 
 def evaluate(context: Context, only: frozenset[str] = frozenset()) -> Report:
-    """Judge a machine; `only` limits the checks to some finding ids. Raises RequestError for a requirement."""
+    """Judge a machine; `only` limits the checks to some finding ids.
+
+    Raises RequestError for a requirement.
+    """
     findings, checked = find(context, only)
     return conclude(context, findings, sorted(checked, key=_rank))
 
@@ -62,8 +65,9 @@ def find(
 ) -> tuple[list[Finding], set[str]]:
     """Return what a report is made of: the findings, not yet ranked, and the ids that were decided.
 
-    `commands` are what was installed before, each asked for in the environment as it was then: of those is decided
-    whether they can be installed. Of what `is_only_built` and never runs, no more is decided.
+    `commands` are what was installed before, each asked for in the environment as it was then: of
+    those is decided whether they can be installed. Of what `is_only_built` and never runs, no more
+    is decided.
     """
     wanted_releases(context)  # one that cannot be judged is the caller's error, not a broken check
     run = _Run(context, only)
@@ -96,9 +100,13 @@ def _list_usable_rules() -> list[Rule]:
     known = catalogue()  # loads the plugins, which register theirs
     usable = [item for item in RULES if not item.plugin]
     for item in (item for item in RULES if item.plugin):
-        foreign = [name for name in item.ids if name not in known or known[name].plugin != item.plugin]
+        foreign = [
+            name for name in item.ids if name not in known or known[name].plugin != item.plugin
+        ]
         if foreign:
-            reason = plugins.PluginError(f"a rule decides {foreign[0]}, which its FINDINGS do not declare")
+            reason = plugins.PluginError(
+                f"a rule decides {foreign[0]}, which its FINDINGS do not declare"
+            )
             plugins.note_failure(f"{plugins.RULES}: {item.plugin}", reason)
         else:
             usable.append(item)
@@ -120,7 +128,8 @@ def _ask(context: Context, check: Check) -> tuple[list[Finding], Exception | Non
     try:
         findings.extend(check(context))
     except Exception as error:  # noqa: BLE001 - `decide` reports it
-        return findings, error.with_traceback(None)  # its frames would hold every object that the rule saw
+        # its frames would hold every object that the rule saw
+        return findings, error.with_traceback(None)
     return findings, None
 
 
@@ -129,8 +138,14 @@ def is_explained(context: Context, item: Rule) -> bool:
 
     Raises what keeps such a rule from deciding.
     """
-    silencing = {entry.id for entry in catalogue().values() if not set(item.ids).isdisjoint(entry.silences)}
-    asked = [other for other in _list_asked_rules(context) if not other.last and silencing.issuperset(other.ids)]
+    silencing = {
+        entry.id for entry in catalogue().values() if not set(item.ids).isdisjoint(entry.silences)
+    }
+    asked = [
+        other
+        for other in _list_asked_rules(context)
+        if not other.last and silencing.issuperset(other.ids)
+    ]
     answers = [_ask(context, other.check) for other in asked if not other.plugin]
     if any(_is_error(finding) for findings, _ in answers for finding in findings):
         return True
@@ -161,11 +176,20 @@ def _check_findings(context: Context, item: Rule) -> list[Finding]:
     """Ask a plugin's rule; raises PluginError for what no report can hold."""
     findings = list(item.check(context))
     for found in findings:
-        texts = (found.verdict, found.severity, found.message, *(each.shown for each in found.evidence))
+        texts = (
+            found.verdict,
+            found.severity,
+            found.message,
+            *(each.shown for each in found.evidence),
+        )
         if found.id not in item.ids or not all(isinstance(text, str) for text in texts):
-            raise plugins.PluginError(f"a finding {found.id!r:.60} is none of {', '.join(item.ids)}, or holds no text")
+            raise plugins.PluginError(
+                f"a finding {found.id!r:.60} is none of {', '.join(item.ids)}, or holds no text"
+            )
         if found.verdict not in _VERDICTS or found.severity not in _SEVERITIES:
-            raise plugins.PluginError(f"{found.verdict!r:.40} and {found.severity!r:.40} are no verdict and severity")
+            raise plugins.PluginError(
+                f"{found.verdict!r:.40} and {found.severity!r:.40} are no verdict and severity"
+            )
     return findings
 
 
@@ -183,7 +207,8 @@ class _Run:
         self.context, self.only = context, only
         self.findings: list[Finding] = []
         self.checked: set[str] = set()
-        self._blocked: dict[tuple[Unknown, str], list[tuple[str, str]]] = {}  # reason, severity: (fact, finding id)
+        # reason, severity: (fact, finding id)
+        self._blocked: dict[tuple[Unknown, str], list[tuple[str, str]]] = {}
 
     def decide_all(self) -> None:
         """Ask the rules; those that are silent on a machine whatever is asked for are asked once."""
@@ -192,9 +217,17 @@ class _Run:
         self.checked.update(decided)
         is_open = [self.decide(item) for item in rules]
         if self.only not in asked:
-            silent = {name for item, holds in zip(rules, is_open, strict=True) if not holds for name in item.ids}
+            silent = {
+                name
+                for item, holds in zip(rules, is_open, strict=True)
+                if not holds
+                for name in item.ids
+            }
             wanted = silent & self.only if self.only else silent
-            asked[self.only] = [item for item, holds in zip(rules, is_open, strict=True) if holds], frozenset(wanted)
+            asked[self.only] = (
+                [item for item, holds in zip(rules, is_open, strict=True) if holds],
+                frozenset(wanted),
+            )
 
     def decide_installation(self, command: Context) -> None:
         """Ask of what one command installs whether it can be installed."""
@@ -219,8 +252,10 @@ class _Run:
         if error is None:
             self.checked.update(ids)
         elif isinstance(error, UndecidedError):
-            if item.severity != NOTE:  # a check that can only note something says nothing where it cannot tell
-                # One that can only warn warns: what no answer could have made incompatible decides no verdict.
+            # a check that can only note something says nothing where it cannot tell
+            if item.severity != NOTE:
+                # One that can only warn warns: what no answer could have made incompatible decides
+                # no verdict.
                 self._block(error.unknown, self._weigh(item, error), error.name, ids)
         elif item.plugin:
             plugins.note_failure(f"{plugins.RULES}: {item.plugin}", error)
@@ -254,7 +289,8 @@ class _Run:
         """
         found = {item.id for item in self.findings if _is_error(item)}
         waiting = {
-            key: [(fact, name) for fact, name in names if name not in found] for key, names in self._blocked.items()
+            key: [(fact, name) for fact, name in names if name not in found]
+            for key, names in self._blocked.items()
         }
         return [
             _unreadable(reason, NOTE if found and reason == AT_RUN else severity, names)
@@ -268,7 +304,9 @@ def conclude(context: Context, findings: Sequence[Finding], checked: Sequence[st
     ranked = rank_findings(list(findings))
     verdict = _verdict(ranked, checked)
     headline = _headline(verdict, context, ranked)
-    requested = tuple(_describe_requested(build) for build in target_builds(context) if not build.installed)
+    requested = tuple(
+        _describe_requested(build) for build in target_builds(context) if not build.installed
+    )
     return Report(
         verdict,
         _reported_goal(context),
@@ -301,7 +339,11 @@ def _describe_requested(build: Build) -> str:
 def _without_repeats(findings: list[Finding], undecided: list[Finding]) -> list[Finding]:
     """Leave out notes about a program that did not answer if a check waited for the same answer."""
     texts = {item.shown for finding in undecided for item in finding.evidence}
-    return [item for item in findings if item.id != "probe-failed" or item.evidence[0].shown not in texts]
+    return [
+        item
+        for item in findings
+        if item.id != "probe-failed" or item.evidence[0].shown not in texts
+    ]
 
 
 def _unreadable(reason: Unknown, severity: str, names: list[tuple[str, str]]) -> Finding:
@@ -310,11 +352,20 @@ def _unreadable(reason: Unknown, severity: str, names: list[tuple[str, str]]) ->
     facts_text = ", ".join(facts[:4]) + (f" and {len(facts) - 4} more" if len(facts) > 4 else "")
     undecided = ", ".join(checks)
     if reason == AT_RUN:
-        message = f"Shows only when the environment runs: {facts_text}. Not decided before: {undecided}."
-        return Finding(
-            "probe-failed", UNDETERMINED, severity, message, tuple(Evidence(fact, reason.detail) for fact in facts)
+        message = (
+            f"Shows only when the environment runs: {facts_text}. Not decided before: {undecided}."
         )
-    message = f"Could not read {facts_text}: {reason.detail} ({reason.why}). Not decided for that reason: {undecided}."
+        return Finding(
+            "probe-failed",
+            UNDETERMINED,
+            severity,
+            message,
+            tuple(Evidence(fact, reason.detail) for fact in facts),
+        )
+    message = (
+        f"Could not read {facts_text}: {reason.detail} ({reason.why}). Not decided for that reason:"
+        f" {undecided}."
+    )
     source = Source("file", reason.tried[0]) if len(reason.tried) == 1 else None
     evidence = tuple(Evidence(fact, f"{reason.why}: {reason.detail}", source) for fact in facts)
     return Finding("probe-failed", UNDETERMINED, severity, message, evidence)
@@ -323,7 +374,9 @@ def _unreadable(reason: Unknown, severity: str, names: list[tuple[str, str]]) ->
 def _verdict(findings: tuple[Finding, ...], checked: Sequence[str]) -> str:
     if any(_is_error(finding) for finding in findings):
         return INCOMPATIBLE
-    if not checked or any(item.verdict == UNDETERMINED and item.severity == ERROR for item in findings):
+    if not checked or any(
+        item.verdict == UNDETERMINED and item.severity == ERROR for item in findings
+    ):
         return UNDETERMINED
     return COMPATIBLE
 
@@ -336,7 +389,9 @@ def _headline(verdict: str, context: Context, findings: tuple[Finding, ...]) -> 
     work = "GPU deep learning" if _reported_goal(context) == "gpu" else "Deep learning on the CPU"
     labels = " and ".join(build.label for build in target_builds(context) if not build.installed)
     judged = f" with {labels}" if labels else ""
-    death = next((finding.message for finding in findings if finding.id == DEATH and _is_error(finding)), "")
+    death = next(
+        (finding.message for finding in findings if finding.id == DEATH and _is_error(finding)), ""
+    )
     if death:
         return f"{death}."
     if verdict == INCOMPATIBLE:
@@ -349,7 +404,11 @@ def _headline(verdict: str, context: Context, findings: tuple[Finding, ...]) -> 
         return f"{work} will work here{judged}{warned}, once installed."
     is_missing = any(finding.id == "framework-missing" for finding in findings)
     if is_missing or not context.judges_environment:
-        lacking = "no framework is installed" if context.judges_environment else "no Python environment was judged"
+        lacking = (
+            "no framework is installed"
+            if context.judges_environment
+            else "no Python environment was judged"
+        )
         work = work.replace("Deep", "deep")
         return f"This machine is ready for {work}{warned}; {lacking}."
     return f"{work} works here{warned}."
@@ -396,13 +455,21 @@ def tools_that_did_not_answer(context: Context) -> Iterator[Finding]:
         message = f"Could not read {', '.join(names)}: {reason.detail} ({reason.why})."
         evidence = tuple(Evidence(name, f"{reason.why}: {reason.detail}") for name in names)
         hangs = _hangs_beside_cuda(context, reason, names)
-        also = " CUDA starts, but what monitors or schedules the GPUs will hang, too." if hangs else ""
-        yield Finding("probe-failed", UNDETERMINED, WARNING if hangs else NOTE, message + also, evidence)
+        also = (
+            " CUDA starts, but what monitors or schedules the GPUs will hang, too." if hangs else ""
+        )
+        yield Finding(
+            "probe-failed", UNDETERMINED, WARNING if hangs else NOTE, message + also, evidence
+        )
 
 
 def _hangs_beside_cuda(context: Context, reason: Unknown, names: list[str]) -> bool:
     """Tell whether the driver's own tools hang although CUDA starts."""
-    return reason.why == "timeout" and any(name.startswith("driver.") for name in names) and cuda_starts(context)
+    return (
+        reason.why == "timeout"
+        and any(name.startswith("driver.") for name in names)
+        and cuda_starts(context)
+    )
 
 
 @rule("probe-failed", severity=NOTE, goal="any", installs=True)
@@ -419,8 +486,9 @@ def nvml_refuses_while_cuda_starts(context: Context) -> Iterator[Finding]:
     nvml = context.facts.driver.nvml_result
     if nvml.value is not None and nvml.value not in (0, _MISMATCH) and cuda_starts(context):
         message = (
-            f"The driver's management library (NVML) does not start (result {nvml.value}), although CUDA does. The "
-            "memory and the processes of each GPU, which only NVML reports, could not be read."
+            f"The driver's management library (NVML) does not start (result {nvml.value}), although"
+            " CUDA does. The memory and the processes of each GPU, which only NVML reports, could"
+            " not be read."
         )
         evidence = (context.seen("driver.nvml_result"), context.seen("driver.cuda_init_result"))
         yield Finding("probe-failed", UNDETERMINED, NOTE, message, evidence)

@@ -56,12 +56,21 @@ def has_extra_wheels(platform: str, row: FrameworkRelease, extras: Iterable[str]
 
 def resolve_extras(row: FrameworkRelease, extras: Iterable[str]) -> tuple[str, ...]:
     """Translate extras to the names that the matrix uses: cuda -> cuda12."""
-    same = {extra: item.same_as for item in extra_rows(row, extras) if item.same_as for extra in item.extras}
+    same = {
+        extra: item.same_as
+        for item in extra_rows(row, extras)
+        if item.same_as
+        for extra in item.extras
+    }
     return tuple(sorted({same.get(extra, extra) for extra in extras}))
 
 
 def extra_rows(row: FrameworkRelease, extras: Iterable[str]) -> list[ExtraRow]:
     """List what is stated of extras of a release."""
     wanted = set(extras)
-    rows = (item for item in extra_table().rows if wanted & {*item.extras} and row.distribution in item.distributions)
+    rows = (
+        item
+        for item in extra_table().rows
+        if wanted & {*item.extras} and row.distribution in item.distributions
+    )
     return [item for item in rows if within(row.version, item.specifier)]

@@ -46,11 +46,24 @@ from envcheck.model.fixes.interpreter import UseOtherPython
 from envcheck.model.fixes.packages import InstallRequirements, RestoreRequirements
 from envcheck.model.requirements import read_requirement
 from envcheck.model.specifiers import within
-from envcheck.rules.builds import Build, has_no_gpu, installed_builds, is_conda_build, is_free_threaded, supports_python
+from envcheck.rules.builds import (
+    Build,
+    has_no_gpu,
+    installed_builds,
+    is_conda_build,
+    is_free_threaded,
+    supports_python,
+)
 from envcheck.rules.context import Context, UndecidedError, each, incompatible, once, rule
 from envcheck.rules.dependencies import breaks_framework, fails_with_requirements
 from envcheck.rules.extras import extra_table, list_extras
-from envcheck.rules.gpu_releases import driver_runs, empty_wheels, gpu_rows, has_gpu_build, problem_findings
+from envcheck.rules.gpu_releases import (
+    driver_runs,
+    empty_wheels,
+    gpu_rows,
+    has_gpu_build,
+    problem_findings,
+)
 from envcheck.rules.gpus import vendor_of_build
 from envcheck.rules.judged_builds import JudgedFramework, judged_builds, judged_frameworks
 from envcheck.rules.requirements import requirements_of
@@ -103,8 +116,8 @@ def framework_missing(context: Context) -> Iterator[Finding]:
 
 def _nothing_to_judge(context: Context) -> Finding:
     message = (
-        "No Python environment is active or belongs to this folder, so only the machine was judged. "
-        "Activate one, or name one with --env."
+        "No Python environment is active or belongs to this folder, so only the machine was judged."
+        " Activate one, or name one with --env."
     )
     return Finding(
         "framework-missing",
@@ -119,7 +132,11 @@ def _nothing_to_judge(context: Context) -> Finding:
 def _refuse_damaged(context: Context) -> None:
     """Raise for an environment that registers a framework whose files were not found: it is damaged, not empty."""
     installed = context.distributions.items()
-    registered = [name for name, item in installed if context.matrix.framework_of(name) and item.scope != "conda"]
+    registered = [
+        name
+        for name, item in installed
+        if context.matrix.framework_of(name) and item.scope != "conda"
+    ]
     if registered:
         detail = f"{registered[0]} is registered, but its package folder was not found"
         raise UndecidedError("python.frameworks", Unknown("conflict", detail))
@@ -138,10 +155,17 @@ def framework_duplicate_dists(context: Context) -> Iterator[Finding]:
         labels = " and ".join(f"{item.name} {item.version}".strip() for item in rivals)
         names = tuple(item.name for item in rivals)
         yield incompatible(
-            f"{labels} both contain the module {module}: their files overwrite each other, so the last "
-            "one installed wins.",
-            (context.seen("python.distributions", shown=labels), *_duplicate_evidence(context, module)),
-            severity=WARNING if _does_last_work(context, rivals) and _is_goal_met(context, rivals) else "",
+            f"{labels} both contain the module {module}: their files overwrite each other, so the"
+            " last one installed wins.",
+            (
+                context.seen("python.distributions", shown=labels),
+                *_duplicate_evidence(context, module),
+            ),
+            severity=(
+                WARNING
+                if _does_last_work(context, rivals) and _is_goal_met(context, rivals)
+                else ""
+            ),
             cure=KeepOneDistribution(names, _rival_to_keep(context, rivals)),
         )
 
@@ -151,7 +175,11 @@ def _does_last_work(context: Context, rivals: list[Distribution]) -> bool:
     name = context.matrix.framework_of(rivals[0].name)
     releases = {item.version.partition("+")[0] for item in rivals}
     if len(releases) > 1:
-        releases &= {item.main.version.partition("+")[0] for item in judged_frameworks(context) if item.name == name}
+        releases &= {
+            item.main.version.partition("+")[0]
+            for item in judged_frameworks(context)
+            if item.name == name
+        }
     last = [item for item in rivals if item.version.partition("+")[0] in releases - {""}]
     return bool(last) and not any(fails_with_requirements(context, item) for item in last)
 
@@ -168,7 +196,8 @@ def _module_owners(context: Context) -> dict[tuple[str, str], list[Distribution]
     owners: dict[tuple[str, str], list[Distribution]] = {}
     shared = {module for identity in identities() for module in identity.namespaces}
     for name, item in context.distributions.items():
-        module = context.matrix.module_of(name) if item.scope != "conda" else None  # conda's metapackages hold nothing
+        # conda's metapackages hold nothing
+        module = context.matrix.module_of(name) if item.scope != "conda" else None
         if module and module not in shared:
             owners.setdefault((module, item.location), []).append(item)
     return owners
@@ -177,7 +206,11 @@ def _module_owners(context: Context) -> dict[tuple[str, str], list[Distribution]
 def _without_stubs(context: Context, owners: list[Distribution]) -> list[Distribution]:
     """Drop the wheels that hold nothing and only require another of the owners."""
     names = {item.name for item in owners}
-    return [item for item in owners if not (_requires(item) & names) and not _is_stub(context, item, names)]
+    return [
+        item
+        for item in owners
+        if not (_requires(item) & names) and not _is_stub(context, item, names)
+    ]
 
 
 def _requires(item: Distribution) -> set[str]:
@@ -187,18 +220,29 @@ def _requires(item: Distribution) -> set[str]:
 
 def _is_stub(context: Context, item: Distribution, names: set[str]) -> bool:
     framework = context.matrix.framework_of(item.name) or ""
-    row = context.matrix.release(framework, item.version, context.platform, item.name) if item.version else None
+    row = (
+        context.matrix.release(framework, item.version, context.platform, item.name)
+        if item.version
+        else None
+    )
     return row is not None and row.stub_for in names
 
 
 def _rival_to_keep(context: Context, rivals: list[Distribution]) -> str:
     """Choose what to install again: the framework's usual distribution, of the newest version among them."""
     default = context.matrix.framework_of(rivals[0].name) or rivals[0].name
-    twin = known_framework(default).plans.gpu_twin if default in framework_names() and context.goal == "gpu" else ""
+    twin = (
+        known_framework(default).plans.gpu_twin
+        if default in framework_names() and context.goal == "gpu"
+        else ""
+    )
     for_gpu = next((item for item in rivals if item.name == twin), None)
     if for_gpu is not None:
         return f"{twin}=={for_gpu.version.partition('+')[0]}"
-    rows = [context.matrix.release(default, item.version, context.platform, item.name) for item in rivals]
+    rows = [
+        context.matrix.release(default, item.version, context.platform, item.name)
+        for item in rivals
+    ]
     cudas = {row.distribution: row.cuda for row in rows if row}
     rivals = [item for item in rivals if driver_runs(context, cudas.get(item.name))] or rivals
     try:
@@ -215,7 +259,11 @@ def _rival_to_keep(context: Context, rivals: list[Distribution]) -> str:
 def _duplicate_evidence(context: Context, module: str) -> tuple[Evidence, ...]:
     fact = context.facts.python.duplicate_owners
     if isinstance(fact, Known) and module in fact.value:
-        return (Evidence("python.duplicate_owners", f"{module}: {', '.join(fact.value[module])}", fact.source),)
+        return (
+            Evidence(
+                "python.duplicate_owners", f"{module}: {', '.join(fact.value[module])}", fact.source
+            ),
+        )
     return ()
 
 
@@ -233,8 +281,13 @@ def _describe_shadow(context: Context, framework: str, build: Build, shadow: Kno
     """Say what a file or folder hides; an error where the import dies with an empty one of its name."""
     module = shadow.value.rpartition("/")[2].removesuffix(".py")
     is_own = module == known_framework(framework).module_of(build.distribution)
-    beside = [item for item in context.distributions.values() if companions().get(item.name) == framework]
-    labels = {framework: build.label, **{item.name: f"{item.name} {item.version}" for item in beside}}
+    beside = [
+        item for item in context.distributions.values() if companions().get(item.name) == framework
+    ]
+    labels = {
+        framework: build.label,
+        **{item.name: f"{item.name} {item.version}" for item in beside},
+    }
     needing = [name for name in labels if module in imported_modules(name)[0]]
     loading = [name for name in labels if module in imported_modules(name)[1]]
     label = labels[next(iter((*needing, *loading)), framework)]
@@ -259,16 +312,20 @@ def python_unsupported(context: Context) -> Iterator[Finding]:
     yield from problem_findings(context, "python-unsupported")
 
 
-def _no_wheel_for_python(context: Context, wanted: WantedRelease, newest: FrameworkRelease) -> Finding:
+def _no_wheel_for_python(
+    context: Context, wanted: WantedRelease, newest: FrameworkRelease
+) -> Finding:
     pythons = _pythons((newest,))
     evidence = Evidence(
-        f"{wanted.distribution} {newest.version}", f"Python {', '.join(pythons)}", citation=newest.citations[0]
+        f"{wanted.distribution} {newest.version}",
+        f"Python {', '.join(pythons)}",
+        citation=newest.citations[0],
     )
     other = _other_release(context, wanted.framework, wanted.distribution)
     requirement = wanted.text.replace(" ", "")
     return incompatible(
-        f"{wanted.text} has no wheel for Python {_python(context)} here; {newest.version} has wheels for "
-        f"{_available_pythons(context, newest)}.",
+        f"{wanted.text} has no wheel for Python {_python(context)} here; {newest.version} has"
+        f" wheels for {_available_pythons(context, newest)}.",
         (context.seen("python.version"), evidence),
         cure=UseOtherPython(tuple(pythons), requirement, other_release=other),
     )
@@ -283,7 +340,9 @@ def _available_pythons(context: Context, row: FrameworkRelease) -> str:
     standard, free = ", ".join(_pythons((row,))), ", ".join(row.free_threaded_pythons)
     if not is_free_threaded(context):
         return standard
-    return f"the regular builds of {standard}" + (f" and the free-threaded of {free}" if free else "")
+    return f"the regular builds of {standard}" + (
+        f" and the free-threaded of {free}" if free else ""
+    )
 
 
 def _python(context: Context) -> str:
@@ -300,7 +359,9 @@ def _other_release(context: Context, framework: str, distribution: str) -> str:
     """Name the newest release of the same distribution that this Python can install; "" when there is none."""
     rows = context.matrix.releases(framework, context.platform)
     matches = (
-        row for row in rows if row.distribution == distribution and not row.yanked and supports_python(context, row)
+        row
+        for row in rows
+        if row.distribution == distribution and not row.yanked and supports_python(context, row)
     )
     alternative = next(matches, None)
     return f"{alternative.distribution}=={alternative.version}" if alternative else ""
@@ -313,14 +374,24 @@ def extra_missing(context: Context) -> Iterator[Finding]:
         if wanted.obstacle != EXTRA:
             continue
         context.need(context.facts.python.frameworks, "python.frameworks")
-        row = next((item for item in wanted.rejected if item.platform in (context.platform, "any")), wanted.rejected[0])
+        row = next(
+            (item for item in wanted.rejected if item.platform in (context.platform, "any")),
+            wanted.rejected[0],
+        )
         extras = list_extras(row) or ()
         missing = [extra for extra in wanted.extras if extra not in extras] or list(wanted.extras)
         release = f"{row.distribution} {row.version}"
         has = f"{release} has {', '.join(extras)}" if extras else f"{release} has none"
         yield incompatible(
-            f"No known release that {wanted.text} allows has the extra {' and '.join(missing)}; {has}.",
-            (Evidence(f"extras {release}", ", ".join(extras) or "none", citation=extra_table().citation),),
+            f"No known release that {wanted.text} allows has the extra {' and '.join(missing)};"
+            f" {has}.",
+            (
+                Evidence(
+                    f"extras {release}",
+                    ", ".join(extras) or "none",
+                    citation=extra_table().citation,
+                ),
+            ),
             cure=Advise("Ask for an extra that the release has, or for none."),
         )
 
@@ -337,17 +408,34 @@ def package_without_peer(context: Context) -> Iterator[Finding]:
         framework = next((name for name in pins if name in asked), "")
         peer = asked[framework].build if framework else None
         known = (
-            context.matrix.companions_of(framework, peer.version, context.platform, row.distribution) if peer else ()
+            context.matrix.companions_of(
+                framework, peer.version, context.platform, row.distribution
+            )
+            if peer
+            else ()
         )
-        fitting = [f"{item.distribution}=={item.version}" for item in known if supports_python(context, item)][:1]
+        fitting = [
+            f"{item.distribution}=={item.version}"
+            for item in known
+            if supports_python(context, item)
+        ][:1]
         beside = peer.label if peer else "the other packages"
         required = " and ".join(name + pin for name, pin in pins.items())
-        cure: Fix = Advise(f"Ask for releases of {wanted.distribution} and {beside} that go together.")
+        cure: Fix = Advise(
+            f"Ask for releases of {wanted.distribution} and {beside} that go together."
+        )
         if fitting and peer:
             cure = InstallRequirements((*fitting, f"{peer.distribution}=={peer.version}"))
         yield incompatible(
-            f"{wanted.text} does not go with {beside}: {row.distribution} {row.version} requires {required}.",
-            (Evidence(f"matrix {row.distribution} {row.version}", f"requires {required}", citation=row.citations[0]),),
+            f"{wanted.text} does not go with {beside}: {row.distribution} {row.version} requires"
+            f" {required}.",
+            (
+                Evidence(
+                    f"matrix {row.distribution} {row.version}",
+                    f"requires {required}",
+                    citation=row.citations[0],
+                ),
+            ),
             cure=cure,
         )
 
@@ -361,12 +449,18 @@ def pin_excluded(context: Context) -> Iterator[Finding]:
         if row is None or not wanted.specifier.startswith("=="):
             continue
         for name, version in pins:
-            if is_excluded(row, name, version) and not _names_framework(context, name, version, row.framework):
+            if is_excluded(row, name, version) and not _names_framework(
+                context, name, version, row.framework
+            ):
                 needed = name + row.requires[name]
                 yield incompatible(
-                    f"{row.distribution} {row.build_version} requires {needed}, but {name}=={version} stands beside "
-                    "it: pip refuses both.",
-                    (Evidence("matrix", needed, citation=row.citations[0] if row.citations else None),),
+                    f"{row.distribution} {row.build_version} requires {needed}, but"
+                    f" {name}=={version} stands beside it: pip refuses both.",
+                    (
+                        Evidence(
+                            "matrix", needed, citation=row.citations[0] if row.citations else None
+                        ),
+                    ),
                     cure=RestoreRequirements(f"{row.distribution}=={row.version}", (needed,)),
                 )
 
@@ -395,7 +489,13 @@ def framework_replaced(context: Context) -> Iterator[Finding]:
     for wanted in wanted_releases(context) if installed else ():
         there = [build for build in installed if build.framework == wanted.framework]
         build = wanted.build
-        if not wanted.required_by or build is None or build.installed or not there or not there[0].version:
+        if (
+            not wanted.required_by
+            or build is None
+            or build.installed
+            or not there
+            or not there[0].version
+        ):
             continue
         cuda = build.cuda.value
         other = f", a build for CUDA {cuda}" if cuda and cuda != there[0].cuda.value else ""
@@ -405,10 +505,12 @@ def framework_replaced(context: Context) -> Iterator[Finding]:
             "",
             COMPATIBLE,
             "",
-            f"{wanted.required_by} requires {wanted.text}, so installing it replaces {there[0].label} by {build.label}"
-            f"{other}.",
+            f"{wanted.required_by} requires {wanted.text}, so installing it replaces"
+            f" {there[0].label} by {build.label}{other}.",
             (context.seen("python.frameworks", shown=there[0].label),),
-            cure=Advise(f"Ask for {fitting}, which goes with {there[0].label}.") if fitting else None,
+            cure=(
+                Advise(f"Ask for {fitting}, which goes with {there[0].label}.") if fitting else None
+            ),
         )
 
 
@@ -416,14 +518,22 @@ def fitting_package(context: Context, name: str, build: Build) -> str:
     """Name the newest release of a package that goes with an installed framework; "" for none."""
     rows = context.matrix.companions_of(build.framework, build.version, context.platform, name)
     row = build.row or build.release
-    fitting = (item for item in rows if supports_python(context, item) and (row is None or shares_cuda(item, row)))
+    fitting = (
+        item
+        for item in rows
+        if supports_python(context, item) and (row is None or shares_cuda(item, row))
+    )
     return next((f"{item.distribution}=={item.version}" for item in fitting), "")
 
 
 def name_replacement(matrix: Matrix, row: RemovedDistribution, specifier: str) -> str:
     """Write what takes the place of a withdrawn distribution, of the same release where there is one."""
     line = re.match(r"={2,3}(\d+\.\d+)", specifier)
-    successor = matrix.release(row.framework, f"{line[1]}.0", "linux_x86_64", row.framework) if line else None
+    successor = (
+        matrix.release(row.framework, f"{line[1]}.0", "linux_x86_64", row.framework)
+        if line
+        else None
+    )
     if successor is None:
         return row.replacement
     extra = f"[{successor.gpu_extra}]" if successor.gpu_extra else ""
@@ -457,30 +567,49 @@ def platform_no_gpu_wheel(context: Context) -> Iterator[Finding]:
     """Find releases without a GPU wheel, or without any wheel, for this platform."""
     for wanted in wanted_releases(context):
         if wanted.obstacle in (PLATFORM, LIBC):
-            place = "a system with musl instead of glibc" if wanted.obstacle == LIBC else context.platform
+            place = (
+                "a system with musl instead of glibc"
+                if wanted.obstacle == LIBC
+                else context.platform
+            )
             yield _no_wheel(
-                context, wanted.text, wanted.framework, f"{wanted.text} has no wheel for {place}.", wanted.rejected
+                context,
+                wanted.text,
+                wanted.framework,
+                f"{wanted.text} has no wheel for {place}.",
+                wanted.rejected,
             )
         if wanted.obstacle == EXTRA_PLATFORM:
             extras = " and ".join(wanted.extras)
-            message = f"{wanted.text}: what the extra {extras} brings has no wheels for {context.platform}."
+            message = (
+                f"{wanted.text}: what the extra {extras} brings has no wheels for"
+                f" {context.platform}."
+            )
             yield _no_wheel(context, wanted.text, wanted.framework, message, wanted.rejected)
     for framework in judged_frameworks(context) if context.goal == "gpu" else ():
         build = framework.main
         if build.traits.from_plugin or is_conda_build(context, build):
             continue
         if _has_no_gpu_wheel(context, framework):
-            message = f"{build.label} has no GPU wheel for {context.platform}: only CPU builds are published there."
+            message = (
+                f"{build.label} has no GPU wheel for {context.platform}: only CPU builds are"
+                " published there."
+            )
             rows = (build.release,) if build.release else ()
             finding = _no_wheel(context, build.label, build.framework, message, rows)
-            later = not _is_gpu_meant(context) and breaks_framework(context)  # what does not even import comes first
+            # what does not even import comes first
+            later = not _is_gpu_meant(context) and breaks_framework(context)
             yield replace(finding, severity=WARNING) if later else finding
     yield from problem_findings(context, "platform-no-gpu-wheel", of_extras=context.goal == "cpu")
 
 
 def _is_gpu_meant(context: Context) -> bool:
     """Tell whether anything says that a GPU is there or wanted."""
-    facts = (context.facts.driver.release, context.facts.driver.cuda_driver_version, context.facts.toolkits.installs)
+    facts = (
+        context.facts.driver.release,
+        context.facts.driver.cuda_driver_version,
+        context.facts.toolkits.installs,
+    )
     is_requested = context.expect == "gpu" or context.names_releases
     return is_requested or bool(context.gpus) or any(bool(fact.value) for fact in facts)
 
@@ -489,7 +618,8 @@ def _has_no_gpu_wheel(context: Context, framework: JudgedFramework) -> bool:
     """Tell whether a framework is a CPU build and no GPU build of this release exists for this platform."""
     if has_gpu_build(context, framework.main):
         return False
-    if not gpu_rows(context, framework.name):  # nor of any other release: whatever the files say, it is a CPU build
+    # nor of any other release: whatever the files say, it is a CPU build
+    if not gpu_rows(context, framework.name):
         return not _has_cuda(framework)
     return not context.need(framework.cuda_build, f"{framework.main.label}: CUDA build or not")
 
@@ -498,7 +628,9 @@ def _no_wheel(
     context: Context, label: str, framework: str, message: str, rows: tuple[FrameworkRelease, ...]
 ) -> Finding:
     evidence = (
-        rows[:1] or context.matrix.releases(framework, context.platform)[:1] or context.matrix.releases(framework)[:1]
+        rows[:1]
+        or context.matrix.releases(framework, context.platform)[:1]
+        or context.matrix.releases(framework)[:1]
     )
     return incompatible(
         message,
@@ -538,7 +670,8 @@ def _cpu_build(context: Context, framework: JudgedFramework) -> Iterator[Finding
     unread = context.facts.python.unread.value
     if unread and framework.traits.plans.gpu_twin and not has_cuda and not is_requested:
         reason = Unknown("failed", unread[0].reason, (unread[0].place,))
-        raise UndecidedError("python.frameworks", reason)  # another framework may be there that computes on the GPU
+        # another framework may be there that computes on the GPU
+        raise UndecidedError("python.frameworks", reason)
     owner = "this machine's" if context.gpus else "a"
     yield incompatible(
         f"{build.label} is {_kind(build)}: it does not use {owner} GPU.",
@@ -549,7 +682,9 @@ def _cpu_build(context: Context, framework: JudgedFramework) -> Iterator[Finding
 
 
 def _kind(build: Build) -> str:
-    vendor = vendor_of_build(build.accelerator, *re.findall("[a-z]+", f"{build.distribution} {build.local}"))
+    vendor = vendor_of_build(
+        build.accelerator, *re.findall("[a-z]+", f"{build.distribution} {build.local}")
+    )
     if vendor is not None:
         return f"a build for {vendor.title} GPUs ({vendor.platform}), without CUDA"
     return "a CPU-only build"
@@ -568,7 +703,9 @@ def _cpu_evidence(context: Context, build: Build) -> tuple[Evidence, ...]:
         return evidence
     return (
         *evidence,
-        Evidence(build.label, build.release.note or "its wheel here", citation=build.release.citations[0]),
+        Evidence(
+            build.label, build.release.note or "its wheel here", citation=build.release.citations[0]
+        ),
     )
 
 
@@ -589,7 +726,9 @@ def release_unknown(context: Context) -> Iterator[Finding]:
             if build.traits.from_plugin:
                 yield _variant(context, build, "is of a framework that a plugin adds")
             elif is_variant(context, build):
-                yield _variant(context, build, "is a nightly, a vendor's build or one made from source")
+                yield _variant(
+                    context, build, "is a nightly, a vendor's build or one made from source"
+                )
             elif owner:
                 yield _unlisted_dependency(context, build, owner)
             else:
@@ -599,19 +738,31 @@ def release_unknown(context: Context) -> Iterator[Finding]:
 def _unknown_label(context: Context, wanted: WantedRelease) -> Finding:
     """Say which builds of a release are known, where a label was asked for that none of them has."""
     label = wanted.specifier.rpartition("+")[2]
-    row = next((item for item in wanted.rejected if item.platform in (context.platform, "any")), wanted.rejected[0])
+    row = next(
+        (item for item in wanted.rejected if item.platform in (context.platform, "any")),
+        wanted.rejected[0],
+    )
     builds = ", ".join(f"+{item.local}" for item in context.matrix.index_builds(row))
     release = f"{row.distribution} {row.version}"
-    known = f"{release} itself" + (f" (CUDA {row.cuda})" if row.cuda else "") + (f", {builds}" if builds else "")
+    known = (
+        f"{release} itself"
+        + (f" (CUDA {row.cuda})" if row.cuda else "")
+        + (f", {builds}" if builds else "")
+    )
     index = package_index(wanted.framework)
     vendors = index.other_vendors.items() if index else ()
     vendor = next((name for start, name in vendors if label.startswith(start)), "")
-    limit = f" +{label} is for {vendor}; envcheck plans builds for NVIDIA GPUs and for CPUs only." if vendor else ""
+    limit = (
+        f" +{label} is for {vendor}; envcheck plans builds for NVIDIA GPUs and for CPUs only."
+        if vendor
+        else ""
+    )
     return Finding(
         _ID,
         UNDETERMINED,
         ERROR,
-        f"No build +{label} of {release} is known for {row.platform}. Known builds: {known}.{limit}",
+        f"No build +{label} of {release} is known for {row.platform}. Known builds:"
+        f" {known}.{limit}",
         (Evidence(f"releases {wanted.framework}", known, citation=row.citations[0]),),
         cure=RenewMatrix(wanted.framework, "Ask for one of the known builds."),
     )
@@ -628,7 +779,9 @@ def is_variant(context: Context, build: Build) -> bool:
         return False
     rows = context.matrix.releases(build.framework)
     made_elsewhere = (
-        version.is_prerelease or bool(build.local) or all(row.distribution != build.distribution for row in rows)
+        version.is_prerelease
+        or bool(build.local)
+        or all(row.distribution != build.distribution for row in rows)
     )
     base = Version(".".join(map(str, version.release[:3])))
     return (
@@ -644,7 +797,8 @@ def _variant(context: Context, build: Build, kind: str) -> Finding:
         _ID,
         UNDETERMINED,
         NOTE,
-        f"{build.label} {kind}, which the matrix does not list: it was judged by its own files alone.",
+        f"{build.label} {kind}, which the matrix does not list: it was judged by its own files"
+        " alone.",
         (context.seen("python.frameworks", shown=build.label),),
     )
 
@@ -654,15 +808,30 @@ def _find_installer(context: Context, build: Build) -> str:
 
     What its release needs was known to those who made that one: its pins hold, or another finding says so.
     """
-    if not build.installed or any(wanted.framework == build.framework for wanted in wanted_releases(context)):
+    if not build.installed or any(
+        wanted.framework == build.framework for wanted in wanted_releases(context)
+    ):
         return ""
-    builds = (item for item in judged_builds(context) if item.release is not None and item.framework != build.framework)
-    return next((other.label for other in builds if _needs_distribution(context, other, build.distribution)), "")
+    builds = (
+        item
+        for item in judged_builds(context)
+        if item.release is not None and item.framework != build.framework
+    )
+    return next(
+        (
+            other.label
+            for other in builds
+            if _needs_distribution(context, other, build.distribution)
+        ),
+        "",
+    )
 
 
 def _needs_distribution(context: Context, build: Build, name: str) -> bool:
     owner = context.distributions.get(build.distribution)
-    return owner is not None and any(name == requirement for requirement, *_ in requirements_of(context, owner))
+    return owner is not None and any(
+        name == requirement for requirement, *_ in requirements_of(context, owner)
+    )
 
 
 def _unlisted_dependency(context: Context, build: Build, owner: str) -> Finding:
@@ -670,8 +839,8 @@ def _unlisted_dependency(context: Context, build: Build, owner: str) -> Finding:
         _ID,
         UNDETERMINED,
         NOTE,
-        f"{build.label}, which {owner} requires, is not in the compatibility matrix for {context.platform}: it was not "
-        f"judged by itself.",
+        f"{build.label}, which {owner} requires, is not in the compatibility matrix for"
+        f" {context.platform}: it was not judged by itself.",
         (context.seen("python.frameworks", shown=build.label),),
     )
 
@@ -693,16 +862,24 @@ def _unknown_release(context: Context, label: str, framework: str, fact: str) ->
     hint = ""
     if newest:
         day = f" (data of {context.matrix.checked})" if _is_newer(label, newest.version) else ""
-        hint = f" The newest {framework} release in it for {context.platform} is {newest.version}{day}."
+        hint = (
+            f" The newest {framework} release in it for {context.platform} is"
+            f" {newest.version}{day}."
+        )
     evidence = context.seen(fact, shown=label)
     newest_evidence = (
-        (Evidence(f"releases {framework}", newest.version, citation=newest.citations[0]),) if newest else ()
+        (Evidence(f"releases {framework}", newest.version, citation=newest.citations[0]),)
+        if newest
+        else ()
     )
     return Finding(
         "release-unknown",
         UNDETERMINED,
         ERROR,
-        f"The compatibility matrix does not list {label} for {context.platform}, so it cannot be judged.{hint}",
+        f"The compatibility matrix does not list {label} for {context.platform}, so it cannot be"
+        f" judged.{hint}",
         (evidence, *newest_evidence),
-        cure=RenewMatrix(framework, f"{_RENEWALS[context.matrix.renewal]}, or ask about a release that it lists."),
+        cure=RenewMatrix(
+            framework, f"{_RENEWALS[context.matrix.renewal]}, or ask about a release that it lists."
+        ),
     )

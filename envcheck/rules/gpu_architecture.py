@@ -86,7 +86,11 @@ def _data() -> PartialCode:
 def compiled_partly(context: Context, build: Build, capability: str) -> str:
     """Return the CUDA whose PTX the driver must compile for a GPU of this capability; "" where it need not."""
     texts = build.compute_capabilities.value or ()
-    cuda = cuda_of_ptx(build.framework, build.version) if any(text.startswith("compute_") for text in texts) else ""
+    cuda = (
+        cuda_of_ptx(build.framework, build.version)
+        if any(text.startswith("compute_") for text in texts)
+        else ""
+    )
     if not cuda:
         return ""
     targets = [target for target in map(parse_target, texts) if target]
@@ -134,7 +138,9 @@ def code_for_gpus(context: Context) -> Iterator[Finding]:
 @rule(TOO_NEW, TOO_OLD)
 def code_of_packages(context: Context) -> Iterator[Finding]:
     """Find packages on top of a framework without code for a GPU that the framework itself serves."""
-    builds = [build for build in package_builds(context) if build.compute_capabilities.value is not None]
+    builds = [
+        build for build in package_builds(context) if build.compute_capabilities.value is not None
+    ]
     if builds:
         gpus = tuple(item for item in judged_gpus(context) if _is_served(context, item))
         for build in builds:
@@ -146,7 +152,11 @@ def code_of_packages(context: Context) -> Iterator[Finding]:
 def documents_of_packages(context: Context) -> Iterator[Finding]:
     """Find releases whose documents ask for a newer GPU than one that the framework itself serves."""
     releases = [(item.name, item.version) for item in context.distributions.values()]
-    releases += [(item.package.distribution, item.package.version) for item in wanted_releases(context) if item.package]
+    releases += [
+        (item.package.distribution, item.package.version)
+        for item in wanted_releases(context)
+        if item.package
+    ]
     releases += [(build.distribution, build.version) for build in possible_cuda_builds(context)]
     for name, version in dict.fromkeys(releases):
         document = documented_gpus(name, version, context.platform)
@@ -155,13 +165,21 @@ def documents_of_packages(context: Context) -> Iterator[Finding]:
         gpus = [item for item in judged_gpus(context) if _is_served(context, item)]
         excluded = [item for item in gpus if document.excludes(item.capability)]
         if excluded:
-            yield _excluded(context, f"{name} {version}", document, excluded[0], ERROR if excluded == gpus else WARNING)
+            yield _excluded(
+                context,
+                f"{name} {version}",
+                document,
+                excluded[0],
+                ERROR if excluded == gpus else WARNING,
+            )
 
 
-def _excluded(context: Context, label: str, document: DocumentedGpus, item: JudgedGpu, severity: str) -> Finding:
+def _excluded(
+    context: Context, label: str, document: DocumentedGpus, item: JudgedGpu, severity: str
+) -> Finding:
     message = (
-        f"{gpu_name(item.gpu)} has compute capability {item.capability}; the documents of {label} ask for "
-        f"{document.minimum} or newer."
+        f"{gpu_name(item.gpu)} has compute capability {item.capability}; the documents of {label}"
+        f" ask for {document.minimum} or newer."
     )
     evidence = (
         context.seen("gpus", shown=f"{gpu_name(item.gpu)}, compute capability {item.capability}"),
@@ -171,7 +189,9 @@ def _excluded(context: Context, label: str, document: DocumentedGpus, item: Judg
     framework = next(iter(companion_row(name).frameworks), name)
     cure = UseOlderBuild(framework, name, item.capability)
     about = About(framework, name)
-    return incompatible(message, evidence, finding_id=TOO_OLD, severity=severity, cure=cure, about=about)
+    return incompatible(
+        message, evidence, finding_id=TOO_OLD, severity=severity, cure=cure, about=about
+    )
 
 
 @rule("ptxas-problem", severity=WARNING)
@@ -202,27 +222,39 @@ def _first_toolkit(item: JudgedGpu) -> str:
 def _old_ptxas(context: Context, table: PtxasTable, row: BundledPtxas, item: JudgedGpu) -> Finding:
     first = _first_toolkit(item)
     copy = context.distributions[row.distribution]
-    serving = (each for each in table.rows if each.distribution == copy.name and not is_older(each.cuda, first))
+    serving = (
+        each
+        for each in table.rows
+        if each.distribution == copy.name and not is_older(each.cuda, first)
+    )
     newer = next((f"{each.distribution} {each.release}" for each in serving), "")
     installs = context.facts.toolkits.installs.value or ()
     usable = (each for each in installs if not is_older(each.version.value or "0", first))
     path = next(filter(None, (each.ptxas_path.value for each in usable)), "")
     message = (
-        f"{copy.name} {copy.version} calls its own ptxas, of CUDA {row.cuda}; {gpu_name(item.gpu)} (compute capability "
-        f"{item.capability}) needs one of CUDA {first} or newer. Kernels that it compiles, such as those of "
-        "torch.compile, fail."
+        f"{copy.name} {copy.version} calls its own ptxas, of CUDA {row.cuda}; {gpu_name(item.gpu)}"
+        f" (compute capability {item.capability}) needs one of CUDA {first} or newer. Kernels that"
+        " it compiles, such as those of torch.compile, fail."
     )
     evidence = (
         context.seen("python.distributions", shown=f"{copy.name} {copy.version}"),
-        Evidence(f"ptxas of {copy.name} {row.release}", f"CUDA {row.cuda}", citation=table.citation),
+        Evidence(
+            f"ptxas of {copy.name} {row.release}", f"CUDA {row.cuda}", citation=table.citation
+        ),
     )
-    return incompatible(message, evidence, cure=ReplaceBundledPtxas(first, row.variable, path, newer))
+    return incompatible(
+        message, evidence, cure=ReplaceBundledPtxas(first, row.variable, path, newer)
+    )
 
 
 def serves_no_gpu(context: Context, build: Build) -> bool:
     """Tell whether `code_for_gpus` finds an error with a build here: it is known to serve none of the GPUs."""
     try:
-        kinds = [verdict_on(context, build, item).kind for item in judged_gpus(context) if item.architecture]
+        kinds = [
+            verdict_on(context, build, item).kind
+            for item in judged_gpus(context)
+            if item.architecture
+        ]
     except UndecidedError:
         return False
     return bool(kinds) and all(kind in (TOO_NEW, TOO_OLD) for kind in kinds)
@@ -230,9 +262,15 @@ def serves_no_gpu(context: Context, build: Build) -> bool:
 
 def _is_served(context: Context, item: JudgedGpu) -> bool:
     """Tell whether no framework is known to lack code for a GPU; what is not stated, or documented alone, is not."""
-    frameworks = (build for build in possible_cuda_builds(context) if build.compute_capabilities.value is not None)
+    frameworks = (
+        build
+        for build in possible_cuda_builds(context)
+        if build.compute_capabilities.value is not None
+    )
     verdicts = (verdict_on(context, build, item) for build in frameworks if item.architecture)
-    return not any(verdict.kind in (TOO_NEW, TOO_OLD) and not verdict.document for verdict in verdicts)
+    return not any(
+        verdict.kind in (TOO_NEW, TOO_OLD) and not verdict.document for verdict in verdicts
+    )
 
 
 def possible_cuda_builds(context: Context) -> tuple[Build, ...]:
@@ -262,7 +300,9 @@ def verdict_on(context: Context, build: Build, item: JudgedGpu) -> Verdict:
     if served != NONE:
         return Verdict(served)
     is_dropped = any((target.major, target.minor) > numbers(item.capability) for target in targets)
-    return Verdict(TOO_OLD if is_dropped and not context.matrix.is_tegra(item.capability) else TOO_NEW)
+    return Verdict(
+        TOO_OLD if is_dropped and not context.matrix.is_tegra(item.capability) else TOO_NEW
+    )
 
 
 def _by_toolkit(context: Context, build: Build, item: JudgedGpu, cuda: str | None) -> Verdict:
@@ -276,14 +316,23 @@ def _by_toolkit(context: Context, build: Build, item: JudgedGpu, cuda: str | Non
     if _older_major(cuda, item):
         return Verdict(TOO_NEW, f"CUDA {row.first_toolkit} is the first that supports it")
     toolkit = toolkit_of(context, cuda)
-    targets = [parse_target("sm_" + cc.replace(".", "")) for cc in (toolkit.compute_capabilities if toolkit else ())]
-    if coverage([target for target in targets if target], item.capability, context.matrix.is_tegra) == NONE:
-        if build.local and not build.installed:  # PyTorch's wheels: machine code, and PTX at most of what is as old
+    targets = [
+        parse_target("sm_" + cc.replace(".", ""))
+        for cc in (toolkit.compute_capabilities if toolkit else ())
+    ]
+    if (
+        coverage([target for target in targets if target], item.capability, context.matrix.is_tegra)
+        == NONE
+    ):
+        # PyTorch's wheels: machine code, and PTX at most of what is as old
+        if build.local and not build.installed:
             return Verdict(TOO_NEW, f"CUDA {row.first_toolkit} is the first that supports it")
         raise UndecidedError(f"{build.label}: the GPUs it has code for", _reason(build))
     if row.tegra and not build.installed:
         return Verdict(
-            TOO_NEW, "wheels for Arm are made for servers, and nothing states that they have code for this module"
+            TOO_NEW,
+            "wheels for Arm are made for servers, and nothing states that they have code for this"
+            " module",
         )
     return Verdict(UNREAD)
 
@@ -294,28 +343,39 @@ def _reason(build: Build) -> Unknown:
 
 
 def _older_major(cuda: str, item: JudgedGpu) -> bool:
-    # A build takes its CUDA libraries from its own major; those of an older one have no code for the GPU.
+    # A build takes its CUDA libraries from its own major; those of an older one have no code for
+    # the GPU.
     first_toolkit = item.architecture.first_toolkit if item.architecture else None
     return first_toolkit is not None and numbers(cuda)[:1] < numbers(first_toolkit)[:1]
 
 
-def _findings(context: Context, build: Build, gpus: tuple[JudgedGpu, ...], kind: str) -> Iterator[Finding]:
+def _findings(
+    context: Context, build: Build, gpus: tuple[JudgedGpu, ...], kind: str
+) -> Iterator[Finding]:
     """Yield one finding for the GPUs a build does not serve; a warning when it serves another one."""
     known_gpus = [item for item in gpus if item.architecture]
     verdicts = [(item, verdict_on(context, build, item)) for item in known_gpus]
-    failures = [(item, verdict) for item, verdict in verdicts if verdict.kind == kind and not verdict.document]
+    failures = [
+        (item, verdict)
+        for item, verdict in verdicts
+        if verdict.kind == kind and not verdict.document
+    ]
     if not failures:
         return
     item, verdict = failures[0]
     served = any(verdict.kind in (NATIVE, JIT, UNREAD) for _, verdict in verdicts)
     relation = "newer than" if kind == TOO_NEW else "no longer supported by"
     targets = build_targets(build.framework, build.compute_capabilities.value or ())
-    if kind == TOO_NEW and any((target.major, target.minor) > numbers(item.capability) for target in targets):
-        relation = "not served by"  # code for embedded parts and for cards never serves the other kind
+    if kind == TOO_NEW and any(
+        (target.major, target.minor) > numbers(item.capability) for target in targets
+    ):
+        # code for embedded parts and for cards never serves the other kind
+        relation = "not served by"
     why = verdict.why or _embedded(item)
     message = (
-        f"{gpu_name(item.gpu)} has compute capability {item.capability}, which is {relation} {build.label}"
-        f"{_targets_in_words(build)}." + (f" {why[0].upper()}{why[1:]}." if why else "")
+        f"{gpu_name(item.gpu)} has compute capability {item.capability}, which is {relation}"
+        f" {build.label}{_targets_in_words(build)}."
+        + (f" {why[0].upper()}{why[1:]}." if why else "")
     )
     use_build = UseNewerBuild if kind == TOO_NEW else UseOlderBuild
     yield incompatible(
@@ -344,29 +404,42 @@ def _targets_in_words(build: Build) -> str:
 
 
 def _evidence(context: Context, build: Build, item: JudgedGpu) -> tuple[Evidence, ...]:
-    evidence = [context.seen("gpus", shown=f"{gpu_name(item.gpu)}, compute capability {item.capability}")]
+    evidence = [
+        context.seen("gpus", shown=f"{gpu_name(item.gpu)}, compute capability {item.capability}")
+    ]
     if isinstance(item.gpu.name, Known):
         evidence = [Evidence("gpus", evidence[0].shown, item.gpu.name.source)]
     if item.architecture:
         row = item.architecture
-        support = f"{row.name}: CUDA {row.first_toolkit or 'the oldest'} to {row.last_toolkit or 'the newest'}"
-        evidence.append(Evidence(f"architectures {item.capability}", support, citation=row.citations[0]))
+        support = (
+            f"{row.name}: CUDA {row.first_toolkit or 'the oldest'} to"
+            f" {row.last_toolkit or 'the newest'}"
+        )
+        evidence.append(
+            Evidence(f"architectures {item.capability}", support, citation=row.citations[0])
+        )
     if build.citations:
         evidence.append(
-            Evidence(f"matrix {build.label}", _targets_in_words(build).strip(" ()"), citation=build.citations[0])
+            Evidence(
+                f"matrix {build.label}",
+                _targets_in_words(build).strip(" ()"),
+                citation=build.citations[0],
+            )
         )
     return tuple(evidence)
 
 
-def _slow_or_unread(context: Context, build: Build, gpus: tuple[JudgedGpu, ...]) -> Iterator[Finding]:
+def _slow_or_unread(
+    context: Context, build: Build, gpus: tuple[JudgedGpu, ...]
+) -> Iterator[Finding]:
     for item in gpus:
         kind = verdict_on(context, build, item).kind if item.architecture else NATIVE
         if kind == JIT:
             problem = _find_known_problem(context, build, item)
             message = (
-                f"{build.label} has no machine code for {gpu_name(item.gpu)} (compute capability {item.capability}), "
-                "only PTX (CUDA's portable assembly) that the driver must compile. The first start is slow, up to half "
-                "an hour."
+                f"{build.label} has no machine code for {gpu_name(item.gpu)} (compute capability"
+                f" {item.capability}), only PTX (CUDA's portable assembly) that the driver must"
+                " compile. The first start is slow, up to half an hour."
             )
             yield incompatible(
                 message + "".join(f" {row.what}" for row in problem),
@@ -379,14 +452,18 @@ def _slow_or_unread(context: Context, build: Build, gpus: tuple[JudgedGpu, ...])
             return
         if kind == UNREAD:
             message = (
-                f"Neither the files of {build.label} nor the matrix state which GPUs it has code for; its CUDA "
-                f"supports {gpu_name(item.gpu)}."
+                f"Neither the files of {build.label} nor the matrix state which GPUs it has code"
+                f" for; its CUDA supports {gpu_name(item.gpu)}."
             )
-            yield Finding("release-unknown", UNDETERMINED, NOTE, message, _evidence(context, build, item))
+            yield Finding(
+                "release-unknown", UNDETERMINED, NOTE, message, _evidence(context, build, item)
+            )
             return
 
 
-def _find_known_problem(context: Context, build: Build, item: JudgedGpu) -> tuple[KnownProblem, ...]:
+def _find_known_problem(
+    context: Context, build: Build, item: JudgedGpu
+) -> tuple[KnownProblem, ...]:
     """List what is known to go wrong with a build on a GPU of this compute capability."""
     rows = context.matrix.problems(build.distribution, build.version, stage="advice")
     return tuple(
@@ -417,8 +494,8 @@ def _problem_evidence(row: KnownProblem) -> Evidence:
 
 def _no_architecture(build: Build, item: JudgedGpu) -> Finding:
     message = (
-        f"Compute capability {item.capability} ({gpu_name(item.gpu)}) is not in the compatibility matrix: whether "
-        f"{build.label} has code for it is unknown."
+        f"Compute capability {item.capability} ({gpu_name(item.gpu)}) is not in the compatibility"
+        f" matrix: whether {build.label} has code for it is unknown."
     )
     source = item.gpu.name.source if isinstance(item.gpu.name, Known) else None
     return Finding(

@@ -51,16 +51,20 @@ def parse_target(text: str) -> ArchitectureTarget | None:
 def build_targets(framework: str, texts: tuple[str, ...]) -> tuple[ArchitectureTarget, ...]:
     """Read the targets that a build names; leave out what is no target.
 
-    In some frameworks "compute_80" stands for machine code and PTX of 8.0 alike: TensorFlow's configure script says so,
-    and the code in its wheels shows it.
+    In some frameworks "compute_80" stands for machine code and PTX of 8.0 alike: TensorFlow's
+    configure script says so, and the code in its wheels shows it.
     """
     targets = tuple(target for target in map(parse_target, texts) if target)
     if framework not in framework_names() or not identity(framework).cuda.ptx_means_code:
         return targets
-    return targets + tuple(replace(target, kind="sm") for target in targets if target.kind == "compute")
+    return targets + tuple(
+        replace(target, kind="sm") for target in targets if target.kind == "compute"
+    )
 
 
-def coverage(targets: Iterable[ArchitectureTarget], capability: str, is_tegra: Callable[[str], bool]) -> str:
+def coverage(
+    targets: Iterable[ArchitectureTarget], capability: str, is_tegra: Callable[[str], bool]
+) -> str:
     """Return how a build serves a GPU: NATIVE, JIT or NONE.
 
     Machine code of embedded parts and of cards never serves the other kind, PTX does.
@@ -68,7 +72,9 @@ def coverage(targets: Iterable[ArchitectureTarget], capability: str, is_tegra: C
     needed = numbers(capability)
     usable = [target for target in targets if target.reaches(needed)]
     for target in usable:
-        same_kind = target.capability == capability or is_tegra(target.capability) == is_tegra(capability)
+        same_kind = target.capability == capability or is_tegra(target.capability) == is_tegra(
+            capability
+        )
         if target.kind == "sm" and same_kind:
             return NATIVE
     return JIT if any(target.kind == "compute" for target in usable) else NONE

@@ -37,13 +37,19 @@ from envcheck.rules.judged_builds import judged_builds, judged_frameworks
 
 
 def problem_findings(
-    context: Context, finding_id: str, concerns: Callable[[Build], bool] = lambda _: True, *, of_extras: bool = False
+    context: Context,
+    finding_id: str,
+    concerns: Callable[[Build], bool] = lambda _: True,
+    *,
+    of_extras: bool = False,
 ) -> Iterator[Finding]:
     """Yield what the matrix knows to go wrong with the judged builds, of one finding id; `of_extras`: with extras."""
     for framework in judged_frameworks(context):
         for build in filter(concerns, framework.builds):
             for problem in _problems(context, build):
-                is_meant = problem.finding == finding_id and (not of_extras or problem.requires_extra)
+                is_meant = problem.finding == finding_id and (
+                    not of_extras or problem.requires_extra
+                )
                 if is_meant and _applies(context, problem, build, framework.extras):
                     yield _finding(context, problem, build, framework.extras)
 
@@ -54,32 +60,48 @@ def empty_wheels(context: Context) -> Iterator[Finding]:
         if context.matrix.framework_of(name) is None or item.scope == "conda":
             continue
         tables = (context.matrix.problems(name, item.version, stage) for stage in ("run", "advice"))
-        for problem in (row for rows in tables for row in rows if row.finding == "framework-missing"):
+        for problem in (
+            row for rows in tables for row in rows if row.finding == "framework-missing"
+        ):
             if fits_machine(context, problem) and problem.absent not in context.distributions:
-                problem_evidence = Evidence(f"problems {problem.id}", problem.what, citation=problem.citations[0])
+                problem_evidence = Evidence(
+                    f"problems {problem.id}", problem.what, citation=problem.citations[0]
+                )
                 requirements = tuple(problem.fix.split()) or (f"{name}=={item.version}",)
                 yield Finding(
                     problem.finding,
                     INCOMPATIBLE,
                     problem.severity,
                     f"{name} {item.version}: {problem.what}",
-                    (context.seen("python.distributions", shown=f"{name} {item.version}"), problem_evidence),
+                    (
+                        context.seen("python.distributions", shown=f"{name} {item.version}"),
+                        problem_evidence,
+                    ),
                     cure=InstallRequirements(requirements, problem.remedy),
                 )
 
 
-def constraints_on(context: Context, distribution: str, version: str, names: Iterable[str]) -> tuple[str, ...]:
+def constraints_on(
+    context: Context, distribution: str, version: str, names: Iterable[str]
+) -> tuple[str, ...]:
     """List what keeps pip from the newest of these names where a release is known not to work with it."""
     required_names = frozenset(names)
     problems = [
-        problem for problem in context.matrix.problems(distribution, version, "run") if problem.severity != NOTE
+        problem
+        for problem in context.matrix.problems(distribution, version, "run")
+        if problem.severity != NOTE
     ]
     matches = (
         problem
         for problem in problems
         if name_of(problem.condition) in required_names and fits_machine(context, problem)
     )
-    texts = (text for problem in matches for text in problem.fix.split() if name_of(text) in required_names)
+    texts = (
+        text
+        for problem in matches
+        for text in problem.fix.split()
+        if name_of(text) in required_names
+    )
     return tuple(dict.fromkeys(texts))
 
 
@@ -88,13 +110,17 @@ def blocks_gpu(context: Context, row: FrameworkRelease) -> bool:
     problems = context.matrix.problems(row.distribution, row.version, "run")
     problems += context.matrix.problems(row.distribution, row.version, "install")
     return any(
-        problem.severity == ERROR and not problem.condition and fits_machine(context, problem) for problem in problems
+        problem.severity == ERROR and not problem.condition and fits_machine(context, problem)
+        for problem in problems
     )
 
 
 def _problems(context: Context, build: Build) -> tuple[KnownProblem, ...]:
     return _listed_problems(
-        context, build.distribution, build.version, ("run", "advice") if build.installed else ("install", "run")
+        context,
+        build.distribution,
+        build.version,
+        ("run", "advice") if build.installed else ("install", "run"),
     )
 
 
@@ -106,13 +132,19 @@ def _listed_problems(
     return tuple(problem for table in tables for problem in table)
 
 
-def _applies(context: Context, problem: KnownProblem, build: Build, extras: tuple[str, ...]) -> bool:
+def _applies(
+    context: Context, problem: KnownProblem, build: Build, extras: tuple[str, ...]
+) -> bool:
     if not fits_machine(context, problem) or (build.installed and is_conda_build(context, build)):
         return False
     if not build.installed:
         # What pip would install is not there yet: only what the metadata admits is known.
-        is_satisfied = name_of(problem.condition) in context.distributions and not _holds(context, problem.condition)
-        return not is_satisfied and (problem.stage == "run" or problem.requires_extra in (None, *extras))
+        is_satisfied = name_of(problem.condition) in context.distributions and not _holds(
+            context, problem.condition
+        )
+        return not is_satisfied and (
+            problem.stage == "run" or problem.requires_extra in (None, *extras)
+        )
     return (
         (not problem.requires_extra or has_cuda_wheels(context, build))
         and (not problem.absent or problem.absent not in context.distributions)
@@ -125,10 +157,16 @@ def fits_machine(context: Context, problem: KnownProblem) -> bool:
     python, gpus = context.facts.python.version, context.gpus
     if problem.platforms and context.platform not in problem.platforms:
         return False
-    if problem.pythons and not (python.value is not None and matches(python.value, problem.pythons)):
+    if problem.pythons and not (
+        python.value is not None and matches(python.value, problem.pythons)
+    ):
         return False
-    capabilities = [gpu.compute_capability.value for gpu in gpus if gpu.compute_capability.value is not None]
-    return not problem.compute_capabilities or any(matches(item, problem.compute_capabilities) for item in capabilities)
+    capabilities = [
+        gpu.compute_capability.value for gpu in gpus if gpu.compute_capability.value is not None
+    ]
+    return not problem.compute_capabilities or any(
+        matches(item, problem.compute_capabilities) for item in capabilities
+    )
 
 
 def has_cuda_wheels(context: Context, build: Build) -> bool:
@@ -144,7 +182,9 @@ def _holds(context: Context, condition: str) -> bool:
     return distribution is not None and matches(distribution.version, condition[len(name) :])
 
 
-def _finding(context: Context, problem: KnownProblem, build: Build, extras: tuple[str, ...]) -> Finding:
+def _finding(
+    context: Context, problem: KnownProblem, build: Build, extras: tuple[str, ...]
+) -> Finding:
     condition = ""
     if problem.condition and build.installed:
         name = name_of(problem.condition)
@@ -155,7 +195,9 @@ def _finding(context: Context, problem: KnownProblem, build: Build, extras: tupl
         _severity(problem, build, extras),
         f"{build.label}: {problem.what}{condition}",
         (
-            context.seen("python.frameworks" if build.installed else "python.version", shown=build.label),
+            context.seen(
+                "python.frameworks" if build.installed else "python.version", shown=build.label
+            ),
             Evidence(f"problems {problem.id}", problem.what, citation=problem.citations[0]),
         ),
         cure=_build_cure(problem, build, extras),
@@ -186,7 +228,11 @@ def _build_cure(problem: KnownProblem, build: Build, extras: tuple[str, ...]) ->
 def _with_extra(constraint: str, problem: KnownProblem, build: Build) -> str:
     """Keep the extra of a requirement: tensorflow<2.21 -> tensorflow[and-cuda]<2.21."""
     name = name_of(constraint)
-    bare = name == build.distribution and problem.requires_extra and not constraint.startswith(name + "[")
+    bare = (
+        name == build.distribution
+        and problem.requires_extra
+        and not constraint.startswith(name + "[")
+    )
     if bare:
         return f"{name}[{problem.requires_extra}]{constraint[len(name) :]}"
     return constraint
@@ -199,12 +245,16 @@ def gpu_rows(context: Context, framework: str) -> tuple[FrameworkRelease, ...]:
 
 @lru_cache(maxsize=64)
 def _gpu_rows(matrix: Matrix, framework: str, platform: str) -> tuple[FrameworkRelease, ...]:
-    return tuple(row for row in matrix.releases(framework, platform) if row.cuda_build and not row.yanked)
+    return tuple(
+        row for row in matrix.releases(framework, platform) if row.cuda_build and not row.yanked
+    )
 
 
 def has_gpu_build(context: Context, build: Build) -> bool:
     """Tell whether this very release exists as a CUDA build for this platform, in any distribution or index."""
-    builds = context.matrix.builds(build.framework, context.platform, admits=build.version.__eq__, pin=build.version)
+    builds = context.matrix.builds(
+        build.framework, context.platform, admits=build.version.__eq__, pin=build.version
+    )
     if any(row.cuda_build and not row.yanked for row in builds):
         return True
     twin = build.traits.plans.gpu_twin
@@ -212,7 +262,9 @@ def has_gpu_build(context: Context, build: Build) -> bool:
         return bool(gpu_rows(context, build.framework))
     # Not a release of the matrix: it counts as the newest one before it.
     is_served_unlisted = is_served(build.framework, build.version, context.platform)
-    return build.release is None and (is_served_unlisted or _newest_has_gpu(context, build.framework))
+    return build.release is None and (
+        is_served_unlisted or _newest_has_gpu(context, build.framework)
+    )
 
 
 def _newest_has_gpu(context: Context, framework: str) -> bool:
@@ -227,7 +279,9 @@ def best_gpu_row(context: Context, framework: str, preferred: str) -> FrameworkR
     same_version = [row for row in rows if row.version == preferred]
     same_version += [row for row in rows if major_minor(row.version) == line]
     matches = (
-        row for row in (*same_version, *rows) if supports_python(context, row) and driver_runs(context, row.cuda)
+        row
+        for row in (*same_version, *rows)
+        if supports_python(context, row) and driver_runs(context, row.cuda)
     )
     return next((row for row in matches if not blocks_gpu(context, row)), None)
 
@@ -238,7 +292,9 @@ def driver_runs(context: Context, cuda: str | None) -> bool:
     release = context.facts.driver.release
     if cuda is None or release.value is None:
         offered = context.facts.driver.cuda_driver_version
-        return cuda is None or offered.value is None or numbers(cuda)[:1] <= numbers(offered.value)[:1]
+        return (
+            cuda is None or offered.value is None or numbers(cuda)[:1] <= numbers(offered.value)[:1]
+        )
     toolkit = context.matrix.toolkit(cuda if "." in cuda else f"{cuda}.0")
     windows = context.os == "windows"
     if toolkit is None:
@@ -282,30 +338,48 @@ def _requirement_of_plugin(context: Context, plugin: FrameworkRelease, main: str
 
 def choose_variant(context: Context, framework: str, preferred: str) -> tuple[str, str]:
     """Choose release and CUDA variant for this Python and driver: `near` itself where it has one, else the newest."""
-    rows = [row for row in context.matrix.builds(framework, context.platform) if _is_offered(context, row)]
+    rows = [
+        row
+        for row in context.matrix.builds(framework, context.platform)
+        if _is_offered(context, row)
+    ]
     same_version = (row for row in rows if row.version == preferred)
-    choice = next(same_version, None) or next((row for row in rows if supports_python(context, row)), None)
+    choice = next(same_version, None) or next(
+        (row for row in rows if supports_python(context, row)), None
+    )
     return (choice.version, choice.cuda or "") if choice else ("", "")
 
 
 def _is_offered(context: Context, row: FrameworkRelease) -> bool:
     """Tell whether a row is a CUDA build on PyTorch's own index that the driver runs."""
-    return bool(row.local) and row.cuda_build and is_proposed(row) and driver_runs(context, row.cuda)
+    return (
+        bool(row.local) and row.cuda_build and is_proposed(row) and driver_runs(context, row.cuda)
+    )
 
 
 def find_index_build(
-    context: Context, framework: str, *, release: str = "", cuda: str = "", capability: str = "", newest: bool = False
+    context: Context,
+    framework: str,
+    *,
+    release: str = "",
+    cuda: str = "",
+    capability: str = "",
+    newest: bool = False,
 ) -> FrameworkRelease | None:
     """Find the build of a framework's own index for a machine of which little is known; None where none fits.
 
     The newest release, or the one that is named. Of its builds the newest that the driver runs; where the driver is not
     known, the one for the oldest CUDA, which the most drivers run; with `newest` for the newest all the same.
     """
-    rows = context.matrix.builds(framework, context.platform, admits=release.__eq__ if release else None, pin=release)
+    rows = context.matrix.builds(
+        framework, context.platform, admits=release.__eq__ if release else None, pin=release
+    )
     offered = (row for row in rows if _is_offered(context, row) and supports_python(context, row))
     matching = (row for row in offered if not cuda or row.cuda == cuda)
     found: FrameworkRelease | None = None
-    for row in (row for row in matching if not capability or serves_capability(context, row, capability)):
+    for row in (
+        row for row in matching if not capability or serves_capability(context, row, capability)
+    ):
         takes_first = newest or context.facts.driver.release.value is not None
         if found is not None and (row.version != found.version or takes_first):
             break
@@ -320,21 +394,40 @@ def serves_capability(context: Context, row: FrameworkRelease, capability: str) 
         return False
 
     return (
-        coverage(build_targets(row.framework, row.compute_capabilities), capability, context.matrix.is_tegra) == NATIVE
+        coverage(
+            build_targets(row.framework, row.compute_capabilities),
+            capability,
+            context.matrix.is_tegra,
+        )
+        == NATIVE
     )
 
 
-def package_for_machine(context: Context, name: str, capability: str = "") -> tuple[FrameworkRelease | None, bool]:
+def package_for_machine(
+    context: Context, name: str, capability: str = ""
+) -> tuple[FrameworkRelease | None, bool]:
     """Choose the newest release of a package for GPU, driver and Python, and tell whether the framework may stay.
 
     Where none goes with the framework that is there, the newest of all comes with its own.
     """
-    rows = (row for row in context.matrix.companion_releases(name) if row.platform in (context.platform, "any"))
+    rows = (
+        row
+        for row in context.matrix.companion_releases(name)
+        if row.platform in (context.platform, "any")
+    )
     usable = [
-        row for row in rows if not row.yanked and supports_python(context, row) and driver_runs(context, row.cuda)
+        row
+        for row in rows
+        if not row.yanked and supports_python(context, row) and driver_runs(context, row.cuda)
     ]
-    fitting = [row for row in usable if not capability or serves_capability(context, row, capability)]
-    beside = [build for build in judged_builds(context) if build.framework in companion_row(name).frameworks]
+    fitting = [
+        row for row in usable if not capability or serves_capability(context, row, capability)
+    ]
+    beside = [
+        build
+        for build in judged_builds(context)
+        if build.framework in companion_row(name).frameworks
+    ]
     going = (row for row in fitting if all(_goes_with(context, row, build) for build in beside))
     same = next(going, None)
     return (same, True) if same else (next(iter(fitting), None), False)

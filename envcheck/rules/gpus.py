@@ -36,7 +36,9 @@ class Selection:
     decided: bool = True
 
 
-def select_devices(value: str, uuids: tuple[str, ...], mig_uuids: tuple[tuple[str, ...], ...]) -> Selection:
+def select_devices(
+    value: str, uuids: tuple[str, ...], mig_uuids: tuple[tuple[str, ...], ...]
+) -> Selection:
     """Return the GPUs that a value leaves visible; `uuids` and `mig_uuids` are per GPU, an empty uuid is unknown."""
     entries = [entry.strip() for entry in value.split(",")]
     if not value.strip():
@@ -77,7 +79,9 @@ def _by_index(entries: list[str], count: int) -> Selection:
 def _stop(entry: str, count: int) -> str:
     if re.fullmatch(r"\+?\d+", entry):
         count_text = "there is only GPU 0" if count == 1 else f"the GPUs are 0 to {count - 1}"
-        return f"{entry} is out of range ({count_text}), and the list ends at the first invalid entry"
+        return (
+            f"{entry} is out of range ({count_text}), and the list ends at the first invalid entry"
+        )
     entry_text = f"{entry!r} is no GPU" if entry else "an entry is empty"
     return f"{entry_text}, and the list ends at the first invalid entry"
 
@@ -90,7 +94,9 @@ def _by_uuid(entries: list[str], uuids: tuple[str, ...]) -> Selection:
         matches = [position for position, uuid in enumerate(uuids) if uuid.startswith(entry)]
         if len(matches) != 1:
             problem = "fits several GPUs" if matches else "is no GPU here"
-            return Selection(tuple(indexes), f"{entry} {problem}, and the list ends at the first invalid entry")
+            return Selection(
+                tuple(indexes), f"{entry} {problem}, and the list ends at the first invalid entry"
+            )
         if matches[0] in indexes:
             return Selection((), f"{entry} is listed twice, which empties the list")
         indexes.append(matches[0])
@@ -98,14 +104,17 @@ def _by_uuid(entries: list[str], uuids: tuple[str, ...]) -> Selection:
 
 
 def _by_mig(entry: str, mig_uuids: tuple[tuple[str, ...], ...]) -> Selection:
-    if re.match(r"MIG-GPU-", entry):  # the older form: MIG-<GPU UUID>/<GPU instance>/<compute instance>
+    # the older form: MIG-<GPU UUID>/<GPU instance>/<compute instance>
+    if re.match(r"MIG-GPU-", entry):
         return Selection((), "the older form of MIG names is not resolved", decided=False)
     matches = [position for position, uuids in enumerate(mig_uuids) if entry in uuids]
     if matches:
         return Selection((matches[0],))
     is_known = any(mig_uuids)
     return Selection(
-        (), f"{entry} is no MIG instance here" if is_known else "no MIG instance is listed", decided=is_known
+        (),
+        f"{entry} is no MIG instance here" if is_known else "no MIG instance is listed",
+        decided=is_known,
     )
 
 
@@ -124,7 +133,11 @@ def visible_selection(value: str, gpus: tuple[Gpu, ...]) -> Selection:
     """Apply a value of CUDA_VISIBLE_DEVICES to these GPUs."""
     uuids = tuple((gpu.uuid.value or "") for gpu in gpus)
     instances = tuple(
-        tuple(device.uuid for device in gpu.mig_devices.value) if gpu.mig_devices.value is not None else ()
+        (
+            tuple(device.uuid for device in gpu.mig_devices.value)
+            if gpu.mig_devices.value is not None
+            else ()
+        )
         for gpu in gpus
     )
     return select_devices(value, uuids, instances)
@@ -138,7 +151,11 @@ def usable_gpus(context: Context) -> tuple[Gpu, ...]:
     numbered = numbered_gpus(context)
     local = tuple(gpu for gpu in numbered if not _is_elsewhere(gpu)) or numbered
     value = context.environment.get("CUDA_VISIBLE_DEVICES")
-    if value is None or local != numbered or not (_by_name(value) or _is_order_sure(context, numbered)):
+    if (
+        value is None
+        or local != numbered
+        or not (_by_name(value) or _is_order_sure(context, numbered))
+    ):
         return local
     selection = visible_selection(value, numbered)
     return tuple(numbered[position] for position in selection.visible) or numbered
@@ -160,7 +177,11 @@ def _is_order_sure(context: Context, gpus: tuple[Gpu, ...]) -> bool:
 
 
 def _same_or_slower(first: Gpu, second: Gpu) -> bool:
-    if first.name.value is not None and second.name.value is not None and first.name.value == second.name.value:
+    if (
+        first.name.value is not None
+        and second.name.value is not None
+        and first.name.value == second.name.value
+    ):
         return True
     first_capability, second_capability = _capability(first), _capability(second)
     return bool(second_capability) and first_capability > second_capability
@@ -260,7 +281,10 @@ def other_vendors() -> Mapping[str, OtherVendor]:
 
 def vendor_of_build(*names: str) -> OtherVendor | None:
     """Return the vendor for whose GPUs a build is made, by the words that state it: rocm, xpu; None for none."""
-    return next((vendor for vendor in other_vendors().values() if set(names) & set(vendor.accelerators)), None)
+    return next(
+        (vendor for vendor in other_vendors().values() if set(names) & set(vendor.accelerators)),
+        None,
+    )
 
 
 def other_gpu_name(gpu: OtherGpu) -> str:

@@ -51,9 +51,15 @@ _X86 = ("x86_64", "amd64", "AMD64", "i686", "i386")
 @rule("gpu-absent", needs=("gpus",), goal="any")
 def gpu_absent(context: Context, gpus: tuple[Gpu, ...] | None) -> Iterator[Finding]:
     """Report that there is no NVIDIA GPU: an error only where one is expected."""
-    idle = [item for item in installed_builds(context) if item.traits.cuda.needs_gpu and not item.accelerator]
+    idle = [
+        item
+        for item in installed_builds(context)
+        if item.traits.cuda.needs_gpu and not item.accelerator
+    ]
     if idle and context.goal == "cpu":
-        yield _idle(context, idle, "work on the CPU is asked for" if gpus else "this machine has none")
+        yield _idle(
+            context, idle, "work on the CPU is asked for" if gpus else "this machine has none"
+        )
         return
     if gpus is not None or context.asks_other_vendor:
         return
@@ -68,14 +74,19 @@ def gpu_absent(context: Context, gpus: tuple[Gpu, ...] | None) -> Iterator[Findi
         )
     elif not context.other_gpus:
         yield Finding(
-            "gpu-absent", COMPATIBLE, NOTE, "This machine has no NVIDIA GPU; frameworks use the CPU.", evidence
+            "gpu-absent",
+            COMPATIBLE,
+            NOTE,
+            "This machine has no NVIDIA GPU; frameworks use the CPU.",
+            evidence,
         )
 
 
 def _idle(context: Context, builds: list[Build], reason: str) -> Finding:
     """Say that builds compute on GPUs only: an error where nothing else is there."""
     return incompatible(
-        f"{' and '.join(item.label for item in builds)} can compute on NVIDIA GPUs only, and {reason}.",
+        f"{' and '.join(item.label for item in builds)} can compute on NVIDIA GPUs only, and"
+        f" {reason}.",
         (context.seen("gpus"),),
         severity=ERROR if len(builds) == len(judged_builds(context)) else WARNING,
         cure=UseMachineWithGpu(),
@@ -96,8 +107,8 @@ def gpu_not_nvidia(context: Context) -> Iterator[Finding]:
     builds = [item for item in judged_builds(context) if item.accelerator]
     if context.asks_other_vendor and not builds and judged_builds(context):
         yield incompatible(
-            f"{judged_builds(context)[0].label} is a CPU-only build: it does not use this machine's "
-            f"{other_gpu_name(context.other_gpus[0])}.",
+            f"{judged_builds(context)[0].label} is a CPU-only build: it does not use this machine's"
+            f" {other_gpu_name(context.other_gpus[0])}.",
             _other_evidence(context),
             cure=FollowRow("cpu-build"),
             about=About(judged_builds(context)[0].framework),
@@ -118,17 +129,24 @@ def gpu_not_nvidia(context: Context) -> Iterator[Finding]:
 def _not_judged(context: Context, build: Build | None) -> Finding:
     """Say that work is meant for another vendor's GPU, and that this is undetermined."""
     vendors = other_vendors()
-    meant = {name for name, item in vendors.items() if build and build.accelerator in item.accelerators}
+    meant = {
+        name for name, item in vendors.items() if build and build.accelerator in item.accelerators
+    }
     gpus = [gpu for gpu in context.other_gpus if gpu.vendor in meant or not meant]
     vendor = gpus[0].vendor if gpus else next(iter(meant), "")
     owner = vendors[vendor].title if vendor else "other"
-    built = f"{build.label} is a build for {owner} GPUs ({vendors[vendor].platform}). " if build and vendor else ""
+    built = (
+        f"{build.label} is a build for {owner} GPUs ({vendors[vendor].platform}). "
+        if build and vendor
+        else ""
+    )
     where = f"on {other_gpu_name(gpus[0])}" if gpus else f"on a GPU by {owner}: none was found here"
     return Finding(
         "gpu-not-nvidia",
         UNDETERMINED,
         ERROR,
-        f"{built}Only NVIDIA GPUs and CPUs are judged, so envcheck cannot tell whether GPU work succeeds {where}.",
+        f"{built}Only NVIDIA GPUs and CPUs are judged, so envcheck cannot tell whether GPU work"
+        f" succeeds {where}.",
         _other_evidence(context),
         cure=FollowRow(vendor),
         about=About(build.framework if build else ""),
@@ -137,7 +155,9 @@ def _not_judged(context: Context, build: Build | None) -> Finding:
 
 def _other_evidence(context: Context) -> tuple[Evidence, ...]:
     names = ", ".join(map(other_gpu_name, context.other_gpus))
-    drivers = [gpu.kernel_driver.value for gpu in context.other_gpus if gpu.kernel_driver.value is not None]
+    drivers = [
+        gpu.kernel_driver.value for gpu in context.other_gpus if gpu.kernel_driver.value is not None
+    ]
     shown = f"{names} (driver {', '.join(dict.fromkeys(drivers))})" if drivers else names
     return (context.seen("gpus"), context.seen("other_gpus", shown=shown or "none found"))
 
@@ -151,7 +171,9 @@ def gpu_hardware_fault(context: Context, gpus: tuple[Gpu, ...] | None) -> Iterat
         return
     evidence, subject = fault or _gpu_fault(failed[0])
     severity = WARNING if cuda_starts(context) and len(failed) < len(gpus or ()) else ERROR
-    yield incompatible(f"{_which(failed)} fails: {subject}.", (evidence,), severity=severity, cure=PowerCycleGpu())
+    yield incompatible(
+        f"{_which(failed)} fails: {subject}.", (evidence,), severity=severity, cure=PowerCycleGpu()
+    )
 
 
 def _which(failed: list[Gpu]) -> str:
@@ -197,28 +219,40 @@ def cpu_missing_avx(context: Context) -> Iterator[Finding]:
         features = build.release.cpu_features if build.release else ()
         # conda compiles its own packages; the row describes the wheel.
         installer = (
-            context.distributions[build.distribution].installer if build.distribution in context.distributions else ""
+            context.distributions[build.distribution].installer
+            if build.distribution in context.distributions
+            else ""
         )
         if not features or installer == "conda":
             continue
         flags = context.need(context.facts.host.cpu_flags, "host.cpu_flags")
-        if flags is None:  # every x86 processor has some: an older snapshot of a machine without /proc
-            raise UndecidedError("host.cpu_flags", Unknown("failed", "nothing lists the processor's instructions"))
+        # every x86 processor has some: an older snapshot of a machine without /proc
+        if flags is None:
+            raise UndecidedError(
+                "host.cpu_flags", Unknown("failed", "nothing lists the processor's instructions")
+            )
         missing = [flag for flag in features if flag not in flags]
         if missing:
             yield incompatible(
-                f"{build.label} is compiled with {', '.join(missing).upper()} instructions, which this CPU "
-                "lacks: importing it fails with 'Illegal instruction'.",
+                f"{build.label} is compiled with {', '.join(missing).upper()} instructions, which"
+                " this CPU lacks: importing it fails with 'Illegal instruction'.",
                 (
-                    context.seen("host.cpu_flags", shown=f"no {', '.join(missing)} among {len(flags)} flags"),
-                    Evidence(f"matrix {build.label}", f"needs {', '.join(features)}", citation=build.citations[0]),
+                    context.seen(
+                        "host.cpu_flags", shown=f"no {', '.join(missing)} among {len(flags)} flags"
+                    ),
+                    Evidence(
+                        f"matrix {build.label}",
+                        f"needs {', '.join(features)}",
+                        citation=build.citations[0],
+                    ),
                 ),
                 cure=UseOtherProcessor(build.framework, tuple(missing)),
             )
 
 
 _FULL = 0.9  # of a GPU's memory
-_SMALL_SHM = 1 << 30  # bytes; NCCL and data loaders of one process per GPU want more than docker's 64 MB
+# bytes; NCCL and data loaders of one process per GPU want more than docker's 64 MB
+_SMALL_SHM = 1 << 30
 _GIB = 1 << 30
 
 
@@ -230,10 +264,12 @@ def gpu_memory_held(context: Context) -> Iterator[Finding]:
     for gpu in busy:
         used, total = _bytes(gpu)
         message = (
-            f"{used / _GIB:.1f} of {total / _GIB:.1f} GiB of the memory of {_describe_gpu(gpu)} are in use by "
-            f"{_holders(gpu)}."
+            f"{used / _GIB:.1f} of {total / _GIB:.1f} GiB of the memory of {_describe_gpu(gpu)} are"
+            f" in use by {_holders(gpu)}."
         )
-        yield incompatible(message, (_gpu_evidence(context, gpu, "memory_used_bytes"),), cure=_free_memory(gpu))
+        yield incompatible(
+            message, (_gpu_evidence(context, gpu, "memory_used_bytes"),), cure=_free_memory(gpu)
+        )
     for gpu in closed:
         mode = gpu.compute_mode.value or ""
         prohibited = mode == "prohibited"
@@ -330,20 +366,32 @@ def _instances(context: Context, gpu: Gpu) -> int:
 def _without_instance(context: Context, gpu: Gpu, *, only: bool) -> Finding:
     index = str(gpu.nvml_index.value) if gpu.nvml_index.value is not None else "0"
     message = (
-        f"{_describe_gpu(gpu)} is in MIG mode (split into instances) and has no instance: CUDA sees no device on it."
+        f"{_describe_gpu(gpu)} is in MIG mode (split into instances) and has no instance: CUDA sees"
+        " no device on it."
     )
-    evidence = (_gpu_evidence(context, gpu, "mig_enabled"), context.seen("gpus.mig_devices", gpu.mig_devices))
+    evidence = (
+        _gpu_evidence(context, gpu, "mig_enabled"),
+        context.seen("gpus.mig_devices", gpu.mig_devices),
+    )
     severity = ERROR if only else WARNING
     return incompatible(message, evidence, severity=severity, cure=CreateMigInstance(index))
 
 
 def _one_of_many(context: Context, split: list[Gpu], total: int) -> Finding:
-    mig_device = next(device for gpu in split if gpu.mig_devices.value is not None for device in gpu.mig_devices.value)
-    message = (
-        f"There are {total} MIG instances and CUDA_VISIBLE_DEVICES is not set. A CUDA program uses one instance "
-        "only; programs that expect more GPUs fail."
+    mig_device = next(
+        device
+        for gpu in split
+        if gpu.mig_devices.value is not None
+        for device in gpu.mig_devices.value
     )
-    evidence = (_gpu_evidence(context, split[0], "mig_enabled"), context.seen("gpus.mig_devices", split[0].mig_devices))
+    message = (
+        f"There are {total} MIG instances and CUDA_VISIBLE_DEVICES is not set. A CUDA program uses"
+        " one instance only; programs that expect more GPUs fail."
+    )
+    evidence = (
+        _gpu_evidence(context, split[0], "mig_enabled"),
+        context.seen("gpus.mig_devices", split[0].mig_devices),
+    )
     return incompatible(message, evidence, cure=AssignMigInstance(mig_device.uuid))
 
 
@@ -355,7 +403,8 @@ def small_shared_memory(context: Context) -> Iterator[Finding]:
         return
     if shm.value is not None and shm.value < _SMALL_SHM:
         message = (
-            f"The shared memory of this container (/dev/shm) holds {shm.value >> 20} MiB: NCCL between "
-            f"{len(context.gpus)} GPUs and data loaders share memory there and fail when it is full."
+            f"The shared memory of this container (/dev/shm) holds {shm.value >> 20} MiB: NCCL"
+            f" between {len(context.gpus)} GPUs and data loaders share memory there and fail when"
+            " it is full."
         )
         yield incompatible(message, (context.seen("host.shm_bytes"),), cure=EnlargeSharedMemory())

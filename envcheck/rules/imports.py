@@ -77,38 +77,55 @@ def weigh_imports(context: Context, findings: Sequence[Finding]) -> list[Finding
     explained: set[str] = set()
     for finding in findings:
         claimed = _tests_of(finding, tests) if _claims_import(finding) else ()
-        dead = [test for test in claimed if test.outcome == FAILED and _explains(context, finding, test)]
+        dead = [
+            test for test in claimed if test.outcome == FAILED and _explains(context, finding, test)
+        ]
         if dead:
             weighed.append(_confirmed(context, finding, dead))
             explained.update(test.distribution for test in dead)
-        elif claimed and finding.severity == ERROR and all(test.outcome == PASSED for test in claimed):
+        elif (
+            claimed
+            and finding.severity == ERROR
+            and all(test.outcome == PASSED for test in claimed)
+        ):
             weighed.append(_refuted(finding, claimed))
         else:
             weighed.append(finding)
     return [*weighed, *_list_deaths(context, tests, explained), *_list_unproven(tests)]
 
 
-def _list_deaths(context: Context, tests: Sequence[ImportTest], explained: Container[str]) -> Iterator[Finding]:
+def _list_deaths(
+    context: Context, tests: Sequence[ImportTest], explained: Container[str]
+) -> Iterator[Finding]:
     """Report each import that died of what no other finding says."""
     for test in tests:
         if test.outcome == FAILED and test.distribution not in explained:
             owner = _owner_of(context, test.altered[0]) if test.altered else None
-            yield _describe_altered(context, test, owner) if owner else _describe_death(context, test)
+            yield (
+                _describe_altered(context, test, owner) if owner else _describe_death(context, test)
+            )
 
 
 def _describe_death(context: Context, test: ImportTest) -> Finding:
     about = About(framework_of(test.distribution), test.distribution)
     message = f"{label_of(test)} does not import: {last_words(test)}"
     cure, severity = _cure(context, test), _severity(context, test)
-    return Finding(DEATH, INCOMPATIBLE, severity, message, (_evidence(test),), cure=cure, about=about)
+    return Finding(
+        DEATH, INCOMPATIBLE, severity, message, (_evidence(test),), cure=cure, about=about
+    )
 
 
 def _describe_altered(context: Context, test: ImportTest, owner: Distribution) -> Finding:
     """Report that an import died in, or for, a file that is not the one that was installed."""
     file = posixpath.relpath(test.altered[0], owner.location)
     message = f"{owner.name} {owner.version} is damaged: {file} is not the file that was installed."
-    cure, about = ReinstallFiles((f"{owner.name}=={owner.version}",)), About(distribution=owner.name)
-    found = Finding("install-damaged", INCOMPATIBLE, _severity(context, test), message, cure=cure, about=about)
+    cure, about = (
+        ReinstallFiles((f"{owner.name}=={owner.version}",)),
+        About(distribution=owner.name),
+    )
+    found = Finding(
+        "install-damaged", INCOMPATIBLE, _severity(context, test), message, cure=cure, about=about
+    )
     return _confirmed(context, found, (test,))
 
 
@@ -136,7 +153,9 @@ def _severity(context: Context, test: ImportTest) -> str:
 
 
 # No release of a package ships files that Python cannot compile or read.
-_UNREADABLE = re.compile(r"(SyntaxError|IndentationError|TabError|EOFError|UnicodeDecodeError):|null bytes|bad marshal")
+_UNREADABLE = re.compile(
+    r"(SyntaxError|IndentationError|TabError|EOFError|UnicodeDecodeError):|null bytes|bad marshal"
+)
 _NO_MODULE = re.compile(r"No module named '([\w.]+)'")
 _NAME = re.compile(r"\b[A-Za-z_][\w.]*")
 
@@ -173,7 +192,9 @@ def _list_suspects(context: Context, test: ImportTest) -> set[str]:
         names = [name.partition(".")[0] for name in _NAME.findall(words)]
         owners = [_owner_of(context, file), *(_module_owner(context, name) for name in names)]
         suspects.update(item.name for item in owners if item is not None)
-        suspects.update(name for name in map(canonical_name, names) if name in context.distributions)
+        suspects.update(
+            name for name in map(canonical_name, names) if name in context.distributions
+        )
         lost = _NO_MODULE.search(words)
         if lost:
             suspects.add(canonical_name(lost[1].partition(".")[0]))
@@ -193,7 +214,9 @@ def _explains(context: Context, finding: Finding, test: ImportTest) -> bool:
 def _confirmed(context: Context, finding: Finding, dead: Sequence[ImportTest]) -> Finding:
     is_error = finding.severity == ERROR or any(_severity(context, test) == ERROR for test in dead)
     evidence = (*finding.evidence, *map(_evidence, dead))
-    return replace(finding, severity=ERROR if is_error else WARNING, evidence=evidence, stops=IMPORT)
+    return replace(
+        finding, severity=ERROR if is_error else WARNING, evidence=evidence, stops=IMPORT
+    )
 
 
 def _evidence(test: ImportTest) -> Evidence:
@@ -202,7 +225,11 @@ def _evidence(test: ImportTest) -> Evidence:
 
 def _claims_import(finding: Finding) -> bool:
     is_real = finding.severity != NOTE and finding.verdict == INCOMPATIBLE
-    return is_real and finding.id != DEATH and (finding.stops or catalogue()[finding.id].stops) == IMPORT
+    return (
+        is_real
+        and finding.id != DEATH
+        and (finding.stops or catalogue()[finding.id].stops) == IMPORT
+    )
 
 
 def _tests_of(finding: Finding, tests: Sequence[ImportTest]) -> tuple[ImportTest, ...]:
@@ -213,15 +240,24 @@ def _tests_of(finding: Finding, tests: Sequence[ImportTest]) -> tuple[ImportTest
     about = finding.about
     names = {about.distribution, *about.names}
     named = [each for each in tests if each.distribution in names]
-    named += [each for each in tests if about.framework and framework_of(each.distribution) == about.framework]
+    named += [
+        each
+        for each in tests
+        if about.framework and framework_of(each.distribution) == about.framework
+    ]
     if named or about.distribution or about.names:
         return tuple(named)
-    return tuple(each for each in tests if framework_of(each.distribution) or each.outcome == FAILED)
+    return tuple(
+        each for each in tests if framework_of(each.distribution) or each.outcome == FAILED
+    )
 
 
 def _refuted(finding: Finding, tests: Sequence[ImportTest]) -> Finding:
     names = " and ".join(label_of(test) for test in tests)
     verb = "import" if len(tests) > 1 else "imports"
-    seen = tuple(Evidence("python.imports", f"{label_of(test)}: imports, {test.seconds:.1f} s") for test in tests)
+    seen = tuple(
+        Evidence("python.imports", f"{label_of(test)}: imports, {test.seconds:.1f} s")
+        for test in tests
+    )
     message = f"{finding.message} {names} {verb} all the same."
     return replace(finding, severity=WARNING, message=message, evidence=(*finding.evidence, *seen))

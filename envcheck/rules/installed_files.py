@@ -6,7 +6,13 @@ import re
 from collections.abc import Iterator, Sequence
 from typing import TypeVar
 
-from envcheck.frameworks import companions, framework_of, identity, imported_modules, needed_distributions
+from envcheck.frameworks import (
+    companions,
+    framework_of,
+    identity,
+    imported_modules,
+    needed_distributions,
+)
 from envcheck.host.data_files import load_data
 from envcheck.model import (
     ERROR,
@@ -62,7 +68,9 @@ class LoadedDistribution:
         below = max((place for place, each in enumerate(order) if each <= wanted), default=None)
         above = min((place for place, each in enumerate(order) if each >= wanted), default=None)
         nearest = below if above is None else above
-        if (below is None or above is None) and (nearest is None or order[nearest][:2] != wanted[:2]):
+        if (below is None or above is None) and (
+            nearest is None or order[nearest][:2] != wanted[:2]
+        ):
             return frozenset()
         places = {place for place in (below, above) if place is not None}
         groups = (group for group in self.files if places <= set(expand_places(group.releases)))
@@ -109,7 +117,8 @@ def normalize_path(path: str) -> str:
     """Write the path of an installed file as every Python and every build names it.
 
     Samples: 'numpy/_core/_simd.cpython-311-x86_64-linux-gnu.so' -> numpy/_core/_simd.so,
-    'numpy.libs/libgfortran-040039e1.so.5.0.0' -> numpy.libs/libgfortran.so, 'jaxlib/_jax.pyd' -> jaxlib/_jax.so
+    'numpy.libs/libgfortran-040039e1.so.5.0.0' -> numpy.libs/libgfortran.so, 'jaxlib/_jax.pyd' ->
+    jaxlib/_jax.so
     """
     folder, _, name = path.rpartition("/")
     if folder.endswith(".libs"):
@@ -119,7 +128,8 @@ def normalize_path(path: str) -> str:
 
 
 _SHOWN = 3
-_TEST = re.compile(r"(^|/)test(/|$)")  # people remove these folders to save space; TensorFlow imports one
+# people remove these folders to save space; TensorFlow imports one
+_TEST = re.compile(r"(^|/)test(/|$)")
 _FAULTS = {
     "missing": "is missing",
     "empty": "is empty",
@@ -141,24 +151,40 @@ def install_interrupted(context: Context) -> Iterator[Finding]:
         if item.kind == "marker":
             lost = "" if item.command else ", and its journal is gone"
             message = (
-                f"An installation into this environment has not come to its end: {item.path} is still there{lost}."
+                f"An installation into this environment has not come to its end: {item.path} is"
+                f" still there{lost}."
             )
             settle = SettleInstallation(folder.value or "", lacks_journal=not item.command)
             yield incompatible(message, evidence, cure=settle)
         elif item.kind in {"renamed", "compared"} and item.distribution:
             is_whole = item.kind == "compared" and not _lacks_needed(context, item.distribution)
-            left = "what its import needs is there, without metadata" if is_whole else f"only {item.path} is left of it"
+            left = (
+                "what its import needs is there, without metadata"
+                if is_whole
+                else f"only {item.path} is left of it"
+            )
             message = f"pip was interrupted while it replaced {label}: {left}."
             severity = WARNING if is_whole else ""
-            yield incompatible(message, evidence, severity=severity, cure=_reinstall((item,), context))
+            yield incompatible(
+                message, evidence, severity=severity, cure=_reinstall((item,), context)
+            )
         elif item.kind == "unowned":
-            message = f"{item.path} belongs to no installed distribution: an installation of {label} was interrupted."
+            message = (
+                f"{item.path} belongs to no installed distribution: an installation of {label} was"
+                " interrupted."
+            )
             pin = f"{item.distribution}=={item.release}" if item.release else item.distribution
             found_here = incompatible(
-                message, evidence, cure=InstallOverRemains(pin), about=About(distribution=item.distribution)
+                message,
+                evidence,
+                cure=InstallOverRemains(pin),
+                about=About(distribution=item.distribution),
             )
-            yield replace(found_here, stops=IMPORT)  # unless the import passes: only the metadata is lost then
-        elif item.kind in {"no-record", "no-metadata"} and _list_imports(context, item.distribution):
+            # unless the import passes: only the metadata is lost then
+            yield replace(found_here, stops=IMPORT)
+        elif item.kind in {"no-record", "no-metadata"} and _list_imports(
+            context, item.distribution
+        ):
             lost = item.kind.partition("-")[2].upper()
             last = ", which pip writes last" if lost == "RECORD" else ""
             message = f"{label} has no {lost}{last}: its installation may have been interrupted."
@@ -171,7 +197,9 @@ def _lacks_needed(context: Context, distribution: str) -> bool:
     faults = context.facts.python.file_faults
     if faults.value is None:
         return True
-    return any(_find_import(context, item) for item in faults.value if item.distribution == distribution)
+    return any(
+        _find_import(context, item) for item in faults.value if item.distribution == distribution
+    )
 
 
 def _read(context: Context, fact: Fact[tuple[T, ...]], name: str) -> tuple[T, ...]:
@@ -187,15 +215,27 @@ def install_damaged(context: Context) -> Iterator[Finding]:
     needed = [item for item in found if _find_import(context, item)]
     if not found:
         return
-    shown = [*needed, *(item for item in found if item not in needed)][: _SHOWN if not needed else len(needed)][:_SHOWN]
+    shown = [*needed, *(item for item in found if item not in needed)][
+        : _SHOWN if not needed else len(needed)
+    ][:_SHOWN]
     owners = tuple(dict.fromkeys((item.distribution, item.release) for item in (*needed, *found)))
     labels = [f"{name} {release}" for name, release in owners]
     names = " and ".join(labels[:2]) + (f" and {len(labels) - 2} more" if len(labels) > 2 else "")
     files = ", ".join(f"{item.path} {_FAULTS.get(item.kind, item.kind)}" for item in shown)
     others = f", and {len(found) - len(shown)} more" if len(found) > len(shown) else ""
-    needing = sorted({_find_import(context, item) for item in needed}, key=lambda name: (name in companions(), name))
-    why = f"`import {needing[0].replace('-', '_')}` needs it" if needing else "whether an import needs it is not known"
-    evidence = tuple(Evidence("python.file_faults", f"{item.location}/{item.path}: {item.kind}") for item in shown)
+    needing = sorted(
+        {_find_import(context, item) for item in needed},
+        key=lambda name: (name in companions(), name),
+    )
+    why = (
+        f"`import {needing[0].replace('-', '_')}` needs it"
+        if needing
+        else "whether an import needs it is not known"
+    )
+    evidence = tuple(
+        Evidence("python.file_faults", f"{item.location}/{item.path}: {item.kind}")
+        for item in shown
+    )
     yield incompatible(
         f"{names} {'is' if len(labels) == 1 else 'are'} damaged: {files}{others}; {why}.",
         evidence,
@@ -228,14 +268,21 @@ def _list_checks(context: Context, item: FileFault | InstallLeftover) -> list[st
 def _installed_imports(context: Context) -> tuple[str, ...]:
     """List the installed frameworks, then what is imported beside them."""
     frameworks = dict.fromkeys(filter(None, map(framework_of, context.distributions)))
-    return (*frameworks, *(name for name in context.distributions if companions().get(name) in frameworks))
+    return (
+        *frameworks,
+        *(name for name in context.distributions if companions().get(name) in frameworks),
+    )
 
 
 def _list_imports(context: Context, distribution: str) -> list[str]:
     """List the installed frameworks and companions whose import loads something of a distribution."""
     own = framework_of(distribution)
     names = dict.fromkeys((*([own] if own else ()), *_installed_imports(context)))
-    return [name for name in names if name in (own, distribution) or load_imports(name).names(distribution)]
+    return [
+        name
+        for name in names
+        if name in (own, distribution) or load_imports(name).names(distribution)
+    ]
 
 
 @once
@@ -269,12 +316,22 @@ def _is_mandatory(context: Context, name: str, fault: FileFault) -> bool:
     Without its `__init__.py`, or with an empty one, a package can be imported: some ask for nothing that is in it.
     """
     distribution = fault.distribution
-    if framework_of(distribution) == companions().get(name, name) or distribution.startswith("nvidia-"):
+    if framework_of(distribution) == companions().get(name, name) or distribution.startswith(
+        "nvidia-"
+    ):
         return True
     installed = context.distributions.get(distribution)
     modules = {*(installed.modules if installed else ()), distribution.replace("-", "_")}
-    if distribution == name or distribution in needed_distributions(name) or modules & imported_modules(name)[0]:
+    if (
+        distribution == name
+        or distribution in needed_distributions(name)
+        or modules & imported_modules(name)[0]
+    ):
         return True
-    releases = (item.version for item in context.distributions.values() if framework_of(item.name) == name)
+    releases = (
+        item.version for item in context.distributions.values() if framework_of(item.name) == name
+    )
     tried = filter(None, (tried_release(name, release) for release in releases))
-    return not fault.path.endswith("/__init__.py") and any(distribution in row.needs for row in tried)
+    return not fault.path.endswith("/__init__.py") and any(
+        distribution in row.needs for row in tried
+    )

@@ -47,9 +47,13 @@ def judged_builds(context: Context) -> tuple[Build, ...]:
     """
     targets = tuple(build for build in target_builds(context) if not build.installed)
     requested = {
-        wanted.framework for wanted in wanted_releases(context) if not (wanted.build and wanted.build.installed)
+        wanted.framework
+        for wanted in wanted_releases(context)
+        if not (wanted.build and wanted.build.installed)
     }
-    installed = tuple(build for build in installed_builds(context) if build.framework not in requested)
+    installed = tuple(
+        build for build in installed_builds(context) if build.framework not in requested
+    )
     return installed + targets
 
 
@@ -59,7 +63,11 @@ def package_builds(context: Context) -> tuple[Build, ...]:
     builds = []
     for item in context.distributions.values():
         section = context.matrix.companion_of(item.name) if item.installer != "conda" else None
-        row = context.matrix.release(section, item.version, context.platform, item.name) if section else None
+        row = (
+            context.matrix.release(section, item.version, context.platform, item.name)
+            if section
+            else None
+        )
         if row is not None and _has_cuda(row):
             builds.append(replace(build_of(row), installed=True))
     wanted = (item.package for item in wanted_releases(context))
@@ -95,7 +103,9 @@ class JudgedFramework:
         facts = [build.cuda_build for build in self.builds]
         known_facts = [fact for fact in facts if isinstance(fact, Known)]
         unknown = [fact for fact in facts if isinstance(fact, Unknown)]
-        return next((fact for fact in known_facts if fact.value), (unknown + known_facts + facts)[0])
+        return next(
+            (fact for fact in known_facts if fact.value), (unknown + known_facts + facts)[0]
+        )
 
 
 @once
@@ -107,7 +117,10 @@ def judged_frameworks(context: Context) -> tuple[JudgedFramework, ...]:
     extras: dict[str, tuple[str, ...]] = {}
     for wanted in wanted_releases(context):
         extras[wanted.framework] = extras.get(wanted.framework, ()) + wanted.extras
-    return tuple(JudgedFramework(name, tuple(builds), extras.get(name, ())) for name, builds in groups.items())
+    return tuple(
+        JudgedFramework(name, tuple(builds), extras.get(name, ()))
+        for name, builds in groups.items()
+    )
 
 
 def cuda_builds(context: Context) -> Iterator[Build]:

@@ -34,7 +34,11 @@ class Judgement:
     @cached_property
     def report(self) -> Report:
         """Return the report on the machine with the release."""
-        return conclude(self._context, self._found, sorted(self._checked, key=lambda name: catalogue()[name].rank))
+        return conclude(
+            self._context,
+            self._found,
+            sorted(self._checked, key=lambda name: catalogue()[name].rank),
+        )
 
     @cached_property
     def _findings(self) -> tuple[Finding, ...]:
@@ -42,8 +46,12 @@ class Judgement:
 
     @cached_property
     def _errors(self) -> tuple[Finding, ...]:
-        errors = [item for item in self._findings if item.severity == ERROR and not is_unstated(item)]
-        machine_errors = {(item.id, item.message) for item in self._judge.machine_findings} if errors else set()
+        errors = [
+            item for item in self._findings if item.severity == ERROR and not is_unstated(item)
+        ]
+        machine_errors = (
+            {(item.id, item.message) for item in self._judge.machine_findings} if errors else set()
+        )
         return tuple(item for item in errors if (item.id, item.message) not in machine_errors)
 
     @cached_property
@@ -59,8 +67,12 @@ class Judgement:
     @cached_property
     def warnings(self) -> tuple[Finding, ...]:
         """List the warnings, and the notes on what is undetermined."""
-        items = (item for item in self._findings if item.severity != ERROR and not is_unstated(item))
-        return tuple(item for item in items if item.severity != NOTE or item.verdict == UNDETERMINED)
+        items = (
+            item for item in self._findings if item.severity != ERROR and not is_unstated(item)
+        )
+        return tuple(
+            item for item in items if item.severity != NOTE or item.verdict == UNDETERMINED
+        )
 
     @property
     def verdict(self) -> str:
@@ -84,10 +96,16 @@ class ReleaseJudge:
     def machine_findings(self) -> tuple[Finding, ...]:
         """List what is wrong with the machine whichever release is chosen."""
         findings = rank_findings(find(self._asking(()), self._only)[0])
-        return tuple(item for item in findings if item.id != _NO_FRAMEWORK and not is_unstated(item))
+        return tuple(
+            item for item in findings if item.id != _NO_FRAMEWORK and not is_unstated(item)
+        )
 
     def judge(
-        self, requirements: tuple[str, ...], facts: Facts | None = None, *, only: frozenset[str] = frozenset()
+        self,
+        requirements: tuple[str, ...],
+        facts: Facts | None = None,
+        *,
+        only: frozenset[str] = frozenset(),
     ) -> Judgement:
         """Judge the release that requirements ask for together; `facts` describe the machine with what it brings.
 
@@ -99,7 +117,9 @@ class ReleaseJudge:
         facts = facts or self.context.facts
         key = id(facts), bool(requirements)
         if key not in self._machines:
-            target = replace(self.context.target, expect=self.context.goal, requirements=requirements)
+            target = replace(
+                self.context.target, expect=self.context.goal, requirements=requirements
+            )
             self._machines[key] = Context(facts, self.context.matrix, target)
         return self._machines[key].with_requirements(requirements)
 
@@ -114,4 +134,6 @@ def judge_release(context: Context, only: frozenset[str] = frozenset()) -> Judge
 
 def is_unstated(finding: Finding) -> bool:
     """Tell whether a check waits for a fact that the description of a machine leaves open."""
-    return finding.id == "probe-failed" and all(NOT_STATED.detail in item.shown for item in finding.evidence)
+    return finding.id == "probe-failed" and all(
+        NOT_STATED.detail in item.shown for item in finding.evidence
+    )

@@ -66,11 +66,15 @@ _SYMBOLS = ("missing-symbol", "missing-symbol-version")
 def link_faults(context: Context) -> tuple[LinkFault, ...]:
     """List what the loader cannot load; () where the description of a machine leaves that open."""
     fact = context.facts.python.link_faults
-    return _of_goal(context, () if fact == NOT_STATED else context.need(fact, "python.link_faults") or ())
+    return _of_goal(
+        context, () if fact == NOT_STATED else context.need(fact, "python.link_faults") or ()
+    )
 
 
 def _of_goal(context: Context, faults: tuple[LinkFault, ...]) -> tuple[LinkFault, ...]:
-    return tuple(item for item in faults if context.goal == "gpu" or not item.needs_gpu or item.stops)
+    return tuple(
+        item for item in faults if context.goal == "gpu" or not item.needs_gpu or item.stops
+    )
 
 
 def is_proven(context: Context, owner: str, name: str) -> bool:
@@ -78,7 +82,9 @@ def is_proven(context: Context, owner: str, name: str) -> bool:
     fact = context.facts.python.link_faults
     faults = _of_goal(context, fact.value or ())
     faults = tuple(item for item in faults if item.distribution == owner)
-    return any(name == item.found_in or (item.wheel and name.startswith("nvidia-")) for item in faults)
+    return any(
+        name == item.found_in or (item.wheel and name.startswith("nvidia-")) for item in faults
+    )
 
 
 @dataclass
@@ -94,7 +100,17 @@ class _Pin:
         return self.name + self.specifier
 
 
-@rule(MISSING, CONFLICT, LACKS_WHEEL, OTHER_BUILD, OTHER_COPY, TOOLKIT, OLD_SYSTEM_LIBRARY, OLD_LIBC, goal="any")
+@rule(
+    MISSING,
+    CONFLICT,
+    LACKS_WHEEL,
+    OTHER_BUILD,
+    OTHER_COPY,
+    TOOLKIT,
+    OLD_SYSTEM_LIBRARY,
+    OLD_LIBC,
+    goal="any",
+)
 def libraries_that_do_not_load(context: Context) -> Iterator[Finding]:
     """Find imports that die in the loader: one finding for each distribution that is to blame."""
     groups: dict[tuple[str, str, str], list[LinkFault]] = {}
@@ -118,7 +134,11 @@ def libraries_that_do_not_load(context: Context) -> Iterator[Finding]:
 
 def _is_extension(fault: LinkFault) -> bool:
     """Tell whether nobody recorded what the import of a distribution does without the file."""
-    return not fault.stops and not framework_of(fault.distribution) and fault.distribution not in companions()
+    return (
+        not fault.stops
+        and not framework_of(fault.distribution)
+        and fault.distribution not in companions()
+    )
 
 
 def _is_minor(context: Context, fault: LinkFault) -> bool:
@@ -135,27 +155,43 @@ def _fail(context: Context, fault: LinkFault) -> str:
     return f"{_label(context, fault.distribution)} {effect}"
 
 
-def _report(context: Context, fault: LinkFault, message: str, finding_id: str, cure: Fix) -> Finding:
+def _report(
+    context: Context, fault: LinkFault, message: str, finding_id: str, cure: Fix
+) -> Finding:
     severity = WARNING if _is_minor(context, fault) else ERROR
-    about = About(distribution=fault.distribution, names=(fault.distribution,) if finding_id == OTHER_BUILD else ())
-    found = incompatible(message, _evidence(fault), finding_id=finding_id, severity=severity, cure=cure, about=about)
+    about = About(
+        distribution=fault.distribution,
+        names=(fault.distribution,) if finding_id == OTHER_BUILD else (),
+    )
+    found = incompatible(
+        message, _evidence(fault), finding_id=finding_id, severity=severity, cure=cure, about=about
+    )
     return replace(found, stops="gpu" if fault.needs_gpu else IMPORT)
 
 
 def _extension(context: Context, fault: LinkFault) -> Iterator[Finding]:
     """Report an extension that needs symbols that the framework lacks; other rules compare CUDA and Python."""
-    if fault.kind in _SYMBOLS and fault.distribution not in mismatched_extensions(context):  # its CUDA says more
+    # its CUDA says more
+    if fault.kind in _SYMBOLS and fault.distribution not in mismatched_extensions(context):
         owner = fault.found_in or fault.library
         message = (
-            f"{_label(context, fault.distribution)} was built for another {owner}: "
-            f"{posixpath.basename(fault.file)} needs {fault.symbols[0]}, which {fault.library} of "
-            f"{_label(context, owner)} does not define. Loading it fails; the framework itself works."
+            f"{_label(context, fault.distribution)} was built for another {owner}:"
+            f" {posixpath.basename(fault.file)} needs {fault.symbols[0]}, which {fault.library} of"
+            f" {_label(context, owner)} does not define. Loading it fails; the framework itself"
+            " works."
         )
         cure: Fix = RebuildExtension(fault.distribution)
         if _names_release(context, fault):
             cure = _match_framework(context, fault)
         about = About(names=(fault.distribution,))
-        yield incompatible(message, _evidence(fault), finding_id=OTHER_BUILD, severity=WARNING, cure=cure, about=about)
+        yield incompatible(
+            message,
+            _evidence(fault),
+            finding_id=OTHER_BUILD,
+            severity=WARNING,
+            cure=cure,
+            about=about,
+        )
 
 
 def _match_framework(context: Context, fault: LinkFault) -> Fix:
@@ -173,18 +209,23 @@ def _names_release(context: Context, fault: LinkFault) -> bool:
 
 def _other_cuda(context: Context, fault: LinkFault) -> Iterator[Finding]:
     """Report a companion that refuses a framework that was built for another CUDA, or holds nothing for it."""
-    framework, companion = (context.distributions.get(name) for name in (fault.found_in, fault.distribution))
+    framework, companion = (
+        context.distributions.get(name) for name in (fault.found_in, fault.distribution)
+    )
     if framework is None or companion is None:
         return
     own, other = fault.symbols[0], fault.symbols[-1]
     message = (
-        f"{_fail(context, fault)}: it was built for CUDA {own}, and {_label(context, framework.name)} for CUDA {other}."
+        f"{_fail(context, fault)}: it was built for CUDA {own}, and"
+        f" {_label(context, framework.name)} for CUDA {other}."
     )
     pins = [f"{item.name}=={item.version.partition('+')[0]}" for item in (framework, companion)]
     cure: Fix = RebuildExtension(companion.name)  # a newer release may hold more
     if fault.stops != USE:
         framework_label = framework.version.partition("+")[2]
-        cure = MatchCudaOfPackage(companion.name, pins[1], pins[0], framework_label, cuda_label(own))
+        cure = MatchCudaOfPackage(
+            companion.name, pins[1], pins[0], framework_label, cuda_label(own)
+        )
     evidence = (
         Evidence(fault.file, f"CUDA {own}", Source("file", fault.file)),
         Evidence(fault.found, f"CUDA {other}", Source("file", fault.found)),
@@ -195,7 +236,9 @@ def _other_cuda(context: Context, fault: LinkFault) -> Iterator[Finding]:
 def _is_damaged(context: Context, fault: LinkFault) -> bool:
     """Tell whether damaged files, which another rule reports, explain why a library is missing."""
     damaged = {item.distribution for item in context.facts.python.file_faults.value or ()}
-    owners = {name for name in context.distributions if _is_of(name, fault.wheel)} or {fault.asked_by}
+    owners = {name for name in context.distributions if _is_of(name, fault.wheel)} or {
+        fault.asked_by
+    }
     return fault.kind == "missing-library" and not damaged.isdisjoint(owners)
 
 
@@ -203,17 +246,25 @@ def _missing(context: Context, faults: list[LinkFault]) -> Iterator[Finding]:
     """Report libraries that the loader does not find, of one wheel or of none."""
     fault = faults[0]
     sonames = tuple(dict.fromkeys(item.library for item in faults))
-    need = f"{_fail(context, fault)}: {posixpath.basename(fault.file)} needs {' and '.join(sonames[:3])}"
+    need = (
+        f"{_fail(context, fault)}: {posixpath.basename(fault.file)} needs"
+        f" {' and '.join(sonames[:3])}"
+    )
     lost = f"{need}, which {'is' if len(sonames) == 1 else 'are'} not found"
     if fault.symbols:
-        lost = f"{_fail(context, fault)}: it needs one of {', '.join(fault.symbols)}, and none is found"
+        lost = (
+            f"{_fail(context, fault)}: it needs one of {', '.join(fault.symbols)}, and none is"
+            " found"
+        )
     torch = None if framework_of(fault.distribution) else _extension_host(context)
     reason = _compare_cuda(context, torch, sonames) if torch else ""
     pins = [pin for pin in _list_pins(context, fault.distribution) if _is_of(pin.name, fault.wheel)]
     installed = [item for name, item in context.distributions.items() if _is_of(name, fault.wheel)]
     if reason:
         rebuild = RebuildExtension(fault.distribution)
-        yield _report(context, fault, f"{_fail(context, fault)}: it {reason}.", OTHER_BUILD, rebuild)
+        yield _report(
+            context, fault, f"{_fail(context, fault)}: it {reason}.", OTHER_BUILD, rebuild
+        )
         return
     if not pins:
         yield from _outside_wheels(context, sonames, fault, lost)
@@ -222,27 +273,43 @@ def _missing(context: Context, faults: list[LinkFault]) -> Iterator[Finding]:
     required = f"{_label(context, pin.owner.name)} requires {pin.requirement}"
     unmet = _unmet(context, fault.distribution, pin)
     if installed:
-        message = f"{need}, which {installed[0].name} {installed[0].version} does not hold; {required}."
+        message = (
+            f"{need}, which {installed[0].name} {installed[0].version} does not hold; {required}."
+        )
         is_met = _is_met(context, pin)  # it is the right one, without its library
         cure = ReplaceCudaWheels((pin.name,), unmet) if is_met else InstallRequirements(unmet)
         yield _report(context, fault, message, CONFLICT, cure)
         return
     message = f"{lost}; {required}, which is not installed."
     framework = context.matrix.framework_of(fault.distribution) or ""
-    yield _report(context, fault, message, LACKS_WHEEL, InstallCudaLibraries(framework, unmet, are_pinned=True))
+    yield _report(
+        context,
+        fault,
+        message,
+        LACKS_WHEEL,
+        InstallCudaLibraries(framework, unmet, are_pinned=True),
+    )
 
 
-def _outside_wheels(context: Context, sonames: tuple[str, ...], fault: LinkFault, lost: str) -> Iterator[Finding]:
+def _outside_wheels(
+    context: Context, sonames: tuple[str, ...], fault: LinkFault, lost: str
+) -> Iterator[Finding]:
     """Report libraries of no NVIDIA wheel: of what the distribution requires, of a CUDA Toolkit or of the system."""
     if not fault.wheel or not framework_of(fault.distribution):
         absent = _absent_requirements(context, fault.distribution)
         more = f" and {len(absent) - 1} more" if absent[1:] else ""
-        because = f"; it requires {absent[0]}{more}, which {'are' if more else 'is'} not installed" if absent else ""
+        because = (
+            f"; it requires {absent[0]}{more}, which {'are' if more else 'is'} not installed"
+            if absent
+            else ""
+        )
         cure: Fix = InstallSystemLibrary(" or ".join(fault.symbols) or sonames[0])
         if absent:
             cure = InstallRequirements(absent)
         yield _report(context, fault, f"{lost}{because}.", MISSING, cure)
-    elif context.goal == "cpu":  # where GPUs are meant to work, the rules of the toolkit and of cuDNN say it
+    elif (
+        context.goal == "cpu"
+    ):  # where GPUs are meant to work, the rules of the toolkit and of cuDNN say it
         framework = context.matrix.framework_of(fault.distribution) or ""
         builds = (item for item in installed_builds(context) if item.framework == framework)
         cuda = next((item.cuda.value or "" for item in builds), "")
@@ -256,7 +323,8 @@ def _absent_requirements(context: Context, name: str) -> tuple[str, ...]:
     needs = requirements_of(context, owner) if owner and owner.installer != "conda" else ()
     others = (item for item in needs if not item[2] and not item[0].startswith("nvidia-"))
     absent = [item for item in others if item[0] not in context.distributions]
-    absent.sort(key=lambda item: not companion_row(item[0]).distributions)  # what is compiled brings libraries
+    # what is compiled brings libraries
+    absent.sort(key=lambda item: not companion_row(item[0]).distributions)
     return tuple(each + specifier.replace(" ", "") for each, specifier, _ in absent)
 
 
@@ -264,33 +332,50 @@ def _lacking(context: Context, fault: LinkFault) -> Finding:
     """Report a library without the symbols that a file needs: it is the wrong release or the wrong copy."""
     glibc = fault.symbols[0].partition("GLIBC_")[2]
     if glibc and not fault.found:
-        message = f"{_fail(context, fault)}: {posixpath.basename(fault.file)} needs glibc {glibc} or newer."
+        message = (
+            f"{_fail(context, fault)}: {posixpath.basename(fault.file)} needs glibc {glibc} or"
+            " newer."
+        )
         return _report(context, fault, message, OLD_LIBC, UseNewerGlibc(glibc))
     symbol = ("the version " if fault.kind == "missing-symbol-version" else "") + fault.symbols[0]
     holder = _label(context, fault.found_in) if fault.found_in else fault.found
     of_framework = fault.kind in ("missing-symbol", "missing-name") and framework_of(fault.found_in)
-    definer = holder if of_framework else f"{fault.library} of {holder}"  # any of its libraries may define it
+    # any of its libraries may define it
+    definer = holder if of_framework else f"{fault.library} of {holder}"
     need = f"{posixpath.basename(fault.file)} needs {symbol}"
     if fault.kind == "missing-name":
         item = context.distributions.get(fault.distribution)
-        need = f"{posixpath.relpath(fault.file, item.location if item else '/')} uses {fault.library}.{symbol}"
+        need = (
+            f"{posixpath.relpath(fault.file, item.location if item else '/')} uses"
+            f" {fault.library}.{symbol}"
+        )
     message = f"{_fail(context, fault)}: {need}, which {definer} does not define"
     if not fault.found_in and not fault.wheel:
         return _report(context, fault, f"{message}.", OLD_SYSTEM_LIBRARY, _old_copy(fault))
     if not fault.found_in:
         folder = posixpath.dirname(fault.found)
-        where = f"{folder} from {fault.via}" if fault.via == "LD_LIBRARY_PATH" else f"the copy in {folder}"
+        where = (
+            f"{folder} from {fault.via}"
+            if fault.via == "LD_LIBRARY_PATH"
+            else f"the copy in {folder}"
+        )
         cure: Fix = Advise(f"Remove {where}: the framework brings its own {fault.library}.")
         return _report(context, fault, f"{message}.", OTHER_COPY, cure)
     if not fault.wheel:
         built = _built_for(context, fault) if of_framework else ""
-        return _report(context, fault, f"{message}{built}.", OTHER_BUILD, _match_framework(context, fault))
+        return _report(
+            context, fault, f"{message}{built}.", OTHER_BUILD, _match_framework(context, fault)
+        )
     pins = [pin for pin in _list_pins(context, fault.distribution) if _is_of(pin.name, fault.wheel)]
     if pins and pins[0].specifier:
-        required = f"{message}; {_label(context, pins[0].owner.name)} requires {pins[0].requirement}."
+        required = (
+            f"{message}; {_label(context, pins[0].owner.name)} requires {pins[0].requirement}."
+        )
         unmet = _unmet(context, fault.distribution, pins[0])
         is_over = fault.found_in != pins[0].name  # its files lie over those of the right one
-        cure = ReplaceCudaWheels((fault.found_in,), unmet) if is_over else InstallRequirements(unmet)
+        cure = (
+            ReplaceCudaWheels((fault.found_in,), unmet) if is_over else InstallRequirements(unmet)
+        )
         return _report(context, fault, required, CONFLICT, cure)
     version = context.distributions[fault.found_in].version
     cure = InstallRequirements((f"{fault.found_in}>{version}",))
@@ -339,11 +424,14 @@ def _list_pins(context: Context, importing: str) -> tuple[_Pin, ...]:
 
 
 def _pins_of(context: Context, owner: Distribution) -> Iterator[_Pin]:
-    is_list = context.matrix.framework_of(owner.name) is None  # cuda-toolkit names each wheel under an extra
+    # cuda-toolkit names each wheel under an extra
+    is_list = context.matrix.framework_of(owner.name) is None
     for required in filter(None, map(find_requirement, owner.requires)):
         name, marker = required.name, required.marker
         is_unmarked = not marker or ("extra" in marker and is_list)
-        if name.startswith("nvidia-") and (is_unmarked or ("extra" not in marker and marker_holds(context, marker))):
+        if name.startswith("nvidia-") and (
+            is_unmarked or ("extra" not in marker and marker_holds(context, marker))
+        ):
             yield _Pin(owner, name, required.specifier)
 
 
@@ -362,7 +450,9 @@ def _is_met(context: Context, pin: _Pin) -> bool:
 @rule(OTHER_BUILD, severity=WARNING, goal="any")
 def extension_build_mismatch(context: Context) -> Iterator[Finding]:
     """Find PyTorch extensions built for another CUDA major than the installed PyTorch, or another Python."""
-    recorded = {item.distribution for item in context.facts.python.link_faults.value or () if item.stops}
+    recorded = {
+        item.distribution for item in context.facts.python.link_faults.value or () if item.stops
+    }
     for extension, reason in mismatched_extensions(context).values():
         if extension.distribution not in recorded:  # what stops without it is said above
             yield _mismatch(context, extension, _extension_host(context), reason)
@@ -370,7 +460,9 @@ def extension_build_mismatch(context: Context) -> Iterator[Finding]:
 
 def _extension_host(context: Context) -> Build | None:
     """Return the installed framework that other packages bring extensions for: PyTorch."""
-    return next((build for build in installed_builds(context) if build.traits.cuda.hosts_extensions), None)
+    return next(
+        (build for build in installed_builds(context) if build.traits.cuda.hosts_extensions), None
+    )
 
 
 @once
@@ -396,12 +488,20 @@ def package_for_another_cuda(context: Context) -> Iterator[Finding]:
     cuda = torch.cuda.value if torch else None
     for build in package_builds(context) if torch and cuda else ():
         own = build.cuda.value
-        if torch and own and major(own) != major(cuda or "") and companion_row(build.distribution).frameworks:
+        if (
+            torch
+            and own
+            and major(own) != major(cuda or "")
+            and companion_row(build.distribution).frameworks
+        ):
             message = (
-                f"{build.label} was built for CUDA {major(own)}, and {torch.label} for CUDA {cuda}: it does not load."
+                f"{build.label} was built for CUDA {major(own)}, and {torch.label} for CUDA {cuda}:"
+                " it does not load."
             )
             evidence = Evidence(build.label, f"CUDA {own}", citation=build.citations[0])
-            cure = MatchInstalledFramework(build.distribution, torch.distribution, torch.full_version)
+            cure = MatchInstalledFramework(
+                build.distribution, torch.distribution, torch.full_version
+            )
             about = About(distribution=build.distribution, names=(build.distribution,))
             yield incompatible(message, (evidence, *built_for_cuda(torch)), cure=cure, about=about)
 
@@ -414,7 +514,9 @@ def label_of_another_build(context: Context) -> Iterator[Finding]:
         label = item.version.partition("+")[2]
         if torch is None or not label or context.matrix.framework_of(item.name):
             continue
-        reason = _labelled_torch(torch, label) or (_labelled_cuda(torch, label) if _extends(torch, item, label) else "")
+        reason = _labelled_torch(torch, label) or (
+            _labelled_cuda(torch, label) if _extends(torch, item, label) else ""
+        )
         if reason:
             yield _labelled(context, torch, item, reason)
 
@@ -427,7 +529,9 @@ def _labelled_torch(torch: Build, label: str) -> str:
         return ""
     digits = line.replace(".", "")
     is_line = (
-        "." not in label_version and label_version.startswith(digits) and len(label_version) <= len(digits) + 1
+        "." not in label_version
+        and label_version.startswith(digits)
+        and len(label_version) <= len(digits) + 1
     )  # and a patch
     return "" if is_line else f"was built for PyTorch {label_version}"
 
@@ -437,7 +541,9 @@ def _labelled_cuda(torch: Build, label: str) -> str:
     if torch.cuda_build.value is True and re.match(r"cpu\b", label):
         return "was built without CUDA, so its operations fail on the GPU"
     label_version, cuda = label_cuda(label[label.find("cu") :]), torch.cuda.value
-    differs = torch.cuda_build.value is False or (cuda and numbers(label_version)[:1] != numbers(cuda)[:1])
+    differs = torch.cuda_build.value is False or (
+        cuda and numbers(label_version)[:1] != numbers(cuda)[:1]
+    )
     return f"was built for CUDA {label_version}" if label_version and differs else ""
 
 
@@ -448,7 +554,10 @@ def _extends(torch: Build, item: Distribution, label: str) -> bool:
 
 
 def _labelled(context: Context, torch: Build, item: Distribution, reason: str) -> Finding:
-    message = f"{item.name} {item.version} {reason}, but {torch.label} is installed: its compiled code does not fit."
+    message = (
+        f"{item.name} {item.version} {reason}, but {torch.label} is installed: its compiled code"
+        " does not fit."
+    )
     evidence_seen = context.seen("python.distributions", shown=f"{item.name} {item.version}")
     cure, about = ReplaceLabelledBuild(item.name, torch.label), About(names=(item.name,))
     return incompatible(message, (evidence_seen, *built_for_cuda(torch)), cure=cure, about=about)
@@ -467,7 +576,11 @@ def _describe_other_cuda(context: Context, torch: Build, extension: Extension) -
     """Compare the CUDA runtime an extension needs with the one its PyTorch loads."""
     if not any(name.startswith(("libtorch", "libc10")) for name in extension.needed):
         return ""
-    named = (name for name in extension.needed if name == "libc10_cuda.so" or library_name(name) == "cudart")
+    named = (
+        name
+        for name in extension.needed
+        if name == "libc10_cuda.so" or library_name(name) == "cudart"
+    )
     return _compare_cuda(context, torch, tuple(sorted(named, reverse=True)))
 
 
@@ -484,7 +597,10 @@ def _compare_cuda(context: Context, torch: Build, needed: tuple[str, ...]) -> st
     pairs = ((name, sonames.get(library_name(name), name)) for name in needed)
     other, own = next(((name, own) for name, own in pairs if name != own), ("", ""))
     if other:
-        return f"was built for another CUDA: it needs {other}, but {torch.label} loads {own} (CUDA {cuda})"
+        return (
+            f"was built for another CUDA: it needs {other}, but {torch.label} loads {own} (CUDA"
+            f" {cuda})"
+        )
     return ""
 
 

@@ -55,7 +55,8 @@ class Answer:
     companions: tuple[str, ...] = ()  # requirements of what goes with it: "tf-keras==2.15.1"
     place: int = 0  # among the releases of its distribution for its platform, newest first
     driver: str = ""  # the lowest that runs it; "" for a CPU build, or where that is not known
-    requirement: str = ""  # brings it, where that is an extra of another distribution: jax[cuda12]==0.10.0
+    # brings it, where that is an extra of another distribution: jax[cuda12]==0.10.0
+    requirement: str = ""
     extra_builds: tuple[Answer, ...] = ()  # what the extras of a release bring, as it is planned
 
     @property
@@ -64,20 +65,33 @@ class Answer:
         return self.requirement or f"{self.release.distribution}=={self.release.build_version}"
 
 
-def find_releases(judge: RowJudge, admits: Callable[[FrameworkRelease], bool] = lambda _: True) -> tuple[Answer, ...]:
+def find_releases(
+    judge: RowJudge, admits: Callable[[FrameworkRelease], bool] = lambda _: True
+) -> tuple[Answer, ...]:
     """List the admitted builds that fit or may fit, newest first, without stubs and yanked releases."""
     question, matrix = judge.question, judge.matrix
     frameworks = (question.framework,) if question.framework else matrix.judged()
     rows = (row for name in frameworks for row in matrix.builds(name, question.platform or None))
     places: dict[Hashable, int] = {}
     found = []
-    for candidate in (item for row in rows if not (row.yanked or row.stub_for) for item in _list_builds(row, question)):
+    for candidate in (
+        item
+        for row in rows
+        if not (row.yanked or row.stub_for)
+        for item in _list_builds(row, question)
+    ):
         row = candidate.row
         place = _next_place(places, row)
         if admits(row):
-            fit = judge.judge(candidate, row.platform if row.platform != "any" else question.platform or LINUX)
+            fit = judge.judge(
+                candidate, row.platform if row.platform != "any" else question.platform or LINUX
+            )
             if fit.verdict != INCOMPATIBLE:
-                found.append(Answer(row, fit.verdict, fit.why, place=place, driver=_lowest_driver(matrix, row)))
+                found.append(
+                    Answer(
+                        row, fit.verdict, fit.why, place=place, driver=_lowest_driver(matrix, row)
+                    )
+                )
     return tuple(found)
 
 
@@ -85,7 +99,9 @@ def _list_builds(row: FrameworkRelease, question: Question) -> list[Candidate]:
     """List the builds of a row that can answer: those that use a GPU, where one is asked for."""
     if row.cuda_build or not question.is_about_gpus:
         return [Candidate(row)]
-    return [Candidate(part, (part.gpu_extra or "",)) for part in rows_by_extra(row) if part.cuda_build]
+    return [
+        Candidate(part, (part.gpu_extra or "",)) for part in rows_by_extra(row) if part.cuda_build
+    ]
 
 
 def _next_place(places: dict[Hashable, int], row: FrameworkRelease) -> int:
@@ -137,9 +153,14 @@ def _list_extra_builds(matrix: Matrix, row: FrameworkRelease, place: int) -> tup
         builds = [item for item in rows_by_extra(row) if item.cuda_build]
         extras = [item.gpu_extra for item in builds]
     elif row.distribution == known.main:
-        pairs = [(name, extra) for extra in sorted(row.extras, reverse=True) for name in MATRIX_PLATFORMS]
+        pairs = [
+            (name, extra) for extra in sorted(row.extras, reverse=True) for name in MATRIX_PLATFORMS
+        ]
         plugins = [(find_plugin(matrix, name, row, extra), extra) for name, extra in pairs]
-        builds, extras = [item for item, _ in plugins if item], [extra for item, extra in plugins if item]
+        builds, extras = (
+            [item for item, _ in plugins if item],
+            [extra for item, extra in plugins if item],
+        )
     else:
         return ()
     return tuple(
@@ -160,10 +181,14 @@ def _list_cuda_builds(matrix: Matrix, row: FrameworkRelease) -> tuple[FrameworkR
 
 def _list_companions(matrix: Matrix, row: FrameworkRelease) -> tuple[str, ...]:
     """Name the newest release of each companion that goes with a release: Keras, tf-keras, torchvision."""
-    beside = (item.distributions for item in load_companions().rows if row.framework in item.frameworks)
+    beside = (
+        item.distributions for item in load_companions().rows if row.framework in item.frameworks
+    )
     names = (name for distributions in beside for name in distributions)
     found = (matrix.companions_of(row.framework, row.version, row.platform, name) for name in names)
-    newest = (next((item for item in releases if shares_cuda(item, row)), None) for releases in found)
+    newest = (
+        next((item for item in releases if shares_cuda(item, row)), None) for releases in found
+    )
     return tuple(f"{item.distribution}=={item.version}" for item in newest if item)
 
 
@@ -194,7 +219,11 @@ def find_nearest(matrix: Matrix, text: str) -> tuple[str, tuple[str, ...], str]:
 
 def _parse_pin(text: str) -> Version | None:
     """Return the release that a requirement such as torch==2.6.9 pins."""
-    pins = [item.version for item in read_requirement(text).clauses if item.operator in {"==", "~=", "==="}]
+    pins = [
+        item.version
+        for item in read_requirement(text).clauses
+        if item.operator in {"==", "~=", "==="}
+    ]
     try:
         return Version(pins[0].removesuffix(".*")) if len(pins) == 1 else None
     except InvalidVersion:
@@ -211,11 +240,23 @@ def _list_releases(matrix: Matrix, text: str) -> Iterator[FrameworkRelease]:
 
 def _list_problems(matrix: Matrix, row: FrameworkRelease) -> tuple[KnownProblem, ...]:
     stages = ("install", "run", "advice")
-    problems = (item for stage in stages for item in matrix.problems(row.distribution, row.version, stage))
-    return tuple(item for item in problems if not item.platforms or row.platform in (*item.platforms, "any"))
+    problems = (
+        item for stage in stages for item in matrix.problems(row.distribution, row.version, stage)
+    )
+    return tuple(
+        item for item in problems if not item.platforms or row.platform in (*item.platforms, "any")
+    )
 
 
-Row: TypeAlias = Architecture | CondaBuild | CudnnRelease | DriverBranch | FrameworkRelease | TensorrtRelease | Toolkit
+Row: TypeAlias = (
+    Architecture
+    | CondaBuild
+    | CudnnRelease
+    | DriverBranch
+    | FrameworkRelease
+    | TensorrtRelease
+    | Toolkit
+)
 _NO_CELLS = ("citations", "note", "proof")  # shown beside the cells
 _EMPTY: tuple[Any, ...] = (None, "", (), {}, False)
 
@@ -223,9 +264,17 @@ _EMPTY: tuple[Any, ...] = (None, "", (), {}, False)
 _NAMES: Mapping[type, tuple[tuple[str, ...], str, str]] = {
     Toolkit: (("version",), "cuda", "CUDA Toolkit {version}"),
     DriverBranch: (("branch",), "driver", "driver branch {branch}"),
-    Architecture: (("compute_capability",), "architecture", "compute capability {compute_capability}"),
+    Architecture: (
+        ("compute_capability",),
+        "architecture",
+        "compute capability {compute_capability}",
+    ),
     CudnnRelease: (("version", "cuda_major"), "cudnn", "cuDNN {version} for CUDA {cuda_major}"),
-    TensorrtRelease: (("version", "cuda_major"), "tensorrt", "TensorRT {version} for CUDA {cuda_major}"),
+    TensorrtRelease: (
+        ("version", "cuda_major"),
+        "tensorrt",
+        "TensorRT {version} for CUDA {cuda_major}",
+    ),
     CondaBuild: (("package", "channel"), "conda", "{package} of the channel {channel}"),
     FrameworkRelease: (
         ("framework", "distribution", "version", "platform"),
@@ -321,7 +370,9 @@ def _list_companion_releases(matrix: Matrix, text: str) -> Iterator[FrameworkRel
 def _make_table_row(row: Row) -> TableRow:
     keys, table, name = _NAMES[type(row)]
     proof = {"*": row.proof} if isinstance(row.proof, str) else row.proof
-    cells = {cell: getattr(row, cell) for cell in list_fields(row) if cell not in (*keys, *_NO_CELLS)}
+    cells = {
+        cell: getattr(row, cell) for cell in list_fields(row) if cell not in (*keys, *_NO_CELLS)
+    }
     values = {cell: value for cell, value in cells.items() if value not in _EMPTY}
     title = name.format(**{key: getattr(row, key) for key in keys})
     found = TableRow(table, title, values, tuple(row.citations), row.note, proof)
@@ -383,7 +434,9 @@ def _find_tables(matrix: Matrix, text: str) -> TablesFound | None:
 def _find_requirement(matrix: Matrix, text: str) -> RowsFound:
     """Find the rows that a requirement admits."""
     found = find_rows(matrix, text)
-    verdict, message = (COMPATIBLE, _count_rows(len(found))) if found else _describe_missing(matrix, text)
+    verdict, message = (
+        (COMPATIBLE, _count_rows(len(found))) if found else _describe_missing(matrix, text)
+    )
     return RowsFound(verdict, message, matrix.checked, {"requirement": text}, found)
 
 
@@ -436,7 +489,9 @@ class ReleasesFound:
     @cached_property
     def verdict(self) -> str:
         """Return compatible where a release works, undetermined where one may."""
-        if any(item.requirement for item in self.newest) or any(item.fit == COMPATIBLE for item in self.rows):
+        if any(item.requirement for item in self.newest) or any(
+            item.fit == COMPATIBLE for item in self.rows
+        ):
             return COMPATIBLE
         return UNDETERMINED if self.rows else INCOMPATIBLE
 
@@ -460,18 +515,27 @@ class ReleasesFound:
 def _describe_ambiguity(matrix: Matrix, name: str, capabilities: tuple[str, ...]) -> str:
     """Say which architectures a product name stands for, and ask for the one that is meant."""
     meant = name_architectures(capabilities, matrix)
-    return f" --gpu {name[:40]!r} stands for {meant}. Give the one that you mean, such as --gpu {capabilities[-1]}."
+    return (
+        f" --gpu {name[:40]!r} stands for {meant}. Give the one that you mean, such as --gpu"
+        f" {capabilities[-1]}."
+    )
 
 
 def _make_question(matrix: Matrix, conditions: Mapping[str, str]) -> Question:
     if not any(conditions.values()):
-        raise RequestError(f"name at least one condition, such as --framework {matrix.frameworks()[0]}.")
+        raise RequestError(
+            f"name at least one condition, such as --framework {matrix.frameworks()[0]}."
+        )
     if conditions["python"] and not re.fullmatch(r"\d+\.\d+t?", conditions["python"]):
         raise RequestError(f"--python {conditions['python']}: give a minor version such as 3.11.")
     if conditions["driver"] and not re.fullmatch(r"\d+(\.\d+)*", conditions["driver"]):
-        raise RequestError(f"--driver {conditions['driver']}: give a driver release such as 535.104.05.")
+        raise RequestError(
+            f"--driver {conditions['driver']}: give a driver release such as 535.104.05."
+        )
     if conditions["platform"] and conditions["platform"] not in MATRIX_PLATFORMS:
-        raise RequestError(f"--platform {conditions['platform'][:40]}: give one of {', '.join(MATRIX_PLATFORMS)}.")
+        raise RequestError(
+            f"--platform {conditions['platform'][:40]}: give one of {', '.join(MATRIX_PLATFORMS)}."
+        )
     if conditions["framework"]:
         check_framework(conditions["framework"], matrix.judged())
     capabilities = _find_capabilities(matrix, conditions["gpu"])
@@ -505,4 +569,6 @@ def check_framework(name: str, known: Iterable[str]) -> None:
     if name not in names:
         similar = get_close_matches(name.lower(), names, n=1)
         hint = f" Did you mean {similar[0]}?" if similar else ""
-        raise RequestError(f"--framework {name}: unknown framework. The matrix has {', '.join(names)}.{hint}")
+        raise RequestError(
+            f"--framework {name}: unknown framework. The matrix has {', '.join(names)}.{hint}"
+        )

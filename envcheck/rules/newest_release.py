@@ -36,7 +36,8 @@ class NewestRelease:
     newest: str = ""
     oldest: str = ""  # that works, too
     exceptions: tuple[str, ...] = ()  # releases between the two that do not, newest first
-    refused: str = ""  # the next newer release, or the newest where none works; "" where the newest works
+    # the next newer release, or the newest where none works; "" where the newest works
+    refused: str = ""
     why: str = ""  # it does not work, or that is not known
 
 
@@ -61,7 +62,9 @@ class _Search:
         above: list[tuple[str, list[Candidate]]] = []  # what is newer than the best
         below: list[tuple[str, bool]] = []  # the best, and what is older
         for version, candidates in self._releases():
-            works = next((item for item in _same_build_first(candidates, last) if self._works(item)), None)
+            works = next(
+                (item for item in _same_build_first(candidates, last) if self._works(item)), None
+            )
             best, last = best or works, works or last
             if best is None:
                 above.append((version, candidates))
@@ -91,7 +94,16 @@ class _Search:
         python = question.python or _middle_python(best)
         given = [("--python", python), ("--driver", question.driver), ("--gpu", question.gpu)]
         given += [("--platform", self.platform)]
-        given += [("--expect", "" if question.is_about_gpus or not framework(self.framework).cuda.needs_gpu else "gpu")]
+        given += [
+            (
+                "--expect",
+                (
+                    ""
+                    if question.is_about_gpus or not framework(self.framework).cuda.needs_gpu
+                    else "gpu"
+                ),
+            )
+        ]
         options = [word for name, value in given if value for word in (name, value)]
         return ("envcheck", "plan", f"{best.row.distribution}=={best.row.version}", *options)
 
@@ -107,16 +119,22 @@ class _Search:
     def _works(self, candidate: Candidate) -> bool:
         return self._fit(candidate).verdict == COMPATIBLE
 
-    def _explain(self, above: list[tuple[str, list[Candidate]]], *, has_best: bool) -> tuple[str, str]:
+    def _explain(
+        self, above: list[tuple[str, list[Candidate]]], *, has_best: bool
+    ) -> tuple[str, str]:
         """Name the next newer release, or the newest where none works, with one reason."""
         if not above:
             return "", "" if has_best else "no release here"
-        open_ones = (item for item in above if any(self._fit(one).verdict == UNDETERMINED for one in item[1]))
+        open_ones = (
+            item for item in above if any(self._fit(one).verdict == UNDETERMINED for one in item[1])
+        )
         version, candidates = above[-1] if has_best else next(open_ones, above[0])
         if not candidates:
             return version, "has no GPU build here"
         # The build for the oldest CUDA comes last: it asks for the least.
-        candidate = next((item for item in candidates if self._fit(item).verdict == UNDETERMINED), candidates[-1])
+        candidate = next(
+            (item for item in candidates if self._fit(item).verdict == UNDETERMINED), candidates[-1]
+        )
         fit = self._fit(candidate)
         if fit.verdict == UNDETERMINED:
             return version, f"may work: {fit.why[0].partition('; ')[0]}" if fit.why else "may work"
@@ -132,7 +150,9 @@ def _same_build_first(candidates: list[Candidate], last: Candidate | None) -> li
     if last is None:
         return candidates
     name = last.row.distribution, last.row.local, last.extras
-    return sorted(candidates, key=lambda item: (item.row.distribution, item.row.local, item.extras) != name)
+    return sorted(
+        candidates, key=lambda item: (item.row.distribution, item.row.local, item.extras) != name
+    )
 
 
 def distributions_of(context: Context, name: str) -> tuple[str, ...]:
@@ -159,14 +179,20 @@ def list_candidates(context: Context, rows: list[FrameworkRelease]) -> list[Cand
     )
     if context.goal != "gpu":
         return [Candidate(row) for row in builds]
-    return [Candidate(row, tuple(filter(None, (row.gpu_extra or "").split(",")))) for row in builds if row.cuda_build]
+    return [
+        Candidate(row, tuple(filter(None, (row.gpu_extra or "").split(","))))
+        for row in builds
+        if row.cuda_build
+    ]
 
 
 def _list_by_plugin(context: Context, row: FrameworkRelease) -> Iterator[Candidate]:
     library = library_of(context, row)
     parts = (library,) if library else ()
     if context.goal != "gpu":
-        yield Candidate(row, () if identity(row.framework).library in row.requires else ("cpu",), parts)
+        yield Candidate(
+            row, () if identity(row.framework).library in row.requires else ("cpu",), parts
+        )
         return
     for extra in sorted(row.extras, reverse=True):
         plugin = plugin_of(context, row, extra)
@@ -176,7 +202,11 @@ def _list_by_plugin(context: Context, row: FrameworkRelease) -> Iterator[Candida
 
 def _middle_python(candidate: Candidate) -> str:
     """Choose the middle one of the Pythons that all parts have wheels for: other packages most likely have one, too."""
-    shared = [item for item in candidate.row.pythons if all(item in row.pythons for row in candidate.parts)]
+    shared = [
+        item
+        for item in candidate.row.pythons
+        if all(item in row.pythons for row in candidate.parts)
+    ]
     return sorted(shared, key=numbers)[len(shared) // 2] if shared else ""
 
 
@@ -186,14 +216,18 @@ def describe_obstacle(context: Context, candidate: Candidate, finding: Finding) 
     if isinstance(cure, InstallDriver) and not cure.exact and cure.floor:
         return f"needs driver {cure.floor}"
     if isinstance(cure, (UseNewerBuild, UseOlderBuild)):
-        document = documented_gpus(candidate.row.distribution, candidate.row.version, context.platform)
+        document = documented_gpus(
+            candidate.row.distribution, candidate.row.version, context.platform
+        )
         if document is not None and document.excludes(cure.capability):
             return f"asks for GPUs from {document.minimum} on"
         return f"has no code for {cure.capability} GPUs"
     python = context.facts.python.version.value
     if finding.id == "python-unsupported" and python:
         return f"is not for Python {python}{'t' if is_free_threaded(context) else ''}"
-    text = finding.message.removeprefix(f"{candidate.row.distribution} {candidate.row.build_version}")
+    text = finding.message.removeprefix(
+        f"{candidate.row.distribution} {candidate.row.build_version}"
+    )
     reason = text.removeprefix(": ").partition(". ")[0].rstrip(".")
     if text.startswith(" "):
         return reason.lstrip()

@@ -35,7 +35,9 @@ from envcheck.rules.requirements import marker_holds
 def list_required(context: Context) -> tuple[str, ...]:
     """List the requirements of the project that are for this system and Python."""
     markers = {text: read_requirement(text).marker for text in context.demands.requires}
-    return tuple(text for text, marker in markers.items() if not marker or marker_holds(context, marker))
+    return tuple(
+        text for text, marker in markers.items() if not marker or marker_holds(context, marker)
+    )
 
 
 def is_installed(context: Context, text: str) -> bool:
@@ -74,10 +76,12 @@ def required_releases(context: Context) -> Iterator[Finding]:
 
 def _nothing_to_judge(context: Context, text: str) -> Finding:
     message = (
-        f"The project requires {text}, and there is no Python environment to judge: none is active or belongs to this "
-        "folder. Activate the project's environment, or name it with --env."
+        f"The project requires {text}, and there is no Python environment to judge: none is active"
+        " or belongs to this folder. Activate the project's environment, or name it with --env."
     )
-    return Finding("probe-failed", UNDETERMINED, ERROR, message, (context.seen("python.executable"),))
+    return Finding(
+        "probe-failed", UNDETERMINED, ERROR, message, (context.seen("python.executable"),)
+    )
 
 
 def _not_installed(context: Context, text: str) -> Finding:
@@ -85,7 +89,9 @@ def _not_installed(context: Context, text: str) -> Finding:
     installed = [build for build in installed_builds(context) if build.framework == framework]
     has = f"{' and '.join(build.label for build in installed)} is" if installed else "it is not"
     message = f"The project requires {text}; {has} installed in the inspected environment."
-    seen_builds = context.seen("python.frameworks", shown=", ".join(build.label for build in installed) or "none of it")
+    seen_builds = context.seen(
+        "python.frameworks", shown=", ".join(build.label for build in installed) or "none of it"
+    )
     evidence = (_demand(context, f"requires = {text}"), seen_builds)
     name = "dependency-conflict" if installed else ""
     return incompatible(message, evidence, finding_id=name, cure=_installation(context, text))
@@ -95,12 +101,18 @@ def _installation(context: Context, text: str) -> Fix:
     requirement = read_requirement(text)
     plain, public = requirement.plain, re.sub(r"\+[\w.]+", "", requirement.specifier)
     versions = context.matrix.versions(context.matrix.framework_of(requirement.name) or "")
-    if versions and not any(within(version, public) for version in versions):  # which counts builds as one release
+    # which counts builds as one release
+    if versions and not any(within(version, public) for version in versions):
         none = f"envcheck knows no release that {plain} allows; the newest is {versions[0]}."
         return Advise(f"Require a release that exists: {none}")
     if context.demands.obstacles:
-        against = f"the release that pip would choose does not work here ({', '.join(context.demands.obstacles)})"
-        return Advise(f"Let `envcheck plan '{plain}'` choose a release for this machine: {against}.")
+        against = (
+            "the release that pip would choose does not work here"
+            f" ({', '.join(context.demands.obstacles)})"
+        )
+        return Advise(
+            f"Let `envcheck plan '{plain}'` choose a release for this machine: {against}."
+        )
     return InstallRequirements((plain,))
 
 
@@ -109,13 +121,18 @@ def required_driver(context: Context) -> Iterator[Finding]:
     """Find a driver that is older than the project requires; no driver at all is another finding."""
     floor, facts = context.demands.min_driver, context.facts.driver
     release = context.need(facts.release, "driver.release") if floor else None
-    if floor and release is None and facts.cuda_driver_version.value is not None:  # Jetson's comes with the system
-        raise UndecidedError("driver.release", Unknown("failed", "this machine's driver has no release number"))
+    # Jetson's comes with the system
+    if floor and release is None and facts.cuda_driver_version.value is not None:
+        raise UndecidedError(
+            "driver.release", Unknown("failed", "this machine's driver has no release number")
+        )
     if release is None:
         return
     is_reached = at_least(release, floor)
     if is_reached is None:
-        raise UndecidedError("driver.release", Unknown("unparsable", f"the driver is only known as {release}"))
+        raise UndecidedError(
+            "driver.release", Unknown("unparsable", f"the driver is only known as {release}")
+        )
     if not is_reached:
         message = f"The project requires driver >= {floor}; this machine runs {release}."
         evidence = (_demand(context, f"min-driver = {floor}"), context.seen("driver.release"))
@@ -128,7 +145,10 @@ def required_capability(context: Context) -> Iterator[Finding]:
     floor = context.demands.min_compute_capability
     for gpu, capability, _ in judged_gpus(context) if floor else ():
         if Version(capability) < Version(floor):
-            message = f"The project requires compute capability {floor} or higher; {gpu_name(gpu)} has {capability}."
+            message = (
+                f"The project requires compute capability {floor} or higher; {gpu_name(gpu)} has"
+                f" {capability}."
+            )
             seen = context.seen("gpus", gpu.compute_capability)
             evidence = (_demand(context, f"min-compute-capability = {floor}"), seen)
             yield incompatible(message, evidence, cure=HideGpu())

@@ -26,36 +26,48 @@ _SAME_MACHINE = {"amd64": "x86_64", "x64": "x86_64", "arm64": "aarch64"}
 def python_32bit(context: Context, bits: int | None) -> Iterator[Finding]:
     """Find a 32-bit interpreter: it cannot install any framework wheel."""
     works = any(build.installed for build in judged_builds(context))
-    if bits != 32 or (works and not any(wanted.obstacle == BITS for wanted in wanted_releases(context))):
+    if bits != 32 or (
+        works and not any(wanted.obstacle == BITS for wanted in wanted_releases(context))
+    ):
         return
     names = ", ".join(item.name for item in identities() if not item.wheels.has_32bit)
-    wheel = next(iter(context.matrix.releases(context.matrix.frameworks()[0], context.platform)), None)
+    wheel = next(
+        iter(context.matrix.releases(context.matrix.frameworks()[0], context.platform)), None
+    )
     citations = wheel.citations if wheel else ()
     yield incompatible(
         f"This Python is a 32-bit build; {names} publish wheels for 64-bit Python only.",
         (
             context.seen("python.bits"),
-            *(Evidence("framework releases", "64-bit wheels only", citation=citation) for citation in citations[:1]),
+            *(
+                Evidence("framework releases", "64-bit wheels only", citation=citation)
+                for citation in citations[:1]
+            ),
         ),
         cure=InstallPython(),
     )
 
 
 @rule("python-wrong-arch", needs=("python.architecture", "host.architecture"), goal="any")
-def python_wrong_arch(context: Context, python: str | None, machine: str | None) -> Iterator[Finding]:
+def python_wrong_arch(
+    context: Context, python: str | None, machine: str | None
+) -> Iterator[Finding]:
     """Find an interpreter of another architecture: it runs emulated and gets wheels for that one."""
     if python is None or machine is None or _same_machine(python, machine):
         return
     yield incompatible(
-        f"This Python is built for {python}, the machine is {machine}: pip installs {python} wheels, "
-        f"which run emulated, without the GPU and without some CPU instructions they need.",
+        f"This Python is built for {python}, the machine is {machine}: pip installs {python}"
+        " wheels, which run emulated, without the GPU and without some CPU instructions they"
+        " need.",
         (context.seen("python.architecture"), context.seen("host.architecture")),
         cure=InstallPython(machine),
     )
 
 
 def _same_machine(python: str, machine: str) -> bool:
-    python_name, machine_name = (_SAME_MACHINE.get(name.lower(), name.lower()) for name in (python, machine))
+    python_name, machine_name = (
+        _SAME_MACHINE.get(name.lower(), name.lower()) for name in (python, machine)
+    )
     # python-32bit reports a 32-bit interpreter.
     return (
         python_name == machine_name
@@ -69,8 +81,8 @@ def pip_refuses(context: Context) -> Iterator[Finding]:
     """Find an installation into a Python that its distribution manages: pip refuses it."""
     if context.command and context.facts.python.externally_managed.value:
         yield incompatible(
-            f"`{context.command}` fails: this Python is externally managed (PEP 668), so pip installs into "
-            "virtual environments only.",
+            f"`{context.command}` fails: this Python is externally managed (PEP 668), so pip"
+            " installs into virtual environments only.",
             (context.seen("python.externally_managed"),),
             cure=Advise(
                 "Install python3-venv, and add `RUN python3 -m venv /opt/venv` and "
@@ -91,11 +103,13 @@ def pip_too_old(context: Context) -> Iterator[Finding]:
         if pip is None or not _older(pip, need.pip):
             continue
         yield incompatible(
-            f"The wheels of {build.label} carry the platform tag {need.tag}, which pip supports from {need.pip} on; "
-            f"this environment has pip {pip}.",
+            f"The wheels of {build.label} carry the platform tag {need.tag}, which pip supports"
+            f" from {need.pip} on; this environment has pip {pip}.",
             (
                 context.seen("python.pip_version"),
-                Evidence(f"{build.distribution} {build.version}", need.tag, citation=build.citations[0]),
+                Evidence(
+                    f"{build.distribution} {build.version}", need.tag, citation=build.citations[0]
+                ),
                 Evidence("pip tags", f"{need.tag} needs pip >= {need.pip}", citation=need.citation),
             ),
             cure=UpdatePip(f"{build.distribution}=={build.version}"),
@@ -110,7 +124,11 @@ def glibc_too_old(context: Context) -> Iterator[Finding]:
             lowest = min(wanted.rejected, key=lambda row: Version(wheel_glibc(row)))
             yield _glibc_finding(context, wanted.text, wheel_glibc(lowest), lowest.citations)
     for build in judged_builds(context):
-        floor = wheel_glibc(build.release) if build.release and not is_conda_build(context, build) else ""
+        floor = (
+            wheel_glibc(build.release)
+            if build.release and not is_conda_build(context, build)
+            else ""
+        )
         libc = context.facts.host.libc_version
         if floor and isinstance(libc, Unknown) and not build.installed:
             context.need(libc, "host.libc_version")
@@ -125,12 +143,17 @@ def _has_glibc(context: Context) -> bool:
     return context.need(context.facts.host.libc_kind, "host.libc_kind") in (None, "glibc")
 
 
-def _glibc_finding(context: Context, label: str, floor: str, citations: tuple[Citation, ...]) -> Finding:
+def _glibc_finding(
+    context: Context, label: str, floor: str, citations: tuple[Citation, ...]
+) -> Finding:
     return incompatible(
         f"{label} needs glibc {floor} or newer; this system has {_libc_text(context)}.",
         (
             context.seen("host.libc_version"),
-            *(Evidence(label, f"needs glibc >= {floor}", citation=citation) for citation in citations[:1]),
+            *(
+                Evidence(label, f"needs glibc >= {floor}", citation=citation)
+                for citation in citations[:1]
+            ),
         ),
         cure=UseNewerGlibc(floor),
     )
@@ -146,16 +169,21 @@ def libstdcxx_mismatch(context: Context) -> Iterator[Finding]:
     """Find an environment's own libstdc++ that is older than wheels with this tag may need."""
     python = context.facts.python
     path, glibcxx = python.libstdcxx_path, python.libstdcxx_glibcxx
-    faults = python.link_faults.value or ()  # of a copy that is proven to lack a version, another rule says so
-    if path.value is None or isinstance(glibcxx, (Absent, Unknown)) or path.value in {x.found for x in faults}:
+    # of a copy that is proven to lack a version, another rule says so
+    faults = python.link_faults.value or ()
+    if (
+        path.value is None
+        or isinstance(glibcxx, (Absent, Unknown))
+        or path.value in {x.found for x in faults}
+    ):
         return
     for build in judged_builds(context):
         need = _glibcxx_need(context, build)
         if not need or not _older(glibcxx.value, need):
             continue
         yield incompatible(
-            f"This Python loads {path.value}, which provides GLIBCXX up to {glibcxx.value}; wheels tagged like those "
-            f"of {build.label} may need GLIBCXX_{need}.",
+            f"This Python loads {path.value}, which provides GLIBCXX up to {glibcxx.value}; wheels"
+            f" tagged like those of {build.label} may need GLIBCXX_{need}.",
             (
                 context.seen("python.libstdcxx_path"),
                 context.seen("python.libstdcxx_glibcxx"),
@@ -185,11 +213,15 @@ def _older(version: str, floor: str) -> bool:
 def msvc_runtime_missing(context: Context) -> Iterator[Finding]:
     """Report wheels on a Windows machine without Microsoft's redistributable; conda brings its own."""
     wheels = [build for build in judged_builds(context) if not _brings_runtime(context, build)]
-    if context.os != "windows" or not wheels or not isinstance(context.facts.host.msvc_runtime, Absent):
+    if (
+        context.os != "windows"
+        or not wheels
+        or not isinstance(context.facts.host.msvc_runtime, Absent)
+    ):
         return
     message = (
-        f"{wheels[0].label} is linked with Microsoft's Visual C++ runtime, which is not installed: importing it fails "
-        "with 'DLL load failed'."
+        f"{wheels[0].label} is linked with Microsoft's Visual C++ runtime, which is not installed:"
+        " importing it fails with 'DLL load failed'."
     )
     evidence = (context.seen("host.msvc_runtime"),)
     yield incompatible(message, evidence, cure=FollowRow())

@@ -44,7 +44,9 @@ def _environment(context: Context) -> dict[str, str]:
         "python_version": major_minor(version) or "3",
         "python_full_version": version or "3",
         "implementation_name": implementation,
-        "platform_python_implementation": {"cpython": "CPython", "pypy": "PyPy"}.get(implementation, implementation),
+        "platform_python_implementation": (
+            {"cpython": "CPython", "pypy": "PyPy"}.get(implementation, implementation)
+        ),
         "sys_platform": platform,
         "platform_system": system,
         "os_name": name,
@@ -67,7 +69,11 @@ def requirements_of(context: Context, owner: Distribution) -> Iterator[tuple[str
     """Yield name, specifier and whether it is an extra's of what a distribution requires of the inspected Python."""
     framework = context.matrix.framework_of(owner.name)
     public = owner.version.partition("+")[0]
-    row = context.matrix.release(framework, public, context.platform, owner.name) if framework else None
+    row = (
+        context.matrix.release(framework, public, context.platform, owner.name)
+        if framework
+        else None
+    )
     if row is not None and not owner.requires and owner.installer != "conda":
         # Its metadata was not read: the matrix knows the pins that matter.
         yield from (item for item in _by_row(row, owner) if item[0] in context.distributions)
@@ -111,7 +117,11 @@ class KnownBreak:
     def concerns(self, item: Distribution) -> bool:
         """Tell whether an installed package is one of these releases."""
         specifier = self.requirement.removeprefix(item.name)
-        return specifier[:1] in "<>=!~" and specifier != self.requirement and matches(item.version, specifier)
+        return (
+            specifier[:1] in "<>=!~"
+            and specifier != self.requirement
+            and matches(item.version, specifier)
+        )
 
 
 @dataclass
@@ -122,7 +132,8 @@ class TriedRelease:
     version: str
     needs: tuple[str, ...] = ()  # importing it fails where one of these is removed; () not tried
     breaks: tuple[KnownBreak, ...] = ()
-    works: Mapping[str, str] = field(default_factory=dict)  # name -> what it was seen to import and compute with
+    # name -> what it was seen to import and compute with
+    works: Mapping[str, str] = field(default_factory=dict)
 
     def find_break(self, item: Distribution) -> KnownBreak | None:
         """Return what is known to break with an installed package."""
@@ -153,7 +164,9 @@ def tried_release(framework: str, version: str) -> TriedRelease | None:
     What is too old for an older release is too old for this one, and what is too new for a newer one is too new.
     """
     rows = [
-        row for row in load_data("frameworks/requirements", TriedRequirements).releases if row.framework == framework
+        row
+        for row in load_data("frameworks/requirements", TriedRequirements).releases
+        if row.framework == framework
     ]
     same_minor = [row for row in rows if major_minor(row.version) == major_minor(version)]
     own = min(same_minor, key=lambda row: row.version != version, default=None)
@@ -163,16 +176,23 @@ def tried_release(framework: str, version: str) -> TriedRelease | None:
         return own
     tried = own or TriedRelease(framework, version)
     inferred = (*_infer_breaks(older, "<", tried), *_infer_breaks(newer, ">", tried))
-    breaks = (*tried.breaks, *(item for item in inferred if not tried.needs or item.name in tried.needs))
+    breaks = (
+        *tried.breaks,
+        *(item for item in inferred if not tried.needs or item.name in tried.needs),
+    )
     needs = next((row.needs for row in (tried, *older, *newer) if row.needs), ())
     return replace(tried, needs=needs, breaks=breaks)
 
 
-def _infer_breaks(rows: Iterable[TriedRelease], sign: str, tried: TriedRelease) -> Iterator[KnownBreak]:
+def _infer_breaks(
+    rows: Iterable[TriedRelease], sign: str, tried: TriedRelease
+) -> Iterator[KnownBreak]:
     """Infer breaks from other releases, the nearest first: the first that tried a package decides."""
     known = {*tried.works, *(item.name for item in tried.breaks)}
     for row in rows:
-        yield from (item for item in row.breaks if sign in item.requirement and item.name not in known)
+        yield from (
+            item for item in row.breaks if sign in item.requirement and item.name not in known
+        )
         known.update(row.works, (item.name for item in row.breaks))
 
 
@@ -233,7 +253,9 @@ def easiest_for_pip(release: FrameworkRelease) -> TagNeed | None:
 
 def lowest_glibc(tags: Iterable[str]) -> str:
     """Return the lowest glibc that platform tags of one wheel, or of one release, stand for; "" without any."""
-    return min((need.glibc for need in map(tag_need, tags) if need is not None), key=Version, default="")
+    return min(
+        (need.glibc for need in map(tag_need, tags) if need is not None), key=Version, default=""
+    )
 
 
 def wheel_glibc(release: FrameworkRelease) -> str:
@@ -249,5 +271,10 @@ def tag_glibcxx(release: FrameworkRelease) -> str:
         return ""
     lowest = Version(glibc)
     return next(
-        (glibcxx for glibc, glibcxx in reversed([*_pip_tags().glibcxx.items()]) if Version(glibc) <= lowest), ""
+        (
+            glibcxx
+            for glibc, glibcxx in reversed([*_pip_tags().glibcxx.items()])
+            if Version(glibc) <= lowest
+        ),
+        "",
     )

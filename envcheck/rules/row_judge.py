@@ -94,7 +94,9 @@ class RowJudge:
     def judge(self, candidate: Candidate, platform: str) -> Fit:
         """Judge a candidate, or exchange the names in what was found of one whose decisive cells are the same."""
         contexts, extras = [judge.context for judge in self._machines(platform)], candidate.extras
-        cells = [decisive_cells(context, row, extras) for context in contexts for row in candidate.rows]
+        cells = [
+            decisive_cells(context, row, extras) for context in contexts for row in candidate.rows
+        ]
         key = (platform, extras, *cells)
         if key not in self._known:
             self._known[key] = candidate, self._judge(candidate, platform)
@@ -109,20 +111,31 @@ class RowJudge:
 
     def _judge(self, candidate: Candidate, platform: str) -> Fit:
         judges = self._machines(platform)
-        return _join([_REFUSED if _is_refused(one.context, candidate) else _judge_on(one, candidate) for one in judges])
+        return _join(
+            [
+                _REFUSED if _is_refused(one.context, candidate) else _judge_on(one, candidate)
+                for one in judges
+            ]
+        )
 
     def _machines(self, platform: str) -> tuple[ReleaseJudge, ...]:
         if platform not in self._judges:
             gpus = self.question.capabilities or ("",)
-            self._judges[platform] = tuple(ReleaseJudge(self._describe(platform, gpu)) for gpu in gpus)
+            self._judges[platform] = tuple(
+                ReleaseJudge(self._describe(platform, gpu)) for gpu in gpus
+            )
         return self._judges[platform]
 
     def _describe(self, platform: str, gpu: str) -> Context:
         question = self.question
-        description = Description(question.python, question.driver, (gpu,) if gpu else (), platform=platform)
+        description = Description(
+            question.python, question.driver, (gpu,) if gpu else (), platform=platform
+        )
         machine = planned_facts(None, description, self.matrix, expects_gpu=question.is_about_gpus)
         empty = Facts()  # nobody said what lies on its disk
-        facts = replace(machine, toolkits=empty.toolkits, cudnn=empty.cudnn, tensorrt=empty.tensorrt)
+        facts = replace(
+            machine, toolkits=empty.toolkits, cudnn=empty.cudnn, tensorrt=empty.tensorrt
+        )
         return Context(facts, self.matrix, Target("gpu" if question.is_about_gpus else "cpu"))
 
 
@@ -140,7 +153,11 @@ def _join(fits: list[Fit]) -> Fit:
 
 def _is_refused(context: Context, candidate: Candidate) -> bool:
     """Tell, without asking all rules, whether they find an error: in the Python, the driver or the GPU's code."""
-    if not all(_has_wheel(context, row) for row in candidate.rows if row.platform in (context.platform, "any")):
+    if not all(
+        _has_wheel(context, row)
+        for row in candidate.rows
+        if row.platform in (context.platform, "any")
+    ):
         return True
     return any(is_refused_for_gpu(context, row) for row in candidate.rows if row.cuda_build)
 
@@ -153,7 +170,9 @@ def is_refused_for_gpu(context: Context, row: FrameworkRelease) -> bool:
         return True
     build = build_of(row)
     try:
-        return bool(context.gpus) and (serves_no_gpu(context, build) or is_ptx_too_new(context, build))
+        return bool(context.gpus) and (
+            serves_no_gpu(context, build) or is_ptx_too_new(context, build)
+        )
     except UndecidedError:
         return False
 
@@ -162,19 +181,27 @@ def _has_wheel(context: Context, row: FrameworkRelease) -> bool:
     """Tell whether a release, or another row of the same distribution and version, has a wheel for the Python."""
     if supports_python(context, row):
         return True
-    releases = context.matrix.releases(row.framework, context.platform, row.version.__eq__, pin=row.version)
-    return any(supports_python(context, item) for item in releases if item.distribution == row.distribution)
+    releases = context.matrix.releases(
+        row.framework, context.platform, row.version.__eq__, pin=row.version
+    )
+    return any(
+        supports_python(context, item) for item in releases if item.distribution == row.distribution
+    )
 
 
 def _judge_on(judge: ReleaseJudge, candidate: Candidate) -> Fit:
     pins = (f"{row.distribution}=={row.version}" for row in candidate.parts if not row.cuda_build)
     judgement = judge.judge((candidate.requirement, *pins))
     machine_errors = [item for item in judge.machine_findings if item.severity == ERROR]
-    errors = tuple(item for item in (*machine_errors, *judgement.errors) if item.verdict == INCOMPATIBLE)
+    errors = tuple(
+        item for item in (*machine_errors, *judgement.errors) if item.verdict == INCOMPATIBLE
+    )
     if errors:
         return Fit(INCOMPATIBLE, errors=errors)
     unknown = [
-        item for item in (*machine_errors, *judgement.doubts, *judgement.warnings) if item.verdict == UNDETERMINED
+        item
+        for item in (*machine_errors, *judgement.doubts, *judgement.warnings)
+        if item.verdict == UNDETERMINED
     ]
     verdict = UNDETERMINED if machine_errors else judgement.verdict
     return Fit(verdict, tuple(dict.fromkeys(map(_describe_doubt, unknown))))
@@ -192,14 +219,16 @@ def _rename(text: str, judged: Candidate, candidate: Candidate) -> str:
     for old, new in zip(judged.rows, candidate.rows, strict=True):
         for sign in (" ", "=="):
             text = text.replace(
-                f"{old.distribution}{sign}{old.build_version}", f"{new.distribution}{sign}{new.build_version}"
+                f"{old.distribution}{sign}{old.build_version}",
+                f"{new.distribution}{sign}{new.build_version}",
             )
     return text
 
 
-# The cells that decide. What a question never describes (the disk, the C library, pip) makes others indifferent:
-# cuDNN, glibc, platform tags, the versions of the CUDA wheels. Tests note each cell that the rules read, and judge a
-# sample of machines without this table: a rule that reads another cell is seen.
+# The cells that decide. What a question never describes (the disk, the C library, pip) makes others
+# indifferent: cuDNN, glibc, platform tags, the versions of the CUDA wheels. Tests note each cell
+# that the rules read, and judge a sample of machines without this table: a rule that reads another
+# cell is seen.
 JUDGED_CELLS = (
     "framework",
     "distribution",
@@ -220,8 +249,16 @@ def decisive_cells(context: Context, row: FrameworkRelease, extras: tuple[str, .
         cells += [is_below_floor(context, row.cuda), toolkit_of(context, row.cuda) is None]
     if context.gpus:
         cells.append(_service(context, row))
-    has_cuda = row.cuda_build or bool(context.matrix.cudas(row.framework, row.version, row.platform))
-    cells += [bool(row.local), bool(row.cuda), bool(row.cuda_wheels), has_cuda, supports_python(context, row)]
+    has_cuda = row.cuda_build or bool(
+        context.matrix.cudas(row.framework, row.version, row.platform)
+    )
+    cells += [
+        bool(row.local),
+        bool(row.cuda),
+        bool(row.cuda_wheels),
+        has_cuda,
+        supports_python(context, row),
+    ]
     return (*cells, _of_version(context, row, extras))
 
 
@@ -230,12 +267,22 @@ def _service(context: Context, row: FrameworkRelease) -> Hashable:
     ptx = cuda_of_ptx(row.framework, row.version)
     document = documented_gpus(row.distribution, row.version, context.platform)
     minimum = document.minimum if document else ""
-    cells = (row.framework, bool(row.local), ptx, minimum, *(getattr(row, name) for name in CELLS_OF_GPUS))
+    cells = (
+        row.framework,
+        bool(row.local),
+        ptx,
+        minimum,
+        *(getattr(row, name) for name in CELLS_OF_GPUS),
+    )
     known = _services(context)
     if cells not in known:
         build = build_of(row)
         try:
-            kinds = tuple(verdict_on(context, build, item).kind for item in judged_gpus(context) if item.architecture)
+            kinds = tuple(
+                verdict_on(context, build, item).kind
+                for item in judged_gpus(context)
+                if item.architecture
+            )
             known[cells] = kinds, minimum, is_ptx_too_new(context, build)
         except UndecidedError:
             known[cells] = cells
@@ -273,5 +320,11 @@ def _problems_here(context: Context, distribution: str) -> tuple[KnownProblem, .
 
     Warnings and advice do not, nor does what depends on another distribution: none is installed.
     """
-    problems = (item for item in context.matrix.problems_of(distribution) if fits_machine(context, item))
-    return tuple(item for item in problems if item.severity == ERROR and item.stage != "advice" and not item.condition)
+    problems = (
+        item for item in context.matrix.problems_of(distribution) if fits_machine(context, item)
+    )
+    return tuple(
+        item
+        for item in problems
+        if item.severity == ERROR and item.stage != "advice" and not item.condition
+    )

@@ -31,7 +31,12 @@ from envcheck.model.fixes.paths import (
     RemoveFromLibraryPath,
     UnsetToolkitVariable,
 )
-from envcheck.model.fixes.toolkit import InstallLibdevice, InstallToolkit, NameLibdevice, UseNewerPtxas
+from envcheck.model.fixes.toolkit import (
+    InstallLibdevice,
+    InstallToolkit,
+    NameLibdevice,
+    UseNewerPtxas,
+)
 from envcheck.rules.builds import Build, brings_cuda, is_from_conda
 from envcheck.rules.context import Context, describe, each, incompatible, rule, source_of
 from envcheck.rules.gpus import JudgedGpu, gpu_name, judged_gpus
@@ -58,7 +63,9 @@ def is_own(context: Context, path: str) -> bool:
     """Tell whether a file lies in the inspected environment: in a package, or below a conda prefix."""
     prefix = context.facts.python.prefix.value
     conda = context.facts.python.kind.value == "conda"
-    return in_environment(path) or (conda and prefix is not None and path.startswith(prefix.rstrip("/") + "/"))
+    return in_environment(path) or (
+        conda and prefix is not None and path.startswith(prefix.rstrip("/") + "/")
+    )
 
 
 def toolkit_lookups(build: Build) -> tuple[LibraryLookup, ...] | None:
@@ -92,7 +99,9 @@ def _of_toolkit(item: LibraryLookup) -> bool:
     return item.mandatory and (name in _CUDA or name in _SOMETIMES)
 
 
-def unresolved_lookups(context: Context, build: Build, lookups: tuple[LibraryLookup, ...]) -> tuple[LibraryLookup, ...]:
+def unresolved_lookups(
+    context: Context, build: Build, lookups: tuple[LibraryLookup, ...]
+) -> tuple[LibraryLookup, ...]:
     """List the libraries the loader does not find; one that could not be looked up ends the rule."""
     places = ((item, f"{build.label}: where the loader finds {item.soname}") for item in lookups)
     return tuple(item for item, name in places if context.need(item.found, name) is None)
@@ -111,7 +120,10 @@ def relies_on_system(build: Build) -> bool:
 
 
 def system_toolkits(context: Context) -> tuple[ToolkitInstall, ...] | None:
-    """List the toolkits that are not wheels; None if the machine has no toolkit at all. Raises UndecidedError."""
+    """List the toolkits that are not wheels; None if the machine has no toolkit at all.
+
+    Raises UndecidedError.
+    """
     installs = context.need(context.facts.toolkits.installs, "toolkits.installs")
     if installs is None:
         return None
@@ -127,10 +139,14 @@ def toolkit_holding(context: Context, path: str) -> ToolkitInstall | None:
 
 def loaded_sonames(context: Context, cuda: str) -> dict[str, str]:
     """Map the libraries every CUDA build loads to their sonames in one toolkit; empty when it is not in the matrix."""
-    return {name: soname for name, soname in context.matrix.cuda_sonames(cuda).items() if name in _CUDA}
+    return {
+        name: soname for name, soname in context.matrix.cuda_sonames(cuda).items() if name in _CUDA
+    }
 
 
-def unknown_release(subject: str, decides: str, evidence: Evidence, severity: str = ERROR) -> Finding:
+def unknown_release(
+    subject: str, decides: str, evidence: Evidence, severity: str = ERROR
+) -> Finding:
     """Report that the matrix has no row for `what`, and what is therefore unknown."""
     message = f"{subject} is not in the compatibility matrix, so {decides} is unknown."
     return Finding("release-unknown", UNDETERMINED, severity, message, (evidence,))
@@ -200,9 +216,14 @@ def _missing_sonames(context: Context, build: Build) -> tuple[str, ...] | None:
 def _of_another_version(context: Context, missing: tuple[str, ...]) -> bool:
     """Tell whether toolkits are there and none is of a version that has all of the missing libraries."""
     installs = system_toolkits(context) or ()
-    versions = [context.need(item.version, f"version of the CUDA Toolkit in {item.root}") for item in installs]
+    versions = [
+        context.need(item.version, f"version of the CUDA Toolkit in {item.root}")
+        for item in installs
+    ]
     return bool(installs) and not any(
-        set(missing) <= set(context.matrix.cuda_sonames(version).values()) for version in versions if version
+        set(missing) <= set(context.matrix.cuda_sonames(version).values())
+        for version in versions
+        if version
     )
 
 
@@ -242,7 +263,9 @@ def _unlisted(context: Context, build: Build, cuda: str, install: ToolkitInstall
     version = str(install.version.value)
     subject = f"CUDA {cuda}" if not loaded_sonames(context, cuda) else f"CUDA Toolkit {version}"
     return unknown_release(
-        subject, f"whether {build.label} can load what CUDA {version} installs", toolkit_evidence(install)
+        subject,
+        f"whether {build.label} can load what CUDA {version} installs",
+        toolkit_evidence(install),
     )
 
 
@@ -255,12 +278,15 @@ def _missing(context: Context, build: Build, sonames: tuple[str, ...]) -> Findin
     return incompatible(message, (evidence, *built_for_cuda(build)), cure=_install_toolkit(build))
 
 
-def _wrong_version(build: Build, installs: tuple[ToolkitInstall, ...], missing: tuple[str, ...]) -> Finding:
+def _wrong_version(
+    build: Build, installs: tuple[ToolkitInstall, ...], missing: tuple[str, ...]
+) -> Finding:
     cuda = build.cuda.value
     versions = " and ".join(dict.fromkeys(describe(item.version) for item in installs))
     loads = f" and loads {', '.join(missing[:4])}" if missing else ""
     message = (
-        f"{build.label} was built for CUDA {cuda or 'of another version'}{loads}; this machine has CUDA {versions}."
+        f"{build.label} was built for CUDA {cuda or 'of another version'}{loads}; this machine has"
+        f" CUDA {versions}."
     )
     evidence = (*map(toolkit_evidence, installs), *built_for_cuda(build))
     return incompatible(message, evidence, cure=_install_toolkit(build))
@@ -294,14 +320,22 @@ def _unreached(context: Context, build: Build) -> Iterator[Finding]:
     if not visible or any(in_environment(path) for item in visible for path in item.elsewhere):
         return  # the wheels are there: why they are not found is for the rules about wheels
     lookup = visible[0]
-    folders = tuple(dict.fromkeys(path.rpartition("/")[0] for item in visible for path in item.elsewhere[:1]))
-    names = ", ".join(item.soname for item in visible[:3]) + (" and more" if len(visible) > 3 else "")
+    folders = tuple(
+        dict.fromkeys(path.rpartition("/")[0] for item in visible for path in item.elsewhere[:1])
+    )
+    names = ", ".join(item.soname for item in visible[:3]) + (
+        " and more" if len(visible) > 3 else ""
+    )
     message = f"{build.label} loads {names}; the loader does not look in {folders[0]}, where it is."
     evidence = Evidence(
-        lookup.soname, f"not found by the loader, but at {lookup.elsewhere[0]}", source_of(lookup.found)
+        lookup.soname,
+        f"not found by the loader, but at {lookup.elsewhere[0]}",
+        source_of(lookup.found),
     )
     cure = AddToLibraryPath(folders)
-    yield incompatible(message, (evidence, *built_for_cuda(build)), severity=weigh(visible), cure=cure)
+    yield incompatible(
+        message, (evidence, *built_for_cuda(build)), severity=weigh(visible), cure=cure
+    )
 
 
 def _shadowed(context: Context, build: Build) -> Iterator[Finding]:
@@ -318,15 +352,20 @@ def _shadowed(context: Context, build: Build) -> Iterator[Finding]:
 
 def _ahead(context: Context, build: Build, install: ToolkitInstall, shown: Evidence) -> Finding:
     cuda, version = build.cuda.value, install.version.value
-    toolkit, library = (f"CUDA {version}" if version else "the CUDA Toolkit", f"CUDA {cuda}" if cuda else "CUDA")
+    toolkit, library = (
+        f"CUDA {version}" if version else "the CUDA Toolkit",
+        f"CUDA {cuda}" if cuda else "CUDA",
+    )
     message = (
-        f"LD_LIBRARY_PATH puts {toolkit} in {install.root} ahead of the {library} libraries that {build.label} brings, "
-        "so the loader mixes the two."
+        f"LD_LIBRARY_PATH puts {toolkit} in {install.root} ahead of the {library} libraries that"
+        f" {build.label} brings, so the loader mixes the two."
     )
     severity = ERROR if version and cuda else WARNING
     evidence = (shown, toolkit_evidence(install), *built_for_cuda(build))
     folders = _list_folders_on_path(context, install.root)
-    cure = RemoveFromLibraryPath(folders, f"the folders of {install.root}", f"{build.distribution} {build.version}")
+    cure = RemoveFromLibraryPath(
+        folders, f"the folders of {install.root}", f"{build.distribution} {build.version}"
+    )
     return incompatible(message, evidence, severity=severity, cure=cure)
 
 
@@ -334,7 +373,9 @@ def _list_folders_on_path(context: Context, root: str) -> tuple[str, ...]:
     """List the folders of a toolkit that LD_LIBRARY_PATH names."""
     linked = "/usr/local/cuda" if context.facts.toolkits.usr_local_cuda.value == root else root
     folders = context.environment.get("LD_LIBRARY_PATH", "").split(":")
-    return tuple(folder for folder in folders if f"{folder}/".startswith((f"{root}/", f"{linked}/")))
+    return tuple(
+        folder for folder in folders if f"{folder}/".startswith((f"{root}/", f"{linked}/"))
+    )
 
 
 def _toolkits_ahead(context: Context, build: Build) -> Iterator[tuple[ToolkitInstall, Evidence]]:
@@ -345,8 +386,13 @@ def _toolkits_ahead(context: Context, build: Build) -> Iterator[tuple[ToolkitIns
     for item in lookups:
         path = item.found.value
         if path and _replaces_own(context, item, path):
-            install = toolkit_holding(context, path) or ToolkitInstall(path.rpartition("/lib")[0], "path")
-            yield install, Evidence(item.soname, f"{path}, found by {item.via}", source_of(item.found))
+            install = toolkit_holding(context, path) or ToolkitInstall(
+                path.rpartition("/lib")[0], "path"
+            )
+            yield (
+                install,
+                Evidence(item.soname, f"{path}, found by {item.via}", source_of(item.found)),
+            )
 
 
 def _replaces_own(context: Context, item: LibraryLookup, path: str) -> bool:
@@ -357,7 +403,9 @@ def _replaces_own(context: Context, item: LibraryLookup, path: str) -> bool:
     return has_own or any(name.startswith("nvidia-cuda-runtime") for name in context.distributions)
 
 
-def _same_major_on_library_path(context: Context, build: Build) -> Iterator[tuple[ToolkitInstall, Evidence]]:
+def _same_major_on_library_path(
+    context: Context, build: Build
+) -> Iterator[tuple[ToolkitInstall, Evidence]]:
     """Judge by the toolkits on LD_LIBRARY_PATH where the build's own lookups were not read."""
     roots, cuda = context.facts.toolkits.roots_on_library_path.value or (), build.cuda.value
     for install in context.facts.toolkits.installs.value or ():
@@ -370,7 +418,9 @@ def _home_nowhere(context: Context) -> Iterator[Finding]:
     facts = context.facts.toolkits
     if isinstance(facts.cuda_home, Known) and isinstance(facts.cuda_home_root, Absent):
         name = facts.cuda_home.source.where
-        message = f"{name} names {facts.cuda_home.value}, which does not exist: builds that use it fail."
+        message = (
+            f"{name} names {facts.cuda_home.value}, which does not exist: builds that use it fail."
+        )
         evidence = context.seen("toolkits.cuda_home")
         yield incompatible(message, (evidence,), severity=WARNING, cure=UnsetToolkitVariable(name))
 
@@ -385,10 +435,13 @@ def _mixed_installs(context: Context) -> Iterator[Finding]:
             continue
         parts = (("nvcc", nvcc), ("version file", file))
         message = (
-            f"In {install.root} nvcc reports CUDA {nvcc.value}, the version file {file.value}: two toolkits are mixed."
+            f"In {install.root} nvcc reports CUDA {nvcc.value}, the version file {file.value}: two"
+            " toolkits are mixed."
         )
         advice = "Install one toolkit into its own folder, and point PATH and CUDA_HOME at it."
-        evidence = tuple(Evidence(f"{name} in {install.root}", fact.value, fact.source) for name, fact in parts)
+        evidence = tuple(
+            Evidence(f"{name} in {install.root}", fact.value, fact.source) for name, fact in parts
+        )
         yield incompatible(message, evidence, severity=WARNING, cure=Advise(advice))
 
 
@@ -415,8 +468,14 @@ def _disagree(context: Context, root: Fact[str], name: str, severity: str) -> It
         "CUDA code compiled here may mix them."
     )
     meant, other = _order_toolkits(context, active, on_path)
-    evidence = (Evidence(name, active.root, source_of(root)), toolkit_evidence(active), toolkit_evidence(on_path))
-    yield incompatible(message, evidence, severity=severity, cure=BuildWithToolkit(meant.root, other.root))
+    evidence = (
+        Evidence(name, active.root, source_of(root)),
+        toolkit_evidence(active),
+        toolkit_evidence(on_path),
+    )
+    yield incompatible(
+        message, evidence, severity=severity, cure=BuildWithToolkit(meant.root, other.root)
+    )
 
 
 def _order_toolkits(
@@ -440,7 +499,9 @@ def describe_home(context: Context) -> str:
 
 def toolkit_evidence(install: ToolkitInstall) -> Evidence:
     """Show a toolkit with its version, and where that was read."""
-    return Evidence(f"CUDA Toolkit in {install.root}", describe(install.version), source_of(install.version))
+    return Evidence(
+        f"CUDA Toolkit in {install.root}", describe(install.version), source_of(install.version)
+    )
 
 
 _DATA_DIR = "--xla_gpu_cuda_data_dir="
@@ -459,26 +520,37 @@ def libdevice_missing(context: Context) -> Iterator[Finding]:
             yield from _without_libdevice(context, build, installs.value or ())
 
 
-def _without_libdevice(context: Context, build: Build, installs: tuple[ToolkitInstall, ...]) -> Iterator[Finding]:
+def _without_libdevice(
+    context: Context, build: Build, installs: tuple[ToolkitInstall, ...]
+) -> Iterator[Finding]:
     holding = [item for item in installs if isinstance(item.libdevice_path, Known)]
     is_unknown = any(isinstance(item.libdevice_path, Unknown) for item in installs)
-    by_conda = is_from_conda(context, build.distribution)  # its builds look in the prefix they are installed in
-    if any(_is_searched(context, item) or (by_conda and item.origin == "conda") for item in holding):
+    # its builds look in the prefix they are installed in
+    by_conda = is_from_conda(context, build.distribution)
+    if any(
+        _is_searched(context, item) or (by_conda and item.origin == "conda") for item in holding
+    ):
         return
     if is_unknown and not holding:
         return
     cuda = build.cuda.value
     if holding:
         root = holding[0].root
-        message = f"XLA in {build.label} does not look for libdevice.10.bc in {root}, the only place that has it."
+        message = (
+            f"XLA in {build.label} does not look for libdevice.10.bc in {root}, the only place that"
+            " has it."
+        )
         path = holding[0].libdevice_path.value or ""
         cure: Fix | None = NameLibdevice(root, path)
     else:
         message = (
-            f"XLA in {build.label} needs libdevice.10.bc to compile kernels; neither a wheel nor a toolkit provides it."
+            f"XLA in {build.label} needs libdevice.10.bc to compile kernels; neither a wheel nor a"
+            " toolkit provides it."
         )
         cure = InstallLibdevice(cuda) if cuda else None
-    evidence = tuple(Evidence(f"libdevice in {item.root}", describe(item.libdevice_path)) for item in installs)
+    evidence = tuple(
+        Evidence(f"libdevice in {item.root}", describe(item.libdevice_path)) for item in installs
+    )
     all_evidence = evidence or (context.seen("toolkits.installs"),)
     yield incompatible(message, all_evidence, cure=cure)
 
@@ -493,14 +565,20 @@ def _is_searched(context: Context, install: ToolkitInstall) -> bool:
 @rule("ptxas-problem", severity=WARNING)
 def ptxas_problem(context: Context) -> Iterator[Finding]:
     """Find a ptxas that XLA would call and that does not know this machine's GPUs."""
-    builds = [build for build in cuda_builds(context) if build.installed and build.traits.cuda.runs_ptxas]
+    builds = [
+        build for build in cuda_builds(context) if build.installed and build.traits.cuda.runs_ptxas
+    ]
     install = _ptxas_install(context)
     version = install.version.value if install else None
     if not builds or install is None or version is None or context.facts.gpus.value is None:
         return
     for item in judged_gpus(context):
         row = item.architecture
-        if row is not None and row.first_toolkit is not None and is_older(version, row.first_toolkit):
+        if (
+            row is not None
+            and row.first_toolkit is not None
+            and is_older(version, row.first_toolkit)
+        ):
             yield _too_old(builds[0], install, item, row)
             return
 
@@ -508,12 +586,15 @@ def ptxas_problem(context: Context) -> Iterator[Finding]:
 def _too_old(build: Build, install: ToolkitInstall, item: JudgedGpu, row: Architecture) -> Finding:
     first_toolkit = str(row.first_toolkit)
     message = (
-        f"The ptxas that XLA calls is of CUDA {describe(install.version)} ({install.root}); {gpu_name(item.gpu)} "
-        f"(compute capability {item.capability}) needs one of CUDA {first_toolkit} or newer."
+        f"The ptxas that XLA calls is of CUDA {describe(install.version)} ({install.root});"
+        f" {gpu_name(item.gpu)} (compute capability {item.capability}) needs one of CUDA"
+        f" {first_toolkit} or newer."
     )
     evidence = (
         Evidence("ptxas", describe(install.ptxas_path), source_of(install.ptxas_path)),
-        row_evidence(f"compute capability {item.capability}", f"from CUDA {first_toolkit} on", row.citations),
+        row_evidence(
+            f"compute capability {item.capability}", f"from CUDA {first_toolkit} on", row.citations
+        ),
     )
     cure = UseNewerPtxas(first_toolkit, item.capability, build.framework, build.distribution)
     return incompatible(message, evidence, cure=cure)

@@ -57,7 +57,8 @@ class WantedRelease:
     obstacle: str = ""
     rejected: tuple[FrameworkRelease, ...] = ()  # what the obstacle alone left out, newest first
     removed: RemovedDistribution | None = None
-    package: FrameworkRelease | None = None  # the release of a package on top of a framework, which is no build
+    # the release of a package on top of a framework, which is no build
+    package: FrameworkRelease | None = None
     required_by: str = ""  # the package that brings a framework that nobody asked for: vllm 0.33.0
 
 
@@ -65,12 +66,19 @@ class WantedRelease:
 def wanted_releases(context: Context) -> tuple[WantedRelease, ...]:
     """Resolve the requirements of --for as pip does, with the frameworks that packages bring; raises RequestError."""
     parsed = (_parse(text, context.matrix) for text in context.target.requirements)
-    requests = [item for item in parsed if not item[0].marker or marker_holds(context, item[0].marker)]
+    requests = [
+        item for item in parsed if not item[0].marker or marker_holds(context, item[0].marker)
+    ]
     bounds = {framework: requirement.specifier for requirement, framework in requests if framework}
-    packages = _resolve_packages(context, [item for item, framework in requests if not framework], bounds)
-    named = [framework for _, framework in requests if framework]  # two of one: what is wanted, and what a log lacks
+    packages = _resolve_packages(
+        context, [item for item, framework in requests if not framework], bounds
+    )
+    # two of one: what is wanted, and what a log lacks
+    named = [framework for _, framework in requests if framework]
     frameworks = [
-        _resolve(context, replace(item, specifier=bounds[name]) if named.count(name) == 1 else item, name)
+        _resolve(
+            context, replace(item, specifier=bounds[name]) if named.count(name) == 1 else item, name
+        )
         for item, name in requests
         if name
     ]
@@ -84,9 +92,13 @@ def _resolve_packages(
 ) -> tuple[WantedRelease, ...]:
     """Choose the newest releases of packages that go with each other, and narrow what is asked of the frameworks."""
     wanted = [_resolve_package(context, requirement) for requirement in requests]
-    open_places = [place for place, item in enumerate(wanted) if item.rejected and not item.obstacle]
+    open_places = [
+        place for place, item in enumerate(wanted) if item.rejected and not item.obstacle
+    ]
     for count in range(len(open_places), -1, -1):
-        found = _choose_together(context, [wanted[place].rejected for place in open_places[:count]], bounds)
+        found = _choose_together(
+            context, [wanted[place].rejected for place in open_places[:count]], bounds
+        )
         if found is not None:
             break
     if count < len(open_places):
@@ -101,20 +113,30 @@ def _resolve_package(context: Context, requirement: Requirement) -> WantedReleas
     """List the releases of a package that can be installed here, as `rejected`, or say why there are none."""
     name = requirement.name
     section = context.matrix.companion_of(name) or ""
-    wanted = WantedRelease(name + requirement.specifier, name, section, requirement.specifier, (), None)
+    wanted = WantedRelease(
+        name + requirement.specifier, name, section, requirement.specifier, (), None
+    )
     installed = context.distributions.get(name)
     if installed is not None and requirement.admits(installed.version, prereleases=True):
         return wanted
     rows = _matching_rows(context, section, name, requirement)
     obstacle, installable = _filter_installable(context, rows, ())
-    newer_too = tuple(row for row in installable if obstacle == PYTHON and _is_for_newer_pythons(context, row))
-    return replace(wanted, obstacle="" if newer_too else obstacle, rejected=newer_too or installable)
+    newer_too = tuple(
+        row for row in installable if obstacle == PYTHON and _is_for_newer_pythons(context, row)
+    )
+    return replace(
+        wanted, obstacle="" if newer_too else obstacle, rejected=newer_too or installable
+    )
 
 
 def _is_for_newer_pythons(context: Context, row: FrameworkRelease) -> bool:
     """Tell whether a wheel without binaries installs on this Python, newer than those that its metadata names."""
     minor = major_minor(context.facts.python.version.value or "")
-    return row.platform == "any" and bool(row.pythons) and numbers(minor) >= min(map(numbers, row.pythons))
+    return (
+        row.platform == "any"
+        and bool(row.pythons)
+        and numbers(minor) >= min(map(numbers, row.pythons))
+    )
 
 
 _Packages = tuple[FrameworkRelease, ...]
@@ -138,14 +160,18 @@ def _choose_together(
     return None
 
 
-def _narrow(context: Context, row: FrameworkRelease, bounds: dict[str, str]) -> dict[str, str] | None:
+def _narrow(
+    context: Context, row: FrameworkRelease, bounds: dict[str, str]
+) -> dict[str, str] | None:
     """Add what a package requires of frameworks to what is asked of them; None where no release meets both."""
     narrowed = dict(bounds)
     for framework, pin in required_frameworks(row, bounds).items() if context.target.brings else ():
         parts = f"{bounds.get(framework, '')},{pin}".split(",")
         narrowed[framework] = ",".join(dict.fromkeys(filter(None, parts)))
         public = re.sub(r"\+[\w.]+", "", narrowed[framework])
-        if not any(within(version, public) for version in _installable_versions(context, framework)):
+        if not any(
+            within(version, public) for version in _installable_versions(context, framework)
+        ):
             return None
     return narrowed
 
@@ -153,8 +179,14 @@ def _narrow(context: Context, row: FrameworkRelease, bounds: dict[str, str]) -> 
 def required_frameworks(row: FrameworkRelease, bounds: Iterable[str] = ()) -> dict[str, str]:
     """Map the frameworks that a release of a package brings, or goes with of those given, to their releases."""
     pins = {name: asked_of(row, name) for name in companion_row(row.distribution).frameworks}
-    brought = {name for name in pins if any(item in row.requires for item in identity(name).distributions)}
-    return {name: pin for name, pin in pins.items() if pin is not None and (name in brought or name in bounds)}
+    brought = {
+        name for name in pins if any(item in row.requires for item in identity(name).distributions)
+    }
+    return {
+        name: pin
+        for name, pin in pins.items()
+        if pin is not None and (name in brought or name in bounds)
+    }
 
 
 @once
@@ -162,12 +194,19 @@ def _installable_versions(context: Context, framework: str) -> tuple[str, ...]:
     """List the versions of a framework that have a wheel here, newest first."""
     rows = context.matrix.releases(framework)
     versions = context.matrix.versions(framework)
-    usable = {row.version for row in rows if not row.yanked and not _filter_installable(context, (row,), ())[0]}
+    usable = {
+        row.version
+        for row in rows
+        if not row.yanked and not _filter_installable(context, (row,), ())[0]
+    }
     return tuple(version for version in versions if version in usable)
 
 
 def _list_brought(
-    context: Context, packages: Iterable[WantedRelease], bounds: Mapping[str, str], asked: Iterable[str]
+    context: Context,
+    packages: Iterable[WantedRelease],
+    bounds: Mapping[str, str],
+    asked: Iterable[str],
 ) -> Iterator[WantedRelease]:
     """List the frameworks that come with packages, each with the first package that requires it."""
     seen = set(asked)
@@ -177,11 +216,15 @@ def _list_brought(
                 seen.add(name)
                 known = identity(name).distributions
                 distribution = next((item for item in known if item in row.requires), name)
-                brought = _resolve(context, Requirement("", distribution, specifier=bounds[name]), name)
+                brought = _resolve(
+                    context, Requirement("", distribution, specifier=bounds[name]), name
+                )
                 yield replace(brought, required_by=f"{row.distribution} {row.version}")
 
 
-def check_requirements(requirements: Iterable[str], matrix: Matrix, *, is_judged: bool = True) -> None:
+def check_requirements(
+    requirements: Iterable[str], matrix: Matrix, *, is_judged: bool = True
+) -> None:
     """Raise RequestError for the first requirement that cannot be read or, with `is_judged`, cannot be judged."""
     for text in requirements:
         _parse(text, matrix, is_judged=is_judged)
@@ -191,7 +234,9 @@ def _parse(text: str, matrix: Matrix, *, is_judged: bool = True) -> tuple[Requir
     """Read a requirement; return it with its framework, "" for a package on top of one."""
     requirement = read_requirement(text)
     if requirement.url:
-        raise RequestError(f"{text!r} names a URL; name a release instead, such as {requirement.name}==VERSION.")
+        raise RequestError(
+            f"{text!r} names a URL; name a release instead, such as {requirement.name}==VERSION."
+        )
     name = requirement.name
     removal = matrix.removed_distribution(name)
     framework = matrix.framework_of(name) or (removal.framework if removal else None)
@@ -199,9 +244,12 @@ def _parse(text: str, matrix: Matrix, *, is_judged: bool = True) -> tuple[Requir
         return requirement, ""  # a package on top of a framework
     if framework is None:
         raise UnknownNameError(_unknown_name(name, matrix))
-    if is_judged and framework not in framework_names():  # a user's matrix may hold a framework of its own
+    # a user's matrix may hold a framework of its own
+    if is_judged and framework not in framework_names():
         known = ", ".join(framework_names())
-        raise RequestError(f"{framework!r} is a framework of this matrix alone; envcheck judges {known}.")
+        raise RequestError(
+            f"{framework!r} is a framework of this matrix alone; envcheck judges {known}."
+        )
     return requirement, framework
 
 
@@ -211,18 +259,29 @@ def _unknown_name(name: str, matrix: Matrix) -> str:
     names = [item for framework in matrix.judged() for item in matrix.distributions(framework)]
     matches = get_close_matches(name, names, n=1, cutoff=0.7)
     hint = f" Did you mean {matches[0]}?" if matches else ""
-    return f"{name!r} is no framework that envcheck knows; it knows {', '.join(matrix.judged())}.{hint}"
+    return (
+        f"{name!r} is no framework that envcheck knows; it knows"
+        f" {', '.join(matrix.judged())}.{hint}"
+    )
 
 
 def _resolve(context: Context, requirement: Requirement, framework: str) -> WantedRelease:
     name, specifier, extras = requirement.name, requirement.specifier, requirement.extras
 
-    def wanted(build: Build | None, obstacle: str = "", near: tuple[FrameworkRelease, ...] = ()) -> WantedRelease:
+    def wanted(
+        build: Build | None, obstacle: str = "", near: tuple[FrameworkRelease, ...] = ()
+    ) -> WantedRelease:
         removed = context.matrix.removed_distribution(name) if obstacle == REMOVED else None
-        resolved = resolve_extras(build.release, extras) if build and build.release and extras else extras
-        return WantedRelease(requirement.plain, name, framework, specifier, resolved, build, obstacle, near, removed)
+        resolved = (
+            resolve_extras(build.release, extras) if build and build.release and extras else extras
+        )
+        return WantedRelease(
+            requirement.plain, name, framework, specifier, resolved, build, obstacle, near, removed
+        )
 
-    installed = next((item for item in installed_builds(context) if _satisfies(item, name, requirement)), None)
+    installed = next(
+        (item for item in installed_builds(context) if _satisfies(item, name, requirement)), None
+    )
     if installed is not None:
         return wanted(installed)
     if _is_removed(context, name, requirement):
@@ -266,15 +325,22 @@ def _matching_rows(
 ) -> tuple[FrameworkRelease, ...]:
     """List a distribution's releases within a specifier; yanked ones only if pinned exactly.
 
-    Those of other platforms are listed only where this one has none, or where no wheel can be installed at all.
+    Those of other platforms are listed only where this one has none, or where no wheel can be
+    installed at all.
     """
 
     def admits(version: str) -> bool:
         return requirement.admits(f"{version}+{local}" if local else version, prereleases=False)
 
     def list_rows(platform: str | None) -> tuple[FrameworkRelease, ...]:
-        rows = (row for row in context.matrix.builds(framework, platform, admits, pin) if row.local == local)
-        return tuple(row for row in rows if row.distribution == name and (requirement.pin or not row.yanked))
+        rows = (
+            row
+            for row in context.matrix.builds(framework, platform, admits, pin)
+            if row.local == local
+        )
+        return tuple(
+            row for row in rows if row.distribution == name and (requirement.pin or not row.yanked)
+        )
 
     public = requirement.pin.partition("+")[0]
     pin = public if re.fullmatch(r"[\d.]+", public) else ""

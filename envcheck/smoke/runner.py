@@ -8,7 +8,16 @@ import re
 from collections.abc import Callable, Iterator, Mapping
 
 from envcheck.host.files import read_as_fact, read_file
-from envcheck.host.limits import EXITED, MEMORY, NOT_STARTED, OUTPUT, TIME, LimitedRun, Limits, run_with_limits
+from envcheck.host.limits import (
+    EXITED,
+    MEMORY,
+    NOT_STARTED,
+    OUTPUT,
+    TIME,
+    LimitedRun,
+    Limits,
+    run_with_limits,
+)
 from envcheck.host.process import kill_running_programs
 from envcheck.host.system import read_available_memory
 from envcheck.model import dataclass, replace
@@ -42,7 +51,10 @@ _GIB = 1 << 30
 _ENDINGS = {
     -4: ("an instruction this processor does not have (SIGILL)", "cpu-missing-avx"),
     -6: ("the framework gave up (SIGABRT)", ""),
-    -7: ("a bad memory page (SIGBUS); a full /dev/shm does that, or a file that was cut off", "os-limit"),
+    -7: (
+        "a bad memory page (SIGBUS); a full /dev/shm does that, or a file that was cut off",
+        "os-limit",
+    ),
     -8: ("an arithmetic fault (SIGFPE)", ""),
     -11: ("a segmentation fault (SIGSEGV)", ""),
     0xC000001D: ("an instruction this processor does not have", "cpu-missing-avx"),
@@ -57,11 +69,14 @@ _LARGEST = 0xFFFF  # exit status that a program chooses
 # What TensorFlow's allocator says while it waits for memory that never comes.
 _STARVED = ("ran out of memory trying to allocate", "OOM when allocating", "out of memory")
 
-# What it says on a GPU that its build does not know: the driver then translates all kernels, for minutes or longer.
+# What it says on a GPU that its build does not know: the driver then translates all kernels, for
+# minutes or longer.
 _TRANSLATING = "will be jit-compiled from PTX"
 
 
-def describe_ending(watched: LimitedRun, spoken: ScriptEvents, log: str, limits: Limits) -> Result | None:
+def describe_ending(
+    watched: LimitedRun, spoken: ScriptEvents, log: str, limits: Limits
+) -> Result | None:
     """Return the result that a process could not report itself: how it hung or died; None if it finished."""
     if watched.ended == NOT_STARTED:
         return Result("start", "", RAISED, watched.detail)
@@ -73,23 +88,35 @@ def describe_ending(watched: LimitedRun, spoken: ScriptEvents, log: str, limits:
     if watched.ended == MEMORY:
         allowed = limits.memory or 0
         amount = f"{allowed / _GIB:.1f} GiB" if allowed >= _GIB else f"{allowed >> 20} MiB"
-        message = f"used more than the allowed {amount} of memory and was ended; envcheck smoke --memory allows more"
+        message = (
+            f"used more than the allowed {amount} of memory and was ended; envcheck smoke --memory"
+            " allows more"
+        )
         return Result(check, device, OUT_OF_MEMORY, message, finding="os-limit")
     if watched.ended == OUTPUT:
-        return Result(check, device, RAISED, f"printed more than {limits.output >> 20} MiB and was ended")
+        return Result(
+            check, device, RAISED, f"printed more than {limits.output >> 20} MiB and was ended"
+        )
     return _crashed(check, device, watched.code, log)
 
 
 def _hung(check: str, device: str, log: str, limits: Limits) -> Result:
     message = f"gave no answer within {limits.seconds:.0f} s and was ended"
     if any(words in log for words in _STARVED):
-        return Result(check, device, HUNG, f"{message}; it waited for memory", finding="gpu-memory-exhausted")
+        return Result(
+            check, device, HUNG, f"{message}; it waited for memory", finding="gpu-memory-exhausted"
+        )
     if _TRANSLATING in log:
-        why = "the driver was translating the build's kernels for a newer GPU: minutes, once, that --timeout allows"
+        why = (
+            "the driver was translating the build's kernels for a newer GPU: minutes, once, that"
+            " --timeout allows"
+        )
         return Result(check, device, HUNG, f"{message}; {why}", finding="gpu-arch-too-new")
     stack = list_frames(log)
     place = _FRAME.sub(r"; it was in \g<function> (\g<file>:\g<line>)", stack[0]) if stack else ""
-    return Result(check, device, HUNG, f"{message}{place}", error="\n".join(stack) or last_log_lines(log))
+    return Result(
+        check, device, HUNG, f"{message}{place}", error="\n".join(stack) or last_log_lines(log)
+    )
 
 
 def _crashed(check: str, device: str, code: int, log: str) -> Result:
@@ -102,17 +129,28 @@ def _crashed(check: str, device: str, code: int, log: str) -> Result:
         what = f"signal {-code}" if code < 0 else f"exit status {status}"
     if finding == "os-limit" and check in ("start", "import"):
         finding = ""  # no memory is shared yet: a library that was cut off does the same
-    return Result(check, device, CRASHED, f"the process died: {what}", error=last_log_lines(log), finding=finding)
+    return Result(
+        check,
+        device,
+        CRASHED,
+        f"the process died: {what}",
+        error=last_log_lines(log),
+        finding=finding,
+    )
 
 
-# What faulthandler writes: the line that begins it, the stack of each thread, and the names of compiled modules.
+# What faulthandler writes: the line that begins it, the stack of each thread, and the names of
+# compiled modules.
 _DUMP = re.compile(
-    r"^(?:Fatal Python error: |Timeout \(|Current thread 0x|Thread 0x|  File |  \.\.\.|Extension modules: )"
+    r"^(?:Fatal Python error: |Timeout \(|Current thread 0x|Thread 0x|  File |  \.\.\.|Extension"
+    r" modules: )"
 )
 _FRAME = re.compile(r'^  File "(?P<file>[^"]*)", line (?P<line>\d+) in (?P<function>.*)$')
-# The line with which a program gives up: the F of a failed check (TensorFlow, JAX), C++'s and C's own words.
+# The line with which a program gives up: the F of a failed check (TensorFlow, JAX), C++'s and C's
+# own words.
 _FATAL = re.compile(
-    r"^\d{4}-\S+ [\d:.]+: F |^F\d{4} |Check failed: |^terminate called |^  what\(\): |Assertion .* failed"
+    r"^\d{4}-\S+ [\d:.]+: F |^F\d{4} |Check failed: |^terminate called |^  what\(\): |Assertion .*"
+    r" failed"
 )
 _FRAMES = 6
 
@@ -122,7 +160,11 @@ def last_log_lines(log: str, count: int = 5) -> str:
 
     Our marks and the placements that fill a log are left out, and what faulthandler writes but for the stack.
     """
-    lines = [line for line in log.splitlines() if line.strip() and MARK not in line and "/job:" not in line]
+    lines = [
+        line
+        for line in log.splitlines()
+        if line.strip() and MARK not in line and "/job:" not in line
+    ]
     words = [line for line in lines if not _DUMP.match(line)]
     fatal = [line for line in words[:-count] if _FATAL.search(line)]
     return "\n".join([*fatal[-1:], *words[-count:], *list_frames(log)])[-4000:]
@@ -148,8 +190,10 @@ def list_frames(log: str) -> list[str]:
     return frames[:_FRAMES]
 
 
-SECONDS = {"quick": 180.0, "full": 600.0, "bench": 900.0}  # for one process; the first start compiles PTX for minutes
-TEMPORARY = "tmp"  # beside the logs: a process that is killed leaves its temporary files, TensorFlow always does
+# for one process; the first start compiles PTX for minutes
+SECONDS = {"quick": 180.0, "full": 600.0, "bench": 900.0}
+# beside the logs: a process that is killed leaves its temporary files, TensorFlow always does
+TEMPORARY = "tmp"
 _SHARE = 0.9  # of the memory that is free when the test begins
 _LOG_LIMIT = 8 << 20  # bytes of a log that are looked at
 
@@ -176,16 +220,26 @@ def default_limits(level: str, seconds: float | None = None, memory: int | None 
     return Limits(seconds or SECONDS[level], memory or share)
 
 
-def list_jobs(subjects: tuple[Subject, ...], gpus: tuple[Device, ...], level: str, *, cpu: bool) -> tuple[Job, ...]:
+def list_jobs(
+    subjects: tuple[Subject, ...], gpus: tuple[Device, ...], level: str, *, cpu: bool
+) -> tuple[Job, ...]:
     """List the processes: for each framework the CPU, each GPU alone, and all GPUs together.
 
-    At the full level a GPU gets one more, with a share of its memory: most frameworks take that only from the start.
+    At the full level a GPU gets one more, with a share of its memory: most frameworks take that
+    only from the start.
     """
     together = all_together(gpus)
     devices = (*((CPU_DEVICE,) if cpu else ()), *gpus, *((together,) if together else ()))
-    made = [Job(item, device) for item in subjects for device in devices if not (gpus and _is_idle(item, device))]
+    made = [
+        Job(item, device)
+        for item in subjects
+        for device in devices
+        if not (gpus and _is_idle(item, device))
+    ]
     if level == "full":
-        made += [Job(item, gpu, "share") for item in subjects for gpu in gpus if _starts_with_share(item)]
+        made += [
+            Job(item, gpu, "share") for item in subjects for gpu in gpus if _starts_with_share(item)
+        ]
     return tuple(job for job in made if job.subject.name != DRIVER or job.device.kind != CPU)
 
 
@@ -201,14 +255,16 @@ def _starts_with_share(subject: Subject) -> bool:
 def run_jobs(task: Task, jobs: tuple[Job, ...], heard: OnStep) -> Iterator[Run]:
     """Run the jobs and yield the result of each, in their order; benchmarks one at a time.
 
-    `heard` gets (job, check, device) when a check begins, from several threads at once. No two processes share a GPU:
-    what one takes of its memory the other would miss, and a GPU may be set to take one process only.
+    `heard` gets (job, check, device) when a check begins, from several threads at once. No two
+    processes share a GPU: what one takes of its memory the other would miss, and a GPU may be set
+    to take one process only.
     """
     workers = 1 if task.level == "bench" else min(len(jobs), (os.cpu_count() or 1) // 4, 8)
     if workers < 2:
         yield from (run_job(task, job, heard) for job in jobs)
         return
-    from concurrent.futures import ThreadPoolExecutor  # most machines need none: it brings logging and more
+    # most machines need none: it brings logging and more
+    from concurrent.futures import ThreadPoolExecutor
     from contextlib import ExitStack
     from threading import Lock
 
@@ -238,13 +294,21 @@ def run_job(task: Task, job: Job, heard: OnStep) -> Run:
     run = _run_once(task, job, heard)
     if not job.device.numbers or not _saw_no_gpu(run):
         return run
-    by_number = _run_once(task, replace(job, device=replace(job.device, visible=job.device.numbers, numbers="")), heard)
+    by_number = _run_once(
+        task,
+        replace(job, device=replace(job.device, visible=job.device.numbers, numbers="")),
+        heard,
+    )
     return run if _saw_no_gpu(by_number) else by_number
 
 
 def _saw_no_gpu(run: Run) -> bool:
     """Tell whether a process that was given a GPU listed none, and not because its build has no CUDA."""
-    devices = [result for result in run.results if result.check in ("devices", "start") and result in run.bad]
+    devices = [
+        result
+        for result in run.results
+        if result.check in ("devices", "start") and result in run.bad
+    ]
     listed = any("GPU" in name for item in run.listings for name in item.devices)
     return bool(devices) and not listed and devices[0].finding != "framework-cpu-build"
 
@@ -253,7 +317,9 @@ def _run_once(task: Task, job: Job, heard: OnStep) -> Run:
     name = "-".join(filter(None, (job.subject.name, _slug(job.device.label), job.part)))
     log = f"{task.folder}/{name}.log"
     argv, environment = _argv(task, job), _environment(task, job)
-    watched = run_with_limits(argv, environment, log, task.limits, lambda line: _notify(job, line, heard))
+    watched = run_with_limits(
+        argv, environment, log, task.limits, lambda line: _notify(job, line, heard)
+    )
     return _gather(task, job, watched, log)
 
 
@@ -294,7 +360,10 @@ def _framework_event(spoken: ScriptEvents) -> dict[str, object]:
 def _result_placements(spoken: ScriptEvents) -> tuple[Placement, ...]:
     """Return where the tensors lie, by the results' own word; most frameworks log no more."""
     placed = [result for result in spoken.results if result.ran_on]
-    return tuple(Placement(item.check, item.device, "result", item.check, item.ran_on, "result") for item in placed)
+    return tuple(
+        Placement(item.check, item.device, "result", item.check, item.ran_on, "result")
+        for item in placed
+    )
 
 
 def _argv(task: Task, job: Job) -> tuple[str, ...]:
@@ -302,11 +371,25 @@ def _argv(task: Task, job: Job) -> tuple[str, ...]:
     paths = [word for path in task.paths for word in ("--path", path)]
     device = job.device
     gpu = device.visible if device.kind == "gpu" else device.kind
-    members = [f"GPU:{at} is {item.identity}" for at, item in enumerate(device.members or (device,)) if item.count]
+    members = [
+        f"GPU:{at} is {item.identity}"
+        for at, item in enumerate(device.members or (device,))
+        if item.count
+    ]
     named = [word for text in members for word in ("--about", text)]
     limit = ("--limit", str(task.limits.seconds))
     about = ("--gpu", gpu, "--count", str(device.count), "--level", task.level, *limit, *named)
-    return (task.python, "-I", "-B", f"{_CHILDREN}start.py", "--script", script_of(job.subject), *part, *about, *paths)
+    return (
+        task.python,
+        "-I",
+        "-B",
+        f"{_CHILDREN}start.py",
+        "--script",
+        script_of(job.subject),
+        *part,
+        *about,
+        *paths,
+    )
 
 
 def script_of(subject: Subject) -> str:
@@ -318,9 +401,12 @@ def script_of(subject: Subject) -> str:
 
 def _environment(task: Task, job: Job) -> dict[str, str]:
     made = {**task.environment, "CUDA_VISIBLE_DEVICES": job.device.visible}
-    made.update(dict.fromkeys(("TMPDIR", "TEMP", "TMP"), _ensure_folder(f"{task.folder}/{TEMPORARY}")))
+    made.update(
+        dict.fromkeys(("TMPDIR", "TEMP", "TMP"), _ensure_folder(f"{task.folder}/{TEMPORARY}"))
+    )
     if not job.device.in_cuda_order:
-        made["CUDA_DEVICE_ORDER"] = "PCI_BUS_ID"  # numbers as nvidia-smi and this program count them
+        # numbers as nvidia-smi and this program count them
+        made["CUDA_DEVICE_ORDER"] = "PCI_BUS_ID"
     if job.subject.framework:
         made.update(job.subject.framework.smoke_variables(made, on_cpu=job.device.kind == CPU))
     return made

@@ -90,7 +90,8 @@ class Result:
     ran_on: str = ""  # the device the result lies on, by the framework's own word
     error: str = ""  # the framework's own words
     finding: str = ""  # an id of the catalogue, empty where none is known
-    cause: Finding | None = None  # what explains it, with its remedy, where more than the id is known
+    # what explains it, with its remedy, where more than the id is known
+    cause: Finding | None = None
 
 
 @dataclass
@@ -129,14 +130,19 @@ class ScriptEvents:
 def parse_events(text: str) -> ScriptEvents:
     r"""Read what a script wrote to its descriptor; what is no event is counted and left out.
 
-    Sample: '{"event": "step", "check": "matmul", "device": "CPU:0"}\n{"event": "result", "check": "matmul", '
-    '"device": "CPU:0", "outcome": "passed", "message": "right", "seconds": 0.1}\n{"event": "done"}\n'
+    Sample: '{"event": "step", "check": "matmul", "device": "CPU:0"}\n{"event": "result", "check":
+    "matmul", ' '"device": "CPU:0", "outcome": "passed", "message": "right", "seconds":
+    0.1}\n{"event": "done"}\n'
     """
     events = [_event(line) for line in text.splitlines() if line.strip()]
     said = [event for event in events if event is not None]
     results = tuple(_result(event) for event in said if event["event"] == "result")
     answered = {(result.check, result.device) for result in results}
-    steps = [(str(event.get("check")), str(event.get("device"))) for event in said if event["event"] == "step"]
+    steps = [
+        (str(event.get("check")), str(event.get("device")))
+        for event in said
+        if event["event"] == "step"
+    ]
     return ScriptEvents(
         framework=next((event for event in said if event["event"] == "framework"), {}),
         listings=tuple(_listing(event) for event in said if event["event"] == "devices"),
@@ -173,13 +179,17 @@ def _result(event: dict[str, Any]) -> Result:
 
 
 def _measure(event: dict[str, Any]) -> Measure:
-    check, device, name, unit, note = (str(event.get(key, "")) for key in ("check", "device", "name", "unit", "note"))
+    check, device, name, unit, note = (
+        str(event.get(key, "")) for key in ("check", "device", "name", "unit", "note")
+    )
     return Measure(check, device, name, _number(event.get("value")), unit, note)
 
 
 def _listing(event: dict[str, Any]) -> Listing:
     devices = event.get("devices")
-    return Listing(str(event.get("way", "")), tuple(map(str, devices)) if isinstance(devices, list) else ())
+    return Listing(
+        str(event.get("way", "")), tuple(map(str, devices)) if isinstance(devices, list) else ()
+    )
 
 
 def _number(value: object) -> float:
@@ -191,10 +201,14 @@ EXECUTED = "executed"  # where an operation really ran, op by op
 _JUDGED = ("matmul", "function")  # checks whose operations TensorFlow always logs
 
 # The date (old) or absl's I0000 (new), the source file with its line, and the message.
-_LOGGED = r"^(?:\d{4}-\d\d-\d\d [\d:.]+: )?[IWE](?:\d{4} [\d:.]+\s+\d+)?\s+(?P<file>\S+\.cc):\d+\] (?P<said>.*)$"
+_LOGGED = (
+    r"^(?:\d{4}-\d\d-\d\d [\d:.]+: )?[IWE](?:\d{4} [\d:.]+\s+\d+)?\s+(?P<file>\S+\.cc):\d+\]"
+    r" (?P<said>.*)$"
+)
 _PLACED = r"^(?P<node>[^\s:]+): \((?P<op>\w+)\):? ?(?P<device>/job:\S+)$"
 _EXECUTED = r"^Executing op (?P<op>\S+) in device (?P<device>/job:\S+)$"
-# What computes; the rest (arguments, constants, the call of a function) may lie elsewhere without harm.
+# What computes; the rest (arguments, constants, the call of a function) may lie elsewhere without
+# harm.
 _COMPUTES = r"^(?:_Mkl|_Fused|_OneDnn)?(?:Batch)?(?:MatMul|Conv2D)(?:V\d)?(?:Backprop\w*)?$"
 
 
@@ -219,12 +233,15 @@ def parse_placements(text: str) -> tuple[Placement, ...]:
     """Read placements from a log of TensorFlow 1.0 or newer, divided by step marks.
 
     Samples:
-    '2026-11-20 23:01:40.946688: I tensorflow/core/common_runtime/placer.cc:54] mm: (MatMul): /job:localhost/replica:0/task:0/device:CPU:0'
-    '2017-03-01 10:00:00.000000: I tensorflow/core/common_runtime/placer.cc:841] mm: (MatMul)/job:localhost/replica:0/task:0/gpu:0'
-    'I0000 00:00:1795215654.705859   24254 placer.cc:162] _MklMatMul: (_MklMatMul): /job:localhost/replica:0/task:0/device:CPU:0'
-    'I0000 00:00:1795215654.706339   24254 execute.cc:1775] Executing op _MklMatMul in device /job:localhost/replica:0/task:0/device:CPU:0'
-    Standard output holds the placer's lines once more, without the file: in a buffer of its own, and so anywhere.
-    """  # noqa: E501 - the lines are as long as TensorFlow makes them
+    '2026-11-20 23:01:40.946688: I tensorflow/core/common_runtime/placer.cc:54] mm: (MatMul):
+    /job:localhost/replica:0/task:0/device:CPU:0' '2017-03-01 10:00:00.000000: I
+    tensorflow/core/common_runtime/placer.cc:841] mm: (MatMul)/job:localhost/replica:0/task:0/gpu:0'
+    'I0000 00:00:1795215654.705859   24254 placer.cc:162] _MklMatMul: (_MklMatMul):
+    /job:localhost/replica:0/task:0/device:CPU:0' 'I0000 00:00:1795215654.706339   24254
+    execute.cc:1775] Executing op _MklMatMul in device /job:localhost/replica:0/task:0/device:CPU:0'
+    Standard output holds the placer's lines once more, without the file: in a buffer of its own,
+    and so anywhere.
+    """
     return tuple(_placements(text))
 
 
@@ -240,9 +257,18 @@ def _placements(text: str) -> Iterator[Placement]:
         placed = re.match(_PLACED, logged["said"]) if logged else None
         executed = re.match(_EXECUTED, logged["said"]) if logged else None
         if placed:
-            yield Placement(check, asked, placed["node"], placed["op"], short_device(placed["device"]), PLACER)
+            yield Placement(
+                check, asked, placed["node"], placed["op"], short_device(placed["device"]), PLACER
+            )
         elif executed:
-            yield Placement(check, asked, executed["op"], executed["op"], short_device(executed["device"]), EXECUTED)
+            yield Placement(
+                check,
+                asked,
+                executed["op"],
+                executed["op"],
+                short_device(executed["device"]),
+                EXECUTED,
+            )
 
 
 def short_device(name: str) -> str:
@@ -253,12 +279,25 @@ def short_device(name: str) -> str:
     return name.rsplit("/", 1)[-1].removeprefix("device:").upper()
 
 
-def judge_placements(placements: tuple[Placement, ...], results: tuple[Result, ...]) -> list[Result]:
+def judge_placements(
+    placements: tuple[Placement, ...], results: tuple[Result, ...]
+) -> list[Result]:
     """Say for each check that gave a result whether all that computes ran where it was asked to."""
     working = [item for item in placements if item.computes]
-    steps = [item for item in results if item.outcome in {PASSED, FAILED} and list_asked(item.check, item.device)]
-    judged = [(step, [i for i in working if (i.check, i.asked) == (step.check, step.device)]) for step in steps]
-    return [_judge_step(step, found) for step, found in judged if found or (step.check in _JUDGED and step.device)]
+    steps = [
+        item
+        for item in results
+        if item.outcome in {PASSED, FAILED} and list_asked(item.check, item.device)
+    ]
+    judged = [
+        (step, [i for i in working if (i.check, i.asked) == (step.check, step.device)])
+        for step in steps
+    ]
+    return [
+        _judge_step(step, found)
+        for step, found in judged
+        if found or (step.check in _JUDGED and step.device)
+    ]
 
 
 def list_asked(check: str, device: str) -> tuple[str, ...]:
@@ -277,9 +316,13 @@ def _judge_step(step: Result, working: list[Placement]) -> Result:
         place = astray[0].rsplit(" ", 1)[-1]
         return Result(name, step.device, FAILED, message, ran_on=place, finding="device-placement")
     if not working:
-        return Result(name, step.device, SKIPPED, "TensorFlow's log names no operation that computes")
+        return Result(
+            name, step.device, SKIPPED, "TensorFlow's log names no operation that computes"
+        )
     names = ", ".join(sorted({item.op for item in working}))
-    return Result(name, step.device, PASSED, f"TensorFlow's log: {names} on {wanted}", ran_on=wanted)
+    return Result(
+        name, step.device, PASSED, f"TensorFlow's log: {names} on {wanted}", ran_on=wanted
+    )
 
 
 CPU, GPU, ALL = "cpu", "gpu", "all"
@@ -364,7 +407,9 @@ def choose_devices(
     """
     shown, left_out = _visible_gpus(gpus, visible)
     if shown is None:
-        return DeviceChoice((Device(GPU, f"CUDA_VISIBLE_DEVICES={visible}", str(visible), 1, in_cuda_order=True),))
+        return DeviceChoice(
+            (Device(GPU, f"CUDA_VISIBLE_DEVICES={visible}", str(visible), 1, in_cuda_order=True),)
+        )
     if visible is not None and _is_ambiguous(gpus, visible, order) and not wanted:
         entries = [entry.strip() for entry in visible.split(",")][: len(shown)]
         return DeviceChoice(tuple(_in_cuda_order(entry) for entry in entries), tuple(left_out))
@@ -372,26 +417,47 @@ def choose_devices(
     for position in shown:
         instances, reason = _devices_of(position, gpus[position], visible)
         devices += instances
-        left_out += [LeftOut(f"GPU {_number_session(position, gpus[position])}", *reason)] if reason else []
+        left_out += (
+            [LeftOut(f"GPU {_number_session(position, gpus[position])}", *reason)] if reason else []
+        )
     if wanted:
-        devices = list(dict.fromkeys(found for name in wanted for found in _named(name, devices, left_out)))
+        devices = list(
+            dict.fromkeys(found for name in wanted for found in _named(name, devices, left_out))
+        )
         left_out = []
     return DeviceChoice(tuple(devices), tuple(left_out))
 
 
 def all_together(devices: tuple[Device, ...]) -> Device | None:
-    """Return the device that is all GPUs at once; None where there are not two. CUDA shows one MIG instance only."""
+    """Return the device that is all GPUs at once; None where there are not two.
+
+    CUDA shows one MIG instance only.
+    """
     whole = [device for device in devices if not device.visible.startswith("MIG-")]
     if len(whole) < 2:
         return None
     visible = ",".join(device.visible for device in whole)
     in_cuda_order = any(device.in_cuda_order for device in whole)
     label = f"all {len(whole)} GPUs"
-    numbers = ",".join(device.numbers for device in whole) if all(device.numbers for device in whole) else ""
-    return Device(ALL, label, visible, len(whole), in_cuda_order=in_cuda_order, members=tuple(whole), numbers=numbers)
+    numbers = (
+        ",".join(device.numbers for device in whole)
+        if all(device.numbers for device in whole)
+        else ""
+    )
+    return Device(
+        ALL,
+        label,
+        visible,
+        len(whole),
+        in_cuda_order=in_cuda_order,
+        members=tuple(whole),
+        numbers=numbers,
+    )
 
 
-def _visible_gpus(gpus: tuple[Gpu, ...], visible: str | None) -> tuple[tuple[int, ...] | None, list[LeftOut]]:
+def _visible_gpus(
+    gpus: tuple[Gpu, ...], visible: str | None
+) -> tuple[tuple[int, ...] | None, list[LeftOut]]:
     if visible is None or not gpus:
         return tuple(range(len(gpus))), []
     uuids = tuple(gpu.uuid.value or "" for gpu in gpus)
@@ -401,27 +467,41 @@ def _visible_gpus(gpus: tuple[Gpu, ...], visible: str | None) -> tuple[tuple[int
         return None, []
     hidden = [position for position in range(len(gpus)) if position not in selection.visible]
     why = f"CUDA_VISIBLE_DEVICES={visible} hides it"
-    left_out = [LeftOut(f"GPU {_number_session(at, gpus[at])}", why, "visible-devices-hidden") for at in hidden]
+    left_out = [
+        LeftOut(f"GPU {_number_session(at, gpus[at])}", why, "visible-devices-hidden")
+        for at in hidden
+    ]
     return selection.visible, left_out
 
 
 def _is_ambiguous(gpus: tuple[Gpu, ...], visible: str, order: str) -> bool:
     """Say whether the numbers of a list may mean other GPUs to CUDA, which puts the fastest kind first."""
     kinds = {gpu.name.value for gpu in gpus}
-    return len(kinds) > 1 and order != "PCI_BUS_ID" and not any(mark in visible for mark in ("GPU-", "MIG-"))
+    return (
+        len(kinds) > 1
+        and order != "PCI_BUS_ID"
+        and not any(mark in visible for mark in ("GPU-", "MIG-"))
+    )
 
 
 def _in_cuda_order(entry: str) -> Device:
     return Device(GPU, f"GPU {entry} as CUDA numbers them", entry, 1, in_cuda_order=True)
 
 
-def _devices_of(position: int, gpu: Gpu, visible: str | None) -> tuple[list[Device], tuple[str, str] | None]:
-    number, name, pci = _number_session(position, gpu), gpu.name.value or "", gpu.pci_address.value or ""
+def _devices_of(
+    position: int, gpu: Gpu, visible: str | None
+) -> tuple[list[Device], tuple[str, str] | None]:
+    number, name, pci = (
+        _number_session(position, gpu),
+        gpu.name.value or "",
+        gpu.pci_address.value or "",
+    )
     if gpu.mig_enabled.value:
         instances = gpu.mig_devices.value or ()
         if not instances:
             return [], ("MIG is enabled and it has no instance", "mig-config")
-        first = (visible or "").split(",")[0].strip()  # of several instances CUDA uses the first one listed
+        # of several instances CUDA uses the first one listed
+        first = (visible or "").split(",")[0].strip()
         chosen = [item for item in instances if not first.startswith("MIG-") or item.uuid == first]
         label = f"GPU {number} instance"
         return [
@@ -430,7 +510,9 @@ def _devices_of(position: int, gpu: Gpu, visible: str | None) -> tuple[list[Devi
         ], None
     uuid = gpu.uuid.value or ""
     visible_as, numbers = (uuid, str(number)) if uuid else (str(number), "")
-    device = Device(GPU, f"GPU {number}", visible_as, 1, name, uuid, held=_held(gpu), pci=pci, numbers=numbers)
+    device = Device(
+        GPU, f"GPU {number}", visible_as, 1, name, uuid, held=_held(gpu), pci=pci, numbers=numbers
+    )
     return [device], None
 
 
@@ -450,12 +532,18 @@ def _named(name: str, devices: list[Device], left_out: list[LeftOut]) -> list[De
     is_uuid = name.startswith(("GPU-", "MIG-"))
     label = f"GPU {name}"
     found = [item for item in devices if is_uuid and item.uuid.startswith(name)][:1]
-    found = found or [item for item in devices if item.label == label or item.label.startswith(f"{label} instance ")]
+    found = found or [
+        item
+        for item in devices
+        if item.label == label or item.label.startswith(f"{label} instance ")
+    ]
     if found:
         return found
     hidden = next((item for item in left_out if item.label == label), None)
     there = ", ".join(device.label for device in devices) or "none"
-    raise DeviceError(f"--gpu {name}: {hidden.why if hidden else f'no such GPU here (there are: {there})'}.")
+    raise DeviceError(
+        f"--gpu {name}: {hidden.why if hidden else f'no such GPU here (there are: {there})'}."
+    )
 
 
 _WORST_FIRST = (CRASHED, HUNG, OUT_OF_MEMORY, FAILED, RAISED, PASSED, SKIPPED)
@@ -492,7 +580,9 @@ class Job:
     @property
     def title(self) -> str:
         """Name it for people."""
-        return f"{self.subject.title} on {self.device.title}" + (", with a quarter of its memory" if self.part else "")
+        return f"{self.subject.title} on {self.device.title}" + (
+            ", with a quarter of its memory" if self.part else ""
+        )
 
     @property
     def identity(self) -> str:
@@ -558,7 +648,9 @@ def installed_frameworks(distributions: Sequence[Distribution]) -> tuple[Subject
 
 def hidden_folders(distributions: Sequence[Distribution]) -> tuple[str, ...]:
     """List the folders that an isolated start (-I) leaves out: the user's site-packages and PYTHONPATH."""
-    return tuple(dict.fromkeys(item.location for item in distributions if item.scope in {"user", "path"}))
+    return tuple(
+        dict.fromkeys(item.location for item in distributions if item.scope in {"user", "path"})
+    )
 
 
 # (the framework's words, the log, whether it was on a GPU) -> what explains the failure
@@ -571,10 +663,13 @@ _IN_WORDS = (RAISED, CRASHED, FAILED)  # outcomes whose cause a framework report
 _BETWEEN = ("peer-copy", "copy from", "all-reduce", "gradients")  # checks that take several GPUs
 
 
-def with_findings(results: tuple[Result, ...], job: Job, log: str, explain: Explain | None) -> tuple[Result, ...]:
+def with_findings(
+    results: tuple[Result, ...], job: Job, log: str, explain: Explain | None
+) -> tuple[Result, ...]:
     """Give every bad result its finding: its own, of its kind, what the log explains, else the general one."""
     return tuple(
-        _with_finding(result, job, log, explain) if result.outcome in BAD_OUTCOMES else result for result in results
+        _with_finding(result, job, log, explain) if result.outcome in BAD_OUTCOMES else result
+        for result in results
     )
 
 
@@ -586,7 +681,9 @@ def _with_finding(result: Result, job: Job, log: str, explain: Explain | None) -
     if not finding and _is_between_gpus(result, job):
         finding = "multi-gpu-p2p-nccl"
     if finding == "gpu-memory-exhausted" and job.device.held:
-        return replace(result, finding="gpu-memory-held", message=f"{result.message}; {job.device.held}")
+        return replace(
+            result, finding="gpu-memory-held", message=f"{result.message}; {job.device.held}"
+        )
     return replace(result, finding=finding or UNEXPLAINED, cause=cause)
 
 
@@ -624,7 +721,9 @@ def proven_gpus(session: Session) -> tuple[str, ...]:
 def _computed_right(run: Run) -> bool:
     """Tell whether a product came out right on the GPU: XLA without libdevice, say, takes nothing from that."""
     outcomes = {item.outcome for item in run.results if item.ran_on.startswith("GPU")}
-    return run.outcome == PASSED or (PASSED in outcomes and all(item.outcome != FAILED for item in run.results))
+    return run.outcome == PASSED or (
+        PASSED in outcomes and all(item.outcome != FAILED for item in run.results)
+    )
 
 
 def verdict_of(session: Session) -> str:
@@ -635,7 +734,8 @@ def verdict_of(session: Session) -> str:
         return UNDETERMINED if session.gpus_unread else INCOMPATIBLE
     passed = any(run.outcome == PASSED for run in session.runs)
     no_gpu_was_tried = all(run.job.device.kind == CPU for run in session.runs)
-    untried = session.gpus_unread or (session.left_out and no_gpu_was_tried)  # there may be, or is, one that was not
+    # there may be, or is, one that was not
+    untried = session.gpus_unread or (session.left_out and no_gpu_was_tried)
     if not passed or (untried and session.expect != CPU):
         return UNDETERMINED
     return COMPATIBLE
@@ -647,7 +747,10 @@ def headline_of(session: Session) -> str:
         return f"Nothing was tested: {_explain_nothing_tested(session)}"
     bad = [run for run in session.runs if run.outcome in BAD_OUTCOMES]
     if bad:
-        failed = f"{len(bad)} of {len(session.runs)} runs failed: {', '.join(run.job.title for run in bad)}."
+        failed = (
+            f"{len(bad)} of {len(session.runs)} runs failed:"
+            f" {', '.join(run.job.title for run in bad)}."
+        )
         return f"{failed} {_describe_gpus(session)}"
     if session.frameworks and all(run.outcome == SKIPPED for run in session.runs):
         return f"Nothing was computed: {_explain_nothing_tested(session)}"
@@ -668,14 +771,21 @@ def _explain_nothing_tested(session: Session) -> str:
 def _describe_gpus(session: Session) -> str:
     tested = proven_gpus(session)
     if tested:
-        left_out = f" Not tested: {', '.join(item.label for item in session.left_out)}." if session.left_out else ""
+        left_out = (
+            f" Not tested: {', '.join(item.label for item in session.left_out)}."
+            if session.left_out
+            else ""
+        )
         return f"Computed correctly on {', '.join(tested)}.{left_out}"
     if any(run.job.device.kind != CPU for run in session.runs):
         return "No GPU computed correctly."
     if session.expect == CPU:
         return "No GPU was tested: only the CPU was asked for."
     if session.left_out:
-        return f"No GPU was tested: {'; '.join(f'{item.label}: {item.why}' for item in session.left_out)}."
+        return (
+            "No GPU was tested:"
+            f" {'; '.join(f'{item.label}: {item.why}' for item in session.left_out)}."
+        )
     return f"No GPU was tested: {session.gpus_unread or 'this machine has none'}."
 
 
@@ -696,8 +806,17 @@ def _finding(finding: str, found: list[tuple[Run, Result]]) -> Finding:
     cause = next((result.cause for _, result in found if result.cause), None)
     if cause is None:
         about = About(run.job.subject.name)
-        return Finding(finding, INCOMPATIBLE, ERROR, message, evidence, cure=_cure(finding, run, first), about=about)
-    known = (item for item in cause.evidence if item.fact != "log")  # the log's own lines are those of the result
+        return Finding(
+            finding,
+            INCOMPATIBLE,
+            ERROR,
+            message,
+            evidence,
+            cure=_cure(finding, run, first),
+            about=about,
+        )
+    # the log's own lines are those of the result
+    known = (item for item in cause.evidence if item.fact != "log")
     message, evidence = f"{message} {cause.message}", (*evidence, *known)
     return Finding(finding, INCOMPATIBLE, ERROR, message, evidence, cause.fix, cure=cause.cure)
 
@@ -722,12 +841,19 @@ def _cure(finding: str, run: Run, result: Result) -> Fix:
         "os-limit": _ROWS_OF_LIMITS.get(result.outcome, ""),
         UNEXPLAINED: "slow" if is_slow else result.outcome,
     }
-    return FollowRow(rows.get(finding, ""), (("smoked", "" if name == DRIVER else name), ("log", run.log)))
+    return FollowRow(
+        rows.get(finding, ""), (("smoked", "" if name == DRIVER else name), ("log", run.log))
+    )
 
 
 def _evidence(run: Run, result: Result) -> Evidence:
     rename = run.job.device.rename_gpus
-    words = [line for line in result.error.splitlines() if not line.startswith("  File ")]  # no frames of a stack
+    # no frames of a stack
+    words = [line for line in result.error.splitlines() if not line.startswith("  File ")]
     last = words[-1] if words else ""
-    said = rename(f"{result.outcome}: {result.message}") + ("" if last in result.message else f" [{last}]")
-    return Evidence(f"smoke {run.job.subject.name} {rename(result.check)}", said, Source("command", run.log))
+    said = rename(f"{result.outcome}: {result.message}") + (
+        "" if last in result.message else f" [{last}]"
+    )
+    return Evidence(
+        f"smoke {run.job.subject.name} {rename(result.check)}", said, Source("command", run.log)
+    )

@@ -91,7 +91,9 @@ ACTIONS: list[Action] = [
     RenameFile("torch.py", "my.py"),
     RestartService("docker"),
     RunCommand(("nvidia-smi", "-mig", "0"), sudo=True, undo_argv=("nvidia-smi", "-mig", "1")),
-    RunCommand(("kill", "7"), check_argv=("sh", "-c", "! kill -0 7"), lasting="the process has ended"),
+    RunCommand(
+        ("kill", "7"), check_argv=("sh", "-c", "! kill -0 7"), lasting="the process has ended"
+    ),
     RunEnvcheck(("doctor",)),
     RunPython("import jax", PY),
     SetCondaVariable("CUDA_HOME", "/e"),
@@ -110,7 +112,11 @@ ACTIONS: list[Action] = [
 
 
 def on(distribution: str, like: str = "", **host: Any) -> Situation:
-    return Situation(context(host={"distribution_id": known(distribution), "distribution_like": known(like), **host}))
+    return Situation(
+        context(
+            host={"distribution_id": known(distribution), "distribution_like": known(like), **host}
+        )
+    )
 
 
 def installed(what: str, situation: Situation, **values: str) -> Action:
@@ -130,7 +136,9 @@ def test_every_kind_of_action_is_in_the_list() -> None:
 
 @pytest.mark.parametrize("system", [LINUX, MACOS, WINDOWS])
 @pytest.mark.parametrize("action", ACTIONS, ids=repr)
-def test_an_action_says_how_it_is_seen_and_taken_back_or_why_not(action: Action, system: str) -> None:
+def test_an_action_says_how_it_is_seen_and_taken_back_or_why_not(
+    action: Action, system: str
+) -> None:
     if not action.runs_on(system):
         return
     for trace in (action.check(system), action.undo(system)):
@@ -138,7 +146,10 @@ def test_an_action_says_how_it_is_seen_and_taken_back_or_why_not(action: Action,
     assert "sudo" not in verify(action, system)
     if undo(action, system):
         assert (undo(action, system)[0] == "sudo") == (argv(action, system)[0] == "sudo")
-    assert "sudo" not in (*argv(action.without_sudo(), system), *undo(action.without_sudo(), system))
+    assert "sudo" not in (
+        *argv(action.without_sudo(), system),
+        *undo(action.without_sudo(), system),
+    )
 
 
 @pytest.mark.parametrize(
@@ -180,10 +191,17 @@ def test_an_action_says_how_it_is_seen_and_taken_back_or_why_not(action: Action,
             "test -d /sys/module/nvidia",
             "sudo modprobe -r nvidia",
         ),
-        (RenameFile("torch.py", "my.py"), "mv torch.py my.py", "test -e my.py", "mv my.py torch.py"),
+        (
+            RenameFile("torch.py", "my.py"),
+            "mv torch.py my.py",
+            "test -e my.py",
+            "mv my.py torch.py",
+        ),
     ],
 )
-def test_an_action_is_seen_and_taken_back_by_its_own_words(action: Action, line: str, check: str, back: str) -> None:
+def test_an_action_is_seen_and_taken_back_by_its_own_words(
+    action: Action, line: str, check: str, back: str
+) -> None:
     assert argv(action) == tuple(line.split())
     assert verify(action) == tuple(check.split())
     assert undo(action) == tuple(back.split())
@@ -229,16 +247,22 @@ def test_a_file_that_is_written_is_taken_away_again() -> None:
         RenameFile("torch.py", "my.py"),
         WriteFile("x.sh", ("true",), is_program=True),
         WriteFile("x.txt", ("it's", "$HOME")),
-        WriteFile("torch.py", ("# envcheck: begin", "pass", "# envcheck: end"), appends=True, block=True),
+        WriteFile(
+            "torch.py", ("# envcheck: begin", "pass", "# envcheck: end"), appends=True, block=True
+        ),
     ],
     ids=repr,
 )
 def test_a_file_is_seen_and_as_before_by_commands_that_run(action: Action, tmp_path: Path) -> None:
     def status(words: tuple[str, ...]) -> int:
-        return subprocess.run(words, cwd=tmp_path, capture_output=True, timeout=10, check=False).returncode
+        return subprocess.run(
+            words, cwd=tmp_path, capture_output=True, timeout=10, check=False
+        ).returncode
 
     def tree() -> dict[str, str]:
-        return {path.name: path.read_text() if path.is_file() else "" for path in tmp_path.iterdir()}
+        return {
+            path.name: path.read_text() if path.is_file() else "" for path in tmp_path.iterdir()
+        }
 
     (tmp_path / "torch.py").write_text("print()\n")
     before = tree()
@@ -261,7 +285,11 @@ def test_what_a_step_says_itself_stands() -> None:
     step = Step("a", LoadModule("nvidia", sudo=False, purpose="Load it."), check=Trace(("lsmod",)))
     assert (verify(step), undo(step)) == (("lsmod",), ("modprobe", "-r", "nvidia"))
     made = Step("b", Reboot(purpose="Restart."), ("driver-too-old",))
-    assert (made.purpose, made.resolves, verify(made)) == ("Restart.", ("driver-too-old",), ("nvidia-smi",))
+    assert (made.purpose, made.resolves, verify(made)) == (
+        "Restart.",
+        ("driver-too-old",),
+        ("nvidia-smi",),
+    )
     by_hand = Step("c", AskPerson("Switch it on."))
     assert (unverified(by_hand), lasting(by_hand)) == (
         "whoever does it sees whether it worked",

@@ -54,8 +54,18 @@ def answer(verdict: str, *ids: str, cure: model.Fix | str = "") -> same_answer.A
         (answer("compatible"), False, False, "other verdict, without what decides"),
         (answer("undetermined"), False, False, ""),
         (answer("undetermined"), True, False, "undetermined though stated"),
-        (answer("incompatible", "a", "b", cure=model.Advise("y")), True, True, "other typed remedy"),
-        (answer("incompatible", "a", "b", cure="x"), True, True, "other remedy, not typed on both sides"),
+        (
+            answer("incompatible", "a", "b", cure=model.Advise("y")),
+            True,
+            True,
+            "other typed remedy",
+        ),
+        (
+            answer("incompatible", "a", "b", cure="x"),
+            True,
+            True,
+            "other remedy, not typed on both sides",
+        ),
     ],
 )
 def test_kinds(witness: same_answer.Answer, is_stated: bool, states_all: bool, kind: str) -> None:
@@ -72,11 +82,17 @@ def test_kinds(witness: same_answer.Answer, is_stated: bool, states_all: bool, k
         (InstallDriver("470", framework="torch"), False, "other typed remedy"),
     ],
 )
-def test_values_that_are_not_stated_may_be_left_open(cure: model.Fix, states_all: bool, kind: str) -> None:
+def test_values_that_are_not_stated_may_be_left_open(
+    cure: model.Fix, states_all: bool, kind: str
+) -> None:
     machine, witness = (
-        answer("incompatible", "a", cure=item) for item in (InstallDriver("525", framework="torch"), cure)
+        answer("incompatible", "a", cure=item)
+        for item in (InstallDriver("525", framework="torch"), cure)
     )
-    assert same_answer.compare(machine, witness, is_stated=True, states_all=states_all).disagreement == kind
+    assert (
+        same_answer.compare(machine, witness, is_stated=True, states_all=states_all).disagreement
+        == kind
+    )
 
 
 @pytest.mark.parametrize(("is_stated", "kind"), [(False, ""), (True, "other ids")])

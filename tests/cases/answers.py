@@ -1,9 +1,9 @@
 """Recognise a confirmed fix in what a report prints first, by the types of its actions.
 
-A row of answers.jsonl names a case of reported.jsonl, the fix that its thread confirms, and what counts as that fix:
-`any` of several steps, each with all its cells. `nothing` is a log with nothing to repair; `advice` is for what a
-person does, and is the whole sentence, so that a changed sentence is judged again.
-"""
+A row of answers.jsonl names a case of reported.jsonl, the fix that its thread confirms, and what
+counts as that fix: `any` of several steps, each with all its cells. `nothing` is a log with nothing
+to repair; `advice` is for what a person does, and is the whole sentence, so that a changed sentence
+is judged again."""
 
 from __future__ import annotations
 
@@ -76,8 +76,13 @@ def _installs(texts: Iterable[str], step: Step) -> bool:
     named = [item for item in requirements if item.name == step.get("installs", step.get("conda"))]
     return any(
         set(step.get("extras", ())) <= item.extras
-        and all(item.specifier.contains(release, prereleases=True) for release in step.get("takes", ()))
-        and not any(item.specifier.contains(release, prereleases=True) for release in step.get("refuses", ()))
+        and all(
+            item.specifier.contains(release, prereleases=True) for release in step.get("takes", ())
+        )
+        and not any(
+            item.specifier.contains(release, prereleases=True)
+            for release in step.get("refuses", ())
+        )
         for item in named
     )
 
@@ -86,7 +91,9 @@ def _parse(text: str) -> Requirement | None:
     """Read a requirement of pip, or a spec of conda's: cudnn=7.1 admits 7.1.2, pytorch=*=cuda* any release."""
     conda = re.fullmatch(r"([\w.-]+)=([\w.*]+)(?:=\S+)?", text)
     try:
-        return Requirement((f"{conda[1]}=={conda[2]}.*" if conda[2] != "*" else conda[1]) if conda else text)
+        return Requirement(
+            (f"{conda[1]}=={conda[2]}.*" if conda[2] != "*" else conda[1]) if conda else text
+        )
     except InvalidRequirement:
         return None
 
@@ -135,7 +142,10 @@ _KINDS: dict[str, tuple[tuple[type, Callable[[Any, Step], bool]], ...]] = {
     "installs": (
         (types.InstallPackages, _is_pip_install),
         (types.ReinstallPackages, _is_pip_install),
-        (types.InstallCondaPackages, lambda action, step: "index" not in step and _installs(action.specs, step)),
+        (
+            types.InstallCondaPackages,
+            lambda action, step: "index" not in step and _installs(action.specs, step),
+        ),
     ),
     "conda": ((types.InstallCondaPackages, lambda action, step: _installs(action.specs, step)),),
     "uninstalls": ((types.UninstallPackages, _names("uninstalls", "names")),),
@@ -144,13 +154,20 @@ _KINDS: dict[str, tuple[tuple[type, Callable[[Any, Step], bool]], ...]] = {
     "sets": ((types.SetVariables, _sets),),
     "unsets": ((types.UnsetVariable, _names("unsets", "name")),),
     "system_package": ((types.InstallSystemPackages, _is_system_package),),
-    "removes_system_package": ((types.RemoveSystemPackages, _names("removes_system_package", "packages")),),
+    "removes_system_package": (
+        (types.RemoveSystemPackages, _names("removes_system_package", "packages")),
+    ),
     "loads": ((types.LoadModule, _names("loads", "module")),),
-    "starts": ((types.StartService, _names("starts", "unit")), (types.RestartService, _names("starts", "unit"))),
+    "starts": (
+        (types.StartService, _names("starts", "unit")),
+        (types.RestartService, _names("starts", "unit")),
+    ),
     "reboots": ((types.Reboot, _always),),
     "renames": ((types.RenameFile, _always),),
     "runs": ((types.RunCommand, _has_words("runs")),),
     "shows": ((types.Show, _has_words("shows")),),
-    "envcheck": ((types.RunEnvcheck, lambda action, step: set(step["envcheck"]) <= set(action.words)),),
+    "envcheck": (
+        (types.RunEnvcheck, lambda action, step: set(step["envcheck"]) <= set(action.words)),
+    ),
     "python": ((types.RunPython, lambda action, step: step["python"] in action.code),),
 }

@@ -39,7 +39,9 @@ def driver_of(stated: Mapping[str, Any], environment: Mapping[str, str]) -> Driv
     told = str(stated.get("driver", ""))
     if told == "nouveau" or re.match(NONE, told):
         gone = Absent((f"the report says {told}",))
-        return DriverFacts(release=gone, kernel_module_version=gone, nouveau_loaded=known(told == "nouveau"))
+        return DriverFacts(
+            release=gone, kernel_module_version=gone, nouveau_loaded=known(told == "nouveau")
+        )
     return DriverFacts(
         release=first_number(told),
         cuda_driver_version=first_number(stated.get("driver_cuda")),
@@ -49,24 +51,41 @@ def driver_of(stated: Mapping[str, Any], environment: Mapping[str, str]) -> Driv
 
 def _compat_library(stated: Mapping[str, Any], environment: Mapping[str, str]) -> Fact[str]:
     there = any(re.search(_COMPAT, str(text)) for text in stated.get("cuda_toolkits") or ())
-    folders = [item for item in environment.get("LD_LIBRARY_PATH", "").split(":") if re.search(_COMPAT, item)]
+    folders = [
+        item
+        for item in environment.get("LD_LIBRARY_PATH", "").split(":")
+        if re.search(_COMPAT, item)
+    ]
     return known(f"{folders[0].rstrip('/')}/libcuda.so.1" if there and folders else "")
 
 
 def toolkits_of(stated: Mapping[str, Any], environment: Mapping[str, str]) -> ToolkitFacts:
     """Read the toolkits; an empty list says that there is none, and nvcc belongs to the toolkit of its version."""
-    named = [found.group(0) for found in map(_toolkit_version, stated.get("cuda_toolkits") or ()) if found]
+    named = [
+        found.group(0)
+        for found in map(_toolkit_version, stated.get("cuda_toolkits") or ())
+        if found
+    ]
     nvcc = re.search(r"\d+\.\d+", str(stated.get("nvcc", "")))
     release = nvcc.group(0) if nvcc else ""
     on_path = re.findall(r"(/[\w./-]*cuda-[\w.]+)/lib", environment.get("LD_LIBRARY_PATH", ""))
     roots = {
-        version: next((root for root in on_path if root.endswith(f"-{version}")), f"the CUDA {version} stated")
+        version: next(
+            (root for root in on_path if root.endswith(f"-{version}")), f"the CUDA {version} stated"
+        )
         for version in (*named, *([release] if release else []))
     }
     installs = tuple(_install(root, version, release) for version, root in roots.items())
     none = stated.get("cuda_toolkits") == [] and not installs
     home = environment.get("CUDA_HOME") or environment.get("CUDA_PATH") or ""
-    meant = next((root for version, root in roots.items() if re.search(rf"[-v]{re.escape(version)}\b", home)), "")
+    meant = next(
+        (
+            root
+            for version, root in roots.items()
+            if re.search(rf"[-v]{re.escape(version)}\b", home)
+        ),
+        "",
+    )
     return ToolkitFacts(
         installs=Absent(("the report says that there is none",)) if none else known(installs),
         root_on_path=known(roots.get(release)),
@@ -83,7 +102,9 @@ def _toolkit_version(text: Any) -> re.Match[str] | None:
 
 def _install(root: str, version: str, nvcc: str) -> ToolkitInstall:
     release = known(version)
-    return ToolkitInstall(root, "path", version=release, nvcc_release=release if version == nvcc else NOT_STATED)
+    return ToolkitInstall(
+        root, "path", version=release, nvcc_release=release if version == nvcc else NOT_STATED
+    )
 
 
 def cudnn_of(stated: Mapping[str, Any]) -> Fact[Any]:
@@ -104,7 +125,9 @@ def _stated_copies(told: Mapping[str, Any]) -> Iterator[LibraryInstall]:
         if re.search(r"\d-\d|\+cuda", str(version)):
             yield _debian(str(version))
         else:
-            yield LibraryInstall("cudnn", "not stated", "system", library_version=first_number(version))
+            yield LibraryInstall(
+                "cudnn", "not stated", "system", library_version=first_number(version)
+            )
 
 
 def _packaged(packages: Mapping[str, Any]) -> Iterator[LibraryInstall]:
@@ -116,5 +139,8 @@ def _packaged(packages: Mapping[str, Any]) -> Iterator[LibraryInstall]:
 def _debian(version: str, name: str = "") -> LibraryInstall:
     cuda = re.search(r"cuda-?(\d+)", f"{version} {name}")
     package, major = first_number(version), known(cuda.group(1) if cuda else "")
-    path = known(f"/usr/lib/x86_64-linux-gnu/libcudnn.so.{re.sub(r'[^0-9].*', '', version)}")  # where Debian puts it
-    return LibraryInstall("cudnn", "/usr", "debian", package_version=package, cuda_major=major, library_path=path)
+    # where Debian puts it
+    path = known(f"/usr/lib/x86_64-linux-gnu/libcudnn.so.{re.sub(r'[^0-9].*', '', version)}")
+    return LibraryInstall(
+        "cudnn", "/usr", "debian", package_version=package, cuda_major=major, library_path=path
+    )

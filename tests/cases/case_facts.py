@@ -32,7 +32,13 @@ from tests.cases.case_cuda import SOURCE, cudnn_of, driver_of, first_number, kno
 
 _OTHER_NAMES = {"pytorch": "torch", "tf-nightly": "tensorflow", "tf-nightly-gpu": "tensorflow"}
 _ASKED = r"\b(?:wanted|asked)\b"
-_SYSTEMS = {"windows": "windows", "macos": "darwin", "mac": "darwin", "osx": "darwin", "darwin": "darwin"}
+_SYSTEMS = {
+    "windows": "windows",
+    "macos": "darwin",
+    "mac": "darwin",
+    "osx": "darwin",
+    "darwin": "darwin",
+}
 _VERSION = re.compile(r"\d+\.\d+(?:\.\d+)*(?:\.?(?:dev|rc|a|b|post)\d+)?")
 
 
@@ -44,9 +50,15 @@ def matrix() -> Matrix:
 
 def target_of(stated: Mapping[str, Any]) -> Target:
     """Read what the reporter was after: the releases wanted, and whether something is built from source."""
-    asked = {str(name): str(text) for name, text in (stated.get("packages") or {}).items() if re.search(_ASKED, text)}
+    asked = {
+        str(name): str(text)
+        for name, text in (stated.get("packages") or {}).items()
+        if re.search(_ASKED, text)
+    }
     wanted = (f"{name}=={_version(text)}" for name, text in asked.items() if _version(text))
-    known_names = (text for text in wanted if matrix().framework_of(canonical_name(text.partition("==")[0])))
+    known_names = (
+        text for text in wanted if matrix().framework_of(canonical_name(text.partition("==")[0]))
+    )
     return Target(requirements=tuple(known_names), compiles=stated.get("installer") == "source")
 
 
@@ -66,13 +78,18 @@ def facts_of(stated: Mapping[str, Any]) -> Facts:
 
 def _host(stated: Mapping[str, Any]) -> HostFacts:
     name = str(stated.get("os", ""))
-    system = next((_SYSTEMS[word] for word in re.findall(r"[a-z]+", name.lower()) if word in _SYSTEMS), "linux")
+    system = next(
+        (_SYSTEMS[word] for word in re.findall(r"[a-z]+", name.lower()) if word in _SYSTEMS),
+        "linux",
+    )
     container = stated.get("container")
     if isinstance(container, str) and container.upper().startswith("WSL"):
         container = None
     host = HostFacts(
         os=known(system if name else ""),
-        distribution_id=known(name.lower().split(" ")[0] if system == "linux" and name != "Linux" else ""),
+        distribution_id=known(
+            name.lower().split(" ")[0] if system == "linux" and name != "Linux" else ""
+        ),
         distribution_version=first_number(stated.get("os_version")),
         architecture=known(stated.get("arch")),
         libc_kind=known("glibc" if stated.get("glibc") else ""),
@@ -96,7 +113,9 @@ def _environment(stated: Mapping[str, Any]) -> dict[str, str]:
     for name, value in (stated.get("env") or {}).items():
         text = str(value)
         if name.endswith("PATH"):
-            text = ":".join(re.findall(r"(?<![\w.])/[\w./+-]+", text)) if "without" not in text else ""
+            text = (
+                ":".join(re.findall(r"(?<![\w.])/[\w./+-]+", text)) if "without" not in text else ""
+            )
         elif text.startswith("("):
             if "empty" in text:
                 found[name] = ""
@@ -129,15 +148,19 @@ def _gpus(stated: Mapping[str, Any]) -> Fact[Any]:
 
 def _python(stated: Mapping[str, Any]) -> PythonFacts:
     packages = {
-        str(name).lower().replace("_", "-"): str(version) for name, version in (stated.get("packages") or {}).items()
+        str(name).lower().replace("_", "-"): str(version)
+        for name, version in (stated.get("packages") or {}).items()
     }
     installed = tuple(
         _distribution(name, text, str(stated.get("installer", "")))
         for name, text in packages.items()
         if re.fullmatch(r"[a-z0-9.-]+", name) and not re.search(_ASKED, text)
     )
-    builds = [found for item in installed for found in _build(item.name, packages[item.name])] or _of_image(stated)
-    plugins = [item for item in builds if item.distribution.endswith("-plugin")]  # the probe reads them, not jaxlib
+    builds = [
+        found for item in installed for found in _build(item.name, packages[item.name])
+    ] or _of_image(stated)
+    # the probe reads them, not jaxlib
+    plugins = [item for item in builds if item.distribution.endswith("-plugin")]
     bits = re.match(r"(32|64)\b", str(stated.get("python_arch", "")))
     own = str(stated.get("python_arch", "")) if not bits else ""
     return PythonFacts(
@@ -147,21 +170,33 @@ def _python(stated: Mapping[str, Any]) -> PythonFacts:
         kind=known("conda" if stated.get("conda") else ""),
         pip_version=_pip(str(stated.get("pip", ""))),
         distributions=known(installed),
-        frameworks=known(tuple(item for item in builds if item in plugins or not plugins or item.framework != "jax")),
+        frameworks=known(
+            tuple(
+                item for item in builds if item in plugins or not plugins or item.framework != "jax"
+            )
+        ),
     )
 
 
 def _of_image(stated: Mapping[str, Any]) -> list[FrameworkBuild]:
     """Read the build out of the image a container was made of, where it is stated and nothing else is."""
     told = [
-        found for word in re.split(r"[ ,()]+", str(stated.get("container", ""))) if (found := parse_framework(word))
+        found
+        for word in re.split(r"[ ,()]+", str(stated.get("container", "")))
+        if (found := parse_framework(word))
     ]
-    if len(told) != 1 or any(matrix().framework_of(canonical_name(name)) for name in stated.get("packages") or {}):
+    if len(told) != 1 or any(
+        matrix().framework_of(canonical_name(name)) for name in stated.get("packages") or {}
+    ):
         return []
     name, version, cuda = told[0]
     is_cuda = known(cuda != "cpu")
     number = known(cuda if cuda != "cpu" else "")
-    return [FrameworkBuild(str(matrix().framework_of(name)), name, version, cuda_build=is_cuda, cuda_version=number)]
+    return [
+        FrameworkBuild(
+            str(matrix().framework_of(name)), name, version, cuda_build=is_cuda, cuda_version=number
+        )
+    ]
 
 
 def _distribution(name: str, text: str, installer: str) -> Distribution:
@@ -184,7 +219,8 @@ def _version(text: str) -> str:
 
 def _build(name: str, text: str) -> Iterator[FrameworkBuild]:
     framework, version = matrix().framework_of(_OTHER_NAMES.get(name, name)), _version(text)
-    aside = name == "jax" or name.endswith("-pjrt")  # neither is a build: jaxlib and the plugins are
+    # neither is a build: jaxlib and the plugins are
+    aside = name == "jax" or name.endswith("-pjrt")
     if framework is None or aside or not (version or re.search(r"cu\d\d", text)):
         return
     label = re.search(r"cu(?:da)?(\d\d|9)(\d)(?![\d.])", text)

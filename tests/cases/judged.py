@@ -56,7 +56,9 @@ class Judged:
         """List the signatures behind the primary finding."""
         main = next((finding for finding in self.report.findings if finding.primary), None)
         places = {item.source.where for item in main.evidence if item.source} if main else set()
-        return tuple({event.signature for event in self.events if f"{event.file}:{event.line}" in places})
+        return tuple(
+            {event.signature for event in self.events if f"{event.file}:{event.line}" in places}
+        )
 
 
 def read_cases(path: Path) -> Iterator[dict[str, Any]]:
@@ -64,7 +66,9 @@ def read_cases(path: Path) -> Iterator[dict[str, Any]]:
     for line in path.read_text(encoding="utf-8").splitlines():
         if line.strip():
             case = json.loads(line)
-            case["facts"] = {name: value for name, value in case.get("facts", {}).items() if name != "notes"}
+            case["facts"] = {
+                name: value for name, value in case.get("facts", {}).items() if name != "notes"
+            }
             yield case
 
 
@@ -73,12 +77,17 @@ def judge(case: Mapping[str, Any]) -> Judged:
     kind = case["decidable_from"]
     log = "" if kind == "facts" else case["log"]
     if kind == "log":
-        return judge_text(log, case=case, target=Target(case["expect"]) if "expect" in case else None)
+        return judge_text(
+            log, case=case, target=Target(case["expect"]) if "expect" in case else None
+        )
     return judge_text(log, facts_of(case["facts"]), case, target_of(case["facts"]))
 
 
 def judge_text(
-    log: str, facts: Facts | None = None, case: Mapping[str, Any] | None = None, target: Target | None = None
+    log: str,
+    facts: Facts | None = None,
+    case: Mapping[str, Any] | None = None,
+    target: Target | None = None,
 ) -> Judged:
     """Judge a log as `explain` does; `target` is what the reporter was after, as the facts tell it."""
     scanner = _scanner()

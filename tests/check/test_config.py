@@ -52,18 +52,33 @@ def test_an_empty_table_demands_what_doctor_does() -> None:
         ("[project]\nname = 'x'\n", "no [tool.envcheck] table"),
         ("tool = 3", "no [tool.envcheck] table"),
         ("[tool.envcheck]\nrequire = ['torch']", "no key 'require'; did you mean 'requires'?"),
-        ("[tool.envcheck]\nrequires = 'torch'", 'requires must be an array such as ["tensorflow>=2.15"]'),
+        (
+            "[tool.envcheck]\nrequires = 'torch'",
+            'requires must be an array such as ["tensorflow>=2.15"]',
+        ),
         ("[tool.envcheck]\nexpect = 'tpu'", "tool.envcheck.expect must be one of"),
-        ("[tool.envcheck]\nmin-driver = '>=535'", "min-driver is '>=535', but must be such as \"535.54\""),
-        ("[tool.envcheck]\nmin-compute-capability = 7.5", 'must be a string in quotes such as "7.5"'),
+        (
+            "[tool.envcheck]\nmin-driver = '>=535'",
+            "min-driver is '>=535', but must be such as \"535.54\"",
+        ),
+        (
+            "[tool.envcheck]\nmin-compute-capability = 7.5",
+            'must be a string in quotes such as "7.5"',
+        ),
         ("[tool.envcheck]\nignore = 'x'", "ignore must be an array of tables"),
         ("[tool.envcheck]\nignore = ['x']", "tool.envcheck.ignore[0] must be a table"),
-        ("[tool.envcheck]\nignore = [{id = 'env-mixed', reason = 'why'}]", "must contain ['until'] properties"),
+        (
+            "[tool.envcheck]\nignore = [{id = 'env-mixed', reason = 'why'}]",
+            "must contain ['until'] properties",
+        ),
         (
             "[tool.envcheck]\nignore = [{id = 'env-mixed', reason = '   ', until = 2027-01-01}]",
             "ignore[0].reason is '   '",
         ),
-        ("[tool.envcheck]\nignore = [{id = 'env-mixed', reason = 'why', until = 'soon'}]", 'such as "2027-01-31"'),
+        (
+            "[tool.envcheck]\nignore = [{id = 'env-mixed', reason = 'why', until = 'soon'}]",
+            'such as "2027-01-31"',
+        ),
         (
             "[tool.envcheck]\nignore = [{id = 'env-mix', reason = 'why', until = 2027-01-01}]",
             "no finding has the id 'env-mix'; did you mean 'env-mixed'?",

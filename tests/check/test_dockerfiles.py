@@ -66,8 +66,14 @@ def test_what_installs_nothing_is_undetermined(step: str) -> None:
         ("FROM nvcr.io/nvidia/nemo:24.05\n", "The name nvcr.io/nvidia/nemo:24.05 does not say"),
         ("FROM nvidia/cuda:latest\n", "The name nvidia/cuda:latest does not say"),
         ("ARG V\nFROM nvidia/cuda:${V}-base\n", "The name nvidia/cuda:${V}-base does not say"),
-        (f"FROM {CUDA_124}\nARG TF\nRUN pip install tensorflow==$TF\n", "tensorflow==$TF is unknown until"),
-        (f"FROM {CUDA_124}\nRUN poetry install\n", "`poetry install` installs from the project's own files"),
+        (
+            f"FROM {CUDA_124}\nARG TF\nRUN pip install tensorflow==$TF\n",
+            "tensorflow==$TF is unknown until",
+        ),
+        (
+            f"FROM {CUDA_124}\nRUN poetry install\n",
+            "`poetry install` installs from the project's own files",
+        ),
         (f"FROM {CUDA_124}\nRUN pip install -e .\n", ". is a separate project"),
         (f"FROM {CUDA_124}\nRUN pip install -r gone.txt\n", "gone.txt was not found"),
         (f"FROM {CUDA_124}\nRUN conda env create -f gone.yml\n", "gone.yml was not found"),
@@ -90,9 +96,14 @@ def test_what_the_file_leaves_open_is_said(text: str, said: str) -> None:
 def test_no_cuda_is_missed_where_the_name_does_not_tell(text: str) -> None:
     report = judged(text)
     assert report.verdict == "undetermined"
-    assert report.headline == "Dockerfile does not show whether its build works for GPU deep learning."
+    assert (
+        report.headline == "Dockerfile does not show whether its build works for GPU deep learning."
+    )
     assert told(report) == []
-    assert all("which CUDA Toolkit and cuDNN" in item or "is not read" in item for item in undecided(report))
+    assert all(
+        "which CUDA Toolkit and cuDNN" in item or "is not read" in item
+        for item in undecided(report)
+    )
     assert undecided(report)
 
 
@@ -107,7 +118,9 @@ def test_no_cuda_is_missed_where_the_name_does_not_tell(text: str) -> None:
     ],
 )
 def test_wheels_for_the_cpu_are_told_however_they_are_asked_for(step: str) -> None:
-    assert [name for name, _ in told(judged(f"FROM {CUDA_124}\n{step}\n"))] == ["framework-cpu-build"]
+    assert [name for name, _ in told(judged(f"FROM {CUDA_124}\n{step}\n"))] == [
+        "framework-cpu-build"
+    ]
 
 
 def test_a_plain_jax_has_no_cuda() -> None:
@@ -118,11 +131,17 @@ def test_a_plain_jax_has_no_cuda() -> None:
 
 
 def test_images_that_hold_a_framework() -> None:
-    assert judged("FROM tensorflow/tensorflow:2.15.0-gpu\nRUN pip install pandas\n").verdict == "compatible"
+    assert (
+        judged("FROM tensorflow/tensorflow:2.15.0-gpu\nRUN pip install pandas\n").verdict
+        == "compatible"
+    )
     text = "FROM tensorflow/tensorflow:2.15.0\nENV NVIDIA_VISIBLE_DEVICES=all\n"
     report = judged(text)
     assert told(report) == [("framework-cpu-build", "Dockerfile:1")]
-    assert report.findings[0].message == "tensorflow 2.15.0 is a CPU-only build: it does not use a GPU."
+    assert (
+        report.findings[0].message
+        == "tensorflow 2.15.0 is a CPU-only build: it does not use a GPU."
+    )
     assert report.findings[0].fix is not None
     assert report.findings[0].fix.summary == "Use the tag that ends in -gpu."
 
@@ -130,10 +149,14 @@ def test_images_that_hold_a_framework() -> None:
 def test_what_may_be_cuda_code_is_a_warning() -> None:
     report = judged(f"FROM {CUDA_124}\nRUN python setup.py install\n")
     assert told(report) == [("toolkit-missing", "Dockerfile:2")]
-    assert [item.severity for item in report.findings if item.id == "toolkit-missing"] == ["warning"]
+    assert [item.severity for item in report.findings if item.id == "toolkit-missing"] == [
+        "warning"
+    ]
     assert report.verdict == "undetermined", "no framework is named"
     links = "-f https://data.pyg.org/whl/torch-2.4.0+cu124.html"
-    assert told(judged(f"FROM {CUDA_124}\nRUN pip install torch==2.4.0 torch-scatter {links}\n")) == []
+    assert (
+        told(judged(f"FROM {CUDA_124}\nRUN pip install torch==2.4.0 torch-scatter {links}\n")) == []
+    )
 
 
 def test_each_stage_compiles_on_its_own_image() -> None:
@@ -142,7 +165,11 @@ def test_each_stage_compiles_on_its_own_image() -> None:
     text = f"FROM {{}} AS build\n{wheel}FROM {{}}\nCOPY --from=build /wheels /wheels\n"
     assert told(judged(text.format(devel, CUDA_124))) == []
     assert told(judged(text.format(CUDA_124, devel))) == [("toolkit-missing", "Dockerfile:2")]
-    assert told(judged("FROM python:3.11-slim-bookworm\nENV NVIDIA_VISIBLE_DEVICES=all\nRUN pip install flash-attn\n"))
+    assert told(
+        judged(
+            "FROM python:3.11-slim-bookworm\nENV NVIDIA_VISIBLE_DEVICES=all\nRUN pip install flash-attn\n"
+        )
+    )
 
 
 def test_a_named_platform_is_the_one_judged() -> None:
@@ -156,7 +183,11 @@ def test_a_named_platform_is_the_one_judged() -> None:
     ("copy", "name", "kept"),
     [
         ("COPY requirements.txt /tmp/r.txt", "/tmp/r.txt", "requirements.txt"),
-        ("COPY requirements/ /app/requirements/", "/app/requirements/gpu.txt", "requirements/gpu.txt"),
+        (
+            "COPY requirements/ /app/requirements/",
+            "/app/requirements/gpu.txt",
+            "requirements/gpu.txt",
+        ),
         ("COPY . /app", "/app/deep/gpu.txt", "deep/gpu.txt"),
         ("WORKDIR /app\nCOPY a.txt b.txt ./", "b.txt", "b.txt"),
     ],
@@ -165,7 +196,9 @@ def test_a_copied_file_is_read_from_where_it_was_copied(copy: str, name: str, ke
     read = {kept: f"# pins\n{GONE}\n"}
     from envcheck.check.build_files import read_blueprints
 
-    found = read_blueprints(f"FROM {CUDA_124}\n{copy}\nRUN pip3 install -r {name}\n", "Dockerfile", read.get)
+    found = read_blueprints(
+        f"FROM {CUDA_124}\n{copy}\nRUN pip3 install -r {name}\n", "Dockerfile", read.get
+    )
     assert [(line.text, line.location) for line in found[0].requirements] == [(GONE, f"{kept}:2")]
 
 
@@ -178,7 +211,8 @@ def test_a_mounted_file_is_read() -> None:
 
 def of_many_lines(count: int) -> str:
     steps = "".join(
-        f"RUN apt-get install -y lib{n} && \\\n    pip install 'p{n}>=1' \\\n    q{n}\n" for n in range(count)
+        f"RUN apt-get install -y lib{n} && \\\n    pip install 'p{n}>=1' \\\n    q{n}\n"
+        for n in range(count)
     )
     return f"FROM {CUDA_124}\n{steps}RUN pip install {GONE}\n"
 
@@ -201,7 +235,9 @@ def test_ten_thousand_lines_are_read_and_a_line_costs_the_same_in_a_long_file() 
         ("RUN pip install -r /", "a/", 2000),
     ],
 )
-def test_a_hostile_line_of_twice_the_length_is_twice_the_work(step: str, filling: str, size: int) -> None:
+def test_a_hostile_line_of_twice_the_length_is_twice_the_work(
+    step: str, filling: str, size: int
+) -> None:
     judged(f"FROM x\n{step}{filling * size}\n")
     assert_linear(lambda count: judged(f"FROM x\n{step}{filling * count}\n"), 500)
 

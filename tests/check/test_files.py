@@ -21,22 +21,37 @@ CUDA_124 = "nvidia/cuda:12.4.1-cudnn-runtime-ubuntu22.04"
 
 
 def blueprints(text: str, name: str = "Dockerfile", **beside: str) -> tuple[Blueprint, ...]:
-    return read_blueprints(text, name, {key.replace("__", "."): value for key, value in beside.items()}.get)
+    return read_blueprints(
+        text, name, {key.replace("__", "."): value for key, value in beside.items()}.get
+    )
 
 
-def judged(text: str, name: str = "Dockerfile", config: Config | None = None, **beside: str) -> Report:
-    return judge_blueprints(blueprints(text, name, **beside), matrix(), config or Config(), "pyproject.toml", TODAY)
+def judged(
+    text: str, name: str = "Dockerfile", config: Config | None = None, **beside: str
+) -> Report:
+    return judge_blueprints(
+        blueprints(text, name, **beside), matrix(), config or Config(), "pyproject.toml", TODAY
+    )
 
 
 def told(report: Report) -> list[tuple[str, str]]:
     """List the ids of what is wrong, with where the first evidence was read."""
-    counted = [item for item in report.findings if item.severity != "note" and item.id != "probe-failed"]
-    return [(item.id, item.evidence[0].source.where if item.evidence[0].source else "") for item in counted]
+    counted = [
+        item for item in report.findings if item.severity != "note" and item.id != "probe-failed"
+    ]
+    return [
+        (item.id, item.evidence[0].source.where if item.evidence[0].source else "")
+        for item in counted
+    ]
 
 
 def undecided(report: Report) -> list[str]:
     """List why the report is undetermined."""
-    return [item.message for item in report.findings if item.id == "probe-failed" and item.severity == "error"]
+    return [
+        item.message
+        for item in report.findings
+        if item.id == "probe-failed" and item.severity == "error"
+    ]
 
 
 def facts_of_file(text: str) -> Facts:
@@ -68,7 +83,9 @@ def test_an_old_tensorflow_needs_the_cuda_of_its_build_in_the_image() -> None:
     wrong = judged(f"FROM {CUDA_124}\nRUN pip install tensorflow==2.10.1\n")
     assert wrong.verdict == "incompatible"
     assert ("toolkit-wrong-version", "Dockerfile:2") in told(wrong)
-    right = judged(f"FROM {CUDA_112}\nRUN apt-get install -y python3.9 && pip install tensorflow==2.10.1\n")
+    right = judged(
+        f"FROM {CUDA_112}\nRUN apt-get install -y python3.9 && pip install tensorflow==2.10.1\n"
+    )
     assert (right.verdict, told(right)) == ("compatible", [])
     assert right.headline == (
         "Dockerfile has no problem for GPU deep learning. The driver and the GPU are checked when it runs."
@@ -98,7 +115,9 @@ def test_an_option_of_pip_is_no_step_that_brings_cuda() -> None:
 
 
 def test_a_removed_package_is_named_with_its_line() -> None:
-    report = judged("FROM ubuntu:22.04\nENV A=1\nRUN python3 -m pip install \\\n   tensorflow-gpu==2.12\n")
+    report = judged(
+        "FROM ubuntu:22.04\nENV A=1\nRUN python3 -m pip install \\\n   tensorflow-gpu==2.12\n"
+    )
     assert told(report) == [("framework-package-removed", "Dockerfile:3")]
 
 
@@ -139,9 +158,13 @@ COPY --from=build /x /x
 
 
 def test_requirement_files_are_read_where_they_lie_beside() -> None:
-    text = f"FROM {CUDA_124}\nCOPY requirements.txt /app/\nRUN pip install -r /app/requirements.txt\n"
+    text = (
+        f"FROM {CUDA_124}\nCOPY requirements.txt /app/\nRUN pip install -r /app/requirements.txt\n"
+    )
     report = judged(
-        text, requirements__txt="# pins\n-r more.txt\n", more__txt="tensorflow==2.10.1 \\\n  --hash=sha256:0\n"
+        text,
+        requirements__txt="# pins\n-r more.txt\n",
+        more__txt="tensorflow==2.10.1 \\\n  --hash=sha256:0\n",
     )
     assert ("toolkit-wrong-version", "more.txt:1") in told(report)
     absent = judged(text)
@@ -153,7 +176,10 @@ def test_requirement_files_are_read_where_they_lie_beside() -> None:
 
 def test_a_requirements_file_that_includes_itself_ends() -> None:
     assert [
-        line.text for line in blueprints("torch\n-r a.txt\n", "a.txt", a__txt="torch\n-r a.txt\n")[0].requirements
+        line.text
+        for line in blueprints("torch\n-r a.txt\n", "a.txt", a__txt="torch\n-r a.txt\n")[
+            0
+        ].requirements
     ] == ["torch"]
 
 
@@ -179,7 +205,9 @@ def test_a_compose_service_must_ask_for_gpus(request_line: str) -> None:
 
 def test_a_compose_service_is_judged_by_its_dockerfile() -> None:
     text = "services:\n  a:\n    build: {context: ., dockerfile: a.Dockerfile}\n    gpus: all\n"
-    report = judged(text, "compose.yml", a__Dockerfile=f"FROM {CUDA_124}\nRUN pip install tensorflow==2.10.1\n")
+    report = judged(
+        text, "compose.yml", a__Dockerfile=f"FROM {CUDA_124}\nRUN pip install tensorflow==2.10.1\n"
+    )
     assert ("toolkit-wrong-version", "a.Dockerfile:2") in told(report)
 
 
@@ -201,7 +229,9 @@ def test_a_file_that_names_no_framework_is_undetermined() -> None:
     assert "The file names no framework" in undecided(report)[0]
 
 
-LAUGHS = "a0: &a0 [x]\n" + "".join(f"a{n}: &a{n} [{', '.join([f'*a{n - 1}'] * 9)}]\n" for n in range(1, 12))
+LAUGHS = "a0: &a0 [x]\n" + "".join(
+    f"a{n}: &a{n} [{', '.join([f'*a{n - 1}'] * 9)}]\n" for n in range(1, 12)
+)
 MERGES = "services: {}\nm0: &m0 {k: 1}\n" + "".join(
     f"m{n}: &m{n}\n  <<: [{', '.join([f'*m{n - 1}'] * 9)}]\n" for n in range(1, 12)
 )
@@ -268,9 +298,13 @@ def test_yaml_of_a_hundred_levels_is_read() -> None:
     assert blueprints(text, "environment.yml")[0].conda[0].text == "python=3.11"
 
 
-@pytest.mark.parametrize("word", ["'open", "a;b|c&&d", "$(rm -rf /)", "`x`", "\\", "[", '["a"', "pip install", "--x=y"])
+@pytest.mark.parametrize(
+    "word", ["'open", "a;b|c&&d", "$(rm -rf /)", "`x`", "\\", "[", '["a"', "pip install", "--x=y"]
+)
 def test_no_shell_line_breaks_the_reader(word: str) -> None:
-    assert judged(f"FROM {CUDA_124}\nRUN {word} pip install torch==2.4.0\nRUN {word}\n").goal == "gpu"
+    assert (
+        judged(f"FROM {CUDA_124}\nRUN {word} pip install torch==2.4.0\nRUN {word}\n").goal == "gpu"
+    )
 
 
 def test_what_the_project_ignores_does_not_count_in_a_file_either() -> None:
@@ -279,4 +313,7 @@ def test_what_the_project_ignores_does_not_count_in_a_file_either() -> None:
     config = Config(ignored=tuple(Ignored(name, "a test of it", TODAY) for name in ids))
     report = judged(text, config=config)
     assert report.verdict == "compatible"
-    assert any(item.message.startswith("Ignored until 2026-11-21 (a test of it): ") for item in report.findings)
+    assert any(
+        item.message.startswith("Ignored until 2026-11-21 (a test of it): ")
+        for item in report.findings
+    )

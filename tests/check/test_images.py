@@ -17,9 +17,21 @@ UBUNTU = "nvidia/cuda:12.3.2-{}ubuntu22.04"
     [
         (UBUNTU.format("cudnn9-runtime-"), "tensorflow==2.17.0", "the image has no cuDNN 8, and"),
         (UBUNTU.format("runtime-"), "tensorflow==2.17.0", "the image has no cuDNN 8, and"),
-        (UBUNTU.format("base-"), "tensorflow==2.17.0", "the image has no CUDA 12 and no cuDNN 8, and"),
-        ("python:3.11-slim-bookworm", "tensorflow==2.17.0", "the image has no CUDA 12 and no cuDNN 8, and"),
-        ("nvidia/cuda:12.4.1-cudnn-runtime-ubuntu22.04", "tensorflow==2.15.1", "the image has no cuDNN 8, and"),
+        (
+            UBUNTU.format("base-"),
+            "tensorflow==2.17.0",
+            "the image has no CUDA 12 and no cuDNN 8, and",
+        ),
+        (
+            "python:3.11-slim-bookworm",
+            "tensorflow==2.17.0",
+            "the image has no CUDA 12 and no cuDNN 8, and",
+        ),
+        (
+            "nvidia/cuda:12.4.1-cudnn-runtime-ubuntu22.04",
+            "tensorflow==2.15.1",
+            "the image has no cuDNN 8, and",
+        ),
         (UBUNTU.format("cudnn9-runtime-"), "tensorflow[and-cuda]==2.17.0", ""),
         ("nvidia/cuda:12.2.2-cudnn8-runtime-ubuntu22.04", "tensorflow==2.15.1", ""),
         ("nvidia/cuda:12.6.3-cudnn-runtime-ubuntu22.04", "tensorflow==2.20.0", ""),
@@ -28,8 +40,12 @@ UBUNTU = "nvidia/cuda:12.3.2-{}ubuntu22.04"
         (UBUNTU.format("runtime-"), "torch==2.4.0", ""),
     ],
 )
-def test_a_release_without_its_extra_takes_its_libraries_from_the_image(image: str, release: str, lacks: str) -> None:
-    report = judged(f"FROM {image}\nRUN pip install '{release}'\n".replace("9 t", "9' 't"), config=GPU)
+def test_a_release_without_its_extra_takes_its_libraries_from_the_image(
+    image: str, release: str, lacks: str
+) -> None:
+    report = judged(
+        f"FROM {image}\nRUN pip install '{release}'\n".replace("9 t", "9' 't"), config=GPU
+    )
     found = [item for item in report.findings if item.id == "framework-cuda-extra-missing"]
     assert [lacks in item.message for item in found] == ([True] if lacks else [])
     assert (report.verdict == "incompatible") == bool(lacks), report.findings
@@ -40,7 +56,11 @@ def test_a_release_without_its_extra_takes_its_libraries_from_the_image(image: s
 
 def test_an_image_is_mended_by_another_image() -> None:
     report = judged(f"FROM {UBUNTU.format('runtime-')}\nRUN pip install tensorflow-gpu==2.10\n")
-    fixes = {item.fix for item in report.findings if item.id in {"toolkit-wrong-version", "cudnn-missing"}}
+    fixes = {
+        item.fix
+        for item in report.findings
+        if item.id in {"toolkit-wrong-version", "cudnn-missing"}
+    }
     (fix,) = fixes
     assert fix is not None
     assert fix.summary.startswith(
@@ -72,7 +92,9 @@ def test_an_index_tells_what_its_wheels_are_for(index: str, goal: str, counted: 
 
 
 def test_a_step_that_installs_cuda_asks_for_a_gpu() -> None:
-    report = judged("FROM ubuntu:22.04\nRUN apt-get install -y cuda-toolkit-12-4\nRUN pip install torch==2.4.0\n")
+    report = judged(
+        "FROM ubuntu:22.04\nRUN apt-get install -y cuda-toolkit-12-4\nRUN pip install torch==2.4.0\n"
+    )
     assert (report.goal, report.verdict) == ("gpu", "compatible")
 
 
@@ -82,7 +104,9 @@ def test_a_build_for_the_cpu_beside_one_for_the_gpu_is_meant() -> None:
     assert (both.goal, both.verdict) == ("gpu", "compatible"), both.findings
     alone = judged(f"FROM {UBUNTU.format('runtime-')}\nRUN pip install tensorflow-cpu==2.15.0\n")
     assert ("framework-cpu-build", "Dockerfile:2") in told(alone)
-    assert ("framework-cpu-build", "requirements.txt:2") in told(both), "the doctor warns of it, too"
+    assert ("framework-cpu-build", "requirements.txt:2") in told(both), (
+        "the doctor warns of it, too"
+    )
     (open_end,) = [item.message for item in both.findings if item.id == "probe-failed"]
     assert open_end.startswith("Shows only when the environment runs: ")
     assert "snapshot" not in open_end
@@ -107,7 +131,9 @@ def test_the_systems_pip_may_not_know_a_wheels_tag(before: str, found: list[str]
     assert [item.id for item in report.findings if item.severity == "error"] == found
     old = judged(f"{BIONIC}RUN uv pip install tensorflow==2.3.0\n")
     assert told(old) == []
-    jammy = judged("FROM ubuntu:22.04\nRUN apt-get install -y python3-pip && pip install torch==2.4.0\n")
+    jammy = judged(
+        "FROM ubuntu:22.04\nRUN apt-get install -y python3-pip && pip install torch==2.4.0\n"
+    )
     assert "pip-too-old" in jammy.checked
     assert told(jammy) == []
 
@@ -144,16 +170,23 @@ def test_tags_of_images_with_frameworks_are_read(
     [
         (f"FROM {TORCH.format('runtime')}\n", [("torch", "2.4.0", "12.4", "9")]),
         ("FROM tensorflow/tensorflow:2.15.0\n", [("tensorflow", "2.15.0", None, None)]),
-        (f"FROM {CUDA_124}\nRUN pip install torch==2.6.0 numpy==1\n", [("torch", "2.6.0", None, None)]),
-        (f"FROM {CUDA_124}\nRUN pip install torch\n", [("torch", "2.14.1", None, None)]),  # the newest
+        (
+            f"FROM {CUDA_124}\nRUN pip install torch==2.6.0 numpy==1\n",
+            [("torch", "2.6.0", None, None)],
+        ),
+        # the newest
+        (f"FROM {CUDA_124}\nRUN pip install torch\n", [("torch", "2.14.1", None, None)]),
         (f"FROM {JUPYTER.format('cuda12-latest')}\n", [("torch", "", None, None)]),
         (f"FROM {CUDA_124}\n", None),
     ],
 )
-def test_the_frameworks_that_a_file_states_are_shown(text: str, frameworks: list[tuple[str, ...]] | None) -> None:
+def test_the_frameworks_that_a_file_states_are_shown(
+    text: str, frameworks: list[tuple[str, ...]] | None
+) -> None:
     found = facts_of_file(text).python.frameworks.value
     shown = found and [
-        (item.distribution, item.version, item.cuda_version.value, item.cudnn_version.value) for item in found
+        (item.distribution, item.version, item.cuda_version.value, item.cudnn_version.value)
+        for item in found
     ]
     assert shown == frameworks
 
@@ -162,33 +195,59 @@ def test_the_framework_in_an_image_is_judged() -> None:
     report = judged(f"FROM {TORCH.format('runtime')}\nRUN pip install transformers\n")
     assert (report.verdict, report.goal, told(report)) == ("compatible", "gpu", [])
     assert {"framework-cpu-build", "release-unknown"} <= set(report.checked)
-    assert judged(f"FROM {TORCH.format('runtime').replace('2.4.0', '2.99.0')}\n").verdict == "undetermined"
+    assert (
+        judged(f"FROM {TORCH.format('runtime').replace('2.4.0', '2.99.0')}\n").verdict
+        == "undetermined"
+    )
 
 
 def test_the_devel_variant_of_an_image_has_the_toolkit() -> None:
     assert "12.4" in str(facts_of_file(f"FROM {TORCH.format('devel')}\n").toolkits.installs.value)
-    assert told(judged(f"FROM {TORCH.format('devel')}\nRUN pip install --no-build-isolation flash-attn\n")) == []
+    assert (
+        told(
+            judged(
+                f"FROM {TORCH.format('devel')}\nRUN pip install --no-build-isolation flash-attn\n"
+            )
+        )
+        == []
+    )
 
 
 @pytest.mark.parametrize(
     ("text", "why"),
     [
-        (f"FROM {JUPYTER.format('cuda12-latest')}\n", "does not say which release of torch it contains"),
+        (
+            f"FROM {JUPYTER.format('cuda12-latest')}\n",
+            "does not say which release of torch it contains",
+        ),
         (f"FROM {RAPIDS}\nRUN pip install polars\n", "names no framework"),
-        (f"FROM {CUDA_124}\nRUN conda install pytorch\n", "conda chooses the build of pytorch when it installs"),
+        (
+            f"FROM {CUDA_124}\nRUN conda install pytorch\n",
+            "conda chooses the build of pytorch when it installs",
+        ),
         (f"FROM {CUDA_124}\nRUN python setup.py build\n", "names no framework"),
     ],
 )
-def test_without_a_release_that_was_judged_nothing_is_called_compatible(text: str, why: str) -> None:
+def test_without_a_release_that_was_judged_nothing_is_called_compatible(
+    text: str, why: str
+) -> None:
     report = judged(text)
     assert report.verdict == "undetermined"
     assert why in undecided(report)[0]
-    shown = "names no framework that envcheck can judge." if why.startswith("names") else "does not show whether"
+    shown = (
+        "names no framework that envcheck can judge."
+        if why.startswith("names")
+        else "does not show whether"
+    )
     assert report.headline.startswith(f"Dockerfile {shown}")
 
 
 def test_an_image_for_the_cpu_names_the_tags_for_a_gpu() -> None:
-    (finding,) = [item for item in judged(f"FROM {JUPYTER.format('latest')}\n", config=GPU).findings if item.fix]
+    (finding,) = [
+        item
+        for item in judged(f"FROM {JUPYTER.format('latest')}\n", config=GPU).findings
+        if item.fix
+    ]
     assert (finding.id, finding.fix and finding.fix.summary) == (
         "framework-cpu-build",
         "Use a tag that begins with cuda.",
@@ -215,7 +274,12 @@ APT = "RUN apt-get update && apt-get install -y python3-pip python3-venv\n"
     ],
 )
 @pytest.mark.parametrize(
-    "command", ["pip3 install torch==2.6.0", "python3 -m pip install --user torch", "sudo pip install -r r.txt"]
+    "command",
+    [
+        "pip3 install torch==2.6.0",
+        "python3 -m pip install --user torch",
+        "sudo pip install -r r.txt",
+    ],
 )
 def test_the_pip_of_an_externally_managed_python_refuses(image: str, command: str) -> None:
     report = judged(f"FROM {image}\n{APT}RUN {command}\n")
@@ -252,10 +316,13 @@ def test_what_makes_pip_install_is_no_refusal(steps: str) -> None:
 
 
 @pytest.mark.parametrize(
-    "image", ["ubuntu:22.04", "debian:11", "python:3.12-bookworm", "python:3.12", CUDA_124, "alpine:3.18"]
+    "image",
+    ["ubuntu:22.04", "debian:11", "python:3.12-bookworm", "python:3.12", CUDA_124, "alpine:3.18"],
 )
 def test_a_python_that_is_not_externally_managed_installs(image: str) -> None:
-    assert "env-mixed" not in {name for name, _ in told(judged(f"FROM {image}\nRUN pip3 install torch==2.6.0\n"))}
+    assert "env-mixed" not in {
+        name for name, _ in told(judged(f"FROM {image}\nRUN pip3 install torch==2.6.0\n"))
+    }
 
 
 def test_a_stage_is_refused_as_the_image_is() -> None:

@@ -55,7 +55,10 @@ def test_without_an_environment_a_requirement_on_packages_is_undetermined() -> N
     assert report.headline.endswith("no Python environment was judged.")
     assert report.findings[0].id == "probe-failed"
     assert "name it with --env" in report.findings[0].message
-    assert judged(Config(min_driver="525.60"), machine=NEWEST, chosen_by=NO_ENVIRONMENT).verdict == "compatible"
+    assert (
+        judged(Config(min_driver="525.60"), machine=NEWEST, chosen_by=NO_ENVIRONMENT).verdict
+        == "compatible"
+    )
 
 
 @pytest.mark.parametrize("text", ["torch>=2.4,<2.2", "torch>=999"])
@@ -101,7 +104,9 @@ def test_floors_do_not_count_where_cpu_work_is_expected() -> None:
 
 
 def test_a_floor_that_cannot_be_compared_is_undetermined() -> None:
-    report = judged(Config(("torch",), min_driver="550.163.05"), torch(), machine=Machine(driver="550.163"))
+    report = judged(
+        Config(("torch",), min_driver="550.163.05"), torch(), machine=Machine(driver="550.163")
+    )
     assert report.verdict == "undetermined"
     assert any("only known as 550.163" in item.message for item in report.findings)
 
@@ -113,7 +118,9 @@ def test_an_unread_environment_is_undetermined() -> None:
 
 
 def ignoring(until: date) -> Config:
-    return Config(("torch",), min_driver="560", ignored=(Ignored("driver-too-old", "new one ordered", until),))
+    return Config(
+        ("torch",), min_driver="560", ignored=(Ignored("driver-too-old", "new one ordered", until),)
+    )
 
 
 def test_an_ignored_finding_is_told_and_does_not_count_until_its_date() -> None:
@@ -137,7 +144,9 @@ def test_after_its_date_it_counts_again() -> None:
 
 
 def test_ignoring_another_id_changes_nothing() -> None:
-    config = replace(ignoring(date(2027, 1, 1)), ignored=(Ignored("env-mixed", "why not", date(2027, 1, 1)),))
+    config = replace(
+        ignoring(date(2027, 1, 1)), ignored=(Ignored("env-mixed", "why not", date(2027, 1, 1)),)
+    )
     assert judged(config, torch()).verdict == "incompatible"
 
 
@@ -146,9 +155,11 @@ OLD = Machine(driver="470.256.02", cuda=11040)  # runs CUDA 11 wheels, not today
 
 def test_a_missing_requirement_is_not_judged_by_its_newest_release() -> None:
     report = judged(Config(("torch>=1.10",), "gpu"), machine=OLD)
-    assert [item.id for item in report.findings if item.severity == "error" and item.verdict == "incompatible"] == [
-        "framework-missing"
-    ]
+    assert [
+        item.id
+        for item in report.findings
+        if item.severity == "error" and item.verdict == "incompatible"
+    ] == ["framework-missing"]
     found = primary(report)
     assert found.fix is not None
     assert found.fix.summary.endswith("as `envcheck plan 'torch>=1.10'` selects.")
@@ -158,13 +169,19 @@ def test_a_missing_requirement_is_not_judged_by_its_newest_release() -> None:
 def test_where_no_plan_is_possible_the_planner_says_why() -> None:
     found = primary(judged(Config(("torch>=2.8",), "gpu"), machine=OLD))
     assert found.fix is not None
-    assert found.fix.summary.startswith("Let `envcheck plan 'torch>=2.8'` choose a release for this machine")
+    assert found.fix.summary.startswith(
+        "Let `envcheck plan 'torch>=2.8'` choose a release for this machine"
+    )
     assert "driver-too-old" in found.fix.summary
     assert not found.fix.actions
 
 
 def test_the_rest_is_judged_beside_a_missing_requirement() -> None:
-    report = judged(Config(("torch>=2", "jax[cuda12]>=0.4.30; python_version>='3.9'"), "gpu"), torch(), machine=OLD)
+    report = judged(
+        Config(("torch>=2", "jax[cuda12]>=0.4.30; python_version>='3.9'"), "gpu"),
+        torch(),
+        machine=OLD,
+    )
     ids = {item.id: item.message for item in report.findings}
     assert "torch 2.7.1+cu126" in ids["driver-too-old"]
     assert "it is not installed" in ids["framework-missing"]
@@ -174,7 +191,9 @@ def test_where_no_requirement_applies_only_the_floors_count() -> None:
     config = Config(("tensorflow; sys_platform == 'win32'",), "gpu")
     report = judged(config, machine=NEWEST)
     assert report.verdict == "compatible"
-    assert report.headline == "This machine is ready for GPU deep learning; no framework is installed."
+    assert (
+        report.headline == "This machine is ready for GPU deep learning; no framework is installed."
+    )
     assert [item.message for item in report.findings if item.id == "framework-missing"] == [
         "No project requirement applies to this system, and no framework is installed."
     ]
@@ -190,14 +209,24 @@ def test_what_follows_from_an_ignored_cause_is_ignored_with_it() -> None:
 
 
 def test_an_ignored_finding_has_no_fix_and_what_was_not_read_may_be_ignored_too() -> None:
-    assert all(item.fix is None for item in judged(ignoring(TODAY), torch()).findings if item.severity == "note")
+    assert all(
+        item.fix is None
+        for item in judged(ignoring(TODAY), torch()).findings
+        if item.severity == "note"
+    )
     unread = Config(("torch",), ignored=(Ignored("probe-failed", "no pip there", TODAY),))
     report = judged(unread, machine=NEWEST, frameworks=Unknown("timeout", "composed"))
     assert report.verdict == "compatible"
-    assert all(item.message.startswith("Ignored until") for item in report.findings if item.id == "probe-failed")
+    assert all(
+        item.message.startswith("Ignored until")
+        for item in report.findings
+        if item.id == "probe-failed"
+    )
 
 
-@pytest.mark.parametrize("name", ["jetson-orin-torch-for-cuda-13", "wsl-healthy", "windows-torch-with-cuda"])
+@pytest.mark.parametrize(
+    "name", ["jetson-orin-torch-for-cuda-13", "wsl-healthy", "windows-torch-with-cuda"]
+)
 def test_a_floor_above_all_drivers_is_never_passed_in_silence(name: str) -> None:
     context = Context(snapshot_of(name).facts, matrix(), Target("gpu"))
     for config in (Config((), "gpu", "999.1"), Config((), "gpu", "", "99.0")):

@@ -23,7 +23,9 @@ def test_a_requirements_file_as_pip_freeze_and_pip_compile_write_it() -> None:
         "torch==2.4.0 ; python_version >= '3.8' \\\r\n    --hash=sha256:0 \\\r\n    --hash=sha256:1\r\n"
         "x @ https://example/x.whl\r\n./local\r\n--find-links page.html\r\n-r gone.txt\r\nlast \\"
     )
-    found = blueprints(text, "requirements.txt", limits__txt="torch<3 # why\n-r no\nx==1; a\nlast>=1")[0]
+    found = blueprints(
+        text, "requirements.txt", limits__txt="torch<3 # why\n-r no\nx==1; a\nlast>=1"
+    )[0]
     assert [(line.text, line.location) for line in found.requirements] == [
         ('torch<3,==2.4.0; python_version >= "3.8"', "requirements.txt:5"),
         ("x @ https://example/x.whl", "requirements.txt:8"),
@@ -31,7 +33,9 @@ def test_a_requirements_file_as_pip_freeze_and_pip_compile_write_it() -> None:
         ("last>=1", "requirements.txt:12"),
     ]
     assert all(line.links for line in found.requirements)
-    assert [(line.text.split()[0], line.location) for line in found.gaps] == [("gone.txt", "requirements.txt:11")]
+    assert [(line.text.split()[0], line.location) for line in found.gaps] == [
+        ("gone.txt", "requirements.txt:11")
+    ]
 
 
 def test_an_included_file_is_named_from_where_the_first_is() -> None:
@@ -45,13 +49,19 @@ def test_a_requirements_file_does_not_tell_which_cuda_there_will_be() -> None:
     assert report.verdict == "undetermined"
     (reason,) = undecided(report)
     assert "the file does not say which CUDA Toolkit and cuDNN the machine has" in reason
-    assert "Not decided for that reason: toolkit-missing, toolkit-wrong-version, cudnn-missing" in reason
-    assert judged("torch==2.4.0\n", "requirements.txt", GPU).verdict == "compatible"  # it brings its CUDA
+    assert (
+        "Not decided for that reason: toolkit-missing, toolkit-wrong-version, cudnn-missing"
+        in reason
+    )
+    # it brings its CUDA
+    assert judged("torch==2.4.0\n", "requirements.txt", GPU).verdict == "compatible"
 
 
 @pytest.mark.parametrize("option", ["-i ", "--index-url ", "--index-url=", "--extra-index-url "])
 def test_an_index_for_the_cpu_speaks_of_pytorch_alone(option: str) -> None:
-    report = judged(f"{option}{CPU_INDEX}\ntorch==2.4.0\njax[cuda12]==0.4.30\n", "requirements.txt", GPU)
+    report = judged(
+        f"{option}{CPU_INDEX}\ntorch==2.4.0\njax[cuda12]==0.4.30\n", "requirements.txt", GPU
+    )
     assert told(report) == [("framework-cpu-build", "requirements.txt:2")]
 
 
@@ -74,13 +84,17 @@ def test_the_pip_list_of_an_environment_is_a_requirements_file() -> None:
         ("jax==0.4.30", "more.txt:1"),
         ("torch==2.4.0", "environment.yml:11"),
     ]
-    assert ("framework-cpu-build", "environment.yml:11") in told(judged(ENVIRONMENT, "environment.yml", GPU))
+    assert ("framework-cpu-build", "environment.yml:11") in told(
+        judged(ENVIRONMENT, "environment.yml", GPU)
+    )
     assert blueprints(ENVIRONMENT, "environment.yml")[0].conda[1].text == "cudatoolkit=11.2"
 
 
 def test_cpuonly_of_conda() -> None:
     text = "dependencies:\n  - pytorch=2.4\n  - cpuonly\n"
-    assert told(judged(text, "environment.yml", GPU)) == [("framework-cpu-build", "environment.yml:3")]
+    assert told(judged(text, "environment.yml", GPU)) == [
+        ("framework-cpu-build", "environment.yml:3")
+    ]
     assert judged(text, "environment.yml").verdict == "compatible", "with the CPU alone"
 
 
@@ -107,7 +121,10 @@ services:
 
 def test_anchors_extensions_and_variables_of_a_compose_file() -> None:
     found = blueprints(COMPOSE, "compose.yml")
-    cuda = [(item.path, item.image.cuda if item.image else "", item.asks_gpu is not None) for item in found]
+    cuda = [
+        (item.path, item.image.cuda if item.image else "", item.asks_gpu is not None)
+        for item in found
+    ]
     assert cuda == [
         ("compose.yml (pretrain)", "12.4.1", False),
         ("compose.yml (train)", "12.4.1", True),
@@ -121,7 +138,9 @@ def test_anchors_extensions_and_variables_of_a_compose_file() -> None:
 
 
 def test_the_projects_demands_are_not_for_the_database() -> None:
-    report = judged(COMPOSE.replace("pretrain", "other"), "compose.yml", Config(("tensorflow==2.10.1",)))
+    report = judged(
+        COMPOSE.replace("pretrain", "other"), "compose.yml", Config(("tensorflow==2.10.1",))
+    )
     where = {item.evidence[1].source.where for item in report.findings if item.id == "toolkit-wrong-version"
              and item.evidence[1].source}  # fmt: skip
     assert where == {"compose.yml:5", "compose.yml:9"}
@@ -147,7 +166,9 @@ def test_a_service_is_built_in_its_context_with_its_arguments_and_target() -> No
         ("torch==2.4.0", "app/r.txt:1"),
     ]
     inline = "services:\n  a:\n    build:\n      dockerfile_inline: |\n        FROM x\n        RUN pip install jax\n"
-    assert [line.text for line in read_blueprints(inline, "compose.yml", lambda _: None)[0].requirements] == ["jax"]
+    assert [
+        line.text for line in read_blueprints(inline, "compose.yml", lambda _: None)[0].requirements
+    ] == ["jax"]
     gone = judged(BUILD, "compose.yml")
     assert any("app/deep/Dockerfile was not found" in item.message for item in gone.findings)
 
@@ -165,15 +186,23 @@ def test_a_service_is_built_in_its_context_with_its_arguments_and_target() -> No
     ],
 )
 def test_an_odd_service_is_undetermined(text: str) -> None:
-    assert judged(text.replace("services:", "services:\n  ", 1), "compose.yml").verdict == "undetermined"
+    assert (
+        judged(text.replace("services:", "services:\n  ", 1), "compose.yml").verdict
+        == "undetermined"
+    )
 
 
 def of_many_entries(count: int) -> str:
-    return "dependencies:\n" + "".join(f"  - package-{number}=1.{number}\n" for number in range(count))
+    return "dependencies:\n" + "".join(
+        f"  - package-{number}=1.{number}\n" for number in range(count)
+    )
 
 
 def test_ten_thousand_entries_are_read_and_an_entry_costs_the_same_in_a_long_file() -> None:
-    assert blueprints(of_many_entries(10_000), "environment.yml")[0].conda[-1].location == "environment.yml:10001"
+    assert (
+        blueprints(of_many_entries(10_000), "environment.yml")[0].conda[-1].location
+        == "environment.yml:10001"
+    )
     assert_linear(lambda count: blueprints(of_many_entries(count), "environment.yml"), 100)
 
 
@@ -185,7 +214,10 @@ def test_a_database_beside_the_environment_is_no_open_question() -> None:
     assert alone.verdict == "undetermined"
     assert "postgres:16 does not say what the image contains" in alone.findings[0].message
     asked = judged(f"services:\n  own:\n    image: team/own\n    gpus: all\n{train}", "compose.yml")
-    assert ["The name team/own does not say what the image contains" in item for item in undecided(asked)] == [True]
+    assert [
+        "The name team/own does not say what the image contains" in item
+        for item in undecided(asked)
+    ] == [True]
 
 
 def test_constraints_choose_the_release() -> None:
@@ -213,9 +245,13 @@ def test_two_requirements_of_one_module_overwrite_each_other() -> None:
 
 
 def test_what_comes_from_an_address_is_said_not_to_be_judged() -> None:
-    report = judged("torch @ https://example/torch-2.3.0-cp310-cp310-linux_x86_64.whl\n", "requirements.txt")
+    report = judged(
+        "torch @ https://example/torch-2.3.0-cp310-cp310-linux_x86_64.whl\n", "requirements.txt"
+    )
     assert report.verdict == "undetermined"
-    assert ["torch comes from a URL, which is not judged" in item for item in undecided(report)] == [True]
+    assert [
+        "torch comes from a URL, which is not judged" in item for item in undecided(report)
+    ] == [True]
 
 
 def test_files_that_include_each_other_are_read_once() -> None:
@@ -224,7 +260,9 @@ def test_files_that_include_each_other_are_read_once() -> None:
         return {f"f{number}__txt": f"{everyone}\np{number}\n" for number in range(count)}
 
     (blueprint,) = blueprints("-r f0.txt\n-r f0.txt\n", "requirements.txt", **include(15))
-    assert sorted(line.text for line in blueprint.requirements) == sorted(f"p{number}" for number in range(15))
+    assert sorted(line.text for line in blueprint.requirements) == sorted(
+        f"p{number}" for number in range(15)
+    )
 
 
 PIXI = """version: 6

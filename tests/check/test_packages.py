@@ -54,24 +54,51 @@ def said(
             BAD,
             (r"vllm 0\.31\.0 brings torch 2\.13\.0", FLOOR, "torch==2.10.0 vllm=="),
         ),
-        (TORCH_28 + "RUN pip install vllm\n", BAD, (FLOOR, r"replaces torch 2\.8\.0 by torch 2\.", "vllm==0.11.0")),
-        (SLIM + "RUN uv pip install --system 'vllm==0.20.*'\n", BAD, (r"vllm 0\.20\.2", r"torch 2\.11\.0", FLOOR)),
+        (
+            TORCH_28 + "RUN pip install vllm\n",
+            BAD,
+            (FLOOR, r"replaces torch 2\.8\.0 by torch 2\.", "vllm==0.11.0"),
+        ),
+        (
+            SLIM + "RUN uv pip install --system 'vllm==0.20.*'\n",
+            BAD,
+            (r"vllm 0\.20\.2", r"torch 2\.11\.0", FLOOR),
+        ),
         (SLIM + "RUN uv add vllm==0.33.0\n", BAD, (r"vllm 0\.33\.0", FLOOR)),
-        ("FROM vllm/vllm-openai:v0.11.0\nRUN pip install -U vllm\n", BAD, (r"replaces torch 2\.8\.0 by torch", FLOOR)),
+        (
+            "FROM vllm/vllm-openai:v0.11.0\nRUN pip install -U vllm\n",
+            BAD,
+            (r"replaces torch 2\.8\.0 by torch", FLOOR),
+        ),
         (
             SLIM
             + "RUN pip install torch==2.8.0 --index-url https://download.pytorch.org/whl/cu126\nRUN pip install vllm\n",
             BAD,
             (r"replaces torch 2\.8\.0\+cu126", FLOOR),
         ),
-        (SLIM + "RUN pip install 'onnxruntime-gpu[cuda,cudnn]'\n", BAD, (r"onnxruntime-gpu 1\.\d+", FLOOR)),
+        (
+            SLIM + "RUN pip install 'onnxruntime-gpu[cuda,cudnn]'\n",
+            BAD,
+            (r"onnxruntime-gpu 1\.\d+", FLOOR),
+        ),
         (TORCH_28 + "RUN pip install vllm==0.11.0\n", GOOD, ()),
-        (SLIM + "RUN pip install torch torchvision --index-url https://download.pytorch.org/whl/cu126\n", GOOD, ()),
-        (SLIM + "RUN uv pip install --system --torch-backend cu126 torch xformers==0.0.35\n", GOOD, ()),
+        (
+            SLIM
+            + "RUN pip install torch torchvision --index-url https://download.pytorch.org/whl/cu126\n",
+            GOOD,
+            (),
+        ),
+        (
+            SLIM + "RUN uv pip install --system --torch-backend cu126 torch xformers==0.0.35\n",
+            GOOD,
+            (),
+        ),
         (SLIM + "RUN pip install vllm==0.99.0\n", OPEN, ("does not list vllm==0.99.0",)),
     ],
 )
-def test_what_wheels_need_of_the_stated_driver(text: str, verdict: str, says: tuple[str, ...]) -> None:
+def test_what_wheels_need_of_the_stated_driver(
+    text: str, verdict: str, says: tuple[str, ...]
+) -> None:
     found, report = said(text, OLD)
     assert found == verdict, report
     assert [item for item in says if not re.search(item, report)] == [], report
@@ -81,18 +108,30 @@ def test_what_wheels_need_of_the_stated_driver(text: str, verdict: str, says: tu
 def test_without_a_driver_what_the_wheels_need_is_a_warning_where_the_image_needs_less() -> None:
     verdict, report = said(RUNTIME + "RUN pip install vllm\n")
     assert verdict == GOOD
-    assert re.search(r"warning: driver-too-old .* built for CUDA 13\.0, so it needs driver >= 580\.65\.06", report)
+    assert re.search(
+        r"warning: driver-too-old .* built for CUDA 13\.0, so it needs driver >= 580\.65\.06",
+        report,
+    )
     assert "vllm (not pinned: judged as vllm 0.31.0)" in report
     assert "vllm 0.31.0 brings torch 2.13.0" in said(RUNTIME + "RUN pip install vllm\n", OLD)[1]
-    assert "note: driver-too-old" in said(SLIM + "RUN pip install vllm\n")[1], "nothing else says which driver is there"
-    assert "driver-too-old" not in said(RUNTIME + "RUN pip install vllm\n", Description(driver="580"))[1]
+    assert "note: driver-too-old" in said(SLIM + "RUN pip install vllm\n")[1], (
+        "nothing else says which driver is there"
+    )
+    assert (
+        "driver-too-old"
+        not in said(RUNTIME + "RUN pip install vllm\n", Description(driver="580"))[1]
+    )
 
 
 @pytest.mark.parametrize(
     ("lines", "severity", "verdict"),
     [
         ("FROM python:3.11\nRUN pip install onnxruntime\n", "error", BAD),
-        ("FROM nvidia/cuda:12.4.1-cudnn-runtime-ubuntu22.04\nRUN pip install onnxruntime\n", "error", BAD),
+        (
+            "FROM nvidia/cuda:12.4.1-cudnn-runtime-ubuntu22.04\nRUN pip install onnxruntime\n",
+            "error",
+            BAD,
+        ),
         ("FROM python:3.11\nRUN pip install torch onnxruntime\n", "warning", GOOD),
         ("FROM tensorflow/tensorflow:2.15.0-gpu\nRUN pip install onnxruntime\n", "warning", GOOD),
         # Its name says that it is for a GPU, and not what is in it: nothing that was read uses one.
@@ -103,15 +142,23 @@ def test_a_build_for_the_cpu_beside_a_framework_for_the_gpu_is_a_warning(
     lines: str, severity: str, verdict: str
 ) -> None:
     found, report = said(lines, config=Config(expect="gpu"))
-    assert (found, f"{severity or 'error'}: framework-cpu-build" in report) == (verdict, bool(severity)), report
+    assert (found, f"{severity or 'error'}: framework-cpu-build" in report) == (
+        verdict,
+        bool(severity),
+    ), report
     asked, report = said(lines, config=Config(expect="gpu", requires=("onnxruntime",)))
-    assert (asked, "error: framework-cpu-build" in report) == (BAD, True), "the project requires it for the GPU"
+    assert (asked, "error: framework-cpu-build" in report) == (BAD, True), (
+        "the project requires it for the GPU"
+    )
 
 
 def test_a_package_for_another_cuda_is_warned_of_as_on_a_machine() -> None:
     verdict, report = said("xformers\n", file="requirements.txt")
     assert verdict == GOOD
-    assert re.search(r"xformers 0\.0\.35 was built for CUDA 12, and torch 2\.15\.0 for CUDA 13\S*: it does not", report)
+    assert re.search(
+        r"xformers 0\.0\.35 was built for CUDA 12, and torch 2\.15\.0 for CUDA 13\S*: it does not",
+        report,
+    )
 
 
 def test_the_minimum_of_the_project_stands_for_the_driver() -> None:
@@ -145,7 +192,10 @@ def test_requirements_that_do_not_go_together(text: str, says: tuple[str, ...]) 
     [
         ("FROM python:3.12-alpine\nRUN pip install vllm\n", "platform-no-gpu-wheel"),
         ("FROM python:3.9-slim-bookworm\nRUN pip install vllm==0.33.0\n", "python-unsupported"),
-        ("FROM centos:7\nRUN yum install -y python3.11 && pip install vllm==0.33.0\n", "glibc-too-old"),
+        (
+            "FROM centos:7\nRUN yum install -y python3.11 && pip install vllm==0.33.0\n",
+            "glibc-too-old",
+        ),
         (SLIM + "RUN pip install cudf-cu12 cudf-cu13\n", "framework-duplicate-dists"),
         ("FROM vllm/vllm-openai:v0.11.0\nRUN pip install torch==2.9.0\n", "dependency-conflict"),
     ],
@@ -161,8 +211,12 @@ def test_what_keeps_a_package_from_the_image(text: str, finding: str) -> None:
         ("vllm==0.8.5", "RTX 5090", r"12\.0.* torch 2\.6\.0"),
     ],
 )
-def test_the_stated_gpu_is_judged_by_the_code_of_what_is_brought(package: str, gpu: str, says: str) -> None:
-    verdict, report = said(f"{SLIM}RUN pip install {package}\n", replace(OLD, driver="580", gpus=(gpu,)))
+def test_the_stated_gpu_is_judged_by_the_code_of_what_is_brought(
+    package: str, gpu: str, says: str
+) -> None:
+    verdict, report = said(
+        f"{SLIM}RUN pip install {package}\n", replace(OLD, driver="580", gpus=(gpu,))
+    )
     assert verdict == BAD
     assert re.search(says, report), report
 
@@ -171,14 +225,18 @@ def test_a_family_of_one_release_is_fine_in_every_kind_of_file() -> None:
     pins = "torch==2.8.0\ntorchvision==0.23.0\ntorchaudio==2.8.0\n"
     assert said(pins, replace(OLD, gpus=("L4",)), "requirements.txt")[0] == GOOD
     compose = "services:\n  llm:\n    build: .\n    gpus: all\n"
-    verdict, report = said(compose, OLD, "compose.yml", beside={"Dockerfile": RUNTIME + "RUN pip install vllm\n"})
+    verdict, report = said(
+        compose, OLD, "compose.yml", beside={"Dockerfile": RUNTIME + "RUN pip install vllm\n"}
+    )
     assert (verdict, bool(re.search(FLOOR, report))) == (BAD, True)
     conda = "dependencies:\n  - python=3.12\n  - pip\n  - pip:\n    - vllm==0.33.0\n"
     assert said(conda, OLD, "environment.yml")[0] == BAD
 
 
 def test_the_file_that_a_project_built_is_named_where_the_image_has_no_compiler() -> None:
-    text = RUNTIME + "RUN pip install torch==2.8.0\nRUN pip install flash-attn --no-build-isolation\n"
+    text = (
+        RUNTIME + "RUN pip install torch==2.8.0\nRUN pip install flash-attn --no-build-isolation\n"
+    )
     _, report = said(text)
     assert re.search(
         r"the image has none.* Install the file that its project built.*torch2\.8cxx11abiTRUE-cp310-cp310-linux_x86_64",
@@ -190,11 +248,17 @@ def test_the_file_that_a_project_built_is_named_where_the_image_has_no_compiler(
     ("image", "package", "says"),
     [
         ("nvidia/cuda:12.6.3-runtime-ubuntu22.04", "cupy-cuda12x", "COMPATIBLE"),
-        ("nvidia/cuda:12.6.3-runtime-ubuntu22.04", "cupy-cuda13x", r"has no CUDA 13.*Install cupy-cuda13x\[ctk\]=="),
+        (
+            "nvidia/cuda:12.6.3-runtime-ubuntu22.04",
+            "cupy-cuda13x",
+            r"has no CUDA 13.*Install cupy-cuda13x\[ctk\]==",
+        ),
         ("python:3.12-slim-bookworm", "cupy-cuda12x", r"has no CUDA 12.*cupy-cuda12x\[ctk\]=="),
     ],
 )
-def test_what_takes_cuda_from_the_image_needs_that_major(image: str, package: str, says: str) -> None:
+def test_what_takes_cuda_from_the_image_needs_that_major(
+    image: str, package: str, says: str
+) -> None:
     _, report = said(f"FROM {image}\nENV NVIDIA_VISIBLE_DEVICES=all\nRUN pip install {package}\n")
     assert re.search(says, report), report
 
@@ -225,9 +289,12 @@ def test_what_takes_cuda_from_the_image_needs_that_major(image: str, package: st
         ),
     ],
 )
-def test_what_is_compiled_needs_the_framework_and_its_compiler(steps: str, finding: str, says: str) -> None:
+def test_what_is_compiled_needs_the_framework_and_its_compiler(
+    steps: str, finding: str, says: str
+) -> None:
     text = RUNTIME.replace("runtime", "devel") + steps
-    counted = [name for name, _ in told(judged(text)) if name != "driver-too-old"]  # which is a warning
+    # which is a warning
+    counted = [name for name, _ in told(judged(text)) if name != "driver-too-old"]
     assert counted == ([finding] if finding else [])
     assert re.search(says, said(text)[1])
 
@@ -281,8 +348,13 @@ def test_a_project_is_installed_from_its_lock_file_or_its_dependencies(
     assert said(content, OLD, name)[0] == BAD, "judged by itself"
 
 
-def test_a_lock_file_of_two_megabytes_is_read(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
-    wheels = "".join(f'\n[[package]]\nname = "p{number}"\nversion = "1.0"\n# {"x" * 900}\n' for number in range(2000))
+def test_a_lock_file_of_two_megabytes_is_read(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    wheels = "".join(
+        f'\n[[package]]\nname = "p{number}"\nversion = "1.0"\n# {"x" * 900}\n'
+        for number in range(2000)
+    )
     (tmp_path / "uv.lock").write_text(UV_LOCK + wheels, encoding="utf-8")
     monkeypatch.chdir(tmp_path)
     report = api.check(file="uv.lock", driver="570").report
@@ -296,12 +368,19 @@ def test_a_label_names_the_build_of_a_package_beside_its_framework() -> None:
     pins = "torch=={}\ntorchvision==0.22.0+cu128\n"
     assert said(pins.format("2.7.0+cu128"), file="requirements.txt")[0] == GOOD
     _, report = said(pins.format("2.7.0+cu118"), file="requirements.txt")
-    assert "torchvision 0.22.0+cu128 was built for CUDA 12.8, but torch 2.7.0+cu118 is installed" in report
+    assert (
+        "torchvision 0.22.0+cu128 was built for CUDA 12.8, but torch 2.7.0+cu118 is installed"
+        in report
+    )
 
 
 def test_builds_that_an_extra_chooses_are_not_judged() -> None:
-    markers = (f"resolution-markers = {text}" for text in re.findall(r"resolution-markers = (.*)", UV_LOCK))
-    conflicting = UV_LOCK.replace("version = 1", "version = 1\nconflicts = [[{ package = 'a', extra = 'cpu' }]]", 1)
+    markers = (
+        f"resolution-markers = {text}" for text in re.findall(r"resolution-markers = (.*)", UV_LOCK)
+    )
+    conflicting = UV_LOCK.replace(
+        "version = 1", "version = 1\nconflicts = [[{ package = 'a', extra = 'cpu' }]]", 1
+    )
     for marker in markers:
         conflicting = conflicting.replace(marker, "")
     _, report = said(conflicting, OLD, "uv.lock")
@@ -322,35 +401,53 @@ def test_a_framework_that_the_file_does_not_show_is_not_missed(steps: str) -> No
 
 def test_what_a_lock_file_names_is_not_compiled() -> None:
     lock = UV_LOCK + '\n[[package]]\nname = "flash-attn"\nversion = "2.8.3"\n'
-    _, report = said(f"{SLIM}COPY . /app\nRUN uv sync\n", Description(driver="580"), beside={"uv.lock": lock})
+    _, report = said(
+        f"{SLIM}COPY . /app\nRUN uv sync\n", Description(driver="580"), beside={"uv.lock": lock}
+    )
     assert "flash-attn" not in report
 
 
 VISION = "RUN pip install --no-deps torchvision==0.16.0\n"
 SLIM_311 = SLIM.replace("3.12", "3.11")
-TORCH_21, TORCH_26 = (f"{SLIM_311}RUN pip install torch=={release}.0\n" for release in ("2.1", "2.6"))
+TORCH_21, TORCH_26 = (
+    f"{SLIM_311}RUN pip install torch=={release}.0\n" for release in ("2.1", "2.6")
+)
 OWN_CUDNN = "RUN pip uninstall -y nvidia-cudnn-cu12"
 
 
 @pytest.mark.parametrize(
     ("text", "says"),
     [
-        (TORCH_26 + VISION, r"extension-build-mismatch .* requires torch==2\.1\.0, but torch 2\.6\.0 .* built for"),
+        (
+            TORCH_26 + VISION,
+            r"extension-build-mismatch .* requires torch==2\.1\.0, but torch 2\.6\.0 .* built for",
+        ),
         (TORCH_21 + VISION, ""),  # made for each other
         (TORCH_26 + VISION + "RUN pip uninstall -y torchvision\n", ""),
-        (TORCH_26 + f"{OWN_CUDNN}\n", r"framework-cuda-extra-missing .*Do not uninstall `nvidia-cudnn-cu12` \(.*:4"),
+        (
+            TORCH_26 + f"{OWN_CUDNN}\n",
+            r"framework-cuda-extra-missing .*Do not uninstall `nvidia-cudnn-cu12` \(.*:4",
+        ),
         (TORCH_26 + f"{OWN_CUDNN} && pip install nvidia-cudnn-cu12==9.1.0.70\n", ""),
         (TORCH_26 + "RUN pip uninstall -y torch\nRUN pip install torch==2.7.1\n", ""),
-        (SLIM + "RUN pip install torch==2.1.0\n", r"python-unsupported .*no wheel for Python 3\.12"),
+        (
+            SLIM + "RUN pip install torch==2.1.0\n",
+            r"python-unsupported .*no wheel for Python 3\.12",
+        ),
         (
             RUNTIME + "RUN pip install torch==2.10.0\nENV LD_LIBRARY_PATH=/usr/local/cuda/lib64\n",
             r"toolkit-path-conflict .*puts CUDA 12\.4 in /usr/local/cuda-12\.4 ahead.*Leave out `LD_LIBRARY_PATH",
         ),
-        (TORCH_26 + "ENV CUDA_VISIBLE_DEVICES=-1\n", r"visible-devices-hidden .*'-1' hides every GPU.*:4"),
+        (
+            TORCH_26 + "ENV CUDA_VISIBLE_DEVICES=-1\n",
+            r"visible-devices-hidden .*'-1' hides every GPU.*:4",
+        ),
         (TORCH_26 + "ENV CUDA_VISIBLE_DEVICES=0\n", ""),
     ],
 )
-def test_commands_and_variables_leave_the_machine_that_they_would_build(text: str, says: str) -> None:
+def test_commands_and_variables_leave_the_machine_that_they_would_build(
+    text: str, says: str
+) -> None:
     found, report = said(text)
     assert found == (BAD if says else GOOD), report
     assert re.search(says, report), report
@@ -366,7 +463,9 @@ def test_commands_and_variables_leave_the_machine_that_they_would_build(text: st
         (OLD, GOOD, "has no problem"),
     ],
 )
-def test_a_machine_that_is_described_by_half_decides_nothing(host: Description, verdict: str, says: str) -> None:
+def test_a_machine_that_is_described_by_half_decides_nothing(
+    host: Description, verdict: str, says: str
+) -> None:
     found, report = said(TORCH_26, host)
     assert found == verdict, report
     assert says in report
@@ -393,11 +492,27 @@ def test_what_is_open_until_it_runs_is_said_so_and_once() -> None:
 @pytest.mark.parametrize(
     ("image", "release", "verdict", "says"),
     [
-        ("12.1.1-cudnn8-devel-ubuntu22.04", "tensorflow[and-cuda]==2.16.1", GOOD, ""),  # loads what the image has
-        ("12.1.1-cudnn8-base-ubuntu22.04", "tensorflow[and-cuda]==2.16.1", BAD, "cuda-wheel-not-found"),
+        # loads what the image has
+        ("12.1.1-cudnn8-devel-ubuntu22.04", "tensorflow[and-cuda]==2.16.1", GOOD, ""),
+        (
+            "12.1.1-cudnn8-base-ubuntu22.04",
+            "tensorflow[and-cuda]==2.16.1",
+            BAD,
+            "cuda-wheel-not-found",
+        ),
         ("11.8.0-cudnn8-devel-ubuntu22.04", "tensorflow==2.13.1", GOOD, ""),
-        ("11.2.2-cudnn8-devel-ubuntu20.04", "tensorflow==2.13.1", OPEN, "only the major version of the cuDNN"),
-        ("12.4.1-cudnn-devel-ubuntu22.04", "tensorflow==2.20.0", BAD, "cudnn-too-old .*would load 9.1.0"),
+        (
+            "11.2.2-cudnn8-devel-ubuntu20.04",
+            "tensorflow==2.13.1",
+            OPEN,
+            "only the major version of the cuDNN",
+        ),
+        (
+            "12.4.1-cudnn-devel-ubuntu22.04",
+            "tensorflow==2.20.0",
+            BAD,
+            "cudnn-too-old .*would load 9.1.0",
+        ),
     ],
 )
 def test_what_finds_no_wheels_takes_the_cuda_and_cudnn_of_the_image(
@@ -408,17 +523,33 @@ def test_what_finds_no_wheels_takes_the_cuda_and_cudnn_of_the_image(
     assert re.search(says, report), report
 
 
-NGC = "FROM nvcr.io/nvidia/pytorch:23.10-py3\n"  # CUDA 12.2; 470 is enough for GPUs of data centres alone
+# CUDA 12.2; 470 is enough for GPUs of data centres alone
+NGC = "FROM nvcr.io/nvidia/pytorch:23.10-py3\n"
 
 
 @pytest.mark.parametrize(
     ("text", "host", "verdict", "says"),
     [
         (NGC, UNSTATED, GOOD, r"torch 2\.1\.0a0\+32f93b1 \(CUDA 12\.2\)"),
-        (NGC, Description(driver="470.256.02", gpus=("RTX 3090",)), BAD, r"driver-too-old .*needs driver >= 525"),
+        (
+            NGC,
+            Description(driver="470.256.02", gpus=("RTX 3090",)),
+            BAD,
+            r"driver-too-old .*needs driver >= 525",
+        ),
         (NGC, Description(driver="470.256.02", gpus=("T4",)), OPEN, "brings a newer libcuda"),
-        ("FROM nvcr.io/nvidia/pytorch:29.10-py3\n", UNSTATED, OPEN, "does not say what the image contains"),
-        (NGC.replace("pytorch:23.10-py3", "tensorflow:23.10-tf2-py3"), UNSTATED, GOOD, r"tensorflow 2\.13\.0"),
+        (
+            "FROM nvcr.io/nvidia/pytorch:29.10-py3\n",
+            UNSTATED,
+            OPEN,
+            "does not say what the image contains",
+        ),
+        (
+            NGC.replace("pytorch:23.10-py3", "tensorflow:23.10-tf2-py3"),
+            UNSTATED,
+            GOOD,
+            r"tensorflow 2\.13\.0",
+        ),
         (
             'FROM ubuntu:20.04\nRUN PIP="python -m pip --no-cache-dir install" && \\\n  $PIP torch==2.6.0\n',
             UNSTATED,

@@ -22,7 +22,10 @@ def test_one_file_with_a_pin_that_the_metadata_excludes_cannot_be_installed() ->
     verdict, report = said(lines(TF, PROTOBUF), file="requirements.txt")
     assert verdict == BAD
     assert "error: dependency-conflict (the cause)" in report
-    assert "tensorflow 2.10.0 requires protobuf>=3.9.2,<3.20, but protobuf==4.21.1 stands beside it" in report
+    assert (
+        "tensorflow 2.10.0 requires protobuf>=3.9.2,<3.20, but protobuf==4.21.1 stands beside it"
+        in report
+    )
     assert "protobuf==4.21.1 (requirements.txt:2)" in report
     assert "tensorflow==2.10.0 (requirements.txt:1)" in report
 
@@ -61,7 +64,8 @@ def test_the_framework_of_an_image_is_overlaid() -> None:
         (TF, "protobuf==4.*"),
         (TF, 'protobuf==4.21.1 ; python_version < "3.8"'),
         (TF, "protobuf==4.21.1", "protobuf==3.19.6"),  # of two forks, or pip's own affair
-        ("onnxruntime==1.16.2", "numpy==1.22.0"),  # its wheel for Python 3.10 requires an older NumPy than the matrix's
+        # its wheel for Python 3.10 requires an older NumPy than the matrix's
+        ("onnxruntime==1.16.2", "numpy==1.22.0"),
     ],
 )
 def test_what_a_file_leaves_open_is_not_accused(texts: tuple[str, ...]) -> None:

@@ -38,12 +38,17 @@ def test_what_is_wrong_is_mended_as_the_doctor_mends_it() -> None:
 
 def test_no_release_is_proposed_that_the_project_does_not_admit() -> None:
     facts = snapshot_of("reported-torch-1.3-driver-410").facts
-    (free, *_), (strict, *_) = gated(facts, "torch>=1.0").findings, gated(facts, "torch>=1.3").findings
+    (free, *_), (strict, *_) = (
+        gated(facts, "torch>=1.0").findings,
+        gated(facts, "torch>=1.3").findings,
+    )
     assert free.id == strict.id == "driver-too-old"
     assert free.fix is not None
     assert "Install torch==1.2.0 and its dependencies" in free.fix.summary
     context = Context(facts, matrix(), Target("gpu"))
-    assert strict.fix == judged(context).findings[0].fix, "no plan: the remedy of the machine itself"
+    assert strict.fix == judged(context).findings[0].fix, (
+        "no plan: the remedy of the machine itself"
+    )
 
 
 def test_what_is_missing_is_planned_for_together() -> None:

@@ -55,7 +55,9 @@ def test_a_demand_that_does_not_hold_names_the_file(project: Path) -> None:
     add(project, 'min-driver = "600"')
     done = check(project, "--format", "github")
     assert done.returncode == 1
-    assert done.stdout.startswith("::error file=pyproject.toml,title=envcheck driver-too-old (the cause)::The project")
+    assert done.stdout.startswith(
+        "::error file=pyproject.toml,title=envcheck driver-too-old (the cause)::The project"
+    )
 
 
 def test_an_ignore_that_ended_is_told(project: Path) -> None:
@@ -73,10 +75,17 @@ def test_the_report_says_the_project_file_and_what_it_ignores(project: Path) -> 
     done = check(project, "--format", "json")
     document = json.loads(done.stdout)
     assert done.returncode == 0
-    assert document["project"] == {"file": "pyproject.toml", "ignored": ["driver-too-old"], "expired": ["env-mixed"]}
+    assert document["project"] == {
+        "file": "pyproject.toml",
+        "ignored": ["driver-too-old"],
+        "expired": ["env-mixed"],
+    }
     schema = json.loads(read_packaged("schemas/report.schema.json"))
     fastjsonschema.validate(schema, document)
-    assert "note: driver-too-old: Ignored until 2099-01-01 (ordered): The project requires" in check(project).stdout
+    assert (
+        "note: driver-too-old: Ignored until 2099-01-01 (ordered): The project requires"
+        in check(project).stdout
+    )
 
 
 @pytest.mark.parametrize(
@@ -97,7 +106,9 @@ def test_a_mistake_in_the_table_is_a_usage_error(project: Path, line: str, said:
 
 
 def test_requirements_are_checked_before_the_machine_is_read(project: Path) -> None:
-    (project / "pyproject.toml").write_text("[tool.envcheck]\nrequires = ['tensorflw']\n", encoding="utf-8")
+    (project / "pyproject.toml").write_text(
+        "[tool.envcheck]\nrequires = ['tensorflw']\n", encoding="utf-8"
+    )
     done = check(project, "--snapshot", "nowhere.json")
     assert done.returncode == 2
     assert "Did you mean tensorflow?" in done.stderr
@@ -112,12 +123,17 @@ def test_no_project_file_is_a_usage_error(project: Path) -> None:
 
 
 def test_a_dockerfile_is_judged_without_the_machine(tmp_path: Path) -> None:
-    text = "FROM nvidia/cuda:12.4.1-cudnn-runtime-ubuntu22.04\nRUN pip install -r requirements.txt\n"
+    text = (
+        "FROM nvidia/cuda:12.4.1-cudnn-runtime-ubuntu22.04\nRUN pip install -r requirements.txt\n"
+    )
     (tmp_path / "Dockerfile").write_text(text, encoding="utf-8")
     (tmp_path / "requirements.txt").write_text("tensorflow==2.10.1\n", encoding="utf-8")
     done = check(tmp_path, "--dockerfile", "Dockerfile", "--format", "github")
     assert done.returncode == 1, done.stderr
-    assert "::error file=requirements.txt,line=1,title=envcheck toolkit-wrong-version (the cause)::" in done.stdout
+    assert (
+        "::error file=requirements.txt,line=1,title=envcheck toolkit-wrong-version (the cause)::"
+        in done.stdout
+    )
     report = json.loads(check(tmp_path, "--dockerfile", "Dockerfile", "--format", "json").stdout)
     assert report["headline"] == "What Dockerfile builds does not work for GPU deep learning."
 
@@ -130,7 +146,9 @@ def test_a_dockerfile_cannot_name_a_file_outside_its_folder(tmp_path: Path) -> N
     (folder / "b.txt").symlink_to(tmp_path / "secret.txt")
     done = check(folder, "--dockerfile", "a.txt", "--format", "json")
     assert "tensorflow" not in done.stdout.replace("tensorflow, torch, jax", "")
-    (folder / "Dockerfile").write_text("FROM ubuntu:22.04\nRUN pip install -r b.txt\n", encoding="utf-8")
+    (folder / "Dockerfile").write_text(
+        "FROM ubuntu:22.04\nRUN pip install -r b.txt\n", encoding="utf-8"
+    )
     assert "was not found" in check(folder, "--dockerfile", "Dockerfile").stdout
 
 
@@ -145,7 +163,9 @@ def test_what_is_expected_can_be_named_on_the_command_line(project: Path) -> Non
     """A remedy says `--expect cpu`: the command that prints it accepts it."""
     report = json.loads(check(project, "--expect", "cpu", "--format", "json").stdout)
     assert report["goal"] == "cpu"
-    (project / "Dockerfile").write_text("FROM ubuntu:22.04\nRUN pip install torch==2.6.0\n", encoding="utf-8")
+    (project / "Dockerfile").write_text(
+        "FROM ubuntu:22.04\nRUN pip install torch==2.6.0\n", encoding="utf-8"
+    )
     for goal in ("cpu", "gpu"):
         done = check(project, "--dockerfile", "Dockerfile", "--expect", goal, "--format", "json")
         assert json.loads(done.stdout)["goal"] == goal

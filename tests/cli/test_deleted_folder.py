@@ -51,9 +51,16 @@ def run(tmp_path: Path, *arguments: str) -> subprocess.CompletedProcess[str]:
     ],
 )
 def test_what_needs_no_folder_works(line: str, tmp_path: Path) -> None:
-    files = {"config": "envcheck.toml", "file": "Dockerfile", "log": "train.log", "made": "made.json"}
+    files = {
+        "config": "envcheck.toml",
+        "file": "Dockerfile",
+        "log": "train.log",
+        "made": "made.json",
+    }
     names = {name: tmp_path / file for name, file in files.items()}
-    names["file"].write_text("FROM python:3.11\nCOPY r.txt .\nRUN pip install -r r.txt\n", encoding="utf-8")
+    names["file"].write_text(
+        "FROM python:3.11\nCOPY r.txt .\nRUN pip install -r r.txt\n", encoding="utf-8"
+    )
     (tmp_path / "r.txt").write_text("torch==2.4.0\n", encoding="utf-8")
     names["config"].write_text("[tool.envcheck]\nrequires = ['torch']\n", encoding="utf-8")
     names["log"].write_text("epoch 1\n", encoding="utf-8")
@@ -91,6 +98,9 @@ def test_an_agent_is_answered(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -
     monkeypatch.chdir(tmp_path / "folder")
     (tmp_path / "folder").rmdir()
     assert mcp.matrix(requirement="cuda==12.4")["verdict"] == "compatible"
-    assert mcp.plan(["torch"], python="3.11", platform="linux_x86_64", expect="cpu")["verdict"] == "compatible"
+    assert (
+        mcp.plan(["torch"], python="3.11", platform="linux_x86_64", expect="cpu")["verdict"]
+        == "compatible"
+    )
     with pytest.raises(UserError, match=GONE):
         mcp.check(file="Dockerfile")

@@ -22,7 +22,9 @@ HALF_RIGHT = (
 EXIT_CODES = {"compatible": 0, "incompatible": 1, "undetermined": 3}
 
 
-def envcheck(*arguments: str, cwd: Path | None = None, **environment: str) -> subprocess.CompletedProcess[str]:
+def envcheck(
+    *arguments: str, cwd: Path | None = None, **environment: str
+) -> subprocess.CompletedProcess[str]:
     return subprocess.run(
         [sys.executable, "-m", "envcheck", *arguments],
         capture_output=True,
@@ -36,7 +38,9 @@ def envcheck(*arguments: str, cwd: Path | None = None, **environment: str) -> su
 def document(done: subprocess.CompletedProcess[str], schema: str) -> Any:
     assert done.stdout.count("\n") == 1, "stdout is exactly one JSON document"
     found = json.loads(done.stdout)
-    fastjsonschema.compile(json.loads((SCHEMAS / f"{schema}.schema.json").read_text(encoding="utf-8")))(found)
+    fastjsonschema.compile(
+        json.loads((SCHEMAS / f"{schema}.schema.json").read_text(encoding="utf-8"))
+    )(found)
     return found
 
 
@@ -61,7 +65,16 @@ def test_no_command_prints_help() -> None:
 def test_a_report_does_not_name_the_home_folder(tmp_path: Path) -> None:
     home = tmp_path / "home" / "anna"
     subprocess.run([sys.executable, "-m", "venv", "--without-pip", str(home / ".venv")], check=True)
-    options = ("--env", str(home / ".venv"), "--expect", "gpu", "--for", "torch", "--format", "json")
+    options = (
+        "--env",
+        str(home / ".venv"),
+        "--expect",
+        "gpu",
+        "--for",
+        "torch",
+        "--format",
+        "json",
+    )
     done = envcheck("doctor", *options, cwd=home, HOME=str(home), USER="anna")
     assert "~/.venv" in done.stdout
     assert str(home) not in done.stdout
@@ -86,27 +99,41 @@ def test_json_report_of_this_machine() -> None:
     done = envcheck("doctor", "--format", "json")
     report = document(done, "report")
     assert done.returncode == EXIT_CODES[report["verdict"]]
-    fastjsonschema.compile(json.loads((SCHEMAS / "snapshot.schema.json").read_text(encoding="utf-8")))(
-        report["snapshot"]
-    )
+    fastjsonschema.compile(
+        json.loads((SCHEMAS / "snapshot.schema.json").read_text(encoding="utf-8"))
+    )(report["snapshot"])
     assert report["checked"]
-    assert str(Path.home()) not in done.stdout.replace(f'"{Path.home()}', '"') or str(Path.home()) == "/"
-    assert "snapshot" not in document(envcheck("doctor", "--format", "json", "--no-snapshot"), "report")
+    assert (
+        str(Path.home()) not in done.stdout.replace(f'"{Path.home()}', '"')
+        or str(Path.home()) == "/"
+    )
+    assert "snapshot" not in document(
+        envcheck("doctor", "--format", "json", "--no-snapshot"), "report"
+    )
 
 
 def test_a_saved_machine_gets_the_same_findings(machine: Path, tmp_path: Path) -> None:
     live = document(envcheck("doctor", "--format", "json", "--no-snapshot"), "report")
-    saved = document(envcheck("doctor", "--snapshot", str(machine), "--format", "json", "--no-snapshot"), "report")
+    saved = document(
+        envcheck("doctor", "--snapshot", str(machine), "--format", "json", "--no-snapshot"),
+        "report",
+    )
     assert saved == live
     inside = tmp_path / "report.json"
     inside.write_text(envcheck("doctor", "--format", "json").stdout, encoding="utf-8")
-    again = document(envcheck("doctor", "--snapshot", str(inside), "--format", "json", "--no-snapshot"), "report")
+    again = document(
+        envcheck("doctor", "--snapshot", str(inside), "--format", "json", "--no-snapshot"), "report"
+    )
     assert again == live
 
 
 def test_overrides_are_shown_as_overrides() -> None:
     done = envcheck(
-        "doctor", "--format", "json", ENVCHECK_DRIVER_RELEASE="550.163.01", ENVCHECK_COMPUTE_CAPABILITIES="8.6"
+        "doctor",
+        "--format",
+        "json",
+        ENVCHECK_DRIVER_RELEASE="550.163.01",
+        ENVCHECK_COMPUTE_CAPABILITIES="8.6",
     )
     facts = document(done, "report")["snapshot"]["facts"]
     assert facts["driver"]["release"]["known"] == "550.163.01"
@@ -176,6 +203,18 @@ def test_a_snapshot_on_stdout_is_the_document() -> None:
 
 @pytest.mark.needs("mount-namespace")
 def test_doctor_needs_no_network() -> None:
-    alone = ["unshare", "-n", sys.executable, "-m", "envcheck", "doctor", "--format", "json", "--no-snapshot"]
+    alone = [
+        "unshare",
+        "-n",
+        sys.executable,
+        "-m",
+        "envcheck",
+        "doctor",
+        "--format",
+        "json",
+        "--no-snapshot",
+    ]
     done = subprocess.run(alone, capture_output=True, text=True, cwd=ROOT, check=False)
-    assert json.loads(done.stdout) == json.loads(envcheck("doctor", "--format", "json", "--no-snapshot").stdout)
+    assert json.loads(done.stdout) == json.loads(
+        envcheck("doctor", "--format", "json", "--no-snapshot").stdout
+    )

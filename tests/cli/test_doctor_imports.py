@@ -40,13 +40,17 @@ def imports_of(document: str) -> Any:
     return json.loads(document)["snapshot"]["facts"]["python"]["imports"]
 
 
-def test_a_named_environment_is_imported_for_a_person(folder: Path, capfd: pytest.CaptureFixture[str]) -> None:
+def test_a_named_environment_is_imported_for_a_person(
+    folder: Path, capfd: pytest.CaptureFixture[str]
+) -> None:
     assert "Imports     torch in 0." in doctor(capfd, "--env", "env")
     assert (folder / "ran").exists()
 
 
 @pytest.mark.parametrize("form", ["json", "junit", "sarif", "github"])
-def test_formats_for_programs_import_only_if_asked(folder: Path, form: str, capfd: pytest.CaptureFixture[str]) -> None:
+def test_formats_for_programs_import_only_if_asked(
+    folder: Path, form: str, capfd: pytest.CaptureFixture[str]
+) -> None:
     doctor(capfd, "--env", "env", "--format", form)
     assert not (folder / "ran").exists()
     printed = doctor(capfd, "--env", "env", "--format", form, "--import")
@@ -69,7 +73,10 @@ def test_one_that_was_found_here_is_not(
 ) -> None:
     (folder / "env").rename(folder / ".venv")
     printed = doctor(capfd, *options)
-    assert f"Imports     not tried: found here, and nobody named it: envcheck doctor --env {folder}/.venv" in printed
+    assert (
+        f"Imports     not tried: found here, and nobody named it: envcheck doctor --env {folder}/.venv"
+        in printed
+    )
     assert not (folder / "ran").exists()
     doctor(capfd, "--env", ".venv")
     assert (folder / "ran").exists()
@@ -98,11 +105,15 @@ def test_a_setting_that_cannot_be_read_is_an_error(folder: Path) -> None:
     assert not (folder / "ran").exists()
 
 
-def test_a_death_decides_and_is_explained_by_its_traceback(folder: Path, capfd: pytest.CaptureFixture[str]) -> None:
+def test_a_death_decides_and_is_explained_by_its_traceback(
+    folder: Path, capfd: pytest.CaptureFixture[str]
+) -> None:
     module = next(folder.glob("env/lib/python*/site-packages/torch/__init__.py"))
     module.write_text("import ctypes\nctypes.CDLL('libcudart.so.12')\n")
     printed = doctor(capfd, "--env", "env")
-    assert printed.startswith("INCOMPATIBLE  torch 2.8.0 does not import: OSError: libcudart.so.12: cannot open shared")
+    assert printed.startswith(
+        "INCOMPATIBLE  torch 2.8.0 does not import: OSError: libcudart.so.12: cannot open shared"
+    )
     assert "(the cause)" in printed
     assert "seen: python.imports: torch 2.8.0: OSError: libcudart.so.12" in printed
     assert "error: import-failed (the cause)" not in printed
@@ -114,7 +125,10 @@ def test_the_api_proves_if_asked_and_says_what_it_imports(folder: Path) -> None:
     static = api.doctor(env="env", expect="cpu")
     assert not (folder / "ran").exists()
     proven = api.doctor(
-        env="env", expect="cpu", prove=True, on_import=lambda report, *told: heard.append((report.verdict, *told))
+        env="env",
+        expect="cpu",
+        prove=True,
+        on_import=lambda report, *told: heard.append((report.verdict, *told)),
     )
     assert heard == [(static.verdict, "torch", 0, 1)]
     assert [test.outcome for test in proven.snapshot.facts.python.imports.value or ()] == ["passed"]

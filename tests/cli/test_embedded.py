@@ -46,7 +46,12 @@ LOG = "ImportError: libcudnn.so.9: cannot open shared object file: No such file 
 def called(kind: str, folder: Path, *commands: list[str]) -> list[Any]:
     asked = json.dumps({"kind": kind, "commands": commands})
     done = subprocess.run(
-        [sys.executable, "-c", CALLER], input=asked, capture_output=True, text=True, cwd=folder, check=False
+        [sys.executable, "-c", CALLER],
+        input=asked,
+        capture_output=True,
+        text=True,
+        cwd=folder,
+        check=False,
     )
     assert (done.returncode, done.stderr) == (0, ""), done.stderr
     results: list[Any] = json.loads(done.stdout)
@@ -57,7 +62,16 @@ def called(kind: str, folder: Path, *commands: list[str]) -> list[Any]:
 @pytest.mark.parametrize("kind", ["StringIO", "Plain"])
 def test_output_goes_into_the_callers_objects(kind: str, tmp_path: Path) -> None:
     (tmp_path / "train.log").write_text(LOG, encoding="utf-8")
-    described = ["--python", "3.11", "--driver", "550.54", "--gpu", "RTX 4090", "--platform", "linux_x86_64"]
+    described = [
+        "--python",
+        "3.11",
+        "--driver",
+        "550.54",
+        "--gpu",
+        "RTX 4090",
+        "--platform",
+        "linux_x86_64",
+    ]
     version, usage, unknown, helped, plan, as_json, table, explained = called(
         kind,
         tmp_path,
@@ -87,11 +101,18 @@ def test_output_goes_into_the_callers_objects(kind: str, tmp_path: Path) -> None
 def test_the_doctor_prints_what_it_prints_into_a_pipe(tmp_path: Path) -> None:
     ((code, out, err),) = called("StringIO", tmp_path, ["doctor", "--expect", "cpu"])
     piped = [sys.executable, "-m", "envcheck", "doctor", "--expect", "cpu"]
-    done = subprocess.run(piped, capture_output=True, text=True, encoding="utf-8", cwd=tmp_path, check=False)
-    assert (code, out.splitlines()[0], err) == (done.returncode, done.stdout.splitlines()[0], done.stderr)
+    done = subprocess.run(
+        piped, capture_output=True, text=True, encoding="utf-8", cwd=tmp_path, check=False
+    )
+    assert (code, out.splitlines()[0], err) == (
+        done.returncode,
+        done.stdout.splitlines()[0],
+        done.stderr,
+    )
 
 
 def test_ctrl_c_ends_one_call_and_not_the_next(tmp_path: Path) -> None:
     first, second = called("interrupting", tmp_path, ["--version"], ["--version"])
-    assert (first[0], first[2]) == (130, "\nenvcheck: Interrupted.\n")  # click begins a line after ^C
+    # click begins a line after ^C
+    assert (first[0], first[2]) == (130, "\nenvcheck: Interrupted.\n")
     assert second == [0, f"envcheck, version {__version__}\n", ""]

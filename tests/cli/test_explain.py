@@ -103,7 +103,9 @@ def test_gzip_and_several_files(log: Path, tmp_path: Path) -> None:
 
 def test_a_truncated_gzip_file_is_said(tmp_path: Path) -> None:
     packed = tmp_path / "train.log.gz"
-    packed.write_bytes(gzip.compress(LOG.encode() + random.Random(5).randbytes(9000).hex().encode())[:-3000])
+    packed.write_bytes(
+        gzip.compress(LOG.encode() + random.Random(5).randbytes(9000).hex().encode())[:-3000]
+    )
     done = envcheck("explain", str(packed))
     assert done.returncode == 1
     assert "is incomplete" in done.stdout
@@ -111,7 +113,9 @@ def test_a_truncated_gzip_file_is_said(tmp_path: Path) -> None:
 
 def test_a_hostile_log_does_not_reach_the_terminal(tmp_path: Path) -> None:
     path = tmp_path / "evil\x1b[2J.log"
-    path.write_bytes(b"\xe2\x80\xae\x9b31m\x07 " + MISMATCH.encode() + b" \x1b]52;c;aGk\x07\x1b[2J\x85 \x00\n")
+    path.write_bytes(
+        b"\xe2\x80\xae\x9b31m\x07 " + MISMATCH.encode() + b" \x1b]52;c;aGk\x07\x1b[2J\x85 \x00\n"
+    )
     done = envcheck("explain", str(path))
     assert done.returncode == 1
     assert "Driver/library version mismatch" in done.stdout
@@ -186,7 +190,9 @@ def test_following_waits_for_a_file_that_is_not_there_yet(tmp_path: Path) -> Non
     with follow(path) as process:
         assert process.stdout is not None
         assert process.stderr is not None
-        assert process.stderr.readline() == f"envcheck: {path} does not exist yet; waiting for it.\n"
+        assert (
+            process.stderr.readline() == f"envcheck: {path} does not exist yet; waiting for it.\n"
+        )
         path.write_text(f"{MISMATCH}\n", encoding="utf-8")
         assert process.stdout.readline() == f"The line that matters: {path}:1\n"
         process.send_signal(signal.SIGINT)
@@ -197,7 +203,8 @@ def test_following_waits_for_a_file_that_is_not_there_yet(tmp_path: Path) -> Non
 def test_following_a_pipe_ends_with_it() -> None:
     done = explain_input(LOG.encode(), "--follow", "-")
     assert done.returncode == 1
-    assert done.stdout.count(b"The line that matters") == 2  # as soon as it was known, and in the verdict
+    # as soon as it was known, and in the verdict
+    assert done.stdout.count(b"The line that matters") == 2
     found = explain_input(LOG.encode(), "--follow", "--format", "json")
     assert found.returncode == 1
     assert found.stdout.count(b"\n") == 1

@@ -31,7 +31,9 @@ def log(tmp_path: Path) -> Path:
 
 
 def given(monkeypatch: pytest.MonkeyPatch, text: str) -> None:
-    monkeypatch.setattr(log_files, "read_descriptor", lambda _descriptor, _notes: iter([text.encode()]))
+    monkeypatch.setattr(
+        log_files, "read_descriptor", lambda _descriptor, _notes: iter([text.encode()])
+    )
 
 
 def test_a_file(log: Path, capsys: pytest.CaptureFixture[str]) -> None:
@@ -52,7 +54,9 @@ def test_standard_input(
     assert run(["explain"]) == code
 
 
-def test_a_terminal_is_asked_to_paste(monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]) -> None:
+def test_a_terminal_is_asked_to_paste(
+    monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
+) -> None:
     class Terminal(io.StringIO):
         def isatty(self) -> bool:
             return True
@@ -78,7 +82,9 @@ def test_what_cannot_be_done(arguments: list[str]) -> None:
         run(["explain", *arguments])
 
 
-def test_here_and_a_saved_machine(log: Path, tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
+def test_here_and_a_saved_machine(
+    log: Path, tmp_path: Path, capsys: pytest.CaptureFixture[str]
+) -> None:
     machine = tmp_path / "machine.json"
     assert run(["snapshot", "-o", str(machine)]) == 0
     run(["explain", "--here", "--format", "json", str(log)])
@@ -95,7 +101,9 @@ def growing(*blocks: str) -> Any:
     return follow_log
 
 
-def test_following_until_it_is_interrupted(monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]) -> None:
+def test_following_until_it_is_interrupted(
+    monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
+) -> None:
     found: list[str] = []
     real = follow._CausePrinter.update
 
@@ -105,7 +113,9 @@ def test_following_until_it_is_interrupted(monkeypatch: pytest.MonkeyPatch, caps
 
     monkeypatch.setattr(follow._CausePrinter, "update", tell)
     monkeypatch.setattr(
-        log_files, "follow_log", growing("epoch 1\n", "", f"{MISMATCH}\n", f"{NOISE}\n", f"{MISMATCH}\n")
+        log_files,
+        "follow_log",
+        growing("epoch 1\n", "", f"{MISMATCH}\n", f"{NOISE}\n", f"{MISMATCH}\n"),
     )
     assert run(["explain", "--follow", "train.log"]) == 130
     assert [bool(said) for said in found] == [False, False, True, False, False]
@@ -113,7 +123,9 @@ def test_following_until_it_is_interrupted(monkeypatch: pytest.MonkeyPatch, caps
     assert "INCOMPATIBLE" in capsys.readouterr().out
 
 
-def test_following_in_json_is_one_document(monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]) -> None:
+def test_following_in_json_is_one_document(
+    monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
+) -> None:
     given(monkeypatch, MISMATCH)
     assert run(["explain", "--follow", "--format", "json"]) == 1
     assert capsys.readouterr().out.count("\n") == 1
@@ -133,7 +145,11 @@ def test_run_explains_a_failure(capfd: pytest.CaptureFixture[str]) -> None:
 
 @pytest.mark.parametrize(
     ("code", "said"),
-    [(0, "x\n"), (7, "x\nenvcheck: the command ended with 7; its output holds nothing known."), (141, "x\n")],
+    [
+        (0, "x\n"),
+        (7, "x\nenvcheck: the command ended with 7; its output holds nothing known."),
+        (141, "x\n"),
+    ],
 )
 def test_run_says_nothing_where_there_is_nothing_to_say(
     capfd: pytest.CaptureFixture[str], code: int, said: str
@@ -154,10 +170,16 @@ def test_run_of_what_is_not_there(capfd: pytest.CaptureFixture[str]) -> None:
 
 @pytest.mark.parametrize(
     ("error", "said"),
-    [(OSError("full"), "could not be explained: full"), (KeyboardInterrupt(), "envcheck: interrupted.")],
+    [
+        (OSError("full"), "could not be explained: full"),
+        (KeyboardInterrupt(), "envcheck: interrupted."),
+    ],
 )
 def test_the_status_stays_the_commands_whatever_becomes_of_the_explanation(
-    monkeypatch: pytest.MonkeyPatch, capfd: pytest.CaptureFixture[str], error: BaseException, said: str
+    monkeypatch: pytest.MonkeyPatch,
+    capfd: pytest.CaptureFixture[str],
+    error: BaseException,
+    said: str,
 ) -> None:
     def fail(*_: object, **__: object) -> None:
         raise error
@@ -178,7 +200,9 @@ def test_output_that_could_not_be_watched_is_said(
     assert "not read to its end (ValueError: broken)" in capfd.readouterr().err
 
 
-def test_a_python_that_cannot_be_inspected_is_left(monkeypatch: pytest.MonkeyPatch, tmp_path: Path) -> None:
+def test_a_python_that_cannot_be_inspected_is_left(
+    monkeypatch: pytest.MonkeyPatch, tmp_path: Path
+) -> None:
     from envcheck.cli import common as inspect
 
     asked: list[str] = []

@@ -25,7 +25,9 @@ def saved(tmp_path: Path) -> Path:
 
 def doctor(saved: Path, *options: str, **env: str) -> subprocess.CompletedProcess[str]:
     argv = [sys.executable, "-m", "envcheck", "doctor", "--snapshot", str(saved), *options]
-    return subprocess.run(argv, capture_output=True, text=True, check=False, env={"PATH": "/bin", **env})
+    return subprocess.run(
+        argv, capture_output=True, text=True, check=False, env={"PATH": "/bin", **env}
+    )
 
 
 @pytest.mark.parametrize("form", ["text", "json", "html", "junit", "sarif", "github", "markdown"])
@@ -33,7 +35,11 @@ def test_the_exit_code_is_the_same_in_every_format(saved: Path, form: str) -> No
     done = doctor(saved, "--format", form)
     assert done.returncode == 3
     assert done.stderr == ""
-    assert "ndetermined" in done.stdout or "UNDETERMINED" in done.stdout or ET.fromstring(done.stdout)[0].get("errors")
+    assert (
+        "ndetermined" in done.stdout
+        or "UNDETERMINED" in done.stdout
+        or ET.fromstring(done.stdout)[0].get("errors")
+    )
 
 
 def test_github_adds_markdown_to_the_step_summary(saved: Path, tmp_path: Path) -> None:
@@ -45,20 +51,26 @@ def test_github_adds_markdown_to_the_step_summary(saved: Path, tmp_path: Path) -
     assert text.startswith("before\n## envcheck: undetermined\n")
 
 
-def test_a_step_summary_that_cannot_be_written_is_told_and_changes_nothing_else(saved: Path, tmp_path: Path) -> None:
+def test_a_step_summary_that_cannot_be_written_is_told_and_changes_nothing_else(
+    saved: Path, tmp_path: Path
+) -> None:
     done = doctor(saved, "--format", "github", GITHUB_STEP_SUMMARY=str(tmp_path))
     assert done.returncode == 3
     assert "cannot add to the step summary" in done.stderr
 
 
 def test_an_encoding_that_cannot_say_a_name_still_gets_the_report(saved: Path) -> None:
-    saved.write_text(saved.read_text(encoding="utf-8").replace(': "host"', ': "h\\u00f6st"', 1), encoding="utf-8")
+    saved.write_text(
+        saved.read_text(encoding="utf-8").replace(': "host"', ': "h\\u00f6st"', 1), encoding="utf-8"
+    )
     done = doctor(saved, "--format", "json", PYTHONIOENCODING="ascii")
     assert json.loads(done.stdout)["verdict"] == "undetermined"
 
 
 def test_a_missing_template_engine_is_told_with_what_to_type(saved: Path, tmp_path: Path) -> None:
-    (tmp_path / "jinja2.py").write_text("raise ModuleNotFoundError('no', name='jinja2')", encoding="utf-8")
+    (tmp_path / "jinja2.py").write_text(
+        "raise ModuleNotFoundError('no', name='jinja2')", encoding="utf-8"
+    )
     root = str(Path(__file__).parent.parent.parent)
     done = doctor(saved, "--format", "html", PYTHONPATH=f"{tmp_path}:{root}")
     assert done.returncode == 2

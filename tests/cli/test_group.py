@@ -30,7 +30,9 @@ ALL = dict(
     for name in COMMANDS
     for item in commands(name, group.get_command(click.Context(group), name) or click.Command(""))
 )
-WITH_FORMAT = [name for name, command in ALL.items() if any("--format" in each.opts for each in command.params)]
+WITH_FORMAT = [
+    name for name, command in ALL.items() if any("--format" in each.opts for each in command.params)
+]
 
 
 def type_words(*words: str, **variables: str) -> subprocess.CompletedProcess[str]:
@@ -40,7 +42,9 @@ def type_words(*words: str, **variables: str) -> subprocess.CompletedProcess[str
     return subprocess.run([*words], capture_output=True, text=True, check=False, env=variables)
 
 
-def test_help_shows_each_command_below_its_task_in_one_line(capsys: pytest.CaptureFixture[str]) -> None:
+def test_help_shows_each_command_below_its_task_in_one_line(
+    capsys: pytest.CaptureFixture[str],
+) -> None:
     assert run([]) == 0
     lines = capsys.readouterr().out.splitlines()
     for task, below in TASKS.items():
@@ -73,7 +77,13 @@ def test_every_command_with_formats_has_the_short_form(name: str) -> None:
 
 
 @pytest.mark.parametrize(
-    "line", ["doctor --json --expct cpu", "plan --json", "gpus --json --watch 2", "doctor --format html --json"]
+    "line",
+    [
+        "doctor --json --expct cpu",
+        "plan --json",
+        "gpus --json --watch 2",
+        "doctor --format html --json",
+    ],
 )
 def test_a_usage_error_with_json_is_one_document(line: str) -> None:
     done = type_words(str(PROGRAM), *line.split())
@@ -89,8 +99,15 @@ def test_json_of_another_program_is_not_ours() -> None:
 @pytest.mark.needs("fish")
 def test_fish_completes_commands_options_formats_and_files(tmp_path: Path) -> None:
     (tmp_path / "machine.json").touch()
-    lines = ["envcheck co", "envcheck doctor --form", "envcheck doctor --format js", "envcheck diff mach"]
-    script = "envcheck completion fish | source; " + "; ".join(f"complete -C '{line}'" for line in lines)
+    lines = [
+        "envcheck co",
+        "envcheck doctor --form",
+        "envcheck doctor --format js",
+        "envcheck diff mach",
+    ]
+    script = "envcheck completion fish | source; " + "; ".join(
+        f"complete -C '{line}'" for line in lines
+    )
     done = type_words("fish", "-c", f"cd {tmp_path}; {script}", XDG_CONFIG_HOME=str(tmp_path))
     assert done.stdout.splitlines() == [
         f"completion\t{COMMANDS['completion'][1]}",

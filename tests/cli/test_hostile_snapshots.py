@@ -12,7 +12,13 @@ import pytest
 
 from envcheck.api import load_snapshot
 from envcheck.cli.common import Printing
-from envcheck.cli.report import FORMATS, FORMATS_WITHOUT_FINDINGS, ReportSubject, print_answer, print_report
+from envcheck.cli.report import (
+    FORMATS,
+    FORMATS_WITHOUT_FINDINGS,
+    ReportSubject,
+    print_answer,
+    print_report,
+)
 from envcheck.diff.compare import compare
 from envcheck.model import UserError
 from envcheck.render.diff import describe_comparison, render_diff_json
@@ -64,7 +70,10 @@ REFUSED = {
     "half a file": (plain()[: len(plain()) // 2], "is not JSON"),
     "nothing but zeros": ("\0" * 1000, "is not JSON"),
     "a list": ("[]", "holds no JSON object"),
-    "another version": (plain().replace("envcheck/snapshot/1", "envcheck/snapshot/99"), "no snapshot this version"),
+    "another version": (
+        plain().replace("envcheck/snapshot/1", "envcheck/snapshot/99"),
+        "no snapshot this version",
+    ),
     "an unknown key": (plain().replace('"host"', '"ghost"', 1), "ghost"),
 }
 
@@ -79,7 +88,9 @@ def check_inert(form: str, shown: str) -> None:
 
 
 @pytest.mark.parametrize("name", SHOWN)
-def test_a_hostile_snapshot_is_shown_inert(name: str, tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
+def test_a_hostile_snapshot_is_shown_inert(
+    name: str, tmp_path: Path, capsys: pytest.CaptureFixture[str]
+) -> None:
     file = tmp_path / "a.json"
     file.write_text(SHOWN[name], encoding="utf-8")
     snapshot = load_snapshot(str(file))
@@ -92,7 +103,9 @@ def test_a_hostile_snapshot_is_shown_inert(name: str, tmp_path: Path, capsys: py
         names = ("a", "b")
         printing = Printing(form, "never", verbose=True)
         print_answer(
-            printing, partial(describe_comparison, compared, names), partial(render_diff_json, compared, names)
+            printing,
+            partial(describe_comparison, compared, names),
+            partial(render_diff_json, compared, names),
         )
         check_inert(form, capsys.readouterr().out)
 

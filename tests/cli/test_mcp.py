@@ -30,8 +30,16 @@ ANSWERED: list[tuple[str, dict[str, Any], str]] = [
     ("doctor", {"snapshot": "machine.json", "requirements": ["torch>=2"]}, "torch"),
     ("doctor", {"snapshot": "machine.json", "as_json": True}, '"schema": "envcheck/report/1"'),
     ("explain", {"text": LOG}, "cudnn-missing"),
-    ("plan", {"requirements": ["torch"], "python": "3.11", "driver": "550.54", "gpu": ["RTX 4090"]}, "-m venv"),
-    ("plan", {"requirements": ["vllm>=0.30"], "driver": "570", "gpu": ["L4"], **OF_PACKAGES}, "vllm==0.19"),
+    (
+        "plan",
+        {"requirements": ["torch"], "python": "3.11", "driver": "550.54", "gpu": ["RTX 4090"]},
+        "-m venv",
+    ),
+    (
+        "plan",
+        {"requirements": ["vllm>=0.30"], "driver": "570", "gpu": ["L4"], **OF_PACKAGES},
+        "vllm==0.19",
+    ),
     ("matrix", {"requirement": "torch==2.8.0"}, "vllm==0.11.0"),
     ("explain", {"text": UNDEFINED}, "built for torch 2.3 to 2.7"),
     ("check", {"file": "Dockerfile", "driver": "300", "gpu": ["L4"]}, "driver-too-old"),
@@ -77,7 +85,9 @@ def folder(tmp_path: Path) -> Path:
         path.write_text(text, encoding="utf-8")
     for name in ("secret.key", "secret.toml", ".env"):
         (project / name).write_text(SECRET, encoding="utf-8")
-    (project / "Dockerfile").write_text("FROM python:3.11\nRUN pip install torch==2.4.0\n", encoding="utf-8")
+    (project / "Dockerfile").write_text(
+        "FROM python:3.11\nRUN pip install torch==2.4.0\n", encoding="utf-8"
+    )
     (project / "deep.yml").write_text("[" * 30_000, encoding="utf-8")
     (project / "link.json").symlink_to(tmp_path / "secret.json")
     return project
@@ -94,7 +104,9 @@ def ask(server: Any, questions: list[tuple[str, dict[str, Any]]]) -> list[Any]:
 
 
 def started(folder: Path) -> StdioServerParameters:
-    return StdioServerParameters(command=sys.executable, args=["-m", "envcheck", "mcp"], cwd=folder, env={**os.environ})
+    return StdioServerParameters(
+        command=sys.executable, args=["-m", "envcheck", "mcp"], cwd=folder, env={**os.environ}
+    )
 
 
 CHARACTERS_OF_A_TOKEN = 4
@@ -114,7 +126,11 @@ def test_an_agent_gets_answers_and_sentences(folder: Path) -> None:
             assert "Traceback" not in text
             assert len(text) <= 1000
         else:
-            assert answer.structured_content["verdict"] in ("compatible", "incompatible", "undetermined")
+            assert answer.structured_content["verdict"] in (
+                "compatible",
+                "incompatible",
+                "undetermined",
+            )
     document = json.loads(answers[1].content[0].text)
     assert "snapshot" not in document
 
@@ -172,19 +188,33 @@ def test_a_defect_ends_in_a_sentence(monkeypatch: pytest.MonkeyPatch) -> None:
 
 
 def test_nothing_but_the_protocol_is_on_standard_output() -> None:
-    hello = {"protocolVersion": "2025-06-18", "capabilities": {}, "clientInfo": {"name": "test", "version": "1"}}
-    first = json.dumps({"jsonrpc": "2.0", "id": 1, "method": "initialize", "params": hello}).encode()
+    hello = {
+        "protocolVersion": "2025-06-18",
+        "capabilities": {},
+        "clientInfo": {"name": "test", "version": "1"},
+    }
+    first = json.dumps(
+        {"jsonrpc": "2.0", "id": 1, "method": "initialize", "params": hello}
+    ).encode()
     server = [sys.executable, "-m", "envcheck", "mcp"]
     done = subprocess.run(
-        server, input=b"\xff\xfe\n[1]\n" + first + b"\n", capture_output=True, check=False, timeout=60
+        server,
+        input=b"\xff\xfe\n[1]\n" + first + b"\n",
+        capture_output=True,
+        check=False,
+        timeout=60,
     )
     lines = [json.loads(line) for line in done.stdout.splitlines()]
     assert done.returncode == 0
     assert all(line["jsonrpc"] == "2.0" for line in lines)
-    assert [line["result"]["serverInfo"]["name"] for line in lines if line.get("id") == 1] == ["envcheck"]
+    assert [line["result"]["serverInfo"]["name"] for line in lines if line.get("id") == 1] == [
+        "envcheck"
+    ]
 
 
-def test_without_the_extra_the_command_says_what_to_install(monkeypatch: pytest.MonkeyPatch) -> None:
+def test_without_the_extra_the_command_says_what_to_install(
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:
     monkeypatch.setitem(sys.modules, "mcp.server.mcpserver", None)
     from envcheck.cli.group import run
 

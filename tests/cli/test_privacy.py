@@ -63,7 +63,11 @@ def home(tmp_path_factory: pytest.TempPathFactory) -> Path:
         '[tool.envcheck]\nrequires = ["torch>=2.6"]\n',
         "project/requirements.txt": f"--index-url {url('requirements')}\ntensorflow==2.3.0\n",
     }
-    for name, version in (("torch", "2.6.0+cu124"), ("numpy", "2.3.0"), ("nvidia-cudnn-cu12", "8.9.7.29")):
+    for name, version in (
+        ("torch", "2.6.0+cu124"),
+        ("numpy", "2.3.0"),
+        ("nvidia-cudnn-cu12", "8.9.7.29"),
+    ):
         folder = f"{name.replace('-', '_')}-{version}.dist-info"
         metadata = f"Metadata-Version: 2.1\nName: {name}\nVersion: {version}\nAuthor-email: {USER}@mail.example\n"
         archive = {"url": url(f"{name}-url") + f"/{name}.whl", "archive_info": {}}
@@ -71,9 +75,13 @@ def home(tmp_path_factory: pytest.TempPathFactory) -> Path:
         files[f"{inside}/METADATA"] = metadata
         files[f"{inside}/direct_url.json"] = json.dumps(archive)
         files[f"{inside}/RECORD"] = f"{name}/__init__.py,,\n{folder}/METADATA,,\n"
-    files[f"{site.relative_to(home)}/zelda.pth"] = f"{home}/sources\nimport os; os.environ['KEY'] = '{SECRET}-pth'\n"
+    files[f"{site.relative_to(home)}/zelda.pth"] = (
+        f"{home}/sources\nimport os; os.environ['KEY'] = '{SECRET}-pth'\n"
+    )
     files[f"{site.relative_to(home)}/torch/__init__.py"] = "raise ImportError\n"
-    files[f"{site.relative_to(home)}/torch/version.py"] = "__version__ = '2.6.0+cu124'\ncuda = '12.4'\n"
+    files[f"{site.relative_to(home)}/torch/version.py"] = (
+        "__version__ = '2.6.0+cu124'\ncuda = '12.4'\n"
+    )
     for name, text in files.items():
         (home / name).parent.mkdir(parents=True, exist_ok=True)
         (home / name).write_text(text, encoding="utf-8")
@@ -140,5 +148,8 @@ def test_no_output_names_a_secret(
         printed = capsys.readouterr()
         said[arguments] = printed.out + printed.err
     said["files",] = Path(machine).read_text(encoding="utf-8") + page.read_text(encoding="utf-8")
-    found = [(*arguments, *leaks(text, *([] if arguments in shown else [USER]))) for arguments, text in said.items()]
+    found = [
+        (*arguments, *leaks(text, *([] if arguments in shown else [USER])))
+        for arguments, text in said.items()
+    ]
     assert [item for item, arguments in zip(found, said, strict=True) if item != arguments] == []

@@ -39,7 +39,9 @@ class Timer:
 TIMERS: list[Timer] = []
 
 
-def said(monkeypatch: pytest.MonkeyPatch, is_terminal: bool, waiting: list[str], *, is_slow: bool = True) -> str:
+def said(
+    monkeypatch: pytest.MonkeyPatch, is_terminal: bool, waiting: list[str], *, is_slow: bool = True
+) -> str:
     TIMERS.clear()
     stderr = Terminal(is_terminal)
     monkeypatch.setattr("sys.stderr", stderr)
@@ -62,7 +64,8 @@ def somebody_watches(monkeypatch: pytest.MonkeyPatch) -> None:
 
 def test_a_terminal_is_told_which_program_is_slow(monkeypatch: pytest.MonkeyPatch) -> None:
     assert (
-        said(monkeypatch, True, ["/usr/bin/nvidia-smi"]) == "\r\x1b[KWaiting for /usr/bin/nvidia-smi ... (0 s)\r\x1b[K"
+        said(monkeypatch, True, ["/usr/bin/nvidia-smi"])
+        == "\r\x1b[KWaiting for /usr/bin/nvidia-smi ... (0 s)\r\x1b[K"
     )
 
 
@@ -99,7 +102,9 @@ def test_no_bar_wider_than_the_terminal(monkeypatch: pytest.MonkeyPatch) -> None
 
 
 @pytest.mark.parametrize("variables", [{"CI": "true"}, {"TERM": "dumb"}])
-def test_no_bar_where_nobody_watches(monkeypatch: pytest.MonkeyPatch, variables: dict[str, str]) -> None:
+def test_no_bar_where_nobody_watches(
+    monkeypatch: pytest.MonkeyPatch, variables: dict[str, str]
+) -> None:
     assert "1/4" not in shown(monkeypatch, is_terminal=False)
     assert "1/4" not in shown(monkeypatch, quiet=True)
     for name, value in variables.items():

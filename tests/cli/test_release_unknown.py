@@ -56,7 +56,9 @@ def test_an_installed_release_newer_than_the_matrix(
     assert ADVICE in capsys.readouterr().out
 
 
-@pytest.mark.parametrize("requirement", ["tensorflow==99.0", "tensorflow>=99", "tensorflow-cpu==2.99.1"])
+@pytest.mark.parametrize(
+    "requirement", ["tensorflow==99.0", "tensorflow>=99", "tensorflow-cpu==2.99.1"]
+)
 def test_a_release_asked_for_that_is_newer_than_the_matrix(
     machine: str, capsys: pytest.CaptureFixture[str], requirement: str
 ) -> None:
@@ -69,14 +71,22 @@ def test_a_release_asked_for_that_is_newer_than_the_matrix(
     assert ADVICE in capsys.readouterr().out
 
 
-@pytest.mark.parametrize("command", [["doctor", "--for", "mxnet"], ["plan", "mxnet"]], ids=["doctor", "plan"])
-def test_a_framework_that_only_the_matrix_knows_is_a_user_error(command: list[str], tmp_path: Path) -> None:
+@pytest.mark.parametrize(
+    "command", [["doctor", "--for", "mxnet"], ["plan", "mxnet"]], ids=["doctor", "plan"]
+)
+def test_a_framework_that_only_the_matrix_knows_is_a_user_error(
+    command: list[str], tmp_path: Path
+) -> None:
     document = changed_copy()
     document["frameworks"]["mxnet"] = {"distributions": [{"module": "mxnet", "name": "mxnet"}]}
-    row = next(row for row in document["releases"]["torch"]["2.15.0"] if row["platform"] == "linux_x86_64")
+    row = next(
+        row for row in document["releases"]["torch"]["2.15.0"] if row["platform"] == "linux_x86_64"
+    )
     document["releases"]["mxnet"] = {"1.9.1": [{**row, "distribution": "mxnet"}]}
     own = tmp_path / "own.json"
     own.write_text(json.dumps(document), encoding="utf-8")
-    with pytest.raises(UserError, match="'mxnet' is a framework of this matrix alone; envcheck judges tensorflow, "):
+    with pytest.raises(
+        UserError, match="'mxnet' is a framework of this matrix alone; envcheck judges tensorflow, "
+    ):
         run([*command, "--matrix", str(own)])
     assert run(["matrix", "show", "mxnet", "--matrix", str(own)]) == 0

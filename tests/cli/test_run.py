@@ -30,7 +30,9 @@ def run(*command: str, **more: Any) -> subprocess.CompletedProcess[bytes]:
     return subprocess.run([*ENVCHECK, *command], check=False, **more)
 
 
-def python(code: str, *, options: tuple[str, ...] = ("--",), **more: Any) -> subprocess.CompletedProcess[bytes]:
+def python(
+    code: str, *, options: tuple[str, ...] = ("--",), **more: Any
+) -> subprocess.CompletedProcess[bytes]:
     return run(*options, sys.executable, "-c", code, **more)
 
 
@@ -89,10 +91,21 @@ def test_an_exception_without_a_known_cause_is_named() -> None:
 
 
 def test_options_of_the_command_stay_its_own() -> None:
-    done = run("-q", sys.executable, "-c", "import sys; print(sys.argv[1:]); sys.exit(9)", "--quiet", "--", "-v")
+    done = run(
+        "-q",
+        sys.executable,
+        "-c",
+        "import sys; print(sys.argv[1:]); sys.exit(9)",
+        "--quiet",
+        "--",
+        "-v",
+    )
     assert done.returncode == 9
     assert done.stdout.strip() == b"['--quiet', '--', '-v']"
-    assert done.stderr.strip() == b"envcheck: the command ended with 9; its output holds nothing known."
+    assert (
+        done.stderr.strip()
+        == b"envcheck: the command ended with 9; its output holds nothing known."
+    )
 
 
 @pytest.mark.needs("posix")
@@ -119,7 +132,8 @@ def test_a_command_that_was_killed_is_explained_by_that() -> None:
         (0xC000001D, -0x3FFFFFE3, "0xC000001D"),
         pytest.param(-9, 137, "Killed", marks=pytest.mark.needs("posix")),
         pytest.param(-4, 132, "Illegal instruction", marks=pytest.mark.needs("posix")),
-        pytest.param(139, 139, "Segmentation fault", marks=pytest.mark.needs("posix")),  # a shell's word for its child
+        # a shell's word for its child
+        pytest.param(139, 139, "Segmentation fault", marks=pytest.mark.needs("posix")),
     ],
 )
 def test_what_the_end_of_a_command_says(code: int, status: int, words: str) -> None:
@@ -154,11 +168,19 @@ def test_a_script_without_its_interpreter(tmp_path: Path) -> None:
 
 
 @pytest.mark.needs("posix")
-@pytest.mark.parametrize("loop", [f"sleep {FOREVER}", "while true; do echo more; done"], ids=["silent", "busy"])
+@pytest.mark.parametrize(
+    "loop", [f"sleep {FOREVER}", "while true; do echo more; done"], ids=["silent", "busy"]
+)
 def test_a_process_left_behind_is_not_waited_for(tmp_path: Path, loop: str) -> None:
     with (tmp_path / "output").open("wb") as output:
         done = run(
-            "--", "sh", "-c", f"({loop}) & echo $! >&2; exit 3", capture_output=False, stdout=output, stderr=output
+            "--",
+            "sh",
+            "-c",
+            f"({loop}) & echo $! >&2; exit 3",
+            capture_output=False,
+            stdout=output,
+            stderr=output,
         )
     number = re.search(rb"^\d+$", (tmp_path / "output").read_bytes(), re.MULTILINE)
     assert number is not None
@@ -192,7 +214,8 @@ def test_a_process_left_behind_writes_on_into_pipes(gate: Path) -> None:
     ) as process:
         assert process.wait(PATIENCE) == 7
         assert os.read(reader, 1) == b""  # nothing that stays holds what the caller opened
-        os.killpg(process.pid, signal.SIGINT)  # Ctrl-C on what is left: a shell's background process ignores it
+        # Ctrl-C on what is left: a shell's background process ignores it
+        os.killpg(process.pid, signal.SIGINT)
         gate.write_text("\n")
         said, errors = process.communicate(timeout=PATIENCE)
     os.close(reader)
@@ -209,8 +232,12 @@ def test_a_process_left_behind_writes_on_into_files(gate: Path, tmp_path: Path) 
     assert done.returncode == 0
     assert (tmp_path / "out").read_bytes() == b"early\n"
     gate.write_text("\n")
-    written = [tmp_path / "out", tmp_path / "err"]  # in two pieces, which may come one after the other
-    wait_for(lambda: [path.read_bytes() for path in written] == [b"early\nlate\n", b"error\n"], "the output at the end")
+    # in two pieces, which may come one after the other
+    written = [tmp_path / "out", tmp_path / "err"]
+    wait_for(
+        lambda: [path.read_bytes() for path in written] == [b"early\nlate\n", b"error\n"],
+        "the output at the end",
+    )
 
 
 @pytest.mark.needs("posix")
@@ -218,10 +245,13 @@ def test_a_process_left_behind_writes_on_to_a_terminal(gate: Path) -> None:
     import pty
 
     outer, inner = pty.openpty()
-    with subprocess.Popen([*ENVCHECK, *leaving(gate)], stdin=inner, stdout=inner, stderr=inner, cwd=ROOT) as process:
+    with subprocess.Popen(
+        [*ENVCHECK, *leaving(gate)], stdin=inner, stdout=inner, stderr=inner, cwd=ROOT
+    ) as process:
         assert process.wait(PATIENCE) == 0
     gate.write_text("\n")
-    # What follows at once was not shown in one of seven whole runs of the suite, for a reason that is not known yet.
+    # What follows at once was not shown in one of seven whole runs of the suite, for a reason that
+    # is not known yet.
     assert read_until(outer, b"late\r\n").startswith(b"early\r\nlate\r\n")
     os.close(inner)
     os.close(outer)
@@ -245,7 +275,8 @@ def test_signals_are_passed_on(number: signal.Signals) -> None:
         "import signal, sys, time\n"
         f"signal.signal({number.value}, lambda *_: sys.exit(33))\n"
         "print('ready', flush=True)\n"
-        "for _ in range(36000): time.sleep(0.1)"  # Python 3.14 may begin to sleep with a signal not yet looked at
+        # Python 3.14 may begin to sleep with a signal not yet looked at
+        "for _ in range(36000): time.sleep(0.1)"
     )
     with subprocess.Popen(
         [*ENVCHECK, "--", sys.executable, "-c", code],
@@ -284,7 +315,11 @@ def test_on_a_terminal_the_command_has_one_of_the_same_size() -> None:
         "sys.stdout.write('10%\\r20%\\r\\x1b[31mred\\x1b[0m\\n')"
     )
     with subprocess.Popen(
-        [*ENVCHECK, "--", sys.executable, "-c", code], stdin=inner, stdout=inner, stderr=inner, cwd=ROOT
+        [*ENVCHECK, "--", sys.executable, "-c", code],
+        stdin=inner,
+        stdout=inner,
+        stderr=inner,
+        cwd=ROOT,
     ) as process:
         os.close(inner)
         said = b""
@@ -293,7 +328,9 @@ def test_on_a_terminal_the_command_has_one_of_the_same_size() -> None:
                 said += block
     os.close(outer)
     assert process.returncode == 0
-    assert said == (b"True True os.terminal_size(columns=77, lines=33)\r\n10%\r20%\r\x1b[31mred\x1b[0m\r\n")
+    assert said == (
+        b"True True os.terminal_size(columns=77, lines=33)\r\n10%\r20%\r\x1b[31mred\x1b[0m\r\n"
+    )
 
 
 @pytest.mark.needs("posix")

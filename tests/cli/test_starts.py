@@ -17,7 +17,9 @@ ROOT = Path(__file__).resolve().parent.parent.parent
 PROGRAM = "Name: envcheck-gpu\nVersion: 1.0\nRequires-Dist: click\n"
 
 
-def start(tool: Path, folder: Path, *arguments: str, **variables: str) -> tuple[int, dict[str, Any]]:
+def start(
+    tool: Path, folder: Path, *arguments: str, **variables: str
+) -> tuple[int, dict[str, Any]]:
     """Run envcheck in a folder with the Python of a tool's environment; PATH holds that environment alone."""
     kept = {name: os.environ[name] for name in ("HOME", "SYSTEMROOT", "LANG") if name in os.environ}
     done = subprocess.run(
@@ -37,7 +39,9 @@ def tool(tmp_path: Path) -> Path:
     packages = make_venv(tmp_path / "tool")
     (packages / "envcheck_gpu-1.0.dist-info").mkdir()
     (packages / "envcheck_gpu-1.0.dist-info/METADATA").write_text(PROGRAM, encoding="utf-8")
-    (packages / "code.pth").write_text("\n".join([str(ROOT), *site.getsitepackages()]), encoding="utf-8")
+    (packages / "code.pth").write_text(
+        "\n".join([str(ROOT), *site.getsitepackages()]), encoding="utf-8"
+    )
     return tmp_path / "tool"
 
 
@@ -53,7 +57,9 @@ def project(tmp_path: Path) -> Path:
 
 
 @pytest.mark.needs("posix")
-def test_the_environment_of_the_project_is_judged_from_each_of_its_folders(tool: Path, project: Path) -> None:
+def test_the_environment_of_the_project_is_judged_from_each_of_its_folders(
+    tool: Path, project: Path
+) -> None:
     make_venv(project / ".venv")
     for folder in (project, project / "sub"):
         _, report = start(tool, folder, "doctor", "--expect", "cpu")
@@ -61,16 +67,23 @@ def test_the_environment_of_the_project_is_judged_from_each_of_its_folders(tool:
         assert environment == {"prefix": str(project / ".venv"), "chosen_by": ".venv"}
         assert report["headline"].endswith("no framework is installed.")
     code, report = start(tool, project, "check")
-    assert (code, report["verdict"]) == (1, "incompatible"), "its .venv lacks what the project requires"
+    assert (code, report["verdict"]) == (1, "incompatible"), (
+        "its .venv lacks what the project requires"
+    )
     assert not any(step["argv"][-3:] == ["-m", "venv", ".venv"] for step in report["plan"]["steps"])
 
 
 @pytest.mark.needs("posix")
-def test_the_active_environment_comes_before_that_of_the_project(tool: Path, project: Path, tmp_path: Path) -> None:
+def test_the_active_environment_comes_before_that_of_the_project(
+    tool: Path, project: Path, tmp_path: Path
+) -> None:
     make_venv(project / ".venv")
     make_venv(tmp_path / "active")
     _, report = start(tool, project, "doctor", VIRTUAL_ENV=str(tmp_path / "active"))
-    assert report["judged"]["environment"] == {"prefix": str(tmp_path / "active"), "chosen_by": "VIRTUAL_ENV"}
+    assert report["judged"]["environment"] == {
+        "prefix": str(tmp_path / "active"),
+        "chosen_by": "VIRTUAL_ENV",
+    }
 
 
 @pytest.mark.needs("posix")

@@ -48,6 +48,10 @@ def modules_passed(context: Context) -> dict[str, set[str]]:
 
 def test_no_fix_of_a_recorded_machine_passes_more_modules() -> None:
     found = {name: modules_passed(context_of(name)) for name in NAMES}
-    most = {f"{name} {finding}": sorted(seen) for name, of in found.items() for finding, seen in of.items()}
+    most = {
+        f"{name} {finding}": sorted(seen)
+        for name, of in found.items()
+        for finding, seen in of.items()
+    }
     assert max(map(len, most.values())) > 5
     assert {place: seen for place, seen in most.items() if len(seen) > MODULES} == {}

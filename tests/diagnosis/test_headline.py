@@ -9,7 +9,16 @@ import pytest
 
 from envcheck.diagnosis import diagnose
 from envcheck.diagnosis.overview import summarize_machine
-from envcheck.model import NO_ENVIRONMENT, Absent, Facts, Known, PythonFacts, Report, Source, Unknown
+from envcheck.model import (
+    NO_ENVIRONMENT,
+    Absent,
+    Facts,
+    Known,
+    PythonFacts,
+    Report,
+    Source,
+    Unknown,
+)
 from envcheck.render.json_contracts import render_json
 from envcheck.rules import Target
 from tests.scenarios.machine import Machine, context_of, torch
@@ -19,7 +28,9 @@ HERE = Source("file", "/v")
 NOTHING = Absent(("distributions",))
 
 
-def report_on(*builds: Any, target: Target | None = None, machine: Machine = NEWEST, **python: Any) -> Report:
+def report_on(
+    *builds: Any, target: Target | None = None, machine: Machine = NEWEST, **python: Any
+) -> Report:
     stated = {"pip_version": Known("26.0", HERE), **python}
     return diagnose(context_of(machine, *builds, target=target or Target(), python=stated))
 
@@ -41,10 +52,15 @@ def test_an_installed_framework_works_here() -> None:
 
 
 def test_without_a_framework_the_headline_does_not_claim_that_one_works() -> None:
-    assert report_on().headline == "This machine is ready for GPU deep learning; no framework is installed."
+    assert (
+        report_on().headline
+        == "This machine is ready for GPU deep learning; no framework is installed."
+    )
 
 
-def test_a_release_that_is_judged_without_being_installed_is_named_with_the_command_that_installs_it() -> None:
+def test_a_release_that_is_judged_without_being_installed_is_named_with_the_command_that_installs_it() -> (
+    None
+):
     report = report_on(target=Target(requirements=("torch==2.9.*",)))
     assert report.headline == "GPU deep learning will work here with torch 2.9.1, once installed."
     assert judged(report)["releases"] == ["torch 2.9.1 (CUDA 12.8)"]
@@ -52,7 +68,10 @@ def test_a_release_that_is_judged_without_being_installed_is_named_with_the_comm
 
 
 def test_a_release_that_does_not_work_is_named_without_a_command() -> None:
-    report = report_on(target=Target(requirements=("torch==2.9.*",)), machine=Machine(driver="450.80.02", cuda=11000))
+    report = report_on(
+        target=Target(requirements=("torch==2.9.*",)),
+        machine=Machine(driver="450.80.02", cuda=11000),
+    )
     assert report.headline == "GPU deep learning will not work here with torch 2.9.1."
     assert judged(report)["install"] is None
 
@@ -66,10 +85,15 @@ def test_a_release_that_does_not_work_is_named_without_a_command() -> None:
     ids=["none", "the system's, taken for want of another"],
 )
 @pytest.mark.parametrize("expect", ["auto", "gpu"])
-def test_without_an_environment_the_machine_alone_is_judged(python: dict[str, Any], expect: str) -> None:
+def test_without_an_environment_the_machine_alone_is_judged(
+    python: dict[str, Any], expect: str
+) -> None:
     report = report_on(target=Target(expect), prefix=Known("/usr", HERE), **python)
     assert report.verdict == "compatible"
-    assert report.headline == "This machine is ready for GPU deep learning; no Python environment was judged."
+    assert (
+        report.headline
+        == "This machine is ready for GPU deep learning; no Python environment was judged."
+    )
     assert judged(report)["environment"] is None
 
 
@@ -89,7 +113,9 @@ def test_an_empty_environment_that_is_meant_is_judged(python: dict[str, Any]) ->
 
 
 def test_the_python_line_names_an_environment_whose_python_is_gone() -> None:
-    python = PythonFacts(executable=Known("/usr/bin/python3", HERE), chosen_by="PATH", broken_environment="/p/.venv")
+    python = PythonFacts(
+        executable=Known("/usr/bin/python3", HERE), chosen_by="PATH", broken_environment="/p/.venv"
+    )
     line = dict(summarize_machine(Facts(python=python)))["Python"]
     assert line.endswith(
         "/p/.venv is not judged: its Python is gone. Recreate the environment (python -m venv --clear)"
@@ -99,5 +125,7 @@ def test_the_python_line_names_an_environment_whose_python_is_gone() -> None:
 def test_the_gpu_line_says_why_gpus_of_other_vendors_are_unknown() -> None:
     others = Unknown("failed", "WSL shows the GPUs of Windows as /dev/dxg alone")
     line = dict(summarize_machine(Facts(gpus=NOTHING, other_gpus=others)))["GPU"]
-    assert line == "none by NVIDIA; others unknown (WSL shows the GPUs of Windows as /dev/dxg alone)"
+    assert (
+        line == "none by NVIDIA; others unknown (WSL shows the GPUs of Windows as /dev/dxg alone)"
+    )
     assert dict(summarize_machine(Facts(gpus=NOTHING)))["GPU"] == "none"

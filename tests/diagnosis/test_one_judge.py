@@ -1,7 +1,7 @@
 """One judge: `doctor --for`, `plan`, `check` and `matrix query` give the same answer on a release.
 
-Random machines and requests are drawn here by a seed; bench/one_judge.py draws as many as it is told.
-"""
+Random machines and requests are drawn here by a seed; bench/one_judge.py draws as many as it is
+told."""
 
 from __future__ import annotations
 
@@ -45,7 +45,12 @@ from tests.hosts.test_hosts import NAMES, snapshot_of
 TODAY = date(2026, 11, 22)
 RELEASES = 6  # of each framework, evenly over its history, are asked about on each machine
 # What a plan installs beside a release: the rest of the machine stays as it is.
-INSTALLED_BY_PLAN = {"cuda-wheel-not-found", "cudnn-missing", "toolkit-missing", "toolkit-wrong-version"}
+INSTALLED_BY_PLAN = {
+    "cuda-wheel-not-found",
+    "cudnn-missing",
+    "toolkit-missing",
+    "toolkit-wrong-version",
+}
 # Old and new drivers and GPUs on each system with CUDA builds.
 DESCRIBED = [
     Description(python, driver, (gpu,), "2.35" if platform.startswith("linux") else "", platform)
@@ -74,7 +79,9 @@ def matrix() -> Matrix:
 def builds(platform: str, goal: str, start: int) -> Iterator[FrameworkRelease]:
     """Yield builds of every framework, evenly over its history; those of PyTorch's own index are among them."""
     for name in framework_names():
-        rows = [row for row in matrix().builds(name, platform) if not row.stub_for and not row.yanked]
+        rows = [
+            row for row in matrix().builds(name, platform) if not row.stub_for and not row.yanked
+        ]
         rows = [row for row in rows if row.cuda_build or goal == "cpu"]
         step = max(1, len(rows) // RELEASES)
         yield from rows[start % step :: step]
@@ -104,8 +111,17 @@ def compare_plan(facts: Facts, goal: str, row: FrameworkRelease) -> Iterator[str
         return
     planned = judge_candidate(judge, candidate, "")
     machine = {(item.id, item.message) for item in judge.machine_findings()}
-    found = set[tuple[str, str]]().union(*(ask_doctor(facts, goal, text)[1] for text in candidate.targets)) - machine
-    left = {name for name, _ in found if name not in INSTALLED_BY_PLAN and catalogue()[name].layer != "toolkit"}
+    found = (
+        set[tuple[str, str]]().union(
+            *(ask_doctor(facts, goal, text)[1] for text in candidate.targets)
+        )
+        - machine
+    )
+    left = {
+        name
+        for name, _ in found
+        if name not in INSTALLED_BY_PLAN and catalogue()[name].layer != "toolkit"
+    }
     if bool(planned.errors) != bool(left):
         yield f"{named(row)}: plan {[item.id for item in planned.errors]}, doctor {sorted(found)}"
 
@@ -117,12 +133,26 @@ def compare_check(platform: str, python: str, row: FrameworkRelease) -> Iterator
     if system is None or python.endswith("t"):
         return
     file = Blueprint(
-        "requirements.txt", "requirements", python=Line(python, "a.txt:1"), platform=system, requirements=(line,)
+        "requirements.txt",
+        "requirements",
+        python=Line(python, "a.txt:1"),
+        platform=system,
+        requirements=(line,),
     )
     report = judge_blueprints((file,), matrix(), Config(expect="gpu"), "", TODAY)
-    checked = {item.id for item in report.findings if item.verdict == INCOMPATIBLE and item.severity == ERROR}
-    doctor = {name for name, _ in ask_doctor(Environment(file, matrix(), "gpu", UNSTATED).base, "gpu", named(row))[1]}
-    # What is asked for without its libraries is warned of; once installed, it is an error where the system has none.
+    checked = {
+        item.id
+        for item in report.findings
+        if item.verdict == INCOMPATIBLE and item.severity == ERROR
+    }
+    doctor = {
+        name
+        for name, _ in ask_doctor(
+            Environment(file, matrix(), "gpu", UNSTATED).base, "gpu", named(row)
+        )[1]
+    }
+    # What is asked for without its libraries is warned of; once installed, it is an error where the
+    # system has none.
     if checked - {"framework-cuda-extra-missing"} != doctor:
         yield f"{named(row)}: check {sorted(checked)}, doctor {sorted(doctor)}"
 
@@ -139,7 +169,9 @@ def test_the_four_agree_on_a_described_machine(number: int) -> None:
     for row in builds(machine.platform, "gpu", number):
         verdict, said = ask_doctor(unstated, "gpu", named(row))
         if listed.get(named(row), INCOMPATIBLE) != verdict:
-            disagreements.append(f"{named(row)}: query {listed.get(named(row))}, doctor {verdict} {sorted(said)}")
+            disagreements.append(
+                f"{named(row)}: query {listed.get(named(row))}, doctor {verdict} {sorted(said)}"
+            )
         disagreements += compare_plan(facts, "gpu", row)
         disagreements += compare_check(machine.platform, machine.python, row)
     assert disagreements == []
@@ -160,13 +192,23 @@ def test_the_four_agree_on_a_recorded_machine(name: str) -> None:
     disagreements = []
     for row in builds(context.platform, context.goal, NAMES.index(name)):
         verdict, said = ask_doctor(facts, context.goal, named(row))
-        if named(row) not in listed and verdict != INCOMPATIBLE:  # the question states less than the machine holds
+        # the question states less than the machine holds
+        if named(row) not in listed and verdict != INCOMPATIBLE:
             disagreements.append(f"{named(row)}: not in the query, doctor {verdict} {sorted(said)}")
         disagreements += compare_plan(facts, context.goal, row)
     assert disagreements == []
 
 
-DRIVERS: tuple[str, ...] = ("", "390.48", "418.87", "450.80.02", "470", "515.43.04", "525.60.13", "535.104.05")
+DRIVERS: tuple[str, ...] = (
+    "",
+    "390.48",
+    "418.87",
+    "450.80.02",
+    "470",
+    "515.43.04",
+    "525.60.13",
+    "535.104.05",
+)
 DRIVERS += ("550.54.15", "560.35.03", "570.26", "575", "580.65.06", "580", "590.48.01", "620")
 CAPABILITIES = (
     "3.5",
@@ -196,10 +238,18 @@ def draw_case(generator: random.Random) -> tuple[Description, FrameworkRelease]:
     platform = generator.choice(PLATFORMS)
     gpus = tuple(generator.sample(GPUS, generator.choice((1, 1, 1, 2))))
     glibc = generator.choice(GLIBCS) if platform.startswith("linux") else ""
-    machine = Description(generator.choice(PYTHONS), generator.choice(DRIVERS), gpus, glibc, platform)
+    machine = Description(
+        generator.choice(PYTHONS), generator.choice(DRIVERS), gpus, glibc, platform
+    )
     name = generator.choice(framework_names())
-    rows = [row for row in matrix().builds(name, platform) if row.cuda_build and not row.stub_for and not row.yanked]
-    rows = rows or [row for row in matrix().builds("torch", platform) if row.cuda_build and not row.yanked]
+    rows = [
+        row
+        for row in matrix().builds(name, platform)
+        if row.cuda_build and not row.stub_for and not row.yanked
+    ]
+    rows = rows or [
+        row for row in matrix().builds("torch", platform) if row.cuda_build and not row.yanked
+    ]
     usable = [row for row in rows if machine.python.rstrip("t") in row.pythons]
     return machine, generator.choice(usable if usable and generator.random() < 0.8 else rows)
 
@@ -207,17 +257,29 @@ def draw_case(generator: random.Random) -> tuple[Description, FrameworkRelease]:
 def compare_all(machine: Description, row: FrameworkRelease) -> list[str]:
     """List where the four disagree on a build: the commands are asked of the machine as each of them can state it."""
     facts = planned_facts(None, machine, matrix(), expects_gpu=True)
-    disagreements = [*compare_plan(facts, "gpu", row), *compare_check(machine.platform, machine.python, row)]
+    disagreements = [
+        *compare_plan(facts, "gpu", row),
+        *compare_check(machine.platform, machine.python, row),
+    ]
     if len(machine.gpus) > 1:
         return disagreements  # the question is about one GPU, by its capabilities
     disk = Facts()  # the question says nothing of it, or of the C library
     unstated = replace(facts, toolkits=ToolkitFacts(), cudnn=disk.cudnn, tensorrt=disk.tensorrt)
-    unstated = replace(unstated, host=replace(unstated.host, libc_version=Facts().host.libc_version))
-    question = Question(machine.python, machine.driver, capabilities(facts)[:1], machine.platform, row.framework)
-    listed = {named(item.release): item.fit for item in find_releases(RowJudge(matrix(), question), row.__eq__)}
+    unstated = replace(
+        unstated, host=replace(unstated.host, libc_version=Facts().host.libc_version)
+    )
+    question = Question(
+        machine.python, machine.driver, capabilities(facts)[:1], machine.platform, row.framework
+    )
+    listed = {
+        named(item.release): item.fit
+        for item in find_releases(RowJudge(matrix(), question), row.__eq__)
+    }
     verdict, said = ask_doctor(unstated, "gpu", named(row))
     if listed.get(named(row), INCOMPATIBLE) != verdict:
-        disagreements.append(f"{named(row)}: query {listed.get(named(row))}, doctor {verdict} {sorted(said)}")
+        disagreements.append(
+            f"{named(row)}: query {listed.get(named(row))}, doctor {verdict} {sorted(said)}"
+        )
     return disagreements
 
 

@@ -15,18 +15,58 @@ import pytest
 
 from envcheck import api
 from envcheck.cli import mcp
-from envcheck.model import ERROR, INCOMPATIBLE, Absent, Known, Report, Snapshot, Source, UserError, encode, replace
+from envcheck.model import (
+    ERROR,
+    INCOMPATIBLE,
+    Absent,
+    Known,
+    Report,
+    Snapshot,
+    Source,
+    UserError,
+    encode,
+    replace,
+)
 from envcheck.rules import Context
 from tests.hosts.test_hosts import NAMES, matrix, snapshot_of
 
 REFUSED, WORKS, FAILS, BLOCKED = "refused", "works", "fails", "blocked"
 REQUESTS = (
-    *("torch", "torch>=2.6", "torch==2.6.*", "torch==2.6.0", "torch==2.7.1+cu118", "torch<2", "Torch~=2.4"),
-    *("tensorflow", "tensorflow>=2.15,<2.18", "tensorflow[and-cuda]", "tensorflow[and-cuda]==2.16.*", "tensorflow-cpu"),
-    *("jax[cuda12]", "jax[cuda12]>=0.7", "jax==0.4.30", "jax", "vllm", "vllm>=0.5", "torchvision==0.20.*"),
+    *(
+        "torch",
+        "torch>=2.6",
+        "torch==2.6.*",
+        "torch==2.6.0",
+        "torch==2.7.1+cu118",
+        "torch<2",
+        "Torch~=2.4",
+    ),
+    *(
+        "tensorflow",
+        "tensorflow>=2.15,<2.18",
+        "tensorflow[and-cuda]",
+        "tensorflow[and-cuda]==2.16.*",
+        "tensorflow-cpu",
+    ),
+    *(
+        "jax[cuda12]",
+        "jax[cuda12]>=0.7",
+        "jax==0.4.30",
+        "jax",
+        "vllm",
+        "vllm>=0.5",
+        "torchvision==0.20.*",
+    ),
     *("onnxruntime-gpu>=1.18", "torch>=99", "torch==2.6.77", "tensorflow[nosuch]"),
 )
-NO_REQUESTS = ("nosuchpackage", "torch=2.6", "torch>=", "torch @ https://example.org/x.whl", "torch\0", "(" * 99)
+NO_REQUESTS = (
+    "nosuchpackage",
+    "torch=2.6",
+    "torch>=",
+    "torch @ https://example.org/x.whl",
+    "torch\0",
+    "(" * 99,
+)
 
 
 def is_planned_for(name: str) -> bool:
@@ -42,12 +82,18 @@ MACHINES = [name for name in NAMES if is_planned_for(name)]
 def without_frameworks(name: str) -> Snapshot:
     snapshot, source = snapshot_of(name), Source("command", "python")
     python = snapshot.facts.python
-    python = replace(python, frameworks=Absent(("the environment",)), distributions=Known((), source))
+    python = replace(
+        python, frameworks=Absent(("the environment",)), distributions=Known((), source)
+    )
     return replace(snapshot, facts=replace(snapshot.facts, python=python))
 
 
 def errors_of(report: Report) -> set[str]:
-    return {item.id for item in report.findings if item.severity == ERROR and item.verdict == INCOMPATIBLE}
+    return {
+        item.id
+        for item in report.findings
+        if item.severity == ERROR and item.verdict == INCOMPATIBLE
+    }
 
 
 def mended_by_plan(machine: Snapshot, text: str) -> set[str]:
@@ -104,10 +150,16 @@ def ask_agent(machine: Snapshot, text: str, folder: Path) -> str:
 
 
 @pytest.mark.parametrize("text", NO_REQUESTS)
-def test_what_is_no_request_is_refused_by_all(text: str, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+def test_what_is_no_request_is_refused_by_all(
+    text: str, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
     monkeypatch.chdir(tmp_path)
     machine = without_frameworks("a100-driver-525-runs-cuda-12.6")
-    answers = [ask_doctor(machine, text), ask_plan(machine, text), ask_agent(machine, text, tmp_path)]
+    answers = [
+        ask_doctor(machine, text),
+        ask_plan(machine, text),
+        ask_agent(machine, text, tmp_path),
+    ]
     assert [*answers, ask_check(machine, text, tmp_path)] == [REFUSED] * 4
 
 
@@ -125,10 +177,16 @@ def test_cuda_of_an_extra_gets_one_answer_without_a_gpu(
 ) -> None:
     monkeypatch.chdir(tmp_path)
     machines = {name: without_frameworks(name) for name in MACHINES}
-    without_gpu = {name: item for name, item in machines.items() if Context(item.facts, matrix()).goal == "cpu"}
+    without_gpu = {
+        name: item for name, item in machines.items() if Context(item.facts, matrix()).goal == "cpu"
+    }
     wrong = []
     for name, machine in without_gpu.items():
-        answers = {ask_doctor(machine, text), ask_plan(machine, text), ask_check(machine, text, tmp_path)}
+        answers = {
+            ask_doctor(machine, text),
+            ask_plan(machine, text),
+            ask_check(machine, text, tmp_path),
+        }
         if BLOCKED not in answers and len(answers) > 1:
             wrong.append((name, answers))
     assert without_gpu
@@ -136,7 +194,9 @@ def test_cuda_of_an_extra_gets_one_answer_without_a_gpu(
 
 
 @pytest.mark.parametrize("seed", range(6))
-def test_a_requirement_gets_one_answer(seed: int, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+def test_a_requirement_gets_one_answer(
+    seed: int, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
     monkeypatch.chdir(tmp_path)
     choose, wrong = random.Random(seed), []
     for _ in range(4):

@@ -14,7 +14,18 @@ import pytest
 from envcheck.cli.group import run
 from envcheck.diagnosis import diagnose
 from envcheck.diagnosis.planned import with_planned_remedies
-from envcheck.model import ERROR, INCOMPATIBLE, Absent, Distribution, Facts, Finding, Known, Report, Source, replace
+from envcheck.model import (
+    ERROR,
+    INCOMPATIBLE,
+    Absent,
+    Distribution,
+    Facts,
+    Finding,
+    Known,
+    Report,
+    Source,
+    replace,
+)
 from envcheck.remedies.situation import Situation
 from envcheck.render.json_contracts import render_snapshot
 from envcheck.rules import Context, Target
@@ -31,11 +42,14 @@ def unplanned(name: str) -> Report:
 
 
 def changed(name: str) -> list[Finding]:
-    return [new for old, new in zip(unplanned(name).findings, diagnosed(name).findings) if old != new]
+    return [
+        new for old, new in zip(unplanned(name).findings, diagnosed(name).findings) if old != new
+    ]
 
 
 @cache
-def changed_names() -> tuple[str, ...]:  # not while tests are collected: every process would judge all machines
+# not while tests are collected: every process would judge all machines
+def changed_names() -> tuple[str, ...]:
     return tuple(name for name in NAMES if changed(name))
 
 
@@ -64,7 +78,9 @@ def test_the_doctors_commands_are_those_of_the_plan_it_names(
         plan = json.loads(capsys.readouterr().out)
         assert all(item["requirement"] in fix.summary for item in plan["releases"]), name
         wanted = [step["argv"] for step in plan["steps"] if step["id"].startswith("install")]
-        own = [list(argv(command)) for command in fix.actions if "--only-binary=:all:" in argv(command)]
+        own = [
+            list(argv(command)) for command in fix.actions if "--only-binary=:all:" in argv(command)
+        ]
         assert [argv[1:] for argv in own] == [argv[1:] for argv in wanted], name
 
 
@@ -73,11 +89,17 @@ def test_each_cause_names_the_steps_that_take_it_away() -> None:
         report = diagnosed(name)
         ids = {step.id for step in report.steps}
         for finding in report.findings:
-            if finding.severity == ERROR and finding.verdict == INCOMPATIBLE and finding in changed(name):
+            if (
+                finding.severity == ERROR
+                and finding.verdict == INCOMPATIBLE
+                and finding in changed(name)
+            ):
                 assert report.steps_for(finding), name
                 assert set(report.steps_for(finding)) <= ids, name
         for step in report.steps:
-            assert not argv(step) or ((verify(step) or unverified(step)) and (undo(step) or lasting(step))), (
+            assert not argv(step) or (
+                (verify(step) or unverified(step)) and (undo(step) or lasting(step))
+            ), (
                 name,
                 step,
             )
@@ -128,7 +150,9 @@ def test_another_release_comes_before_another_driver_which_is_still_named() -> N
         "Install tensorflow==2.13.1 and its dependencies, as `envcheck plan tensorflow`"
     )
     (other,) = cause.fix.alternatives
-    assert other.summary == "Install NVIDIA driver 620 (525.60.13 or newer is enough), then restart."
+    assert (
+        other.summary == "Install NVIDIA driver 620 (525.60.13 or newer is enough), then restart."
+    )
     assert argv(other.actions[-1]) == ("sudo", "reboot")
     assert not any("apt-get" in line for line in commands("driver-470-for-cuda-12"))
 
@@ -142,7 +166,9 @@ def test_another_python_is_an_environment_of_its_own() -> None:
 
 def test_a_system_that_refuses_packages_gets_a_new_environment() -> None:
     facts = with_python(
-        "torch-cpu-beside-gpu", kind=Known("system", SEEN), externally_managed=Known(value=True, source=SEEN)
+        "torch-cpu-beside-gpu",
+        kind=Known("system", SEEN),
+        externally_managed=Known(value=True, source=SEEN),
     )
     assert commands("torch-cpu-beside-gpu", facts) == [
         "/usr/bin/python3 -m venv .venv",
@@ -158,7 +184,8 @@ def test_loader_paths_need_an_environment_that_is_activated() -> None:
 
 def test_an_environment_without_pip_gets_it_first() -> None:
     told = commands(
-        "tensorflow-without-cuda-extra", with_python("tensorflow-without-cuda-extra", pip_version=Absent(("pip",)))
+        "tensorflow-without-cuda-extra",
+        with_python("tensorflow-without-cuda-extra", pip_version=Absent(("pip",))),
     )
     assert told[0] == "/usr/bin/python3 -m ensurepip --upgrade"
 
@@ -168,9 +195,12 @@ def test_a_build_of_condas_is_replaced_by_conda() -> None:
     assert read.distributions.value is not None
     assert read.prefix.value is not None
     condas = tuple(
-        replace(item, installer="conda") if item.name == "torch" else item for item in read.distributions.value
+        replace(item, installer="conda") if item.name == "torch" else item
+        for item in read.distributions.value
     )
-    facts = with_python("torch-cpu-beside-gpu", distributions=Known(condas, SEEN), kind=Known("conda", SEEN))
+    facts = with_python(
+        "torch-cpu-beside-gpu", distributions=Known(condas, SEEN), kind=Known("conda", SEEN)
+    )
     assert commands("torch-cpu-beside-gpu", facts) == [
         f"conda install -y -p {read.prefix.value} --override-channels -c conda-forge python=3.11 'pytorch=2.8.0=cuda*'"
     ]
@@ -180,7 +210,9 @@ def test_a_plugin_for_another_cuda_goes() -> None:
     read = snapshot_of("jax-without-plugin").facts.python
     assert read.distributions.value is not None
     other = Distribution("jax-cuda13-plugin", "0.6.2")
-    facts = with_python("jax-without-plugin", distributions=Known((*read.distributions.value, other), SEEN))
+    facts = with_python(
+        "jax-without-plugin", distributions=Known((*read.distributions.value, other), SEEN)
+    )
     told = commands("jax-without-plugin", facts)
     assert "/usr/bin/python3 -m pip uninstall -y jax-cuda13-plugin" in told
 
@@ -215,19 +247,26 @@ def test_a_machine_that_is_well_loads_no_planner_and_no_remedy(tmp_path: Path) -
     subprocess.run([sys.executable, "-c", code], check=True, stdout=subprocess.DEVNULL)
 
 
-def test_doctor_prints_the_plan_in_text_and_json(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
+def test_doctor_prints_the_plan_in_text_and_json(
+    tmp_path: Path, capsys: pytest.CaptureFixture[str]
+) -> None:
     saved = tmp_path / "machine.json"
     saved.write_text(render_snapshot(snapshot_of("torch-cpu-beside-gpu")), encoding="utf-8")
     assert run(["doctor", "--snapshot", str(saved)]) == 1
     out = capsys.readouterr().out
     assert (
-        "fix (steps 1, 2): Install torch==2.8.0 and its dependencies, as `envcheck plan torch==2.8.0` selects." in out
+        "fix (steps 1, 2): Install torch==2.8.0 and its dependencies, as `envcheck plan torch==2.8.0` selects."
+        in out
     )
     assert "$ /usr/bin/python3 -m pip install --only-binary=:all: torch==2.8.0" in out
     assert run(["doctor", "--snapshot", str(saved), "--format", "json"]) == 1
     document = json.loads(capsys.readouterr().out)
     (finding,) = [item for item in document["findings"] if item["id"] == "framework-cpu-build"]
-    assert finding["resolved_by"] == [step["id"] for step in document["plan"]["steps"]] == ["step-1", "step-2"]
+    assert (
+        finding["resolved_by"]
+        == [step["id"] for step in document["plan"]["steps"]]
+        == ["step-1", "step-2"]
+    )
 
 
 def test_what_another_release_cannot_help_keeps_its_remedy() -> None:
@@ -250,7 +289,9 @@ def test_a_version_no_requirement_can_name_keeps_its_own_remedy() -> None:
     assert not [line for line in told if "custom" in line]
 
 
-def test_a_matrix_that_holds_no_requirement_keeps_its_own_remedy(monkeypatch: pytest.MonkeyPatch) -> None:
+def test_a_matrix_that_holds_no_requirement_keeps_its_own_remedy(
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:
     def refusing(*_: object) -> object:
         raise ValueError("numpy; id")
 

@@ -8,7 +8,17 @@ import pytest
 
 from envcheck import api
 from envcheck.diagnosis import diagnose
-from envcheck.model import COMPATIBLE, INCOMPATIBLE, NOTE, Absent, Facts, Known, Report, Source, replace
+from envcheck.model import (
+    COMPATIBLE,
+    INCOMPATIBLE,
+    NOTE,
+    Absent,
+    Facts,
+    Known,
+    Report,
+    Source,
+    replace,
+)
 from envcheck.rules import Context, Target
 from tests.hosts.test_hosts import matrix, snapshot_of
 
@@ -16,11 +26,18 @@ from tests.hosts.test_hosts import matrix, snapshot_of
 @cache
 def with_driver_535() -> Facts:
     """Return an A100 with driver 535 and an environment without a framework."""
-    facts, source = snapshot_of("a100-driver-525-runs-cuda-12.6").facts, Source("command", "nvidia-smi")
+    facts, source = (
+        snapshot_of("a100-driver-525-runs-cuda-12.6").facts,
+        Source("command", "nvidia-smi"),
+    )
     release, cuda = Known("535.104.05", source), Known("12.2", source)
-    driver = replace(facts.driver, release=release, cuda_driver_version=cuda, kernel_module_version=release)
+    driver = replace(
+        facts.driver, release=release, cuda_driver_version=cuda, kernel_module_version=release
+    )
     driver = replace(driver, libcuda_version=release, libnvidia_ml_version=release)
-    python = replace(facts.python, frameworks=Absent(("the environment",)), distributions=Known((), source))
+    python = replace(
+        facts.python, frameworks=Absent(("the environment",)), distributions=Known((), source)
+    )
     return replace(facts, driver=driver, python=python)
 
 
@@ -32,7 +49,9 @@ def doctor(*requirements: str) -> Report:
 def test_a_range_is_judged_by_the_release_that_is_planned(requirement: str) -> None:
     report = doctor(requirement)
     assert report.verdict == COMPATIBLE
-    plan = api.plan(requirement, driver="535.104.05", gpu="A100", python="3.11", platform="linux_x86_64")
+    plan = api.plan(
+        requirement, driver="535.104.05", gpu="A100", python="3.11", platform="linux_x86_64"
+    )
     (planned,) = [item for item in plan.plan.releases if item.framework == "torch"]
     assert report.asked[0].split(" (")[0] == planned.requirement.replace("==", " ")
 

@@ -31,9 +31,13 @@ def pip(*requirements: str, index: str = "") -> InstallPackages:
     return InstallPackages(requirements, PY, index=index)
 
 
-def finding(name: str, *actions: Action, caused_by: str | None = None, severity: str = "error") -> Finding:
+def finding(
+    name: str, *actions: Action, caused_by: str | None = None, severity: str = "error"
+) -> Finding:
     fix = Remedy(f"Mend {name}.", actions)
-    return Finding(name, "incompatible", severity, f"{name} is wrong.", fix=fix, caused_by=caused_by)
+    return Finding(
+        name, "incompatible", severity, f"{name} is wrong.", fix=fix, caused_by=caused_by
+    )
 
 
 def report(*findings: Finding) -> Report:
@@ -60,7 +64,9 @@ def test_pip_does_together_what_it_can() -> None:
 def test_the_same_command_is_one_step_and_consequences_have_none_of_their_own() -> None:
     packages = InstallSystemPackages("apt-get", ("nvidia-driver",))
     cause = finding("driver-missing", packages, Reboot())
-    result = finding("libcuda-not-on-path", AddLoaderFolder("/usr/lib/nvidia"), caused_by="driver-missing")
+    result = finding(
+        "libcuda-not-on-path", AddLoaderFolder("/usr/lib/nvidia"), caused_by="driver-missing"
+    )
     other = finding("driver-too-old", Reboot())
     found = with_steps(report(cause, result, other))
     assert [argv(step)[-1] for step in found.steps] == ["nvidia-driver", "reboot"]
@@ -81,9 +87,14 @@ def test_the_doctor_looks_again_at_what_it_looked_at() -> None:
 
 @pytest.mark.parametrize("installer", ["pip", "conda"])
 def test_the_doctor_looks_at_the_environment_that_was_made(installer: str) -> None:
-    create = CreateEnvironment("new", installer, "3.12", packages=("python=3.12",) if installer == "conda" else ())
+    create = CreateEnvironment(
+        "new", installer, "3.12", packages=("python=3.12",) if installer == "conda" else ()
+    )
     install = InstallPackages(("jax",), "new/bin/python")
-    asked = replace(report(finding("python-unsupported", create, install)), inspected=("--python", "old/bin/python"))
+    asked = replace(
+        report(finding("python-unsupported", create, install)),
+        inspected=("--python", "old/bin/python"),
+    )
     made, last = with_steps(asked).steps
     assert verify(made)[0] == "new/bin/python"
     assert undo(made) == ("rm", "-rf", "--", "new")
@@ -125,11 +136,16 @@ def test_every_cause_with_a_fix_names_its_steps_on_every_recorded_machine() -> N
 
 @pytest.mark.parametrize("installer", ["pip", "conda"])
 def test_no_step_makes_an_environment_over_one_that_is_there(installer: str) -> None:
-    create, beside = CreateEnvironment(".venv", installer, "3.12"), CreateEnvironment(".venv-3.12", installer, "3.12")
+    create, beside = (
+        CreateEnvironment(".venv", installer, "3.12"),
+        CreateEnvironment(".venv-3.12", installer, "3.12"),
+    )
     packages = InstallPackages(("jax",), ".venv/bin/python")
     other = Alternative("Or so.", (beside, packages))
     fix = Remedy("Install it.", (create, packages), (other,))
-    found = replace(report(finding("numpy-abi")), findings=(replace(finding("numpy-abi"), fix=fix),))
+    found = replace(
+        report(finding("numpy-abi")), findings=(replace(finding("numpy-abi"), fix=fix),)
+    )
     told = with_steps(found, exists={".venv", ".venv-2"}.__contains__)
     assert told.findings[0].fix == Remedy(
         "Install it. .venv already exists and stays as it is: the new environment is .venv-3.",

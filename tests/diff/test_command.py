@@ -73,15 +73,34 @@ def test_quiet_verbose_and_colour(files: Any, capsys: pytest.CaptureFixture[str]
 
 def test_json(files: Any, capsys: pytest.CaptureFixture[str]) -> None:
     assert (
-        run([*files("windows-torch-with-cuda", "windows-driver-too-old"), "--format", "json", "--expect", "gpu"]) == 1
+        run(
+            [
+                *files("windows-torch-with-cuda", "windows-driver-too-old"),
+                "--format",
+                "json",
+                "--expect",
+                "gpu",
+            ]
+        )
+        == 1
     )
     found = document(capsys)
     assert found["verdict"] == "incompatible"
     assert (found["a"]["verdict"], found["b"]["verdict"]) == ("compatible", "incompatible")
     item = next(item for item in found["differences"] if item["fact"] == "driver.release")
-    assert (item["a"], item["b"], item["area"], item["matters"]) == ("566.36", "472.12", "driver", True)
-    assert item["findings"] == [{"id": "driver-too-old", "on": "b", "severity": "error", "primary": True}]
-    assert any(finding["id"] == "driver-too-old" and finding["message"] for finding in found["b"]["findings"])
+    assert (item["a"], item["b"], item["area"], item["matters"]) == (
+        "566.36",
+        "472.12",
+        "driver",
+        True,
+    )
+    assert item["findings"] == [
+        {"id": "driver-too-old", "on": "b", "severity": "error", "primary": True}
+    ]
+    assert any(
+        finding["id"] == "driver-too-old" and finding["message"]
+        for finding in found["b"]["findings"]
+    )
 
 
 def test_nothing_differs(files: Any, capsys: pytest.CaptureFixture[str]) -> None:
@@ -143,7 +162,9 @@ def test_a_release_can_be_requested(files: Any, capsys: pytest.CaptureFixture[st
         (["{a}", "{bad}"], "is no snapshot this version reads"),
     ],
 )
-def test_invalid_arguments_are_rejected(files: Any, tmp_path: Path, arguments: list[str], words: str) -> None:
+def test_invalid_arguments_are_rejected(
+    files: Any, tmp_path: Path, arguments: list[str], words: str
+) -> None:
     files(HEALTHY, HEALTHY)
     (tmp_path / "bad.json").write_text('{"schema": "envcheck/diff/1"}', encoding="utf-8")
     named = {"a": tmp_path / "a.json", "bad": tmp_path / "bad.json"}

@@ -12,7 +12,8 @@ if sys.version_info >= (3, 11):
 else:
     import sre_parse as parser
 
-Part = Callable[[int], Iterable[int]]  # from a place, yields the places where a match may end, in the order of trying
+# from a place, yields the places where a match may end, in the order of trying
+Part = Callable[[int], Iterable[int]]
 _OF_ONE_CHARACTER = ("LITERAL", "NOT_LITERAL", "IN", "ANY")
 _REPEATED = 8  # what may stand more often than this is worth a long line
 
@@ -66,7 +67,11 @@ class Search:
             low, high, inner = int(value[0]), int(value[1]), value[2]
             if len(inner) == 1 and str(inner[0][0]) in _OF_ONE_CHARACTER:
                 fits = _test(str(inner[0][0]), inner[0][1], folds=self._folds)
-                return self._run(fits, low, high) if kind == "MAX_REPEAT" else self._short_run(fits, low, high)
+                return (
+                    self._run(fits, low, high)
+                    if kind == "MAX_REPEAT"
+                    else self._short_run(fits, low, high)
+                )
             return self._repeated(self._sequence(inner), low, high, is_greedy=kind == "MAX_REPEAT")
         if kind == "SUBPATTERN":
             number, added, removed, inner = value
@@ -77,7 +82,11 @@ class Search:
             return lambda at: (end for branch in branches for end in branch(at))
         if kind == "GROUPREF":
             return lambda at: self._again(value, at)
-        return self._place(str(value)) if kind == "AT" else self._one(_test(kind, value, folds=self._folds))
+        return (
+            self._place(str(value))
+            if kind == "AT"
+            else self._one(_test(kind, value, folds=self._folds))
+        )
 
     def _group(self, number: int | None, inner: Part) -> Part:
         def ends(at: int) -> Iterator[int]:
@@ -145,7 +154,10 @@ class Search:
             if where in ("AT_END", "AT_END_STRING"):
                 return at == len(self._text) or (where == "AT_END" and self._text[at:] == "\n")
             assert where in ("AT_BOUNDARY", "AT_NON_BOUNDARY"), f"{where} is not counted here"
-            before, behind = at > 0 and _is_word(self._text[at - 1]), _is_word(self._text[at : at + 1])
+            before, behind = (
+                at > 0 and _is_word(self._text[at - 1]),
+                _is_word(self._text[at : at + 1]),
+            )
             return (before != behind) == (where == "AT_BOUNDARY")
 
         return lambda at: (at,) if stands(at) else ()
@@ -166,13 +178,18 @@ def _test(kind: str, value: Any, *, folds: bool) -> Callable[[str], bool]:
 def _fits(kind: str, value: Any, character: str, *, folds: bool) -> bool:
     if kind == "IN":
         is_negated = str(value[0][0]) == "NEGATE"
-        return is_negated != any(_fits(str(one), of, character, folds=folds) for one, of in value[is_negated:])
+        return is_negated != any(
+            _fits(str(one), of, character, folds=folds) for one, of in value[is_negated:]
+        )
     if kind == "CATEGORY":
         tests = {"DIGIT": str.isdigit, "SPACE": str.isspace, "WORD": _is_word}
         name = str(value).removeprefix("CATEGORY_")
         return tests[name.removeprefix("NOT_")](character) == (not name.startswith("NOT_"))
     if kind == "RANGE":
-        return any(value[0] <= ord(case) <= value[1] for case in {character, character.upper() if folds else character})
+        return any(
+            value[0] <= ord(case) <= value[1]
+            for case in {character, character.upper() if folds else character}
+        )
     if kind == "ANY":
         return character != "\n"
     assert kind in ("LITERAL", "NOT_LITERAL"), f"{kind} is not counted here"

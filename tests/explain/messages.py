@@ -21,10 +21,20 @@ MEMORY = Signature(
     "gpu-memory-exhausted",
     "error",
 )
-QUOTED = Signature("glibc", ("GLIBC_",), r"version [`'](?P<version>GLIBC_[\d.]+)' not found", "glibc-too-old", "error")
+QUOTED = Signature(
+    "glibc",
+    ("GLIBC_",),
+    r"version [`'](?P<version>GLIBC_[\d.]+)' not found",
+    "glibc-too-old",
+    "error",
+)
 STARTS = Signature("killed", ("Killed",), r"^Killed$", "os-limit", "error")
-XID = Signature("xid", ("NVRM: Xid",), r"^NVRM: Xid \(PCI:[^)]+\): (?P<xid>\d+)", "gpu-hardware-fault", "error")
-RANKED = Signature("watched", ("Watchdog",), r"\[rank(?P<rank>\d+)\]: Watchdog", "multi-gpu-p2p-nccl", "error")
+XID = Signature(
+    "xid", ("NVRM: Xid",), r"^NVRM: Xid \(PCI:[^)]+\): (?P<xid>\d+)", "gpu-hardware-fault", "error"
+)
+RANKED = Signature(
+    "watched", ("Watchdog",), r"\[rank(?P<rank>\d+)\]: Watchdog", "multi-gpu-p2p-nccl", "error"
+)
 ALL = (MISSING, MEMORY, QUOTED, STARTS, XID, RANKED)
 
 LINE = b"ImportError: libcudart.so.10.1: cannot open shared object file: No such file or directory"

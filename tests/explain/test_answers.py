@@ -11,7 +11,10 @@ TRANSCRIPTS = (
     (">>> torch.cuda.is_available()\nFalse\n", "torch.cuda.is_available() -> False"),
     (">>> torch.version.cuda\n>>> exit()\n", "torch.version.cuda -> None"),
     ("In [3]: torch.version.cuda\nOut[3]: '11.8'\n", "torch.version.cuda -> Out[3]: '11.8'"),
-    ("(base) me@box:~/src$ echo $CUDA_VISIBLE_DEVICES\r\n-1\r\n", "echo $CUDA_VISIBLE_DEVICES -> -1"),
+    (
+        "(base) me@box:~/src$ echo $CUDA_VISIBLE_DEVICES\r\n-1\r\n",
+        "echo $CUDA_VISIBLE_DEVICES -> -1",
+    ),
     ("$ echo $CUDA_VISIBLE_DEVICES\n\n$ ls\n", "echo $CUDA_VISIBLE_DEVICES -> "),
     ("C:\\Users\\me>echo %CUDA_VISIBLE_DEVICES%\n0\n", "echo %CUDA_VISIBLE_DEVICES% -> 0"),
     ("PS C:\\Users\\me> $env:CUDA_VISIBLE_DEVICES\n1\n", "$env:CUDA_VISIBLE_DEVICES -> 1"),
@@ -32,7 +35,9 @@ def test_ordinary_lines_ask_nothing() -> None:
 
 def test_an_answer_is_read_as_a_fact() -> None:
     log = b">>> torch.__version__\n'2.1.0+cu118'\n>>> torch.version.cuda\n'11.8'\n>>> torch.cuda.is_available()\nTrue\n"
-    found = {event.signature: event.values for event in scan([("log", [log])], load_signatures()).events}
+    found = {
+        event.signature: event.values for event in scan([("log", [log])], load_signatures()).events
+    }
     assert found["answered-torch-version"] == {"torch": "2.1.0+cu118"}
     assert found["answered-torch-cuda"] == {"torch_cuda": "11.8"}
     assert "answered-available" in found

@@ -16,7 +16,8 @@ REFUSED = "ERROR: No matching distribution found for {}"
     ("asked", "expected"),
     [
         ("torch==2.8.0", "glibc-too-old"),
-        ("torch==1.13.1", "python-unsupported"),  # nothing of the machine keeps it away: the log's own word stands
+        # nothing of the machine keeps it away: the log's own word stands
+        ("torch==1.13.1", "python-unsupported"),
         ("no-framework-at-all==1.0", "dependency-conflict"),
     ],
 )
@@ -37,6 +38,9 @@ def test_a_failed_build_makes_an_error_of_what_stops_builds() -> None:
 
 
 def test_a_report_names_what_is_wanted_and_that_it_is_built() -> None:
-    stated = {"packages": {"torch": "2.0.1 (wanted)", "spam": "1.0 (wanted)"}, "installer": "source"}
+    stated = {
+        "packages": {"torch": "2.0.1 (wanted)", "spam": "1.0 (wanted)"},
+        "installer": "source",
+    }
     assert target_of(stated) == Target(requirements=("torch==2.0.1",), compiles=True)
     assert target_of({"packages": {"torch": "2.0.1"}}) == Target()

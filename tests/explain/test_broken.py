@@ -14,7 +14,10 @@ from tests.cases.judged import judge_text, judged_cases
 from tests.explain.messages import LINE, names, scanned
 
 CALM = "epoch 1 of 90"
-LONG = "2026-11-20 23:01:40.940019: W tensorflow/stream_executor/platform/default/dso_loader.cc:64] " + LINE.decode()
+LONG = (
+    "2026-11-20 23:01:40.940019: W tensorflow/stream_executor/platform/default/dso_loader.cc:64] "
+    + LINE.decode()
+)
 
 
 def at_edge(line: str, width: int) -> str:
@@ -98,12 +101,16 @@ def test_logs_that_nothing_broke_are_judged_as_if_nothing_were_put_together() ->
 
 
 def between_words(line: str, width: int) -> str:
-    return "\n".join(textwrap.wrap(line, width, break_long_words=False, replace_whitespace=False) or [""])
+    return "\n".join(
+        textwrap.wrap(line, width, break_long_words=False, replace_whitespace=False) or [""]
+    )
 
 
 @pytest.mark.parametrize("width", [80, 100, 120])
 @pytest.mark.parametrize("wrap", [at_edge, between_words])
-def test_real_reports_are_judged_alike_when_their_lines_are_broken(wrap: Callable[[str, int], str], width: int) -> None:
+def test_real_reports_are_judged_alike_when_their_lines_are_broken(
+    wrap: Callable[[str, int], str], width: int
+) -> None:
     same = {}
     for item in judged_cases("reported"):
         lines = item.case["log"].splitlines()
@@ -111,16 +118,23 @@ def test_real_reports_are_judged_alike_when_their_lines_are_broken(wrap: Callabl
             broken = "\n".join(wrap(line, width) for line in lines)
             same[item.case["id"]] = judge_text(broken).primary == item.primary
     assert len(same) > 25
-    assert sum(same.values()) >= 0.95 * len(same), [name for name, is_same in same.items() if not is_same]
+    assert sum(same.values()) >= 0.95 * len(same), [
+        name for name, is_same in same.items() if not is_same
+    ]
 
 
 def test_two_processes_that_wrote_into_one_line_are_both_heard() -> None:
     glued = (
-        LINE + LINE.replace(b"cudart.so.10.1", b"cublas.so.11") + b"torch.OutOfMemoryError: CUDA out of memory. "
+        LINE
+        + LINE.replace(b"cudart.so.10.1", b"cublas.so.11")
+        + b"torch.OutOfMemoryError: CUDA out of memory. "
         b"Tried to allocate 20.00 MiB. GPU 0 has a total capacity of 23.69 GiB of which 3.00 MiB is free."
     )
     scan = scanned(glued + b"\n", signatures=load_signatures())
-    assert {event.values.get("library") for event in scan.events} >= {"libcudart.so.10.1", "libcublas.so.11"}
+    assert {event.values.get("library") for event in scan.events} >= {
+        "libcudart.so.10.1",
+        "libcublas.so.11",
+    }
     assert any(event.signature.startswith("torch-oom") for event in scan.events), names(scan.events)
 
 
@@ -130,5 +144,7 @@ def test_a_harmless_line_is_not_joined_with_what_follows() -> None:
         "slightly different numerical results due to floating-point round-off errors from different computation "
         "orders. To turn them off, set the environment variable `TF_ENABLE_ONEDNN_OPTS=0`."
     )
-    cause = "tensorflow-1.3.0-cp36-cp36m-linux_aarch64.whl is not a supported wheel on this platform."
+    cause = (
+        "tensorflow-1.3.0-cp36-cp36m-linux_aarch64.whl is not a supported wheel on this platform."
+    )
     assert judge_text(f"{harmless}\n{harmless}\n{cause}").primary == "python-unsupported"

@@ -8,10 +8,13 @@ import pytest
 
 from tests.cases.judged import FOLDER, NOISE, UNDETERMINED, Judged, judged_cases, read_cases
 
-# Only read here and judged in the tests: every process that collects them would judge them all. bench/README.md tells
-# how many of the unseen were right when they were first judged.
-READ = {name: [*read_cases(FOLDER / f"{name}.jsonl")] for name in ("reported", "composed", "unseen")}
-# A missing CUDA runtime on a machine of which the log does not say whether it has a GPU; still answered wrong.
+# Only read here and judged in the tests: every process that collects them would judge them all.
+# bench/README.md tells how many of the unseen were right when they were first judged.
+READ = {
+    name: [*read_cases(FOLDER / f"{name}.jsonl")] for name in ("reported", "composed", "unseen")
+}
+# A missing CUDA runtime on a machine of which the log does not say whether it has a GPU; still
+# answered wrong.
 ARGUABLE = {"unseen-c3-06", "tf-35872", "gh-lightweight-mmm-23"}
 HARMLESS = [
     case["id"]
@@ -61,7 +64,11 @@ def test_the_log_decides_in_95_of_100(name: str) -> None:
 
 
 def test_the_facts_decide_in_90_of_100() -> None:
-    with_facts = [item for item in judged_cases("unseen") if item.case["decidable_from"] in ("facts", "log+facts")]
+    with_facts = [
+        item
+        for item in judged_cases("unseen")
+        if item.case["decidable_from"] in ("facts", "log+facts")
+    ]
     assert sum(item.is_lenient for item in with_facts) >= 0.9 * len(with_facts) > 50
 
 
@@ -81,7 +88,10 @@ def test_cases_hold_machine_output_and_facts_only() -> None:
     for case in READ["reported"]:
         assert set(case) <= {*keys, "log_normalised"}
         assert "notes" not in case["facts"]
-    assert all(case["origin"] == "composed" and case["source"] for case in (*READ["composed"], *READ["unseen"]))
+    assert all(
+        case["origin"] == "composed" and case["source"]
+        for case in (*READ["composed"], *READ["unseen"])
+    )
 
 
 def test_enough_is_composed() -> None:

@@ -20,7 +20,9 @@ def test_signatures_and_their_schema_name_kinds_of_the_table() -> None:
     schema = json.loads(read_data("advice/signatures.schema.json"))
     named = schema["definitions"]["signature"]["properties"]["strength"]["enum"]
     assert {item.strength for item in load_signatures()} - {""} <= set(named)
-    assert [Strength.named(name) for name in named] == sorted(map(Strength.named, named), reverse=True)
+    assert [Strength.named(name) for name in named] == sorted(
+        map(Strength.named, named), reverse=True
+    )
 
 
 def test_the_strongest_claim_of_a_cause_speaks_for_it() -> None:

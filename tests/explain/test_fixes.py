@@ -26,7 +26,10 @@ from tests.hosts.test_hosts import snapshot_of
 from tests.typed import argv, lasting, undo, unverified, verify
 
 # A finding, a composed log, and what the fix must say: in its sentence or a command.
-TOLD = [json.loads(line) for line in (Path(__file__).parent / "fixes.jsonl").read_text(encoding="utf-8").splitlines()]
+TOLD = [
+    json.loads(line)
+    for line in (Path(__file__).parent / "fixes.jsonl").read_text(encoding="utf-8").splitlines()
+]
 
 
 def fix_of(finding: str, log: str) -> Remedy:
@@ -41,7 +44,9 @@ def shown(fix: Remedy) -> str:
     return "\n".join([*(way.summary for way in ways), *lines])
 
 
-@pytest.mark.parametrize("row", TOLD, ids=[f"{number}-{row['finding']}" for number, row in enumerate(TOLD)])
+@pytest.mark.parametrize(
+    "row", TOLD, ids=[f"{number}-{row['finding']}" for number, row in enumerate(TOLD)]
+)
 def test_a_fix_says_what_the_log_told(row: dict[str, str]) -> None:
     assert row["said"] in shown(fix_of(row["finding"], row["log"]))
 
@@ -49,10 +54,19 @@ def test_a_fix_says_what_the_log_told(row: dict[str, str]) -> None:
 def test_each_cause_whose_fix_holds_values_of_the_log_is_in_the_table() -> None:
     others = {"python", "smoked"}  # of the situation, and of a smoke test
     filled = {
-        name for name, rows in list_rows_by_finding().items() if {one for row in rows for one in row.shown} - others
+        name
+        for name, rows in list_rows_by_finding().items()
+        if {one for row in rows for one in row.shown} - others
     }
-    # One fix for any log, or one of two by who holds the GPU; an import and a smoke test state the last.
-    without_values = {"driver-missing", "driver-nouveau", "driver-secure-boot", "import-failed", "smoke-failed"}
+    # One fix for any log, or one of two by who holds the GPU; an import and a smoke test state the
+    # last.
+    without_values = {
+        "driver-missing",
+        "driver-nouveau",
+        "driver-secure-boot",
+        "import-failed",
+        "smoke-failed",
+    }
     assert (filled | set(CURES)) - {row["finding"] for row in TOLD} == without_values
 
 
@@ -68,7 +82,9 @@ def all_actions() -> tuple[Action, ...]:
 def test_every_command_parses_in_a_shell() -> None:
     script = "\n".join(action_line(action) for action in all_actions())
     assert len(all_actions()) > 200
-    checked = subprocess.run(["sh", "-n"], input=script, text=True, check=False, capture_output=True)
+    checked = subprocess.run(
+        ["sh", "-n"], input=script, text=True, check=False, capture_output=True
+    )
     assert (checked.returncode, checked.stderr) == (0, "")
 
 
@@ -78,14 +94,18 @@ def test_every_action_says_how_it_is_checked_and_undone() -> None:
 
 
 def test_every_line_for_the_planner_is_accepted() -> None:
-    lines = {argv(action)[2:] for action in all_actions() if argv(action)[:2] == ("envcheck", "plan")}
+    lines = {
+        argv(action)[2:] for action in all_actions() if argv(action)[:2] == ("envcheck", "plan")
+    }
     assert lines
     for line in lines:
         options: dict[str, list[str]] = {}
         for name, value in zip(line[1::2], line[2::2]):
             options.setdefault(name.removeprefix("--"), []).append(value)
         assert set(options) <= {"python", "driver", "gpu", "glibc", "platform", "expect"}
-        one = {name: options.get(name, [""])[0] for name in ("python", "driver", "glibc", "platform")}
+        one = {
+            name: options.get(name, [""])[0] for name in ("python", "driver", "glibc", "platform")
+        }
         said = Description(gpus=tuple(options.get("gpu", ())), **one)
         check_description(said)
         assert read_requests(line[:1], matrix())
@@ -125,7 +145,9 @@ def test_nothing_hostile_enters_a_command(template: str) -> None:
 
 def test_headlines_are_plain_sentences() -> None:
     for entry in catalogue().values():
-        assert re.fullmatch(r"[A-Zcp][^.!?]*(?:libdevice\.10\.bc[^.]*)?\.", entry.headline), entry.headline
+        assert re.fullmatch(r"[A-Zcp][^.!?]*(?:libdevice\.10\.bc[^.]*)?\.", entry.headline), (
+            entry.headline
+        )
         assert 18 <= len(entry.headline) <= 100
 
 
@@ -136,7 +158,9 @@ def test_with_the_machine_the_doctors_commands_come_first() -> None:
     report = judge_log(log.events, matrix(), context.facts)
     assert report.findings[0].id == doctors.id == "framework-cpu-build"
     assert report.findings[0].fix == doctors.fix
-    assert any("torch==2.8.0" in argv(action) for action in (doctors.fix.actions if doctors.fix else ()))
+    assert any(
+        "torch==2.8.0" in argv(action) for action in (doctors.fix.actions if doctors.fix else ())
+    )
     assert report.findings[0].fix != log.report.findings[0].fix
 
 
@@ -191,7 +215,10 @@ def test_a_log_that_tells_the_whole_machine_is_planned_for() -> None:
 def test_a_log_is_answered_with_pips_own_command_and_its_index(log: str, line: str) -> None:
     report = judge_text(log).report
     actions = [
-        action for finding in report.findings if finding.primary and finding.fix for action in finding.fix.actions
+        action
+        for finding in report.findings
+        if finding.primary and finding.fix
+        for action in finding.fix.actions
     ]
     assert line in [shlex.join(argv(action)[1:]) for action in actions]
     assert [action for action in actions if argv(action)[:2] == ("envcheck", "plan")] == []

@@ -53,7 +53,8 @@ CPU_START = LOGS["tf24-linux-cpu"]
 @pytest.mark.parametrize(
     "more",
     [
-        "| NVIDIA-SMI 535.161.07    Driver Version: 535.161.07   CUDA Version: 12.2     |",  # a GPU is there
+        # a GPU is there
+        "| NVIDIA-SMI 535.161.07    Driver Version: 535.161.07   CUDA Version: 12.2     |",
         ">>> tf.config.list_physical_devices('GPU')\n[]",  # somebody asks for it
         "AssertionError: Torch not compiled with CUDA enabled",  # a program needs it
     ],
@@ -67,7 +68,10 @@ def test_with_the_cpu_expected_only_failures_count() -> None:
     start = "".join(CPU_START.splitlines(keepends=True)[:6])  # ends in the remarks
     assert judge_text(start).report.verdict == INCOMPATIBLE
     assert judge_text(start, target=Target("cpu")).report.verdict == COMPATIBLE
-    failed = start + "ImportError: libcublas.so.11: cannot open shared object file: No such file or directory"
+    failed = (
+        start
+        + "ImportError: libcublas.so.11: cannot open shared object file: No such file or directory"
+    )
     assert judge_text(failed, target=Target("cpu")).report.verdict == INCOMPATIBLE
 
 
@@ -82,7 +86,9 @@ def test_the_ending_tells_whether_a_program_went_on() -> None:
 
     assert ending("a\nb\nc\nd\n").goes_on_after(1)
     assert not ending("a\nb\nc\n").goes_on_after(1)
-    assert not ending("a\nb\n>>> c\nd\n").goes_on_after(1), "what is typed is no work of the program"
+    assert not ending("a\nb\n>>> c\nd\n").goes_on_after(1), (
+        "what is typed is no work of the program"
+    )
     assert ending("a\nepoch 3 done\n").succeeds_after(1)
     assert not ending("epoch 3 done\na\n").succeeds_after(2)
     assert scan([("a", [b"x\n"]), ("b", [b"y\n"])], load_signatures()).ending == Ending(), (
@@ -93,4 +99,7 @@ def test_the_ending_tells_whether_a_program_went_on() -> None:
 def test_the_exception_in_which_a_traceback_ends_is_kept() -> None:
     text = 'Traceback (most recent call last):\n  File "a.py", line 1, in <module>\n    f()\nmylib.Boom: it broke\n'
     assert scan([("log", [text.encode()])], load_signatures()).exception == "mylib.Boom: it broke"
-    assert scan([("log", [b"epoch 1\n  loss 1\nepoch 2 done: yes\n"])], load_signatures()).exception == ""
+    assert (
+        scan([("log", [b"epoch 1\n  loss 1\nepoch 2 done: yes\n"])], load_signatures()).exception
+        == ""
+    )

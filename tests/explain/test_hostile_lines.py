@@ -15,9 +15,12 @@ from tests.explain.backtracking import Search
 from tests.explain.pathological import lines_for
 from tests.work import count_lines
 
-LENGTH = 48  # of the shorter of two lines; a search of the longer takes 2, 4 or 8 times the steps, by its power
-SQUARE = 5.5  # what grows with the square of the length is borne: a line is cut; what grows with its cube is not
-FEW = LENGTH**2  # a cube of fewer steps takes a fifth of a second for a line of a thousand characters
+# of the shorter of two lines; a search of the longer takes 2, 4 or 8 times the steps, by its power
+LENGTH = 48
+# what grows with the square of the length is borne: a line is cut; what grows with its cube is not
+SQUARE = 5.5
+# a cube of fewer steps takes a fifth of a second for a line of a thousand characters
+FEW = LENGTH**2
 
 SIGNATURES = load_signatures()
 PARTS = 8  # so that the work is shared by several processes
@@ -28,7 +31,9 @@ def most_steps(search: Search, pattern: str, length: int) -> tuple[int, str]:
     most = (0, "")
     for line in lines_for(pattern, length):
         search.steps = 0
-        assert search.spans(line) == [found.span() for found in re.finditer(pattern, line)], "counted is another search"
+        assert search.spans(line) == [found.span() for found in re.finditer(pattern, line)], (
+            "counted is another search"
+        )
         most = max(most, (search.steps, line))
     return most
 
@@ -93,7 +98,23 @@ class Counted:
 
 
 @pytest.mark.parametrize(
-    "filling", [b" ", b"a", b"1", b"1.", b"[", b"(", b"> ", b"\x1b[", b"\x1b]0;", b"\x08", b"{", b"-", b"@", b":"]
+    "filling",
+    [
+        b" ",
+        b"a",
+        b"1",
+        b"1.",
+        b"[",
+        b"(",
+        b"> ",
+        b"\x1b[",
+        b"\x1b]0;",
+        b"\x08",
+        b"{",
+        b"-",
+        b"@",
+        b":",
+    ],
 )
 def test_no_prefix_or_escape_takes_long(filling: bytes, monkeypatch: pytest.MonkeyPatch) -> None:
     def clean(length: int) -> tuple[int, int]:
@@ -103,7 +124,11 @@ def test_no_prefix_or_escape_takes_long(filling: bytes, monkeypatch: pytest.Monk
             clean_line(strip_markup(begin + (filling * length)[:length]))
         monkeypatch.undo()
         lines = sum(
-            count_lines(lambda begin=begin: clean_line(strip_markup(begin + (filling * length)[:length])))  # type: ignore[misc]
+            count_lines(
+                lambda begin=begin: clean_line(  # type: ignore[misc]
+                    strip_markup(begin + (filling * length)[:length])
+                )
+            )
             for begin in BEGINNINGS
         )
         return counted.steps(), lines
@@ -114,4 +139,15 @@ def test_no_prefix_or_escape_takes_long(filling: bytes, monkeypatch: pytest.Monk
     assert many <= 2.2 * few, "lines of Python"
 
 
-BEGINNINGS = (b"", b"a", b"[", b"(", b"user@host", b"2026-11-20 ", b"trainer-", b"E0000 ", b"\x1b]0;", b"Nov 20 ")
+BEGINNINGS = (
+    b"",
+    b"a",
+    b"[",
+    b"(",
+    b"user@host",
+    b"2026-11-20 ",
+    b"trainer-",
+    b"E0000 ",
+    b"\x1b]0;",
+    b"Nov 20 ",
+)

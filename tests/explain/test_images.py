@@ -75,5 +75,7 @@ def test_an_image_without_cuda_is_a_build_for_the_cpu() -> None:
         ("pytorch/pytorch", None),
     ],
 )
-def test_the_name_of_an_image_tells_its_framework(reference: str, told: tuple[str, str, str] | None) -> None:
+def test_the_name_of_an_image_tells_its_framework(
+    reference: str, told: tuple[str, str, str] | None
+) -> None:
     assert parse_framework(reference) == told

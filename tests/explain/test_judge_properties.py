@@ -12,8 +12,8 @@ from envcheck.explain.signatures import load_signatures
 from tests.cases.case_facts import facts_of, matrix
 from tests.cases.judged import FOLDER, NOISE, Judged, judge_text, read_cases
 
-# What follows the first line is the rest of it: one write of PyTorch's sentence, and a shell's command with its answer.
-# A line between the two takes the sentence apart.
+# What follows the first line is the rest of it: one write of PyTorch's sentence, and a shell's
+# command with its answer. A line between the two takes the sentence apart.
 WHOLE = {"composed-nvcc-beside", "composed-tf-dup-list"}
 CASES = [
     case
@@ -25,20 +25,31 @@ CASES = [
     and not case["id"].startswith("composed-answer-")
     and case["id"] not in WHOLE
 ]
-NOISES = [line for case in CASES if case["id"].startswith("composed-noise-") for line in case["log"].splitlines()]
+NOISES = [
+    line
+    for case in CASES
+    if case["id"].startswith("composed-noise-")
+    for line in case["log"].splitlines()
+]
 # Lines that show a working GPU say something; so does what no signature of noise matches.
-ANSWERS = {"ptxas-not-on-windows"}  # what makes another message harmless: TensorFlow for Windows calls no ptxas
+# what makes another message harmless: TensorFlow for Windows calls no ptxas
+ANSWERS = {"ptxas-not-on-windows"}
 ROLES = {item.name: item.role for item in load_signatures()}
 
 
 def is_harmless(line: str) -> bool:
     judged = judge_text(line)
     says = {event.signature for event in judged.events}
-    return judged.primary == NOISE and says.isdisjoint(ANSWERS) and all(ROLES[name] != "healthy" for name in says)
+    return (
+        judged.primary == NOISE
+        and says.isdisjoint(ANSWERS)
+        and all(ROLES[name] != "healthy" for name in says)
+    )
 
 
 @st.deferred
-def harmless() -> st.SearchStrategy[str]:  # judged when a test runs, not in every process that collects it
+# judged when a test runs, not in every process that collects it
+def harmless() -> st.SearchStrategy[str]:
     return st.sampled_from([line for line in NOISES if is_harmless(line)])
 
 
@@ -48,15 +59,29 @@ def primary_of(text: str) -> str:
     return Judged({}, events, judge_log(events, matrix(), None)).primary
 
 
-PLAIN = ["", "Epoch 3/10", "loss: 0.25 accuracy: 0.91", "Saving checkpoint", "INFO:root:starting", "  ^", "100%|###|"]
+PLAIN = [
+    "",
+    "Epoch 3/10",
+    "loss: 0.25 accuracy: 0.91",
+    "Saving checkpoint",
+    "INFO:root:starting",
+    "  ^",
+    "100%|###|",
+]
 
 
 @settings(max_examples=60, deadline=None, suppress_health_check=[HealthCheck.too_slow])
 @given(
     case=st.sampled_from(CASES),
-    lines=st.lists(st.tuples(st.integers(0, 20), st.one_of(harmless, st.sampled_from(PLAIN))), min_size=1, max_size=8),
+    lines=st.lists(
+        st.tuples(st.integers(0, 20), st.one_of(harmless, st.sampled_from(PLAIN))),
+        min_size=1,
+        max_size=8,
+    ),
 )
-def test_noise_never_changes_the_primary_finding(case: dict[str, Any], lines: list[tuple[int, str]]) -> None:
+def test_noise_never_changes_the_primary_finding(
+    case: dict[str, Any], lines: list[tuple[int, str]]
+) -> None:
     before = primary_of(case["log"])
     text = case["log"].splitlines()
     for place, line in lines:
@@ -67,7 +92,9 @@ def test_noise_never_changes_the_primary_finding(case: dict[str, Any], lines: li
 
 @settings(max_examples=60, deadline=None, suppress_health_check=[HealthCheck.too_slow])
 @given(case=st.sampled_from(CASES), other=harmless, seed=st.randoms(use_true_random=False))
-def test_the_order_of_lines_never_changes_the_primary_finding(case: dict[str, Any], other: str, seed: Any) -> None:
+def test_the_order_of_lines_never_changes_the_primary_finding(
+    case: dict[str, Any], other: str, seed: Any
+) -> None:
     text = [*case["log"].splitlines(), other, "Epoch 1/10"]
     shuffled = list(text)
     seed.shuffle(shuffled)
@@ -78,8 +105,15 @@ MESSAGES = st.sampled_from(load_signatures()).flatmap(lambda item: st.from_regex
 JOINED = st.lists(MESSAGES, min_size=1, max_size=3).map("\n".join)
 
 
-@settings(max_examples=120, deadline=None, suppress_health_check=[HealthCheck.too_slow, HealthCheck.filter_too_much])
-@given(text=JOINED, stated=st.sampled_from([None, {"gpus": []}, {"os": "Windows", "packages": {"torch": "2.1.0"}}]))
+@settings(
+    max_examples=120,
+    deadline=None,
+    suppress_health_check=[HealthCheck.too_slow, HealthCheck.filter_too_much],
+)
+@given(
+    text=JOINED,
+    stated=st.sampled_from([None, {"gpus": []}, {"os": "Windows", "packages": {"torch": "2.1.0"}}]),
+)
 def test_whatever_matches_is_judged(text: str, stated: dict[str, Any] | None) -> None:
     judged = judge_text(text, None if stated is None else facts_of(stated))
     assert judged.report.verdict in ("compatible", "incompatible", "undetermined")

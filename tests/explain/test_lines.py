@@ -22,7 +22,10 @@ PREFIXES = [
     ("(EngineCore_0 pid=123) ", "EngineCore_0 pid=123"),  # vLLM
     ("(EngineCore_DP0 pid=123) ERROR 11-21 10:00:00 [core.py:586] ", "EngineCore_DP0 pid=123"),
     ("(VllmWorker rank=0 pid=123) ", "VllmWorker rank=0 pid=123"),
-    ("(VllmWorkerProcess pid=7) ERROR 08-07 12:00:00 multiproc_worker_utils.py:226] ", "VllmWorkerProcess pid=7"),
+    (
+        "(VllmWorkerProcess pid=7) ERROR 08-07 12:00:00 multiproc_worker_utils.py:226] ",
+        "VllmWorkerProcess pid=7",
+    ),
     ("INFO 11-21 10:00:00 [core.py:58] ", ""),
     ("\x1b[36m(train pid=1)\x1b[0m ", "train pid=1"),  # Ray in colour
     ("(RayTrainWorker pid=1234) [rank0]: ", "RayTrainWorker pid=1234/rank0"),
@@ -96,7 +99,9 @@ PREFIXES = [
 
 
 def test_what_stands_before_a_message_is_taken_off() -> None:
-    lines = {prefix: clean_line(strip_markup((prefix + MESSAGE).encode())) for prefix, _ in PREFIXES}
+    lines = {
+        prefix: clean_line(strip_markup((prefix + MESSAGE).encode())) for prefix, _ in PREFIXES
+    }
     assert {prefix: (line.text, line.worker) for prefix, line in lines.items()} == {
         prefix: (MESSAGE, worker) for prefix, worker in PREFIXES
     }
@@ -104,10 +109,13 @@ def test_what_stands_before_a_message_is_taken_off() -> None:
     assert plainly == {prefix: (prefix + MESSAGE).strip() for prefix in plainly}
 
 
-@pytest.mark.parametrize("end", ["\n", "\r\n", "\n\n\n", ""], ids=["lf", "crlf", "blank lines", "none"])
+@pytest.mark.parametrize(
+    "end", ["\n", "\r\n", "\n\n\n", ""], ids=["lf", "crlf", "blank lines", "none"]
+)
 def test_a_signature_that_begins_its_line_is_found_behind_each(end: str) -> None:
     found = {
-        prefix: names(scanned(f"Epoch 1{end or chr(10)}{prefix}Killed{end}".encode()).events) for prefix, _ in PREFIXES
+        prefix: names(scanned(f"Epoch 1{end or chr(10)}{prefix}Killed{end}".encode()).events)
+        for prefix, _ in PREFIXES
     }
     assert {prefix: events for prefix, events in found.items() if events != ["killed"]} == {}
 
@@ -115,9 +123,18 @@ def test_a_signature_that_begins_its_line_is_found_behind_each(end: str) -> None
 @pytest.mark.parametrize(
     ("raw", "text"),
     [
-        ("I0000 00:00:1732143660.123456    1234 cuda_executor.cc:1015] negative", "I cuda_executor.cc:1015] negative"),
-        ("E0808 20:59:00.842178 139857030612800 xla_bridge.py:328] Unable", "E xla_bridge.py:328] Unable"),
-        ("2026-11-20 23:01:40.945803: E tensorflow/x.cc:318] failed", "E tensorflow/x.cc:318] failed"),
+        (
+            "I0000 00:00:1732143660.123456    1234 cuda_executor.cc:1015] negative",
+            "I cuda_executor.cc:1015] negative",
+        ),
+        (
+            "E0808 20:59:00.842178 139857030612800 xla_bridge.py:328] Unable",
+            "E xla_bridge.py:328] Unable",
+        ),
+        (
+            "2026-11-20 23:01:40.945803: E tensorflow/x.cc:318] failed",
+            "E tensorflow/x.cc:318] failed",
+        ),
     ],
 )
 def test_the_severity_letter_stays(raw: str, text: str) -> None:
@@ -151,7 +168,9 @@ def test_a_message_without_a_prefix_stays_whole(text: str) -> None:
 
 @pytest.mark.parametrize("key", ["log", "message", "msg", "MESSAGE", "textPayload"])
 def test_a_message_inside_json_comes_out(key: str) -> None:
-    record = json.dumps({key: f"[rank2]: {MESSAGE}\n", "stream": "stderr", "time": "2026-11-20T23:01:40.9Z"})
+    record = json.dumps(
+        {key: f"[rank2]: {MESSAGE}\n", "stream": "stderr", "time": "2026-11-20T23:01:40.9Z"}
+    )
     line = clean_line(record.encode())
     assert (line.text, line.worker) == (MESSAGE, "rank2")
 
@@ -164,7 +183,10 @@ def test_json_without_a_message_stays_whole() -> None:
 @pytest.mark.parametrize(
     ("raw", "text"),
     [
-        ("Datei oder Verzeichnis nicht gefunden: Größe".encode(), "Datei oder Verzeichnis nicht gefunden: Größe"),
+        (
+            "Datei oder Verzeichnis nicht gefunden: Größe".encode(),
+            "Datei oder Verzeichnis nicht gefunden: Größe",
+        ),
         ("Größe".encode("cp1252"), "Größe"),
         ("Größe überschritten".encode()[:-1] + b"\xff", "Größe überschritte\ufffd"),
         (b"\xef\xbb\xbfKilled", "Killed"),
@@ -223,5 +245,8 @@ def test_credentials_of_a_url_are_not_quoted() -> None:
     line = clean_line(
         b"ERROR: no torch at https://anna:s3cret@pypi.example/simple, https://t0ken@x.example, a@b.example"
     )
-    assert line.text == "ERROR: no torch at https://***@pypi.example/simple, https://***@x.example, a@b.example"
+    assert (
+        line.text
+        == "ERROR: no torch at https://***@pypi.example/simple, https://***@x.example, a@b.example"
+    )
     assert "s3cret" not in line.bare

@@ -37,12 +37,23 @@ def test_one_encoding_comes_out_however_the_blocks_are_cut(raw: bytes) -> None:
 
 
 def test_plain_text_appended_to_what_powershell_began() -> None:
-    raw = codecs.BOM_UTF16_LE + "begin\r\n".encode("utf-16-le") + LINE + b"\n" + "end\r\n".encode("utf-16-le")
+    raw = (
+        codecs.BOM_UTF16_LE
+        + "begin\r\n".encode("utf-16-le")
+        + LINE
+        + b"\n"
+        + "end\r\n".encode("utf-16-le")
+    )
     assert recoded(raw) == b"begin\r\n" + LINE + b"\nend\r\n"
 
 
 def test_utf16_appended_to_plain_text() -> None:
-    raw = b"begin\n" + codecs.BOM_UTF16_LE + LINE.decode().encode("utf-16-le") + "\r\n".encode("utf-16-le")
+    raw = (
+        b"begin\n"
+        + codecs.BOM_UTF16_LE
+        + LINE.decode().encode("utf-16-le")
+        + "\r\n".encode("utf-16-le")
+    )
     scan = scanned(raw)
     assert names(scan.events) == ["cannot-open"]
     assert scan.events[0].line == 2
@@ -56,7 +67,9 @@ def test_zeros_of_a_crash_do_not_hide_a_message() -> None:
 def test_utf16_is_scanned_with_its_line_numbers() -> None:
     raw = codecs.BOM_UTF16_LE + TEXT.encode("utf-16-le")
     scan = scanned(*(raw[at : at + 33] for at in range(0, len(raw), 33)))
-    assert [(event.line, event.values["library"]) for event in scan.events] == [(2, "libcudart.so.10.1")]
+    assert [(event.line, event.values["library"]) for event in scan.events] == [
+        (2, "libcudart.so.10.1")
+    ]
     assert scan.lines == 3
 
 
@@ -86,4 +99,6 @@ def test_nothing_and_a_single_byte() -> None:
 def test_a_message_in_another_language_and_its_encoding(text: str, encoding: str) -> None:
     scan = scanned(f"1\r\n{text}\r\n3".encode(encoding), signatures=load_signatures())
     found = [event for event in scan.events if event.signature.startswith("cannot-open")]
-    assert [(event.text, event.line, event.values["library"]) for event in found] == [(text, 2, "libcudart.so.11.0")]
+    assert [(event.text, event.line, event.values["library"]) for event in found] == [
+        (text, 2, "libcudart.so.11.0")
+    ]

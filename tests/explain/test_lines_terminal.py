@@ -43,7 +43,10 @@ def test_typographic_quotes_become_plain_ones() -> None:
 @pytest.mark.parametrize(
     ("written", "meant"),
     [
-        (b"'a' &gt;= &quot;b&quot; &amp;&amp; &#39;c&#39;&nbsp;&lt;d&gt;", b"'a' >= \"b\" && 'c' <d>"),
+        (
+            b"'a' &gt;= &quot;b&quot; &amp;&amp; &#39;c&#39;&nbsp;&lt;d&gt;",
+            b"'a' >= \"b\" && 'c' <d>",
+        ),
         (b"&amp;gt; &amp;amp;quot; &#x27; &#034; &apos;", b"> \" ' \" '"),
         (b"a && b & c; &unknown; &#9999; d&", b"a && b & c; &unknown; &#9999; d&"),
     ],

@@ -22,7 +22,12 @@ BLOCK = b"--abcd\nx+\rabc lib.so.11.0\nlib.so.12.0\n\n7bc 8bc\nlib.so.12.0"
 def plainly(literals: list[bytes], block: bytes) -> list[Hit]:
     """Look for every literal at every place: what all other ways must agree with."""
     places = range(len(block))
-    return [(number, at) for at in places for number, one in enumerate(literals) if block.startswith(one, at)]
+    return [
+        (number, at)
+        for at in places
+        for number, one in enumerate(literals)
+        if block.startswith(one, at)
+    ]
 
 
 def hyperscan(literals: list[bytes]) -> Find:
@@ -51,13 +56,18 @@ def test_every_way_finds_the_same(way: Callable[[list[bytes]], Find]) -> None:
         assert find(b"nothing") == find(b"") == []
 
 
-PARTS = st.lists(st.sampled_from([b"a", b"ab", b"bab", b"b\xff", b"\n", b"\r", b"1", b"2", b"b1", b" "]), max_size=60)
+PARTS = st.lists(
+    st.sampled_from([b"a", b"ab", b"bab", b"b\xff", b"\n", b"\r", b"1", b"2", b"b1", b" "]),
+    max_size=60,
+)
 
 
 @pytest.mark.parametrize("way", WAYS, ids=NAMES)
 @settings(deadline=None, max_examples=60, suppress_health_check=[HealthCheck.too_slow])
 @given(st.lists(PARTS, min_size=1, max_size=3))
-def test_every_way_finds_the_same_in_any_bytes(way: Callable[[list[bytes]], Find], blocks: list[list[bytes]]) -> None:
+def test_every_way_finds_the_same_in_any_bytes(
+    way: Callable[[list[bytes]], Find], blocks: list[list[bytes]]
+) -> None:
     literals = [b"ab", b"bab", b"b", b"b\xffa", b"b1", b"1ab", b"12", b"b" * 12]
     find = way(literals)
     for block in map(b"".join, blocks):
@@ -68,7 +78,9 @@ def test_a_log_of_real_fragments_is_read_alike_by_every_way() -> None:
     rng = random.Random(20261121)
     literals = sorted({part.encode() for item in load_signatures() for part in item.fragments})
     lines = [b"step %d loss 0.%d" % (number % 7, number) for number in range(300)]
-    lines += [rng.choice(literals) + b" %d " % number + rng.choice(literals)[:-1] for number in range(300)]
+    lines += [
+        rng.choice(literals) + b" %d " % number + rng.choice(literals)[:-1] for number in range(300)
+    ]
     rng.shuffle(lines)
     block = b"\n".join(lines)
     expected = needles._build_expression_finder(literals)(block)
@@ -82,9 +94,17 @@ def test_a_log_of_real_fragments_is_read_alike_by_every_way() -> None:
     assert sorted(needles._find_literals(literals, block)) == sorted(expected)
 
 
-@pytest.mark.parametrize("missing", [("hyperscan",), ("hyperscan", "ahocorasick")], ids=["automaton", "expression"])
-def test_a_log_is_judged_alike_without_hyperscan(monkeypatch: pytest.MonkeyPatch, missing: tuple[str, ...]) -> None:
-    raw = b"x" * 20_000 + b"\n" + b"\n".join([LINE, b"[rank1]: Killed", LINE.replace(b"10.1", b"11.0"), LINE])
+@pytest.mark.parametrize(
+    "missing", [("hyperscan",), ("hyperscan", "ahocorasick")], ids=["automaton", "expression"]
+)
+def test_a_log_is_judged_alike_without_hyperscan(
+    monkeypatch: pytest.MonkeyPatch, missing: tuple[str, ...]
+) -> None:
+    raw = (
+        b"x" * 20_000
+        + b"\n"
+        + b"\n".join([LINE, b"[rank1]: Killed", LINE.replace(b"10.1", b"11.0"), LINE])
+    )
     by_hyperscan = scanned(raw)
     for name in missing:
         monkeypatch.setitem(sys.modules, name, None)
@@ -111,7 +131,9 @@ def test_an_old_processor_is_spared_hyperscan(monkeypatch: pytest.MonkeyPatch) -
     assert find(BLOCK) == plainly(LITERALS, BLOCK)
 
 
-def test_the_kinds_of_lines_that_are_remembered_are_bounded(monkeypatch: pytest.MonkeyPatch) -> None:
+def test_the_kinds_of_lines_that_are_remembered_are_bounded(
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:
     monkeypatch.setattr(needles, "_CACHE_BYTES", 200)
     monkeypatch.setattr(needles, "_LONGEST_CACHED_LINE", 50)
     find = needles._build_line_cache_finder(LITERALS)

@@ -28,9 +28,7 @@ from tests.cases.case_facts import facts_of, matrix
 from tests.cases.judged import judge_text
 from tests.typed import argv
 
-MISSING = (
-    "Could not load dynamic library '{0}'; dlerror: {0}: cannot open shared object file: No such file or directory"
-)
+MISSING = "Could not load dynamic library '{0}'; dlerror: {0}: cannot open shared object file: No such file or directory"
 CUINIT = "failed call to cuInit: UNKNOWN ERROR (303)"
 DRIVERS = "Could not find cuda drivers on your machine, GPU will not be used."
 
@@ -57,7 +55,10 @@ def named(report: Report, finding_id: str) -> Finding:
         ("_ZN3c104cuda29c10_cuda_check_implementationEiPKcS2_jb", "torch 2.10 to 2.13"),
         ("_ZN3c104cuda9SetDeviceEa", "torch 2.3 to 2.7"),
         ("_ZN3c104cuda9SetDeviceEab", "torch 2.8 or newer"),
-        ("_ZN3c105ErrorC2ENS_14SourceLocationESs", "the old C++ ABI, which PyTorch's own wheels have up to torch 2.6"),
+        (
+            "_ZN3c105ErrorC2ENS_14SourceLocationESs",
+            "the old C++ ABI, which PyTorch's own wheels have up to torch 2.6",
+        ),
         (
             "_ZN3c106detail14torchCheckFailEPKcS2_jRKNSt7__cxx1112basic_stringIcSt11char_traitsIcESaIcEEE",
             "the new C++ ABI, which PyTorch's own wheels have from torch 2.7 on",
@@ -65,7 +66,9 @@ def named(report: Report, finding_id: str) -> Finding:
         ("_ZN3c1017RegisterOperatorsD1Ev", "another release of the framework"),
     ],
 )
-def test_a_missing_symbol_dates_the_torch_that_an_extension_was_built_for(symbol: str, built_for: str) -> None:
+def test_a_missing_symbol_dates_the_torch_that_an_extension_was_built_for(
+    symbol: str, built_for: str
+) -> None:
     module = "/venv/lib/python3.12/site-packages/ext/_C.cpython-312-x86_64-linux-gnu.so"
     judged = judge_text(f"ImportError: {module}: undefined symbol: {symbol}")
     (finding,) = (item for item in judged.report.findings if item.id == "extension-build-mismatch")
@@ -107,8 +110,13 @@ def test_a_named_other_cuda_makes_it_the_wrong_version() -> None:
     log = MISSING.format("libcudart.so.10.1")
     assert primary(log) == "toolkit-missing"
     assert primary(f"{log}; LD_LIBRARY_PATH: /usr/local/cuda-10.2/lib64") == "toolkit-wrong-version"
-    assert primary(f"{log}\nCuda compilation tools, release 10.1, V10.1.243") == "toolkit-path-conflict"
-    installed = ToolkitFacts(installs=known((ToolkitInstall("/opt/cuda", "opt", version=known("10.2")),)))
+    assert (
+        primary(f"{log}\nCuda compilation tools, release 10.1, V10.1.243")
+        == "toolkit-path-conflict"
+    )
+    installed = ToolkitFacts(
+        installs=known((ToolkitInstall("/opt/cuda", "opt", version=known("10.2")),))
+    )
     assert primary(log, Facts(toolkits=installed)) == "toolkit-wrong-version"
 
 
@@ -118,7 +126,9 @@ def test_one_library_alone_means_another_version() -> None:
 
 
 def test_an_extension_that_asks_is_named() -> None:
-    library = "OSError: libcudart.so.10.2: cannot open shared object file: No such file or directory"
+    library = (
+        "OSError: libcudart.so.10.2: cannot open shared object file: No such file or directory"
+    )
     log = f'  File "/venv/site-packages/torch_sparse/__init__.py", line 1\n{library}'
     assert primary(log) == "extension-build-mismatch"
 
@@ -129,7 +139,10 @@ def test_what_is_opened_in_passing_is_noise(library: str) -> None:
 
 
 def test_tensorrt_that_is_needed_is_no_noise() -> None:
-    assert primary(f"{MISSING.format('libnvinfer.so.6')}\ngetInferLibVersion symbol not found.") == "tensorrt-missing"
+    assert (
+        primary(f"{MISSING.format('libnvinfer.so.6')}\ngetInferLibVersion symbol not found.")
+        == "tensorrt-missing"
+    )
 
 
 def test_a_cudnn_of_another_major_is_the_wrong_one() -> None:
@@ -161,7 +174,13 @@ def test_a_library_that_cudnn_misses_is_compared_with_the_build(
 
 @pytest.mark.parametrize(
     ("text", "wanted"),
-    [("8.6.0", (8, 6, 0)), ("(8, 3, 2", (8, 3, 2)), ("8700", (8, 7, 0)), ("90101", (9, 1, 1)), ("7605", (7, 6, 5))],
+    [
+        ("8.6.0", (8, 6, 0)),
+        ("(8, 3, 2", (8, 3, 2)),
+        ("8700", (8, 7, 0)),
+        ("90101", (9, 1, 1)),
+        ("7605", (7, 6, 5)),
+    ],
 )
 def test_a_cudnn_version_is_read_in_every_spelling(text: str, wanted: tuple[int, ...]) -> None:
     assert parse_cudnn_version(text) == wanted
@@ -179,7 +198,9 @@ def test_cuinit_without_a_gpu_is_noise() -> None:
 
 
 def test_cuda_drivers_not_found_under_a_healthy_driver_is_a_missing_runtime() -> None:
-    driver = Facts(driver=DriverFacts(release=known("535.113.01")), gpus=known((Gpu(name=known("GTX 1650")),)))
+    driver = Facts(
+        driver=DriverFacts(release=known("535.113.01")), gpus=known((Gpu(name=known("GTX 1650")),))
+    )
     assert primary(DRIVERS, driver) == "toolkit-missing"
     newer = f"I external/local_xla/xla/tsl/cuda/cudart_stub.cc:32] {DRIVERS}"
     assert primary(newer, driver) == "framework-cuda-extra-missing"
@@ -197,7 +218,10 @@ def test_secure_boot_explains_a_module_that_is_not_loaded() -> None:
 
 
 def test_hidden_devices_are_told_by_the_variable() -> None:
-    assert primary("RuntimeError: No CUDA GPUs are available\nCUDA_VISIBLE_DEVICES=-1") == "visible-devices-hidden"
+    assert (
+        primary("RuntimeError: No CUDA GPUs are available\nCUDA_VISIBLE_DEVICES=-1")
+        == "visible-devices-hidden"
+    )
 
 
 # -- memory, architecture, pip --
@@ -213,8 +237,14 @@ def test_a_full_card_is_held_and_not_exhausted() -> None:
 
 def test_the_gpu_and_the_build_decide_between_new_and_old() -> None:
     log = "RuntimeError: CUDA error: no kernel image is available for execution on the device"
-    assert primary(log, facts_of({"gpus": ["Tesla K40m"], "packages": {"torch": "1.5.0"}})) == "gpu-arch-too-old"
-    assert primary(log, facts_of({"gpus": ["RTX 3090"], "packages": {"torch": "1.6.0"}})) == "gpu-arch-too-new"
+    assert (
+        primary(log, facts_of({"gpus": ["Tesla K40m"], "packages": {"torch": "1.5.0"}}))
+        == "gpu-arch-too-old"
+    )
+    assert (
+        primary(log, facts_of({"gpus": ["RTX 3090"], "packages": {"torch": "1.6.0"}}))
+        == "gpu-arch-too-new"
+    )
 
 
 FROM = "ERROR: Could not find a version that satisfies the requirement {} (from versions: none)"
@@ -225,8 +255,16 @@ FROM = "ERROR: Could not find a version that satisfies the requirement {} (from 
     [
         ("tensorflow==2.15.0", {"python": "3.13"}, "python-unsupported"),
         ("tensorflow==2.15.0", {"python": "3.11", "python_arch": "32-bit"}, "python-32bit"),
-        ("tensorflow==2.15.0", {"python": "3.11", "pip": "9.0.1", "os": "Ubuntu", "arch": "x86_64"}, "pip-too-old"),
-        ("torch==1.4.0", {"python": "3.8", "os": "Linux", "arch": "ppc64le"}, "platform-no-gpu-wheel"),
+        (
+            "tensorflow==2.15.0",
+            {"python": "3.11", "pip": "9.0.1", "os": "Ubuntu", "arch": "x86_64"},
+            "pip-too-old",
+        ),
+        (
+            "torch==1.4.0",
+            {"python": "3.8", "os": "Linux", "arch": "ppc64le"},
+            "platform-no-gpu-wheel",
+        ),
         ("tensorflow-gpu==2.13.0", {"python": "3.11"}, "framework-package-removed"),
         ("left-pad==9", {}, "dependency-conflict"),
     ],
@@ -241,7 +279,9 @@ def test_a_wheel_for_another_machine_or_python_is_told() -> None:
     assert primary(wheel, facts_of({"arch": "aarch64", "python": "3.8"})) == "python-unsupported"
 
 
-@pytest.mark.parametrize(("path", "wanted"), [("/home/me/torch.py", True), ("/v/site-packages/torch/x.py", False)])
+@pytest.mark.parametrize(
+    ("path", "wanted"), [("/home/me/torch.py", True), ("/v/site-packages/torch/x.py", False)]
+)
 def test_a_users_file_is_told_from_an_installed_one(path: str, wanted: bool) -> None:
     assert is_users_file(path) is wanted
 
@@ -260,9 +300,15 @@ def test_a_later_error_ranks_under_its_cause() -> None:
 
 
 def test_two_causes_that_fit_are_both_named_with_what_tells_them_apart() -> None:
-    report = judge_text("RuntimeError: CUDA error: no kernel image is available for execution on the device").report
+    report = judge_text(
+        "RuntimeError: CUDA error: no kernel image is available for execution on the device"
+    ).report
     rival = named(report, "gpu-arch-too-old")
-    assert (report.findings[0].id, rival.verdict, rival.severity) == ("gpu-arch-too-new", UNDETERMINED, WARNING)
+    assert (report.findings[0].id, rival.verdict, rival.severity) == (
+        "gpu-arch-too-new",
+        UNDETERMINED,
+        WARNING,
+    )
     assert rival.fix is not None
     assert argv(rival.fix.actions[0])[0] == "nvidia-smi"
 
@@ -287,7 +333,9 @@ def test_a_dangerous_remedy_is_named_and_never_proposed() -> None:
 
 
 def test_the_machine_and_the_log_are_judged_together() -> None:
-    facts = facts_of({"driver": "410.48", "packages": {"torch": "1.3.0"}, "os": "Ubuntu", "gpus": ["GTX 1080"]})
+    facts = facts_of(
+        {"driver": "410.48", "packages": {"torch": "1.3.0"}, "os": "Ubuntu", "gpus": ["GTX 1080"]}
+    )
     report = judge_text(">>> torch.cuda.is_available()\nFalse", facts).report
     assert (report.verdict, report.findings[0].id) == (INCOMPATIBLE, "driver-too-old")
 

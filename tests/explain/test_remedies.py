@@ -31,8 +31,14 @@ def test_the_file_fits_its_schema() -> None:
 
 
 def test_each_cause_has_a_remedy_for_any_log() -> None:
-    pointed_at = {item.finding for item in SIGNATURES.values() if item.finding and item.role != "noise"}
-    for_any = {name for name, rows in ROWS.items() if any(not row.is_special and not row.when for row in rows)}
+    pointed_at = {
+        item.finding for item in SIGNATURES.values() if item.finding and item.role != "noise"
+    }
+    for_any = {
+        name
+        for name, rows in ROWS.items()
+        if any(not row.is_special and not row.when for row in rows)
+    }
     assert pointed_at - for_any - set(CURES) == set()
     assert set(ROWS) | set(CURES) <= set(catalogue())
 
@@ -40,10 +46,14 @@ def test_each_cause_has_a_remedy_for_any_log() -> None:
 def test_rows_name_signatures_and_values_that_there_are() -> None:
     named = {name for rows in ROWS.values() for row in rows for name in row.cases}
     rules = [module.tree for module in modules().values() if module.layer in ("rules", "smoke")]
-    stated = {node.value for tree in rules for node in ast.walk(tree) if isinstance(node, ast.Constant)}
+    stated = {
+        node.value for tree in rules for node in ast.walk(tree) if isinstance(node, ast.Constant)
+    }
     vendors = set(load_data("program/other_gpus", OtherGpuVendors).vendors)
     assert named - set(SIGNATURES) - stated - vendors == set()
-    asked = {name for rows in ROWS.values() for row in rows for name in (*row.shown, *row.where)} - {"python"}
+    asked = {
+        name for rows in ROWS.values() for row in rows for name in (*row.shown, *row.where)
+    } - {"python"}
     assert asked
     of_smoke_tests, of_rules = {"log", "smoked"}, {"installer"}
     assert {name for name in asked if not has_value(name)} == of_smoke_tests | of_rules

@@ -31,7 +31,9 @@ def test_the_event_says_where_and_what() -> None:
 
 
 def test_equal_messages_are_counted() -> None:
-    result = scanned(*[b"x\n2026-11-20 23:01:40.%03d: %s\n" % (number, LINE) for number in range(100)])
+    result = scanned(
+        *[b"x\n2026-11-20 23:01:40.%03d: %s\n" % (number, LINE) for number in range(100)]
+    )
     (event,) = result.events
     assert (event.count, event.line, event.last_line) == (100, 2, 200)
     assert result.lines == 200
@@ -39,7 +41,11 @@ def test_equal_messages_are_counted() -> None:
 
 def test_workers_are_told_apart() -> None:
     result = scanned(b"".join(b"[rank%d]: %s\n" % (number % 3, LINE) for number in range(9)))
-    assert [(event.worker, event.count) for event in result.events] == [("rank0", 3), ("rank1", 3), ("rank2", 3)]
+    assert [(event.worker, event.count) for event in result.events] == [
+        ("rank0", 3),
+        ("rank1", 3),
+        ("rank2", 3),
+    ]
 
 
 def test_the_first_kinds_and_the_last_one_are_kept() -> None:
@@ -74,7 +80,10 @@ def test_a_fragment_without_its_pattern_is_no_event() -> None:
 def test_anchors_hold_after_a_prefix() -> None:
     raw = b"0: Killed\nNov 20 23:01:40 node7 kernel: [  1.000000] NVRM: Xid (PCI:0000:01:00): 79, GPU lost\nis Killed\n"
     result = scanned(raw)
-    assert [(event.signature, event.worker) for event in result.events] == [("killed", "0"), ("xid", "node7")]
+    assert [(event.signature, event.worker) for event in result.events] == [
+        ("killed", "0"),
+        ("xid", "node7"),
+    ]
 
 
 def test_what_a_pattern_needs_of_a_prefix_is_still_there() -> None:
@@ -131,7 +140,10 @@ def test_streams_may_come_by_turns() -> None:
     out.feed(b"led\n")
     out.finish()
     err.finish()
-    assert [(event.file, event.line) for event in scanner.result().events] == [("stderr", 1), ("stdout", 2)]
+    assert [(event.file, event.line) for event in scanner.result().events] == [
+        ("stderr", 1),
+        ("stdout", 2),
+    ]
 
 
 def test_nothing_in_nothing() -> None:
@@ -143,7 +155,9 @@ def test_nothing_in_nothing() -> None:
 def test_memory_does_not_grow_with_the_log() -> None:
     def log(blocks: int) -> Iterator[bytes]:
         for block in range(blocks):
-            yield b"".join(OOM % (block * 1000 + number) + b"\nstep 1 loss 0.1\n" * 20 for number in range(50))
+            yield b"".join(
+                OOM % (block * 1000 + number) + b"\nstep 1 loss 0.1\n" * 20 for number in range(50)
+            )
 
     peaks = []
     for blocks in (180, 360):  # the first is enough to fill what is remembered

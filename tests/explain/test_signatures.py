@@ -9,7 +9,13 @@ from collections.abc import Iterator
 
 import fastjsonschema
 
-from envcheck.explain.signatures import Signature, compile_pattern, load_driver_errors, load_rivals, load_signatures
+from envcheck.explain.signatures import (
+    Signature,
+    compile_pattern,
+    load_driver_errors,
+    load_rivals,
+    load_signatures,
+)
 from envcheck.host.data_files import read_data
 from envcheck.rules import catalogue
 
@@ -96,6 +102,14 @@ def test_every_finding_that_a_log_can_show_has_a_message() -> None:
     from tests.cases.judged import judged_cases
     from tests.remedies.test_same_situation import OF_RULES_ALONE
 
-    shown = {item.primary for name in ("reported", "composed", "unseen") for item in judged_cases(name)}
-    without = set(catalogue()) - shown - {*OF_RULES_ALONE, "plugin-failed", "import-failed", "smoke-failed"}
-    assert not without, f"no case shows {sorted(without)}: add a signature and a case, or a row to OF_RULES_ALONE"
+    shown = {
+        item.primary for name in ("reported", "composed", "unseen") for item in judged_cases(name)
+    }
+    without = (
+        set(catalogue())
+        - shown
+        - {*OF_RULES_ALONE, "plugin-failed", "import-failed", "smoke-failed"}
+    )
+    assert not without, (
+        f"no case shows {sorted(without)}: add a signature and a case, or a row to OF_RULES_ALONE"
+    )

@@ -6,7 +6,7 @@ import subprocess
 import sys
 from pathlib import Path
 
-LOG = "RuntimeError: NVIDIA GeForce RTX 5090 with CUDA capability sm_120 is not compatible with the current PyTorch installation.\n"  # noqa: E501
+LOG = "RuntimeError: NVIDIA GeForce RTX 5090 with CUDA capability sm_120 is not compatible with the current PyTorch installation.\n"
 UNNEEDED = (
     "zlib", "envcheck.diagnosis.planned", "envcheck.plan.choose", "envcheck.plan.requests",
     "envcheck.probes", "envcheck.rules.cudnn", "envcheck.rules.driver", "envcheck.rules.engine",
@@ -22,5 +22,7 @@ def test_a_plain_log_is_explained_without_what_others_need(tmp_path: Path) -> No
         f"code = run(['explain', {str(log)!r}])\n"
         f"print(code, [name for name in {UNNEEDED} if name in set(sys.modules) - before])"
     )
-    ended = subprocess.run([sys.executable, "-c", code], capture_output=True, text=True, check=False)
+    ended = subprocess.run(
+        [sys.executable, "-c", code], capture_output=True, text=True, check=False
+    )
     assert ended.stdout.splitlines()[-1] == "1 []", ended.stdout + ended.stderr

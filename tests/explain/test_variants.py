@@ -50,7 +50,9 @@ def signatures_in(text: str) -> set[str]:
 def is_known(signature: str, text: str) -> bool:
     """Tell whether a text is known by a signature, or by another one of the same cause."""
     finding, found = SIGNATURES[signature].finding, signatures_in(text)
-    return signature in found or any(finding and SIGNATURES[name].finding == finding for name in found)
+    return signature in found or any(
+        finding and SIGNATURES[name].finding == finding for name in found
+    )
 
 
 def holds_fragment(item: Signature, text: str) -> bool:
@@ -60,7 +62,11 @@ def holds_fragment(item: Signature, text: str) -> bool:
 def missed(vary: Callable[[str], str], names: set[str] = CASELESS) -> list[str]:
     """List the signatures of which a fragment stands in a varied line that is not known for them."""
     rows = ((name, vary(line)) for name, line in own_lines().items() if name in names)
-    return [name for name, text in rows if holds_fragment(SIGNATURES[name], text) and not is_known(name, text)]
+    return [
+        name
+        for name, text in rows
+        if holds_fragment(SIGNATURES[name], text) and not is_known(name, text)
+    ]
 
 
 def test_nearly_every_signature_has_a_line_of_its_own() -> None:
@@ -94,21 +100,29 @@ def broken(line: str) -> str:
 
 
 @pytest.mark.parametrize("vary", [cut, without_parentheses, broken])
-def test_what_is_lost_at_the_edge_or_in_parentheses_identifies_few_messages(vary: Callable[[str], str]) -> None:
+def test_what_is_lost_at_the_edge_or_in_parentheses_identifies_few_messages(
+    vary: Callable[[str], str],
+) -> None:
     lost = missed(vary, {*SIGNATURES})
     assert len(lost) <= 0.025 * len(SIGNATURES), lost
 
 
 def others_that_claim(name: str, line: str) -> set[str]:
     """List the signatures of other causes that claim the line of one, but for overlaps that are right."""
-    found = {item for item in signatures_in(line) if SIGNATURES[item].role == "cause" and SIGNATURES[item].finding}
+    found = {
+        item
+        for item in signatures_in(line)
+        if SIGNATURES[item].role == "cause" and SIGNATURES[item].finding
+    }
     others = {item for item in found if SIGNATURES[item].finding != SIGNATURES[name].finding}
     return set() if name in load_overlaps() else others - set(load_overlaps())
 
 
 def test_no_signature_claims_the_line_of_another_cause() -> None:
     lines = {name: line for name, line in own_lines().items() if SIGNATURES[name].finding}
-    failures = {name: line for name, line in lines.items() if SIGNATURES[name].role in ("cause", "symptom")}
+    failures = {
+        name: line for name, line in lines.items() if SIGNATURES[name].role in ("cause", "symptom")
+    }
     claimed = {name: others_that_claim(name, line) for name, line in failures.items()}
     assert {name: others for name, others in claimed.items() if others} == {}
 
@@ -134,7 +148,9 @@ def test_no_harmless_line_passes_for_a_failure() -> None:
 def alarms(line: str) -> list[str]:
     events: tuple[Event, ...] = judge_text(line).events
     kept = Log(events, matrix(), None).events
-    return [item.signature for item in kept if SIGNATURES[item.signature].role in ("cause", "symptom")]
+    return [
+        item.signature for item in kept if SIGNATURES[item.signature].role in ("cause", "symptom")
+    ]
 
 
 @pytest.mark.parametrize("vary", [str, cut, without_parentheses])
@@ -143,6 +159,9 @@ def test_no_name_of_a_value_reaches_a_reader(vary: Callable[[str], str]) -> None
     raw = {}
     for name, line in own_lines().items():
         for finding in judge_text(vary(line)).report.findings:
-            if re.search(r"\{\w+\}|(?:CUDA|cuDNN|release|capability|version) [;:,.)]|[:;,] *\.$", finding.message):
+            if re.search(
+                r"\{\w+\}|(?:CUDA|cuDNN|release|capability|version) [;:,.)]|[:;,] *\.$",
+                finding.message,
+            ):
                 raw[name] = finding.message
     assert raw == {}

@@ -21,7 +21,11 @@ def causes() -> dict[str, str]:
     known = signatures_by_name()
     lines = (line for name, line in own_lines().items() if known[name].role == "cause")
     judged = {line: judge_text(line) for line in islice(lines, 0, None, 5)}
-    return {line: item.primary for line, item in judged.items() if item.raises_error and "-" in item.primary}
+    return {
+        line: item.primary
+        for line, item in judged.items()
+        if item.raises_error and "-" in item.primary
+    }
 
 
 def test_what_failed_last_is_the_cause() -> None:
@@ -35,18 +39,30 @@ def test_what_failed_last_is_the_cause() -> None:
 def test_a_failure_after_what_works_is_the_cause() -> None:
     lines = list(causes()) * 2
     ends = list(zip(LOGS.values(), lines))
-    missed = [(log, line) for log, line in ends if judge_text(f"{log.rstrip()}\n{line}\n").primary != causes()[line]]
+    missed = [
+        (log, line)
+        for log, line in ends
+        if judge_text(f"{log.rstrip()}\n{line}\n").primary != causes()[line]
+    ]
     assert len(missed) <= 0.06 * len(ends), missed
 
 
 @pytest.mark.parametrize(
     ("log", "cause"),
     [
-        ("PyTorch version: 2.2.2+cpu\nnvcc fatal   : Unsupported gpu architecture 'compute_120'", "gpu-arch-too-new"),
-        ("PyTorch version: 2.2.2+cpu\nAssertionError: Torch not compiled with CUDA enabled", "framework-cpu-build"),
+        (
+            "PyTorch version: 2.2.2+cpu\nnvcc fatal   : Unsupported gpu architecture 'compute_120'",
+            "gpu-arch-too-new",
+        ),
+        (
+            "PyTorch version: 2.2.2+cpu\nAssertionError: Torch not compiled with CUDA enabled",
+            "framework-cpu-build",
+        ),
     ],
 )
-def test_what_is_installed_stands_behind_a_failure_that_it_does_not_explain(log: str, cause: str) -> None:
+def test_what_is_installed_stands_behind_a_failure_that_it_does_not_explain(
+    log: str, cause: str
+) -> None:
     assert judge_text(log).primary == cause
 
 

@@ -27,11 +27,20 @@ def write_base(context: Path, python: str, suite: str) -> None:
     """Write the build context of an image of Debian `suite` with a Python `python`; needs mmdebstrap and patchelf."""
     context.mkdir()
     packages = ",".join([*COMMON.split(), *LIBRARIES[suite].split()])
-    system = ["mmdebstrap", "-q", "--variant=minbase", f"--include={packages}", suite, str(context / "debian.tar")]
+    system = [
+        "mmdebstrap",
+        "-q",
+        "--variant=minbase",
+        f"--include={packages}",
+        suite,
+        str(context / "debian.tar"),
+    ]
     subprocess.run(system, check=True)
     _put_python(python, context / "python")
     shutil.copy("/etc/ssl/certs/ca-certificates.crt", context)
-    (context / "pip.conf").write_text("[global]\ncert = /etc/ssl/certs/ca-certificates.crt\ntimeout = 180\n")
+    (context / "pip.conf").write_text(
+        "[global]\ncert = /etc/ssl/certs/ca-certificates.crt\ntimeout = 180\n"
+    )
     (context / "Dockerfile").write_text(_DOCKERFILE)
 
 

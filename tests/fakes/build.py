@@ -9,7 +9,16 @@ from pathlib import Path
 SOURCES = Path(__file__).with_name("libraries")
 CACHE = Path(__file__).parents[2] / "build" / "fakes"
 LIBRARIES = {"libnvidia-ml": "nvml.c", "libcuda": "cuda.c"}
-_FLAGS = ["-std=gnu11", "-shared", "-fPIC", "-O1", "-Wall", "-Wextra", "-Werror", "-Wno-cast-function-type"]
+_FLAGS = [
+    "-std=gnu11",
+    "-shared",
+    "-fPIC",
+    "-O1",
+    "-Wall",
+    "-Wextra",
+    "-Werror",
+    "-Wno-cast-function-type",
+]
 
 
 def build_libraries() -> Path:

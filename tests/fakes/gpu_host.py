@@ -1,8 +1,10 @@
-"""Run a command on a stand-in GPU host: a private mount namespace that vanishes with the command. Needs root.
+"""Run a command on a stand-in GPU host: a private mount namespace that vanishes with the command.
 
-Nothing of this machine is changed: its files are overlaid, /dev, /proc/driver, /proc/modules, /sys/module and
-/sys/bus/pci are covered, all within the namespace. Only what is written below /tmp stays.
-"""
+Needs root.
+
+Nothing of this machine is changed: its files are overlaid, /dev, /proc/driver, /proc/modules,
+/sys/module and /sys/bus/pci are covered, all within the namespace. Only what is written below /tmp
+stays."""
 
 from __future__ import annotations
 
@@ -17,7 +19,8 @@ from tests.fakes.machine import GpuHost
 from tests.fakes.stage import stage
 from tests.patience import PATIENCE
 
-# The namespace: an overlay of this machine's root, on a tmpfs copy of the stage, with the rest mounted into it.
+# The namespace: an overlay of this machine's root, on a tmpfs copy of the stage, with the rest
+# mounted into it.
 _ENTER = """
 set -e
 staged=$1; live=$2; shift 2
@@ -43,18 +46,25 @@ _OF_THIS_MACHINE = ("CUDA", "LD_LIBRARY_PATH", "NVIDIA_", "NVCC_", "XLA_FLAGS", 
 
 
 def run_on_gpu_host(
-    host: GpuHost, argv: Sequence[str], environment: Mapping[str, str] | None = None, timeout: float = PATIENCE
+    host: GpuHost,
+    argv: Sequence[str],
+    environment: Mapping[str, str] | None = None,
+    timeout: float = PATIENCE,
 ) -> subprocess.CompletedProcess[str]:
     """Run `argv` on the stand-in `host` and return what it printed and its exit code.
 
-    `environment` comes on top of this process's own; after `timeout` seconds all processes are killed.
-    """
+    `environment` comes on top of this process's own; after `timeout` seconds all processes are
+    killed."""
     with tempfile.TemporaryDirectory(prefix="standin-") as folder:
         staged, live = Path(folder, "staged"), Path(folder, "live")
         live.mkdir()
         stage(host, staged)
         whole = entering(staged, live, argv)
-        own = {name: value for name, value in os.environ.items() if not name.startswith(_OF_THIS_MACHINE)}
+        own = {
+            name: value
+            for name, value in os.environ.items()
+            if not name.startswith(_OF_THIS_MACHINE)
+        }
         return _run(whole, {**own, **host.environment(), **(environment or {})}, timeout)
 
 
@@ -63,7 +73,9 @@ def entering(staged: Path, live: Path, argv: Sequence[str]) -> list[str]:
     return ["unshare", "-m", "sh", "-c", _ENTER, "sh", str(staged), str(live), *argv]
 
 
-def _run(argv: Sequence[str], environment: Mapping[str, str], timeout: float) -> subprocess.CompletedProcess[str]:
+def _run(
+    argv: Sequence[str], environment: Mapping[str, str], timeout: float
+) -> subprocess.CompletedProcess[str]:
     started = subprocess.Popen(
         argv,
         env=dict(environment),

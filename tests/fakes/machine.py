@@ -46,7 +46,8 @@ class GpuHost:
     cuda: int = 12040  # CUDA driver version as cuDriverGetVersion says it
     gpus: Sequence[FakeGpu] = TWO_A100
     libraries: bool = True  # whether the driver's libraries are installed
-    library_folder: str = ""  # under /usr, where they lie; "": the multiarch folder on the loader's path
+    # under /usr, where they lie; "": the multiarch folder on the loader's path
+    library_folder: str = ""
     uvm: bool = True  # nvidia_uvm loaded and /dev/nvidia-uvm there
     nodes: bool = True  # /dev/nvidia0 and nvidiactl there
     node_mode: int = 0o666
@@ -56,8 +57,10 @@ class GpuHost:
     nvidia_smi: Path | None = None  # a real one
     hide_toolkit: bool = True  # hide /usr/local/cuda* and the nvcc of this machine
     files: Mapping[str, str | Path] = field(default_factory=dict)  # path: text or a file to copy
-    programs: Mapping[str, str] = field(default_factory=dict)  # name in /usr/bin -> shell script body
-    misbehave: Mapping[str, int] = field(default_factory=dict)  # NVML_HANG, NVML_CRASH, CUDA_HANG, CUDA_CRASH
+    # name in /usr/bin -> shell script body
+    programs: Mapping[str, str] = field(default_factory=dict)
+    # NVML_HANG, NVML_CRASH, CUDA_HANG, CUDA_CRASH
+    misbehave: Mapping[str, int] = field(default_factory=dict)
 
     @property
     def loaded_version(self) -> str | None:
@@ -77,7 +80,9 @@ class GpuHost:
             **{f"STANDIN_{name}": str(value) for name, value in self.misbehave.items()},
         }
         for index, gpu in enumerate(self.gpus):
-            values.update({f"STANDIN_GPU{index}_{name}": value for name, value in _gpu_values(gpu).items()})
+            values.update(
+                {f"STANDIN_GPU{index}_{name}": value for name, value in _gpu_values(gpu).items()}
+            )
         return values
 
     def _nvml_init(self) -> int:

@@ -39,13 +39,17 @@ def _fetch(folder: Path, suite: str, package: str, kept: Path) -> None:
     if mirror is None or not all(shutil.which(tool) for tool in ("apt-get", "dpkg-deb")):
         return
     sources = folder / "one.sources"
-    sources.write_text(f"Types: deb\nURIs: {mirror}\nSuites: {suite}\nComponents: non-free\nSigned-By: {_KEYRING}\n")
+    sources.write_text(
+        f"Types: deb\nURIs: {mirror}\nSuites: {suite}\nComponents: non-free\nSigned-By: {_KEYRING}\n"
+    )
     (folder / "lists" / "partial").mkdir(parents=True)
     (folder / "cache" / "archives" / "partial").mkdir(parents=True)
     if not (_apt(folder, "update") and _apt(folder, "download", package)):
         return
     for archive in folder.glob("*.deb"):
-        subprocess.run(["dpkg-deb", "-x", str(archive), str(folder / "tree")], check=False, timeout=30)
+        subprocess.run(
+            ["dpkg-deb", "-x", str(archive), str(folder / "tree")], check=False, timeout=30
+        )
     found = sorted((folder / "tree").glob("usr/lib/nvidia/*/nvidia-smi"))
     if found:
         kept.parent.mkdir(parents=True, exist_ok=True)
@@ -54,8 +58,15 @@ def _fetch(folder: Path, suite: str, package: str, kept: Path) -> None:
 
 def _mirror() -> str | None:
     """Return the Debian mirror this machine uses, from its own apt sources."""
-    for path in (*Path("/etc/apt").glob("sources.list"), *sorted(Path("/etc/apt/sources.list.d").glob("*.sources"))):
-        match = re.search(r"(?:^URIs:\s*|^deb\s+(?:\[[^]]*\]\s*)?)(\S+/debian)/?\s", path.read_text(), re.MULTILINE)
+    for path in (
+        *Path("/etc/apt").glob("sources.list"),
+        *sorted(Path("/etc/apt/sources.list.d").glob("*.sources")),
+    ):
+        match = re.search(
+            r"(?:^URIs:\s*|^deb\s+(?:\[[^]]*\]\s*)?)(\S+/debian)/?\s",
+            path.read_text(),
+            re.MULTILINE,
+        )
         if match:
             return match.group(1)
     return None
@@ -69,9 +80,15 @@ def _apt(folder: Path, *arguments: str) -> bool:
         "Dir::Cache": str(folder / "cache"),
         "APT::Sandbox::User": "root",
     }
-    argv = ["apt-get", "-qq", *(word for name, value in options.items() for word in ("-o", f"{name}={value}"))]
+    argv = [
+        "apt-get",
+        "-qq",
+        *(word for name, value in options.items() for word in ("-o", f"{name}={value}")),
+    ]
     try:
-        done = subprocess.run([*argv, *arguments], cwd=folder, capture_output=True, timeout=40, check=False)
+        done = subprocess.run(
+            [*argv, *arguments], cwd=folder, capture_output=True, timeout=40, check=False
+        )
     except subprocess.TimeoutExpired:
         return False
     return done.returncode == 0

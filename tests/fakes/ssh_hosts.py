@@ -35,7 +35,8 @@ class SshHost:
     """A host of an inventory: the machine it is, or a machine that is not there, and what it makes of a command."""
 
     machine: GpuHost | None = None  # None: nobody has its address
-    command: str = ""  # run instead of what is asked for, by the host's shell; $SSH_ORIGINAL_COMMAND holds that
+    # run instead of what is asked for, by the host's shell; $SSH_ORIGINAL_COMMAND holds that
+    command: str = ""
 
 
 @contextlib.contextmanager
@@ -59,23 +60,35 @@ class _Net:
         self.folder, self.started = folder, dict[str, "subprocess.Popen[bytes]"]()
         self._number, self._addresses = number, dict[str, str]()
         for name in ("id", "host_key"):
-            subprocess.run(["ssh-keygen", "-qt", "ed25519", "-N", "", "-f", str(folder / name)], check=True)
-        (folder / "authorized_keys").write_text((folder / "id.pub").read_text(encoding="utf-8"), encoding="utf-8")
+            subprocess.run(
+                ["ssh-keygen", "-qt", "ed25519", "-N", "", "-f", str(folder / name)], check=True
+            )
+        (folder / "authorized_keys").write_text(
+            (folder / "id.pub").read_text(encoding="utf-8"), encoding="utf-8"
+        )
         Path("/run/sshd").mkdir(exist_ok=True)
 
     def address(self, name: str) -> str:
         """Return a host's address; each name gets its own, there or not."""
         at = len(self._addresses) + 10
-        return self._addresses.setdefault(name, f"10.{200 + self._number % 50}.{at // 250}.{at % 250 + 1}")
+        return self._addresses.setdefault(
+            name, f"10.{200 + self._number % 50}.{at // 250}.{at % 250 + 1}"
+        )
 
     def up(self, names: list[str]) -> None:
         """Make the bridge, and a namespace with one end of a cable for each host."""
         bridge = f"ecb{self._number}"
-        lines = [f"link add {bridge} type bridge", f"addr add 10.{200 + self._number % 50}.0.1/16 dev {bridge}"]
+        lines = [
+            f"link add {bridge} type bridge",
+            f"addr add 10.{200 + self._number % 50}.0.1/16 dev {bridge}",
+        ]
         lines.append(f"link set {bridge} up")
         for at, name in enumerate(names):
             cable = f"e{self._number}v{at}"
-            lines += [f"netns add {self._space(name)}", f"link add {cable} type veth peer name eth0"]
+            lines += [
+                f"netns add {self._space(name)}",
+                f"link add {cable} type veth peer name eth0",
+            ]
             lines[-1] += f" netns {self._space(name)}"
             lines.append(f"link set {cable} master {bridge} up")
         _ip(lines)
@@ -86,13 +99,26 @@ class _Net:
         staged, live = own / "staged", own / "live"
         live.mkdir(parents=True)
         machine = host.machine or GpuHost()
-        stage(replace(machine, files={**machine.files, "/root/.bashrc": "", "/root/.profile": ""}), staged)
+        stage(
+            replace(machine, files={**machine.files, "/root/.bashrc": "", "/root/.profile": ""}),
+            staged,
+        )
         (own / "sshd_config").write_text(self._config(host, machine), encoding="utf-8")
         sshd = ["/usr/sbin/sshd", "-D", "-e", "-f", str(own / "sshd_config")]
-        inside = ["sh", "-c", _INSIDE, "sh", name, self.address(name) + "/16", *entering(staged, live, sshd)]
+        inside = [
+            "sh",
+            "-c",
+            _INSIDE,
+            "sh",
+            name,
+            self.address(name) + "/16",
+            *entering(staged, live, sshd),
+        ]
         argv = ["ip", "netns", "exec", self._space(name), "unshare", "--uts", *inside]
         with (own / "log").open("wb") as log:
-            self.started[name] = subprocess.Popen(argv, stdin=subprocess.DEVNULL, stdout=log, stderr=log)
+            self.started[name] = subprocess.Popen(
+                argv, stdin=subprocess.DEVNULL, stdout=log, stderr=log
+            )
 
     def _config(self, host: SshHost, machine: GpuHost) -> str:
         shown = " ".join(f'{name}="{value}"' for name, value in machine.environment().items())
@@ -115,7 +141,9 @@ class _Net:
         """Write the inventory and the file of known host keys."""
         key = " ".join((self.folder / "host_key.pub").read_text(encoding="utf-8").split()[:2])
         known, inventory = self.folder / "known_hosts", self.folder / "inventory.ini"
-        known.write_text("".join(f"{self.address(name)} {key}\n" for name in hosts), encoding="utf-8")
+        known.write_text(
+            "".join(f"{self.address(name)} {key}\n" for name in hosts), encoding="utf-8"
+        )
         options = f"-o UserKnownHostsFile={known} -o ControlPath={self.folder}/cp-%C"
         connection = "-o ControlMaster=auto -o ControlPersist=5s"
         variables = f"ansible_user=root ansible_ssh_private_key_file={self.folder}/id"
@@ -136,7 +164,11 @@ class _Net:
                 with contextlib.suppress(ProcessLookupError):
                     os.kill(int(pid), signal.SIGKILL)
             process.wait(PATIENCE)
-        spaces = [space for space in _output(["ip", "netns", "list"]).split() if space.startswith(self._space(""))]
+        spaces = [
+            space
+            for space in _output(["ip", "netns", "list"]).split()
+            if space.startswith(self._space(""))
+        ]
         _ip([*(f"netns del {space}" for space in spaces), f"link del ecb{self._number}"])
 
     def _space(self, name: str) -> str:
@@ -155,7 +187,10 @@ def _output(argv: list[str]) -> str:
 def _wait(addresses: list[str], deadline: float) -> None:
     for address in addresses:
         while True:
-            with contextlib.suppress(OSError), socket.create_connection((address, 22), 1.0) as connection:
+            with (
+                contextlib.suppress(OSError),
+                socket.create_connection((address, 22), 1.0) as connection,
+            ):
                 if connection.recv(4) == b"SSH-":
                     break
             if time.monotonic() > deadline:

@@ -81,7 +81,9 @@ def _information(index: int, gpu: FakeGpu) -> str:
 def _stage_pci(host: GpuHost, bus: Path) -> None:
     (bus / "drivers").mkdir(parents=True)
     (bus / "devices").mkdir()
-    _stage_pci_device(bus, "0000:00:00.0", {"vendor": "0x8086", "device": "0x1237", "class": "0x060000"}, None)
+    _stage_pci_device(
+        bus, "0000:00:00.0", {"vendor": "0x8086", "device": "0x1237", "class": "0x060000"}, None
+    )
     for gpu in host.gpus:
         values = {"vendor": "0x10de", "device": f"0x{gpu.device_id}", "class": "0x030200"}
         _stage_pci_device(bus, gpu.pci, values, gpu.bound_to)
@@ -145,7 +147,11 @@ def _hide(root: Path, paths: Iterable[Path]) -> None:
 
 def _own_driver() -> Iterator[Path]:
     yield from (path for path in (Path("/usr/bin/nvidia-smi"),) if path.exists())
-    for folder in (Path("/usr/lib"), Path("/usr/lib64"), Path(f"/usr/lib/{platform.machine()}-linux-gnu")):
+    for folder in (
+        Path("/usr/lib"),
+        Path("/usr/lib64"),
+        Path(f"/usr/lib/{platform.machine()}-linux-gnu"),
+    ):
         yield from (*folder.glob("libcuda.so*"), *folder.glob("libnvidia-ml.so*"))
 
 

@@ -6,7 +6,9 @@ import subprocess
 from pathlib import Path
 
 SOURCE = Path(__file__).with_name("tensorflow_gpu") / "standin_gpu.cc"
-_WHERE = "import importlib.util as u; print(u.find_spec('tensorflow').submodule_search_locations[0])"
+_WHERE = (
+    "import importlib.util as u; print(u.find_spec('tensorflow').submodule_search_locations[0])"
+)
 _PACKAGES = "import sysconfig; print(sysconfig.get_paths()['purelib'])"
 
 
@@ -20,7 +22,15 @@ def make_tensorflow_env(python: str, folder: Path) -> Path:
     plugins = packages / "tensorflow-plugins"
     plugins.mkdir()
     libraries = ["-l:libtensorflow_framework.so.2", "-l:libtensorflow_cc.so.2"]
-    flags = ["-std=c++17", "-O2", "-shared", "-fPIC", f"-isystem{tensorflow / 'include'}", "-Wall", "-Wextra"]
+    flags = [
+        "-std=c++17",
+        "-O2",
+        "-shared",
+        "-fPIC",
+        f"-isystem{tensorflow / 'include'}",
+        "-Wall",
+        "-Wextra",
+    ]
     out = ["-o", str(plugins / "libstandin_gpu.so"), f"-L{tensorflow}", *libraries]
     subprocess.run(["g++", *flags, str(SOURCE), *out], check=True)
     return made

@@ -48,7 +48,9 @@ print(json.dumps({"before": before, "init": started, "count": count, "name": nam
                   "uuid": uuid.raw.hex(), "major": number.value,
                   "found": find(b"cuDeviceTotalMem"), "missing": find(b"cuNoSuch")}))
 """
-MIG = FakeGpu(mig=True, mig_devices=("MIG-1", "MIG-2"), used_mib=700, processes=((4242, "python3", 512),))
+MIG = FakeGpu(
+    mig=True, mig_devices=("MIG-1", "MIG-2"), used_mib=700, processes=((4242, "python3", 512),)
+)
 
 
 def answer(host: GpuHost, script: str) -> dict[str, object]:
@@ -59,7 +61,9 @@ def answer(host: GpuHost, script: str) -> dict[str, object]:
 
 
 def test_pynvml_reads_the_stand_in() -> None:
-    assert answer(GpuHost(gpus=(MIG, FakeGpu(name="NVIDIA L4", capability="8.9", pci="0000:0b:00.0"))), NVML) == {
+    assert answer(
+        GpuHost(gpus=(MIG, FakeGpu(name="NVIDIA L4", capability="8.9", pci="0000:0b:00.0"))), NVML
+    ) == {
         "driver": "550.163.01",
         "cuda": 12040,
         "names": ["NVIDIA A100-SXM4-40GB", "NVIDIA L4"],
@@ -92,14 +96,20 @@ def test_cuda_answers_as_the_driver_would() -> None:
     ("host", "code", "text"),
     [
         (GpuHost(), 0, "NVIDIA A100-SXM"),
-        (GpuHost(kernel_driver="535.261.03"), 18, "Failed to initialize NVML: Driver/library version mismatch"),
+        (
+            GpuHost(kernel_driver="535.261.03"),
+            18,
+            "Failed to initialize NVML: Driver/library version mismatch",
+        ),
         (GpuHost(kernel_driver=None), 9, "couldn't communicate with the NVIDIA driver"),
         (GpuHost(gpus=()), 6, "No devices were found"),
         (GpuHost(libraries=False), 12, "couldn't find libnvidia-ml.so library"),
     ],
     ids=["healthy", "mismatch", "no-module", "no-gpu", "no-library"],
 )
-def test_the_real_nvidia_smi_runs_on_the_stand_in(branch: str, host: GpuHost, code: int, text: str) -> None:
+def test_the_real_nvidia_smi_runs_on_the_stand_in(
+    branch: str, host: GpuHost, code: int, text: str
+) -> None:
     smi = find_nvidia_smi(branch)
     assert smi is not None
     done = run_on_gpu_host(GpuHost(**{**vars(host), "nvidia_smi": smi}), ["nvidia-smi"])
@@ -112,13 +122,19 @@ def test_the_machine_is_shown_as_described_and_stays_as_it_was(tmp_path: Path) -
     def state() -> tuple[object, ...]:
         cache = Path("/etc/ld.so.cache")
         digest = hashlib.sha256(cache.read_bytes()).hexdigest() if cache.exists() else ""
-        names = [sorted(path.name for path in Path(folder).iterdir()) for folder in ("/dev", "/usr/local", "/usr/bin")]
+        names = [
+            sorted(path.name for path in Path(folder).iterdir())
+            for folder in ("/dev", "/usr/local", "/usr/bin")
+        ]
         return *names, digest, Path("/proc/mounts").read_text()
 
     before = state()
     host = GpuHost(
         open_module=True,
-        files={"/usr/include/cudnn.h": "#define CUDNN_MAJOR 7\n", "/etc/nv_tegra_release": "# R35\n"},
+        files={
+            "/usr/include/cudnn.h": "#define CUDNN_MAJOR 7\n",
+            "/etc/nv_tegra_release": "# R35\n",
+        },
         programs={"nvcc": "echo composed nvcc"},
         node_mode=0o600,
     )
@@ -143,7 +159,9 @@ def test_a_command_that_hangs_is_ended(tmp_path: Path) -> None:
 
 def test_misbehaviour_is_as_told() -> None:
     crash = GpuHost(misbehave={"NVML_CRASH": 1})
-    assert run_on_gpu_host(crash, [sys.executable, "-c", "import pynvml; pynvml.nvmlInit()"]).returncode in (-11, 139)
+    assert run_on_gpu_host(
+        crash, [sys.executable, "-c", "import pynvml; pynvml.nvmlInit()"]
+    ).returncode in (-11, 139)
 
 
 def test_the_libraries_are_built_once() -> None:

@@ -14,7 +14,16 @@ from typing import Any
 from tests.patience import patient_command
 
 ROOT = Path(__file__).parents[2]
-_OF_THIS_MACHINE = ("CUDA", "LD_LIBRARY_PATH", "NVIDIA_", "NVCC_", "XLA_FLAGS", "ENVCHECK_", "VIRTUAL_ENV", "CONDA_")
+_OF_THIS_MACHINE = (
+    "CUDA",
+    "LD_LIBRARY_PATH",
+    "NVIDIA_",
+    "NVCC_",
+    "XLA_FLAGS",
+    "ENVCHECK_",
+    "VIRTUAL_ENV",
+    "CONDA_",
+)
 
 
 @dataclass(frozen=True)
@@ -51,7 +60,9 @@ class Run:
 
 def environment(changes: Mapping[str, str] | None = None) -> dict[str, str]:
     """Return this process's environment without what configures CUDA here, and with `changes`."""
-    own = {name: value for name, value in os.environ.items() if not name.startswith(_OF_THIS_MACHINE)}
+    own = {
+        name: value for name, value in os.environ.items() if not name.startswith(_OF_THIS_MACHINE)
+    }
     return {**own, "PYTHONPATH": str(ROOT), **(changes or {})}
 
 
@@ -61,7 +72,10 @@ def command(*arguments: str) -> list[str]:
 
 
 def envcheck(
-    *arguments: str, changes: Mapping[str, str] | None = None, cwd: Path | None = None, gives_up: bool = False
+    *arguments: str,
+    changes: Mapping[str, str] | None = None,
+    cwd: Path | None = None,
+    gives_up: bool = False,
 ) -> Run:
     """Run `envcheck ARGUMENTS` and check what every run owes; where something hangs it must give up as for users."""
     done = subprocess.run(
@@ -94,10 +108,25 @@ def doctor(
     changes = dict(changes or {})
     if path is not None:
         changes["PATH"] = f"{path}:{os.environ['PATH']}"
-    run = envcheck("doctor", "--format", "json", *arguments, changes=changes, cwd=cwd, gives_up=gives_up)
-    assert run.code == {"compatible": 0, "incompatible": 1, "undetermined": 3}[run.report["verdict"]]
+    run = envcheck(
+        "doctor", "--format", "json", *arguments, changes=changes, cwd=cwd, gives_up=gives_up
+    )
+    assert (
+        run.code == {"compatible": 0, "incompatible": 1, "undetermined": 3}[run.report["verdict"]]
+    )
     assert set(run.report["snapshot"]["facts"]) == SECTIONS
     return run
 
 
-SECTIONS = {"host", "driver", "gpus", "other_gpus", "toolkits", "cudnn", "tensorrt", "nccl", "compilers", "python"}
+SECTIONS = {
+    "host",
+    "driver",
+    "gpus",
+    "other_gpus",
+    "toolkits",
+    "cudnn",
+    "tensorrt",
+    "nccl",
+    "compilers",
+    "python",
+}

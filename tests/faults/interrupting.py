@@ -43,7 +43,9 @@ class Ended:
 
 def command_lines(folder: Path) -> dict[str, list[str]]:
     """Return a command line for each command that takes its time; what they read is written to `folder`."""
-    (folder / "pyproject.toml").write_text('[tool.envcheck]\nrequirements = ["tensorflow==2.15.*"]\n')
+    (folder / "pyproject.toml").write_text(
+        '[tool.envcheck]\nrequirements = ["tensorflow==2.15.*"]\n'
+    )
     (folder / "train.log").write_text(_LOG)
     machine = str(folder / "machine.json")
     snapshot = [sys.executable, "-m", "envcheck", "snapshot", "-o", machine]
@@ -102,7 +104,9 @@ def left_behind(folder: Path) -> list[str]:
     """Name the temporary files, and the processes of the interrupted commands that still run (Linux)."""
     files = [str(path) for name in ("tmp", "out") for path in (folder / name).rglob("*")]
     end = time.monotonic() + _DYING
-    while (running := [name for name in _processes() if _belongs(name, folder)]) and time.monotonic() < end:
+    while (
+        running := [name for name in _processes() if _belongs(name, folder)]
+    ) and time.monotonic() < end:
         time.sleep(0.01)
     return files + running
 

@@ -22,8 +22,11 @@ def test_a_time_limit_leaves_no_program_behind(tmp_path: Path, number: signal.Si
     for name in ("nvidia-smi", "nvcc", "gcc", "g++", "clang"):
         write_script(tmp_path / name, f"echo $$ >> {tmp_path}/pids; exec sleep {FOREVER}")
     changes = environment({"PATH": f"{tmp_path}:/usr/bin:/bin"})
-    inherited = signal.signal(number, signal.SIG_DFL)  # under nohup the tests' own SIGHUP is ignored, and handed on
-    started = subprocess.Popen(patient_command("doctor"), env=changes, stdout=subprocess.PIPE, stderr=subprocess.PIPE)
+    # under nohup the tests' own SIGHUP is ignored, and handed on
+    inherited = signal.signal(number, signal.SIG_DFL)
+    started = subprocess.Popen(
+        patient_command("doctor"), env=changes, stdout=subprocess.PIPE, stderr=subprocess.PIPE
+    )
     signal.signal(number, inherited)
     wait_for((tmp_path / "pids").exists, "the first program")
     time.sleep(0.3)
@@ -57,14 +60,18 @@ def test_without_threads_the_probes_run_one_by_one() -> None:
         "sys.argv = ['envcheck', 'doctor']\n"
         "from envcheck.cli import main; main()"
     )
-    done = subprocess.run([sys.executable, "-c", code], env=environment(), capture_output=True, text=True, check=False)
+    done = subprocess.run(
+        [sys.executable, "-c", code], env=environment(), capture_output=True, text=True, check=False
+    )
     assert done.returncode in (0, 1, 3), done.stderr
     assert "failed:" not in done.stdout
 
 
 def test_the_current_folder_is_not_searched_for_modules(tmp_path: Path) -> None:
     for name in ("json", "textwrap", "click", "rich", "threading", "pynvml", "subprocess"):
-        (tmp_path / f"{name}.py").write_text(f"open({str(tmp_path / 'ran')!r}, 'w')\n", encoding="utf-8")
+        (tmp_path / f"{name}.py").write_text(
+            f"open({str(tmp_path / 'ran')!r}, 'w')\n", encoding="utf-8"
+        )
     for form in ("text", "json"):
         run = envcheck("doctor", "--format", form, cwd=tmp_path, gives_up=True)
         assert run.code in (0, 1, 3)

@@ -15,7 +15,13 @@ from tests.host.programs import write_script
 
 pytestmark = pytest.mark.needs("linux")
 NVCC = 'echo "Cuda compilation tools, release 12.4, V12.4.131"'
-READ = ("version.json", "version.txt", "include/cuda.h", "include/cudnn_version.h", "lib64/libcudart.so.12")
+READ = (
+    "version.json",
+    "version.txt",
+    "include/cuda.h",
+    "include/cudnn_version.h",
+    "lib64/libcudart.so.12",
+)
 
 
 def composed_toolkit(root: Path, fault: str) -> Path:
@@ -29,21 +35,37 @@ def composed_toolkit(root: Path, fault: str) -> Path:
 
 
 @pytest.mark.parametrize("fault", sorted(set(FILES) - {"locked"}))
-def test_a_toolkit_with_broken_files_has_the_version_of_its_nvcc(tmp_path: Path, fault: str) -> None:
+def test_a_toolkit_with_broken_files_has_the_version_of_its_nvcc(
+    tmp_path: Path, fault: str
+) -> None:
     root = composed_toolkit(tmp_path / "cuda", fault)
-    changes = {"CUDA_HOME": str(root), "CUDNN_PATH": str(root), "LD_LIBRARY_PATH": str(root / "lib64")}
+    changes = {
+        "CUDA_HOME": str(root),
+        "CUDNN_PATH": str(root),
+        "LD_LIBRARY_PATH": str(root / "lib64"),
+    }
     run = doctor(changes=changes, path=root / "bin")
     install = install_at(run, root)
     assert install is not None
     assert install["version"]["known"] == "12.4"
-    assert why(install["version_file"]) in ("absent" if fault == "dangling" else "unparsable failed").split()
-    assert why(install["header_version"]) in ("absent" if fault == "dangling" else "unparsable failed").split()
+    assert (
+        why(install["version_file"])
+        in ("absent" if fault == "dangling" else "unparsable failed").split()
+    )
+    assert (
+        why(install["header_version"])
+        in ("absent" if fault == "dangling" else "unparsable failed").split()
+    )
 
 
 @pytest.mark.needs("capability-drop")
 def test_files_this_user_may_not_read_are_denied(tmp_path: Path) -> None:
     root = composed_toolkit(tmp_path / "cuda", "locked")
-    reduce = [str(shutil.which("setpriv")), "--bounding-set=-dac_override,-dac_read_search", "--inh-caps=-all"]
+    reduce = [
+        str(shutil.which("setpriv")),
+        "--bounding-set=-dac_override,-dac_read_search",
+        "--inh-caps=-all",
+    ]
     changes = environment({"CUDA_HOME": str(root)})
     argv = [*reduce, *command("doctor", "--format", "json")]
     done = subprocess.run(argv, env=changes, capture_output=True, text=True, check=False)

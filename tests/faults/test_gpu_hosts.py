@@ -22,7 +22,9 @@ GPU = ("--expect", "gpu", "--for", "tensorflow==2.17.1")
 
 def on(host: GpuHost, *arguments: str, gives_up: bool = False) -> Run:
     """Run the doctor with JSON output on a fake host."""
-    whole = (command if gives_up else patient_command)("doctor", "--format", "json", *(arguments or GPU))
+    whole = (command if gives_up else patient_command)(
+        "doctor", "--format", "json", *(arguments or GPU)
+    )
     done = run_on_gpu_host(host, whole, {"PYTHONPATH": str(ROOT)})
     run = Run(done.returncode, done.stdout, done.stderr)
     hold_to_its_word(run)
@@ -40,9 +42,15 @@ def gpus(run: Run) -> list[dict[str, Any]]:
 
 def test_a_healthy_host_is_read_completely() -> None:
     processes = ((4242, "python3", 512),)
-    host = GpuHost(gpus=(replace(A100, processes=processes, used_mib=600), replace(TWO_A100[1], mig=False)))
+    host = GpuHost(
+        gpus=(replace(A100, processes=processes, used_mib=600), replace(TWO_A100[1], mig=False))
+    )
     run = on(host, "--expect", "gpu")
-    assert not [name for name in run.findings if name.startswith(("driver-", "gpu-", "mig-", "probe-", "libcuda-"))]
+    assert not [
+        name
+        for name in run.findings
+        if name.startswith(("driver-", "gpu-", "mig-", "probe-", "libcuda-"))
+    ]
     known = {
         "driver.release": "550.163.01",
         "driver.cuda_driver_version": "12.4",
@@ -63,7 +71,10 @@ def test_a_healthy_host_is_read_completely() -> None:
     }
     assert {name: first[name]["known"] for name in expected} == expected
     assert first["compute_capability"]["known"] == "8.0"
-    assert (first["memory_bytes"]["known"], first["memory_used_bytes"]["known"]) == (40960 << 20, 600 << 20)
+    assert (first["memory_bytes"]["known"], first["memory_used_bytes"]["known"]) == (
+        40960 << 20,
+        600 << 20,
+    )
     assert first["processes"]["known"][0]["name"] == "python3"
     assert (why(first["mig_enabled"]), second["mig_enabled"]["known"]) == ("absent", False)
 
@@ -76,8 +87,14 @@ UNLOADED = {"kernel_driver": None, "nodes": False, "gpus": bound_to(None)}
     [
         (GpuHost(kernel_driver="535.261.03"), "driver-library-mismatch"),
         (GpuHost(**UNLOADED), "driver-missing"),  # type: ignore[arg-type]
-        (GpuHost(nouveau=True, libraries=False, nodes=False, gpus=bound_to("nouveau")), "driver-nouveau"),
-        (GpuHost(libraries=False, nodes=False, kernel_driver=None, gpus=bound_to("vfio-pci")), "driver-nouveau"),
+        (
+            GpuHost(nouveau=True, libraries=False, nodes=False, gpus=bound_to("nouveau")),
+            "driver-nouveau",
+        ),
+        (
+            GpuHost(libraries=False, nodes=False, kernel_driver=None, gpus=bound_to("vfio-pci")),
+            "driver-nouveau",
+        ),
         (GpuHost(uvm=False), "driver-device-nodes"),
         (GpuHost(library_folder="local/driver"), "libcuda-not-on-path"),
         (GpuHost(gpus=[FakeGpu(mig=True)]), "mig-config"),
@@ -110,7 +127,10 @@ def test_a_gpu_lost_from_the_bus_is_found() -> None:
 )
 def test_messages_of_the_libraries_are_kept(host: GpuHost, nvml: int, cuda: int) -> None:
     run = on(host)
-    assert (run.fact("driver.nvml_result")["known"], run.fact("driver.cuda_init_result")["known"]) == (nvml, cuda)
+    assert (
+        run.fact("driver.nvml_result")["known"],
+        run.fact("driver.cuda_init_result")["known"],
+    ) == (nvml, cuda)
 
 
 @pytest.mark.needs("real-nvidia-smi")
@@ -152,7 +172,10 @@ def test_everything_hanging_at_once_leaves_a_report() -> None:
 
 
 def test_a_truncated_driver_library_does_not_crash(tmp_path: Path) -> None:
-    host = GpuHost(libraries=False, files={"/usr/lib/libcuda.so.1": "\x7fELF", "/usr/lib/libnvidia-ml.so.1": ""})
+    host = GpuHost(
+        libraries=False,
+        files={"/usr/lib/libcuda.so.1": "\x7fELF", "/usr/lib/libnvidia-ml.so.1": ""},
+    )
     run = on(host)
     assert run.code in (1, 3)
 
@@ -166,7 +189,9 @@ FAKE_TORCH = {  # the metadata of a CPU build of torch, without its code
 }
 
 
-@pytest.mark.parametrize("build", ["fake", pytest.param("real", marks=pytest.mark.needs("cpu-torch"))])
+@pytest.mark.parametrize(
+    "build", ["fake", pytest.param("real", marks=pytest.mark.needs("cpu-torch"))]
+)
 def test_cpu_only_torch_with_a_configured_toolkit(tmp_path: Path, build: str) -> None:
     from tests.faults.test_files import composed_environment
     from tests.needs import cpu_torch_folder
@@ -178,6 +203,12 @@ def test_cpu_only_torch_with_a_configured_toolkit(tmp_path: Path, build: str) ->
         (site / name).parent.mkdir(exist_ok=True)
         (site / name).write_text(text, encoding="utf-8")
     nvcc = {"nvcc": 'echo "Cuda compilation tools, release 12.4, V12.4.131"'}
-    run = on(GpuHost(programs=nvcc), "--expect", "gpu", "--python", str(tmp_path / "venv" / "bin" / "python"))
+    run = on(
+        GpuHost(programs=nvcc),
+        "--expect",
+        "gpu",
+        "--python",
+        str(tmp_path / "venv" / "bin" / "python"),
+    )
     assert run.primary == ["framework-cpu-build"], run.findings
     assert run.code == 1

@@ -34,7 +34,9 @@ def lines(folder: Path) -> dict[str, list[str]]:
 
 
 @pytest.mark.parametrize("name", NAMES)
-def test_an_interrupt_ends_every_command(lines: dict[str, list[str]], folder: Path, name: str) -> None:
+def test_an_interrupt_ends_every_command(
+    lines: dict[str, list[str]], folder: Path, name: str
+) -> None:
     for delay in (0.0, 0.01, 0.03, 0.06):
         ended = interrupt(lines[name], delay, folder)
         if ended.code in (0, 1, 2, 3):
@@ -49,7 +51,9 @@ def test_an_interrupt_ends_every_command(lines: dict[str, list[str]], folder: Pa
 
 @pytest.mark.parametrize("name", [*NAMES, *MORE])
 @pytest.mark.parametrize("reader", ["head -n 1", "true"])
-def test_a_closed_reader_ends_every_command(lines: dict[str, list[str]], folder: Path, name: str, reader: str) -> None:
+def test_a_closed_reader_ends_every_command(
+    lines: dict[str, list[str]], folder: Path, name: str, reader: str
+) -> None:
     argv = command(*({**lines, **MORE}[name]))
     script = f'set -o pipefail; "$@" | {reader} > first'
     done = subprocess.run(
@@ -84,5 +88,7 @@ main()
 
 def test_an_interrupt_before_the_programs_own_handler_is_a_sentence(folder: Path) -> None:
     argv = [sys.executable, "-c", _AT_FIRST_IMPORT, "--version"]
-    done = subprocess.run(argv, cwd=folder, env=environment(), capture_output=True, text=True, check=False)
+    done = subprocess.run(
+        argv, cwd=folder, env=environment(), capture_output=True, text=True, check=False
+    )
     assert (done.returncode, done.stderr) == (130, "envcheck: Interrupted.\n")

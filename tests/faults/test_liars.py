@@ -43,4 +43,5 @@ def test_invalid_answers_are_undetermined(tmp_path: Path, answer: dict[str, Any]
 def test_a_deleted_environment_that_is_still_active(tmp_path: Path) -> None:
     run = doctor(changes={"VIRTUAL_ENV": str(tmp_path / "gone")})
     assert "known" in run.fact("python.executable")
-    assert run.fact("python.chosen_by") in {".venv", "PATH"}  # of the folder of the tests, or what a shell starts
+    # of the folder of the tests, or what a shell starts
+    assert run.fact("python.chosen_by") in {".venv", "PATH"}

@@ -29,7 +29,10 @@ def why(fact: Any) -> str:
 def test_a_broken_nvidia_smi(tmp_path: Path, fault: str) -> None:
     put, reason = PROGRAMS[fault]
     put(tmp_path / "nvidia-smi")
-    assert why(doctor(path=tmp_path, gives_up=fault == HANGS).fact("driver.smi_driver_version")) == reason
+    assert (
+        why(doctor(path=tmp_path, gives_up=fault == HANGS).fact("driver.smi_driver_version"))
+        == reason
+    )
 
 
 def install_at(run: Run, root: Path) -> dict[str, Any] | None:
@@ -60,7 +63,10 @@ def test_an_nvcc_that_no_shell_finds_is_skipped(tmp_path: Path, fault: str) -> N
 def test_a_broken_compiler(tmp_path: Path, tool: str, fault: str) -> None:
     put, reason = PROGRAMS[fault]
     put(tmp_path / tool)
-    assert why(doctor(path=tmp_path, gives_up=fault == HANGS).fact(f"compilers.{tool}_version")) == reason
+    assert (
+        why(doctor(path=tmp_path, gives_up=fault == HANGS).fact(f"compilers.{tool}_version"))
+        == reason
+    )
 
 
 @pytest.mark.parametrize("fault", sorted(set(PROGRAMS) - {"directory", "silent"}))
@@ -68,7 +74,10 @@ def test_a_broken_interpreter(tmp_path: Path, fault: str) -> None:
     put, reason = PROGRAMS[fault]
     put(tmp_path / "python")
     run = doctor("--python", str(tmp_path / "python"), gives_up=fault == HANGS)
-    assert (run.code, why(run.fact("python.version"))) == (3, "unparsable" if fault == "exit-255" else reason)
+    assert (run.code, why(run.fact("python.version"))) == (
+        3,
+        "unparsable" if fault == "exit-255" else reason,
+    )
 
 
 def test_a_folder_without_an_interpreter_is_a_usage_error(tmp_path: Path) -> None:
@@ -82,7 +91,10 @@ def test_every_tool_hanging_leaves_a_full_report_and_no_process(tmp_path: Path) 
     tools.mkdir()
     names = TOOLS.split()
     for name in names:
-        write_script(tools / name, f"echo $$ >> {tmp_path}/pids; sleep {FOREVER} & echo $! >> {tmp_path}/pids; wait")
+        write_script(
+            tools / name,
+            f"echo $$ >> {tmp_path}/pids; sleep {FOREVER} & echo $! >> {tmp_path}/pids; wait",
+        )
     run = doctor(path=tools, gives_up=True)
     pids = [int(line) for line in (tmp_path / "pids").read_text(encoding="utf-8").split()]
     assert len(pids) >= 6

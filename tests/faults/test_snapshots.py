@@ -34,7 +34,19 @@ def snapshot() -> dict[str, Any]:
         b'{"schema": "\\ud800"}',
         b'{"schema": "envcheck/report/1", "snapshot": 3}',
     ],
-    ids=["empty", "null", "list", "binary", "deep", "deep-object", "huge", "newer", "bare", "surrogate", "no-snapshot"],
+    ids=[
+        "empty",
+        "null",
+        "list",
+        "binary",
+        "deep",
+        "deep-object",
+        "huge",
+        "newer",
+        "bare",
+        "surrogate",
+        "no-snapshot",
+    ],
 )
 @pytest.mark.parametrize("form", ["text", "json"])
 def test_invalid_snapshots_are_rejected(tmp_path: Path, content: bytes, form: str) -> None:
@@ -65,14 +77,20 @@ def hostile(value: Any, name: str = "") -> Any:
         return {key: hostile(item, key) for key, item in value.items()}
     if isinstance(value, list):
         return [hostile(item, name) for item in value]
-    return value + "\x1b]0;owned\x07\x9b31m\u202e\ud800" if isinstance(value, str) and name not in KEPT else value
+    return (
+        value + "\x1b]0;owned\x07\x9b31m\u202e\ud800"
+        if isinstance(value, str) and name not in KEPT
+        else value
+    )
 
 
 KEPT = ("unknown", "kind")
 
 
 @pytest.mark.parametrize("form", ["text", "json"])
-def test_control_characters_do_not_reach_the_terminal(tmp_path: Path, snapshot: dict[str, Any], form: str) -> None:
+def test_control_characters_do_not_reach_the_terminal(
+    tmp_path: Path, snapshot: dict[str, Any], form: str
+) -> None:
     document = {**snapshot, "facts": hostile(snapshot["facts"])}
     (tmp_path / "m.json").write_text(json.dumps(document), encoding="utf-8")
     run = envcheck("doctor", "-v", "--format", form, "--snapshot", str(tmp_path / "m.json"))

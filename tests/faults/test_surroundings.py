@@ -20,7 +20,9 @@ FORMATS = ["text", "json"]
 
 
 def in_shell(redirection: str, form: str) -> Run:
-    line = f"set -o pipefail; {shlex.join(patient_command('doctor', '--format', form))} {redirection}"
+    line = (
+        f"set -o pipefail; {shlex.join(patient_command('doctor', '--format', form))} {redirection}"
+    )
     argv = ["bash", "-c", line]
     done = subprocess.run(argv, env=environment(), capture_output=True, text=True, check=False)
     return Run(done.returncode, done.stdout, done.stderr)
@@ -36,7 +38,9 @@ def test_closed_streams(redirection: str, form: str) -> None:
 
 @pytest.mark.parametrize("form", FORMATS)
 @pytest.mark.parametrize("redirection", [">/dev/full", ">/dev/full 2>/dev/full"])
-def test_a_report_that_cannot_be_written_is_an_error_not_a_verdict(redirection: str, form: str) -> None:
+def test_a_report_that_cannot_be_written_is_an_error_not_a_verdict(
+    redirection: str, form: str
+) -> None:
     run = in_shell(redirection, form)
     assert run.code == 5
     assert run.stderr in ("envcheck: cannot write the report: No space left on device\n", "")
@@ -54,7 +58,11 @@ def test_the_c_locale_and_non_ascii_names(tmp_path: Path, form: str) -> None:
     folder = tmp_path / "cuda-\u00e9\u4e2d"
     (folder / "bin").mkdir(parents=True)
     write_script(folder / "bin" / "nvcc", 'echo "Cuda compilation tools, release 12.4, V12.4.131"')
-    for extra in ({}, {"PYTHONUTF8": "0", "PYTHONCOERCECLOCALE": "0"}, {"PYTHONIOENCODING": "ascii"}):
+    for extra in (
+        {},
+        {"PYTHONUTF8": "0", "PYTHONCOERCECLOCALE": "0"},
+        {"PYTHONIOENCODING": "ascii"},
+    ):
         changes = {"LC_ALL": "C", "PATH": f"{folder}/bin:{os.environ['PATH']}", **extra}
         run = envcheck("doctor", "-v", "--format", form, changes=changes)
         assert "12.4" in run.stdout
@@ -63,10 +71,15 @@ def test_the_c_locale_and_non_ascii_names(tmp_path: Path, form: str) -> None:
 def test_names_that_are_not_utf8(tmp_path: Path) -> None:
     folder = os.fsencode(tmp_path) + b"/cuda-\xff"
     Path(os.fsdecode(folder), "bin").mkdir(parents=True)
-    write_script(Path(os.fsdecode(folder)) / "bin" / "nvcc", 'echo "Cuda compilation tools, release 12.4, V12.4.131"')
+    write_script(
+        Path(os.fsdecode(folder)) / "bin" / "nvcc",
+        'echo "Cuda compilation tools, release 12.4, V12.4.131"',
+    )
     entry = os.fsdecode(folder + b"/bin")
     for form in FORMATS:
-        run = envcheck("doctor", "-v", "--format", form, changes={"PATH": f"{entry}:{os.environ['PATH']}"})
+        run = envcheck(
+            "doctor", "-v", "--format", form, changes={"PATH": f"{entry}:{os.environ['PATH']}"}
+        )
         assert "12.4" in run.stdout
 
 
@@ -76,7 +89,8 @@ def test_thousands_of_search_entries(tmp_path: Path) -> None:
     assert run.report["verdict"]
     own = Path("/tmp", f"{os.getpid():x}")
     try:
-        for index in range(2_500):  # folders that exist, as long a list as an environment variable may hold
+        # folders that exist, as long a list as an environment variable may hold
+        for index in range(2_500):
             (own / f"{index:04}").mkdir(parents=True)
         there = ":".join(f"{own}/{index:04}" for index in range(2_500))
         doctor(changes={"PATH": f"{there}:{os.environ['PATH']}", "LD_LIBRARY_PATH": there})
@@ -91,16 +105,23 @@ def test_an_interrupt_ends_it_and_leaves_nothing(tmp_path: Path, delay: float) -
     for name in ("nvidia-smi", "nvcc", "gcc", "g++", "clang"):
         write_script(tools / name, f"echo $$ >> {tmp_path}/pids; exec sleep {FOREVER}")
     changes = environment({"PATH": f"{tools}:{os.environ['PATH']}"})
-    started = subprocess.Popen(patient_command("doctor"), env=changes, stdout=subprocess.PIPE, stderr=subprocess.PIPE)
+    started = subprocess.Popen(
+        patient_command("doctor"), env=changes, stdout=subprocess.PIPE, stderr=subprocess.PIPE
+    )
     if delay >= 0.1:
         wait_for((tmp_path / "pids").exists, "the first program")
     time.sleep(delay)
     started.send_signal(signal.SIGINT)
     stdout, stderr = started.communicate(timeout=PATIENCE)
-    if delay >= 0.1:  # before that, Python itself may still be starting, and answers in its own words
+    # before that, Python itself may still be starting, and answers in its own words
+    if delay >= 0.1:
         assert (started.returncode, stdout) == (130, b"")
         assert b"Traceback" not in stderr
         assert stderr.strip() == b"envcheck: Interrupted."
     time.sleep(0.1)
-    pids = (tmp_path / "pids").read_text(encoding="utf-8").split() if (tmp_path / "pids").exists() else []
+    pids = (
+        (tmp_path / "pids").read_text(encoding="utf-8").split()
+        if (tmp_path / "pids").exists()
+        else []
+    )
     assert [pid for pid in pids if not is_gone(int(pid))] == []

@@ -19,10 +19,14 @@ from tests.patience import PATIENCE
 ROOT = Path(__file__).parents[2]
 
 
-def fleet(*arguments: str | Path, cwd: Path, env: Mapping[str, str] | None = None) -> subprocess.CompletedProcess[str]:
+def fleet(
+    *arguments: str | Path, cwd: Path, env: Mapping[str, str] | None = None
+) -> subprocess.CompletedProcess[str]:
     argv = [sys.executable, "-m", "tests.fleet.command", *map(str, arguments)]
     whole = {**os.environ, "PYTHONPATH": str(ROOT), **(env or {})}
-    return subprocess.run(argv, capture_output=True, text=True, errors="replace", check=False, cwd=cwd, env=whole)
+    return subprocess.run(
+        argv, capture_output=True, text=True, errors="replace", check=False, cwd=cwd, env=whole
+    )
 
 
 def main() -> None:

@@ -11,7 +11,12 @@ from envcheck.fleet.results import SNAPSHOT
 from envcheck.model import encode
 from tests.hosts.test_hosts import snapshot_of
 
-REAL = ("recorded-torch-cpu-2.13", "docker-with-gpu", "driver-470-for-cuda-12", "reported-two-mig-instances")
+REAL = (
+    "recorded-torch-cpu-2.13",
+    "docker-with-gpu",
+    "driver-470-for-cuda-12",
+    "reported-two-mig-instances",
+)
 FORMULA = "=cmd|' /C calc'!A0"
 TEXTS = (
     "",
@@ -44,7 +49,9 @@ def document(name: str = REAL[0]) -> dict[str, Any]:
 def mutated(seed: int) -> dict[str, Any]:
     """Return a real snapshot with some of its values replaced by hostile ones of the same type."""
     chance = random.Random(seed)
-    changed: dict[str, Any] = _mutate(document(chance.choice(REAL)), chance, chance.choice((0.03, 0.3, 1.0)))
+    changed: dict[str, Any] = _mutate(
+        document(chance.choice(REAL)), chance, chance.choice((0.03, 0.3, 1.0))
+    )
     return {**changed, "schema": SNAPSHOT, "schema_version": 1}
 
 

@@ -4,7 +4,15 @@ from __future__ import annotations
 
 from pathlib import Path
 
-from envcheck.fleet.results import BROKEN, HUNG, TOO_OLD, UNREACHABLE, Failure, HostResult, write_result
+from envcheck.fleet.results import (
+    BROKEN,
+    HUNG,
+    TOO_OLD,
+    UNREACHABLE,
+    Failure,
+    HostResult,
+    write_result,
+)
 from envcheck.model import Snapshot
 from tests.hosts.test_hosts import snapshot_of
 
@@ -25,5 +33,7 @@ def make(folder: Path, *hosts: str) -> Path:
     folder.mkdir(exist_ok=True)
     for host in hosts or MEMBERS:
         member = MEMBERS[host]
-        write_result(folder, HostResult(host, snapshot_of(member) if isinstance(member, str) else member))
+        write_result(
+            folder, HostResult(host, snapshot_of(member) if isinstance(member, str) else member)
+        )
     return folder

@@ -61,9 +61,15 @@ def test_garbage_is_a_broken_host_with_a_short_reason(printed: str, message: str
         ("Shared connection closed. envcheck: no Python 3.8 or newer on this host", TOO_OLD),
         ("Task failed: Timed out after 20 second(s).", HUNG),
         ("The action failed to execute in the expected time frame (60) and was terminated", HUNG),
-        ("slurmstepd: error: *** STEP 4.0 ON c1 CANCELLED AT 2026-01-01T00:00:00 DUE TO TIME LIMIT ***", HUNG),
+        (
+            "slurmstepd: error: *** STEP 4.0 ON c1 CANCELLED AT 2026-01-01T00:00:00 DUE TO TIME LIMIT ***",
+            HUNG,
+        ),
         ("Segmentation fault", BROKEN),
-        ("/bin/sh: 1: mktemp: failed to create file via template '/tmp/tmp.XX': No space left on device", UNWRITABLE),
+        (
+            "/bin/sh: 1: mktemp: failed to create file via template '/tmp/tmp.XX': No space left on device",
+            UNWRITABLE,
+        ),
         ("Missing sudo password", DENIED),
         ("anna is not in the sudoers file. This incident will be reported.", DENIED),
     ],
@@ -87,7 +93,9 @@ UNREACHED = {
 }
 
 
-@pytest.mark.parametrize(("words", "kind"), UNREACHED.items(), ids=[*map(str, range(len(UNREACHED)))])
+@pytest.mark.parametrize(
+    ("words", "kind"), UNREACHED.items(), ids=[*map(str, range(len(UNREACHED)))]
+)
 def test_a_host_that_ansible_cannot_use_has_a_kind_of_its_own(words: str, kind: str) -> None:
     answer = _parse_answer({"kind": "unreachable", "msg": words})
     assert isinstance(answer, Failure)

@@ -22,7 +22,13 @@ from tests.needs import find_python
 from tests.structure import modules
 
 PYTHONS = [f"3.{minor}" for minor in range(8, 15)]
-SECRETS = ("s3cret-in-pip", "s3cret-in-proxy", "s3cret-in-index", "s3cret-token", "s3cret-in-library-path")
+SECRETS = (
+    "s3cret-in-pip",
+    "s3cret-in-proxy",
+    "s3cret-in-index",
+    "s3cret-token",
+    "s3cret-in-library-path",
+)
 
 
 @cache
@@ -38,8 +44,14 @@ def collector(tmp_path: Path) -> Path:
 
 
 def test_every_data_file_that_the_collected_layers_read_is_in_it(collector: Path) -> None:
-    collected = [module for module in modules().values() if module.layer in ("model", "host", "probes", "frameworks")]
-    calls = [node for module in collected for node in ast.walk(module.tree) if isinstance(node, ast.Call)]
+    collected = [
+        module
+        for module in modules().values()
+        if module.layer in ("model", "host", "probes", "frameworks")
+    ]
+    calls = [
+        node for module in collected for node in ast.walk(module.tree) if isinstance(node, ast.Call)
+    ]
     named = {
         call.args[0].value.removesuffix(".json")
         for call in calls
@@ -48,7 +60,9 @@ def test_every_data_file_that_the_collected_layers_read_is_in_it(collector: Path
         and isinstance(call.args[0].value, str)
     }
     assert len(named) > 6
-    names = [name for name in zipfile.ZipFile(collector).namelist() if name.startswith("envcheck/data/")]
+    names = [
+        name for name in zipfile.ZipFile(collector).namelist() if name.startswith("envcheck/data/")
+    ]
     held = {name.removeprefix("envcheck/data/").removesuffix(".json") for name in names}
     assert named == held
 
@@ -75,7 +89,8 @@ def test_the_collector_is_reproducible() -> None:
     code = "import sys; from envcheck.fleet.collector import build_collector as b; sys.stdout.buffer.write(b())"
     root = str(Path(__file__).parents[2])
     outputs = []
-    for seed in ("1", "2") if sys.version_info >= (3, 11) else ("1", "1"):  # before, sets are kept as they hash
+    # before, sets are kept as they hash
+    for seed in ("1", "2") if sys.version_info >= (3, 11) else ("1", "1"):
         env = {**os.environ, "PYTHONPATH": root, "PYTHONHASHSEED": seed}
         argv = [sys.executable, "-c", code]
         outputs.append(subprocess.run(argv, capture_output=True, env=env, check=True))
@@ -87,7 +102,9 @@ def test_it_contains_what_a_host_needs_but_no_rules(collector: Path) -> None:
     names = zipfile.ZipFile(collector).namelist()
     assert {"__main__.py", "pynvml.py", "envcheck/data/nvidia/gpus.json"} <= set(names)
     assert {name.partition("/")[0] for name in names} == {"__main__.py", "pynvml.py", "envcheck"}
-    rooms = {name.split("/")[1] for name in names if name.startswith("envcheck/") and name.count("/") > 1}
+    rooms = {
+        name.split("/")[1] for name in names if name.startswith("envcheck/") and name.count("/") > 1
+    }
     assert rooms == {"model", "host", "probes", "frameworks", "data"}
     assert len(collector_bytes()) < 2 << 20
 
@@ -96,7 +113,8 @@ def test_it_contains_what_a_host_needs_but_no_rules(collector: Path) -> None:
 def test_every_installed_python_runs_the_collector(collector: Path, tmp_path: Path) -> None:
     found = {version: python for version in PYTHONS if (python := find_python(version))}
     assert found, "not one Python from 3.8 to 3.14"
-    for version, python in [*found.items(), *list(found.items())[:1] * 3]:  # the oldest again: its imports once raced
+    # the oldest again: its imports once raced
+    for version, python in [*found.items(), *list(found.items())[:1] * 3]:
         done = run([python, "-I", str(collector)], {}, tmp_path)
         assert done.returncode == 0, (version, done.stderr)
         assert done.stderr == "", version
@@ -174,7 +192,8 @@ def test_it_changes_no_file_and_prints_no_secret(collector: Path, tmp_path: Path
     for folder in (".config/pip", ".cache", "tmp", "work"):
         (home / folder).mkdir(parents=True)
     (home / ".config/pip/pip.conf").write_text(
-        "[global]\nindex-url = https://someone:s3cret-in-pip@index.example/simple\n", encoding="utf-8"
+        "[global]\nindex-url = https://someone:s3cret-in-pip@index.example/simple\n",
+        encoding="utf-8",
     )
     shutil.copy(home / ".config/pip/pip.conf", home / ".netrc")
     env = {
@@ -206,7 +225,15 @@ def test_a_read_only_home_is_supported(collector: Path) -> None:
         file = home / "collector"
         file.write_bytes(collector_bytes())
         python = shutil.which("python3", path="/usr/bin:/usr/local/bin") or sys.executable
-        argv = ["setpriv", "--reuid=65534", "--regid=65534", "--clear-groups", python, "-I", str(file)]
+        argv = [
+            "setpriv",
+            "--reuid=65534",
+            "--regid=65534",
+            "--clear-groups",
+            python,
+            "-I",
+            str(file),
+        ]
         done = run(argv, {"HOME": name, "TMPDIR": name, "PATH": os.defpath}, home)
         assert '"crashed"' not in json.dumps(done.stdout)
         assert snapshot_in(done).facts

@@ -22,11 +22,20 @@ from tests.hosts.test_hosts import snapshot_of
 def test_the_local_engine_reads_this_machine(tmp_path: Path) -> None:
     first = fleet("run", "--engine", "local", "-o", "out", cwd=tmp_path)
     assert first.returncode == 0, first.stderr
-    assert first.stderr.splitlines() == ["1 host to ask", "[1/1] localhost: read", "1 host read, 0 without an answer."]
+    assert first.stderr.splitlines() == [
+        "1 host to ask",
+        "[1/1] localhost: read",
+        "1 host read, 0 without an answer.",
+    ]
     second = fleet("run", "--engine", "local", "-o", "out", cwd=tmp_path)
     assert second.stderr.splitlines()[0] == "0 hosts to ask"
-    assert second.stderr.splitlines()[-1] == "0 hosts read, 0 without an answer, 1 had answered before."
-    third = fleet("run", "--engine", "local", "-o", "out", "--again", "--format", "json", cwd=tmp_path)
+    assert (
+        second.stderr.splitlines()[-1]
+        == "0 hosts read, 0 without an answer, 1 had answered before."
+    )
+    third = fleet(
+        "run", "--engine", "local", "-o", "out", "--again", "--format", "json", cwd=tmp_path
+    )
     found = document(third, "fleet-run")
     assert (found["folder"], found["before"]) == ("out", 0)
     assert found["hosts"] == [{"host": "localhost", "answer": "read", "reason": "", "timeouts": []}]
@@ -36,7 +45,9 @@ def test_the_local_engine_reads_this_machine(tmp_path: Path) -> None:
     assert host["machine"]["Python"] != "none"
 
 
-def test_a_host_that_was_read_in_part_is_said_until_it_is_read(capsys: pytest.CaptureFixture[str]) -> None:
+def test_a_host_that_was_read_in_part_is_said_until_it_is_read(
+    capsys: pytest.CaptureFixture[str],
+) -> None:
     whole = snapshot_of("docker-with-gpu")
     part = replace(whole, facts=replace(whole.facts, gpus=Unknown("timeout", "did not finish")))
     progress = _Progress(quiet=False)
@@ -51,17 +62,30 @@ def test_a_host_that_was_read_in_part_is_said_until_it_is_read(capsys: pytest.Ca
     lines = capsys.readouterr().err.splitlines()
     assert lines[1] == "[1/3] a: read in part; these took too long: gpus"
     assert lines[4] == "3 hosts to ask again: they took too long"
-    assert lines[-2:] == ["[2/3] b: hung: no answer", "[3/3] c: read in part; these took too long: gpus"]
+    assert lines[-2:] == [
+        "[2/3] b: hung: no answer",
+        "[3/3] c: read in part; these took too long: gpus",
+    ]
 
 
 @pytest.mark.needs("posix")
 def test_this_machine_without_python_is_a_row(tmp_path: Path) -> None:
     (tmp_path / "nothing").mkdir()
-    done = fleet("run", "--engine", "local", "-o", "out", cwd=tmp_path, env={"PATH": str(tmp_path / "nothing")})
+    done = fleet(
+        "run",
+        "--engine",
+        "local",
+        "-o",
+        "out",
+        cwd=tmp_path,
+        env={"PATH": str(tmp_path / "nothing")},
+    )
     assert done.returncode == 3
     assert "[1/1] localhost: too-old" in done.stderr
     nothing = {"PATH": str(tmp_path / "nothing")}
-    done = fleet("run", "--engine", "local", "-o", "out", "--format", "json", cwd=tmp_path, env=nothing)
+    done = fleet(
+        "run", "--engine", "local", "-o", "out", "--format", "json", cwd=tmp_path, env=nothing
+    )
     (row,) = document(done, "fleet-run")["hosts"]
     assert (done.returncode, row["answer"]) == (3, "too-old")
     assert "no Python 3.8" in row["reason"]
@@ -75,7 +99,10 @@ def test_this_machine_without_python_is_a_row(tmp_path: Path) -> None:
         (["run", "--engine", "local", "-o", "file"], "cannot write to file"),
         (["report", "nowhere"], "there is no folder nowhere"),
         (["report", "empty"], "empty holds no host's file. Take them: envcheck fleet run"),
-        (["report", "out", "--golden", "gpu999"], "--golden gpu999: out holds no snapshot of that host"),
+        (
+            ["report", "out", "--golden", "gpu999"],
+            "--golden gpu999: out holds no snapshot of that host",
+        ),
         (["report", "out", "--golden", "gpu004"], "--golden gpu004: out holds no snapshot"),
         (["report", "out", "--for", "torch @ https://example.org/x.whl"], "torch"),
         (["report", "out", "--matrix", "nowhere.json"], "nowhere.json"),
@@ -84,7 +111,9 @@ def test_this_machine_without_python_is_a_row(tmp_path: Path) -> None:
     ],
     ids=lambda value: "-".join(value)[:40] if isinstance(value, list) else "",
 )
-def test_errors_are_one_sentence_or_one_document(arguments: list[str], message: str, tmp_path: Path) -> None:
+def test_errors_are_one_sentence_or_one_document(
+    arguments: list[str], message: str, tmp_path: Path
+) -> None:
     (tmp_path / "empty").mkdir()
     (tmp_path / "file").write_text("", encoding="utf-8")
     make(tmp_path / "out", "gpu001", "gpu004")
@@ -108,7 +137,9 @@ def test_errors_are_one_sentence_or_one_document(arguments: list[str], message: 
         (["gpu001", "gpu003", "gpu004"], 1),
     ],
 )
-def test_the_exit_code_is_that_of_the_worst_host(hosts: list[str], code: int, tmp_path: Path) -> None:
+def test_the_exit_code_is_that_of_the_worst_host(
+    hosts: list[str], code: int, tmp_path: Path
+) -> None:
     make(tmp_path / "out", *hosts)
     done = fleet("report", "out", "--for", "torch==2.6.0", cwd=tmp_path)
     assert done.returncode == code, done.stdout
@@ -126,7 +157,9 @@ def test_verdicts_rank_like_their_exit_codes() -> None:
 def test_the_document_names_every_host_once(tmp_path: Path) -> None:
     make(tmp_path / "out")
     found = document(fleet("report", "out", "--format", "json", "--golden", "gpu001", cwd=tmp_path))
-    assert [host["host"] for host in found["hosts"]] == sorted(MEMBERS, key=[h["host"] for h in found["hosts"]].index)
+    assert [host["host"] for host in found["hosts"]] == sorted(
+        MEMBERS, key=[h["host"] for h in found["hosts"]].index
+    )
     assert sorted(host for group in found["groups"] for host in group["hosts"]) == sorted(MEMBERS)
     rows = {host["host"]: host for host in found["hosts"]}
     assert {name: rows[name]["cause"] for name in ("gpu004", "gpu005", "gpu006", "gpu007")} == {
@@ -141,7 +174,9 @@ def test_the_table_groups_by_verdict_and_cause(tmp_path: Path) -> None:
     make(tmp_path / "out")
     done = fleet("report", "out", "--for", "torch==2.6.0", "--golden", "gpu001", cwd=tmp_path)
     text = done.stdout
-    assert text.startswith("INCOMPATIBLE  7 hosts: 2 compatible, 1 incompatible, 4 undetermined.\n\n")
+    assert text.startswith(
+        "INCOMPATIBLE  7 hosts: 2 compatible, 1 incompatible, 4 undetermined.\n\n"
+    )
     assert "\nINCOMPATIBLE  driver-too-old: 1 host\n  torch 2.6.0" in text
     assert "COMPATIBLE  works: 2 hosts\n" in text
     assert f"\n  {', '.join(WORKING)}\n" in text
@@ -159,8 +194,12 @@ def test_the_table_groups_by_verdict_and_cause(tmp_path: Path) -> None:
 def test_the_csv_has_a_line_per_host_and_no_active_cell(tmp_path: Path) -> None:
     make(tmp_path / "out")
     for host in ("=HYPERLINK(1)", "+1", "-1", "@SUM(1)", "\t=1", "\uff1d1"):
-        (tmp_path / "out" / f"{host}.json").write_text('{"schema": "envcheck/fleet-failure/1"}', encoding="utf-8")
-    done = fleet("report", "out", "--format", "csv", cwd=tmp_path, env={"PYTHONIOENCODING": "utf-8"})
+        (tmp_path / "out" / f"{host}.json").write_text(
+            '{"schema": "envcheck/fleet-failure/1"}', encoding="utf-8"
+        )
+    done = fleet(
+        "report", "out", "--format", "csv", cwd=tmp_path, env={"PYTHONIOENCODING": "utf-8"}
+    )
     rows = list(csv.reader(io.StringIO(done.stdout)))
     assert rows[0][:4] == ["host", "verdict", "cause", "message"]
     assert len(rows) == 1 + len(MEMBERS) + 6
@@ -173,6 +212,8 @@ def test_the_csv_has_a_line_per_host_and_no_active_cell(tmp_path: Path) -> None:
 def test_a_page_is_written_with_the_report(tmp_path: Path) -> None:
     make(tmp_path / "out")
     done = fleet("report", "out", "--html", "fleet.html", "--format", "json", cwd=tmp_path)
-    assert document(done)["verdict"] == "incompatible" or document(done)["verdict"] == "undetermined"
+    assert (
+        document(done)["verdict"] == "incompatible" or document(done)["verdict"] == "undetermined"
+    )
     assert done.stderr == "The page: fleet.html\n"
     assert json.dumps("gpu007") in (tmp_path / "fleet.html").read_text(encoding="utf-8")

@@ -32,11 +32,20 @@ def program(path: Path, text: str) -> None:
 
 
 def interrupted(
-    folder: Path, number: signal.Signals, after: int, *arguments: str, path: str = os.environ["PATH"]
+    folder: Path,
+    number: signal.Signals,
+    after: int,
+    *arguments: str,
+    path: str = os.environ["PATH"],
 ) -> subprocess.Popen[str]:
     """Start a run, send it a signal when `after` hosts have answered, and wait until it has ended."""
     (folder / "temporary").mkdir(exist_ok=True)
-    own = {"PYTHONPATH": str(ROOT), "TMPDIR": str(folder / "temporary"), "PATH": path, "STANDIN": str(folder)}
+    own = {
+        "PYTHONPATH": str(ROOT),
+        "TMPDIR": str(folder / "temporary"),
+        "PATH": path,
+        "STANDIN": str(folder),
+    }
     argv = [sys.executable, "-m", "envcheck", "fleet", "run", "-o", "out", *arguments]
     environment = {**os.environ, **own}
     process = subprocess.Popen(
@@ -54,7 +63,9 @@ def interrupted(
 
 
 def left(mark: str) -> list[str]:
-    listed = subprocess.run(["ps", "-eo", "args"], capture_output=True, text=True, check=True).stdout.splitlines()
+    listed = subprocess.run(
+        ["ps", "-eo", "args"], capture_output=True, text=True, check=True
+    ).stdout.splitlines()
     return [line for line in listed if mark in line]
 
 

@@ -35,7 +35,12 @@ from envcheck.fleet.run import ENGINES, run_fleet
 from envcheck.matrix.load import load_matrix
 from envcheck.model import Report, Snapshot, Unknown, replace
 from envcheck.remedies.situation import Situation
-from envcheck.render.fleet import describe_fleet, render_fleet_csv, render_fleet_html, render_fleet_json
+from envcheck.render.fleet import (
+    describe_fleet,
+    render_fleet_csv,
+    render_fleet_html,
+    render_fleet_json,
+)
 from envcheck.render.text import print_document
 from envcheck.rules import Context, Target, evaluate
 from tests.fleet.hostile import document, mutated
@@ -130,13 +135,17 @@ def test_an_irregular_file_is_a_broken_host_without_blocking(tmp_path: Path) -> 
     assert all(isinstance(result.answer, Failure) for result in results)
 
 
-def test_hostile_snapshots_are_rows_in_every_format(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
+def test_hostile_snapshots_are_rows_in_every_format(
+    tmp_path: Path, capsys: pytest.CaptureFixture[str]
+) -> None:
     accepted = 0
     for seed in range(40):
         changed = mutated(seed)
         accepted += isinstance(parse_answer(changed), Snapshot)
         (tmp_path / f"h{seed}.json").write_text(json.dumps(changed), encoding="utf-8")
-    assert accepted > 33, "the mutations should mostly keep the types, or they test the decoder alone"
+    assert accepted > 33, (
+        "the mutations should mostly keep the types, or they test the decoder alone"
+    )
     rows = judge_folder(tmp_path, load_matrix(), Target(), golden="h0")
     assert len(rows) == 40
     assert len(json.loads(render_fleet_json(rows, "h0"))["hosts"]) == 40
@@ -156,11 +165,15 @@ def bomb(count: int) -> str:
     made["facts"]["gpus"]["known"] = gpus * (count // len(gpus))
     installed = made["facts"]["python"].get("distributions", {}).get("known", [])
     if installed:
-        made["facts"]["python"]["distributions"]["known"] = installed * (3 * count // len(installed))
+        made["facts"]["python"]["distributions"]["known"] = installed * (
+            3 * count // len(installed)
+        )
     return json.dumps(made)
 
 
-def test_a_snapshot_with_thousands_of_entries_is_judged_and_an_entry_costs_the_same(tmp_path: Path) -> None:
+def test_a_snapshot_with_thousands_of_entries_is_judged_and_an_entry_costs_the_same(
+    tmp_path: Path,
+) -> None:
     def judge(count: int) -> None:
         (tmp_path / "bomb.json").write_text(bomb(count), encoding="utf-8")
         (row,) = judge_folder(tmp_path, load_matrix(), Target())
@@ -181,7 +194,9 @@ class Recorder:
         self.results: list[str] = []
 
     def listener(self) -> FleetListener:
-        return FleetListener(self.hosts.extend, lambda result: self.results.append(result.host), lambda _words: None)
+        return FleetListener(
+            self.hosts.extend, lambda result: self.results.append(result.host), lambda _words: None
+        )
 
 
 def run_with(
@@ -203,18 +218,27 @@ def run_with(
     return run_fleet("own", FleetRequest(), folder, (recorder or Recorder()).listener(), **more)
 
 
-def test_a_further_run_skips_answered_hosts(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+def test_a_further_run_skips_answered_hosts(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
     good = snapshot_of("docker-with-gpu")
     assert run_with({"a": good, "b": Failure(HUNG, "slept")}, tmp_path / "new", monkeypatch) == 0
     assert list_answered_hosts(tmp_path / "new") == {"a"}
-    assert run_with({"a": Failure(HUNG, "never reached"), "b": good}, tmp_path / "new", monkeypatch) == 1
+    assert (
+        run_with({"a": Failure(HUNG, "never reached"), "b": good}, tmp_path / "new", monkeypatch)
+        == 1
+    )
     assert list_answered_hosts(tmp_path / "new") == {"a", "b"}
 
 
-def test_a_host_whose_snapshot_has_timeouts_is_asked_again(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+def test_a_host_whose_snapshot_has_timeouts_is_asked_again(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
     good = snapshot_of("docker-with-gpu")
     late = Unknown("timeout", "the gpus probe did not finish within 4.5 s")
-    busy = replace(good, facts=replace(good.facts, gpus=late, driver=replace(good.facts.driver, release=late)))
+    busy = replace(
+        good, facts=replace(good.facts, gpus=late, driver=replace(good.facts.driver, release=late))
+    )
     assert list_timeouts(busy) == ("driver.release", "gpus")
     recorder = Recorder()
     assert run_with({"a": good, "b": busy}, tmp_path, monkeypatch, recorder) == 0
@@ -226,16 +250,23 @@ def test_a_host_whose_snapshot_has_timeouts_is_asked_again(tmp_path: Path, monke
 
 @pytest.mark.parametrize(("seconds", "patience"), [(5, "1"), (20, "1"), (60, "3"), (600, "30")])
 def test_the_probes_have_more_time_where_the_host_has(seconds: int, patience: str) -> None:
-    assert FleetRequest(host_seconds=seconds, python="/p").collector_arguments == [f"patience={patience}", "python=/p"]
+    assert FleetRequest(host_seconds=seconds, python="/p").collector_arguments == [
+        f"patience={patience}",
+        "python=/p",
+    ]
 
 
-def test_a_failure_never_replaces_a_snapshot(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+def test_a_failure_never_replaces_a_snapshot(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
     run_with({"a": snapshot_of("docker-with-gpu")}, tmp_path, monkeypatch)
     assert run_with({"a": Failure(UNREACHABLE, "gone")}, tmp_path, monkeypatch, again=True) == 0
     assert list_answered_hosts(tmp_path) == {"a"}
 
 
-def test_a_snapshot_replaces_a_failure_and_an_older_snapshot(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+def test_a_snapshot_replaces_a_failure_and_an_older_snapshot(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
     run_with({"a": Failure(UNREACHABLE, "gone")}, tmp_path, monkeypatch)
     run_with({"a": snapshot_of("docker-with-gpu")}, tmp_path, monkeypatch)
     run_with({"a": snapshot_of("no-driver")}, tmp_path, monkeypatch, again=True)
@@ -256,12 +287,18 @@ def test_equal_facts_are_judged_once(tmp_path: Path, monkeypatch: pytest.MonkeyP
     assert "GPU-" in text
     for number in range(5):
         own = re.sub(r"GPU-[0-9a-f]{8}", f"GPU-{number:08x}", text)
-        plain = {**json.loads(own), "host": f"h{number}", "taken_at": f"2026-01-0{number + 1}T00:00:00Z"}
+        plain = {
+            **json.loads(own),
+            "host": f"h{number}",
+            "taken_at": f"2026-01-0{number + 1}T00:00:00Z",
+        }
         (tmp_path / f"h{number}.json").write_text(json.dumps(plain), encoding="utf-8")
     other = text.replace("550.163.01", "550.163.02")
     (tmp_path / "other.json").write_text(other, encoding="utf-8")
     (tmp_path / "broken.json").write_text(text[:-1], encoding="utf-8")
-    (tmp_path / "typed.json").write_text(json.dumps({**json.loads(text), "host": 5}), encoding="utf-8")
+    (tmp_path / "typed.json").write_text(
+        json.dumps({**json.loads(text), "host": 5}), encoding="utf-8"
+    )
     judged: list[Context] = []
 
     def counted(context: Context) -> Report:
@@ -300,11 +337,18 @@ def test_each_host_has_the_fix_of_the_doctor(
     assert len(planned) == 2, "alike machines are planned for once, healthy ones not at all"
     print_document(describe_fleet(list(rows.values())), color=False)
     output = capsys.readouterr().out
-    assert "  fix: Install torch==2.8.0 and its dependencies, as `envcheck plan torch==2.8.0` selects.\n" in output
+    assert (
+        "  fix: Install torch==2.8.0 and its dependencies, as `envcheck plan torch==2.8.0` selects.\n"
+        in output
+    )
     assert "    $ /usr/bin/python3 -m pip install --only-binary=:all: torch==2.8.0\n" in output
     (found,) = [
-        item for item in json.loads(render_fleet_json(list(rows.values()), ""))["hosts"] if item["host"] == "twin"
+        item
+        for item in json.loads(render_fleet_json(list(rows.values()), ""))["hosts"]
+        if item["host"] == "twin"
     ]
     assert found["fix"]["commands"][1]["argv"][-1] == "torch==2.8.0"
     assert "Install torch==2.8.0 and its dependencies" in render_fleet_csv(list(rows.values()))
-    assert "pip install --only-binary=:all: torch==2.8.0</pre>" in render_fleet_html(list(rows.values()), "")
+    assert "pip install --only-binary=:all: torch==2.8.0</pre>" in render_fleet_html(
+        list(rows.values()), ""
+    )

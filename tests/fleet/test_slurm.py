@@ -37,11 +37,17 @@ def cluster(tmp_path: Path) -> dict[str, str]:
         (tmp_path / name).write_text(text, encoding="utf-8")
         (tmp_path / name).chmod(0o755)
     (tmp_path / "node").mkdir()
-    return {"PATH": f"{tmp_path}:/usr/bin:/bin", "STANDIN": str(tmp_path), "TMPDIR": str(tmp_path / "node")}
+    return {
+        "PATH": f"{tmp_path}:/usr/bin:/bin",
+        "STANDIN": str(tmp_path),
+        "TMPDIR": str(tmp_path / "node"),
+    }
 
 
 def kinds(folder: Path) -> dict[str, str]:
-    found = {path.stem: json.loads(path.read_text(encoding="utf-8")) for path in folder.glob("*.json")}
+    found = {
+        path.stem: json.loads(path.read_text(encoding="utf-8")) for path in folder.glob("*.json")
+    }
     return {name: document.get("kind", "read") for name, document in found.items()}
 
 
@@ -51,9 +57,17 @@ def run(tmp_path: Path, cluster: dict[str, str], *more: str) -> tuple[int, list[
     return done.returncode, done.stderr.splitlines()
 
 
-def test_every_node_is_a_row_and_a_further_run_reads_the_others(tmp_path: Path, cluster: dict[str, str]) -> None:
+def test_every_node_is_a_row_and_a_further_run_reads_the_others(
+    tmp_path: Path, cluster: dict[str, str]
+) -> None:
     code, lines = run(tmp_path, cluster)
-    expected = {"gpu01": "read", "gpu02": "unreachable", "gpu03": "read", "gpu04": "hung", "gpu05": "unreachable"}
+    expected = {
+        "gpu01": "read",
+        "gpu02": "unreachable",
+        "gpu03": "read",
+        "gpu04": "hung",
+        "gpu05": "unreachable",
+    }
     assert kinds(tmp_path / "out") == {**expected, "gpu06": "broken"}
     assert code == 3
     assert lines[0] == "6 hosts to ask"
@@ -63,7 +77,9 @@ def test_every_node_is_a_row_and_a_further_run_reads_the_others(tmp_path: Path, 
     commands = (tmp_path / "srun.log").read_text(encoding="utf-8").splitlines()
     starts = [line.split(" sh -c ")[0] for line in commands if "--nodes=1" in line]
     assert len(starts) == 5, "a node that is down is skipped"
-    assert all("--ntasks=1" in line and "--time=1" in line and "--partition=gpu" in line for line in starts)
+    assert all(
+        "--ntasks=1" in line and "--time=1" in line and "--partition=gpu" in line for line in starts
+    )
     (tmp_path / "srun.log").unlink()
     code, lines = run(tmp_path, cluster)
     assert (code, lines[0]) == (3, "4 hosts to ask")
@@ -71,25 +87,34 @@ def test_every_node_is_a_row_and_a_further_run_reads_the_others(tmp_path: Path, 
     assert kinds(tmp_path / "out") == {**expected, "gpu04": "read", "gpu06": "broken"}
 
 
-def test_nothing_remains_on_a_node_and_the_interpreter_is_one_word(tmp_path: Path, cluster: dict[str, str]) -> None:
+def test_nothing_remains_on_a_node_and_the_interpreter_is_one_word(
+    tmp_path: Path, cluster: dict[str, str]
+) -> None:
     (tmp_path / "sinfo").write_text("#!/bin/sh\necho 'gpu01 idle'\n", encoding="utf-8")
     code, lines = run(tmp_path, cluster, "--python", "/nowhere/py thon;touch $(echo owned)")
     assert (code, lines[0]) == (0, "1 host to ask")
     left = [path.name for path in (tmp_path / "node").iterdir() if not path.is_dir()]
     assert left == []
     assert not list(tmp_path.rglob("owned"))
-    assert "python=/nowhere/py thon;touch $(echo owned)" in (tmp_path / "srun.log").read_text(encoding="utf-8")
+    assert "python=/nowhere/py thon;touch $(echo owned)" in (tmp_path / "srun.log").read_text(
+        encoding="utf-8"
+    )
 
 
 @pytest.mark.parametrize(
     ("script", "message"),
     [
-        ("echo 'slurm_load_partitions: Unable to contact slurm controller' >&2; exit 1", "Unable to contact slurm"),
+        (
+            "echo 'slurm_load_partitions: Unable to contact slurm controller' >&2; exit 1",
+            "Unable to contact slurm",
+        ),
         ("true", "the partition is empty"),
         (None, "run this command on a machine that submits jobs to Slurm"),
     ],
 )
-def test_a_missing_slurm_is_reported(script: str | None, message: str, tmp_path: Path, cluster: dict[str, str]) -> None:
+def test_a_missing_slurm_is_reported(
+    script: str | None, message: str, tmp_path: Path, cluster: dict[str, str]
+) -> None:
     if script is None:
         (tmp_path / "sinfo").unlink()
         cluster = {**cluster, "PATH": str(tmp_path)}  # this machine may have a Slurm of its own
@@ -102,4 +127,9 @@ def test_a_missing_slurm_is_reported(script: str | None, message: str, tmp_path:
 
 def test_nodes_are_parsed_without_the_suffixes_of_their_states() -> None:
     text = "a idle\na idle\nb down*\nc DRAINED~\nd allocated+\n\nodd line of four\n"
-    assert parse_nodes(text) == [Node("a", "idle"), Node("b", "down"), Node("c", "drained"), Node("d", "allocated")]
+    assert parse_nodes(text) == [
+        Node("a", "idle"),
+        Node("b", "down"),
+        Node("c", "drained"),
+        Node("d", "allocated"),
+    ]

@@ -18,16 +18,31 @@ FEW = 4  # are asked beside the one that hangs
 COUNT = 12  # with a verdict of their own, the odd ones beside them; bench/fleet.py has 200
 K80 = FakeGpu(name="Tesla K80", device_id="102d", capability="3.7")
 NOUVEAU = FakeGpu(bound_to="nouveau")
-# What a host is, and the verdict and cause its row must have where a GPU is expected to run torch 2.6.
+# What a host is, and the verdict and cause its row must have where a GPU is expected to run torch
+# 2.6.
 KINDS = {
     "fine": (GpuHost(driver="550.{}.01"), "compatible", ""),
     "old": (GpuHost(driver="470.{}.02", cuda=11040), "incompatible", "driver-too-old"),
-    "stale": (GpuHost(driver="550.{}.01", kernel_driver="535.261.03"), "incompatible", "driver-library-mismatch"),
-    "nouveau": (GpuHost(kernel_driver=None, nouveau=True, gpus=(NOUVEAU,)), "incompatible", "driver-nouveau"),
-    "k80": (GpuHost(driver="470.{}.02", cuda=11040, gpus=(K80,)), "incompatible", "gpu-arch-too-old"),
+    "stale": (
+        GpuHost(driver="550.{}.01", kernel_driver="535.261.03"),
+        "incompatible",
+        "driver-library-mismatch",
+    ),
+    "nouveau": (
+        GpuHost(kernel_driver=None, nouveau=True, gpus=(NOUVEAU,)),
+        "incompatible",
+        "driver-nouveau",
+    ),
+    "k80": (
+        GpuHost(driver="470.{}.02", cuda=11040, gpus=(K80,)),
+        "incompatible",
+        "gpu-arch-too-old",
+    ),
     "bare": (GpuHost(driver="550.{}.01", libraries=False), "incompatible", "libcuda-not-on-path"),
 }
-NO_PYTHON = dict.fromkeys(("python", "python3", *(f"python3.{minor}" for minor in range(8, 15))), "exit 1")
+NO_PYTHON = dict.fromkeys(
+    ("python", "python3", *(f"python3.{minor}" for minor in range(8, 15))), "exit 1"
+)
 GARBAGE = """[ "$1" = -c ] || printf 'ENVCHECK-SNAPSHOT {"a": \\033]0;owned\\007\\033[2J\\n'"""
 ODD = {
     "dead": (SshHost(), "unreachable"),
@@ -52,7 +67,9 @@ def machine(kind: str, number: int) -> GpuHost:
 def expected() -> dict[str, tuple[str, str]]:
     """Return the verdict and cause each host must have, by its name."""
     kinds = list(KINDS)
-    named = {f"{kinds[at % len(kinds)]}{at:03}": KINDS[kinds[at % len(kinds)]][1:] for at in range(COUNT)}
+    named = {
+        f"{kinds[at % len(kinds)]}{at:03}": KINDS[kinds[at % len(kinds)]][1:] for at in range(COUNT)
+    }
     odd = {name: ("undetermined", cause) for name, (_, cause) in ODD.items()}
     return {**named, **odd, "slow": ("compatible", "")}
 
@@ -127,7 +144,9 @@ def test_each_answer_is_printed_once_without_terminal_escapes(asked: Asked) -> N
 
 
 def test_only_connections_for_the_next_run_remain(asked: Asked, inventory: Path) -> None:
-    lines = subprocess.run(["ps", "-eo", "args"], capture_output=True, text=True, check=True).stdout.splitlines()
+    lines = subprocess.run(
+        ["ps", "-eo", "args"], capture_output=True, text=True, check=True
+    ).stdout.splitlines()
     ours = [line for line in lines if str(inventory.parent) in line]
     assert [line for line in ours if line.startswith("ssh ") or "ansible-playbook" in line] == []
 
@@ -136,12 +155,21 @@ def test_a_further_run_reads_only_hosts_without_an_answer(asked: Asked, inventor
     folder = asked[0]
     before = {path.name: path.stat().st_mtime_ns for path in (folder / "out").glob("*[0-9].json")}
     # Without known host keys and open connections: keys are checked, and no host is read.
-    text = inventory.read_text(encoding="utf-8").replace("known_hosts", "no_known_hosts").replace("cp-%C", "no-%C")
+    text = (
+        inventory.read_text(encoding="utf-8")
+        .replace("known_hosts", "no_known_hosts")
+        .replace("cp-%C", "no-%C")
+    )
     strangers = inventory.with_name("strangers.ini")
     strangers.write_text(text, encoding="utf-8")
     done = fleet("run", "-i", strangers, "-o", "out", *AMPLE, "--limit", "!hanging", cwd=folder)
     assert done.returncode == 3
     assert done.stderr.startswith("3 hosts to ask\n"), done.stderr
-    assert done.stderr.splitlines()[-1] == f"0 hosts read, 3 without an answer, {COUNT + 1} had answered before."
+    assert (
+        done.stderr.splitlines()[-1]
+        == f"0 hosts read, 3 without an answer, {COUNT + 1} had answered before."
+    )
     assert done.stderr.count("Host key verification failed") == 2
-    assert {path.name: path.stat().st_mtime_ns for path in (folder / "out").glob("*[0-9].json")} == before
+    assert {
+        path.name: path.stat().st_mtime_ns for path in (folder / "out").glob("*[0-9].json")
+    } == before

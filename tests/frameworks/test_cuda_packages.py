@@ -50,7 +50,9 @@ NEW, OLD = "580.95.05", "570.195.03"  # drivers that run CUDA 13, and CUDA 12 at
         ("numba-cuda[cu12]", machine("3.12", NEW, "8.9"), "numba-cuda[cu12]==0.30.4"),
     ],
 )
-def test_the_distribution_is_the_one_for_the_driver_and_the_gpu(text: str, on: Description, requirement: str) -> None:
+def test_the_distribution_is_the_one_for_the_driver_and_the_gpu(
+    text: str, on: Description, requirement: str
+) -> None:
     assert chosen(planned(text, on=on)).requirement == requirement
 
 
@@ -58,7 +60,11 @@ def test_the_distribution_is_the_one_for_the_driver_and_the_gpu(text: str, on: D
     ("text", "on", "reason"),
     [
         ("cupy-cuda13x", machine("3.12", OLD, "8.9"), "needs driver >= 580.65.06"),
-        ("cudf-cu12", machine("3.12", NEW, "6.0"), "the documents of cudf-cu12 26.10.2 ask for 7.0 or newer"),
+        (
+            "cudf-cu12",
+            machine("3.12", NEW, "6.0"),
+            "the documents of cudf-cu12 26.10.2 ask for 7.0 or newer",
+        ),
         ("numba-cuda[cu13]", machine("3.12", OLD, "8.9"), "needs driver >= 580.65.06"),
         ("cupy", machine("3.12"), "CuPy computes on NVIDIA GPUs only."),
         ("cupy", machine("3.8", NEW, "8.9"), "Python"),
@@ -73,21 +79,30 @@ def test_what_cannot_be_has_its_reason(text: str, on: Description, reason: str) 
 @pytest.mark.parametrize(
     ("texts", "requirements"),
     [
-        (("numba-cuda",), ("numba-cuda[cu12]==0.30.4", "numpy<2.5")),  # it names what NumPy 2.5 removed
+        # it names what NumPy 2.5 removed
+        (("numba-cuda",), ("numba-cuda[cu12]==0.30.4", "numpy<2.5")),
         (("numba-cuda<0.30.4",), ("numba-cuda[cu12]==0.30.3", "numba<0.66")),
-        (("cupy<14",), ("cupy-cuda12x==13.6.0", "nvidia-cublas-cu12", "nvidia-cuda-nvrtc-cu12")),  # opened by name
+        # opened by name
+        (("cupy<14",), ("cupy-cuda12x==13.6.0", "nvidia-cublas-cu12", "nvidia-cuda-nvrtc-cu12")),
         (("ctranslate2",), ("ctranslate2==4.8.5", "nvidia-cublas-cu12")),
-        (("ctranslate2<4.6.3",), ("ctranslate2==4.6.2", "nvidia-cublas-cu12", "nvidia-cudnn-cu12==9.*")),
+        (
+            ("ctranslate2<4.6.3",),
+            ("ctranslate2==4.6.2", "nvidia-cublas-cu12", "nvidia-cudnn-cu12==9.*"),
+        ),
         (
             ("torch", "cupy"),
             ("cupy-cuda12x[ctk]==14.2.0", "cuda-toolkit==12.6.*"),
         ),  # what torch pins
     ],
 )
-def test_what_else_must_be_there_comes_with_it(texts: tuple[str, ...], requirements: tuple[str, ...]) -> None:
+def test_what_else_must_be_there_comes_with_it(
+    texts: tuple[str, ...], requirements: tuple[str, ...]
+) -> None:
     (made,) = planned(*texts, on=machine("3.12", OLD, "8.9")).environments
     assert made.sets[-1].requirements[: len(requirements)] == requirements
-    assert bool(made.library_folders) is not requirements[0].startswith(("cupy-cuda12x[ctk]", "numba-cuda"))
+    assert bool(made.library_folders) is not requirements[0].startswith(
+        ("cupy-cuda12x[ctk]", "numba-cuda")
+    )
 
 
 def install(site: Path, name: str, needed: str, requires: str = "") -> None:
@@ -100,19 +115,28 @@ def install(site: Path, name: str, needed: str, requires: str = "") -> None:
 
 
 def lookups(build: FrameworkBuild) -> dict[str, bool]:
-    return {item.soname: item.found.value is not None for item in known(build.libraries) if item.mandatory}
+    return {
+        item.soname: item.found.value is not None
+        for item in known(build.libraries)
+        if item.mandatory
+    }
 
 
 def test_what_is_judged_alone_is_refused_by_its_name() -> None:
     with pytest.raises(
-        RequestError, match=r"plans no release of tensorrt.*pip install tensorrt-cu13 where .*pypi\.nvidia\.com"
+        RequestError,
+        match=r"plans no release of tensorrt.*pip install tensorrt-cu13 where .*pypi\.nvidia\.com",
     ):
         planned("tensorrt", on=machine("3.12", NEW, "8.9"))
 
 
-def test_what_has_an_index_by_cuda_and_needs_no_framework_is_refused_with_that_index_and_its_build() -> None:
+def test_what_has_an_index_by_cuda_and_needs_no_framework_is_refused_with_that_index_and_its_build() -> (
+    None
+):
     index = r"llama-cpp-python==0\.3\.35 --extra-index-url https://abetlen\.github\.io/llama-cpp-python/whl/cu132\."
-    with pytest.raises(RequestError, match=rf"{index} `CMAKE_ARGS=-DGGML_CUDA=on pip install llama-cpp-python`"):
+    with pytest.raises(
+        RequestError, match=rf"{index} `CMAKE_ARGS=-DGGML_CUDA=on pip install llama-cpp-python`"
+    ):
         planned("llama-cpp-python", on=machine("3.12", NEW, "8.9"))
 
 
@@ -120,7 +144,11 @@ def test_an_installed_numba_cuda_is_for_cuda_and_does_not_say_which(tmp_path: Pa
     site = make_venv(tmp_path / "v")
     metadata(site, "numba-cuda", "0.30.4", "numba_cuda")
     (build,) = builds(tmp_path / "v")
-    assert (build.framework, build.cuda_build.value, build.cuda_version.value) == ("numba-cuda", True, None)
+    assert (build.framework, build.cuda_build.value, build.cuda_version.value) == (
+        "numba-cuda",
+        True,
+        None,
+    )
 
 
 @pytest.mark.needs("linux", "c-compiler")
@@ -128,7 +156,11 @@ def test_its_file_says_for_which_cuda_it_is_and_of_two_which_came_last(tmp_path:
     site = make_venv(tmp_path / "v")
     install(site, "cupy-cuda13x", "libcublas.so.13")
     (build,) = builds(tmp_path / "v")
-    assert (build.framework, build.distribution, build.cuda_version.value) == ("cupy", "cupy-cuda13x", "13")
+    assert (build.framework, build.distribution, build.cuda_version.value) == (
+        "cupy",
+        "cupy-cuda13x",
+        "13",
+    )
     assert lookups(build) == {"libcublas.so.13": False, "libnvrtc.so.13": False}
     install(site, "cupy-cuda12x", "libcublas.so.12")
     (build,) = builds(tmp_path / "v")
@@ -155,7 +187,9 @@ def test_only_what_has_cuda_pathfinder_finds_nvidias_wheels(tmp_path: Path, requ
         ("4.8.5", "", ""),
     ],
 )
-def test_a_cudnn_beside_the_file_opens_its_parts_by_name(tmp_path: Path, release: str, renamed: str, part: str) -> None:
+def test_a_cudnn_beside_the_file_opens_its_parts_by_name(
+    tmp_path: Path, release: str, renamed: str, part: str
+) -> None:
     site = make_venv(tmp_path / "v")
     (site / "ctranslate2").mkdir()
     metadata(site, "ctranslate2", release, "ctranslate2")
@@ -182,7 +216,12 @@ def test_the_parts_of_cudnn_are_found_by_the_loader(
 ) -> None:
     needed = lookup("libcudnn_ops.so.9", found, *elsewhere, version=known_fact("9"))
     given = FrameworkBuild(
-        "ctranslate2", "ctranslate2", "4.5.0", SITE, cuda_build=known_fact(True), libraries=known_fact((needed,))
+        "ctranslate2",
+        "ctranslate2",
+        "4.5.0",
+        SITE,
+        cuda_build=known_fact(True),
+        libraries=known_fact((needed,)),
     )
     ids = ("cudnn-missing", "cuda-wheel-not-found", "cudnn-wrong-major")
     report = [item for each in ids for item in findings(judged_machine(given), each)]
@@ -194,11 +233,15 @@ def test_a_copy_without_its_libraries_is_damaged(tmp_path: Path) -> None:
     site = make_venv(tmp_path / "v")
     (site / "cupy").mkdir()
     metadata(site, "cupy-cuda12x", "14.2.0", "cupy")
-    (build,) = known(collect_python(LocalHost(), PythonSelection(env=str(tmp_path / "v"))).frameworks)
+    (build,) = known(
+        collect_python(LocalHost(), PythonSelection(env=str(tmp_path / "v"))).frameworks
+    )
     assert "none of its libraries is there" in getattr(build.cuda_build, "detail", "")
 
 
-@pytest.mark.parametrize(("driver", "kept"), [(OLD, "cupy-cuda12x==14.2.0"), (NEW, "cupy-cuda13x==14.2.0")])
+@pytest.mark.parametrize(
+    ("driver", "kept"), [(OLD, "cupy-cuda12x==14.2.0"), (NEW, "cupy-cuda13x==14.2.0")]
+)
 def test_of_two_the_one_for_the_driver_is_kept(driver: str, kept: str) -> None:
     both = judged_machine(distributions=dict.fromkeys(("cupy-cuda12x", "cupy-cuda13x"), "14.2.0"))
     (found,) = findings(replace(both, driver=driver_facts(driver)), "framework-duplicate-dists")
@@ -219,7 +262,9 @@ class Array:
     def __matmul__(self, other: Array) -> Array:
         """Multiply."""
         columns = list(zip(*other.rows))
-        return Array([[sum(a * b for a, b in zip(row, column)) for column in columns] for row in self.rows])
+        return Array(
+            [[sum(a * b for a, b in zip(row, column)) for column in columns] for row in self.rows]
+        )
 
     def get(self) -> Any:
         """Copy to the host."""
@@ -269,8 +314,12 @@ def test_it_multiplies_on_a_gpu(monkeypatch: pytest.MonkeyPatch) -> None:
     assert heard.results["matmul"]["ran_on"] == "GPU:0"
 
 
-def test_without_a_gpu_it_says_what_cupy_says_and_claims_nothing(monkeypatch: pytest.MonkeyPatch) -> None:
-    said = "cudaErrorInsufficientDriver: CUDA driver version is insufficient for CUDA runtime version"
+def test_without_a_gpu_it_says_what_cupy_says_and_claims_nothing(
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:
+    said = (
+        "cudaErrorInsufficientDriver: CUDA driver version is insufficient for CUDA runtime version"
+    )
     heard = Heard("cpu", "quick")
     assert cupy(monkeypatch, 0, said).run(heard.report) is None
     assert heard.outcomes == {"import": "skipped"}
@@ -278,10 +327,15 @@ def test_without_a_gpu_it_says_what_cupy_says_and_claims_nothing(monkeypatch: py
 
 
 @pytest.mark.parametrize(("others", "severity"), [((), "error"), ((torch("2.5.1"),), "warning")])
-def test_without_a_gpu_it_has_nothing_to_compute_on(others: tuple[FrameworkBuild, ...], severity: str) -> None:
+def test_without_a_gpu_it_has_nothing_to_compute_on(
+    others: tuple[FrameworkBuild, ...], severity: str
+) -> None:
     cupy = FrameworkBuild("cupy", "cupy-cuda12x", "14.2.0", SITE, cuda_build=known_fact(True))
     facts = replace(judged_machine(*others, cupy), gpus=Absent(("/sys/bus/pci/devices",)))
     report = evaluate(Context(facts, matrix(), Target("auto")), frozenset({"gpu-absent"}))
     assert [(item.severity, item.message) for item in report.findings] == [
-        (severity, "cupy-cuda12x 14.2.0 can compute on NVIDIA GPUs only, and this machine has none.")
+        (
+            severity,
+            "cupy-cuda12x 14.2.0 can compute on NVIDIA GPUs only, and this machine has none.",
+        )
     ]

@@ -78,7 +78,9 @@ def test_its_own_text_tells_the_whole_version_and_its_extra_the_cudnn(tmp_path: 
 
 @pytest.mark.needs("linux", "c-compiler")
 @pytest.mark.parametrize(("last", "is_gpu"), [(GPU_INFO, True), (CPU_INFO, False)])
-def test_of_two_in_one_folder_the_one_installed_last_is_told(tmp_path: Path, last: str, is_gpu: bool) -> None:
+def test_of_two_in_one_folder_the_one_installed_last_is_told(
+    tmp_path: Path, last: str, is_gpu: bool
+) -> None:
     site = make_venv(tmp_path / "v")
     install(site, "onnxruntime-gpu", GPU_INFO, "libcudart.so.12")
     install(site, "onnxruntime", last)
@@ -102,15 +104,22 @@ def test_what_has_no_provider_is_a_build_for_the_cpu(tmp_path: Path) -> None:
 # -- rows of the matrix, read from published wheels --
 
 
-def row(version: str, platform: str = "linux_x86_64", distribution: str = "onnxruntime-gpu") -> dict[str, Any]:
+def row(
+    version: str, platform: str = "linux_x86_64", distribution: str = "onnxruntime-gpu"
+) -> dict[str, Any]:
     rows: list[dict[str, Any]] = document()["releases"]["onnxruntime"][version]
-    return next(item for item in rows if (item["distribution"], item["platform"]) == (distribution, platform))
+    return next(
+        item
+        for item in rows
+        if (item["distribution"], item["platform"]) == (distribution, platform)
+    )
 
 
 @pytest.mark.parametrize(
     ("version", "platform", "cuda", "cudnn", "tier"),
     [
-        ("1.18.1", "linux_x86_64", "11", "8", "tier2"),  # its provider needs libcudart.so.11.0 and libcudnn.so.8
+        # its provider needs libcudart.so.11.0 and libcudnn.so.8
+        ("1.18.1", "linux_x86_64", "11", "8", "tier2"),
         ("1.18.1", "win_amd64", "11.8", "8", "tier1"),  # version_info.py
         ("1.20.2", "linux_x86_64", "12", "9", "tier2"),
         ("1.26.0", "linux_x86_64", "12.8", "9", "tier1"),  # build_and_package_info.py
@@ -128,7 +137,11 @@ def test_rows_say_for_which_cuda_and_how_that_is_known(
 
 def test_rows_name_the_extras_that_bring_cuda() -> None:
     found = row("1.23.2")
-    assert (found["extras"], found["gpu_extra"], found["finds_cuda_wheels"]) == (["cuda", "cudnn"], "cuda,cudnn", False)
+    assert (found["extras"], found["gpu_extra"], found["finds_cuda_wheels"]) == (
+        ["cuda", "cudnn"],
+        "cuda,cudnn",
+        False,
+    )
     assert "nvidia-cudnn-cu12~=9.0" in found["cuda_wheels"]
     assert "preload_dlls()" in found["note"]
     assert "gpu_extra" not in row("1.20.2")
@@ -138,9 +151,15 @@ def test_rows_name_the_extras_that_bring_cuda() -> None:
 @pytest.mark.parametrize(
     ("needed", "cells"),
     [
-        (["libcudart.so.11.0", "libcudnn.so.8", "libnvinfer.so.8"], {"cuda": "11", "cudnn": "8", "tensorrt": "8"}),
+        (
+            ["libcudart.so.11.0", "libcudnn.so.8", "libnvinfer.so.8"],
+            {"cuda": "11", "cudnn": "8", "tensorrt": "8"},
+        ),
         (["cudart64_110.dll", "cudnn64_8.dll"], {"cuda": "11", "cudnn": "8"}),
-        (["cudart64_12.dll", "cudnn64_9.dll", "nvinfer_10.dll"], {"cuda": "12", "cudnn": "9", "tensorrt": "10"}),
+        (
+            ["cudart64_12.dll", "cudnn64_9.dll", "nvinfer_10.dll"],
+            {"cuda": "12", "cudnn": "9", "tensorrt": "10"},
+        ),
         (["libcublas.so.13", "libnvinfer_plugin.so.10"], {}),
     ],
 )
@@ -151,7 +170,9 @@ def test_majors_follow_from_what_providers_need(needed: list[str], cells: dict[s
 # -- models, and the real one --
 
 
-def test_the_line_that_lists_gpus_holds_the_model_of_the_smoke_test(monkeypatch: pytest.MonkeyPatch) -> None:
+def test_the_line_that_lists_gpus_holds_the_model_of_the_smoke_test(
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:
     model = import_child(monkeypatch, "check_onnxruntime").product_model(1, 1, 1).hex()
     assert f"bytes.fromhex('{model}')" in framework("onnxruntime").plans.gpu_listing
 
@@ -200,7 +221,8 @@ def test_a_profile_tells_where_nodes_ran(monkeypatch: pytest.MonkeyPatch) -> Non
 
     def ran(*nodes: tuple[str, str]) -> list[dict[str, Any]]:
         events = [
-            {"cat": "Node", "args": {"op_name": name, "provider": f"{who}ExecutionProvider"}} for name, who in nodes
+            {"cat": "Node", "args": {"op_name": name, "provider": f"{who}ExecutionProvider"}}
+            for name, who in nodes
         ]
         return [{"cat": "Session"}, {"cat": "Node", "args": {}}, *events]
 

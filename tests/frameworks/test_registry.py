@@ -28,7 +28,9 @@ KNOWN = "it knows tensorflow, torch, jax, onnxruntime"
 
 
 def test_an_unknown_framework_is_an_error_that_names_the_known_ones() -> None:
-    with pytest.raises(UnknownFrameworkError, match="'mxnet' is no framework that envcheck knows; " + KNOWN):
+    with pytest.raises(
+        UnknownFrameworkError, match="'mxnet' is no framework that envcheck knows; " + KNOWN
+    ):
         framework("mxnet")
 
 
@@ -56,8 +58,21 @@ def test_a_framework_that_only_a_users_matrix_has_is_no_tensorflow(tmp_path: Pat
     changed["frameworks"] = {"mxnet": {"distributions": [{"module": "torch", "name": "torch"}]}}
     file = tmp_path / "matrix.json"
     file.write_text(json.dumps(changed), encoding="utf-8")
-    asked = ["plan", "torch", "--matrix", str(file), "--python", "3.12", "--driver", "580.65.06", "--gpu", "H100"]
-    with pytest.raises(UserError, match="'mxnet' is a framework of this matrix alone; envcheck judges "):
+    asked = [
+        "plan",
+        "torch",
+        "--matrix",
+        str(file),
+        "--python",
+        "3.12",
+        "--driver",
+        "580.65.06",
+        "--gpu",
+        "H100",
+    ]
+    with pytest.raises(
+        UserError, match="'mxnet' is a framework of this matrix alone; envcheck judges "
+    ):
         run(asked)
 
 
@@ -81,7 +96,9 @@ def test_distributions_belong_to_their_framework(distribution: str, name: str) -
 @pytest.mark.parametrize("known", all_frameworks(), ids=lambda known: known.name)
 def test_a_row_has_only_cells_that_the_protocol_declares(known: Framework) -> None:
     row = json.loads(read_data("frameworks/identity.json"))["frameworks"][known.name]
-    declared = {name for kind in type(known).__mro__ for name in getattr(kind, "__annotations__", {})}
+    declared = {
+        name for kind in type(known).__mro__ for name in getattr(kind, "__annotations__", {})
+    }
     assert set(row) <= declared
     for role in ("cuda", "files", "plans", "wheels", "logs", "smoke"):
         assert set(row.get(role, {})) <= set(list_fields(getattr(known, role)))
@@ -97,20 +114,33 @@ def test_the_matrix_names_the_same_distributions(known: Framework) -> None:
     listed: dict[str, Any] = document()["frameworks"].get(known.name, {})
     for item in listed.get("distributions", ()):
         assert known.owns(item["name"]), item
-        assert item["module"] in {known.module_of(item["name"]), *known.namespaces} or known.is_plugin(item["name"])
+        assert item["module"] in {
+            known.module_of(item["name"]),
+            *known.namespaces,
+        } or known.is_plugin(item["name"])
     matrix = load_matrix()
-    asked = (*known.plans.gpu_distributions, *known.plans.cpu_distributions, *known.wheels.distributions)
+    asked = (
+        *known.plans.gpu_distributions,
+        *known.plans.cpu_distributions,
+        *known.wheels.distributions,
+    )
     assert {matrix.framework_of(name) for name in asked} == {known.name}
-    assert {row.distribution for row in matrix.releases(known.name)}.issuperset(known.plans.gpu_distributions)
+    assert {row.distribution for row in matrix.releases(known.name)}.issuperset(
+        known.plans.gpu_distributions
+    )
 
 
 @pytest.mark.parametrize("known", all_frameworks(), ids=lambda known: known.name)
 def test_the_line_that_lists_gpus_is_python_that_imports_the_framework(known: Framework) -> None:
     tree = ast.parse(known.plans.gpu_listing)
     (first, *_) = [node for node in tree.body if isinstance(node, ast.Import)]
-    assert [(item.name, item.asname) for item in first.names] == [(known.name.replace("-", "_"), "t")]
+    assert [(item.name, item.asname) for item in first.names] == [
+        (known.name.replace("-", "_"), "t")
+    ]
     assert "d" in {node.targets[0].id for node in tree.body if isinstance(node, ast.Assign)}  # type: ignore[attr-defined]
-    assert "'" not in known.plans.gpu_listing.replace("'", '"'), "one kind of quote: shells print it best"
+    assert "'" not in known.plans.gpu_listing.replace("'", '"'), (
+        "one kind of quote: shells print it best"
+    )
 
 
 def test_names_are_told_without_loading_a_framework() -> None:

@@ -27,7 +27,9 @@ def known(value: Any) -> Known[Any]:
     return Known(value, SOURCE)
 
 
-def gpu(index: int = 0, *, used: int = 10 * GIB, total: int = 24 * GIB, **changes: Any) -> GpuActivity:
+def gpu(
+    index: int = 0, *, used: int = 10 * GIB, total: int = 24 * GIB, **changes: Any
+) -> GpuActivity:
     processes = [
         GpuProcess(pid, name, known(size) if size else Absent(("fake",)))
         for pid, name, size in changes.pop("processes", ())
@@ -61,7 +63,14 @@ def gpu(index: int = 0, *, used: int = 10 * GIB, total: int = 24 * GIB, **change
 
 def lost(index: int = 0) -> GpuActivity:
     facts = dict.fromkeys(
-        ("minor", "memory_reserved_bytes", "utilization_percent", "temperature_celsius", "power_watts", "instances"),
+        (
+            "minor",
+            "memory_reserved_bytes",
+            "utilization_percent",
+            "temperature_celsius",
+            "power_watts",
+            "instances",
+        ),
         GONE,
     )
     names = ("name", "uuid", "memory_bytes", "memory_used_bytes", "processes", "mig_enabled")
@@ -69,7 +78,13 @@ def lost(index: int = 0) -> GpuActivity:
 
 
 def process(pid: int, **changes: Any) -> ProcessInfo:
-    defaults = {"name": "python3", "owner": 1000, "state": "S", "parent": 900, "devices": ("/dev/nvidia0",)}
+    defaults = {
+        "name": "python3",
+        "owner": 1000,
+        "state": "S",
+        "parent": 900,
+        "devices": ("/dev/nvidia0",),
+    }
     return ProcessInfo(**{"pid": pid, **defaults, **changes})
 
 

@@ -26,7 +26,8 @@ MACHINE = known(100 * GIB)
 
 def fit(job: Job, *gpus: GpuActivity) -> list[tuple[str, bool | None, int | None]]:
     return [
-        (one.place, one.fits, one.largest_batch) for one in judge_fits(job, build_views(gpus, scan(), "linux"), MACHINE)
+        (one.place, one.fits, one.largest_batch)
+        for one in judge_fits(job, build_views(gpus, scan(), "linux"), MACHINE)
     ]
 
 
@@ -48,7 +49,9 @@ def test_counts_with_suffixes(text: str, count: int) -> None:
     assert parse_count(text) == count
 
 
-@pytest.mark.parametrize("text", ["", "M", "-3M", "3 apples", "1e999", "nan", "inf", "3MB", "340X", "1,5M", "0x10"])
+@pytest.mark.parametrize(
+    "text", ["", "M", "-3M", "3 apples", "1e999", "nan", "inf", "3MB", "340X", "1,5M", "0x10"]
+)
 def test_invalid_counts(text: str) -> None:
     with pytest.raises(ValueError, match="is not a number such as"):
         parse_count(text)
@@ -57,7 +60,11 @@ def test_invalid_counts(text: str) -> None:
 def test_the_formula_counts_weights_gradients_states_and_activations() -> None:
     job = Job(340_000_000, "fp32", "adam", 32, 12_000_000)
     need = estimate_need(job)
-    assert (need.weights, need.gradients, need.states) == (1_360_000_000, 1_360_000_000, 2_720_000_000)
+    assert (need.weights, need.gradients, need.states) == (
+        1_360_000_000,
+        1_360_000_000,
+        2_720_000_000,
+    )
     assert need.sample == 2 * 48_000_000  # with their gradients
     assert need.total == 5_440_000_000 + 32 * 2 * 48_000_000
     assert f"{need.total / GIB:.1f}" == "7.9"
@@ -76,7 +83,8 @@ def test_activations_count_once_or_a_checkpointed_share_on_request() -> None:
     assert estimate_need(segmented).sample == math.ceil(8_000_000 * 14 / 48)
     assert "activations 1,000,000 x 2 x 14/48 layers x 4 x batch 8" in format_formula(segmented)
     assert name_formula(segmented).endswith("with gradient checkpointing over 48 layers")
-    assert estimate_need(replace(once, checkpointed_layers=2)).sample == 4_000_000  # never more than all
+    # never more than all
+    assert estimate_need(replace(once, checkpointed_layers=2)).sample == 4_000_000
 
 
 def test_a_reserve_is_needed_as_well() -> None:
@@ -93,7 +101,8 @@ def test_inference_keeps_weights_only_and_autocast_halves_activations() -> None:
     assert estimate_need(Job(10, "fp16", "none")).total == 20
     assert format_formula(Job(10, "fp16", "none")) == "weights 10 x 2 bytes"
     assert estimate_need(Job(10, "mixed", "sgd", 2, 3)).total == 40 + 40 + 2 * 3 * 2 * 2
-    assert estimate_need(Job(10, "fp16", "none", 2, 3)).total == 20 + 2 * 3 * 2  # no gradients of activations
+    # no gradients of activations
+    assert estimate_need(Job(10, "fp16", "none", 2, 3)).total == 20 + 2 * 3 * 2
 
 
 # By hand, in bytes for each weight: weights + gradients + states.
@@ -117,12 +126,19 @@ def test_the_bytes_of_each_weight(dtype: str, optimizer: str, each: int) -> None
     activation = {"fp32": 4, "fp64": 8}.get(dtype, 2)
     copies = 1 if optimizer == "none" else 2
     assert estimate_need(job).total == 7_000_000_000 * each + 4 * 1_000_000 * activation * copies
-    counted = [[int(word.replace(",", "")) for word in re.findall(r"[\d,]{1,20}(?= |$)", term)] for term in terms(job)]
-    assert sum(math.prod(numbers) for numbers in counted) == estimate_need(job).total  # what is shown adds up
+    counted = [
+        [int(word.replace(",", "")) for word in re.findall(r"[\d,]{1,20}(?= |$)", term)]
+        for term in terms(job)
+    ]
+    # what is shown adds up
+    assert sum(math.prod(numbers) for numbers in counted) == estimate_need(job).total
 
 
 def terms(job: Job) -> list[str]:
-    return [term.removeprefix(job.optimizer) for term in format_formula(job).removesuffix(" bytes").split(" + ")]
+    return [
+        term.removeprefix(job.optimizer)
+        for term in format_formula(job).removesuffix(" bytes").split(" + ")
+    ]
 
 
 def test_only_trainable_weights_are_trained() -> None:
@@ -130,7 +146,9 @@ def test_only_trainable_weights_are_trained() -> None:
 
 
 def test_a_gpu_without_its_own_memory_uses_the_machine_s() -> None:
-    shared = gpu(memory_bytes=Absent(("NVML: Not Supported (3)",)), memory_used_bytes=Absent(("NVML",)))
+    shared = gpu(
+        memory_bytes=Absent(("NVML: Not Supported (3)",)), memory_used_bytes=Absent(("NVML",))
+    )
     assert fit(Job(1_000_000_000, "fp32", "none"), shared) == [
         ("GPU 0 (Fake L4), which shares the machine's memory", True, None)
     ]
@@ -138,11 +156,15 @@ def test_a_gpu_without_its_own_memory_uses_the_machine_s() -> None:
 
 def test_reserved_memory_is_not_free() -> None:
     (found,) = judge_fits(
-        Job(1), build_views((gpu(used=4 * GIB, total=24 * GIB, reserved=known(GIB)),), scan(), "linux"), MACHINE
+        Job(1),
+        build_views((gpu(used=4 * GIB, total=24 * GIB, reserved=known(GIB)),), scan(), "linux"),
+        MACHINE,
     )
     assert found.free_bytes.value == 19 * GIB
     (found,) = judge_fits(
-        Job(1), build_views((gpu(used=4 * GIB, total=24 * GIB, reserved=GONE),), scan(), "linux"), MACHINE
+        Job(1),
+        build_views((gpu(used=4 * GIB, total=24 * GIB, reserved=GONE),), scan(), "linux"),
+        MACHINE,
     )
     assert found.free_bytes.value == 20 * GIB  # an older driver counts it as used
 
@@ -173,7 +195,9 @@ def test_a_job_that_is_too_large_has_no_batch() -> None:
 
 
 def test_free_memory_is_total_minus_used() -> None:
-    (found,) = judge_fits(Job(1), build_views((gpu(used=4 * GIB, total=24 * GIB),), scan(), "linux"), MACHINE)
+    (found,) = judge_fits(
+        Job(1), build_views((gpu(used=4 * GIB, total=24 * GIB),), scan(), "linux"), MACHINE
+    )
     assert found.free_bytes.value == 20 * GIB
 
 

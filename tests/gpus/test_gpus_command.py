@@ -47,16 +47,41 @@ def test_the_table_shows_what_each_gpu_does_and_who_holds_it() -> None:
     lines = done.stdout.splitlines()
     assert done.returncode == 0, done.stderr
     assert lines[1].split() == [
-        *("GPU", "name", "PCI", "capability", "memory", "used", "use", "temp", "fan", "state", "power", "MIG"),
+        *(
+            "GPU",
+            "name",
+            "PCI",
+            "capability",
+            "memory",
+            "used",
+            "use",
+            "temp",
+            "fan",
+            "state",
+            "power",
+            "MIG",
+        ),
     ]
     pci = "0000:07:00.0"
-    assert " ".join(lines[2].split()) == f"0 Stand-in L4 {pci} 8.9 19.5 / 22.5 GiB 97 % 61 C - P0 71 / 400 W -"
+    assert (
+        " ".join(lines[2].split())
+        == f"0 Stand-in L4 {pci} 8.9 19.5 / 22.5 GiB 97 % 61 C - P0 71 / 400 W -"
+    )
     assert lines[3].endswith("1 instance")
     assert "1:0  " in lines[4]
     assert lines[4].split()[-4:] == ["0.0", "/", "4.8", "GiB"]
     dead = next(line for line in lines if "999999991" in line)
     cells = re.split("  +", dead)
-    assert cells == ["0", "999999991", "?", "python3", "512 MiB", "?", "dead", "nvidia-smi --gpu-reset -i 0"]
+    assert cells == [
+        "0",
+        "999999991",
+        "?",
+        "python3",
+        "512 MiB",
+        "?",
+        "dead",
+        "nvidia-smi --gpu-reset -i 0",
+    ]
     assert "19.0 GiB are in use by no process that the driver lists" in done.stdout
     assert lines[-1] == "2 GPUs read."
 
@@ -69,22 +94,31 @@ def test_the_document_fits_its_schema_and_a_job_that_does_not_fit_exits_with_1()
     first, second = found["gpus"]
     assert first["utilization_percent"]["known"] == 97
     assert first["power_watts"]["known"] == 71.25
-    assert first["memory_used_bytes"]["known"] == 20000 << 20  # nvidia-smi's: without what the driver reserves
+    # nvidia-smi's: without what the driver reserves
+    assert first["memory_used_bytes"]["known"] == 20000 << 20
     assert first["memory_reserved_bytes"]["known"] == 456 << 20
     assert found["fit"]["places"][0]["free_bytes"]["known"] == (23034 - 20000 - 456) << 20
-    assert first["processes"][0]["argv"] == ["nvidia-smi", "--gpu-reset", "-i", "0"]  # the tests are root there
+    # the tests are root there
+    assert first["processes"][0]["argv"] == ["nvidia-smi", "--gpu-reset", "-i", "0"]
     assert second["instances"]["known"][0]["memory_bytes"]["known"] == 4864 << 20
-    assert found["fit"]["need"]["total"] == 4 * 4 * 1_400_000_000 + 2 * 2 * 4 * 1_000_000 + (2 << 30)
+    assert found["fit"]["need"]["total"] == 4 * 4 * 1_400_000_000 + 2 * 2 * 4 * 1_000_000 + (
+        2 << 30
+    )
     assert [place["fits"] for place in found["fit"]["places"]] == [False, False]
     assert "command_line" not in done.stdout
 
 
 @on_fake_host
 def test_a_job_that_fits_one_gpu_has_a_largest_batch() -> None:
-    done = gpus(HOST, "--fits", "100M", "--activations", "2M", "--reserve", "0", "--color", "always")
+    done = gpus(
+        HOST, "--fits", "100M", "--activations", "2M", "--reserve", "0", "--color", "always"
+    )
     assert done.returncode == 0
     assert "Needed: 1.5 GiB = weights 100,000,000 x 4" in done.stdout
-    assert "The job fits in the free memory of GPU 0 (Stand-in L4), Stand-in A100 MIG" in done.stdout.replace("\n", "")
+    assert (
+        "The job fits in the free memory of GPU 0 (Stand-in L4), Stand-in A100 MIG"
+        in done.stdout.replace("\n", "")
+    )
 
 
 @on_fake_host
@@ -93,7 +127,8 @@ def test_free_gpus_are_printed_for_cuda_visible_devices() -> None:
     done = gpus(GpuHost(gpus=(L4, idle)), "--free", "1")
     assert (done.returncode, done.stdout, done.stderr) == (0, "GPU-idle\n", "")
     few = gpus(GpuHost(gpus=(L4, idle)), "--free", "2")
-    assert (few.returncode, few.stdout) == (1, "\n")  # none: an empty CUDA_VISIBLE_DEVICES takes no GPU
+    # none: an empty CUDA_VISIBLE_DEVICES takes no GPU
+    assert (few.returncode, few.stdout) == (1, "\n")
     assert few.stderr == "envcheck: 2 GPUs are asked for and 1 is free.\n"
     hidden = run_on_gpu_host(
         GpuHost(gpus=(L4, idle)), [*ENVCHECK, "gpus", "--free", "1"], {"CUDA_VISIBLE_DEVICES": "0"}
@@ -105,7 +140,11 @@ def test_free_gpus_are_printed_for_cuda_visible_devices() -> None:
 
 @on_fake_host
 def test_a_lost_gpu_is_undetermined_and_the_other_gpu_is_listed() -> None:
-    done = gpus(GpuHost(gpus=(L4, FakeGpu(name="Stand-in", pci="0000:0a:00.0", lost=15))), "--format", "json")
+    done = gpus(
+        GpuHost(gpus=(L4, FakeGpu(name="Stand-in", pci="0000:0a:00.0", lost=15))),
+        "--format",
+        "json",
+    )
     found = document(done.stdout)
     assert (done.returncode, found["verdict"]) == (3, "undetermined")
     assert found["message"].startswith("No answer from 1 of 2 GPUs: NVML")
@@ -151,17 +190,29 @@ def test_a_watch_survives_a_gpu_that_disappears_and_ends_cleanly(tmp_path: Path)
     assert done.stdout.strip() == "code 130"
     assert (tmp_path / "report.csv.err").read_text().strip() == "envcheck: Interrupted."
     rows = list(csv.reader(table.read_text().splitlines()))
-    assert ",".join(rows[0]) == "timestamp,name,index,utilization.gpu,memory.total,memory.used,power.draw"
+    assert (
+        ",".join(rows[0])
+        == "timestamp,name,index,utilization.gpu,memory.total,memory.used,power.draw"
+    )
     assert rows[1][1:] == ["Stand-in L4", "0", "97", "23034", "20000", "71.25"]
     assert rows[2][1:] == ["Stand-in B", "1", "0", "40960", "3", "51.00"]
-    assert rows[-1][1:] == ["Stand-in B", "1", "[GPU is lost]", "40960", "[GPU is lost]", "[GPU is lost]"]
+    assert rows[-1][1:] == [
+        "Stand-in B",
+        "1",
+        "[GPU is lost]",
+        "40960",
+        "[GPU is lost]",
+        "[GPU is lost]",
+    ]
     assert rows[-2][1:] == rows[1][1:]
     assert "No answer from 1 of 2 GPUs" in (tmp_path / "report.csv.out").read_text()
 
 
 def here(*options: str, **variables: str) -> subprocess.CompletedProcess[str]:
     environment = {**os.environ, **variables}
-    return subprocess.run([*ENVCHECK, "gpus", *options], capture_output=True, text=True, env=environment, check=False)
+    return subprocess.run(
+        [*ENVCHECK, "gpus", *options], capture_output=True, text=True, env=environment, check=False
+    )
 
 
 @on_fake_host

@@ -36,10 +36,14 @@ def machine(**changes: Any) -> Host:
 def on(monkeypatch: pytest.MonkeyPatch, *hosts: Host) -> None:
     """Let each reading use the next machine; the first one is used to find NVML."""
     waiting = list(hosts)
-    monkeypatch.setattr(gpus_watch, "LocalHost", lambda *_: waiting.pop(0) if len(waiting) > 1 else waiting[0])
+    monkeypatch.setattr(
+        gpus_watch, "LocalHost", lambda *_: waiting.pop(0) if len(waiting) > 1 else waiting[0]
+    )
 
 
-def test_one_reading_as_a_table(monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]) -> None:
+def test_one_reading_as_a_table(
+    monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
+) -> None:
     on(monkeypatch, machine())
     assert run(["gpus", "--fits", "1B", "--activations", "1M", "--color", "never"]) == 0
     lines = capsys.readouterr().out.splitlines()
@@ -47,7 +51,9 @@ def test_one_reading_as_a_table(monkeypatch: pytest.MonkeyPatch, capsys: pytest.
     assert lines[-1] == "The job fits in the free memory of GPU 0 (NVIDIA A100-SXM4-40GB)."
 
 
-def test_the_document_names_no_user(monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]) -> None:
+def test_the_document_names_no_user(
+    monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
+) -> None:
     process = {"pid": 4242, "name": "/home/anna/venv/bin/python", "memory_bytes": 1 << 30}
     on(monkeypatch, machine(processes=[process]))
     run(["gpus", "--format", "json"])
@@ -56,7 +62,9 @@ def test_the_document_names_no_user(monkeypatch: pytest.MonkeyPatch, capsys: pyt
     assert "/home/<user>/venv/bin/python" in text
 
 
-def test_one_reading_as_json(monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]) -> None:
+def test_one_reading_as_json(
+    monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
+) -> None:
     on(monkeypatch, machine())
     assert run(["gpus", "--format", "json"]) == 0
     found = json.loads(capsys.readouterr().out)
@@ -85,7 +93,9 @@ def test_an_incomplete_row_stays_separate(monkeypatch: pytest.MonkeyPatch, tmp_p
 
 
 @pytest.mark.needs("posix")
-def test_rows_are_written_to_a_pipe_immediately(monkeypatch: pytest.MonkeyPatch, tmp_path: Path) -> None:
+def test_rows_are_written_to_a_pipe_immediately(
+    monkeypatch: pytest.MonkeyPatch, tmp_path: Path
+) -> None:
     pipe = tmp_path / "pipe"
     os.mkfifo(pipe)
     with subprocess.Popen(["cat", str(pipe)], stdout=subprocess.PIPE, text=True) as reader:
@@ -101,7 +111,8 @@ def test_a_watch_continues_until_it_is_interrupted(
 ) -> None:
     table = tmp_path / "report.csv"
     hanging = bare(
-        {**pci(), **installed(), **loaded()}, answers=[{"script": "nvml_devices", "unknown": ["timeout", "3 s"]}]
+        {**pci(), **installed(), **loaded()},
+        answers=[{"script": "nvml_devices", "unknown": ["timeout", "3 s"]}],
     )
     on(monkeypatch, machine(), machine(), hanging, machine())
     pauses: list[float] = []
@@ -121,13 +132,17 @@ def test_a_watch_continues_until_it_is_interrupted(
     assert capsys.readouterr().out.count("1 GPU read.") == 2
 
 
-def test_a_machine_without_gpu(monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]) -> None:
+def test_a_machine_without_gpu(
+    monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
+) -> None:
     on(monkeypatch, bare({}))
     assert run(["gpus", "-q"]) == 1
     assert capsys.readouterr().out == "This machine has no NVIDIA GPU.\n"
 
 
-@pytest.mark.parametrize("options", [["--fits", "x"], ["--watch", "1", "--format", "json"], ["--csv", "/none/x"]])
+@pytest.mark.parametrize(
+    "options", [["--fits", "x"], ["--watch", "1", "--format", "json"], ["--csv", "/none/x"]]
+)
 def test_invalid_options(monkeypatch: pytest.MonkeyPatch, options: list[str]) -> None:
     on(monkeypatch, machine())
     with pytest.raises(UserError):

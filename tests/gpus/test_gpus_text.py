@@ -29,7 +29,12 @@ def listing(*gpus: GpuActivity, job: Job | None = None) -> Listing:
     shown = build_views(gpus, seen, "linux")
     places = judge_fits(job, shown, known(0)) if job else ()
     return Listing(
-        "2026-11-21T06:00:00Z", known("550.1"), known(shown), list_blind_spots(gpus, seen, "linux"), job, places
+        "2026-11-21T06:00:00Z",
+        known("550.1"),
+        known(shown),
+        list_blind_spots(gpus, seen, "linux"),
+        job,
+        places,
     )
 
 
@@ -62,7 +67,9 @@ def test_a_terminal_shows_each_reading_in_place(monkeypatch: pytest.MonkeyPatch)
 
 
 def test_unknown_is_a_question_mark_and_absent_a_dash(capsys: pytest.CaptureFixture[str]) -> None:
-    found = listing(lost(), gpu(1, mig_enabled=Absent(("not supported",))), job=Job(10**9, activations=100))
+    found = listing(
+        lost(), gpu(1, mig_enabled=Absent(("not supported",))), job=Job(10**9, activations=100)
+    )
     print_document(describe_listing(found), color=False)
     lines = capsys.readouterr().out.splitlines()
     assert lines[2].split() == ["0", *"?" * 10]

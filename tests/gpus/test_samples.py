@@ -22,7 +22,8 @@ def test_a_gpu_that_disappears_keeps_its_row_and_its_name() -> None:
     builder.build_rows(NOW, known((gpu(), gpu(1))))
     gone = (NOW, "Fake L4", "1", "[GPU is lost]", "24576", "[GPU is lost]", "[GPU is lost]")
     assert builder.build_rows(NOW, known((gpu(), lost(1))))[1] == gone
-    assert builder.build_rows(NOW, known((gpu(),)))[1] == gone  # NVML does not even count it any more
+    # NVML does not even count it any more
+    assert builder.build_rows(NOW, known((gpu(),)))[1] == gone
     assert builder.build_rows(NOW, known((gpu(), gpu(1))))[1][3] == "97"  # it came back
 
 
@@ -36,9 +37,15 @@ def test_when_nvml_does_not_answer_every_gpu_keeps_its_row() -> None:
 
 
 def test_a_gpu_lost_from_the_start_has_no_name() -> None:
-    assert RowBuilder().build_rows(NOW, known((lost(),)))[0][1:4] == ("[Unknown Error]", "0", "[GPU is lost]")
+    assert RowBuilder().build_rows(NOW, known((lost(),)))[0][1:4] == (
+        "[Unknown Error]",
+        "0",
+        "[GPU is lost]",
+    )
 
 
 def test_unsupported_values_are_not_available() -> None:
-    (row,) = RowBuilder().build_rows(NOW, known((gpu(memory_used_bytes=Absent(("NVML: Not Supported (3)",))),)))
+    (row,) = RowBuilder().build_rows(
+        NOW, known((gpu(memory_used_bytes=Absent(("NVML: Not Supported (3)",))),))
+    )
     assert row[5] == "[N/A]"

@@ -21,7 +21,8 @@ def resize(terminal: int, rows: int, columns: int) -> None:
     import struct
     import termios
 
-    fcntl.ioctl(terminal, termios.TIOCSWINSZ, struct.pack("HHHH", rows, columns, 0, 0))  # signals the program
+    # signals the program
+    fcntl.ioctl(terminal, termios.TIOCSWINSZ, struct.pack("HHHH", rows, columns, 0, 0))
 
 
 def test_a_watch_follows_its_terminal_and_restores_the_cursor() -> None:

@@ -34,4 +34,8 @@ def _runs(pid: int) -> bool:
 
 def wait_for_pid(path: Path) -> int:
     """Wait for the process id that a script writes to `path`."""
-    return int(wait_for(lambda: path.read_text(encoding="utf-8").strip() if path.exists() else "", str(path)))
+    return int(
+        wait_for(
+            lambda: path.read_text(encoding="utf-8").strip() if path.exists() else "", str(path)
+        )
+    )

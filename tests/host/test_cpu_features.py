@@ -16,7 +16,8 @@ from envcheck.host.system import has_sse42, parse_sse42, read_windows_cpu_featur
     ("cpuinfo", "shown"),
     [
         ("processor\t: 0\nflags\t\t: fpu sse3 ssse3 sse4_1 sse4_2 popcnt\nbugs\t\t:\n", True),
-        ("processor\t: 0\nflags\t\t: fpu de pse tsc msr pae sse sse2 pni cx16 hypervisor\n", False),  # kvm64
+        # kvm64
+        ("processor\t: 0\nflags\t\t: fpu de pse tsc msr pae sse sse2 pni cx16 hypervisor\n", False),
         ("processor\t: 0\nFeatures\t: fp asimd evtstrm aes\nCPU implementer\t: 0x41\n", True),
         ("", False),
     ],
@@ -44,8 +45,13 @@ def test_an_unreadable_cpuinfo_means_no(monkeypatch: pytest.MonkeyPatch) -> None
 @pytest.mark.parametrize(
     ("features", "state", "expected"),
     [
-        ({6, 10, 13, 36, 37, 38, 39, 40}, 7, ("sse", "sse2", "sse3", "ssse3", "sse4_1", "sse4_2", "avx", "avx2")),
-        ({6, 10, 13}, 7, ("sse", "sse2", "sse3", "avx")),  # a Windows 10 that has no number above 35
+        (
+            {6, 10, 13, 36, 37, 38, 39, 40},
+            7,
+            ("sse", "sse2", "sse3", "ssse3", "sse4_1", "sse4_2", "avx", "avx2"),
+        ),
+        # a Windows 10 that has no number above 35
+        ({6, 10, 13}, 7, ("sse", "sse2", "sse3", "avx")),
         ({6, 10, 13}, 3, ("sse", "sse2", "sse3")),
     ],
 )
@@ -55,7 +61,9 @@ def test_cpu_features_of_windows(
     def enabled() -> int:
         return state
 
-    kernel = SimpleNamespace(IsProcessorFeaturePresent=features.__contains__, GetEnabledXStateFeatures=enabled)
+    kernel = SimpleNamespace(
+        IsProcessorFeaturePresent=features.__contains__, GetEnabledXStateFeatures=enabled
+    )
     monkeypatch.setattr(ctypes, "windll", SimpleNamespace(kernel32=kernel), raising=False)
     assert read_windows_cpu_features() == expected
     monkeypatch.setattr(sys, "platform", "win32")

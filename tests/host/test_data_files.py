@@ -16,7 +16,14 @@ from envcheck.host import data_files
 from envcheck.host.data_files import DataError, load_data
 from envcheck.host.known_variables import KnownVariables
 from envcheck.install.preflight import measured_sizes
-from envcheck.matrix.companions import Companions, DatedSymbols, OldAbi, companion_row, load_companions, source_package
+from envcheck.matrix.companions import (
+    Companions,
+    DatedSymbols,
+    OldAbi,
+    companion_row,
+    load_companions,
+    source_package,
+)
 from envcheck.matrix.documented_gpus import DocumentedGpusTable
 from envcheck.matrix.images import load_base_images
 from envcheck.matrix.package_index import PackageIndex
@@ -113,7 +120,13 @@ def test_shipped_files_with_a_function_of_their_own_fit_their_types() -> None:
 
 
 def test_a_file_is_read_whole_into_rows(read: Any) -> None:
-    table = read({"schema": "x/1", "about": "for people", "rows": [{"name": "a", "numbers": [1, 2], "or": "b"}]})
+    table = read(
+        {
+            "schema": "x/1",
+            "about": "for people",
+            "rows": [{"name": "a", "numbers": [1, 2], "or": "b"}],
+        }
+    )
     assert table == Table((Row("a", (1, 2), "b"),))
 
 
@@ -128,7 +141,10 @@ def test_a_file_is_read_once(monkeypatch: pytest.MonkeyPatch) -> None:
     [
         ([{"name": "a"}, {"nme": "b"}], r"data/made_up.json: Table.rows\[1\]: unknown field 'nme'"),
         ([{"name": "a"}, {"numbers": []}], r"Table.rows\[1\]: Row lacks name"),
-        ([{"name": "a", "numbers": [1, "2"]}], r"Table.rows\[0\].numbers\[1\]: expected int, found str"),
+        (
+            [{"name": "a", "numbers": [1, "2"]}],
+            r"Table.rows\[0\].numbers\[1\]: expected int, found str",
+        ),
         ([{"name": None}], r"Table.rows\[0\].name: expected str, found NoneType"),
         ([{"name": "a", "or": 3}], r"Table.rows\[0\].or: expected str, found int"),
         ({}, "Table.rows: expected a list, found dict"),

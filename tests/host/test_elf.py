@@ -27,8 +27,12 @@ def build(folder: Path, name: str, *flags: str) -> Path:
 
 
 @pytest.mark.needs("linux", "c-compiler")
-@pytest.mark.parametrize(("tags", "is_rpath"), [("--enable-new-dtags", False), ("--disable-new-dtags", True)])
-def test_needed_names_and_runpath_of_a_real_library(tmp_path: Path, tags: str, is_rpath: bool) -> None:
+@pytest.mark.parametrize(
+    ("tags", "is_rpath"), [("--enable-new-dtags", False), ("--disable-new-dtags", True)]
+)
+def test_needed_names_and_runpath_of_a_real_library(
+    tmp_path: Path, tags: str, is_rpath: bool
+) -> None:
     (tmp_path / "lib").mkdir()
     other = build(tmp_path / "lib", "libother.so.1", "-Wl,-soname,libother.so.1")
     flags = (f"-Wl,--no-as-needed,{tags}", "-Wl,-rpath,$ORIGIN/../nvidia/lib:${ORIGIN}:/opt/x")
@@ -56,7 +60,14 @@ def test_version_symbols_of_the_c_library() -> None:
 def test_truncated_and_corrupt_files_are_unparsable(tmp_path: Path) -> None:
     whole = build(tmp_path, "whole.so").read_bytes()
     path = tmp_path / "bad.so"
-    for content in (b"", b"\x7fELF", whole[:40], whole[:500], whole[: len(whole) // 2], b"text file\n" * 10):
+    for content in (
+        b"",
+        b"\x7fELF",
+        whole[:40],
+        whole[:500],
+        whole[: len(whole) // 2],
+        b"text file\n" * 10,
+    ):
         path.write_bytes(content)
         result = read_elf(str(path))
         assert unknown(result).why == "unparsable", content[:20]

@@ -51,7 +51,17 @@ def test_irregular_files_are_rejected_without_blocking(tmp_path: Path) -> None:
     (tmp_path / "dangling").symlink_to("nowhere")
     (tmp_path / "to_fifo").symlink_to("fifo")
     (tmp_path / "file").write_text("x", encoding="utf-8")
-    names = ("fifo", "to_fifo", "loop", "dangling", "gone", "file/below", "a" * 300, "nul\0inside", ".")
+    names = (
+        "fifo",
+        "to_fifo",
+        "loop",
+        "dangling",
+        "gone",
+        "file/below",
+        "a" * 300,
+        "nul\0inside",
+        ".",
+    )
     outcomes = {name: outcome(HOST.read_text(f"{tmp_path}/{name}")) for name in names}
     assert outcomes == {
         "fifo": "failed",
@@ -113,7 +123,9 @@ def test_folders_links_and_status(tmp_path: Path) -> None:
     assert outcome(HOST.real_path(str(tmp_path / "gone"))) == "Absent"
 
 
-@pytest.mark.parametrize(("path", "kind"), [("/dev/null", "char"), ("/", "folder"), ("/proc/self/status", "file")])
+@pytest.mark.parametrize(
+    ("path", "kind"), [("/dev/null", "char"), ("/", "folder"), ("/proc/self/status", "file")]
+)
 def test_status_names_the_kind(path: str, kind: str) -> None:
     fact = HOST.status(path)
     assert fact.value is not None

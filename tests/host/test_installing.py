@@ -26,7 +26,13 @@ from envcheck.host.file_changes import (
     sync_file_system,
 )
 from envcheck.host.guard import end_last_program, is_recovery_needed
-from envcheck.host.process import ProgramEnd, StillRunningError, ignore_signals, interrupt_on_signal, run_lines
+from envcheck.host.process import (
+    ProgramEnd,
+    StillRunningError,
+    ignore_signals,
+    interrupt_on_signal,
+    run_lines,
+)
 from tests.host.programs import is_gone, write_script
 from tests.install.wheels import tree_hash
 from tests.patience import FOREVER, PATIENCE, wait_for
@@ -64,7 +70,9 @@ def test_read_only_folders_are_removed(tree: Path) -> None:
     remove_tree(tree)
 
 
-@pytest.mark.parametrize(("number", "is_reported"), [(errno.EOPNOTSUPP, False), (errno.ENOSPC, True)])
+@pytest.mark.parametrize(
+    ("number", "is_reported"), [(errno.EOPNOTSUPP, False), (errno.ENOSPC, True)]
+)
 def test_blocks_are_copied_where_they_cannot_be_shared(
     tree: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPatch, number: int, is_reported: bool
 ) -> None:
@@ -80,7 +88,9 @@ def test_blocks_are_copied_where_they_cannot_be_shared(
         assert (tmp_path / "copy" / "program").read_text() == "#!/bin/sh\n"
 
 
-def test_shared_blocks_need_no_copy(tree: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+def test_shared_blocks_need_no_copy(
+    tree: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
     monkeypatch.setattr("fcntl.ioctl", lambda new, _, __: os.write(new, b"shared"))
     monkeypatch.setattr("shutil.copyfile", lambda *_: pytest.fail("copied"))
     copy_tree(tree, tmp_path / "copy")
@@ -88,7 +98,9 @@ def test_shared_blocks_need_no_copy(tree: Path, tmp_path: Path, monkeypatch: pyt
 
 
 @pytest.mark.parametrize("at_once", [True, False])
-def test_folders_are_swapped(tmp_path: Path, monkeypatch: pytest.MonkeyPatch, at_once: bool) -> None:
+def test_folders_are_swapped(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch, at_once: bool
+) -> None:
     if not at_once:
         monkeypatch.setattr("envcheck.host.file_changes._exchange_atomically", lambda *_: False)
     first, second = tmp_path / "first", tmp_path / "second"
@@ -110,7 +122,11 @@ def test_a_line_after_an_incomplete_one_is_separate(tmp_path: Path) -> None:
 
 def test_a_locked_file_names_its_holder(tmp_path: Path) -> None:
     path = str(tmp_path / "lock")
-    with lock_file(path, 0.0), pytest.raises(FileLockedError, match=str(os.getpid())), lock_file(path, 0.1):
+    with (
+        lock_file(path, 0.0),
+        pytest.raises(FileLockedError, match=str(os.getpid())),
+        lock_file(path, 0.1),
+    ):
         pytest.fail("locked twice")
     with lock_file(path, 0.0):
         pass
@@ -171,7 +187,10 @@ run_lines(["sh", "-c", script], os.environ, print, seconds={FOREVER}, before_exe
 """
     root = str(Path(__file__).parents[2])
     process = subprocess.Popen([sys.executable, "-c", code], cwd=root)
-    wait_for(lambda: (tmp_path / "pid").exists() and (tmp_path / "pid").read_text(), "the program to start")
+    wait_for(
+        lambda: (tmp_path / "pid").exists() and (tmp_path / "pid").read_text(),
+        "the program to start",
+    )
     process.kill()
     process.wait()
     assert is_gone(int((tmp_path / "pid").read_text()))
@@ -193,7 +212,9 @@ def test_only_sigkill_ends_a_block_with_ignored_signals() -> None:
     code += "with ignore_signals():\n    os.kill(os.getpid(), signal.SIGINT); os.kill(os.getpid(), signal.SIGTERM)\n"
     code += "    print('whole', flush=True)\nos.kill(os.getpid(), signal.SIGTERM)"
     root = str(Path(__file__).parents[2])
-    done = subprocess.run([sys.executable, "-c", code], cwd=root, capture_output=True, text=True, check=False)
+    done = subprocess.run(
+        [sys.executable, "-c", code], cwd=root, capture_output=True, text=True, check=False
+    )
     assert done.stdout == "whole\n"
     assert done.returncode == -15
     with ignore_signals():
@@ -234,7 +255,8 @@ def test_a_python_is_found_by_its_minor_version(tmp_path: Path) -> None:
     kept = tmp_path / "versions" / "3.99.1" / "bin"
     kept.mkdir(parents=True)
     (tmp_path / "bin").mkdir()
-    write_script(tmp_path / "bin" / "python3.99", "exit 127")  # a shim whose version is not selected
+    # a shim whose version is not selected
+    write_script(tmp_path / "bin" / "python3.99", "exit 127")
     write_script(kept / "python", "echo 3.99")
     environment = {"PATH": f"{tmp_path / 'bin'}:/usr/bin:/bin", "PYENV_ROOT": str(tmp_path)}
     assert prerequisites.find_python("3.99", environment) == str(kept / "python")
@@ -242,7 +264,8 @@ def test_a_python_is_found_by_its_minor_version(tmp_path: Path) -> None:
     (tmp_path / "shims").mkdir()
     write_script(tmp_path / "shims" / "python3.98", "echo 3.98")
     shimmed = {**environment, "PATH": f"{tmp_path / 'shims'}:/usr/bin:/bin"}
-    assert prerequisites.find_python("3.98", shimmed) == ""  # a shim is not asked: what it starts lies below versions
+    # a shim is not asked: what it starts lies below versions
+    assert prerequisites.find_python("3.98", shimmed) == ""
     assert prerequisites.has_output(("echo", "yes"), environment)
     assert not prerequisites.has_output(("true",), environment)
 
@@ -255,7 +278,11 @@ def test_changed_files_are_listed_but_not_those_with_a_new_link(tmp_path: Path) 
         path = folder / name
         path.parent.mkdir(parents=True, exist_ok=True)
         path.write_text("")
-    for path in (*(folder / name for name in (*names[:2], names[3])), folder, folder / "cache-gone"):
+    for path in (
+        *(folder / name for name in (*names[:2], names[3])),
+        folder,
+        folder / "cache-gone",
+    ):
         os.utime(path, (at - 900, at - 900))
     (tmp_path / "cache").hardlink_to(folder / "linked")  # as uv does for the next environment
     assert list_changed_files(folder, at) == ["moved/old", "written/new"]

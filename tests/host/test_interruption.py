@@ -36,8 +36,8 @@ def run_interrupted(code: str, *arguments: str) -> subprocess.CompletedProcess[s
     return subprocess.run(argv, env=environment, capture_output=True, text=True, check=False)
 
 
-# Code that replaces KeyboardInterrupt. The first: the signal comes when a wait has just released its lock; under load
-# another thread runs then, and the lock is released twice.
+# Code that replaces KeyboardInterrupt. The first: the signal comes when a wait has just released
+# its lock; under load another thread runs then, and the lock is released twice.
 DURING_WAIT = """
 import threading
 def command(arguments):
@@ -110,7 +110,9 @@ def command(arguments):
 
 
 def test_sigint_stays_ignored_where_the_caller_ignores_it() -> None:
-    done = run_interrupted("signal.signal(signal.SIGINT, signal.SIG_IGN)\ndef command(arguments): press(); return 0")
+    done = run_interrupted(
+        "signal.signal(signal.SIGINT, signal.SIG_IGN)\ndef command(arguments): press(); return 0"
+    )
     assert (done.returncode, done.stderr) == (0, "")
 
 
@@ -154,7 +156,9 @@ def test_a_blocked_reader_does_not_delay_the_exit() -> None:
     code = "def command(arguments):\n    print('x' * 9_000_000)\n    return 0"
     argv = [sys.executable, "-c", _MAIN.replace("{code}", code)]
     environment = {**os.environ, "PYTHONPATH": str(ROOT)}
-    with subprocess.Popen(argv, env=environment, stdout=subprocess.PIPE, stderr=subprocess.PIPE) as process:
+    with subprocess.Popen(
+        argv, env=environment, stdout=subprocess.PIPE, stderr=subprocess.PIPE
+    ) as process:
         assert process.stdout is not None
         process.stdout.read(1)  # its write blocks now
         assert process.stderr is not None
@@ -187,7 +191,9 @@ def command(arguments): write_atomically(Path(arguments[0]), "new")
 """
     (tmp_path / "file").write_text("old", encoding="utf-8")
     assert run_interrupted(code, str(tmp_path / "file")).returncode == 130
-    assert [(path.name, path.read_text(encoding="utf-8")) for path in tmp_path.iterdir()] == [("file", "old")]
+    assert [(path.name, path.read_text(encoding="utf-8")) for path in tmp_path.iterdir()] == [
+        ("file", "old")
+    ]
 
 
 _HELD = """
@@ -214,9 +220,13 @@ print("never")
 
 @pytest.mark.parametrize("name", ["SIGINT", "SIGTERM", "SIGHUP"])
 @pytest.mark.parametrize("when", ["before", "while"])
-def test_a_held_signal_ends_a_program_that_just_starts_and_nothing_else(tmp_path: Path, name: str, when: str) -> None:
+def test_a_held_signal_ends_a_program_that_just_starts_and_nothing_else(
+    tmp_path: Path, name: str, when: str
+) -> None:
     argv = [sys.executable, "-c", _HELD, name, str(tmp_path / "pid"), when]
-    done = subprocess.run(argv, cwd=ROOT, capture_output=True, text=True, check=False, timeout=PATIENCE)
+    done = subprocess.run(
+        argv, cwd=ROOT, capture_output=True, text=True, check=False, timeout=PATIENCE
+    )
     assert done.stdout == "interrupted\ncleaned up\n"
     assert done.returncode == -getattr(signal, name)
     assert is_gone(int((tmp_path / "pid").read_text(encoding="utf-8")))

@@ -19,16 +19,26 @@ LARGE = Limits(PATIENCE, 2 << 30)
 REPORT = "import os, sys, time; report = os.fdopen(int(sys.argv[-1]), 'wb', 0); "
 
 
-def run(folder: Path, code: str, bounds: Limits = LARGE, lines: list[str] | None = None) -> LimitedRun:
+def run(
+    folder: Path, code: str, bounds: Limits = LARGE, lines: list[str] | None = None
+) -> LimitedRun:
     received = lines if lines is not None else []
     return run_with_limits(
-        [sys.executable, "-c", REPORT + code], os.environ, str(folder / "log"), bounds, received.append
+        [sys.executable, "-c", REPORT + code],
+        os.environ,
+        str(folder / "log"),
+        bounds,
+        received.append,
     )
 
 
 def test_report_and_output_are_separate(tmp_path: Path) -> None:
     lines: list[str] = []
-    found = run(tmp_path, r"report.write(b'one\ntwo\nrest'); print('out'); print('err', file=sys.stderr)", lines=lines)
+    found = run(
+        tmp_path,
+        r"report.write(b'one\ntwo\nrest'); print('out'); print('err', file=sys.stderr)",
+        lines=lines,
+    )
     assert (found.ended, found.code, found.report) == ("exited", 0, "one\ntwo\nrest")
     assert lines == ["one", "two"]  # the rest is not a whole line
     assert sorted((tmp_path / "log").read_text().split()) == ["err", "out"]
@@ -37,13 +47,19 @@ def test_report_and_output_are_separate(tmp_path: Path) -> None:
 
 def test_lines_arrive_while_the_program_runs(tmp_path: Path) -> None:
     received = tmp_path / "received"
-    code = f"report.write(b'early\\n')\nwhile not os.path.exists({str(received)!r}): time.sleep(0.01)"
+    code = (
+        f"report.write(b'early\\n')\nwhile not os.path.exists({str(received)!r}): time.sleep(0.01)"
+    )
     argv = [sys.executable, "-c", REPORT + code]
-    found = run_with_limits(argv, os.environ, str(tmp_path / "log"), LARGE, lambda _: received.touch())
+    found = run_with_limits(
+        argv, os.environ, str(tmp_path / "log"), LARGE, lambda _: received.touch()
+    )
     assert (found.ended, found.code) == ("exited", 0)
 
 
-@pytest.mark.parametrize(("code", "status"), [("sys.exit(3)", 3), ("os.kill(os.getpid(), 11)", -11)])
+@pytest.mark.parametrize(
+    ("code", "status"), [("sys.exit(3)", 3), ("os.kill(os.getpid(), 11)", -11)]
+)
 def test_the_exit_status_is_returned(tmp_path: Path, code: str, status: int) -> None:
     assert run(tmp_path, code).code == status
 
@@ -58,7 +74,9 @@ def test_time_is_limited_and_children_end_too(tmp_path: Path) -> None:
 
 @pytest.mark.parametrize("start", ["setsid", "setsid -f", "env -i setsid -f"])
 @pytest.mark.parametrize("bounds", [Limits(3.0), LARGE])
-def test_children_in_sessions_of_their_own_end_too(tmp_path: Path, start: str, bounds: Limits) -> None:
+def test_children_in_sessions_of_their_own_end_too(
+    tmp_path: Path, start: str, bounds: Limits
+) -> None:
     sleep = f"sleep 98762.{os.getpid()}"
     code = f"import subprocess; subprocess.Popen('{start} {sleep}', shell=True); time.sleep(1); report.write(b'x'); "
     found = run(tmp_path, code + ("time.sleep(98761)" if bounds is not LARGE else ""), bounds)
@@ -79,7 +97,9 @@ def list_processes() -> str:
 
 def test_memory_is_limited_with_its_children(tmp_path: Path) -> None:
     child = "held = bytearray(200 << 20); import time; time.sleep(98763)"
-    code = f"import subprocess; subprocess.Popen([sys.executable, '-c', {child!r}]); time.sleep(98763)"
+    code = (
+        f"import subprocess; subprocess.Popen([sys.executable, '-c', {child!r}]); time.sleep(98763)"
+    )
     found = run(tmp_path, code, Limits(PATIENCE, 150 << 20))
     assert found.ended == "memory"
     assert found.peak_memory
@@ -88,11 +108,16 @@ def test_memory_is_limited_with_its_children(tmp_path: Path) -> None:
 
 def test_address_space_is_not_limited(tmp_path: Path) -> None:
     reserve = "import mmap; space = mmap.mmap(-1, 64 << 30, prot=mmap.PROT_READ, flags=mmap.MAP_PRIVATE); "
-    assert run(tmp_path, reserve + "report.write(b'ok')", Limits(PATIENCE, 200 << 20)).report == "ok"
+    assert (
+        run(tmp_path, reserve + "report.write(b'ok')", Limits(PATIENCE, 200 << 20)).report == "ok"
+    )
 
 
-def test_a_flood_is_truncated_and_does_not_delay_the_limit(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr("envcheck.host.limits.REPORT_LIMIT", 1 << 18)  # a busy machine reaches it too
+def test_a_flood_is_truncated_and_does_not_delay_the_limit(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    # a busy machine reaches it too
+    monkeypatch.setattr("envcheck.host.limits.REPORT_LIMIT", 1 << 18)
     found = run(tmp_path, "\nwhile True: report.write(b'x' * 65536)", Limits(2.0))
     assert found.ended == "time"
     assert 1 << 18 <= len(found.report) <= (1 << 18) + (1 << 16)
@@ -113,15 +138,21 @@ def test_a_failed_start_is_reported(tmp_path: Path, argv: list[str]) -> None:
 
 
 def test_an_unwritable_log_is_reported(tmp_path: Path) -> None:
-    found = run_with_limits([sys.executable], {}, str(tmp_path / "no" / "log"), LARGE, lambda _: None)
+    found = run_with_limits(
+        [sys.executable], {}, str(tmp_path / "no" / "log"), LARGE, lambda _: None
+    )
     assert found.ended == "not started"
 
 
-def test_the_report_file_of_windows_works_here(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+def test_the_report_file_of_windows_works_here(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
     monkeypatch.setattr("envcheck.host.limits._start_with_pipe", limits._start_with_file)
     lines: list[str] = []
     code = "import sys; report = open(sys.argv[-1], 'wb'); report.write(b'a\\nb'); report.close()"
-    found = run_with_limits([sys.executable, "-c", code], os.environ, str(tmp_path / "log"), LARGE, lines.append)
+    found = run_with_limits(
+        [sys.executable, "-c", code], os.environ, str(tmp_path / "log"), LARGE, lines.append
+    )
     assert (found.ended, found.code, found.report, lines) == ("exited", 0, "a\nb", ["a"])
 
 

@@ -40,12 +40,21 @@ def test_libraries_of_this_machine_keep_the_loader_s_order() -> None:
 
 
 def test_an_unknown_machine_keeps_all_libraries() -> None:
-    assert parse_loader_cache(composed_cache([CUDA_32, CUDA]), "riscv64") == {"libcuda.so.1": (CUDA_32[1], CUDA[1])}
+    assert parse_loader_cache(composed_cache([CUDA_32, CUDA]), "riscv64") == {
+        "libcuda.so.1": (CUDA_32[1], CUDA[1])
+    }
 
 
 def test_an_old_cache_may_precede_the_new_one() -> None:
-    old = b"ld.so-1.7.0\0" + struct.pack("=I", 1) + struct.pack("=iII", 3, 0, 13) + b"libold.so.1\0/lib/libold.so.1\0"
-    assert parse_loader_cache(composed_cache([CUDA], prefix=old), "x86_64") == {"libcuda.so.1": (CUDA[1],)}
+    old = (
+        b"ld.so-1.7.0\0"
+        + struct.pack("=I", 1)
+        + struct.pack("=iII", 3, 0, 13)
+        + b"libold.so.1\0/lib/libold.so.1\0"
+    )
+    assert parse_loader_cache(composed_cache([CUDA], prefix=old), "x86_64") == {
+        "libcuda.so.1": (CUDA[1],)
+    }
 
 
 def test_an_empty_cache_has_no_libraries() -> None:
@@ -69,7 +78,9 @@ def test_a_truncated_cache_is_rejected() -> None:
 @pytest.mark.needs("loader-cache")
 def test_this_machine_s_cache_matches_ldconfig() -> None:
     """Compare with lines such as `libm.so.6 (libc6,x86-64, OS ABI: Linux 3.2.0) => /lib/x86_64-linux-gnu/libm.so.6`."""
-    printed = subprocess.run([str(find_ldconfig()), "-p"], stdout=subprocess.PIPE, text=True, check=True).stdout
+    printed = subprocess.run(
+        [str(find_ldconfig()), "-p"], stdout=subprocess.PIPE, text=True, check=True
+    ).stdout
     kinds = {"x86_64": "x86-64", "aarch64": "AArch64"}
     expected: dict[str, list[str]] = {}
     for soname, kind, path in re.findall(r"^\t(\S+) \(([^)]*)\) => (.+)$", printed, re.MULTILINE):

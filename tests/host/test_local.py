@@ -28,7 +28,9 @@ def test_system_facts_are_plain_values() -> None:
     assert facts["memory_bytes"] > 1 << 20
 
 
-def test_a_deleted_current_folder_is_left_out(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+def test_a_deleted_current_folder_is_left_out(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
     (tmp_path / "gone").mkdir()
     monkeypatch.chdir(tmp_path / "gone")
     (tmp_path / "gone").rmdir()
@@ -49,7 +51,10 @@ def test_programs_are_found_in_path_order(tmp_path: Path, monkeypatch: pytest.Mo
     (tmp_path / "two" / "nvcc").mkdir()
     monkeypatch.setenv("PATH", f"{tmp_path}/one:/nowhere:{tmp_path}/two:{tmp_path}/three")
     denied = LocalHost().find_program("nvcc")
-    assert (unknown(denied).why, unknown(denied).detail) == ("denied", f"{tmp_path}/one/nvcc is not executable")
+    assert (unknown(denied).why, unknown(denied).detail) == (
+        "denied",
+        f"{tmp_path}/one/nvcc is not executable",
+    )
     good = write_script(tmp_path / "three" / "nvcc", "")
     found = LocalHost().find_program("nvcc")
     assert known(found) == good
@@ -75,7 +80,10 @@ def test_relative_path_entries_start_from_the_current_folder(
 def test_a_program_runs_once_per_command_and_environment(tmp_path: Path) -> None:
     tool = write_script(tmp_path / "tool", f"echo x >> {tmp_path}/runs; echo $LC_ALL $MODE")
     host = LocalHost()
-    outputs = [host.run([tool], environment=extra) for extra in (None, {"MODE": "a"}, {}, {"MODE": "b"}, {"MODE": "a"})]
+    outputs = [
+        host.run([tool], environment=extra)
+        for extra in (None, {"MODE": "a"}, {}, {"MODE": "b"}, {"MODE": "a"})
+    ]
     assert [fact.value.stdout for fact in outputs if fact.value is not None] == [
         "C\n",
         "C a\n",
@@ -90,14 +98,21 @@ def test_a_program_runs_once_per_command_and_environment(tmp_path: Path) -> None
 def test_nothing_is_started_when_the_budget_is_used_up(tmp_path: Path) -> None:
     tool = write_script(tmp_path / "tool", f"touch {tmp_path}/ran")
     fact = LocalHost(budget=0.0).run([tool])
-    assert (unknown(fact).why, unknown(fact).detail) == ("timeout", "no time is left for external programs")
+    assert (unknown(fact).why, unknown(fact).detail) == (
+        "timeout",
+        "no time is left for external programs",
+    )
     assert not (tmp_path / "ran").exists()
 
 
 @pytest.mark.needs("posix")
-def test_a_host_that_has_time_gives_each_program_more(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+def test_a_host_that_has_time_gives_each_program_more(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
     limits: list[float] = []
-    monkeypatch.setattr(local, "run_program", lambda _argv, seconds, _environment: limits.append(seconds))
+    monkeypatch.setattr(
+        local, "run_program", lambda _argv, seconds, _environment: limits.append(seconds)
+    )
     for factor in (1.0, 30.0):
         host = LocalHost(budget=100.0)
         host.extend_limits(factor)
@@ -129,14 +144,20 @@ def ask_script(tmp_path: Path, body: str, budget: float = PATIENCE) -> Fact[Mapp
     ("body", "why", "detail"),
     [
         ("echo nonsense", "unparsable", "printed no JSON: 'nonsense'"),
-        ("echo 'Fatal Python error: init_fs_encoding' >&2; exit 1", "unparsable", "init_fs_encoding"),
+        (
+            "echo 'Fatal Python error: init_fs_encoding' >&2; exit 1",
+            "unparsable",
+            "init_fs_encoding",
+        ),
         ("echo '[1, 2]'", "unparsable", "printed no JSON object"),
         ("head -c 200000 /dev/zero | tr '\\0' '['", "unparsable", "printed no JSON"),
         ("kill -ILL $$", "crashed", "was killed by signal 4"),
         (f"exec sleep {FOREVER}", "timeout", "did not finish within 0.5 s"),
     ],
 )
-def test_a_broken_interpreter_is_explained(tmp_path: Path, body: str, why: str, detail: str) -> None:
+def test_a_broken_interpreter_is_explained(
+    tmp_path: Path, body: str, why: str, detail: str
+) -> None:
     fact = ask_script(tmp_path, body, 0.5 if "sleep" in body else PATIENCE)
     assert unknown(fact).why == why
     assert detail in unknown(fact).detail
@@ -162,7 +183,9 @@ def test_every_shipped_child_script_is_readable() -> None:
         local._read_child_source("no_such_script")
 
 
-def test_a_damaged_loader_cache_is_unparsable(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+def test_a_damaged_loader_cache_is_unparsable(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
     host = LocalHost()
     broken = tmp_path / "ld.so.cache"
     broken.write_bytes(b"not a cache")

@@ -50,7 +50,9 @@ def test_a_gzip_file_still_being_written(tmp_path: Path) -> None:
     assert "is incomplete" in notes[0]
 
 
-@pytest.mark.parametrize("text", [TEXT, random.Random(0).randbytes(20_000).hex().encode()], ids=["long", "one-block"])
+@pytest.mark.parametrize(
+    "text", [TEXT, random.Random(0).randbytes(20_000).hex().encode()], ids=["long", "one-block"]
+)
 def test_text_before_the_damage_of_a_gzip_file_is_read(tmp_path: Path, text: bytes) -> None:
     packed = bytearray(gzip.compress(text, 1, mtime=0))
     packed[len(packed) // 2 :] = random.Random(1).randbytes(20_000)
@@ -163,7 +165,11 @@ def test_a_growing_file(tmp_path: Path) -> None:
         with path.open("ab") as stream:
             stream.write(data)
 
-    assert collect(path, [(b"two\n", append), (b"three\n", append)]) == [b"one\n", b"two\n", b"three\n"]
+    assert collect(path, [(b"two\n", append), (b"three\n", append)]) == [
+        b"one\n",
+        b"two\n",
+        b"three\n",
+    ]
 
 
 def test_a_truncated_file_is_read_from_its_start(tmp_path: Path) -> None:
@@ -194,7 +200,11 @@ def test_a_file_that_does_not_exist_yet(tmp_path: Path) -> None:
     assert log_files.is_not_created_yet(str(path))
     assert not log_files.is_not_created_yet(str(tmp_path / "no folder" / "train.log"))
     assert not log_files.is_not_created_yet(str(tmp_path))
-    assert collect(path, [(b"one\n", path.write_bytes), (b"", lambda _: None)]) == [b"", b"one\n", b""]
+    assert collect(path, [(b"one\n", path.write_bytes), (b"", lambda _: None)]) == [
+        b"",
+        b"one\n",
+        b"",
+    ]
     with pytest.raises(LogFileError, match="does not exist"):
         list(follow_log(str(tmp_path / "no folder" / "train.log")))
 

@@ -14,7 +14,14 @@ pytestmark = pytest.mark.needs("posix")
 STATUS = "Name:\t{name}\nState:\t{state} (sleeping)\nPPid:\t900\nUid:\t1000\t1000\t1000\t1000\n"
 
 
-def add(proc: Path, pid: int, *targets: str, name: str = "python3", state: str = "S", cgroup: str = "0::/\n") -> Path:
+def add(
+    proc: Path,
+    pid: int,
+    *targets: str,
+    name: str = "python3",
+    state: str = "S",
+    cgroup: str = "0::/\n",
+) -> Path:
     folder = proc / str(pid)
     (folder / "fd").mkdir(parents=True)
     for number, target in enumerate(targets):
@@ -28,18 +35,35 @@ def add(proc: Path, pid: int, *targets: str, name: str = "python3", state: str =
 def test_processes_with_a_gpu_open_are_found_and_described(tmp_path: Path) -> None:
     container = "0::/system.slice/docker-" + "0123456789ab" + "c" * 52 + ".scope\n"
     add(tmp_path, 1, "/dev/null")
-    add(tmp_path, 50, "/dev/null", "socket:[7]", "/dev/nvidia1", "/dev/nvidiactl", "/dev/nvidia1", cgroup=container)
+    add(
+        tmp_path,
+        50,
+        "/dev/null",
+        "socket:[7]",
+        "/dev/nvidia1",
+        "/dev/nvidiactl",
+        "/dev/nvidia1",
+        cgroup=container,
+    )
     add(tmp_path, 51, "/dev/null")
     (tmp_path / "cpuinfo").write_text("x")
     scan = read_processes((), str(tmp_path))
     (found,) = scan.processes
-    assert (found.pid, found.name, found.owner, found.state, found.parent) == (50, "python3", 1000, "S", 900)
+    assert (found.pid, found.name, found.owner, found.state, found.parent) == (
+        50,
+        "python3",
+        1000,
+        "S",
+        900,
+    )
     assert found.devices == ("/dev/nvidia1", "/dev/nvidiactl")
     assert (found.container, found.command_line) == ("0123456789ab", "python3 train.py")
     assert (scan.unreadable, scan.hides_others, scan.isolated) == (0, False, False)
 
 
-def test_a_killed_process_whose_thread_waits_in_the_driver_still_holds_the_gpu(tmp_path: Path) -> None:
+def test_a_killed_process_whose_thread_waits_in_the_driver_still_holds_the_gpu(
+    tmp_path: Path,
+) -> None:
     add(tmp_path / "55" / "task", 55, state="Z")
     add(tmp_path / "55" / "task", 56, "/dev/zero", "/dev/nvidia0 (deleted)", state="D")
     add(tmp_path, 55, state="Z")

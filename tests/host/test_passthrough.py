@@ -31,16 +31,23 @@ def run(code: str, recorder: Recorder | None = None) -> CommandResult:
     return run_command([sys.executable, "-c", code], recorder or Recorder())
 
 
-def test_both_streams_pass_through_and_are_watched(capfdbinary: pytest.CaptureFixture[bytes]) -> None:
+def test_both_streams_pass_through_and_are_watched(
+    capfdbinary: pytest.CaptureFixture[bytes],
+) -> None:
     recorder = Recorder()
-    result = run("import os; os.write(1, bytes(range(256)) * 999); os.write(2, b'err'); raise SystemExit(5)", recorder)
+    result = run(
+        "import os; os.write(1, bytes(range(256)) * 999); os.write(2, b'err'); raise SystemExit(5)",
+        recorder,
+    )
     assert (result.status, result.was_stopped, result.watch_error) == (5, False, "")
     out, err = capfdbinary.readouterr()
     assert (out, err) == (bytes(range(256)) * 999, b"err")
     assert recorder.blocks == {"stdout": out, "stderr": err}
 
 
-def test_a_failing_watcher_does_not_stop_the_output(capfdbinary: pytest.CaptureFixture[bytes]) -> None:
+def test_a_failing_watcher_does_not_stop_the_output(
+    capfdbinary: pytest.CaptureFixture[bytes],
+) -> None:
     def fail(name: str, block: bytes) -> None:
         raise ValueError(name)
 
@@ -90,9 +97,16 @@ WAITS = (
 
 @pytest.mark.parametrize(
     ("number", "was_stopped"),
-    [(signal.SIGTERM, True), (signal.SIGHUP, True), (signal.SIGUSR1, False), (signal.SIGUSR2, False)],
+    [
+        (signal.SIGTERM, True),
+        (signal.SIGHUP, True),
+        (signal.SIGUSR1, False),
+        (signal.SIGUSR2, False),
+    ],
 )
-def test_signals_are_forwarded_and_the_old_handlers_restored(number: signal.Signals, was_stopped: bool) -> None:
+def test_signals_are_forwarded_and_the_old_handlers_restored(
+    number: signal.Signals, was_stopped: bool
+) -> None:
     before = signal.getsignal(number)
     result = run(WAITS.format(number.value), SendsWhenReady(number))
     assert (result.status, result.was_stopped) == (33, was_stopped)

@@ -53,7 +53,8 @@ def test_standard_input_is_empty(tmp_path: Path) -> None:
 def test_a_program_starts_though_the_working_folder_was_deleted(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    tool = write_script(tmp_path / "tool", "/bin/pwd")  # as pyenv's shims, it refuses to start in a deleted folder
+    # as pyenv's shims, it refuses to start in a deleted folder
+    tool = write_script(tmp_path / "tool", "/bin/pwd")
     (tmp_path / "folder").mkdir()
     monkeypatch.chdir(tmp_path / "folder")
     (tmp_path / "folder").rmdir()
@@ -62,23 +63,31 @@ def test_a_program_starts_though_the_working_folder_was_deleted(
 
 def test_a_hanging_program_ends_with_its_children(tmp_path: Path) -> None:
     script = write_script(
-        tmp_path / "tool", f"sleep {FOREVER} & echo $! > {tmp_path}/child; echo $$ > {tmp_path}/own; wait"
+        tmp_path / "tool",
+        f"sleep {FOREVER} & echo $! > {tmp_path}/child; echo $$ > {tmp_path}/own; wait",
     )
     answer = run(script, timeout=GIVES_UP)
-    assert (unknown(answer).why, unknown(answer).detail) == ("timeout", f"{script} did not finish within {GIVES_UP} s")
+    assert (unknown(answer).why, unknown(answer).detail) == (
+        "timeout",
+        f"{script} did not finish within {GIVES_UP} s",
+    )
     assert is_gone(wait_for_pid(tmp_path / "own"))
     assert is_gone(wait_for_pid(tmp_path / "child"))
 
 
 def test_a_child_that_keeps_the_pipe_open_does_not_delay_the_answer(tmp_path: Path) -> None:
-    script = write_script(tmp_path / "tool", f"sleep {FOREVER} & echo $! > {tmp_path}/child; echo ready")
+    script = write_script(
+        tmp_path / "tool", f"sleep {FOREVER} & echo $! > {tmp_path}/child; echo ready"
+    )
     answer = run(script, timeout=FOREVER)  # which it would take
     assert known(answer).stdout == "ready\n"
     assert is_gone(wait_for_pid(tmp_path / "child"))
 
 
 def test_a_program_that_only_closes_its_output_is_killed(tmp_path: Path) -> None:
-    script = write_script(tmp_path / "tool", f"echo $$ > {tmp_path}/own; exec sleep {FOREVER} >&- 2>&-")
+    script = write_script(
+        tmp_path / "tool", f"echo $$ > {tmp_path}/own; exec sleep {FOREVER} >&- 2>&-"
+    )
     answer = run(script, timeout=GIVES_UP)
     assert unknown(answer).why == "timeout"
     assert is_gone(wait_for_pid(tmp_path / "own"))
@@ -87,7 +96,10 @@ def test_a_program_that_only_closes_its_output_is_killed(tmp_path: Path) -> None
 def test_endless_output_is_cut_off(tmp_path: Path) -> None:
     script = write_script(tmp_path / "tool", f"echo $$ > {tmp_path}/own; exec yes")
     answer = run(script)
-    assert (unknown(answer).why, unknown(answer).detail) == ("unparsable", f"{script} printed more than 4 MiB")
+    assert (unknown(answer).why, unknown(answer).detail) == (
+        "unparsable",
+        f"{script} printed more than 4 MiB",
+    )
     assert is_gone(wait_for_pid(tmp_path / "own"))
 
 
@@ -100,10 +112,16 @@ def test_a_program_that_cannot_start_is_explained(tmp_path: Path) -> None:
     no_header.write_bytes(b"\0\1\2")
     no_header.chmod(0o755)
     os.mkfifo(str(tmp_path / "fifo"), 0o755)
-    reasons = {name: run(str(tmp_path / name)) for name in ("plain", "orphan", "no_header", "fifo", "gone", "plain/x")}
+    reasons = {
+        name: run(str(tmp_path / name))
+        for name in ("plain", "orphan", "no_header", "fifo", "gone", "plain/x")
+    }
     reasons["folder"] = run(str(tmp_path))
     reasons["nul"] = run(f"{tmp_path}/a\0b")
-    kinds = {name: fact.why if isinstance(fact, Unknown) else type(fact).__name__ for name, fact in reasons.items()}
+    kinds = {
+        name: fact.why if isinstance(fact, Unknown) else type(fact).__name__
+        for name, fact in reasons.items()
+    }
     assert kinds == {
         "plain": "denied",
         "orphan": "failed",
@@ -121,11 +139,16 @@ def test_a_program_that_cannot_start_is_explained(tmp_path: Path) -> None:
 def test_ten_hanging_tools_at_once_use_up_one_budget(tmp_path: Path) -> None:
     host = LocalHost(budget=GIVES_UP)
     scripts = [
-        write_script(tmp_path / f"tool{index}", f"echo $$ > {tmp_path}/pid{index}; exec sleep {FOREVER}")
+        write_script(
+            tmp_path / f"tool{index}", f"echo $$ > {tmp_path}/pid{index}; exec sleep {FOREVER}"
+        )
         for index in range(10)
     ]
     answers: list[Fact[Completed]] = []
-    threads = [threading.Thread(target=lambda path: answers.append(host.run([path])), args=(path,)) for path in scripts]
+    threads = [
+        threading.Thread(target=lambda path: answers.append(host.run([path])), args=(path,))
+        for path in scripts
+    ]
     for thread in threads:
         thread.start()
     for thread in threads:

@@ -31,17 +31,30 @@ RECORDING: dict[str, Any] = {
         {"argv": [SMI, "-L"], "unknown": ["timeout", "no answer within 2.0 s"]},
     ],
     "answers": [
-        {"script": "interpreter_info", "python": "/venv/bin/python", "result": {"version": "3.11.7"}},
-        {"script": "libcuda_version", "arguments": ["/lib/libcuda.so.1"], "unknown": ["crashed", "signal 11"]},
+        {
+            "script": "interpreter_info",
+            "python": "/venv/bin/python",
+            "result": {"version": "3.11.7"},
+        },
+        {
+            "script": "libcuda_version",
+            "arguments": ["/lib/libcuda.so.1"],
+            "unknown": ["crashed", "signal 11"],
+        },
     ],
     "elf": {"/lib.so": {"soname": "libx.so.1", "needed": ["libcudart.so.12"]}},
     "loader_cache": {"libcuda.so.1": ["/lib/libcuda.so.1"]},
     "calls": {
         "read_text": {
-            "/etc/os-release": {"known": "ID=debian\n", "source": {"kind": "file", "where": "/etc/os-release"}},
+            "/etc/os-release": {
+                "known": "ID=debian\n",
+                "source": {"kind": "file", "where": "/etc/os-release"},
+            },
             "/secret": {"unknown": "denied", "detail": "/secret: Permission denied"},
         },
-        "list_folder": {"/etc": {"known": ["os-release"], "source": {"kind": "file", "where": "/etc"}}},
+        "list_folder": {
+            "/etc": {"known": ["os-release"], "source": {"kind": "file", "where": "/etc"}}
+        },
         "real_path": {"/usr/local/cuda": {"absent": ["/usr/local/cuda"]}},
         "status": {"/dev/nvidia0": {"unknown": "failed", "detail": "I/O error"}},
         "find_program": {"clang": {"absent": ["clang on PATH"]}},
@@ -107,7 +120,9 @@ def test_an_unrecorded_answer_raises() -> None:
 
 
 def test_child_scripts_are_replayed() -> None:
-    assert known(HOST.ask("interpreter_info", "any", python="/venv/bin/python")) == {"version": "3.11.7"}
+    assert known(HOST.ask("interpreter_info", "any", python="/venv/bin/python")) == {
+        "version": "3.11.7"
+    }
     crashed = HOST.ask("libcuda_version", "/lib/libcuda.so.1")
     assert unknown(crashed).why == "crashed"
 
@@ -115,7 +130,11 @@ def test_child_scripts_are_replayed() -> None:
 def test_dynamic_sections() -> None:
     fact = HOST.elf("/lib.so")
     assert fact.value is not None
-    assert (fact.value.machine, fact.value.soname, fact.value.needed) == ("x86_64", "libx.so.1", ("libcudart.so.12",))
+    assert (fact.value.machine, fact.value.soname, fact.value.needed) == (
+        "x86_64",
+        "libx.so.1",
+        ("libcudart.so.12",),
+    )
     unrecorded = HOST.elf("/lib/libplain.so")
     assert "was not recorded" in unknown(unrecorded).detail
     assert HOST.elf("/lib/libgone.so") == Absent(("/lib/libgone.so",))

@@ -19,7 +19,10 @@ from tests.known import unknown
 def test_a_program_that_others_can_write_is_not_run(tmp_path: Path) -> None:
     tool = write_script(tmp_path / "tool", "touch ran; echo hello", mode=0o777)
     fact = LocalHost().run([tool])
-    assert (unknown(fact).why, unknown(fact).detail) == ("denied", f"not run as root: {tool} is writable by every user")
+    assert (unknown(fact).why, unknown(fact).detail) == (
+        "denied",
+        f"not run as root: {tool} is writable by every user",
+    )
     assert not (tmp_path / "ran").exists()
 
 
@@ -39,7 +42,10 @@ def test_a_folder_that_others_can_write_makes_its_programs_untrusted(tmp_path: P
     tool = write_script(folder / "tool", "echo hello")
     (tmp_path / "link").symlink_to(tool)
     folder.chmod(0o777)
-    assert find_trust_problem(LocalHost(), str(tmp_path / "link")) == f"{folder} is writable by every user"
+    assert (
+        find_trust_problem(LocalHost(), str(tmp_path / "link"))
+        == f"{folder} is writable by every user"
+    )
     folder.chmod(0o1777)  # sticky, as /tmp: others cannot replace root's file
     assert find_trust_problem(LocalHost(), tool) is None
     assert isinstance(LocalHost().run([tool]), Known)

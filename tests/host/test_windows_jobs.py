@@ -24,7 +24,12 @@ class Kernel:
 
     def __init__(self, refuses: str = "") -> None:
         self.calls: list[str] = []
-        for name in ("CreateJobObjectW", "SetInformationJobObject", "AssignProcessToJobObject", "TerminateJobObject"):
+        for name in (
+            "CreateJobObjectW",
+            "SetInformationJobObject",
+            "AssignProcessToJobObject",
+            "TerminateJobObject",
+        ):
             setattr(self, name, self._call(name, 0 if name == refuses else 1 << 40))
         self.CloseHandle = self._call("CloseHandle", 1)
 
@@ -41,7 +46,9 @@ def windows(monkeypatch: pytest.MonkeyPatch, kernel: Kernel) -> Iterator[None]:
     monkeypatch.setattr(ctypes, "WinDLL", lambda *_, **__: kernel, raising=False)
     monkeypatch.setattr(ctypes, "get_last_error", lambda: 5, raising=False)
     monkeypatch.setattr(programs, "os", SimpleNamespace(name="nt", path=os.path))
-    monkeypatch.setattr(programs, "subprocess", SimpleNamespace(**{**vars(subprocess), "Popen": PopenWithHandle}))
+    monkeypatch.setattr(
+        programs, "subprocess", SimpleNamespace(**{**vars(subprocess), "Popen": PopenWithHandle})
+    )
     yield
 
 
@@ -54,18 +61,26 @@ class PopenWithHandle(subprocess.Popen[bytes]):
 
 
 def start_cat() -> contextlib.AbstractContextManager[subprocess.Popen[bytes]]:
-    return programs.start_process([sys.executable, "-c", "input()"], os.environ, stdin=subprocess.PIPE)
+    return programs.start_process(
+        [sys.executable, "-c", "input()"], os.environ, stdin=subprocess.PIPE
+    )
 
 
 def test_the_limits_structure_has_the_size_of_windows() -> None:
-    assert ctypes.sizeof(windows_jobs._Limits) == (144 if ctypes.sizeof(ctypes.c_void_p) == 8 else 112)
+    assert ctypes.sizeof(windows_jobs._Limits) == (
+        144 if ctypes.sizeof(ctypes.c_void_p) == 8 else 112
+    )
     assert windows_jobs._Limits.flags.offset == 16
 
 
 def test_children_end_with_their_program(monkeypatch: pytest.MonkeyPatch) -> None:
     kernel = Kernel()
     with windows(monkeypatch, kernel), start_cat() as process:
-        assert kernel.calls == ["CreateJobObjectW", "SetInformationJobObject", "AssignProcessToJobObject"]
+        assert kernel.calls == [
+            "CreateJobObjectW",
+            "SetInformationJobObject",
+            "AssignProcessToJobObject",
+        ]
         assert process.stdin is not None
         process.stdin.close()
         process.wait(PATIENCE)
@@ -84,7 +99,9 @@ def test_killing_a_program_ends_its_children(monkeypatch: pytest.MonkeyPatch) ->
         assert process.wait(PATIENCE) == -9
 
 
-@pytest.mark.parametrize("refuses", ["CreateJobObjectW", "SetInformationJobObject", "AssignProcessToJobObject"])
+@pytest.mark.parametrize(
+    "refuses", ["CreateJobObjectW", "SetInformationJobObject", "AssignProcessToJobObject"]
+)
 def test_a_refusal_raises_and_closes_the_job(monkeypatch: pytest.MonkeyPatch, refuses: str) -> None:
     kernel = Kernel(refuses)
     with windows(monkeypatch, kernel), pytest.raises(OSError, match="cannot join"):

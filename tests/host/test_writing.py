@@ -19,7 +19,11 @@ def test_an_atomic_write_replaces_a_link_and_keeps_its_target(tmp_path: Path) ->
     kept.write_text("mine", encoding="utf-8")
     link.symlink_to(kept)
     write_atomically(link, "new\n")
-    assert (kept.read_text(encoding="utf-8"), link.read_bytes(), link.is_symlink()) == ("mine", b"new\n", False)
+    assert (kept.read_text(encoding="utf-8"), link.read_bytes(), link.is_symlink()) == (
+        "mine",
+        b"new\n",
+        False,
+    )
 
 
 def test_an_output_link_stays_and_its_target_is_written(tmp_path: Path) -> None:
@@ -35,7 +39,9 @@ def test_an_output_link_stays_and_its_target_is_written(tmp_path: Path) -> None:
 def test_a_pipe_stays_a_pipe(tmp_path: Path) -> None:
     pipe = tmp_path / "pipe"
     os.mkfifo(pipe)
-    with subprocess.Popen([sys.executable, "-c", f"print(open({str(pipe)!r}).read())"], stdout=subprocess.PIPE) as read:
+    with subprocess.Popen(
+        [sys.executable, "-c", f"print(open({str(pipe)!r}).read())"], stdout=subprocess.PIPE
+    ) as read:
         write_output(pipe, "through")
         assert read.communicate(timeout=PATIENCE)[0] == b"through\n"
     assert stat.S_ISFIFO(pipe.stat().st_mode)
@@ -59,8 +65,12 @@ def test_a_failed_write_leaves_nothing(tmp_path: Path) -> None:
     assert [path.name for path in tmp_path.iterdir()] == ["folder"]
 
 
-def test_leftovers_of_a_killed_process_are_overwritten(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+def test_leftovers_of_a_killed_process_are_overwritten(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
     monkeypatch.setattr("threading.get_ident", lambda: 7)
     (tmp_path / f".file.{os.getpid()}.7").write_text("half", encoding="utf-8")
     write_atomically(tmp_path / "file", "whole")
-    assert [(path.name, path.read_text(encoding="utf-8")) for path in tmp_path.iterdir()] == [("file", "whole")]
+    assert [(path.name, path.read_text(encoding="utf-8")) for path in tmp_path.iterdir()] == [
+        ("file", "whole")
+    ]

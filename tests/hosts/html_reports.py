@@ -9,7 +9,13 @@ from envcheck.cli.group import run
 from envcheck.render.json_contracts import render_snapshot
 from tests.hosts.test_hosts import snapshot_of
 
-MACHINES = ("docker-with-gpu", "tensorflow-without-cuda-extra", "cudnn-too-old", "no-gpu-auto", "nvidia-uvm-missing")
+MACHINES = (
+    "docker-with-gpu",
+    "tensorflow-without-cuda-extra",
+    "cudnn-too-old",
+    "no-gpu-auto",
+    "nvidia-uvm-missing",
+)
 
 
 def write_reports(folder: Path) -> None:

@@ -44,12 +44,22 @@ def _parse(arguments: Sequence[str] | None) -> argparse.Namespace:
     parser = argparse.ArgumentParser(prog="python -m tests.hosts.record", description=__doc__)
     parser.add_argument("out", help="folder of recordings, tests/hosts")
     parser.add_argument("name", help="name of this recording")
-    parser.add_argument("--from", dest="source", required=True, help="what machine this is, in words")
+    parser.add_argument(
+        "--from", dest="source", required=True, help="what machine this is, in words"
+    )
     parser.add_argument("--origin", choices=["recorded", "composed"], default="recorded")
     parser.add_argument("--python", default=sys.executable, help="interpreter to inspect")
     parser.add_argument("--expect", choices=["auto", "gpu", "cpu"], default="auto")
-    parser.add_argument("--for", dest="requirements", action="append", default=[], help="requirement to judge")
-    parser.add_argument("--replace", action="append", default=[], metavar="OLD=NEW", help="text to replace throughout")
+    parser.add_argument(
+        "--for", dest="requirements", action="append", default=[], help="requirement to judge"
+    )
+    parser.add_argument(
+        "--replace",
+        action="append",
+        default=[],
+        metavar="OLD=NEW",
+        help="text to replace throughout",
+    )
     return parser.parse_args(arguments)
 
 
@@ -60,7 +70,9 @@ def record(options: argparse.Namespace) -> dict[str, Any]:
     scrub = Scrubber.of(host.environment(), host.system_facts(), options.replace)
     recording = scrub.value(host.recording())
     selection = {"python": scrub.text(options.python)}
-    replayed = collect_recording(RecordedHost(recording), PythonSelection(python=selection["python"])).facts
+    replayed = collect_recording(
+        RecordedHost(recording), PythonSelection(python=selection["python"])
+    ).facts
     report = _judge(replayed, options)
     if _ids(report) != _ids(_judge(live, options)):
         sys.exit("the recording does not replay to the findings of the machine")
@@ -75,7 +87,9 @@ def record(options: argparse.Namespace) -> dict[str, Any]:
 
 
 def _judge(facts: Facts, options: argparse.Namespace) -> Report:
-    return evaluate(Context(facts, load_matrix(), Target(options.expect, tuple(options.requirements))))
+    return evaluate(
+        Context(facts, load_matrix(), Target(options.expect, tuple(options.requirements)))
+    )
 
 
 def _ids(report: Report) -> list[tuple[str, str]]:

@@ -85,7 +85,9 @@ class FileTree:
     def sizes(self, path: str) -> dict[str, int]:
         """Map the names in a folder to the sizes of its files, -1 for a folder."""
         paths = {name: posixpath.join(path, name) for name in self.names(path)}
-        return {name: len(self.content(at)) if at in self._entries else -1 for name, at in paths.items()}
+        return {
+            name: len(self.content(at)) if at in self._entries else -1 for name, at in paths.items()
+        }
 
     def names(self, path: str) -> list[str]:
         """List a folder."""
@@ -105,10 +107,10 @@ class RecordedHost:
 
     `files` and `folders` form a file tree; what it lacks is absent. `commands` are
     {"argv", "returncode", "stdout", "stderr"} or {"argv", "unknown": [why, detail]}; `answers` are
-    {"script", "arguments", "python"} with "result", "unknown" or "absent". `elf` maps paths to dynamic
-    sections, `loader_cache` sonames to paths. `calls` holds the literal answers of a recorded machine by method and
-    argument, and takes precedence. A program in the tree without a recorded command raises UnrecordedError.
-    """
+    {"script", "arguments", "python"} with "result", "unknown" or "absent". `elf` maps paths to
+    dynamic sections, `loader_cache` sonames to paths. `calls` holds the literal answers of a
+    recorded machine by method and argument, and takes precedence. A program in the tree without a
+    recorded command raises UnrecordedError."""
 
     def __init__(self, recording: Mapping[str, Any]) -> None:
         self.system: str = recording.get("system", "linux")
@@ -134,13 +136,21 @@ class RecordedHost:
         """Read a recorded file."""
         text = self._replay_call("read_text", path, "Fact[str]")
         if text is not None:
-            return Known(text.value.encode("utf-8")[:limit], text.source) if isinstance(text, Known) else text
+            return (
+                Known(text.value.encode("utf-8")[:limit], text.source)
+                if isinstance(text, Known)
+                else text
+            )
         return read_as_fact(path, lambda: make_content_fact(self._tree.content(path)[:limit], path))
 
     def read_text(self, path: str, limit: int = 1 << 20) -> Fact[str]:
         """Read a recorded file as text."""
         data = self.read_bytes(path, limit)
-        return Known(data.value.decode("utf-8", "replace"), data.source) if isinstance(data, Known) else data
+        return (
+            Known(data.value.decode("utf-8", "replace"), data.source)
+            if isinstance(data, Known)
+            else data
+        )
 
     def list_folder(self, path: str) -> Fact[tuple[str, ...]]:
         """List a recorded folder."""
@@ -181,7 +191,10 @@ class RecordedHost:
         return Absent((f"{name} on PATH",))
 
     def run(
-        self, argv: Sequence[str], timeout: float = 2.0, environment: Mapping[str, str] | None = None
+        self,
+        argv: Sequence[str],
+        timeout: float = 2.0,
+        environment: Mapping[str, str] | None = None,
     ) -> Fact[Completed]:
         """Replay a recorded command."""
         for entry in self._recording.get("commands", []):
@@ -191,17 +204,27 @@ class RecordedHost:
             return Absent((argv[0],))
         raise self._make_unrecorded(f"command not recorded: {list(argv)}")
 
-    def ask(self, script: str, *arguments: str, python: str = "", timeout: float = 3.0) -> Fact[Mapping[str, Any]]:
+    def ask(
+        self, script: str, *arguments: str, python: str = "", timeout: float = 3.0
+    ) -> Fact[Mapping[str, Any]]:
         """Replay a recorded child script; an entry without "arguments" or "python" matches any."""
         for entry in self._recording.get("answers", []):
-            recorded = (entry["script"], entry.get("arguments", list(arguments)), entry.get("python", python))
+            recorded = (
+                entry["script"],
+                entry.get("arguments", list(arguments)),
+                entry.get("python", python),
+            )
             if recorded == (script, list(arguments), python):
                 if "unknown" in entry:
                     return _make_unknown(entry["unknown"], script)
                 if "absent" in entry:
                     return Absent(tuple(entry["absent"]))
-                return Known(entry["result"], Source("command", f"{script} {' '.join(arguments)}".strip()))
-        raise self._make_unrecorded(f"child script not recorded: {script} {list(arguments)} in {python!r}")
+                return Known(
+                    entry["result"], Source("command", f"{script} {' '.join(arguments)}".strip())
+                )
+        raise self._make_unrecorded(
+            f"child script not recorded: {script} {list(arguments)} in {python!r}"
+        )
 
     def elf(self, path: str) -> Fact[ElfFacts]:
         """Replay a recorded dynamic section."""
@@ -210,7 +233,10 @@ class RecordedHost:
     def _read_section(self, path: str) -> Fact[ElfFacts]:
         sections: Mapping[str, dict[str, Any]] = self._recording.get("elf", {})
         if path in sections:
-            return Known(decode_as("ElfFacts", ElfFacts, {**_EMPTY_ELF, **sections[path]}), Source("file", path))
+            return Known(
+                decode_as("ElfFacts", ElfFacts, {**_EMPTY_ELF, **sections[path]}),
+                Source("file", path),
+            )
         if isinstance(self.real_path(path), Absent):
             return Absent((path,))
         return Unknown("unparsable", f"{path}: its dynamic section was not recorded", (path,))
@@ -221,7 +247,9 @@ class RecordedHost:
         """Say that a recording holds no symbols: they would be larger than all the rest."""
         return NOT_COLLECTED
 
-    def lacking_symbols(self, path: str, needs: tuple[SymbolNeed, ...]) -> Fact[tuple[SymbolNeed, ...]]:
+    def lacking_symbols(
+        self, path: str, needs: tuple[SymbolNeed, ...]
+    ) -> Fact[tuple[SymbolNeed, ...]]:
         """Say that a recording holds no symbols."""
         return NOT_COLLECTED
 
@@ -232,7 +260,9 @@ class RecordedHost:
             return Absent((_LOADER_CACHE,))
         if "unknown" in cache:
             return _make_unknown(cache["unknown"], _LOADER_CACHE)
-        return Known({name: tuple(paths) for name, paths in cache.items()}, Source("file", _LOADER_CACHE))
+        return Known(
+            {name: tuple(paths) for name, paths in cache.items()}, Source("file", _LOADER_CACHE)
+        )
 
     def _make_unrecorded(self, message: str) -> UnrecordedError:
         self.unrecorded.append(UnrecordedError(message))
@@ -241,7 +271,9 @@ class RecordedHost:
     def _replay_call(self, method: str, argument: str, annotation: str) -> Any:
         """Return the literal answer of a recorded call, None without one."""
         answers = self._calls.get(method, {})
-        return decode_as(annotation, RecordedHost, answers[argument]) if argument in answers else None
+        return (
+            decode_as(annotation, RecordedHost, answers[argument]) if argument in answers else None
+        )
 
 
 def collect_recording(host: RecordedHost, selection: PythonSelection | None = None) -> Snapshot:

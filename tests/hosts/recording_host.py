@@ -32,9 +32,13 @@ def _reduced(path: str, text: str) -> str:
         return text.split("\n\n", 1)[0] + "\n"
     if path == "/var/lib/dpkg/status":
         entries = (entry.strip("\n") for entry in text.split("\n\n"))
-        return "\n\n".join(entry for entry in entries if _NAMES.search(entry.split("\n", 1)[0])) + "\n"
+        return (
+            "\n\n".join(entry for entry in entries if _NAMES.search(entry.split("\n", 1)[0])) + "\n"
+        )
     wanted = next((lines for paths, lines in _LINES if paths.search(path)), None)
-    return "".join(line for line in text.splitlines(keepends=True) if wanted is None or wanted.search(line))
+    return "".join(
+        line for line in text.splitlines(keepends=True) if wanted is None or wanted.search(line)
+    )
 
 
 class RecordingHost:
@@ -55,9 +59,14 @@ class RecordingHost:
         return {
             "system": self.system,
             "system_facts": dict(self._inner.system_facts()),
-            "environment": {name: self._environment[name] for name in sorted(self._environment.asked)},
+            "environment": {
+                name: self._environment[name] for name in sorted(self._environment.asked)
+            },
             "files": self._files,
-            "calls": {method: dict(sorted(answers.items())) for method, answers in sorted(self._calls.items())},
+            "calls": {
+                method: dict(sorted(answers.items()))
+                for method, answers in sorted(self._calls.items())
+            },
             "commands": [entry for _, entry in sorted(self._commands.items())],
             "answers": [entry for _, entry in sorted(self._answers.items())],
             "loader_cache": self._cache,
@@ -126,12 +135,17 @@ class RecordingHost:
         """Keep no symbols: they would be larger than all the rest."""
         return NOT_COLLECTED
 
-    def lacking_symbols(self, path: str, needs: tuple[SymbolNeed, ...]) -> Fact[tuple[SymbolNeed, ...]]:
+    def lacking_symbols(
+        self, path: str, needs: tuple[SymbolNeed, ...]
+    ) -> Fact[tuple[SymbolNeed, ...]]:
         """Keep no symbols."""
         return NOT_COLLECTED
 
     def run(
-        self, argv: Sequence[str], timeout: float = 2.0, environment: Mapping[str, str] | None = None
+        self,
+        argv: Sequence[str],
+        timeout: float = 2.0,
+        environment: Mapping[str, str] | None = None,
     ) -> Fact[Completed]:
         """Run a program; one that is not there leaves no entry, as the replay expects."""
         fact = self._inner.run(argv, timeout, environment)
@@ -141,7 +155,9 @@ class RecordingHost:
             self._commands[tuple(argv)] = {"argv": list(argv), "unknown": [fact.why, fact.detail]}
         return fact
 
-    def ask(self, script: str, *arguments: str, python: str = "", timeout: float = 3.0) -> Fact[Mapping[str, Any]]:
+    def ask(
+        self, script: str, *arguments: str, python: str = "", timeout: float = 3.0
+    ) -> Fact[Mapping[str, Any]]:
         """Run a child script; NVML's arguments are not kept, for one of them is a folder of this very Python."""
         fact = self._inner.ask(script, *arguments, python=python, timeout=timeout)
         entry: dict[str, Any] = {"script": script, "python": python}
@@ -185,7 +201,9 @@ class Watched(dict[str, str]):
         data = json.loads(read_data("program/environment_variables.json"))
         prefixes = tuple(data["prefixes"])
         known = {name: value for name, value in values.items() if name in data["variables"]}
-        hidden = {name: HIDDEN for name in values if name.startswith(prefixes) and name not in known}
+        hidden = {
+            name: HIDDEN for name in values if name.startswith(prefixes) and name not in known
+        }
         super().__init__({**values, **hidden})
         self.asked = {*known, *hidden}
 

@@ -24,7 +24,9 @@ class Scrubber:
         self._replacements = sorted(replacements, key=lambda pair: -len(pair[0]))
 
     @classmethod
-    def of(cls, environment: Mapping[str, str], system: Mapping[str, Any], stated: Sequence[str]) -> Scrubber:
+    def of(
+        cls, environment: Mapping[str, str], system: Mapping[str, Any], stated: Sequence[str]
+    ) -> Scrubber:
         """Replace what is stated as OLD=NEW, this user's home, the current folder and the machine's name."""
         replacements = [(old, new) for old, _, new in (text.partition("=") for text in stated)]
         home, node = environment.get("HOME", ""), str(system.get("node", ""))

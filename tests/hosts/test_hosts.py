@@ -37,7 +37,9 @@ def matrix() -> Matrix:
 def snapshot_of(name: str) -> Snapshot:
     data = recording(name)
     if "facts" in data:
-        return Snapshot(SCHEMA_VERSION, "0", name, "2026-01-01T00:00:00Z", decode(Facts, data["facts"]))
+        return Snapshot(
+            SCHEMA_VERSION, "0", name, "2026-01-01T00:00:00Z", decode(Facts, data["facts"])
+        )
     host = RecordedHost(data["host"])
     return collect_recording(host, PythonSelection(**data.get("selection", {})))
 
@@ -64,7 +66,9 @@ def test_every_recording_says_where_it_comes_from() -> None:
     assert [name for name, data in recordings.items() if data["origin"] not in ORIGINS] == []
     unnamed = [name for name, data in recordings.items() if not data["from"]]
     assert unnamed == [], "name the artifacts, samples or report it was made from"
-    assert [name for name, data in recordings.items() if ("facts" in data) == ("host" in data)] == []
+    assert [
+        name for name, data in recordings.items() if ("facts" in data) == ("host" in data)
+    ] == []
 
 
 @pytest.mark.parametrize("name", NAMES)
@@ -72,7 +76,9 @@ def test_doctor_names_the_cause(name: str) -> None:
     expected, report = recording(name)["expected"], judged(name)
     found = [finding.id for finding in report.findings]
     primary = [finding.id for finding in report.findings if finding.primary]
-    told = "\n".join(f"{item.id} {item.verdict} {item.severity}: {item.message}" for item in report.findings)
+    told = "\n".join(
+        f"{item.id} {item.verdict} {item.severity}: {item.message}" for item in report.findings
+    )
     assert primary == ([expected["primary"]] if expected.get("primary") else []), told
     assert report.verdict == expected["verdict"], told
     assert set(expected.get("findings", ())) <= set(found), told
@@ -90,11 +96,15 @@ def test_saved_snapshots_give_the_same_findings() -> None:
 
 
 def test_there_are_enough_recordings_of_each_origin() -> None:
-    counts = {origin: sum(recording(name)["origin"] == origin for name in NAMES) for origin in ORIGINS}
+    counts = {
+        origin: sum(recording(name)["origin"] == origin for name in NAMES) for origin in ORIGINS
+    }
     assert sum(counts.values()) >= 40, counts
     assert all(counts.values()), counts
 
 
 def test_every_rule_is_triggered_by_a_recording() -> None:
     triggered = {finding.id for name in NAMES for finding in judged(name).findings}
-    assert {name for item in RULES for name in item.ids} - triggered == set(), "no recording triggers these"
+    assert {name for item in RULES for name in item.ids} - triggered == set(), (
+        "no recording triggers these"
+    )

@@ -42,7 +42,10 @@ def test_a_stand_in_host_is_recorded(tmp_path: Path) -> None:
     done = run_on_gpu_host(mismatch, argv, {"PYTHONPATH": str(Path(__file__).parents[2])})
     assert done.returncode == 0, done.stderr
     document = json.loads((tmp_path / "it" / "host.json").read_text(encoding="utf-8"))
-    assert (document["origin"], document["expected"]["primary"]) == ("composed", "driver-library-mismatch")
+    assert (document["origin"], document["expected"]["primary"]) == (
+        "composed",
+        "driver-library-mismatch",
+    )
 
 
 @pytest.mark.needs("linux")
@@ -92,7 +95,10 @@ def test_a_large_binary_file_is_refused(tmp_path: Path) -> None:
         ("/root/.pyenv/bin", "/home/user/.pyenv/bin"),
         ("/rootless and nvvm on vm", "/rootless and nvvm on machine"),
         ("/home/alice/venv:/home/bob", "/home/user/venv:/home/user"),
-        ("index-url = https://me:token@mirror.corp.net:8080/simple/", "index-url = https://host.example/"),
+        (
+            "index-url = https://me:token@mirror.corp.net:8080/simple/",
+            "index-url = https://host.example/",
+        ),
         ("https://www.debian.org/support", "https://www.debian.org/support"),
         ("file:///opt/index/simple", "file:///wheels"),
         ("/data/project/x", "/home/user/project/x"),
@@ -100,7 +106,11 @@ def test_a_large_binary_file_is_refused(tmp_path: Path) -> None:
     ],
 )
 def test_names_are_taken_out(text: str, scrubbed: str) -> None:
-    scrub = Scrubber.of({"HOME": "/root"}, {"node": "vm", "folder": "/srv/here"}, ["/data/project=/home/user/project"])
+    scrub = Scrubber.of(
+        {"HOME": "/root"},
+        {"node": "vm", "folder": "/srv/here"},
+        ["/data/project=/home/user/project"],
+    )
     assert scrub.value({"a": [text, 1, None]}) == {"a": [scrubbed, 1, None]}
 
 
@@ -109,4 +119,6 @@ def test_an_unknown_cache_stays_unknown(monkeypatch: pytest.MonkeyPatch) -> None
     monkeypatch.setattr(inner, "loader_cache", lambda: Unknown("denied", "no", ("x",)))
     host = RecordingHost(inner)
     host.loader_cache()
-    assert RecordedHost(host.recording()).loader_cache() == Unknown("denied", "no", ("/etc/ld.so.cache",))
+    assert RecordedHost(host.recording()).loader_cache() == Unknown(
+        "denied", "no", ("/etc/ld.so.cache",)
+    )

@@ -38,7 +38,9 @@ def stock() -> Iterator[Path]:
 
 
 @pytest.fixture
-def here(tmp_path: Path, tmp_path_factory: pytest.TempPathFactory, monkeypatch: pytest.MonkeyPatch) -> Path:
+def here(
+    tmp_path: Path, tmp_path_factory: pytest.TempPathFactory, monkeypatch: pytest.MonkeyPatch
+) -> Path:
     """Work in a folder of its own, with wheels of JAX that hold nothing but their version."""
     monkeypatch.chdir(tmp_path)
     for name in [name for name in os.environ if name.startswith(("PIP_", "UV_"))]:

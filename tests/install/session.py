@@ -49,9 +49,20 @@ def unpacking(folder: Path, wheels: Path) -> tuple[Step, ...]:
         *(
             command_step(
                 f"install-{name}",
-                *(sys.executable, "-m", "zipfile", "-e", str(wheels / f"{name}-2.0-py3-none-any.whl"), target),
+                *(
+                    sys.executable,
+                    "-m",
+                    "zipfile",
+                    "-e",
+                    str(wheels / f"{name}-2.0-py3-none-any.whl"),
+                    target,
+                ),
                 purpose=f"Install {name}.",
-                check=(str(folder / "bin/python"), "-c", f"import {name}; assert {name}.VERSION == '2.0'"),
+                check=(
+                    str(folder / "bin/python"),
+                    "-c",
+                    f"import {name}; assert {name}.VERSION == '2.0'",
+                ),
             )
             for name in PARTS
         ),
@@ -67,7 +78,18 @@ def creating(folder: Path) -> Step:
 def with_pip(folder: Path, source: tuple[str, ...]) -> tuple[Step, ...]:
     """Write one step in which pip installs both parts from `source`."""
     python = str(folder / "bin/python")
-    pip = (sys.executable, "-m", "pip", "--python", python, "install", "-q", "--retries", "0", *source)
+    pip = (
+        sys.executable,
+        "-m",
+        "pip",
+        "--python",
+        python,
+        "install",
+        "-q",
+        "--retries",
+        "0",
+        *source,
+    )
     first = () if folder.exists() else (creating(folder),)
     requirements = (f"{name}==2.0" for name in PARTS)
     return (*first, command_step("install", *pip, *requirements, purpose="Install both parts."))
@@ -75,12 +97,21 @@ def with_pip(folder: Path, source: tuple[str, ...]) -> tuple[Step, ...]:
 
 def with_uv(folder: Path, wheels: str) -> tuple[Step, ...]:
     """Write one step in which uv installs both parts."""
-    uv = (find_uv(os.environ), "pip", "install", "--python", str(folder / "bin/python"), "--no-index")
+    uv = (
+        find_uv(os.environ),
+        "pip",
+        "install",
+        "--python",
+        str(folder / "bin/python"),
+        "--no-index",
+    )
     first = () if folder.exists() else (creating(folder),)
     requirements = (f"{name}==2.0" for name in PARTS)
     return (
         *first,
-        command_step("install", *uv, "--find-links", wheels, *requirements, purpose="Install both parts."),
+        command_step(
+            "install", *uv, "--find-links", wheels, *requirements, purpose="Install both parts."
+        ),
     )
 
 
@@ -94,7 +125,9 @@ def judging(how: str, folder: Path) -> str:
 def main() -> int:
     folder, wheels, how = Path(sys.argv[1]), sys.argv[2], sys.argv[3]
     if how == "pip":
-        source = ("--index-url", wheels) if "://" in wheels else ("--no-index", "--find-links", wheels)
+        source = (
+            ("--index-url", wheels) if "://" in wheels else ("--no-index", "--find-links", wheels)
+        )
         steps = with_pip(folder, source)
     elif how == "uv":
         steps = with_uv(folder, wheels)

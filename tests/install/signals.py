@@ -14,7 +14,14 @@ from pathlib import Path
 
 from envcheck.host.file_changes import copy_tree, lock_file
 from envcheck.install.journal import Journal, newest, place_of
-from tests.install.wheels import PARTS, held_by, make_environment, make_wheel, site_packages, tree_hash
+from tests.install.wheels import (
+    PARTS,
+    held_by,
+    make_environment,
+    make_wheel,
+    site_packages,
+    tree_hash,
+)
 from tests.patience import PATIENCE
 
 ROOT = Path(__file__).parents[2]
@@ -48,7 +55,10 @@ def make_stock(folder: Path) -> None:
     """Make the wheels of both versions, and an environment that holds the old one."""
     for version in (OLD, NEW):
         for name in PARTS:
-            files = {f"{name}/part{number}.py": f"VERSION = {version!r}\n".encode() for number in range(_FILES)}
+            files = {
+                f"{name}/part{number}.py": f"VERSION = {version!r}\n".encode()
+                for number in range(_FILES)
+            }
             make_wheel(folder / "wheels", name, version, more=files)
     make_environment(folder / "env", folder / "wheels", OLD)
 
@@ -63,7 +73,11 @@ def choose_instant(
     """Choose an instant: in the `first` milliseconds of a step, or anywhere in the time that it takes."""
     installer, is_there = dice.choice(sorted(seconds))
     name, to_group = dice.choice(signals), dice.random() < 0.5
-    step = dice.choice(["Install both parts."] if is_there else ["Install both parts.", "Create it."]) if first else ""
+    step = (
+        dice.choice(["Install both parts."] if is_there else ["Install both parts.", "Create it."])
+        if first
+        else ""
+    )
     delay = dice.uniform(0, _FIRST if first else seconds[installer, is_there])
     return Instant(installer, is_there, name, to_group or name == "SIGKILL", step, delay)
 
@@ -89,7 +103,8 @@ def interrupt(stock: Path, folder: Path, instant: Instant) -> Outcome:
     with contextlib.suppress(ProcessLookupError):
         os.killpg(process.pid, number) if instant.to_group else process.send_signal(number)
     said = begun + process.communicate(timeout=PATIENCE)[0]
-    at_once = held_by(environment) if instant.signal != "SIGKILL" else ""  # the message is true when it is read
+    # the message is true when it is read
+    at_once = held_by(environment) if instant.signal != "SIGKILL" else ""
     _wait_for_guard(environment)
     held, old = held_by(environment), OLD if instant.is_there else "none"
     wrong = [] if held in {old, NEW} else [held]
@@ -182,4 +197,6 @@ def _judge_journal(journal: Journal | None, held: str) -> list[str]:
     if journal is None or not journal.lines():
         return ["no journal, and the new environment"] if held == NEW else []
     wrong = [] if journal.is_settled else ["the journal is not settled"]
-    return wrong if journal.is_installed == (held == NEW) else [*wrong, "the journal says otherwise"]
+    return (
+        wrong if journal.is_installed == (held == NEW) else [*wrong, "the journal says otherwise"]
+    )

@@ -61,7 +61,9 @@ def downgrade(name: str, version: str) -> Break:
         for path in site_packages(folder).glob(f"{name}-*.dist-info"):
             shutil.rmtree(path)
         wheel = make_wheel(folder.parent / "old", name, version)
-        subprocess.run([sys.executable, "-m", "zipfile", "-e", wheel, site_packages(folder)], check=True)
+        subprocess.run(
+            [sys.executable, "-m", "zipfile", "-e", wheel, site_packages(folder)], check=True
+        )
 
     return change
 
@@ -114,10 +116,16 @@ STATES: dict[str, Break] = {
     "module gone": remove("jax"),
     "module of a part gone": remove("jaxlib"),
     "metadata gone": remove(f"jaxlib-{VERSION}.dist-info"),
-    "record gone": lambda folder: (site_packages(folder) / f"jax-{VERSION}.dist-info/RECORD").unlink(),
+    "record gone": lambda folder: (
+        site_packages(folder) / f"jax-{VERSION}.dist-info/RECORD"
+    ).unlink(),
     "replaced halfway by pip": rename_aside,
     "no framework": both(
-        *(remove(name) for part in ("jax", "jaxlib") for name in (part, f"{part}-{VERSION}.dist-info"))
+        *(
+            remove(name)
+            for part in ("jax", "jaxlib")
+            for name in (part, f"{part}-{VERSION}.dist-info")
+        )
     ),
     "no pip": remove("pip*"),
     "no pip, dependency too old": both(
@@ -132,7 +140,9 @@ STATES: dict[str, Break] = {
     "journal and copy": interrupt(after="copied"),
     "journal and copy, module empty": both(write("jax/__init__.py", ""), interrupt(after="copied")),
     "journal settled": interrupt(after="settled"),
-    "journal settled, dependency too old": both(interrupt(after="settled"), downgrade("demo_one", "1.0")),
+    "journal settled, dependency too old": both(
+        interrupt(after="settled"), downgrade("demo_one", "1.0")
+    ),
     "journal without its folder": interrupt(after="without its folder"),
     "journal broken": garble_journal,
     "interpreter gone": lambda folder: shutil.rmtree(folder / "bin"),
@@ -141,7 +151,8 @@ STATES: dict[str, Break] = {
 }
 TARGETS = {
     "cpu": ("--expect", "cpu"),
-    "gpu": ("--expect", "gpu"),  # a machine without one: what is wrong with it no step in an environment mends
+    # a machine without one: what is wrong with it no step in an environment mends
+    "gpu": ("--expect", "gpu"),
     "for": ("--expect", "cpu", "--for", "jax>=0.6.1"),
 }
 
@@ -175,10 +186,12 @@ def test_fix_finds_nothing_exactly_where_the_doctor_offers_no_fix(
     if state == "settings gone":  # what is left is no environment, so nothing in it may be changed
         assert (fix_code, is_offered) == (2, False)
         return
-    if fix_code == 2:  # what was interrupted is settled first, by the command that the doctor names, too
+    # what was interrupted is settled first, by the command that the doctor names, too
+    if fix_code == 2:
         assert "envcheck install --resume" in fixed
         is_marked = any(each["id"] == "install-interrupted" for each in report["findings"])
-        assert is_marked or state in {"journal begun", "journal broken"}  # which leave no mark in the environment
+        # which leave no mark in the environment
+        assert is_marked or state in {"journal begun", "journal broken"}
         return
     assert ("Nothing was changed: --dry-run." in fixed) is is_offered
     assert ("There is nothing to fix" in fixed) is (is_well and not is_offered)
@@ -226,7 +239,10 @@ def raise_at_import(folder: Path) -> None:
     ("change", "why"),
     [
         (raise_at_import, "ImportError: nobody knows this"),
-        (both(remove("jax"), remove(f"jax-{VERSION}.dist-info")), "ModuleNotFoundError: No module named 'jax'"),
+        (
+            both(remove("jax"), remove(f"jax-{VERSION}.dist-info")),
+            "ModuleNotFoundError: No module named 'jax'",
+        ),
     ],
 )
 def test_what_the_doctor_cannot_see_fix_does_not_call_well(
@@ -242,4 +258,6 @@ def test_what_the_doctor_cannot_see_fix_does_not_call_well(
     name = "jax (jaxlib 0.6.0)" if "No module" in why else "jax 0.6.0"
     assert document["report"]["headline"] == f"{name} does not import: {why}."
     smoke = answer(["doctor", *asked, "--smoke", "--format", "json", "--no-snapshot"], capfd)[1]
-    assert json.loads(smoke)["verdict"] == ("undetermined" if "No module" in why else "incompatible")
+    assert json.loads(smoke)["verdict"] == (
+        "undetermined" if "No module" in why else "incompatible"
+    )

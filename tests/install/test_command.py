@@ -52,7 +52,9 @@ def install(*arguments: str) -> int:
     return run(["install", *arguments, "--expect", "cpu"])
 
 
-def test_from_nothing_to_an_environment_and_back(here: Path, capfd: pytest.CaptureFixture[str]) -> None:
+def test_from_nothing_to_an_environment_and_back(
+    here: Path, capfd: pytest.CaptureFixture[str]
+) -> None:
     version = make_wheels(here)
     code = install("jax", "--env", "env", "--installer", "uv", "--yes")
     said = capfd.readouterr()
@@ -60,10 +62,16 @@ def test_from_nothing_to_an_environment_and_back(here: Path, capfd: pytest.Captu
     assert f"PLAN  jax on the CPU: jax=={version}" in said.out
     assert "[1/4] Create an environment" in said.err
     assert "[4/4] Judge the environment." in said.err
-    assert f"{here / 'env'} is the new environment. To remove it: envcheck install --rollback --env" in said.err
+    assert (
+        f"{here / 'env'} is the new environment. To remove it: envcheck install --rollback --env"
+        in said.err
+    )
     assert f"To use it, in each shell: . {here / 'env/bin/activate'}" in said.err
     asked = subprocess.run(
-        [here / "env/bin/python", "-c", "import jax; print(jax.VERSION)"], capture_output=True, text=True, check=True
+        [here / "env/bin/python", "-c", "import jax; print(jax.VERSION)"],
+        capture_output=True,
+        text=True,
+        check=True,
     )
     assert asked.stdout.strip() == version
     assert run(["install", "--resume"]) == 0
@@ -119,7 +127,9 @@ def test_nobody_is_asked_where_nobody_is(here: Path) -> None:
     assert not (here / "env").exists()
 
 
-def test_asked_at_a_terminal(here: Path, monkeypatch: pytest.MonkeyPatch, capfd: pytest.CaptureFixture[str]) -> None:
+def test_asked_at_a_terminal(
+    here: Path, monkeypatch: pytest.MonkeyPatch, capfd: pytest.CaptureFixture[str]
+) -> None:
     make_wheels(here)
     monkeypatch.setattr("sys.stdin.isatty", lambda: True, raising=False)
     monkeypatch.setattr("click.confirm", lambda *_, **__: False)
@@ -153,7 +163,9 @@ def test_refused_before_anything_starts(
     monkeypatch.setenv("PYENV_ROOT", str(here))
     before = tree_hash(here)
     if "3.99" in arguments:
-        monkeypatch.setattr(install_session, "plan_installation", lambda *_: without_python(planned()))
+        monkeypatch.setattr(
+            install_session, "plan_installation", lambda *_: without_python(planned())
+        )
     with pytest.raises(UserError, match=why):
         install(*arguments, "--yes")
     assert tree_hash(here) == before
@@ -166,7 +178,8 @@ def without_python(found: InstallPlan) -> InstallPlan:
     return changed
 
 
-@pytest.mark.parametrize(("asked", "code"), [("tensorflow==2.0.0", 1), ("jax==0.0.1", 3)])  # refuted; not known
+# refuted; not known
+@pytest.mark.parametrize(("asked", "code"), [("tensorflow==2.0.0", 1), ("jax==0.0.1", 3)])
 def test_the_reason_of_a_blocked_plan_is_its_exit_code(
     asked: str, code: int, capfd: pytest.CaptureFixture[str]
 ) -> None:
@@ -195,11 +208,17 @@ def test_uv_is_taken_where_it_is_here(here: Path, monkeypatch: pytest.MonkeyPatc
     assert argv(planned("").plan.steps[0])[1:3] == ("-m", "venv")
 
 
-def test_pip_does_it_too_in_an_environment_that_is_there(here: Path, capfd: pytest.CaptureFixture[str]) -> None:
+def test_pip_does_it_too_in_an_environment_that_is_there(
+    here: Path, capfd: pytest.CaptureFixture[str]
+) -> None:
     make_wheels(here)
     subprocess.run([sys.executable, "-m", "venv", "--without-pip", "env"], check=True)
-    for source in (Path(pip.__file__).parent, *Path(pip.__file__).parents[1].glob("pip-*.dist-info")):
-        (site_packages(here / "env") / source.name).symlink_to(source)  # to unpack one takes longer than all the rest
+    for source in (
+        Path(pip.__file__).parent,
+        *Path(pip.__file__).parents[1].glob("pip-*.dist-info"),
+    ):
+        # to unpack one takes longer than all the rest
+        (site_packages(here / "env") / source.name).symlink_to(source)
     before = tree_hash(here / "env")
     assert install("jax", "--env", "env", "--installer", "pip", "--yes", "-v") == 0
     said = capfd.readouterr().err
@@ -246,7 +265,9 @@ def test_json_is_one_document_whatever_happens(
     assert "the step install failed" in str(told["why"])
 
 
-def test_a_link_to_an_environment_is_followed_there_and_back(here: Path, capfd: pytest.CaptureFixture[str]) -> None:
+def test_a_link_to_an_environment_is_followed_there_and_back(
+    here: Path, capfd: pytest.CaptureFixture[str]
+) -> None:
     make_wheels(here)
     (here / "data").mkdir()
     subprocess.run([sys.executable, "-m", "venv", "--without-pip", "data/real é"], check=True)
@@ -280,11 +301,15 @@ def test_nothing_to_resume_is_no_error(
 def test_a_lost_journal_is_said(here: Path) -> None:
     (here / "env").mkdir()
     (here / "env" / ".envcheck-incomplete").touch()
-    with pytest.raises(MachineError, match=r"is an interrupted installation .*, and its journal is gone"):
+    with pytest.raises(
+        MachineError, match=r"is an interrupted installation .*, and its journal is gone"
+    ):
         run(["install", "--resume", "--env", "env"])
 
 
-def test_what_the_machine_lacks_is_no_error_of_the_command_line(here: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+def test_what_the_machine_lacks_is_no_error_of_the_command_line(
+    here: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
     monkeypatch.delenv("PIP_NO_INDEX")
     monkeypatch.setenv("PIP_INDEX_URL", "http://127.0.0.1:9/simple")
     with pytest.raises(MachineError, match=r"the package index 127.0.0.1 does not answer"):
@@ -318,7 +343,8 @@ def test_smoke_decides_with_the_doctor(
     here: Path, monkeypatch: pytest.MonkeyPatch, capfd: pytest.CaptureFixture[str]
 ) -> None:
     make_wheels(here)
-    assert install("jax", "--env", "env", "--installer", "uv", "--yes", "--smoke") == 4  # nothing to compute with
+    # nothing to compute with
+    assert install("jax", "--env", "env", "--installer", "uv", "--yes", "--smoke") == 4
     assert "Not installed: the smoke test: " in capfd.readouterr().err
     assert not (here / "env").exists()
 
@@ -329,7 +355,11 @@ def test_the_doctor_decides(here: Path, capfd: pytest.CaptureFixture[str]) -> No
     doctor = api.make_doctor("gpu")  # without a framework no GPU does any good
     assert "does not hold jax==" in PlannedEnvironment(here / "env", plan, doctor).judge()
     unpacked = replace(plan, releases=())
-    assert PlannedEnvironment(here / "env", unpacked, doctor).judge().startswith("the doctor finds it ")
+    assert (
+        PlannedEnvironment(here / "env", unpacked, doctor)
+        .judge()
+        .startswith("the doctor finds it ")
+    )
 
 
 def test_the_environments_own_libraries_are_on_the_loaders_path_while_it_is_judged(
@@ -365,7 +395,9 @@ def test_configuration_files_lead_no_installer_elsewhere(
     monkeypatch.delenv("PIP_CONFIG_FILE")
     if name == "pip.conf":
         monkeypatch.setenv("PIP_CONFIG_FILE", str(here / name))
-    assert install("jax", "--env", "env", "--installer", installer, "--yes", "-q") == 0, capfd.readouterr().err
+    assert install("jax", "--env", "env", "--installer", installer, "--yes", "-q") == 0, (
+        capfd.readouterr().err
+    )
     assert (site_packages(here / "env") / "jaxlib").is_dir()
     assert not (here / "elsewhere").exists()
 
@@ -378,12 +410,19 @@ def test_the_index_of_a_configuration_file_is_used(
     for name in ("PIP_NO_INDEX", "PIP_FIND_LINKS", "PIP_CONFIG_FILE"):
         monkeypatch.delenv(name)
     if installer == "uv":
-        (here / "uv.toml").write_text(f'no-index = true\n[pip]\nfind-links = ["{here / "wheels"}"]\n')
+        (here / "uv.toml").write_text(
+            f'no-index = true\n[pip]\nfind-links = ["{here / "wheels"}"]\n'
+        )
     else:
-        (here / "mine.conf").write_text(f"[install]\nno-index = true\nfind-links =\n  {here / 'wheels'}\n")
+        (here / "mine.conf").write_text(
+            f"[install]\nno-index = true\nfind-links =\n  {here / 'wheels'}\n"
+        )
         monkeypatch.setenv("PIP_CONFIG_FILE", str(here / "mine.conf"))
-    monkeypatch.setattr("envcheck.install.transaction.objections", lambda _: ())  # it would ask the index
-    assert install("jax", "--env", "env", "--installer", installer, "--yes", "-q") == 0, capfd.readouterr().err
+    # it would ask the index
+    monkeypatch.setattr("envcheck.install.transaction.objections", lambda _: ())
+    assert install("jax", "--env", "env", "--installer", installer, "--yes", "-q") == 0, (
+        capfd.readouterr().err
+    )
     assert (site_packages(here / "env") / "jaxlib").is_dir()
 
 
@@ -393,7 +432,12 @@ _OFFICIAL = "https://download.pytorch.org/whl/cpu"
 
 def list_indexes(found: InstallPlan) -> list[str]:
     """Return the indexes of a plan's sets, and those that its commands name."""
-    typed = [word for step in found.plan.steps for word in step.action.command() if word.startswith(("http", "file"))]
+    typed = [
+        word
+        for step in found.plan.steps
+        for word in step.action.command()
+        if word.startswith(("http", "file"))
+    ]
     return [*(item.index for made in found.plan.environments for item in made.sets), *typed]
 
 
@@ -417,22 +461,35 @@ def test_without_uv_pip_says_what_the_configured_folder_has(
     assert list_indexes(found) == ([""] if served else [_OFFICIAL, _OFFICIAL])
 
 
-def test_each_build_that_comes_from_elsewhere_keeps_its_label(monkeypatch: pytest.MonkeyPatch) -> None:
+def test_each_build_that_comes_from_elsewhere_keeps_its_label(
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:
     monkeypatch.setattr("envcheck.install.installers.is_served", lambda *_: True)
-    actions = [ReinstallPackages((f"{name}==2.6.0",), "python", index=_OFFICIAL) for name in ("torch", "torchaudio")]
+    actions = [
+        ReinstallPackages((f"{name}==2.6.0",), "python", index=_OFFICIAL)
+        for name in ("torch", "torchaudio")
+    ]
     made = Environment("env", "pip", "3.11", "linux_x86_64")
-    plan = Plan("cpu", (), tuple(Step(item.requirements[0], item) for item in actions), environments=(made,))
+    plan = Plan(
+        "cpu", (), tuple(Step(item.requirements[0], item) for item in actions), environments=(made,)
+    )
     found = [argv(step)[-1] for step in with_reachable_indexes(plan).steps]
     assert found == ["torch==2.6.0+cpu", "torchaudio==2.6.0+cpu"]
 
 
-def test_an_index_that_does_not_answer_gives_way_to_the_default_one(monkeypatch: pytest.MonkeyPatch) -> None:
+def test_an_index_that_does_not_answer_gives_way_to_the_default_one(
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:
     closed = "the package index download.pytorch.org does not answer (refused)"
-    monkeypatch.setattr(installation, "describe_closed_index", lambda wanted, _: closed if wanted.index else "")
+    monkeypatch.setattr(
+        installation, "describe_closed_index", lambda wanted, _: closed if wanted.index else ""
+    )
     found = plan_for_here(_TORCH)
     assert list_indexes(found) == [""]
     assert found.plan.steps[1].action.command()[-1] == "torch==2.6.0"
-    assert found.plan.notes[-1].startswith("The package index download.pytorch.org does not answer (refused): these")
+    assert found.plan.notes[-1].startswith(
+        "The package index download.pytorch.org does not answer (refused): these"
+    )
 
 
 def test_an_index_that_answers_is_used(monkeypatch: pytest.MonkeyPatch) -> None:
@@ -444,14 +501,27 @@ def test_a_mirror_stands_for_pytorchs_index(here: Path, capfd: pytest.CaptureFix
     mirrored = replace(_TORCH, torch_index="https://mirror.example/whl/")
     expected = "https://mirror.example/whl/cpu"
     assert list_indexes(plan_for_here(mirrored)) == [expected, expected]
-    run(["plan", "torch==2.6.0", "--python", "3.11", "--expect", "cpu", "--torch-index", "https://mirror.example/whl"])
+    run(
+        [
+            "plan",
+            "torch==2.6.0",
+            "--python",
+            "3.11",
+            "--expect",
+            "cpu",
+            "--torch-index",
+            "https://mirror.example/whl",
+        ]
+    )
     assert f"--index-url {expected} " in capfd.readouterr().out
     assert not list(here.iterdir())
     with pytest.raises(UserError, match="is no address"):
         run(["plan", "torch", "--torch-index", "mirror; rm -rf x"])
 
 
-def test_the_environment_of_the_project_further_up_is_taken(here: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+def test_the_environment_of_the_project_further_up_is_taken(
+    here: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
     (here / ".git").mkdir()
     subprocess.run([sys.executable, "-m", "venv", "--without-pip", str(here / ".venv")], check=True)
     (here / "deep").mkdir()
@@ -463,7 +533,9 @@ def test_the_environment_of_the_project_further_up_is_taken(here: Path, monkeypa
     assert install_session._default_folder("") == ".venv"
 
 
-def test_a_gpu_of_another_vendor_is_refused_as_plan_refuses_it(here: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+def test_a_gpu_of_another_vendor_is_refused_as_plan_refuses_it(
+    here: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
     monkeypatch.setattr(api, "read_machine", lambda *_: snapshot_of("radeon-beside-torch-cpu"))
     before = tree_hash(here)
     assert run(["install", "torch", "--env", "env", "--yes", "--no-verify"]) == 3

@@ -34,7 +34,9 @@ def existing(stock: Path, tmp_path: Path) -> Path:
 
 def start(folder: Path, wheels: Path | str, how: str = "accept") -> subprocess.Popen[str]:
     argv = [sys.executable, "-m", "tests.install.session", str(folder), str(wheels), how]
-    return subprocess.Popen(argv, cwd=ROOT, stdout=subprocess.PIPE, stderr=subprocess.STDOUT, text=True)
+    return subprocess.Popen(
+        argv, cwd=ROOT, stdout=subprocess.PIPE, stderr=subprocess.STDOUT, text=True
+    )
 
 
 def finished(process: subprocess.Popen[str]) -> str:
@@ -48,7 +50,10 @@ def journal_of(place: Place) -> Journal:
 
 def wait_for_lines(place: Place, count: int, process: subprocess.Popen[str]) -> None:
     wait_for(
-        lambda: process.poll() is not None or (place.identities() and len(journal_of(place).lines()) >= count),
+        lambda: (
+            process.poll() is not None
+            or (place.identities() and len(journal_of(place).lines()) >= count)
+        ),
         f"{count} lines of the journal",
     )
 
@@ -67,7 +72,9 @@ def boundaries(count: int) -> list[int]:
 
 
 @pytest.mark.parametrize("lines", boundaries(LINES_OF_EXISTING))
-def test_killed_at_a_step_boundary_of_an_existing_environment(stock: Path, existing: Path, lines: int) -> None:
+def test_killed_at_a_step_boundary_of_an_existing_environment(
+    stock: Path, existing: Path, lines: int
+) -> None:
     before, place = tree_hash(existing), place_of(existing)
     process = start(existing, stock / "wheels")
     wait_for_lines(place, lines, process)
@@ -79,7 +86,9 @@ def test_killed_at_a_step_boundary_of_an_existing_environment(stock: Path, exist
 
 
 @pytest.mark.parametrize("lines", boundaries(LINES_OF_NEW))
-def test_killed_at_a_step_boundary_of_a_new_environment(stock: Path, tmp_path: Path, lines: int) -> None:
+def test_killed_at_a_step_boundary_of_a_new_environment(
+    stock: Path, tmp_path: Path, lines: int
+) -> None:
     folder = tmp_path / "env"
     process = start(folder, stock / "wheels")
     wait_for_lines(place_of(folder), lines, process)
@@ -119,7 +128,9 @@ def test_power_loss_is_settled_by_resume(
 
 def everything_below(number: int) -> list[int]:
     """List a process with its children, its guard first, so that nobody is left to put things right."""
-    children = [int(word) for word in Path(f"/proc/{number}/task/{number}/children").read_text().split()]
+    children = [
+        int(word) for word in Path(f"/proc/{number}/task/{number}/children").read_text().split()
+    ]
     return [*(below for child in children for below in everything_below(child)), number]
 
 
@@ -129,17 +140,21 @@ def test_power_loss_after_the_commit_is_finished_by_resume(
     assert start(existing, stock / "wheels").wait(PATIENCE) == 0
     place = place_of(existing)
     path = place.journal(journal_of(place).identity)
-    path.write_text("\n".join(path.read_text().splitlines()[:-1]) + '\n{"event": "fini')  # cut off in the last line
+    # cut off in the last line
+    path.write_text("\n".join(path.read_text().splitlines()[:-1]) + '\n{"event": "fini')
     (existing / ".envcheck-incomplete").write_text("as it was when the power failed")
     assert run(["install", "--resume", "--env", str(existing)]) == 0
     assert "is the new environment" in capfd.readouterr().err
     assert held_by(existing) == "2.0"
 
 
-def test_the_activation_says_that_an_installation_is_not_complete(stock: Path, tmp_path: Path) -> None:
+def test_the_activation_says_that_an_installation_is_not_complete(
+    stock: Path, tmp_path: Path
+) -> None:
     for folder in (tmp_path / "env", tmp_path / "new"):
         if folder.name == "env":
-            make_environment(folder, stock / "wheels", "1.0")  # a copy's activation would name the original
+            # a copy's activation would name the original
+            make_environment(folder, stock / "wheels", "1.0")
         process = start(folder, stock / "wheels", "wait")
         wait_for_lines(place_of(folder), 7 if folder.name == "env" else 9, process)
         assert "installation into this environment is not complete" in activate(folder)
@@ -166,7 +181,9 @@ def test_interrupted_terminated_or_hung_up(stock: Path, existing: Path, name: st
     assert tree_hash(existing) == before
 
 
-def test_a_verification_that_fails_brings_the_old_environment_back(stock: Path, existing: Path) -> None:
+def test_a_verification_that_fails_brings_the_old_environment_back(
+    stock: Path, existing: Path
+) -> None:
     before = tree_hash(existing)
     process = start(existing, stock / "wheels", "refuse")
     assert "settled old the test refuses it" in finished(process)
@@ -187,7 +204,9 @@ def test_two_at_once_exclude_each_other(stock: Path, existing: Path) -> None:
     assert held_by(existing) == "2.0"
 
 
-def test_going_back_restores_all_that_was_there(stock: Path, existing: Path, capfd: pytest.CaptureFixture[str]) -> None:
+def test_going_back_restores_all_that_was_there(
+    stock: Path, existing: Path, capfd: pytest.CaptureFixture[str]
+) -> None:
     before = tree_hash(existing)
     assert start(existing, stock / "wheels").wait(PATIENCE) == 0
     assert held_by(existing) == "2.0"

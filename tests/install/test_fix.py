@@ -34,7 +34,9 @@ def broken(here: Path) -> Path:
     jaxlib = make_wheel(wheels, "jaxlib", VERSION)
     jax = make_wheel(wheels, "jax", VERSION, (f"jaxlib=={VERSION}", "demo_one>=2.0"))
     make_wheel(wheels, "demo_one", "2.0")
-    make_environment_with_pip(here / "env", jax, jaxlib, make_wheel(here / "old", "demo_one", "1.0"))
+    make_environment_with_pip(
+        here / "env", jax, jaxlib, make_wheel(here / "old", "demo_one", "1.0")
+    )
     need_new = "import demo_one\nassert demo_one.VERSION == '2.0', 'demo_one is too old'\n"
     (site_packages(here / "env") / "jax/__init__.py").write_text(need_new)
     return here / "env"
@@ -52,11 +54,15 @@ def fix(*arguments: str) -> int:
 
 
 def imports_jax(folder: Path) -> bool:
-    asked = subprocess.run([folder / "bin/python", "-c", "import jax"], capture_output=True, check=False)
+    asked = subprocess.run(
+        [folder / "bin/python", "-c", "import jax"], capture_output=True, check=False
+    )
     return asked.returncode == 0
 
 
-def test_the_doctor_offers_one_line_and_the_steps_with_verbose(broken: Path, capfd: pytest.CaptureFixture[str]) -> None:
+def test_the_doctor_offers_one_line_and_the_steps_with_verbose(
+    broken: Path, capfd: pytest.CaptureFixture[str]
+) -> None:
     run(["doctor", "--env", "env", "--expect", "cpu"])
     said = capfd.readouterr().out
     assert "$ envcheck fix --env env --expect cpu" in said
@@ -67,7 +73,9 @@ def test_the_doctor_offers_one_line_and_the_steps_with_verbose(broken: Path, cap
     assert "envcheck fix" not in said
 
 
-def test_json_names_the_command_and_the_steps(broken: Path, capfd: pytest.CaptureFixture[str]) -> None:
+def test_json_names_the_command_and_the_steps(
+    broken: Path, capfd: pytest.CaptureFixture[str]
+) -> None:
     run(["doctor", "--env", "env", "--expect", "cpu", "--format", "json", "--no-snapshot"])
     plan = json.loads(capfd.readouterr().out)["plan"]
     assert plan["command"] == ["envcheck", "fix", "--env", "env", "--expect", "cpu"]
@@ -75,7 +83,9 @@ def test_json_names_the_command_and_the_steps(broken: Path, capfd: pytest.Captur
     assert broken.is_dir()
 
 
-def test_it_takes_the_steps_and_ends_with_the_verdict(broken: Path, capfd: pytest.CaptureFixture[str]) -> None:
+def test_it_takes_the_steps_and_ends_with_the_verdict(
+    broken: Path, capfd: pytest.CaptureFixture[str]
+) -> None:
     assert not imports_jax(broken)
     assert fix("--env", "env", "--yes") == 0
     said = capfd.readouterr()
@@ -98,10 +108,14 @@ def test_an_import_that_fails_where_the_doctor_finds_nothing_is_explained(
     capfd.readouterr()
     assert fix("--env", "env", "--yes") == 1
     said = capfd.readouterr().out
-    assert "INCOMPATIBLE  jax 0.6.0 does not import: ImportError: something that nobody knows." in said
+    assert (
+        "INCOMPATIBLE  jax 0.6.0 does not import: ImportError: something that nobody knows." in said
+    )
 
 
-def test_what_a_failing_import_prints_leads_to_its_fix(broken: Path, capfd: pytest.CaptureFixture[str]) -> None:
+def test_what_a_failing_import_prints_leads_to_its_fix(
+    broken: Path, capfd: pytest.CaptureFixture[str]
+) -> None:
     wheels = broken.parent / "wheels"
     assert fix("--env", "env", "--yes") == 0
     old = make_wheel(wheels, "numpy", "1.26.4")
@@ -117,7 +131,8 @@ def test_what_a_failing_import_prints_leads_to_its_fix(broken: Path, capfd: pyte
 
 
 @pytest.mark.parametrize(
-    ("found", "starts"), [("/opt/python3.9/bin/python", "/opt/python3.9/bin/python -m venv"), ("", "/opt/uv venv")]
+    ("found", "starts"),
+    [("/opt/python3.9/bin/python", "/opt/python3.9/bin/python -m venv"), ("", "/opt/uv venv")],
 )
 def test_a_new_environment_is_made_with_the_python_that_is_found_or_else_by_uv(
     broken: Path, monkeypatch: pytest.MonkeyPatch, found: str, starts: str
@@ -128,12 +143,17 @@ def test_a_new_environment_is_made_with_the_python_that_is_found_or_else_by_uv(
     diagnosis = doctor.examine("", str(broken))
     create = CreateEnvironment(".venv-3.9", python="3.9")
     installed = InstallPackages(("jax==0.4.30",), create.interpreter())
-    steps = (Step("one", create, ("python-unsupported",)), Step("two", installed, ("python-unsupported",)))
+    steps = (
+        Step("one", create, ("python-unsupported",)),
+        Step("two", installed, ("python-unsupported",)),
+    )
     known = replace(diagnosis, report=replace(diagnosis.report, steps=steps))
     planned = make_transaction(doctor, known, str(broken), FixRequest())
     first, second = (" ".join(step.action.command()) for step in planned.plan.steps)
     assert first.startswith(starts)
-    assert second.startswith("/opt/uv pip install" if not found else f"{planned.place.folder}/bin/python -m pip")
+    assert second.startswith(
+        "/opt/uv pip install" if not found else f"{planned.place.folder}/bin/python -m pip"
+    )
 
 
 def test_a_dry_run_changes_nothing(broken: Path, capfd: pytest.CaptureFixture[str]) -> None:
@@ -162,7 +182,9 @@ def test_what_does_not_help_is_taken_back(broken: Path, capfd: pytest.CaptureFix
     assert "demo-one" in said.out
 
 
-def test_what_an_installation_without_a_journal_left_is_mended(broken: Path, capfd: pytest.CaptureFixture[str]) -> None:
+def test_what_an_installation_without_a_journal_left_is_mended(
+    broken: Path, capfd: pytest.CaptureFixture[str]
+) -> None:
     (broken / ".envcheck-incomplete").write_text("")
     assert fix("--env", "env", "--yes") == 0
     said = capfd.readouterr()
@@ -207,7 +229,11 @@ run(sys.argv[1:])
 def test_an_interrupted_fix_leaves_the_old_environment(broken: Path) -> None:
     argv = [sys.executable, "-c", _INTERRUPTED, "fix", "--env", "env", "--expect", "cpu", "--yes"]
     ended = subprocess.run(
-        argv, capture_output=True, text=True, check=False, env={**os.environ, "PYTHONPATH": str(ROOT)}
+        argv,
+        capture_output=True,
+        text=True,
+        check=False,
+        env={**os.environ, "PYTHONPATH": str(ROOT)},
     )
     assert ended.returncode != 0
     assert f"{broken} is the old environment, as it was before." in ended.stderr
@@ -219,14 +245,18 @@ def test_a_step_that_fails_is_taken_back(broken: Path, capfd: pytest.CaptureFixt
     (broken.parent / "wheels/demo_one-2.0-py3-none-any.whl").unlink()
     assert fix("--env", "env", "--yes", "--format", "json") == 4
     document = json.loads(capfd.readouterr().out)
-    fastjsonschema.compile(json.loads((ROOT / "envcheck/schemas/fix.schema.json").read_text()))(document)
+    fastjsonschema.compile(json.loads((ROOT / "envcheck/schemas/fix.schema.json").read_text()))(
+        document
+    )
     assert document["outcome"] == "restored"
     assert document["why"].startswith("the step fix-1 failed: exit status 1")
     assert document["report"]["findings"][0]["id"] == "dependency-conflict"
     assert not imports_jax(broken)
 
 
-def test_a_project_that_is_checked_is_fixed(broken: Path, capfd: pytest.CaptureFixture[str]) -> None:
+def test_a_project_that_is_checked_is_fixed(
+    broken: Path, capfd: pytest.CaptureFixture[str]
+) -> None:
     Path("pyproject.toml").write_text('[tool.envcheck]\nrequires = ["jax>=0.5"]\nexpect = "cpu"\n')
     run(["check", "--env", "env"])
     line = next(line for line in capfd.readouterr().out.splitlines() if "$ envcheck fix" in line)
@@ -241,13 +271,17 @@ def test_a_python_that_other_programs_use_is_left_alone(here: Path) -> None:
     assert not list(here.iterdir())
 
 
-def test_another_user_s_environment_is_left_alone(broken: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+def test_another_user_s_environment_is_left_alone(
+    broken: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
     facts = api.snapshot(env="env").facts
     assert find_changeable_environment(facts) == (str(broken), "")
     monkeypatch.setattr("os.geteuid", lambda: broken.stat().st_uid + 1)
     folder, reason = find_changeable_environment(facts)
     assert folder == ""
-    assert reason.endswith("env cannot be replaced by this user: ask its owner, or name another one with --env")
+    assert reason.endswith(
+        "env cannot be replaced by this user: ask its owner, or name another one with --env"
+    )
 
 
 def test_a_saved_machine_has_no_such_line(broken: Path, capfd: pytest.CaptureFixture[str]) -> None:
@@ -266,7 +300,9 @@ def test_uv_is_found_beside_envcheck_where_path_has_none(
         make_wheel(here / "wheels", name, VERSION)
     subprocess.run([sys.executable, "-m", "venv", "--without-pip", str(here / "env")], check=True)
     for wheel in (here / "wheels").iterdir():
-        subprocess.run([sys.executable, "-m", "zipfile", "-e", wheel, site_packages(here / "env")], check=True)
+        subprocess.run(
+            [sys.executable, "-m", "zipfile", "-e", wheel, site_packages(here / "env")], check=True
+        )
     for info in site_packages(here / "env").glob("*.dist-info"):
         (info / "INSTALLER").write_text("uv\n")
     (site_packages(here / "env") / "jax/__init__.py").unlink()

@@ -39,21 +39,27 @@ def test_it_takes_the_lock_and_puts_back(journal: Journal) -> None:
     assert not journal.place.folder.exists()
 
 
-def test_it_leaves_to_another_what_that_one_holds(journal: Journal, monkeypatch: pytest.MonkeyPatch) -> None:
+def test_it_leaves_to_another_what_that_one_holds(
+    journal: Journal, monkeypatch: pytest.MonkeyPatch
+) -> None:
     monkeypatch.setattr(guard, "_PATIENCE", 0.1)
     with lock_file(str(journal.place.lock), 1.0):
         guard.main()
     assert not journal.is_settled
 
 
-def test_it_needs_no_lock_for_what_its_own_process_left(journal: Journal, monkeypatch: pytest.MonkeyPatch) -> None:
+def test_it_needs_no_lock_for_what_its_own_process_left(
+    journal: Journal, monkeypatch: pytest.MonkeyPatch
+) -> None:
     monkeypatch.setattr(sys, "stdin", io.StringIO("idle\nleft\n"))
     with lock_file(str(journal.place.lock), 1.0):
         guard.main()
     assert journal.is_settled
 
 
-def test_it_waits_for_what_still_holds_a_file(journal: Journal, monkeypatch: pytest.MonkeyPatch) -> None:
+def test_it_waits_for_what_still_holds_a_file(
+    journal: Journal, monkeypatch: pytest.MonkeyPatch
+) -> None:
     refusals = [PermissionError(13, "in use"), PermissionError(13, "in use")]
     monkeypatch.setattr(guard, "_PAUSE", 0.0)
 

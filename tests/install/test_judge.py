@@ -21,11 +21,15 @@ def test_only_what_was_planned_or_stays_computes(monkeypatch: pytest.MonkeyPatch
         asked.append((folder, frameworks, goal))
         return "the sum is wrong"
 
-    release = PlannedRelease("tensorflow", "tensorflow-cpu", "2.12.1", "tensorflow-cpu==2.12.1", "cpu")
+    release = PlannedRelease(
+        "tensorflow", "tensorflow-cpu", "2.12.1", "tensorflow-cpu==2.12.1", "cpu"
+    )
     stays = InstalledFramework("torch", "torch", "2.13.0+cpu", "", "torch==2.13.0+cpu", ())
     made = Environment("env", "pip", "3.11", "linux_x86_64")
     monkeypatch.setattr(judgement, "_list_missing", lambda *_: [])
     doctor = replace(api.make_doctor("cpu"), read=lambda *_: snapshot_of("no-gpu-cpu-work"))
-    wanted = PlannedEnvironment(Path("env"), Plan("cpu", (release,), (), environments=(made,)), doctor, kept=(stays,))
+    wanted = PlannedEnvironment(
+        Path("env"), Plan("cpu", (release,), (), environments=(made,)), doctor, kept=(stays,)
+    )
     assert replace(wanted, smoke=compute).judge() == "the sum is wrong"
     assert asked == [("env", ("tensorflow", "torch"), "cpu")]

@@ -33,7 +33,9 @@ def failed(tmp_path: Path, *machine: Step) -> tuple[Journal, Outcome]:
     """Install with steps of the machine, and a step of the environment that fails."""
     place: Place = place_of(tmp_path / "env")
     broken = command_step("install", sys.executable, "-c", "raise SystemExit(3)")
-    outcome = transaction(place.folder, *machine, creating(place.folder), broken).run(InstallProgress(5))
+    outcome = transaction(place.folder, *machine, creating(place.folder), broken).run(
+        InstallProgress(5)
+    )
     assert outcome.outcome == RESTORED
     return Journal(place, place.identities()[-1]), outcome
 
@@ -55,11 +57,15 @@ def test_what_was_done_to_the_machine_is_told_where_a_later_step_fails(
     assert told.index(f"undo: sudo rm -f {second}") < told.index(f"undo: sudo rm -f {first}")
     assert "(it reads lists alone)" in told
     document = json.loads(render_install_json(outcome, None))
-    fastjsonschema.compile(json.loads((SCHEMAS / "install.schema.json").read_text(encoding="utf-8")))(document)
+    fastjsonschema.compile(
+        json.loads((SCHEMAS / "install.schema.json").read_text(encoding="utf-8"))
+    )(document)
     assert [item["id"] for item in document["machine"]] == ["two", "lists", "one"]
 
 
-def test_what_was_there_before_is_not_taken_away(tmp_path: Path, capfd: pytest.CaptureFixture[str]) -> None:
+def test_what_was_there_before_is_not_taken_away(
+    tmp_path: Path, capfd: pytest.CaptureFixture[str]
+) -> None:
     there = tmp_path / "there"
     there.touch()
     journal, _ = failed(tmp_path, touching("one", there))
@@ -69,8 +75,12 @@ def test_what_was_there_before_is_not_taken_away(tmp_path: Path, capfd: pytest.C
     assert "undo:" not in capfd.readouterr().err
 
 
-def test_a_step_of_the_machine_that_brings_nothing_fails(tmp_path: Path, capfd: pytest.CaptureFixture[str]) -> None:
-    idle = command_step("idle", "true", scope=SYSTEM, check=("test", "-e", str(tmp_path / "x")), undo=("x",))
+def test_a_step_of_the_machine_that_brings_nothing_fails(
+    tmp_path: Path, capfd: pytest.CaptureFixture[str]
+) -> None:
+    idle = command_step(
+        "idle", "true", scope=SYSTEM, check=("test", "-e", str(tmp_path / "x")), undo=("x",)
+    )
     journal, outcome = failed(tmp_path, idle)
     assert outcome.why == "the step idle did not have its effect: exit status 1"
     assert [item.id for item in system_changes(journal)] == ["idle"]
@@ -78,7 +88,9 @@ def test_a_step_of_the_machine_that_brings_nothing_fails(tmp_path: Path, capfd: 
     assert "Make" not in capfd.readouterr().err
 
 
-def test_an_installation_without_such_steps_tells_of_none(tmp_path: Path, capfd: pytest.CaptureFixture[str]) -> None:
+def test_an_installation_without_such_steps_tells_of_none(
+    tmp_path: Path, capfd: pytest.CaptureFixture[str]
+) -> None:
     journal, outcome = failed(tmp_path)
     assert system_changes(journal) == ()
     assert outcome.machine == ()
@@ -87,8 +99,12 @@ def test_an_installation_without_such_steps_tells_of_none(tmp_path: Path, capfd:
 
 def test_journal_and_log_keep_no_credentials_of_an_index(tmp_path: Path) -> None:
     index = "https://anna:s3cret@packages.example/simple"
-    shown = command_step("show", sys.executable, "-c", "import sys; print(sys.argv[1])", "--index-url=" + index)
+    shown = command_step(
+        "show", sys.executable, "-c", "import sys; print(sys.argv[1])", "--index-url=" + index
+    )
     journal, _ = failed(tmp_path, shown)
-    kept = [path.read_text(encoding="utf-8") for path in journal.place.state.iterdir() if path.is_file()]
+    kept = [
+        path.read_text(encoding="utf-8") for path in journal.place.state.iterdir() if path.is_file()
+    ]
     assert any("--index-url=https://***@packages.example/simple" in text for text in kept)
     assert not any("s3cret" in text for text in kept)

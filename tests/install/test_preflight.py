@@ -37,13 +37,30 @@ from envcheck.install.preflight import (
     page_to_reach,
     wheel_space_for,
 )
-from envcheck.model import SYSTEM, Facts, Known, Plan, PythonFacts, RequirementSet, Source, Step, UserError, replace
+from envcheck.model import (
+    SYSTEM,
+    Facts,
+    Known,
+    Plan,
+    PythonFacts,
+    RequirementSet,
+    Source,
+    Step,
+    UserError,
+    replace,
+)
 from tests.plan.machines import machine, planned
 from tests.typed import argv, command_step, undo
 
 pytestmark = pytest.mark.needs("posix")
-MANAGED = Facts(python=PythonFacts(externally_managed=Known(value=True, source=Source("file", "EXTERNALLY-MANAGED"))))
-UNMANAGED = Facts(python=PythonFacts(externally_managed=Known(value=False, source=Source("file", "x"))))
+MANAGED = Facts(
+    python=PythonFacts(
+        externally_managed=Known(value=True, source=Source("file", "EXTERNALLY-MANAGED"))
+    )
+)
+UNMANAGED = Facts(
+    python=PythonFacts(externally_managed=Known(value=False, source=Source("file", "x")))
+)
 OFFLINE = {"PIP_NO_INDEX": "1", "PATH": os.environ["PATH"]}
 
 
@@ -66,7 +83,9 @@ def test_nothing_speaks_against_a_new_environment(tmp_path: Path) -> None:
     assert said(tmp_path / "env") == []
 
 
-def test_root_must_say_so_for_an_environment_of_another_user(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+def test_root_must_say_so_for_an_environment_of_another_user(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
     folder = tmp_path / "env"
     monkeypatch.setattr(os, "geteuid", lambda: 0)
     assert said(folder, as_root=False) == []
@@ -90,12 +109,17 @@ def test_a_python_of_others_is_refused(tmp_path: Path) -> None:
     assert "conda's own environment" in said(folder, facts=UNMANAGED)[0]
 
 
-def test_an_environment_that_was_moved_is_refused_where_its_activation_matters(tmp_path: Path) -> None:
+def test_an_environment_that_was_moved_is_refused_where_its_activation_matters(
+    tmp_path: Path,
+) -> None:
     (tmp_path / "env/bin").mkdir(parents=True)
     plan = jax()
     made = replace(plan.environments[0], library_folders=("lib/nvidia/*/lib",))
     hooked = replace(plan, environments=(made,))
-    for line, moved in (("VIRTUAL_ENV='/before it/env'", True), (f'VIRTUAL_ENV="{tmp_path}/env"', False)):
+    for line, moved in (
+        ("VIRTUAL_ENV='/before it/env'", True),
+        (f'VIRTUAL_ENV="{tmp_path}/env"', False),
+    ):
         (tmp_path / "env/bin/activate").write_text(f"{line}\nexport VIRTUAL_ENV\n")
         told = "".join(said(tmp_path / "env", plan=hooked))
         assert ("was moved: its activation still names /before it/env." in told) is moved
@@ -103,9 +127,14 @@ def test_an_environment_that_was_moved_is_refused_where_its_activation_matters(t
 
 
 def test_a_disk_with_too_little_room(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr(preflight, "get_free_bytes", lambda folder: 100 << (20 if folder == str(tmp_path) else 40))
+    monkeypatch.setattr(
+        preflight, "get_free_bytes", lambda folder: 100 << (20 if folder == str(tmp_path) else 40)
+    )
     (why,) = said(tmp_path / "env")
-    assert "has space for 0.1 GiB; this needs about 0.7 GiB (wheels of this kind, packed and unpacked)." in why
+    assert (
+        "has space for 0.1 GiB; this needs about 0.7 GiB (wheels of this kind, packed and unpacked)."
+        in why
+    )
     (tmp_path / "env" / "conda-meta").mkdir(parents=True)
     (why,) = said(tmp_path / "env", facts=UNMANAGED)
     assert "and a copy of the environment" in why
@@ -119,18 +148,34 @@ def test_the_room_is_that_of_the_release_or_the_largest_that_was_measured() -> N
     assert disk_space_for(plan) == int(needed) << 20
     other = replace(plan.releases[0], version="2.99.0")
     assert disk_space_for(replace(plan, releases=(other,))) >= disk_space_for(plan)
-    unmeasured = replace(plan.releases[0], framework="onnxruntime", distribution="onnxruntime", version="1.32.0")
+    unmeasured = replace(
+        plan.releases[0], framework="onnxruntime", distribution="onnxruntime", version="1.32.0"
+    )
     assert disk_space_for(replace(plan, releases=(unmeasured,))) == 0
     assert wheel_space_for(replace(plan, releases=(unmeasured,))) == 0
 
 
 @pytest.mark.needs("mount-namespace")
 def test_a_read_only_file_system_is_refused_and_the_environment_works_on(tmp_path: Path) -> None:
-    subprocess.run([sys.executable, "-m", "venv", "--without-pip", str(tmp_path / "env")], check=True)
+    subprocess.run(
+        [sys.executable, "-m", "venv", "--without-pip", str(tmp_path / "env")], check=True
+    )
     script = 'mount --bind "$1" "$1" && mount -o remount,ro,bind "$1" && cd "$2" && exec "$3" -m envcheck install '
     script += '--as-root --expect cpu --yes --installer pip --env "$1/env" jax'
-    argv = ["unshare", "-m", "sh", "-c", script, "sh", str(tmp_path), str(Path(__file__).parents[2]), sys.executable]
-    done = subprocess.run(argv, env={**os.environ, **OFFLINE}, capture_output=True, text=True, check=False)
+    argv = [
+        "unshare",
+        "-m",
+        "sh",
+        "-c",
+        script,
+        "sh",
+        str(tmp_path),
+        str(Path(__file__).parents[2]),
+        sys.executable,
+    ]
+    done = subprocess.run(
+        argv, env={**os.environ, **OFFLINE}, capture_output=True, text=True, check=False
+    )
     assert done.returncode == 2, done.stdout + done.stderr
     assert "envcheck: nothing was changed: " in done.stderr
     assert f"{tmp_path} cannot be written" in done.stderr
@@ -140,7 +185,10 @@ def test_a_read_only_file_system_is_refused_and_the_environment_works_on(tmp_pat
 @pytest.mark.parametrize(
     ("step", "why"),
     [
-        (Step("create-environment", CreateEnvironment("env", python="3.99")), "Python 3.* is not installed"),
+        (
+            Step("create-environment", CreateEnvironment("env", python="3.99")),
+            "Python 3.* is not installed",
+        ),
         (
             command_step("hook", "nosuchprogram", purpose="Write the hook."),
             "nosuchprogram is not installed: Write the hook.",
@@ -156,19 +204,24 @@ def test_programs_that_are_not_here(tmp_path: Path, step: Step, why: str) -> Non
 def test_conda_that_is_not_here(tmp_path: Path) -> None:
     plan = planned("jax", on=machine("3.12"), expect="cpu", installer="conda", folder="env")
     told = said(
-        tmp_path / "env", plan=adapted(plan, Surroundings(), system=False), environment={**OFFLINE, "PATH": "/nowhere"}
+        tmp_path / "env",
+        plan=adapted(plan, Surroundings(), system=False),
+        environment={**OFFLINE, "PATH": "/nowhere"},
     )
     assert told[0].startswith("conda, mamba and micromamba are not installed")
 
 
 @pytest.mark.parametrize(
-    ("found", "fetched", "objects"), [(True, False, False), (False, True, False), (False, False, True)]
+    ("found", "fetched", "objects"),
+    [(True, False, False), (False, True, False), (False, False, True)],
 )
 def test_uv_may_bring_the_python(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch, found: bool, fetched: bool, objects: bool
 ) -> None:
     monkeypatch.setattr(preflight, "find_program", lambda *_: "/opt/uv")
-    monkeypatch.setattr(preflight, "has_output", lambda argv, _: found if "find" in argv else fetched)
+    monkeypatch.setattr(
+        preflight, "has_output", lambda argv, _: found if "find" in argv else fetched
+    )
     plan = planned("jax", on=machine("3.12"), expect="cpu", installer="uv", folder="env")
     told = said(tmp_path / "env", plan=adapted(plan, Surroundings(), system=False))
     assert bool(told) is objects
@@ -178,7 +231,10 @@ def test_uv_may_bring_the_python(
 def test_an_interpreter_for_uv_must_start(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(preflight, "find_program", lambda *_: "/opt/uv")
     plan = planned("jax", on=machine("3.12"), expect="cpu", installer="uv", folder="env")
-    (told,) = said(tmp_path / "env", plan=adapted(plan, Surroundings(python=("/nowhere/python",)), system=False))
+    (told,) = said(
+        tmp_path / "env",
+        plan=adapted(plan, Surroundings(python=("/nowhere/python",)), system=False),
+    )
     assert "/nowhere/python does not start" in told
 
 
@@ -192,7 +248,9 @@ def test_an_index_that_does_not_answer_is_named_without_its_secrets(tmp_path: Pa
 def test_the_page_that_is_asked_for() -> None:
     nothing = {"PIP_CONFIG_FILE": os.devnull}
     wanted = RequirementSet(("jax[cuda12]==0.5",))
-    asked = page_to_reach(wanted, {**nothing, "PIP_INDEX_URL": "https://example.org/simple/", "PIP_CERT": "/ca.pem"})
+    asked = page_to_reach(
+        wanted, {**nothing, "PIP_INDEX_URL": "https://example.org/simple/", "PIP_CERT": "/ca.pem"}
+    )
     assert (asked.url, asked.ca_file) == ("https://example.org/simple/jax/", "/ca.pem")
     own = page_to_reach(RequirementSet(("torch",), "https://example.net/whl/cu118"), nothing)
     assert own.url == "https://example.net/whl/cu118/torch/"
@@ -201,7 +259,9 @@ def test_the_page_that_is_asked_for() -> None:
     assert page_to_reach(wanted, {**nothing, "PIP_INDEX_URL": "file:///srv/simple"}).url == ""
 
 
-@pytest.mark.parametrize(("status", "why"), [(200, ""), (401, ""), (405, ""), (501, ""), (503, "HTTP status 503")])
+@pytest.mark.parametrize(
+    ("status", "why"), [(200, ""), (401, ""), (405, ""), (501, ""), (503, "HTTP status 503")]
+)
 def test_any_answer_but_the_servers_own_failure_will_do(status: int, why: str) -> None:
     class Answering(BaseHTTPRequestHandler):
         def do_HEAD(self) -> None:
@@ -221,7 +281,9 @@ def test_any_answer_but_the_servers_own_failure_will_do(status: int, why: str) -
 
 
 def test_a_broken_address_or_certificate_file_is_a_reason() -> None:
-    assert "/nowhere/ca.pem does not exist" in find_connection_error("https://127.0.0.1:9/", ca_file="/nowhere/ca.pem")
+    assert "/nowhere/ca.pem does not exist" in find_connection_error(
+        "https://127.0.0.1:9/", ca_file="/nowhere/ca.pem"
+    )
     assert find_connection_error("https://127.0.0.1:9/", trusted=("127.0.0.1",))
     assert find_connection_error("no address")
 
@@ -236,9 +298,13 @@ def driver(manager: str = "apt-get", *, sudo: bool = True) -> InstallSystemPacka
     return InstallSystemPackages(manager, ("driver",), sudo)
 
 
-def test_steps_of_the_machine_are_run_when_asked_for_only(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+def test_steps_of_the_machine_are_run_when_asked_for_only(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
     plan = with_driver_step(driver())
-    with pytest.raises(UserError, match=r"Install the driver: `sudo apt-get install -y driver`.*or add --system"):
+    with pytest.raises(
+        UserError, match=r"Install the driver: `sudo apt-get install -y driver`.*or add --system"
+    ):
         adapted(plan, Surroundings(), system=False)
     asked = adapted(plan, Surroundings(), system=True)
     assert argv(asked.steps[0])[0] == "sudo"
@@ -262,58 +328,87 @@ def test_steps_of_the_machine_are_run_when_asked_for_only(tmp_path: Path, monkey
     ("action", "asks_nothing"),
     [
         (driver(sudo=False), "env DEBIAN_FRONTEND=noninteractive apt-get install -y driver"),
-        (RemoveSystemPackages(("driver",)), "sudo env DEBIAN_FRONTEND=noninteractive apt-get purge -y driver"),
+        (
+            RemoveSystemPackages(("driver",)),
+            "sudo env DEBIAN_FRONTEND=noninteractive apt-get purge -y driver",
+        ),
         (driver("zypper"), "sudo zypper --non-interactive install -y driver"),
         (driver("pacman"), "sudo pacman --noconfirm -S --needed driver"),
         (driver("dnf", sudo=False), "dnf install -y driver"),
     ],
 )
 def test_steps_of_the_machine_ask_nothing(action: Action, asks_nothing: str) -> None:
-    assert " ".join(argv(adapted(with_driver_step(action), Surroundings(), system=True).steps[0])) == asks_nothing
+    assert (
+        " ".join(argv(adapted(with_driver_step(action), Surroundings(), system=True).steps[0]))
+        == asks_nothing
+    )
 
 
 def test_nothing_is_planned_beyond_a_restart(tmp_path: Path) -> None:
     plan = with_driver_step(driver())
     restart = Step("driver-2", Reboot(purpose="Restart."))
-    cut = adapted(replace(plan, steps=(plan.steps[0], restart, *plan.steps[1:])), Surroundings(), system=True)
+    cut = adapted(
+        replace(plan, steps=(plan.steps[0], restart, *plan.steps[1:])), Surroundings(), system=True
+    )
     assert [step.id for step in cut.steps] == ["driver", "restart"]
     assert argv(cut.steps[1]) == ()
-    assert "sudo would ask" in "".join(said(tmp_path / "env", plan=cut, environment={**OFFLINE, "PATH": "/nowhere"}))
-    assert cut.steps[1].purpose == "Restart the machine (sudo reboot), then type the same command again."
+    assert "sudo would ask" in "".join(
+        said(tmp_path / "env", plan=cut, environment={**OFFLINE, "PATH": "/nowhere"})
+    )
+    assert (
+        cut.steps[1].purpose
+        == "Restart the machine (sudo reboot), then type the same command again."
+    )
 
 
 def test_what_only_a_person_can_do_comes_first() -> None:
-    with pytest.raises(UserError, match=r"needs something first: Install the driver\. Do that as an administrator;"):
+    with pytest.raises(
+        UserError, match=r"needs something first: Install the driver\. Do that as an administrator;"
+    ):
         adapted(with_driver_step(AskPerson("", SYSTEM)), Surroundings(), system=True)
 
 
 @pytest.mark.parametrize(
     ("action", "words"),
     [
-        (UnsetVariable("CUDA_VISIBLE_DEVICES"), r"`unset CUDA_VISIBLE_DEVICES`\. Do that; --expect cpu"),
-        (SetVariables((("PATH", "/my cuda:$PATH"),)), r"""`export 'PATH=/my cuda:'"\$PATH"`\. Do that;"""),
+        (
+            UnsetVariable("CUDA_VISIBLE_DEVICES"),
+            r"`unset CUDA_VISIBLE_DEVICES`\. Do that; --expect cpu",
+        ),
+        (
+            SetVariables((("PATH", "/my cuda:$PATH"),)),
+            r"""`export 'PATH=/my cuda:'"\$PATH"`\. Do that;""",
+        ),
         (
             RunCommand(("docker", "run", "IMAGE"), scope=SYSTEM, by_person=True),
             r"`docker run IMAGE`\. Do that as an administrator; --expect cpu",
         ),
     ],
 )
-def test_what_a_shell_or_a_name_of_yours_is_needed_for_comes_first(action: Action, words: str) -> None:
+def test_what_a_shell_or_a_name_of_yours_is_needed_for_comes_first(
+    action: Action, words: str
+) -> None:
     with pytest.raises(UserError, match=words):
         adapted(with_driver_step(action), Surroundings(), system=True)
 
 
 def test_two_environments_are_two_installations() -> None:
     plan = jax()
-    with pytest.raises(UserError, match=r"`envcheck install 'jax>=0.6'`, each with an --env of its own"):
+    with pytest.raises(
+        UserError, match=r"`envcheck install 'jax>=0.6'`, each with an --env of its own"
+    ):
         adapted(
-            replace(plan, environments=plan.environments * 2, requirements=("jax>=0.6",)), Surroundings(), system=False
+            replace(plan, environments=plan.environments * 2, requirements=("jax>=0.6",)),
+            Surroundings(),
+            system=False,
         )
 
 
 def test_a_conda_environment_that_is_there_is_not_made_again() -> None:
     plan = planned("jax", on=machine("3.12"), expect="cpu", installer="conda", folder="env")
-    first = adapted(plan, Surroundings(exists=True, programs=(("conda", "micromamba"),)), system=False).steps[0]
+    first = adapted(
+        plan, Surroundings(exists=True, programs=(("conda", "micromamba"),)), system=False
+    ).steps[0]
     assert argv(first)[:4] == ("micromamba", "install", "-y", "-p")
     assert undo(first) == ()
 
@@ -336,29 +431,50 @@ def test_uv_is_told_what_pip_is_configured_with() -> None:
     assert "PIP_USER" not in found
     assert "PYTHONPATH" not in found
     assert "MAMBA_CHANNEL_ALIAS" not in found
-    assert step_variables({"CONDA_CHANNEL_ALIAS": "file:///srv"})["MAMBA_CHANNEL_ALIAS"] == "file:///srv"
+    assert (
+        step_variables({"CONDA_CHANNEL_ALIAS": "file:///srv"})["MAMBA_CHANNEL_ALIAS"]
+        == "file:///srv"
+    )
     assert step_variables({**configured, "UV_DEFAULT_INDEX": "mine"})["UV_DEFAULT_INDEX"] == "mine"
-    more = {"PIP_EXTRA_INDEX_URL": "https://a.example https://b.example", "PIP_CONSTRAINT": "/c.txt"}
+    more = {
+        "PIP_EXTRA_INDEX_URL": "https://a.example https://b.example",
+        "PIP_CONSTRAINT": "/c.txt",
+    }
     handed = step_variables({**configured, **more})
-    assert (handed["UV_EXTRA_INDEX_URL"], handed["UV_CONSTRAINT"]) == (more["PIP_EXTRA_INDEX_URL"], "/c.txt")
+    assert (handed["UV_EXTRA_INDEX_URL"], handed["UV_CONSTRAINT"]) == (
+        more["PIP_EXTRA_INDEX_URL"],
+        "/c.txt",
+    )
     without = step_variables({**configured, "PIP_NO_INDEX": "1"})
     assert without["UV_OFFLINE"] == "1"
     assert without["UV_DEFAULT_INDEX"].endswith("/no-index")  # a folder that is not there
-    assert step_variables({**configured, "PIP_INDEX_URL": "file:///srv"})["UV_DEFAULT_INDEX"] == "file:///srv"
+    assert (
+        step_variables({**configured, "PIP_INDEX_URL": "file:///srv"})["UV_DEFAULT_INDEX"]
+        == "file:///srv"
+    )
 
 
 def test_uv_is_told_what_stands_in_a_file_of_pip(tmp_path: Path) -> None:
     path = tmp_path / "pip.conf"
     configured = {"PIP_CONFIG_FILE": str(path), "HOME": str(tmp_path)}
-    path.write_text("[global]\nno-index = true\nfind-links =\n  /one\n  /two\nclient-cert = /me.pem\n")
+    path.write_text(
+        "[global]\nno-index = true\nfind-links =\n  /one\n  /two\nclient-cert = /me.pem\n"
+    )
     found = step_variables(configured)
-    assert (found["UV_FIND_LINKS"], found["UV_OFFLINE"], found["SSL_CLIENT_CERT"]) == ("/one,/two", "1", "/me.pem")
+    assert (found["UV_FIND_LINKS"], found["UV_OFFLINE"], found["SSL_CLIENT_CERT"]) == (
+        "/one,/two",
+        "1",
+        "/me.pem",
+    )
     assert can_replace_pip(configured)
     assert page_to_reach(RequirementSet(("jax",)), configured).url == ""
     path.write_text("[global]\nindex-url = https://a.example/simple\nclient-cert = /me.pem\n")
     page = page_to_reach(RequirementSet(("jax",)), configured)
     assert "/me.pem" in page.certificate
-    assert find_connection_error(page.url, certificate="/nowhere/me.pem") == "[Errno 2] No such file or directory"
+    assert (
+        find_connection_error(page.url, certificate="/nowhere/me.pem")
+        == "[Errno 2] No such file or directory"
+    )
 
 
 def test_uv_is_told_what_stands_in_its_own_files(tmp_path: Path) -> None:
@@ -397,11 +513,16 @@ extra-index-url = ["https://more.example/simple"]
         "UV_INSECURE_HOST": "a.example b.example",
         "UV_NATIVE_TLS": "1",
     }
-    assert (mine["UV_DEFAULT_INDEX"], mine["UV_INDEX"]) == ("https://users.example", "https://u.example")
+    assert (mine["UV_DEFAULT_INDEX"], mine["UV_INDEX"]) == (
+        "https://users.example",
+        "https://u.example",
+    )
 
 
 @pytest.mark.parametrize("text", ["[pip", '[[index]]\nname = "corp"\n'])
-def test_a_broken_file_of_uv_is_left_to_uv(tmp_path: Path, text: str, monkeypatch: pytest.MonkeyPatch) -> None:
+def test_a_broken_file_of_uv_is_left_to_uv(
+    tmp_path: Path, text: str, monkeypatch: pytest.MonkeyPatch
+) -> None:
     (tmp_path / "uv.toml").write_text(text)
     monkeypatch.chdir(tmp_path)
     configured = {"PIP_CONFIG_FILE": os.devnull}
@@ -416,21 +537,30 @@ def test_uv_does_not_stand_in_for_pip_where_nothing_can_be_told_it(tmp_path: Pat
     assert step_variables(configured)["PIP_CONFIG_FILE"]
 
 
-def test_room_for_what_pip_fetches_where_that_is_another_disk(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+def test_room_for_what_pip_fetches_where_that_is_another_disk(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
     small = tmp_path / "small"
     small.mkdir()
-    monkeypatch.setattr(preflight, "get_free_bytes", lambda folder: (1 << 20) if folder == str(small) else 1 << 40)
+    monkeypatch.setattr(
+        preflight, "get_free_bytes", lambda folder: (1 << 20) if folder == str(small) else 1 << 40
+    )
     elsewhere = {**OFFLINE, "TMPDIR": str(small)}
     assert said(tmp_path / "env", environment=elsewhere) == []  # one disk: it was counted
     real = Path.stat
 
     def stat(path: Path, **how: bool) -> os.stat_result:
         found = real(path, **how)
-        return os.stat_result((*found[:2], found.st_dev + 1, *found[3:10])) if path == small else found
+        return (
+            os.stat_result((*found[:2], found.st_dev + 1, *found[3:10])) if path == small else found
+        )
 
     monkeypatch.setattr(Path, "stat", stat)
     (why,) = said(tmp_path / "env", environment=elsewhere)
-    assert f"into {small}, which has space for 0.0 GiB; the wheels take about 0.1 GiB: set TMPDIR" in why
+    assert (
+        f"into {small}, which has space for 0.0 GiB; the wheels take about 0.1 GiB: set TMPDIR"
+        in why
+    )
     assert "TMPDIR" not in "".join(said(tmp_path / "env", plan=jax("uv"), environment=elsewhere))
 
 
@@ -440,7 +570,9 @@ def test_the_usual_index_is_the_one_that_pip_names() -> None:
     assert find_default_index() == PYPI_SIMPLE_ENDPOINT.rstrip("/")
 
 
-def test_without_pip_the_wheel_of_ensurepip_names_the_usual_index(monkeypatch: pytest.MonkeyPatch) -> None:
+def test_without_pip_the_wheel_of_ensurepip_names_the_usual_index(
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:
     usual = find_default_index()
     monkeypatch.setitem(sys.modules, "pip", None)
     assert find_default_index() == usual

@@ -24,8 +24,12 @@ def parts() -> Iterator[Path]:
 
 @pytest.mark.parametrize("installer", ["uv", "pip"])
 @pytest.mark.parametrize("name", SIGNALS)
-def test_a_signal_in_the_first_milliseconds_of_a_step(parts: Path, tmp_path: Path, name: str, installer: str) -> None:
+def test_a_signal_in_the_first_milliseconds_of_a_step(
+    parts: Path, tmp_path: Path, name: str, installer: str
+) -> None:
     delay, to_group = _DICE.uniform(0, 0.03), name == "SIGKILL" or _DICE.random() < 0.5
-    instant = Instant(installer, is_there=True, signal=name, to_group=to_group, step="Install both", delay=delay)
+    instant = Instant(
+        installer, is_there=True, signal=name, to_group=to_group, step="Install both", delay=delay
+    )
     outcome = interrupt(parts, tmp_path / "try", instant)
     assert (outcome.held, outcome.wrong) == ("1.0", ())

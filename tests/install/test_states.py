@@ -70,7 +70,9 @@ def test_what_is_settled_is_left_alone(place: Place) -> None:
     assert not place.folder.exists()
 
 
-def test_the_next_installation_settles_the_one_before(place: Place, capfd: pytest.CaptureFixture[str]) -> None:
+def test_the_next_installation_settles_the_one_before(
+    place: Place, capfd: pytest.CaptureFixture[str]
+) -> None:
     journal = Journal(place, FIRST)
     begin(journal, ("demo",))
     put_in_place(journal)
@@ -138,13 +140,17 @@ def test_the_last_line_is_shown_where_somebody_watches(
     assert "Not installed: the test refuses it." in said
 
 
-def test_a_terminal_that_was_closed_ends_no_installation(place: Place, monkeypatch: pytest.MonkeyPatch) -> None:
+def test_a_terminal_that_was_closed_ends_no_installation(
+    place: Place, monkeypatch: pytest.MonkeyPatch
+) -> None:
     def gone(_: str) -> None:
         raise OSError(5, "Input/output error")
 
     monkeypatch.setattr(sys.stderr, "write", gone)
     step = command_step("say", "echo", "Downloading", purpose="Install it.")
-    assert transaction(place.folder, step).run(InstallProgress(1, verbose=True)).outcome == INSTALLED
+    assert (
+        transaction(place.folder, step).run(InstallProgress(1, verbose=True)).outcome == INSTALLED
+    )
 
 
 def test_an_installation_that_can_neither_be_finished_nor_undone_is_said_to_be(
@@ -158,7 +164,9 @@ def test_an_installation_that_can_neither_be_finished_nor_undone_is_said_to_be(
     monkeypatch.setattr("envcheck.install.transaction.settle", refuse)
     assert run(["install", "--resume", "--env", str(place.folder), "--format", "json"]) == 4
     said = capfd.readouterr()
-    assert "could not be restored: the environment as it was is at none of these. The old " in said.err
+    assert (
+        "could not be restored: the environment as it was is at none of these. The old " in said.err
+    )
     assert '"outcome": "unsettled"' in said.out
 
 
@@ -215,7 +223,10 @@ def test_a_journal_that_does_not_tell_what_was_there_is_said_to_be_broken(
     (place.folder / "kept").touch()
     for asked, code in ((["--resume"], 4), (["--resume", "--format", "json"], 4)):
         assert run(["install", *asked, "--env", str(place.folder)]) == code
-        assert f"{place.folder} may be the old environment, the new one or half of it" in capfd.readouterr().err
+        assert (
+            f"{place.folder} may be the old environment, the new one or half of it"
+            in capfd.readouterr().err
+        )
     with pytest.raises(UserError, match=f"then remove {place.state}"):
         run(["install", "jax", "--env", str(place.folder), "--yes"])
     with pytest.raises(UserError, match="left to undo"):

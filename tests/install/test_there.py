@@ -38,7 +38,9 @@ def unpacked(environment: Path, wheel: Path) -> None:
     subprocess.run(argv, check=True)
 
 
-def test_what_is_there_and_well_is_not_installed_again(here: Path, capfd: pytest.CaptureFixture[str]) -> None:
+def test_what_is_there_and_well_is_not_installed_again(
+    here: Path, capfd: pytest.CaptureFixture[str]
+) -> None:
     version = make_wheels(here)
     environment = bare(here / "env")
     for wheel in (here / "wheels").iterdir():
@@ -57,7 +59,13 @@ def by_other_ways(environment: Path) -> dict[Path, str]:
     """Put in what came from a file, from a repository and as an editable install; return where each says so."""
     ways: tuple[tuple[str, dict[str, object]], ...] = (
         ("local", {"url": "file:///srv/local-1.0-py3-none-any.whl", "archive_info": {}}),
-        ("fetched", {"url": "https://example.org/fetched", "vcs_info": {"vcs": "git", "commit_id": "1" * 40}}),
+        (
+            "fetched",
+            {
+                "url": "https://example.org/fetched",
+                "vcs_info": {"vcs": "git", "commit_id": "1" * 40},
+            },
+        ),
         ("edited", {"url": f"file://{environment.parent}/source", "dir_info": {"editable": True}}),
     )
     for name, origin in ways:
@@ -72,7 +80,9 @@ def by_other_ways(environment: Path) -> dict[Path, str]:
     return {path: path.read_text() for path in site_packages(environment).glob("*/direct_url.json")}
 
 
-def test_what_is_in_the_way_goes_first_and_comes_back(here: Path, capfd: pytest.CaptureFixture[str]) -> None:
+def test_what_is_in_the_way_goes_first_and_comes_back(
+    here: Path, capfd: pytest.CaptureFixture[str]
+) -> None:
     make_wheels(here)
     environment = bare(here / "env")
     unpacked(environment, make_wheel(here / "left", "jax_cuda12_plugin", "0.0.1"))
@@ -84,8 +94,16 @@ def test_what_is_in_the_way_goes_first_and_comes_back(here: Path, capfd: pytest.
     assert "- jax-cuda12-plugin==0.0.1" in told.err
     assert not (site_packages(environment) / "jax_cuda12_plugin").exists()
     assert {path: path.read_text() for path in origins} == origins
-    asked = [str(environment / "bin/python"), "-c", "import edited, local, fetched; print(edited.WHERE)"]
-    assert subprocess.run(asked, capture_output=True, text=True, check=True).stdout.strip().endswith("edited.py")
+    asked = [
+        str(environment / "bin/python"),
+        "-c",
+        "import edited, local, fetched; print(edited.WHERE)",
+    ]
+    assert (
+        subprocess.run(asked, capture_output=True, text=True, check=True)
+        .stdout.strip()
+        .endswith("edited.py")
+    )
     assert run(["install", "--rollback", "--env", "env", "--yes"]) == 0
     assert tree_hash(environment) == before
 
@@ -102,7 +120,9 @@ def test_a_package_that_would_be_broken_brings_the_old_environment_back(
     before = tree_hash(environment)
     assert install("jax", "--env", "env", "--installer", "uv", "--yes", "-q") == 4
     told = capfd.readouterr().err
-    assert "Not installed: it would break an installed package: mine 1.0 requires jax<0.0.2;" in told
+    assert (
+        "Not installed: it would break an installed package: mine 1.0 requires jax<0.0.2;" in told
+    )
     assert tree_hash(environment) == before
 
 
@@ -122,10 +142,13 @@ def test_what_was_cut_off_is_put_right_before_anything_is_planned(
     journal = Journal(place, FIRST)
     begin(journal, ("jax",))
     put_in_place(journal)
-    for wheel in (here / "wheels").iterdir():  # the half that is there would do: the whole one does not hold it
+    # the half that is there would do: the whole one does not hold it
+    for wheel in (here / "wheels").iterdir():
         unpacked(place.folder, wheel)
     half = tree_hash(here)
-    with pytest.raises(UserError, match=r"was interrupted: if interrupted, run `envcheck install --resume"):
+    with pytest.raises(
+        UserError, match=r"was interrupted: if interrupted, run `envcheck install --resume"
+    ):
         install("jax", "--env", "env", "--dry-run")
     assert run(["install", "--resume", "--env", "env", "--dry-run"]) == 0
     assert f"This would finish or undo the installation {FIRST}." in capfd.readouterr().out
@@ -143,7 +166,9 @@ def test_half_an_environment_without_a_journal_is_refused(here: Path) -> None:
     assert why.startswith(f"{environment} is an interrupted installation")
 
 
-def test_what_belongs_to_another_user_is_refused(here: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+def test_what_belongs_to_another_user_is_refused(
+    here: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
     environment = bare(here / "env")
     monkeypatch.setattr(os, "geteuid", lambda: environment.stat().st_uid + 1)
     (why,) = preflight._check_folder(place_of(environment), mends=False, as_root=False)
@@ -154,11 +179,15 @@ def test_an_environment_whose_python_is_gone_is_named(here: Path) -> None:
     environment = bare(here / "env")
     for path in (environment / "bin").glob("python*"):
         path.unlink()
-    with pytest.raises(UserError, match=r"the Python of .*env does not start: its base Python, /.*, is missing"):
+    with pytest.raises(
+        UserError, match=r"the Python of .*env does not start: its base Python, /.*, is missing"
+    ):
         install("jax", "--env", "env", "--yes")
 
 
-def test_a_folder_that_cannot_be_looked_at_is_no_fault_of_ours(here: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+def test_a_folder_that_cannot_be_looked_at_is_no_fault_of_ours(
+    here: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
     name = "a" * 250  # what is kept beside it would have too long a name
     with pytest.raises(UserError, match=r"nothing was changed: .*: File name too long\."):
         install("jax", "--env", name, "--yes")
@@ -174,7 +203,9 @@ def test_a_home_is_put_in_where_no_shell_did(monkeypatch: pytest.MonkeyPatch) ->
         expand_home("~surely-nobody/env")
 
 
-def test_nobody_is_asked_where_standard_input_is_closed(here: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+def test_nobody_is_asked_where_standard_input_is_closed(
+    here: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
     make_wheels(here)
     monkeypatch.setattr(sys, "stdin", None)
     with pytest.raises(UserError, match="nobody can confirm"):
@@ -186,7 +217,8 @@ def test_going_back_says_first_what_is_lost(
 ) -> None:
     place = place_of(here / "env")
     place.state.mkdir()
-    monkeypatch.setattr(time, "gmtime", lambda *_: time.localtime(0))  # the installation was long ago
+    # the installation was long ago
+    monkeypatch.setattr(time, "gmtime", lambda *_: time.localtime(0))
     installed(place)
     monkeypatch.undo()
     before = tree_hash(here)
@@ -224,10 +256,15 @@ def test_what_is_there_and_damaged_is_installed_again(
 
 def test_every_script_that_activates_warns_until_the_installation_counts(here: Path) -> None:
     (here / "env/bin").mkdir(parents=True)
-    scripts = [here / "env/bin" / name for name in ("activate", "activate.fish", "activate.csh", "Activate.ps1")]
+    scripts = [
+        here / "env/bin" / name
+        for name in ("activate", "activate.fish", "activate.csh", "Activate.ps1")
+    ]
     for script in scripts:
         script.write_bytes(b"echo one\r\n# SIG # End signature block\r\n")
     journal.warn_on_activation(here / "env")
     assert all(b"is not complete" in script.read_bytes() for script in scripts)
     journal._clear_activation(here / "env")
-    assert {script.read_bytes() for script in scripts} == {b"echo one\r\n# SIG # End signature block\r\n"}
+    assert {script.read_bytes() for script in scripts} == {
+        b"echo one\r\n# SIG # End signature block\r\n"
+    }

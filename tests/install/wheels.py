@@ -81,7 +81,9 @@ def make_environment_with_pip(folder: Path, *wheels: Path) -> None:
     """Make an environment with wheels and the pip of ensurepip, unpacked: installing them takes ten times as long."""
     create = [sys.executable, "-m", "venv", str(folder)]
     found = importlib.util.find_spec("ensurepip")
-    bundled = list(Path(found.origin).parent.glob("_bundled/pip-*.whl")) if found and found.origin else []
+    bundled = (
+        list(Path(found.origin).parent.glob("_bundled/pip-*.whl")) if found and found.origin else []
+    )
     subprocess.run([*create, "--without-pip"] if bundled else create, check=True)
     for wheel in (*bundled, *wheels):
         with zipfile.ZipFile(wheel) as archive:
@@ -92,11 +94,19 @@ def held_by(environment: Path) -> str:
     """Return the version an environment holds, asked of its own Python: "1.0", "2.0", "none", or "mix: ..."."""
     if not environment.exists():
         return "none"
-    asked = subprocess.run([environment / "bin/python", "-B", "-c", _ASKS], capture_output=True, text=True, check=False)
+    asked = subprocess.run(
+        [environment / "bin/python", "-B", "-c", _ASKS], capture_output=True, text=True, check=False
+    )
     versions = asked.stdout.split()
-    if asked.returncode == 0 and len(set(versions)) == 1 and not (environment / ".envcheck-incomplete").exists():
+    if (
+        asked.returncode == 0
+        and len(set(versions)) == 1
+        and not (environment / ".envcheck-incomplete").exists()
+    ):
         return versions[0]
-    return f"mix: {asked.stdout} {asked.stderr} {sorted(path.name for path in environment.iterdir())}"
+    return (
+        f"mix: {asked.stdout} {asked.stderr} {sorted(path.name for path in environment.iterdir())}"
+    )
 
 
 def tree_hash(folder: Path) -> str:

@@ -28,7 +28,11 @@ def hashes_compared() -> None:
 def configured_index(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Iterator[LocalIndex]:
     """Serve a local index and configure pip for it; nothing of this machine's user is read or written."""
     with serve() as served:
-        for name in [name for name in os.environ if name.startswith("PIP_") or name.lower().endswith("_proxy")]:
+        for name in [
+            name
+            for name in os.environ
+            if name.startswith("PIP_") or name.lower().endswith("_proxy")
+        ]:
             monkeypatch.delenv(name)
         monkeypatch.setenv("PIP_CONFIG_FILE", os.devnull)
         monkeypatch.setenv("PIP_INDEX_URL", served.url)

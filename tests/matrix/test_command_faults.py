@@ -37,7 +37,9 @@ def redirecting(index: LocalIndex, monkeypatch: pytest.MonkeyPatch) -> None:
 
 
 def html_for_json(index: LocalIndex, monkeypatch: pytest.MonkeyPatch) -> None:
-    index.answers[PAGE] = lambda handler: handler.reply(200, b"<html>Log in</html>", Content_Type=JSON)
+    index.answers[PAGE] = lambda handler: handler.reply(
+        200, b"<html>Log in</html>", Content_Type=JSON
+    )
 
 
 def no_ranges(index: LocalIndex, monkeypatch: pytest.MonkeyPatch) -> None:
@@ -64,12 +66,17 @@ def wrong_hash(index: LocalIndex, monkeypatch: pytest.MonkeyPatch) -> None:
 
 def _members() -> dict[str, bytes]:
     body = recorded()["wheels"][WHEEL]["members"]
-    named = {f"{FOLDER}.dist-info/METADATA" if name == "METADATA" else name: key for name, key in body.items()}
+    named = {
+        f"{FOLDER}.dist-info/METADATA" if name == "METADATA" else name: key
+        for name, key in body.items()
+    }
     return {name: recorded()["texts"][key].encode() for name, key in named.items()}
 
 
 @pytest.fixture
-def spoilt(configured_index: LocalIndex, monkeypatch: pytest.MonkeyPatch, request: pytest.FixtureRequest) -> str:
+def spoilt(
+    configured_index: LocalIndex, monkeypatch: pytest.MonkeyPatch, request: pytest.FixtureRequest
+) -> str:
     """Bring one fault about, and return the words that must tell it."""
     fault, words = request.param
     fault(configured_index, monkeypatch)
@@ -93,11 +100,15 @@ ODD: list[tuple[Fault, str]] = [
 
 
 def each(faults: list[tuple[Fault, str]]) -> pytest.MarkDecorator:
-    return pytest.mark.parametrize("spoilt", faults, indirect=True, ids=[fault.__name__ for fault, _ in faults])
+    return pytest.mark.parametrize(
+        "spoilt", faults, indirect=True, ids=[fault.__name__ for fault, _ in faults]
+    )
 
 
 @pytest.fixture
-def asked(configured_index: LocalIndex, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> list[str]:
+def asked(
+    configured_index: LocalIndex, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> list[str]:
     """Ask for a renewal that has to read the newest release, over a file that is already there."""
     monkeypatch.setenv("PIP_RETRIES", "0")
     own, new = tmp_path / "own.json", tmp_path / "new.json"
@@ -130,7 +141,9 @@ def test_refresh_leaves_an_odd_wheel_out_and_goes_on(
     (left_out,) = json.loads(capsys.readouterr().out)["left_out"]
     assert left_out.startswith(WHEEL)
     assert spoilt in left_out
-    rows = json.loads((tmp_path / "new.json").read_text(encoding="utf-8"))["releases"]["tensorflow"]["2.21.0"]
+    rows = json.loads((tmp_path / "new.json").read_text(encoding="utf-8"))["releases"][
+        "tensorflow"
+    ]["2.21.0"]
     platforms = {row["platform"] for row in rows if row["distribution"] == "tensorflow"}
     assert platforms == {"linux_aarch64", "macosx_arm64", "win_amd64"}
 
@@ -143,7 +156,9 @@ def test_refresh_reports_it_as_json(
     printed = capsys.readouterr().out
     assert printed.count("\n") == 1
     found = json.loads(printed)
-    fastjsonschema.compile(json.loads((SCHEMAS / "matrix-refresh.schema.json").read_text(encoding="utf-8")))(found)
+    fastjsonschema.compile(
+        json.loads((SCHEMAS / "matrix-refresh.schema.json").read_text(encoding="utf-8"))
+    )(found)
     assert (found["verdict"], found["saved_to"], found["changes"]) == ("undetermined", None, [])
     assert spoilt in found["message"]
     assert (tmp_path / "new.json").read_text(encoding="utf-8") == "as it was"
@@ -154,13 +169,19 @@ def test_verify_ends_undetermined(
     spoilt: str, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
 ) -> None:
     monkeypatch.setenv("PIP_RETRIES", "0")
-    assert run(["matrix", "verify", "--all", "--framework", "tensorflow", "--format", "json"]) in {1, 3}
+    assert run(["matrix", "verify", "--all", "--framework", "tensorflow", "--format", "json"]) in {
+        1,
+        3,
+    }
     found = json.loads(capsys.readouterr().out)
     assert any(spoilt in line for line in found["unread"])
 
 
 def test_an_output_folder_that_cannot_be_made(
-    configured_index: LocalIndex, asked: list[str], tmp_path: Path, capsys: pytest.CaptureFixture[str]
+    configured_index: LocalIndex,
+    asked: list[str],
+    tmp_path: Path,
+    capsys: pytest.CaptureFixture[str],
 ) -> None:
     target = tmp_path / "new.json" / "below" / "matrix.json"  # below a file
     assert run([*asked[:-1], str(target)]) == 3

@@ -30,19 +30,31 @@ def published() -> Iterator[Reader]:
 def test_the_newest_three_tensorflow_releases_come_back_as_they_were(published: Reader) -> None:
     newest = sorted(document()["releases"]["tensorflow"], key=Version)[-3:]
     listing = list_framework(published, "tensorflow", newest[0])
-    found = refresh(without("tensorflow", *newest), [listing], published, "2030-01-02", lambda *_: None).document
+    found = refresh(
+        without("tensorflow", *newest), [listing], published, "2030-01-02", lambda *_: None
+    ).document
     for version in newest:
-        assert found["releases"]["tensorflow"][version] == document()["releases"]["tensorflow"][version]
+        assert (
+            found["releases"]["tensorflow"][version]
+            == document()["releases"]["tensorflow"][version]
+        )
     cited = {
-        name for version in newest for row in document()["releases"]["tensorflow"][version] for name in row["citations"]
+        name
+        for version in newest
+        for row in document()["releases"]["tensorflow"][version]
+        for name in row["citations"]
     }
-    assert {name: _unchecked(found, name) for name in cited} == {name: _unchecked(document(), name) for name in cited}
+    assert {name: _unchecked(found, name) for name in cited} == {
+        name: _unchecked(document(), name) for name in cited
+    }
 
 
 def test_the_same_index_gives_the_same_bytes(published: Reader) -> None:
     listing = list_framework(published, "tensorflow", "2.21")
     old = without("tensorflow", "2.21.0")
-    first, second = (refresh(old, [listing], published, "2030-01-02", lambda *_: None) for _ in range(2))
+    first, second = (
+        refresh(old, [listing], published, "2030-01-02", lambda *_: None) for _ in range(2)
+    )
     assert format_document(first.document) == format_document(second.document)
 
 

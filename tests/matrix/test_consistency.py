@@ -21,7 +21,12 @@ FIRST_AND_LAST = {"linux_x86_64": ("1.0.0", "2.21.0"), "win_amd64": ("1.0.0", "2
 
 def test_driver_floors_rise_with_the_cuda_version() -> None:
     oldest_first = MATRIX.toolkits()[::-1]
-    for cell in ("min_driver_linux", "min_driver_windows", "minor_floor_linux", "minor_floor_windows"):
+    for cell in (
+        "min_driver_linux",
+        "min_driver_windows",
+        "minor_floor_linux",
+        "minor_floor_windows",
+    ):
         floors = [Version(value) for row in oldest_first if (value := getattr(row, cell))]
         assert len(floors) > 10
         assert floors == sorted(floors), cell
@@ -58,7 +63,11 @@ def test_architectures_and_toolkits_agree() -> None:
     for toolkit in MATRIX.toolkits():
         assert set(toolkit.compute_capabilities) <= known
     for row in MATRIX.architectures():
-        having = [kit.version for kit in MATRIX.toolkits() if row.compute_capability in kit.compute_capabilities][::-1]
+        having = [
+            kit.version
+            for kit in MATRIX.toolkits()
+            if row.compute_capability in kit.compute_capabilities
+        ][::-1]
         assert having, row
         assert having[-1] == (row.last_toolkit or document_newest())
         if row.first_toolkit and MATRIX.toolkit(row.first_toolkit):
@@ -91,21 +100,33 @@ def test_every_cudnn_with_a_minor_has_a_row_for_its_cuda() -> None:
     for framework in document()["frameworks"]:
         for version, row in releases(framework):
             if row.get("cudnn") and "." in row["cudnn"]:
-                assert MATRIX.cudnn(row["cudnn"], row["cuda"].partition(".")[0]), (version, row["cudnn"], row["cuda"])
+                assert MATRIX.cudnn(row["cudnn"], row["cuda"].partition(".")[0]), (
+                    version,
+                    row["cudnn"],
+                    row["cuda"],
+                )
 
 
 def test_every_cuda_named_beside_a_release_has_a_toolkit() -> None:
     variants = {cuda for _, row in releases("torch") for cuda in row.get("variants", ())}
     beside = {cuda for row in MATRIX.tensorrt() for cuda in row.cuda}
-    beside |= {cuda for name in MATRIX.conda_packages() for row in MATRIX.conda_builds(name) for cuda in row.cuda}
+    beside |= {
+        cuda
+        for name in MATRIX.conda_packages()
+        for row in MATRIX.conda_builds(name)
+        for cuda in row.cuda
+    }
     assert len(variants) > 15
-    assert {cuda for cuda in variants | beside if "." in cuda and MATRIX.toolkit(cuda) is None} == set()
+    assert {
+        cuda for cuda in variants | beside if "." in cuda and MATRIX.toolkit(cuda) is None
+    } == set()
 
 
 def test_tensorrt_rises_with_its_cuda_and_architectures() -> None:
     rows = MATRIX.tensorrt()
     newest = [
-        max(int(row.cuda_major) for row in group) for _, group in itertools.groupby(rows, lambda row: row.version)
+        max(int(row.cuda_major) for row in group)
+        for _, group in itertools.groupby(rows, lambda row: row.version)
     ]
     assert newest == sorted(newest)
     floors = [numbers(row.compute_capability_min) for row in rows if row.compute_capability_min]
@@ -118,9 +139,11 @@ def test_every_tensorrt_of_tensorflow_has_a_line() -> None:
     found = {row["tensorrt"] for _, row in releases("tensorflow") if row.get("tensorrt")} - {"none"}
     assert {"5.1.5", "7.2.2", "8.6.1"} < found
     lines = {row.version for row in MATRIX.tensorrt()}
-    assert {version for version in found if not any(f"{line}.".startswith(f"{version}.") for line in lines)} <= {
-        version for version in found if MATRIX.tensorrt(version)
-    }
+    assert {
+        version
+        for version in found
+        if not any(f"{line}.".startswith(f"{version}.") for line in lines)
+    } <= {version for version in found if MATRIX.tensorrt(version)}
 
 
 def test_every_build_of_tensorflow_states_its_compiler_and_tensorrt() -> None:
@@ -135,7 +158,11 @@ def test_every_build_of_tensorflow_states_its_compiler_and_tensorrt() -> None:
 
 def test_forward_compatibility_starts_with_cuda_10() -> None:
     for row in MATRIX.toolkits():
-        package = f"cuda-compat-{row.version.replace('.', '-')}" if numbers(row.version) >= (10,) else None
+        package = (
+            f"cuda-compat-{row.version.replace('.', '-')}"
+            if numbers(row.version) >= (10,)
+            else None
+        )
         assert row.forward_compatibility == package
 
 
@@ -151,16 +178,27 @@ def test_cudnn_majors_never_come_back() -> None:
 def test_no_build_has_code_for_what_its_cuda_cannot_make(section: str) -> None:
     for line, rows in document()[section].items():
         for row in rows:
-            kits = [kit for kit in MATRIX.toolkits() if {kit.version, kit.version.partition(".")[0]} & {*row["cuda"]}]
+            kits = [
+                kit
+                for kit in MATRIX.toolkits()
+                if {kit.version, kit.version.partition(".")[0]} & {*row["cuda"]}
+            ]
             made = [numbers(capability) for kit in kits for capability in kit.compute_capabilities]
             oldest, newest = row["compute_capability_min"], row["compute_capability_max"]
             assert newest is None or numbers(newest) <= max(made), (line, row["cuda_major"])
-            assert None in {oldest, newest} or numbers(oldest) <= numbers(newest), (line, row["cuda_major"])
+            assert None in {oldest, newest} or numbers(oldest) <= numbers(newest), (
+                line,
+                row["cuda_major"],
+            )
 
 
 def test_every_plugin_of_jax_pins_its_pjrt() -> None:
     """Wheels named py3-none that classify no Python have no rows: the plugin's row names them."""
-    plugins = [(version, row) for version, row in releases("jax") if row["distribution"].endswith("-plugin")]
+    plugins = [
+        (version, row)
+        for version, row in releases("jax")
+        if row["distribution"].endswith("-plugin")
+    ]
     assert len(plugins) > 100
     for version, row in plugins:
         wanted = SpecifierSet(row["requires"][row["distribution"].replace("-plugin", "-pjrt")])
@@ -188,7 +226,11 @@ def test_the_releases_are_those_of_the_stored_index_pages(name: str) -> None:
 
 
 def test_every_family_has_its_stored_index_pages() -> None:
-    assert set(PAGES["pages"]) == {*document()["frameworks"], *document()["companions"]} == set(document()["releases"])
+    assert (
+        set(PAGES["pages"])
+        == {*document()["frameworks"], *document()["companions"]}
+        == set(document()["releases"])
+    )
 
 
 @pytest.mark.parametrize(
@@ -199,12 +241,19 @@ def test_every_family_has_its_stored_index_pages() -> None:
         ("2.13.0", "macosx_arm64", {"keras==2.13.1", "tensorflow-metal==1.0.0"}),
         ("2.15.1", "linux_aarch64", {"keras==2.15.0", "tf-keras==2.15.1"}),
         ("2.16.2", "macosx_arm64", {"keras==3.0.5", "tf-keras==2.16.0", "tensorflow-metal==1.1.0"}),
-        ("2.19.1", "macosx_arm64", {"keras==3.15.1", "tf-keras==2.19.0", "tensorflow-metal==1.2.0"}),
+        (
+            "2.19.1",
+            "macosx_arm64",
+            {"keras==3.15.1", "tf-keras==2.19.0", "tensorflow-metal==1.2.0"},
+        ),
         ("2.21.0", "macosx_arm64", {"keras==3.15.1", "tf-keras==2.21.0"}),
     ],
 )
 def test_what_goes_with_a_tensorflow(tensorflow: str, platform: str, companions: set[str]) -> None:
-    rows = (MATRIX.companions_of("tensorflow", tensorflow, platform, item.partition("==")[0]) for item in companions)
+    rows = (
+        MATRIX.companions_of("tensorflow", tensorflow, platform, item.partition("==")[0])
+        for item in companions
+    )
     found = {f"{row.distribution}=={row.version}" for known in rows for row in known}
     assert companions <= found
     minor = ".".join(tensorflow.split(".")[:2])
@@ -217,7 +266,12 @@ def test_keras_agrees_with_what_tensorflow_requires() -> None:
     for version, row in releases("keras"):
         for tensorflow, asking in releases("tensorflow"):
             wanted = asking["requires"].get("keras", "")
-            if row.get("tensorflow") and row["distribution"] == "keras" and numbers(version) >= (2, 6) and wanted:
+            if (
+                row.get("tensorflow")
+                and row["distribution"] == "keras"
+                and numbers(version) >= (2, 6)
+                and wanted
+            ):
                 goes = SpecifierSet(row["tensorflow"]).contains(tensorflow)
                 assert not goes or SpecifierSet(wanted).contains(version), (version, tensorflow)
 
@@ -232,7 +286,10 @@ def test_tensorflow_is_covered_from_end_to_end() -> None:
 
 def test_the_usual_distribution_is_a_cuda_build_since_2_1() -> None:
     for row in MATRIX.releases("tensorflow", "linux_x86_64"):
-        if row.distribution == "tensorflow" and numbers(row.version.partition(".post")[0]) >= (2, 1):
+        if row.distribution == "tensorflow" and numbers(row.version.partition(".post")[0]) >= (
+            2,
+            1,
+        ):
             assert row.cuda_build, row.version
             assert row.compute_capabilities
 
@@ -245,10 +302,19 @@ def test_windows_lost_its_cuda_build_after_2_10() -> None:
 
 @pytest.mark.parametrize(
     ("versions", "machine_code"),
-    [(">=1.5,<1.11", "sm_30 sm_35 sm_52 compute_30 compute_35 compute_52"), (">=1.11,<1.13", "sm_37 compute_37")],
+    [
+        (">=1.5,<1.11", "sm_30 sm_35 sm_52 compute_30 compute_35 compute_52"),
+        (">=1.11,<1.13", "sm_37 compute_37"),
+    ],
 )
-def test_windows_builds_of_tensorflow_1_hold_their_own_machine_code(versions: str, machine_code: str) -> None:
-    rows = [row for row in MATRIX.releases("tensorflow", "win_amd64") if row.version in SpecifierSet(versions)]
+def test_windows_builds_of_tensorflow_1_hold_their_own_machine_code(
+    versions: str, machine_code: str
+) -> None:
+    rows = [
+        row
+        for row in MATRIX.releases("tensorflow", "win_amd64")
+        if row.version in SpecifierSet(versions)
+    ]
     assert {" ".join(row.compute_capabilities) for row in rows if row.cuda_build} == {machine_code}
 
 
@@ -258,7 +324,12 @@ def test_no_row_takes_its_machine_code_from_another_platform() -> None:
 
 def test_index_builds_of_torch_1_state_their_machine_code() -> None:
     rows = [row for version, row in releases("torch") if numbers(version) < (2, 1)]
-    assert not [cuda for row in rows for cuda, machine_code in row.get("variants", {}).items() if not machine_code]
+    assert not [
+        cuda
+        for row in rows
+        for cuda, machine_code in row.get("variants", {}).items()
+        if not machine_code
+    ]
 
 
 def test_stubs_lead_to_a_known_distribution() -> None:

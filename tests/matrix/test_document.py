@@ -17,7 +17,16 @@ from envcheck.matrix.load import check_document, iterate_rows
 from envcheck.matrix.refresh.files import format_document
 from tests.matrix.documents import changed_copy, document, releases, text
 
-NO_CELLS = {"distribution", "platform", "citations", "note", "proof", "cuda_major", "soname", "tegra"}
+NO_CELLS = {
+    "distribution",
+    "platform",
+    "citations",
+    "note",
+    "proof",
+    "cuda_major",
+    "soname",
+    "tegra",
+}
 
 
 def test_fits_its_schema() -> None:
@@ -30,8 +39,12 @@ def test_schema_closes_every_object_with_named_cells() -> None:
     def open_objects(node: object, path: str = "") -> list[str]:
         if not isinstance(node, dict):
             return []
-        found = [path] if "properties" in node and node.get("additionalProperties") is not False else []
-        return found + [item for key, value in node.items() for item in open_objects(value, f"{path}/{key}")]
+        found = (
+            [path] if "properties" in node and node.get("additionalProperties") is not False else []
+        )
+        return found + [
+            item for key, value in node.items() for item in open_objects(value, f"{path}/{key}")
+        ]
 
     schema = load._document_schema()
     assert [path for path in open_objects(schema) if not path.endswith("/if")] == []
@@ -56,12 +69,18 @@ def test_every_row_cites_and_every_citation_is_used() -> None:
 
 def test_wheels_are_cited_with_their_hash() -> None:
     citations = document()["citations"].values()
-    assert [item for item in citations if item["url_or_artifact"].endswith(".whl") and "sha256" not in item] == []
+    assert [
+        item
+        for item in citations
+        if item["url_or_artifact"].endswith(".whl") and "sha256" not in item
+    ] == []
     for framework in document()["frameworks"]:
         for version, row in releases(framework):
             wheel = document()["citations"][row["citations"][0]]["url_or_artifact"]
             name = row["distribution"].replace("-", "_")
-            assert wheel.startswith((f"{name}-{version}-", f"{row['distribution']}-{version}-")), wheel
+            assert wheel.startswith((f"{name}-{version}-", f"{row['distribution']}-{version}-")), (
+                wheel
+            )
 
 
 def test_every_null_has_a_note() -> None:
@@ -99,7 +118,9 @@ def test_binaries_of_toolkits_drivers_and_cudnn_have_a_hash_or_say_that_none_was
             for row in held if isinstance(held, list) else [held]:
                 cited = [table[name] for name in row["citations"]]
                 hashed = any("sha256" in item for item in cited)
-                admitted = any("the hash of the package was not kept" in item["locator"] for item in cited)
+                admitted = any(
+                    "the hash of the package was not kept" in item["locator"] for item in cited
+                )
                 surveyed = set(row["proof"].values()) == {"documented"} or section == "drivers"
                 assert hashed or admitted or surveyed, row
 

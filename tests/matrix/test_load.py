@@ -56,7 +56,10 @@ def test_the_matrix_is_small_enough_to_be_opened() -> None:
 def test_lines_are_unfolded_into_the_rows_that_they_were_folded_from() -> None:
     for versions in load_document()["releases"].values():
         rows = [(version, row) for version, held in versions.items() for row in held]
-        bare = [(version, {name: row[name] for name in row if name not in EVIDENCE}) for version, row in rows]
+        bare = [
+            (version, {name: row[name] for name in row if name not in EVIDENCE})
+            for version, row in rows
+        ]
         unfolded = [item for line in fold(versions) for item in unfold(line)]
         assert sorted(map(str_of, unfolded)) == sorted(map(str_of, bare))
 
@@ -68,11 +71,15 @@ def str_of(item: tuple[str, dict[str, Any]]) -> str:
 def test_the_page_on_the_matrix_shows_the_function_that_unfolds_a_line() -> None:
     source = inspect.getsource(unfold)
     assert len(source.splitlines()) <= 30
-    assert source.split('"""')[2] in (DATA.parent / "docs" / "reference" / "matrix.md").read_text(encoding="utf-8")
+    assert source.split('"""')[2] in (DATA.parent / "docs" / "reference" / "matrix.md").read_text(
+        encoding="utf-8"
+    )
 
 
 def test_citations_of_several_files_agree() -> None:
-    parts = [json.loads(path.read_text(encoding="utf-8")) for path in (DATA / "evidence").glob("*.json")]
+    parts = [
+        json.loads(path.read_text(encoding="utf-8")) for path in (DATA / "evidence").glob("*.json")
+    ]
     cited = [item for part in parts for item in part["citations"].items()]
     assert len({name for name, _ in cited}) == len({json.dumps(item) for item in cited})
 
@@ -121,7 +128,11 @@ def test_a_file_in_the_form_of_the_built_in_matrix_is_read(tmp_path: Path) -> No
     plain, built = load_document(str(own)), load_document()
     assert plain["citations"].pop("own-file")["url_or_artifact"] == str(own)
     assert plain == built
-    line = next(item for item in folded["releases"]["torch"] if "2.9.0" in item["releases"] and "cuda" in item)
+    line = next(
+        item
+        for item in folded["releases"]["torch"]
+        if "2.9.0" in item["releases"] and "cuda" in item
+    )
     line["cuda"] = "12.9"
     own.write_text(json.dumps(folded), encoding="utf-8")
     row = load_matrix(str(own)).release("torch", "2.9.0", "linux_x86_64")
@@ -183,7 +194,9 @@ def test_larger_than_any_matrix(tmp_path: Path) -> None:
     assert "is larger than 64 MiB" in refused(path)
 
 
-@pytest.mark.parametrize(("name", "words"), [("", "has no name"), ("a\0b", "does not exist|that no file can have")])
+@pytest.mark.parametrize(
+    ("name", "words"), [("", "has no name"), ("a\0b", "does not exist|that no file can have")]
+)
 def test_name_that_no_file_has(name: str, words: str) -> None:
     with pytest.raises(MatrixError, match=words):
         load_matrix(name)
@@ -241,7 +254,8 @@ def cuda_build_without_cuda(document: Document) -> None:
 
 
 @pytest.mark.parametrize(
-    "spoil", [extra_cell, missing_section, wrong_type, release_without_python, cuda_build_without_cuda]
+    "spoil",
+    [extra_cell, missing_section, wrong_type, release_without_python, cuda_build_without_cuda],
 )
 def test_wrong_shape(tmp_path: Path, spoil: Callable[[Document], None]) -> None:
     document = changed_copy()

@@ -29,7 +29,9 @@ def labels(version: str, platform: str, framework: str = "torch") -> list[str]:
         ("99.0", LINUX, []),
     ],
 )
-def test_a_release_is_followed_by_the_builds_of_its_index(version: str, platform: str, expected: list[str]) -> None:
+def test_a_release_is_followed_by_the_builds_of_its_index(
+    version: str, platform: str, expected: list[str]
+) -> None:
     assert labels(version, platform) == expected
 
 
@@ -42,7 +44,12 @@ def test_a_build_has_cells_of_its_own() -> None:
     default = MATRIX.release("torch", "2.6.0", LINUX)
     assert row
     assert default
-    assert (row.build_version, row.cuda, row.cudnn, row.cuda_wheels) == ("2.6.0+cu118", "11.8", None, ())
+    assert (row.build_version, row.cuda, row.cudnn, row.cuda_wheels) == (
+        "2.6.0+cu118",
+        "11.8",
+        None,
+        (),
+    )
     assert row.index == "https://download.pytorch.org/whl/cu118"
     assert row.compute_capabilities == tuple(default.variants["11.8"])
     assert (row.pythons, row.requires) == (default.pythons, default.requires)
@@ -79,12 +86,18 @@ def test_labels_and_addresses() -> None:
     assert is_index_label("torch", "cpu")
     assert not any(is_index_label("torch", text) for text in ("", "rocm6.1", "cu118.post1", "mine"))
     assert not is_index_label("jax", "cuda12")
-    assert index_url("tensorflow", "cpu") == index_url("torch", "rocm6.1") == index_url("mxnet", "cpu") == ""
+    assert (
+        index_url("tensorflow", "cpu")
+        == index_url("torch", "rocm6.1")
+        == index_url("mxnet", "cpu")
+        == ""
+    )
 
 
 def test_builds_that_lie_on_pages_of_another_layout_are_known_and_never_proposed() -> None:
     old, new = (
-        MATRIX.build("torch", version, label, LINUX) for version, label in (("1.7.1", "cu110"), ("1.8.1", "cu111"))
+        MATRIX.build("torch", version, label, LINUX)
+        for version, label in (("1.7.1", "cu110"), ("1.8.1", "cu111"))
     )
     assert old
     assert new

@@ -25,7 +25,9 @@ from tests.matrix.index.server import Handler, LocalIndex
 
 def offer(index: LocalIndex, content: bytes) -> str:
     """Serve content, and return its address with its hash."""
-    index.answers["/matrix.json"] = lambda handler: handler.reply(200, content, Content_Type="application/json")
+    index.answers["/matrix.json"] = lambda handler: handler.reply(
+        200, content, Content_Type="application/json"
+    )
     return f"{address(index)}#sha256={hashlib.sha256(content).hexdigest()}"
 
 
@@ -57,11 +59,15 @@ def test_a_pinned_url_is_fetched(configured_index: LocalIndex) -> None:
 
 def test_a_redirect_is_followed(configured_index: LocalIndex) -> None:
     url = offer(configured_index, text().encode())
-    configured_index.answers["/old.json"] = lambda handler: handler.reply(302, b"", Location="/matrix.json")
+    configured_index.answers["/old.json"] = lambda handler: handler.reply(
+        302, b"", Location="/matrix.json"
+    )
     assert load_document(url.replace("/matrix.json", "/old.json")) == document()
 
 
-@pytest.mark.parametrize("pin", ["", "#", "#sha256=", "#sha256=abc", "#md5=" + "0" * 32, "#sha256=" + "g" * 64])
+@pytest.mark.parametrize(
+    "pin", ["", "#", "#sha256=", "#sha256=abc", "#md5=" + "0" * 32, "#sha256=" + "g" * 64]
+)
 def test_nothing_is_requested_without_a_hash(configured_index: LocalIndex, pin: str) -> None:
     offer(configured_index, b"{}")
     message = refused(address(configured_index) + pin)
@@ -85,7 +91,9 @@ def test_content_of_another_hash(configured_index: LocalIndex) -> None:
         (b'{"schema": "envcheck/matrix/1"}', "does not fit its schema"),
     ],
 )
-def test_fetched_content_is_checked_like_a_file(configured_index: LocalIndex, content: bytes, words: str) -> None:
+def test_fetched_content_is_checked_like_a_file(
+    configured_index: LocalIndex, content: bytes, words: str
+) -> None:
     assert words in refused(offer(configured_index, content))
 
 
@@ -97,11 +105,17 @@ def test_a_url_that_does_not_exist(configured_index: LocalIndex, status: int) ->
 
 
 def test_a_message_does_not_show_the_password_of_a_url(configured_index: LocalIndex) -> None:
-    url = offer(configured_index, b"{}").replace("http://", "http://name:secret@").replace("/matrix", "/gone")
+    url = (
+        offer(configured_index, b"{}")
+        .replace("http://", "http://name:secret@")
+        .replace("/matrix", "/gone")
+    )
     assert "secret" not in refused(url)
 
 
-def test_a_server_that_is_slow(configured_index: LocalIndex, monkeypatch: pytest.MonkeyPatch) -> None:
+def test_a_server_that_is_slow(
+    configured_index: LocalIndex, monkeypatch: pytest.MonkeyPatch
+) -> None:
     monkeypatch.setenv("PIP_DEFAULT_TIMEOUT", "0.2")
     monkeypatch.setenv("PIP_RETRIES", "0")
     url = offer(configured_index, b"{}")
@@ -109,7 +123,9 @@ def test_a_server_that_is_slow(configured_index: LocalIndex, monkeypatch: pytest
     assert "timed out" in refused(url)
 
 
-def test_a_server_that_sends_slowly(configured_index: LocalIndex, monkeypatch: pytest.MonkeyPatch) -> None:
+def test_a_server_that_sends_slowly(
+    configured_index: LocalIndex, monkeypatch: pytest.MonkeyPatch
+) -> None:
     monkeypatch.setattr(index_module, "_FETCH_SECONDS", 0.3)
 
     def drip(handler: Handler) -> None:
@@ -125,7 +141,9 @@ def test_a_server_that_sends_slowly(configured_index: LocalIndex, monkeypatch: p
     assert "timed out" in refused(url)
 
 
-def test_a_response_larger_than_any_matrix(configured_index: LocalIndex, monkeypatch: pytest.MonkeyPatch) -> None:
+def test_a_response_larger_than_any_matrix(
+    configured_index: LocalIndex, monkeypatch: pytest.MonkeyPatch
+) -> None:
     monkeypatch.setattr(load_module, "LIMIT", 1 << 20)
     assert "larger than 1 MiB; refused" in refused(offer(configured_index, b" " * (1 << 21)))
 
@@ -136,18 +154,24 @@ def test_no_connection(configured_index: LocalIndex, monkeypatch: pytest.MonkeyP
     assert "names no host" in refused(f"http:///matrix.json#sha256={'0' * 64}")
 
 
-def test_a_certificate_file_that_is_not_there(configured_index: LocalIndex, monkeypatch: pytest.MonkeyPatch) -> None:
+def test_a_certificate_file_that_is_not_there(
+    configured_index: LocalIndex, monkeypatch: pytest.MonkeyPatch
+) -> None:
     monkeypatch.setenv("PIP_CERT", "/nowhere/ca.pem")
     url = f"https://127.0.0.1:1/matrix.json#sha256={'0' * 64}"
     assert "the certificate /nowhere/ca.pem, which does not exist" in refused(url)
 
 
-def test_pip_without_an_index_still_fetches(configured_index: LocalIndex, monkeypatch: pytest.MonkeyPatch) -> None:
+def test_pip_without_an_index_still_fetches(
+    configured_index: LocalIndex, monkeypatch: pytest.MonkeyPatch
+) -> None:
     monkeypatch.setenv("PIP_NO_INDEX", "1")
     assert load_document(offer(configured_index, text().encode())) == document()
 
 
-def test_without_the_library_the_extra_is_named(configured_index: LocalIndex, monkeypatch: pytest.MonkeyPatch) -> None:
+def test_without_the_library_the_extra_is_named(
+    configured_index: LocalIndex, monkeypatch: pytest.MonkeyPatch
+) -> None:
     monkeypatch.setitem(sys.modules, "requests", None)
     message = refused(offer(configured_index, text().encode()))
     assert "A matrix from a URL needs the extra matrix. To add it, type: " in message
@@ -163,7 +187,9 @@ def test_a_file_imports_no_network_library(tmp_path: Path) -> None:
         f"import sys; from envcheck.matrix import load_matrix; load_matrix({str(file)!r}); "
         "print('requests' in sys.modules, 'urllib3' in sys.modules)"
     )
-    done = subprocess.run([sys.executable, "-c", program], capture_output=True, text=True, check=True)
+    done = subprocess.run(
+        [sys.executable, "-c", program], capture_output=True, text=True, check=True
+    )
     assert done.stdout == "False False\n"
 
 
@@ -176,13 +202,18 @@ def test_a_timeout_that_is_not_a_number(
     assert f"timeout = {seconds!r}, which is not a valid number" in message
 
 
-def test_show_and_query_use_a_pinned_url(configured_index: LocalIndex, capsys: pytest.CaptureFixture[str]) -> None:
+def test_show_and_query_use_a_pinned_url(
+    configured_index: LocalIndex, capsys: pytest.CaptureFixture[str]
+) -> None:
     url = offer(configured_index, one_release())
     assert run(["matrix", "show", "tensorflow", "--matrix", url, "-q"]) == 0
     printed = capsys.readouterr().out
     assert "tensorflow==2.20.0" in printed
     assert "tensorflow==2.21.0" not in printed
-    assert run(["matrix", "query", "--framework", "tensorflow", "--python", "3.13", "--matrix", url]) == 0
+    assert (
+        run(["matrix", "query", "--framework", "tensorflow", "--python", "3.13", "--matrix", url])
+        == 0
+    )
     assert "tensorflow==2.19" not in capsys.readouterr().out
 
 
@@ -212,7 +243,9 @@ def saved_machine(folder: Path, name: str = "recorded-debian-python") -> str:
 
 
 @pytest.mark.parametrize("command", [["refresh"], ["verify", "--sample", "1"]])
-def test_refresh_and_verify_use_a_pinned_url(configured_index: LocalIndex, tmp_path: Path, command: list[str]) -> None:
+def test_refresh_and_verify_use_a_pinned_url(
+    configured_index: LocalIndex, tmp_path: Path, command: list[str]
+) -> None:
     url = offer(configured_index, text().encode())
     extra = ["-o", str(tmp_path / "new.json")] if command == ["refresh"] else []
     assert run(["matrix", *command, "--framework", "torch", "--matrix", url, *extra]) in {0, 3}
@@ -224,7 +257,9 @@ def test_refresh_and_verify_use_a_pinned_url(configured_index: LocalIndex, tmp_p
     [["show", "torch"], ["query", "--python", "3.12"], ["refresh"], ["verify"]],
     ids=lambda item: str(item[0]),
 )
-def test_every_matrix_command_refuses_a_url_without_hash(configured_index: LocalIndex, asked: list[str]) -> None:
+def test_every_matrix_command_refuses_a_url_without_hash(
+    configured_index: LocalIndex, asked: list[str]
+) -> None:
     with pytest.raises(UserError, match="it has no hash"):
         run(["matrix", *asked, "--matrix", address(configured_index)])
     assert configured_index.asked == []
@@ -251,12 +286,17 @@ Spoil = Callable[[bytes], bytes]
     ("spoil", "words"),
     [
         (lambda whole: whole[:-40], "is not valid JSON"),
-        (lambda whole: whole.replace(b"envcheck/matrix/1", b"envcheck/matrix/0"), "has the older schema"),
+        (
+            lambda whole: whole.replace(b"envcheck/matrix/1", b"envcheck/matrix/0"),
+            "has the older schema",
+        ),
         (lambda whole: whole.replace(b'"cuda_build"', b'"command"'), "does not fit its schema"),
     ],
     ids=["corrupt", "older", "wrong-schema"],
 )
-def test_every_command_refuses_a_matrix_it_cannot_use(tmp_path: Path, spoil: Spoil, words: str) -> None:
+def test_every_command_refuses_a_matrix_it_cannot_use(
+    tmp_path: Path, spoil: Spoil, words: str
+) -> None:
     file = tmp_path / "own.json"
     file.write_bytes(spoil(text().encode()))
     for asked in (

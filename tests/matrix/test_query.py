@@ -17,7 +17,12 @@ LINUX = "linux_x86_64"
 def test_release_of_the_usual_distribution() -> None:
     row = MATRIX.release("tensorflow", "2.15.1", LINUX)
     assert row
-    assert (row.distribution, row.cuda, row.cudnn, row.gpu_extra) == ("tensorflow", "12.2", "8.9", "and-cuda")
+    assert (row.distribution, row.cuda, row.cudnn, row.gpu_extra) == (
+        "tensorflow",
+        "12.2",
+        "8.9",
+        "and-cuda",
+    )
     assert row.pythons == ("3.9", "3.10", "3.11")
     assert row.compute_capabilities == ("sm_50", "sm_60", "sm_70", "sm_75", "compute_80")
     assert "nvidia-cudnn-cu12==8.9.4.25" in row.cuda_wheels
@@ -29,7 +34,9 @@ def test_release_of_the_usual_distribution() -> None:
 
 
 def test_trailing_zeros_do_not_matter() -> None:
-    assert MATRIX.release("tensorflow", "2.15", LINUX) == MATRIX.release("tensorflow", "2.15.0", LINUX)
+    assert MATRIX.release("tensorflow", "2.15", LINUX) == MATRIX.release(
+        "tensorflow", "2.15.0", LINUX
+    )
     assert MATRIX.release("jax", "0.12.0.0", LINUX) == MATRIX.release("jax", "0.12.0", LINUX)
 
 
@@ -44,7 +51,9 @@ def test_trailing_zeros_do_not_matter() -> None:
         ("tensorflow", "", LINUX, None),
     ],
 )
-def test_what_the_matrix_lacks_is_none(framework: str, version: str, platform: str, distribution: str | None) -> None:
+def test_what_the_matrix_lacks_is_none(
+    framework: str, version: str, platform: str, distribution: str | None
+) -> None:
     assert MATRIX.release(framework, version, platform, distribution) is None
 
 
@@ -82,7 +91,9 @@ def test_releases_come_newest_first() -> None:
 
 def test_distributions() -> None:
     assert MATRIX.judged() == framework_names()
-    assert set(MATRIX.frameworks()) == {item.name for item in all_frameworks() if item.wheels.distributions}
+    assert set(MATRIX.frameworks()) == {
+        item.name for item in all_frameworks() if item.wheels.distributions
+    }
     assert MATRIX.distributions("tensorflow")[:2] == ("tensorflow", "tensorflow-gpu")
     assert MATRIX.distributions("mxnet") == ()
     assert MATRIX.framework_of("jax-cuda12-plugin") == "jax"
@@ -121,7 +132,9 @@ def test_sonames() -> None:
     assert MATRIX.cuda_sonames("9.0")["cudart"] == "libcudart.so.9.0"
     assert "nvJitLink" not in MATRIX.cuda_sonames("11.8")
     assert MATRIX.cuda_sonames("12.7") == {}
-    holding = [row.version for row in MATRIX.toolkits() if row.sonames.get("cudart") == "libcudart.so.11.0"]
+    holding = [
+        row.version for row in MATRIX.toolkits() if row.sonames.get("cudart") == "libcudart.so.11.0"
+    ]
     assert MATRIX.toolkits_with("cudart", "libcudart.so.11.0") == tuple(holding)
     assert (holding[0], holding[-1]) == ("11.8", "11.0")
     assert MATRIX.toolkits_with("cudart", "libcudart.so.99") == ()
@@ -155,7 +168,9 @@ def test_cudnn_per_cuda_major_and_joined() -> None:
     assert MATRIX.cudnn("9.999") is None
 
 
-@pytest.mark.parametrize(("version", "oldest"), [("8.7", "3.0"), ("8.8", "5.0"), ("9.10.2.21", "5.0"), ("9.11", "7.5")])
+@pytest.mark.parametrize(
+    ("version", "oldest"), [("8.7", "3.0"), ("8.8", "5.0"), ("9.10.2.21", "5.0"), ("9.11", "7.5")]
+)
 def test_cudnn_drops_architectures(version: str, oldest: str) -> None:
     row = MATRIX.cudnn(version)
     assert row
@@ -165,10 +180,19 @@ def test_cudnn_drops_architectures(version: str, oldest: str) -> None:
 def test_architecture() -> None:
     ada = MATRIX.architecture("8.9")
     assert ada
-    assert (ada.name, ada.first_toolkit, ada.last_toolkit, ada.kernel_module) == ("Ada", "11.8", None, "either")
+    assert (ada.name, ada.first_toolkit, ada.last_toolkit, ada.kernel_module) == (
+        "Ada",
+        "11.8",
+        None,
+        "either",
+    )
     pascal = MATRIX.architecture("6.1")
     assert pascal
-    assert (pascal.last_toolkit, pascal.last_driver_branch, pascal.kernel_module) == ("12.9", "580", "proprietary")
+    assert (pascal.last_toolkit, pascal.last_driver_branch, pascal.kernel_module) == (
+        "12.9",
+        "580",
+        "proprietary",
+    )
     assert MATRIX.architecture("9.9") is None
 
 
@@ -196,7 +220,10 @@ def test_problem_is_about_the_distribution_asked_for() -> None:
 
 
 DELETIONS: list[tuple[Callable[[Document], object], Callable[[Matrix], object]]] = [
-    (lambda d: d["releases"]["tensorflow"].pop("2.21.0"), lambda m: m.release("tensorflow", "2.21.0", LINUX)),
+    (
+        lambda d: d["releases"]["tensorflow"].pop("2.21.0"),
+        lambda m: m.release("tensorflow", "2.21.0", LINUX),
+    ),
     (lambda d: d["toolkits"].pop("12.6"), lambda m: m.toolkit("12.6.77")),
     (lambda d: d["toolkits"].pop("12.6"), lambda m: m.cuda_sonames("12.6") or None),
     (lambda d: d["toolkits"].clear(), lambda m: m.toolkits() or None),
@@ -204,12 +231,17 @@ DELETIONS: list[tuple[Callable[[Document], object], Callable[[Matrix], object]]]
     (lambda d: d["cudnn"].pop("9.1"), lambda m: m.cudnn("9.1.0.70")),
     (lambda d: d["cudnn"].pop("9.1"), lambda m: m.cudnn_soname("9.1.0.70")),
     (lambda d: d["architectures"].pop("8.9"), lambda m: m.architecture("8.9")),
-    (lambda d: d["removed"].pop("tensorflow-gpu"), lambda m: m.removed_distribution("tensorflow-gpu")),
+    (
+        lambda d: d["removed"].pop("tensorflow-gpu"),
+        lambda m: m.removed_distribution("tensorflow-gpu"),
+    ),
 ]
 
 
 @pytest.mark.parametrize(("delete", "ask"), DELETIONS)
-def test_a_deleted_row_is_none(delete: Callable[[Document], object], ask: Callable[[Matrix], object]) -> None:
+def test_a_deleted_row_is_none(
+    delete: Callable[[Document], object], ask: Callable[[Matrix], object]
+) -> None:
     assert ask(MATRIX) is not None
     document = changed_copy()
     delete(document)

@@ -28,7 +28,11 @@ def index() -> Iterator[LocalIndex]:
 
 def linux(found: dict[str, Any], version: str = "2.21.0") -> dict[str, Any]:
     rows: list[dict[str, Any]] = found["releases"]["tensorflow"][version]
-    return next(row for row in rows if (row["distribution"], row["platform"]) == ("tensorflow", "linux_x86_64"))
+    return next(
+        row
+        for row in rows
+        if (row["distribution"], row["platform"]) == ("tensorflow", "linux_x86_64")
+    )
 
 
 def test_the_newest_three_releases_come_back_as_they_were(index: LocalIndex) -> None:
@@ -39,11 +43,15 @@ def test_the_newest_three_releases_come_back_as_they_were(index: LocalIndex) -> 
 
 @pytest.mark.parametrize("form", ["html", "json"])
 @pytest.mark.parametrize("framework", FRAMEWORKS)
-def test_every_recorded_release_comes_back_as_it_was(index: LocalIndex, framework: str, form: str) -> None:
+def test_every_recorded_release_comes_back_as_it_was(
+    index: LocalIndex, framework: str, form: str
+) -> None:
     index.form = form
     versions = recorded_versions(framework)
     assert len(versions) >= 3
-    assert format_document(renew(index, without(framework, *versions), framework).document) == text()
+    assert (
+        format_document(renew(index, without(framework, *versions), framework).document) == text()
+    )
 
 
 def test_a_current_matrix_stays_as_it_is(index: LocalIndex) -> None:
@@ -53,14 +61,20 @@ def test_a_current_matrix_stays_as_it_is(index: LocalIndex) -> None:
     assert describe_changes(document(), found.document) == []
 
 
-def test_the_majors_are_read_without_curated_facts(index: LocalIndex, monkeypatch: pytest.MonkeyPatch) -> None:
+def test_the_majors_are_read_without_curated_facts(
+    index: LocalIndex, monkeypatch: pytest.MonkeyPatch
+) -> None:
     from envcheck.matrix.refresh import refresh as merge
     from envcheck.matrix.refresh.refresh import Curated
 
     monkeypatch.setattr(merge, "find_curated", lambda *_: Curated())
     rows = renew(index, without("tensorflow", "2.3.0", *NEWEST), "tensorflow").document
     assert (linux(rows, "2.3.0")["cuda"], linux(rows, "2.3.0")["cudnn"]) == ("10.1", "7")
-    assert (linux(rows)["cuda"], linux(rows)["cudnn"], linux(rows)["finds_cuda_wheels"]) == ("12.5.1", "9.3", True)
+    assert (linux(rows)["cuda"], linux(rows)["cudnn"], linux(rows)["finds_cuda_wheels"]) == (
+        "12.5.1",
+        "9.3",
+        True,
+    )
     assert "That it finds the wheels of its extra was not read." in linux(rows)["note"]
     again = renew(index, rows, "tensorflow").document
     assert format_document(again) == format_document(rows)
@@ -72,7 +86,9 @@ def test_a_new_python_is_added_and_curated_facts_stay(index: LocalIndex) -> None
     found = renew(index, document(), "tensorflow", today="2030-01-02")
     row, old = linux(found.document), linux(document())
     assert row["pythons"] == [*old["pythons"], "3.14"]
-    kept = found.document["citations"]["tensorflow-2.21.0-linux_x86_64-binaries".replace("linux_", "")]
+    kept = found.document["citations"][
+        "tensorflow-2.21.0-linux_x86_64-binaries".replace("linux_", "")
+    ]
     assert kept["url_or_artifact"] == CP313
     assert "RUNPATH" in kept["locator"]
     assert found.document["citations"][row["citations"][0]] == {
@@ -84,10 +100,12 @@ def test_a_new_python_is_added_and_curated_facts_stay(index: LocalIndex) -> None
     for cell in ("cpu_features", "finds_cuda_wheels", "cudnn", "glibc", "note"):
         assert row[cell] == old[cell]
     changes = describe_changes(document(), found.document)
-    assert changes == ["  tensorflow 2.21.0 on linux_x86_64: pythons 3.10 3.11 3.12 3.13 -> 3.10 3.11 3.12 3.13 3.14"]
-    assert format_document(renew(index, found.document, "tensorflow", today="2030-01-02").document) == format_document(
-        found.document
-    )
+    assert changes == [
+        "  tensorflow 2.21.0 on linux_x86_64: pythons 3.10 3.11 3.12 3.13 -> 3.10 3.11 3.12 3.13 3.14"
+    ]
+    assert format_document(
+        renew(index, found.document, "tensorflow", today="2030-01-02").document
+    ) == format_document(found.document)
 
 
 def test_a_release_that_was_yanked_is_marked(index: LocalIndex) -> None:
@@ -107,7 +125,9 @@ def test_rows_that_left_the_index_stay_and_are_named(index: LocalIndex) -> None:
     for name in [name for name in index.wheels if name.startswith("torch-2.15.0-")]:
         del index.wheels[name]
     found = renew(index, document(), "torch", since="2.15")
-    assert found.document["releases"]["torch"]["2.15.0"] == document()["releases"]["torch"]["2.15.0"]
+    assert (
+        found.document["releases"]["torch"]["2.15.0"] == document()["releases"]["torch"]["2.15.0"]
+    )
     assert "torch 2.15.0 on linux_x86_64" in found.vanished
     assert not any(item.startswith("torch 1.") for item in found.vanished)
 
@@ -120,9 +140,17 @@ def test_older_releases_than_asked_are_left_alone(index: LocalIndex) -> None:
 
 def test_a_users_own_rows_and_facts_are_kept(index: LocalIndex) -> None:
     own = without("tensorflow", "2.20.0")
-    own["citations"]["our-lab"] = {"url_or_artifact": "our lab's notes", "locator": "page 3", "checked": "2026-01-01"}
+    own["citations"]["our-lab"] = {
+        "url_or_artifact": "our lab's notes",
+        "locator": "page 3",
+        "checked": "2026-01-01",
+    }
     row = linux(own)
-    row.update(glibc="2.31", citations=[*row["citations"], "our-lab"], note=row["note"] + " Ours needs a newer glibc.")
+    row.update(
+        glibc="2.31",
+        citations=[*row["citations"], "our-lab"],
+        note=row["note"] + " Ours needs a newer glibc.",
+    )
     row["requires"] = {}  # not what the wheel says, and no finding: read again with the release
     row["tags"] = ["manylinux1_x86_64"]
     found = renew(index, own, "tensorflow").document
@@ -143,7 +171,10 @@ def test_wheels_that_no_installer_takes_are_left_out_and_named(index: LocalIndex
     }
     assert platforms == {"linux_x86_64", "linux_aarch64", "macosx_arm64"}
     assert len(found.left_out) == 4
-    assert all("another release than its file name" in line and "Read in its" not in line for line in found.left_out)
+    assert all(
+        "another release than its file name" in line and "Read in its" not in line
+        for line in found.left_out
+    )
 
 
 def test_one_bad_wheel_does_not_lose_its_release(index: LocalIndex) -> None:
@@ -158,14 +189,19 @@ def test_one_bad_wheel_does_not_lose_its_release(index: LocalIndex) -> None:
     told = f"{newest} cannot be used: its METADATA is of another release than its file name."
     assert found.left_out == (f"{told} Read in its place: {older}.",)
     again = renew(index, found.document, "tensorflow")
-    assert (format_document(again.document), again.left_out) == (format_document(found.document), found.left_out)
+    assert (format_document(again.document), again.left_out) == (
+        format_document(found.document),
+        found.left_out,
+    )
     del index.archives[newest]  # once it is repaired, it speaks for the release again
     repaired = renew(index, found.document, "tensorflow").document
     assert linux(repaired)["pythons"] == linux(document())["pythons"]
     assert "Left out" not in linux(repaired)["note"]
 
 
-def test_a_wheel_that_names_no_python_is_named(index: LocalIndex, monkeypatch: pytest.MonkeyPatch) -> None:
+def test_a_wheel_that_names_no_python_is_named(
+    index: LocalIndex, monkeypatch: pytest.MonkeyPatch
+) -> None:
     from envcheck.matrix.refresh import index as wheels
 
     monkeypatch.setattr(wheels.Group, "pythons", lambda self, free_threaded=False: [])
@@ -173,7 +209,9 @@ def test_a_wheel_that_names_no_python_is_named(index: LocalIndex, monkeypatch: p
     assert f"{CP313} names no Python that it is for." in found.left_out
 
 
-def test_an_interrupted_refresh_continues_where_it_stopped(index: LocalIndex, tmp_path: Path) -> None:
+def test_an_interrupted_refresh_continues_where_it_stopped(
+    index: LocalIndex, tmp_path: Path
+) -> None:
     broken = "tensorflow-2.21.0-cp313-cp313-macosx_12_0_arm64.whl"
     index.answers[f"/files/{broken}"] = lambda handler: handler.reply(503, b"")
     old = without("tensorflow", *NEWEST)
@@ -181,7 +219,9 @@ def test_an_interrupted_refresh_continues_where_it_stopped(index: LocalIndex, tm
         renew(index, old, "tensorflow", cache=tmp_path / "kept")
     index.answers.clear()
     index.asked.clear()
-    assert format_document(renew(index, old, "tensorflow", cache=tmp_path / "kept").document) == text()
+    assert (
+        format_document(renew(index, old, "tensorflow", cache=tmp_path / "kept").document) == text()
+    )
     assert index.read() == [broken]
 
 
@@ -190,7 +230,9 @@ def test_a_broken_cache_is_ignored(index: LocalIndex, tmp_path: Path) -> None:
     renew(index, old, "tensorflow", cache=tmp_path)
     files = sorted(tmp_path.iterdir())
     for file, content in zip(
-        files, ["{", "[]", '{"metadata": 1, "entries": 1, "texts": {}, "altered": false}'], strict=False
+        files,
+        ["{", "[]", '{"metadata": 1, "entries": 1, "texts": {}, "altered": false}'],
+        strict=False,
     ):
         file.write_text(content, encoding="utf-8")
     whole = json.loads(files[3].read_text(encoding="utf-8"))
@@ -216,4 +258,7 @@ def test_the_document_given_is_not_changed(index: LocalIndex) -> None:
 
 def test_servers_without_ranges_from_the_end_are_read(index: LocalIndex) -> None:
     index.ranges = "no-suffix"
-    assert format_document(renew(index, without("tensorflow", "2.21.0"), "tensorflow").document) == text()
+    assert (
+        format_document(renew(index, without("tensorflow", "2.21.0"), "tensorflow").document)
+        == text()
+    )

@@ -1,4 +1,7 @@
-"""What goes wrong with an index: one clear error each, and nothing renewed. An odd wheel is left out."""
+"""What goes wrong with an index: one clear error each, and nothing renewed.
+
+An odd wheel is left out.
+"""
 
 from __future__ import annotations
 
@@ -43,8 +46,12 @@ def left_out(index: LocalIndex, old: dict[str, Any] | None = None) -> str:
     """Renew with the newest release missing; return why one wheel is left out, while the others make rows."""
     found = renew(index, old or without("tensorflow", "2.21.0"), "tensorflow")
     rows = found.document["releases"]["tensorflow"]["2.21.0"]
-    assert "linux_aarch64" in {row["platform"] for row in rows if row["distribution"] == "tensorflow"}
-    assert old or "linux_x86_64" not in {row["platform"] for row in rows if row["distribution"] == "tensorflow"}
+    assert "linux_aarch64" in {
+        row["platform"] for row in rows if row["distribution"] == "tensorflow"
+    }
+    assert old or "linux_x86_64" not in {
+        row["platform"] for row in rows if row["distribution"] == "tensorflow"
+    }
     (reason,) = found.left_out
     assert reason.startswith(WHEEL)
     assert reason.endswith(".")
@@ -104,7 +111,11 @@ def test_index_that_has_moved_is_followed(index: LocalIndex) -> None:
     index.answers["/old/tensorflow/"] = answer(b"", 301, Location=PAGE)
     index.url = index.url.replace("/simple/", "/old/")
     found = renew(index, without("tensorflow", "2.21.0"), "tensorflow")
-    known = [row for row in document()["releases"]["tensorflow"]["2.21.0"] if row["distribution"] == "tensorflow"]
+    known = [
+        row
+        for row in document()["releases"]["tensorflow"]["2.21.0"]
+        if row["distribution"] == "tensorflow"
+    ]
     assert found.document["releases"]["tensorflow"]["2.21.0"] == known
 
 
@@ -114,7 +125,8 @@ def test_html_served_as_json(index: LocalIndex) -> None:
 
 
 @pytest.mark.parametrize(
-    "page", [{"files": []}, {"name": "tensorflow", "files": 3}, [], {"meta": {"api-version": "9.0"}}]
+    "page",
+    [{"files": []}, {"name": "tensorflow", "files": 3}, [], {"meta": {"api-version": "9.0"}}],
 )
 def test_json_of_another_shape(index: LocalIndex, page: object) -> None:
     index.answers[PAGE] = answer(json.dumps(page).encode(), Content_Type=JSON)
@@ -122,7 +134,9 @@ def test_json_of_another_shape(index: LocalIndex, page: object) -> None:
 
 
 def test_page_without_files(index: LocalIndex) -> None:
-    index.answers[PAGE] = answer(b"<!DOCTYPE html><html>Please log in.</html>", Content_Type="text/html")
+    index.answers[PAGE] = answer(
+        b"<!DOCTYPE html><html>Please log in.</html>", Content_Type="text/html"
+    )
     assert "lists no file" in failure(index)
 
 
@@ -133,7 +147,10 @@ def test_page_of_another_kind(index: LocalIndex) -> None:
 
 def test_index_without_any_page(index: LocalIndex) -> None:
     index.url = index.url.replace("/simple/", "/nothing/")
-    for name in ("tensorflow", *(f"tensorflow-{part}" for part in ("gpu", "cpu", "intel", "macos", "cpu-aws", "rocm"))):
+    for name in (
+        "tensorflow",
+        *(f"tensorflow-{part}" for part in ("gpu", "cpu", "intel", "macos", "cpu-aws", "rocm")),
+    ):
         index.answers[f"/nothing/{name}/"] = answer(b"", 404)
     assert "has no page for any distribution of tensorflow" in failure(index)
 
@@ -204,7 +221,9 @@ def test_zip_whose_directory_claims_gigabytes(index: LocalIndex) -> None:
     assert "its directory claims 3221225472 bytes" in left_out(index)
 
 
-@pytest.mark.parametrize("path", ["../../etc/passwd", "/etc/passwd", "a/../../b", "C:\\evil.py", "..\\evil.py"])
+@pytest.mark.parametrize(
+    "path", ["../../etc/passwd", "/etc/passwd", "a/../../b", "C:\\evil.py", "..\\evil.py"]
+)
 def test_zip_with_a_path_that_escapes(index: LocalIndex, path: str) -> None:
     members = _members()
     index.archives[WHEEL] = archive({**members, path: b""}, folder="tensorflow-2.21.0")
@@ -221,7 +240,8 @@ def test_zip_bomb(index: LocalIndex, monkeypatch: pytest.MonkeyPatch) -> None:
 def test_zip_with_one_member_twice(index: LocalIndex) -> None:
     name = "tensorflow/python/platform/build_info.py"
     whole = archive(
-        {**_members(), name.replace("build_info", "build_inf0"): b"is_cuda_build = False"}, folder="tensorflow-2.21.0"
+        {**_members(), name.replace("build_info", "build_inf0"): b"is_cuda_build = False"},
+        folder="tensorflow-2.21.0",
     )
     index.archives[WHEEL] = whole.replace(b"build_inf0", b"build_info")
     assert f"has '{name}' more than once" in left_out(index)
@@ -231,7 +251,8 @@ def test_python_text_that_does_not_match_its_record(index: LocalIndex) -> None:
     members = _members()
     whole = archive(members, folder="tensorflow-2.21.0")
     other = archive(
-        {**members, "tensorflow/python/platform/build_info.py": b"is_cuda_build = False\n"}, folder="tensorflow-2.21.0"
+        {**members, "tensorflow/python/platform/build_info.py": b"is_cuda_build = False\n"},
+        folder="tensorflow-2.21.0",
     )
     assert whole != other
     index.archives[WHEEL] = _with_record_of(other, whole)
@@ -263,9 +284,15 @@ TORCH = "torch-2.15.0-cp315-cp315t-manylinux_2_28_x86_64.whl"
 @pytest.mark.parametrize("stated", ["'thirteen'", "'13..2'", "[13, 2]"])
 def test_cuda_that_is_no_version(index: LocalIndex, stated: str) -> None:
     members = _members(TORCH)
-    text = re.sub(r"(cuda: Optional\[str\] = )'[^']*'", rf"\g<1>{stated}", members["torch/version.py"].decode())
+    text = re.sub(
+        r"(cuda: Optional\[str\] = )'[^']*'",
+        rf"\g<1>{stated}",
+        members["torch/version.py"].decode(),
+    )
     assert stated in text
-    index.archives[TORCH] = archive({**members, "torch/version.py": text.encode()}, folder="torch-2.15.0")
+    index.archives[TORCH] = archive(
+        {**members, "torch/version.py": text.encode()}, folder="torch-2.15.0"
+    )
     found = renew(index, without("torch", "2.15.0"), "torch")
     (reason,) = found.left_out
     assert reason.startswith(f"{TORCH} cannot be used: ")
@@ -275,7 +302,9 @@ def test_cuda_that_is_no_version(index: LocalIndex, stated: str) -> None:
 
 def test_a_row_stays_where_its_wheel_is_odd_now(index: LocalIndex) -> None:
     old = changed_copy()
-    row = next(row for row in old["releases"]["tensorflow"]["2.21.0"] if row["platform"] == "linux_x86_64")
+    row = next(
+        row for row in old["releases"]["tensorflow"]["2.21.0"] if row["platform"] == "linux_x86_64"
+    )
     row["pythons"] = row["pythons"][:-1]  # so that it is read again
     index.archives[WHEEL] = index.archive(WHEEL)[:-30]
     found = renew(index, old, "tensorflow")
@@ -283,7 +312,9 @@ def test_a_row_stays_where_its_wheel_is_odd_now(index: LocalIndex) -> None:
     assert found.left_out[0].startswith(WHEEL)
 
 
-def test_wheel_with_another_hash_than_the_index_states(index: LocalIndex, hashes_compared: None) -> None:
+def test_wheel_with_another_hash_than_the_index_states(
+    index: LocalIndex, hashes_compared: None
+) -> None:
     old = only_new(index)
     whole = index.archive(WHEEL)
     index.archives[WHEEL] = whole + b"\0"  # a comment that no reader of zip files minds
@@ -292,7 +323,9 @@ def test_wheel_with_another_hash_than_the_index_states(index: LocalIndex, hashes
     assert renew(index, old, "tensorflow").left_out == ()
 
 
-def test_wheel_of_another_size_than_the_index_states(index: LocalIndex, hashes_compared: None) -> None:
+def test_wheel_of_another_size_than_the_index_states(
+    index: LocalIndex, hashes_compared: None
+) -> None:
     old = only_new(index)
     index.form = "json"
     index.wheels[WHEEL] = {**index.wheels[WHEEL], "size": 17}
@@ -301,14 +334,25 @@ def test_wheel_of_another_size_than_the_index_states(index: LocalIndex, hashes_c
 
 def only_new(index: LocalIndex) -> dict[str, Any]:
     """Serve the newest release alone, with the hashes of what is served."""
-    index.wheels = {name: body for name, body in index.wheels.items() if "-2.21.0-" in name and "members" in body}
+    index.wheels = {
+        name: body
+        for name, body in index.wheels.items()
+        if "-2.21.0-" in name and "members" in body
+    }
     for name, body in index.wheels.items():
-        index.wheels[name] = {**body, "sha256": hashlib.sha256(index.archive(name)).hexdigest(), "metadata": ""}
+        index.wheels[name] = {
+            **body,
+            "sha256": hashlib.sha256(index.archive(name)).hexdigest(),
+            "metadata": "",
+        }
     return without("tensorflow", "2.21.0")
 
 
 def test_page_that_was_cut_off(index: LocalIndex) -> None:
-    page = b"<!DOCTYPE html><html><body>" + b'<a href="../../files/x.whl#sha256=' + b"0" * 64 + b'">x.whl</a><br>\n'
+    page = (
+        b"<!DOCTYPE html><html><body>"
+        b'<a href="../../files/x.whl#sha256=' + b"0" * 64 + b'">x.whl</a><br>\n'
+    )
     index.answers[PAGE] = answer(page, Content_Type="text/html")
     assert "is incomplete: it has no </html>" in failure(index)
 
@@ -340,7 +384,9 @@ def test_a_page_alone_takes_no_python_from_a_row(index: LocalIndex) -> None:
 def test_pythons_that_the_index_lacks_twice_are_dropped(index: LocalIndex) -> None:
     halve(index)
     for name in ("tensorflow", "tensorflow_cpu", "tensorflow_gpu"):
-        files = [{"filename": wheel} for wheel in index.wheels if wheel.startswith(f"{name}-2.21.0-")]
+        files = [
+            {"filename": wheel} for wheel in index.wheels if wheel.startswith(f"{name}-2.21.0-")
+        ]
         address = RELEASE.replace("tensorflow", name.replace("_", "-"))
         index.answers[address] = answer(json.dumps({"urls": files}).encode())
     found = renew(index, document(), "tensorflow")
@@ -351,7 +397,9 @@ def test_pythons_that_the_index_lacks_twice_are_dropped(index: LocalIndex) -> No
 def test_a_page_that_lacks_files_of_a_release_is_refused(index: LocalIndex) -> None:
     files = [{"filename": wheel} for wheel in halve(index)]
     index.answers[RELEASE] = answer(json.dumps({"urls": files}).encode())
-    with pytest.raises(ArtifactError, match=r"page of tensorflow is incomplete: it lacks files of 2\.21\.0"):
+    with pytest.raises(
+        ArtifactError, match=r"page of tensorflow is incomplete: it lacks files of 2\.21\.0"
+    ):
         renew(index, document(), "tensorflow")
 
 
@@ -364,7 +412,9 @@ def test_many_errors_are_counted(index: LocalIndex) -> None:
 def _members(wheel: str = WHEEL) -> dict[str, bytes]:
     folder = "-".join(wheel.split("-")[:2]) + ".dist-info"
     body = recorded()["wheels"][wheel]["members"]
-    named = {f"{folder}/METADATA" if name == "METADATA" else name: key for name, key in body.items()}
+    named = {
+        f"{folder}/METADATA" if name == "METADATA" else name: key for name, key in body.items()
+    }
     return {name: recorded()["texts"][key].encode() for name, key in named.items()}
 
 

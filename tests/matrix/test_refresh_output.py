@@ -31,23 +31,39 @@ def refresh(tmp_path: Path, *extra: str) -> list[str]:
     row_of(changed, "2.20.0")["pythons"] = ["3.9"]
     own.write_text(json.dumps(changed), encoding="utf-8")
     new = str(tmp_path / "new.json")
-    return ["matrix", "refresh", "--framework", "tensorflow", "--matrix", str(own), "-o", new, *extra]
+    return [
+        "matrix",
+        "refresh",
+        "--framework",
+        "tensorflow",
+        "--matrix",
+        str(own),
+        "-o",
+        new,
+        *extra,
+    ]
 
 
 def valid(printed: str, schema: str) -> Any:
     assert printed.count("\n") == 1
     document = json.loads(printed)
-    fastjsonschema.compile(json.loads((SCHEMAS / f"{schema}.schema.json").read_text(encoding="utf-8")))(document)
+    fastjsonschema.compile(
+        json.loads((SCHEMAS / f"{schema}.schema.json").read_text(encoding="utf-8"))
+    )(document)
     return document
 
 
-def test_refresh_as_json(configured_index: LocalIndex, tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
+def test_refresh_as_json(
+    configured_index: LocalIndex, tmp_path: Path, capsys: pytest.CaptureFixture[str]
+) -> None:
     assert run(refresh(tmp_path, "--format", "json")) == 0
     found = valid(capsys.readouterr().out, "matrix-refresh")
     assert found["saved_to"] == str(tmp_path / "new.json")
     assert found["frameworks"] == ["tensorflow"]
     linux = [
-        item for item in found["changes"] if (item["distribution"], item["platform"]) == ("tensorflow", "linux_x86_64")
+        item
+        for item in found["changes"]
+        if (item["distribution"], item["platform"]) == ("tensorflow", "linux_x86_64")
     ]
     added = next(item for item in linux if item["version"] == "2.21.0")
     assert (added["kind"], added["artifact"]) == ("added", WHEEL)
@@ -62,10 +78,22 @@ def test_refresh_as_json(configured_index: LocalIndex, tmp_path: Path, capsys: p
 def test_refresh_as_json_when_nothing_changed(
     configured_index: LocalIndex, tmp_path: Path, capsys: pytest.CaptureFixture[str]
 ) -> None:
-    asked = ["matrix", "refresh", "--framework", "torch", "--since", "2.15", "-o", str(tmp_path / "new.json")]
+    asked = [
+        "matrix",
+        "refresh",
+        "--framework",
+        "torch",
+        "--since",
+        "2.15",
+        "-o",
+        str(tmp_path / "new.json"),
+    ]
     assert run([*asked, "--format", "json"]) == 0
     found = valid(capsys.readouterr().out, "matrix-refresh")
-    assert (found["changes"], found["message"]) == ([], "No release, Python or requirement changed.")
+    assert (found["changes"], found["message"]) == (
+        [],
+        "No release, Python or requirement changed.",
+    )
 
 
 def test_refresh_quiet_and_verbose(
@@ -80,7 +108,10 @@ def test_refresh_quiet_and_verbose(
 
 
 def test_refresh_in_colour(
-    configured_index: LocalIndex, tmp_path: Path, capsys: pytest.CaptureFixture[str], monkeypatch: pytest.MonkeyPatch
+    configured_index: LocalIndex,
+    tmp_path: Path,
+    capsys: pytest.CaptureFixture[str],
+    monkeypatch: pytest.MonkeyPatch,
 ) -> None:
     run(refresh(tmp_path, "--color", "always"))
     printed = capsys.readouterr().out
@@ -98,13 +129,23 @@ def test_verify_quiet_verbose_and_in_colour(
     matrix = recorded_matrix()
     row_of(matrix)["tags"] = ["win_amd64"]
     del matrix["releases"]["tensorflow"]["2.20.0"]
-    asked = ["matrix", "verify", "--all", "--framework", "tensorflow", "--matrix", saved(tmp_path / "own.json", matrix)]
+    asked = [
+        "matrix",
+        "verify",
+        "--all",
+        "--framework",
+        "tensorflow",
+        "--matrix",
+        saved(tmp_path / "own.json", matrix),
+    ]
     assert run([*asked, "-q"]) == 1
     assert capsys.readouterr().out.count("\n") == 1
     assert run([*asked, "-v", "--color", "always"]) == 1
     printed = capsys.readouterr().out
     assert "\ncompared: tensorflow 2.21.0 on linux_x86_64\n" in printed
-    assert "\x1b[31mtensorflow 2.21.0 on linux_x86_64: tags is ['win_amd64'] in the matrix" in printed
+    assert (
+        "\x1b[31mtensorflow 2.21.0 on linux_x86_64: tags is ['win_amd64'] in the matrix" in printed
+    )
     assert "tensorflow 2.20.0 on win_amd64 is on the index (tensorflow-2.20.0-cp313" in printed
 
 
@@ -112,10 +153,17 @@ def test_show_and_query_in_colour_only_where_wanted(
     capsys: pytest.CaptureFixture[str], monkeypatch: pytest.MonkeyPatch
 ) -> None:
     monkeypatch.setattr(sys.stdout, "isatty", lambda: True)
-    for words, colored in ((["NO_COLOR", "1"], False), (["TERM", "dumb"], False), (["TERM", "xterm"], True)):
+    for words, colored in (
+        (["NO_COLOR", "1"], False),
+        (["TERM", "dumb"], False),
+        (["TERM", "xterm"], True),
+    ):
         monkeypatch.delenv("NO_COLOR", raising=False)
         monkeypatch.setenv(*words)
-        for command in (["show", "torch==2.8.0"], ["query", "--python", "3.13", "--framework", "torch"]):
+        for command in (
+            ["show", "torch==2.8.0"],
+            ["query", "--python", "3.13", "--framework", "torch"],
+        ):
             assert run(["matrix", *command]) == 0
             assert ("\x1b[1m" in capsys.readouterr().out) == colored
 
@@ -139,12 +187,22 @@ def test_an_interruption_leaves_wheels_unread(configured_index: LocalIndex) -> N
 
 def start(index: LocalIndex, *arguments: str, **streams: Any) -> subprocess.Popen[bytes]:
     return subprocess.Popen(
-        [sys.executable, "-m", "envcheck", *arguments], cwd=ROOT, env={**os.environ, "PYTHONPATH": str(ROOT)}, **streams
+        [sys.executable, "-m", "envcheck", *arguments],
+        cwd=ROOT,
+        env={**os.environ, "PYTHONPATH": str(ROOT)},
+        **streams,
     )
 
 
 def test_a_pipe_that_closes_is_no_error(configured_index: LocalIndex) -> None:
-    done = start(configured_index, "matrix", "show", "tensorflow", stdout=subprocess.PIPE, stderr=subprocess.PIPE)
+    done = start(
+        configured_index,
+        "matrix",
+        "show",
+        "tensorflow",
+        stdout=subprocess.PIPE,
+        stderr=subprocess.PIPE,
+    )
     assert done.stdout is not None
     assert done.stderr is not None
     done.stdout.read(100)
@@ -163,7 +221,10 @@ def test_an_interruption_writes_nothing_and_ends_with_130(
     new = tmp_path / "new.json"
     new.write_text("as it was", encoding="utf-8")
     running = start(
-        configured_index, *refresh(tmp_path, "--format", form), stdout=subprocess.PIPE, stderr=subprocess.PIPE
+        configured_index,
+        *refresh(tmp_path, "--format", form),
+        stdout=subprocess.PIPE,
+        stderr=subprocess.PIPE,
     )
     wait_for(lambda: f"/files/{WHEEL}" in configured_index.asked, "the question for the wheel")
     running.send_signal(signal.SIGINT)

@@ -103,7 +103,11 @@ def test_versions() -> None:
 def configured(tmp_path: Path, text: str = "", **environment: str) -> IndexSettings:
     file = tmp_path / "pip.conf"
     file.write_text(text, encoding="utf-8")
-    home = {"HOME": str(tmp_path / "home"), "PIP_CONFIG_FILE": str(file), "VIRTUAL_ENV": str(tmp_path / "venv")}
+    home = {
+        "HOME": str(tmp_path / "home"),
+        "PIP_CONFIG_FILE": str(file),
+        "VIRTUAL_ENV": str(tmp_path / "venv"),
+    }
     return read_pip_settings({**home, **environment})
 
 
@@ -126,7 +130,8 @@ def test_the_environment_overrides_the_files(tmp_path: Path) -> None:
     text = "[global]\nindex-url = https://mirror.example/simple\n"
     text += "cert = /file.pem\n"
     found = configured(tmp_path, text, PIP_INDEX_URL="https://env.example/simple", PIP_CERT="")
-    assert (found.url, found.ca_file) == ("https://env.example/simple", "/file.pem")  # empty counts as not set
+    # empty counts as not set
+    assert (found.url, found.ca_file) == ("https://env.example/simple", "/file.pem")
 
 
 def test_the_users_own_file_is_read(tmp_path: Path) -> None:
@@ -158,7 +163,9 @@ def test_configurations_that_cannot_be_used(tmp_path: Path, text: str, said: str
 
 
 def test_certificates_and_trusted_hosts() -> None:
-    settings = IndexSettings(ca_file="/our.pem", trusted_hosts=("open.example", "half.example:8443"))
+    settings = IndexSettings(
+        ca_file="/our.pem", trusted_hosts=("open.example", "half.example:8443")
+    )
     assert build_request_options(settings, "https://mirror.example/x")["verify"] == "/our.pem"
     assert build_request_options(settings, "https://open.example/x")["verify"] is False
     assert build_request_options(settings, "https://half.example:8443/x")["verify"] is False
@@ -176,14 +183,21 @@ def test_proxy_and_client_certificate_reach_the_session(tmp_path: Path) -> None:
 
 
 def test_messages_hold_no_credentials() -> None:
-    assert strip_url("https://me:secret@mirror.example:8443/simple/?token=x") == "https://mirror.example:8443/simple/"
+    assert (
+        strip_url("https://me:secret@mirror.example:8443/simple/?token=x")
+        == "https://mirror.example:8443/simple/"
+    )
 
 
 def test_a_redirect_from_https_to_http_is_refused() -> None:
     import requests
 
     first, last = requests.Response(), requests.Response()
-    first.url, last.url, last.history = "https://mirror.example/simple/", "http://mirror.example/simple/", [first]
+    first.url, last.url, last.history = (
+        "https://mirror.example/simple/",
+        "http://mirror.example/simple/",
+        [first],
+    )
     with pytest.raises(ArtifactError, match="from https to http"):
         reject_downgrade(last)
 
@@ -193,8 +207,14 @@ def test_every_error_is_described() -> None:
 
     assert describe_error(exceptions.SSLError("x")) == "the certificate could not be verified"
     assert describe_error(exceptions.ProxyError("x")) == "the proxy could not be used"
-    assert describe_error(exceptions.ConnectionError("HTTPSConnectionPool: Read timed out.")) == "the request timed out"
-    assert describe_error(exceptions.ChunkedEncodingError("x")) == "the response is incomplete or malformed"
+    assert (
+        describe_error(exceptions.ConnectionError("HTTPSConnectionPool: Read timed out."))
+        == "the request timed out"
+    )
+    assert (
+        describe_error(exceptions.ChunkedEncodingError("x"))
+        == "the response is incomplete or malformed"
+    )
 
 
 # -- metadata and Python texts --
@@ -212,7 +232,10 @@ def test_requirements_in_old_and_new_spelling() -> None:
     assert not holds(found[1], "linux_x86_64", "3.11")
     assert holds(found[2], "linux_x86_64", "3.11", "old")
     assert lower_bound(found[0]) == "1.16.0"
-    assert columns(found, "linux_x86_64", ["3.9", "3.11"]) == ({"numpy": ">=1.16.0,<2.0", "protobuf": ">=3.20"}, [])
+    assert columns(found, "linux_x86_64", ["3.9", "3.11"]) == (
+        {"numpy": ">=1.16.0,<2.0", "protobuf": ">=3.20"},
+        [],
+    )
 
 
 def test_ranges_that_change_with_the_python_are_noted() -> None:
@@ -227,7 +250,12 @@ def test_python_texts_are_parsed_not_run() -> None:
         "build_info = collections.OrderedDict([('cuda_version', '12.5.1')])\n"
         "table = dict(a=1, b=[2])\nempty = dict()\n"
     )
-    assert parse_constants(text) == {"cuda": None, "cuda_version": "12.5.1", "table": {"a": 1, "b": [2]}, "empty": {}}
+    assert parse_constants(text) == {
+        "cuda": None,
+        "cuda_version": "12.5.1",
+        "table": {"a": 1, "b": [2]},
+        "empty": {},
+    }
     with pytest.raises(ArtifactError):
         parse_constants("(" * 500)
 
@@ -249,7 +277,9 @@ def test_every_cell_beyond_tier_1_survives_a_renewal() -> None:
         for version, rows in versions.items():
             for row in rows:
                 part = extract_curated(row, document()["citations"])
-                assert find_curated(framework, row["distribution"], row["platform"], version) == part
+                assert (
+                    find_curated(framework, row["distribution"], row["platform"], version) == part
+                )
 
 
 def test_changes_are_listed_by_cell() -> None:
@@ -265,4 +295,6 @@ def test_changes_are_listed_by_cell() -> None:
     row["proof"] = {"*": "tier1"}
     known = document()["releases"]["torch"]["2.15.0"][0]["proof"]
     told = describe_changes(document(), new)
-    assert {f"  {label}: proof of {cell} {known[cell]} -> none" for cell in known if cell != "*"} <= {*told}
+    assert {
+        f"  {label}: proof of {cell} {known[cell]} -> none" for cell in known if cell != "*"
+    } <= {*told}

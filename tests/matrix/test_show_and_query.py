@@ -38,7 +38,15 @@ def test_show_names_the_release_and_its_artifact(capsys: pytest.CaptureFixture[s
     assert run(["matrix", "show", "tensorflow==2.15.0", "--sources"]) == 0
     printed = capsys.readouterr().out
     line = next(line for line in printed.splitlines() if "linux_x86_64" in line)
-    assert line.split()[:7] == ["tensorflow==2.15.0", "linux_x86_64", "3.9-3.11", "12.2", "525.60.13", "8.9", "5.0"]
+    assert line.split()[:7] == [
+        "tensorflow==2.15.0",
+        "linux_x86_64",
+        "3.9-3.11",
+        "12.2",
+        "525.60.13",
+        "8.9",
+        "5.0",
+    ]
     assert "8.0+PTX" in line
     assert "stub for tensorflow-intel" in printed
     assert "tensorflow-2.15.0-cp311-cp311-manylinux_2_17_x86_64.manylinux2014_x86_64.whl" in printed
@@ -50,7 +58,11 @@ def test_show_names_the_release_and_its_artifact(capsys: pytest.CaptureFixture[s
 def test_show_verbose_prints_how_cells_are_known(capsys: pytest.CaptureFixture[str]) -> None:
     run(["matrix", "show", "tensorflow==2.15.0", "-v"])
     printed = capsys.readouterr().out
-    proof = next(line for line in printed.splitlines() if line.startswith("tensorflow==2.15.0 on linux_x86_64 proof"))
+    proof = next(
+        line
+        for line in printed.splitlines()
+        if line.startswith("tensorflow==2.15.0 on linux_x86_64 proof")
+    )
     assert "pythons tier1" in proof
     assert "finds_cuda_wheels tier2" in proof
     assert "[and-cuda] installs: nvidia-cublas-cu12==" in printed
@@ -58,7 +70,9 @@ def test_show_verbose_prints_how_cells_are_known(capsys: pytest.CaptureFixture[s
     assert "note: An empty wheel that requires tensorflow-intel." in printed
 
 
-def test_show_draws_a_table_in_colour(capsys: pytest.CaptureFixture[str], monkeypatch: pytest.MonkeyPatch) -> None:
+def test_show_draws_a_table_in_colour(
+    capsys: pytest.CaptureFixture[str], monkeypatch: pytest.MonkeyPatch
+) -> None:
     monkeypatch.setenv("COLUMNS", "160")
     run(["matrix", "show", "torch==2.8.0", "--color", "always"])
     printed = capsys.readouterr().out
@@ -76,7 +90,9 @@ def test_show_on_a_narrow_terminal_writes_rows_below_each_other(
     assert max(map(len, rows.replace("\x1b[1m", "").replace("\x1b[0m", "").splitlines())) <= 60
 
 
-def test_show_quiet_leaves_out_remarks_and_keeps_sources(capsys: pytest.CaptureFixture[str]) -> None:
+def test_show_quiet_leaves_out_remarks_and_keeps_sources(
+    capsys: pytest.CaptureFixture[str],
+) -> None:
     run(["matrix", "show", "tensorflow==2.15.0", "-q"])
     assert "[1]" not in capsys.readouterr().out
     run(["matrix", "show", "tensorflow==2.15.0", "-q", "--sources"])
@@ -94,9 +110,14 @@ def test_show_one_release_of_torch_with_index_variants_pins_and_architectures(
     assert "9.0*" in printed  # architectures are documented: no artifact was read for them
     assert "* documented, not read from an artifact." in printed
     assert "torch==2.6.0 on linux_x86_64 installs: nvidia-cuda-nvrtc-cu12==12.4.127 " in printed
-    line = next(line for line in printed.splitlines() if "linux_x86_64: PyTorch's own index has it" in line)
+    line = next(
+        line for line in printed.splitlines() if "linux_x86_64: PyTorch's own index has it" in line
+    )
     for cuda in ("12.6", "12.4", "11.8"):
-        assert f"{cuda} (https://download.pytorch.org/whl/cu{cuda.replace('.', '')} with code for " in line
+        assert (
+            f"{cuda} (https://download.pytorch.org/whl/cu{cuda.replace('.', '')} with code for "
+            in line
+        )
     number = re.search(r"; documented (\[\d+\])$", line)
     assert number
     cited = rf"\n{re.escape(number[1])} https://github.com/pytorch/test-infra/\S+, release channel as of 2025-01-28"
@@ -125,7 +146,11 @@ def test_show_several_releases_without_their_pins(capsys: pytest.CaptureFixture[
 
 def test_show_json(capsys: pytest.CaptureFixture[str]) -> None:
     document = rows(capsys, "show", "tensorflow[and-cuda]~=2.15.0")
-    assert named(document) == {"tensorflow==2.15.0", "tensorflow==2.15.0.post1", "tensorflow==2.15.1"}
+    assert named(document) == {
+        "tensorflow==2.15.0",
+        "tensorflow==2.15.0.post1",
+        "tensorflow==2.15.1",
+    }
     assert all(row["citations"] for row in document["rows"])
     assert any(row["problems"] for row in document["rows"])
 
@@ -136,15 +161,22 @@ def test_show_unknown_release_is_undetermined(capsys: pytest.CaptureFixture[str]
     assert "envcheck matrix refresh" in document["message"]
 
 
-def test_show_names_the_distribution_that_pins_one_without_rows(capsys: pytest.CaptureFixture[str]) -> None:
+def test_show_names_the_distribution_that_pins_one_without_rows(
+    capsys: pytest.CaptureFixture[str],
+) -> None:
     message = rows(capsys, "show", "jax-cuda13-pjrt==0.12.0", code=3)["message"]
-    assert message.startswith("The matrix has no row for jax-cuda13-pjrt==0.12.0; jax-cuda13-plugin pins it.")
+    assert message.startswith(
+        "The matrix has no row for jax-cuda13-pjrt==0.12.0; jax-cuda13-plugin pins it."
+    )
 
 
 @pytest.mark.parametrize(
     ("text", "said"),
     [
-        ("tensorflow=2.15", "'tensorflow=2.15' is not a requirement. Did you mean tensorflow==2.15?"),
+        (
+            "tensorflow=2.15",
+            "'tensorflow=2.15' is not a requirement. Did you mean tensorflow==2.15?",
+        ),
         ("tensorflow==2.15 2.16", "is not a requirement such as tensorflow==2.15.* "),
     ],
 )
@@ -174,7 +206,9 @@ def test_show_marks_yanked_releases(capsys: pytest.CaptureFixture[str]) -> None:
         ("torch==2.6.9.*", "Nearest releases: 2.6.0 and 2.7.0."),
     ],
 )
-def test_show_names_the_nearest_releases(capsys: pytest.CaptureFixture[str], requirement: str, near: str) -> None:
+def test_show_names_the_nearest_releases(
+    capsys: pytest.CaptureFixture[str], requirement: str, near: str
+) -> None:
     message = rows(capsys, "show", requirement, code=3)["message"]
     assert near in message
     assert "Newest release of torch in the matrix: " in message
@@ -232,15 +266,29 @@ def test_query_leaves_out_what_the_driver_cannot_run(capsys: pytest.CaptureFixtu
     assert old < new
 
 
-def test_query_counts_on_the_full_driver_where_ptx_is_compiled(capsys: pytest.CaptureFixture[str]) -> None:
-    asked = ("query", "--gpu", "H100", "--framework", "tensorflow", "--platform", "linux_x86_64", "--driver")
+def test_query_counts_on_the_full_driver_where_ptx_is_compiled(
+    capsys: pytest.CaptureFixture[str],
+) -> None:
+    asked = (
+        "query",
+        "--gpu",
+        "H100",
+        "--framework",
+        "tensorflow",
+        "--platform",
+        "linux_x86_64",
+        "--driver",
+    )
     old = named(rows(capsys, *asked, "525.105.17"))
     assert "tensorflow==2.12.0" in old
-    assert "tensorflow==2.15.0" not in old  # has no code for 9.0, and its CUDA 12.2 came with 535.54.03
+    # has no code for 9.0, and its CUDA 12.2 came with 535.54.03
+    assert "tensorflow==2.15.0" not in old
     assert "tensorflow==2.15.0" in named(rows(capsys, *asked, "535.104.05"))
 
 
-def test_query_knows_what_a_driver_branch_no_longer_drives(capsys: pytest.CaptureFixture[str]) -> None:
+def test_query_knows_what_a_driver_branch_no_longer_drives(
+    capsys: pytest.CaptureFixture[str],
+) -> None:
     assert rows(capsys, "query", "--gpu", "3.0", "--driver", "535.104", code=1)["rows"] == []
     assert rows(capsys, "query", "--gpu", "3.0", "--driver", "470.10")["rows"]
 
@@ -252,38 +300,87 @@ def test_query_knows_the_branch_of_a_windows_driver(capsys: pytest.CaptureFixtur
 
 
 def test_query_lists_builds_of_pytorchs_own_index(capsys: pytest.CaptureFixture[str]) -> None:
-    asked = ("query", "--driver", "470.57.02", "--gpu", "7.0", "--python", "3.11", "--platform", "linux_x86_64")
-    found = [row for row in rows(capsys, *asked, "--framework", "torch")["rows"] if row["version"] == "2.6.0"]
+    asked = (
+        "query",
+        "--driver",
+        "470.57.02",
+        "--gpu",
+        "7.0",
+        "--python",
+        "3.11",
+        "--platform",
+        "linux_x86_64",
+    )
+    found = [
+        row
+        for row in rows(capsys, *asked, "--framework", "torch")["rows"]
+        if row["version"] == "2.6.0"
+    ]
     assert [(row["local"], row["cuda"]) for row in found] == [("cu118", "11.8")]
     assert found[0]["index"].endswith("/whl/cu118")
 
 
 def test_query_judges_most_kernels_as_the_doctor_does(capsys: pytest.CaptureFixture[str]) -> None:
-    asked = ("query", "--gpu", "H100", "--framework", "tensorflow", "--platform", "linux_x86_64", "--driver")
+    asked = (
+        "query",
+        "--gpu",
+        "H100",
+        "--framework",
+        "tensorflow",
+        "--platform",
+        "linux_x86_64",
+        "--driver",
+    )
     assert "tensorflow==2.21.0" not in named(rows(capsys, *asked, "550.54.14"))
     assert "tensorflow==2.21.0" in named(rows(capsys, *asked, "570.86.10"))
 
 
 def test_query_by_python_and_platform(capsys: pytest.CaptureFixture[str]) -> None:
-    document = rows(capsys, "query", "--python", "3.11", "--platform", "win_amd64", "--framework", "tensorflow")
+    document = rows(
+        capsys, "query", "--python", "3.11", "--platform", "win_amd64", "--framework", "tensorflow"
+    )
     assert {row["platform"] for row in document["rows"]} == {"win_amd64"}
     assert all("3.11" in row["pythons"] and not row["stub_for"] for row in document["rows"])
     assert rows(capsys, "query", "--python", "3.14t", "--framework", "torch")["rows"]
 
 
 def test_query_says_what_is_not_known(capsys: pytest.CaptureFixture[str]) -> None:
-    asked = ["query", "--gpu", "3.0", "--framework", "tensorflow", "--platform", "macosx_x86_64", "--python", "2.7"]
+    asked = [
+        "query",
+        "--gpu",
+        "3.0",
+        "--framework",
+        "tensorflow",
+        "--platform",
+        "macosx_x86_64",
+        "--python",
+        "2.7",
+    ]
     document = rows(capsys, *asked)
     assert all("which GPUs it has code for" in row["why"][0] for row in document["rows"])
-    assert {row["fit"] for row in document["rows"]} == {"compatible"}  # as the doctor judges it, its CUDA knows the GPU
+    # as the doctor judges it, its CUDA knows the GPU
+    assert {row["fit"] for row in document["rows"]} == {"compatible"}
 
 
 def test_query_marks_what_is_undetermined(capsys: pytest.CaptureFixture[str]) -> None:
-    asked = ["query", "--driver", "525.60", "--framework", "jax", "--platform", "linux_x86_64", "--python", "3.11"]
+    asked = [
+        "query",
+        "--driver",
+        "525.60",
+        "--framework",
+        "jax",
+        "--platform",
+        "linux_x86_64",
+        "--python",
+        "3.11",
+    ]
     document = rows(capsys, *asked, code=3)
     assert {row["fit"] for row in document["rows"]} == {"undetermined"}
     assert run(["matrix", *asked]) == 3
-    assert "jax  none  0.10.2 may work: the driver is only known as 525.60\n" in capsys.readouterr().out
+    assert (
+        "jax  none  0.10.2 may work: the driver is only known as 525.60\n"
+        in capsys.readouterr().out
+    )
     assert run(["matrix", *asked, "--all"]) == 3
     printed = capsys.readouterr().out
     assert " ?" in printed
@@ -291,32 +388,64 @@ def test_query_marks_what_is_undetermined(capsys: pytest.CaptureFixture[str]) ->
     assert printed.endswith("The matrix does not show whether they meet all conditions.\n")
 
 
-def test_query_with_half_a_driver_release_is_undetermined(capsys: pytest.CaptureFixture[str]) -> None:
-    document = rows(capsys, "query", "--driver", "535", "--framework", "tensorflow", "--platform", "linux_x86_64")
+def test_query_with_half_a_driver_release_is_undetermined(
+    capsys: pytest.CaptureFixture[str],
+) -> None:
+    document = rows(
+        capsys,
+        "query",
+        "--driver",
+        "535",
+        "--framework",
+        "tensorflow",
+        "--platform",
+        "linux_x86_64",
+    )
     fits = {row["version"]: row["fit"] for row in document["rows"]}
     assert fits["2.14.0"] == "compatible"
-    assert rows(capsys, "query", "--driver", "450", "--framework", "tensorflow", "--platform", "linux_x86_64")
+    assert rows(
+        capsys,
+        "query",
+        "--driver",
+        "450",
+        "--framework",
+        "tensorflow",
+        "--platform",
+        "linux_x86_64",
+    )
 
 
 def test_query_where_one_name_is_several_gpus(capsys: pytest.CaptureFixture[str]) -> None:
     document = rows(capsys, "query", "--gpu", "GeForce GT 730", "--framework", "tensorflow")
-    assert any("not every GPU of that name" in why for row in document["rows"] for why in row["why"])
+    assert any(
+        "not every GPU of that name" in why for row in document["rows"] for why in row["why"]
+    )
 
 
 def test_an_index_build_whose_code_was_not_read_says_so(capsys: pytest.CaptureFixture[str]) -> None:
     assert run(["matrix", "show", "torch==2.8.0", "-v"]) == 0
-    assert "CUDA 12.9 (https://download.pytorch.org/whl/cu129, GPU code not known)" in capsys.readouterr().out
+    assert (
+        "CUDA 12.9 (https://download.pytorch.org/whl/cu129, GPU code not known)"
+        in capsys.readouterr().out
+    )
 
 
-def test_query_says_first_what_works_one_line_a_framework(capsys: pytest.CaptureFixture[str]) -> None:
+def test_query_says_first_what_works_one_line_a_framework(
+    capsys: pytest.CaptureFixture[str],
+) -> None:
     asked = ["query", "--driver", "535.104", "--gpu", "RTX 4090", "--framework"]
     document = rows(capsys, *asked, "torch")
     (newest,) = document["newest"]
     assert run(["matrix", *asked, "torch"]) == 0
     first, line, empty, command, *_, more = capsys.readouterr().out.splitlines()
     assert first == "Works with driver 535.104 and GPU RTX 4090 on linux_x86_64:"
-    assert line == f"  {newest['requirement']}  since {newest['oldest']}  {newest['refused']} {newest['why']}"
-    assert re.fullmatch(r"  torch==2\.\d+\.\d\+cu1\d\d  since \S+  2\.\d+\.0 needs driver 580\.65\.06", line)
+    assert (
+        line
+        == f"  {newest['requirement']}  since {newest['oldest']}  {newest['refused']} {newest['why']}"
+    )
+    assert re.fullmatch(
+        r"  torch==2\.\d+\.\d\+cu1\d\d  since \S+  2\.\d+\.0 needs driver 580\.65\.06", line
+    )
     assert empty == ""
     assert shlex.split(command) == ["$", *newest["command"]]
     assert shlex.split(more) == ["$", "envcheck", "matrix", *asked, "torch", "--all"]
@@ -324,7 +453,9 @@ def test_query_says_first_what_works_one_line_a_framework(capsys: pytest.Capture
     assert (newest["newest"], newest["oldest"]) == (works[0], works[-1])
 
 
-def test_query_names_what_lies_between_and_does_not_work(capsys: pytest.CaptureFixture[str]) -> None:
+def test_query_names_what_lies_between_and_does_not_work(
+    capsys: pytest.CaptureFixture[str],
+) -> None:
     asked = ["query", "--driver", "535.104", "--framework", "tensorflow"]
     (newest,) = rows(capsys, *asked)["newest"]
     assert newest["exceptions"] == ["2.16.1", "2.15.0"]  # known problems of their extra
@@ -333,8 +464,13 @@ def test_query_names_what_lies_between_and_does_not_work(capsys: pytest.CaptureF
 
 
 def test_query_where_nothing_works_says_why(capsys: pytest.CaptureFixture[str]) -> None:
-    assert run(["matrix", "query", "--driver", "470.57.02", "--gpu", "RTX 5090", "--framework", "jax"]) == 1
-    assert re.fullmatch(r"Nothing works .*:\n  jax  none  \S+ needs driver 570\n.*\n", capsys.readouterr().out)
+    assert (
+        run(["matrix", "query", "--driver", "470.57.02", "--gpu", "RTX 5090", "--framework", "jax"])
+        == 1
+    )
+    assert re.fullmatch(
+        r"Nothing works .*:\n  jax  none  \S+ needs driver 570\n.*\n", capsys.readouterr().out
+    )
 
 
 def test_query_fits_80_columns_but_for_commands(
@@ -359,28 +495,54 @@ def test_all_rows_that_agree_stand_on_one_line(capsys: pytest.CaptureFixture[str
     assert "\n[1] " in capsys.readouterr().out
 
 
-def test_a_release_that_does_not_fit_parts_those_around_it(capsys: pytest.CaptureFixture[str]) -> None:
-    asked = ["query", "--driver", "535.104", "--gpu", "9.0", "--framework", "tensorflow", "--platform", "linux_x86_64"]
+def test_a_release_that_does_not_fit_parts_those_around_it(
+    capsys: pytest.CaptureFixture[str],
+) -> None:
+    asked = [
+        "query",
+        "--driver",
+        "535.104",
+        "--gpu",
+        "9.0",
+        "--framework",
+        "tensorflow",
+        "--platform",
+        "linux_x86_64",
+    ]
     document = rows(capsys, *asked)
     held = {row["version"] for row in document["rows"]}
     assert run(["matrix", *asked, "--all"]) == 0
     spans = re.findall(r"^tensorflow==(\S+) to (\S+) ", capsys.readouterr().out, re.MULTILINE)
     matrix = load_matrix()
-    order = [row.version for row in matrix.releases("tensorflow", "linux_x86_64") if row.distribution == "tensorflow"]
+    order = [
+        row.version
+        for row in matrix.releases("tensorflow", "linux_x86_64")
+        if row.distribution == "tensorflow"
+    ]
     assert spans
     for oldest, newest in spans:
         assert set(order[order.index(newest) : order.index(oldest) + 1]) <= held
 
 
-def test_show_gives_each_extra_of_jax_a_line_as_it_is_planned(capsys: pytest.CaptureFixture[str]) -> None:
+def test_show_gives_each_extra_of_jax_a_line_as_it_is_planned(
+    capsys: pytest.CaptureFixture[str],
+) -> None:
     assert run(["matrix", "show", "jax==0.7.2"]) == 0
-    lines = {tuple(line.split()[:2]): line.split() for line in capsys.readouterr().out.splitlines() if line}
+    lines = {
+        tuple(line.split()[:2]): line.split()
+        for line in capsys.readouterr().out.splitlines()
+        if line
+    }
     for extra, cuda, driver in (("cuda13", "13", "580.65.06"), ("cuda12", "12", "525.60.13")):
         assert {cuda, driver, "9.0"} <= set(lines[f"jax[{extra}]==0.7.2", "linux_x86_64"])
-        planned = plan(f"jax[{extra}]==0.7.2", driver=driver, gpu="9.0", platform="linux_x86_64", python="3.12")
+        planned = plan(
+            f"jax[{extra}]==0.7.2", driver=driver, gpu="9.0", platform="linux_x86_64", python="3.12"
+        )
         assert planned.plan.releases[0].cuda == cuda
     (row,) = rows(capsys, "show", "jax==0.7.2")["rows"]
-    builds = [item["requirement"] for item in row["extra_builds"] if item["platform"] == "linux_x86_64"]
+    builds = [
+        item["requirement"] for item in row["extra_builds"] if item["platform"] == "linux_x86_64"
+    ]
     assert builds == ["jax[cuda13]==0.7.2", "jax[cuda12]==0.7.2"]
 
 
@@ -388,7 +550,9 @@ def test_query_says_which_gpus_a_name_stands_for(capsys: pytest.CaptureFixture[s
     asked = ["query", "--framework", "tensorflow", "--driver", "550", "--gpu"]
     meant = "--gpu 'GTX 750 Ti' stands for compute capability 3.0 (Kepler) or 5.0 (Maxwell)."
     assert run(["matrix", *asked, "GTX 750 Ti", "--all"]) == 3
-    assert capsys.readouterr().out.endswith(f"{meant} Give the one that you mean, such as --gpu 5.0.\n")
+    assert capsys.readouterr().out.endswith(
+        f"{meant} Give the one that you mean, such as --gpu 5.0.\n"
+    )
     assert run(["matrix", *asked, "GTX 750 Ti"]) == 3
     assert f"{meant} Give the one that you mean, such as --gpu 5.0.\n" in capsys.readouterr().out
     assert run(["matrix", *asked, "5.0"]) == 0
@@ -411,12 +575,16 @@ def test_query_refuses_what_makes_no_sense(arguments: list[str]) -> None:
         run(["matrix", "query", *arguments])
 
 
-def test_query_asks_the_matrix_it_is_given(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
+def test_query_asks_the_matrix_it_is_given(
+    tmp_path: Path, capsys: pytest.CaptureFixture[str]
+) -> None:
     document = changed_copy()
     document["releases"]["tensorflow"] = {"2.21.0": document["releases"]["tensorflow"]["2.21.0"]}
     file = tmp_path / "own.json"
     file.write_text(json.dumps(document), encoding="utf-8")
-    asked = rows(capsys, "query", "--framework", "tensorflow", "--python", "3.11", "--matrix", str(file))
+    asked = rows(
+        capsys, "query", "--framework", "tensorflow", "--python", "3.11", "--matrix", str(file)
+    )
     assert {row["version"] for row in asked["rows"]} == {"2.21.0"}
 
 
@@ -440,7 +608,10 @@ def test_gpus_by_the_words_that_users_type(words: str, capabilities: tuple[str, 
 @pytest.mark.parametrize(
     ("name", "said"),
     [
-        ("MI300X", "a GPU by AMD; envcheck judges and plans for NVIDIA GPUs and CPUs (--gpu none) only"),
+        (
+            "MI300X",
+            "a GPU by AMD; envcheck judges and plans for NVIDIA GPUs and CPUs (--gpu none) only",
+        ),
         ("Radeon RX 7900 XTX", "a GPU by AMD;"),
         ("Arc B580", "a GPU by Intel;"),
         ("Voodoo 2", "no such GPU is known; give its compute capability"),

@@ -35,11 +35,23 @@ def asked(capsys: pytest.CaptureFixture[str], text: str, code: int = 0) -> Any:
         ("conda==cuda-version", "cuda-version of the channel conda-forge", "versions", ">=11.2"),
         ("keras==2.2.5", "keras==2.2.5 on any", "tensorflow", ">=1.14,<1.15"),
         ("tf_keras~=2.15.0", "tf-keras==2.15.1 on any", "tensorflow", ">=2.15,<2.16"),
-        ("tensorflow-metal==1.0.0", "tensorflow-metal==1.0.0 on macosx_arm64", "tensorflow", ">=2.13,<2.14"),
-        ("tensorrt-cu12-bindings==10.3.0", "tensorrt-cu12-bindings==10.3.0 on linux_x86_64", "cuda", "12"),
+        (
+            "tensorflow-metal==1.0.0",
+            "tensorflow-metal==1.0.0 on macosx_arm64",
+            "tensorflow",
+            ">=2.13,<2.14",
+        ),
+        (
+            "tensorrt-cu12-bindings==10.3.0",
+            "tensorrt-cu12-bindings==10.3.0 on linux_x86_64",
+            "cuda",
+            "12",
+        ),
     ],
 )
-def test_show_a_row_of_a_table(capsys: pytest.CaptureFixture[str], text: str, name: str, cell: str, value: str) -> None:
+def test_show_a_row_of_a_table(
+    capsys: pytest.CaptureFixture[str], text: str, name: str, cell: str, value: str
+) -> None:
     row = next(row for row in asked(capsys, text)["rows"] if row["name"] == name)
     assert row["cells"][cell] == value
     assert row["citations"]
@@ -52,8 +64,12 @@ def test_show_a_whole_table(capsys: pytest.CaptureFixture[str], table: str) -> N
     assert len({row["name"] for row in document["rows"]}) > 4
 
 
-@pytest.mark.parametrize("text", ["cuda==99.1", "driver==111", "architecture==1.1", "cudnn==99", "conda==numpy"])
-def test_show_of_a_missing_table_row_is_undetermined(capsys: pytest.CaptureFixture[str], text: str) -> None:
+@pytest.mark.parametrize(
+    "text", ["cuda==99.1", "driver==111", "architecture==1.1", "cudnn==99", "conda==numpy"]
+)
+def test_show_of_a_missing_table_row_is_undetermined(
+    capsys: pytest.CaptureFixture[str], text: str
+) -> None:
     assert asked(capsys, text, code=3)["verdict"] == "undetermined"
 
 

@@ -29,7 +29,12 @@ def unfold(line: Cells) -> Iterator[tuple[str, Cells]]:
 def release(framework: str, distribution: str, version: str, platform: str = LINUX) -> Cells:
     """Find a row in the file alone."""
     lines = (line for line in FILE["releases"][framework] if line["distribution"] == distribution)
-    found = (row for line in lines for held, row in unfold(line) if held == version and row["platform"] == platform)
+    found = (
+        row
+        for line in lines
+        for held, row in unfold(line)
+        if held == version and row["platform"] == platform
+    )
     return next(found)
 
 
@@ -61,7 +66,9 @@ QUESTIONS: dict[str, tuple[Any, Callable[[], Any], Callable[[Program], Any]]] = 
     "For which other CUDA versions does PyTorch's own index have it?": (
         {"11.8", "12.8"},
         lambda: {*release("torch", "torch", "2.7.1")["variants"]} - {"12.6"},
-        lambda program: {item["cuda"] for item in program.release("torch==2.7.1")["variants"]} - {"12.6"},
+        lambda program: (
+            {item["cuda"] for item in program.release("torch==2.7.1")["variants"]} - {"12.6"}
+        ),
     ),
     "Which Pythons does TensorFlow 2.15.1 have wheels for?": (
         ["3.9", "3.10", "3.11"],
@@ -75,8 +82,13 @@ QUESTIONS: dict[str, tuple[Any, Callable[[], Any], Callable[[Program], Any]]] = 
     ),
     "Does ONNX Runtime 1.31.1 for Windows have machine code for an H100?": (
         True,
-        lambda: "sm_90a" in release("onnxruntime", "onnxruntime-gpu", "1.31.1", WINDOWS)["compute_capabilities"],
-        lambda program: "sm_90a" in program.release("onnxruntime-gpu==1.31.1", WINDOWS)["compute_capabilities"],
+        lambda: (
+            "sm_90a"
+            in release("onnxruntime", "onnxruntime-gpu", "1.31.1", WINDOWS)["compute_capabilities"]
+        ),
+        lambda program: (
+            "sm_90a" in program.release("onnxruntime-gpu==1.31.1", WINDOWS)["compute_capabilities"]
+        ),
     ),
     "Which extra of JAX 0.6.2 brings CUDA?": (
         "cuda12",
@@ -100,9 +112,12 @@ QUESTIONS: dict[str, tuple[Any, Callable[[], Any], Callable[[Program], Any]]] = 
     ),
     "Which toolkit and driver are the last for a GPU of compute capability 5.0?": (
         ("12.9", "580"),
-        lambda: tuple(FILE["architectures"]["5.0"][name] for name in ("last_toolkit", "last_driver_branch")),
+        lambda: tuple(
+            FILE["architectures"]["5.0"][name] for name in ("last_toolkit", "last_driver_branch")
+        ),
         lambda program: tuple(
-            program.table("architecture==5.0")[name] for name in ("last_toolkit", "last_driver_branch")
+            program.table("architecture==5.0")[name]
+            for name in ("last_toolkit", "last_driver_branch")
         ),
     ),
 }

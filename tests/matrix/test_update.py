@@ -76,7 +76,11 @@ def refused(*arguments: str) -> str:
 
 def stored_files() -> dict[str, bytes]:
     folder = Path(find_folder())
-    names = sorted(path.name for path in folder.iterdir() if path.name != "lock") if folder.is_dir() else []
+    names = (
+        sorted(path.name for path in folder.iterdir() if path.name != "lock")
+        if folder.is_dir()
+        else []
+    )
     return {name: (folder / name).read_bytes() for name in names}
 
 
@@ -85,7 +89,9 @@ def drop_a_driver(content: Document) -> None:
 
 
 def test_the_folder_is_that_of_the_users_data() -> None:
-    assert find_folder() == str(Path(platformdirs.user_data_dir("envcheck", appauthor=False)) / "matrix")
+    assert find_folder() == str(
+        Path(platformdirs.user_data_dir("envcheck", appauthor=False)) / "matrix"
+    )
 
 
 def test_stored_data_is_used_and_undone(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
@@ -93,7 +99,10 @@ def test_stored_data_is_used_and_undone(tmp_path: Path, capsys: pytest.CaptureFi
     assert update(*write(tmp_path, newer(drop_a_driver))) == 0
     age = max((datetime.now(timezone.utc).date() - date.fromisoformat(TOMORROW)).days, 0)
     words = "today" if age == 0 else "1 day old" if age == 1 else f"{age} days old"
-    assert f"The data in use is of {TOMORROW} ({words}), from {tmp_path}/new.json" in capsys.readouterr().out
+    assert (
+        f"The data in use is of {TOMORROW} ({words}), from {tmp_path}/new.json"
+        in capsys.readouterr().out
+    )
     matrix = load_matrix()
     assert (matrix.checked, matrix.origin) == (TOMORROW, "by matrix update")
     assert matrix.driver_branch(min(document()["drivers"])) is None
@@ -104,7 +113,9 @@ def test_stored_data_is_used_and_undone(tmp_path: Path, capsys: pytest.CaptureFi
     assert load_matrix().checked == TOMORROW
 
 
-def test_the_one_before_is_kept_and_older_ones_are_removed(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+def test_the_one_before_is_kept_and_older_ones_are_removed(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
     monkeypatch.setattr(update_module, "_CLOCK", timedelta(days=5))
     days = [(date.fromisoformat(TOMORROW) + timedelta(days=more)).isoformat() for more in range(3)]
     hashes = []
@@ -133,7 +144,11 @@ def test_json(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
     assert update(*arguments, "--json") == 0
     found = json.loads(capsys.readouterr().out)
     fastjsonschema.compile(json.loads(SCHEMA.read_text(encoding="utf-8")))(found)
-    assert (found["used"]["sha256"], found["previous"], found["checked"]) == (arguments[2], None, TOMORROW)
+    assert (found["used"]["sha256"], found["previous"], found["checked"]) == (
+        arguments[2],
+        None,
+        TOMORROW,
+    )
     assert [change["kind"] for change in found["changes"]] == ["changed"]
 
 
@@ -148,7 +163,9 @@ def test_a_setting_turns_stored_data_off(tmp_path: Path, monkeypatch: pytest.Mon
 def test_newer_built_in_data_is_used(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     assert update(*write(tmp_path, newer())) == 0
     name = Path(find_folder()) / "used.json"
-    name.write_text(name.read_text(encoding="utf-8").replace(TOMORROW, document()["checked"]), encoding="utf-8")
+    name.write_text(
+        name.read_text(encoding="utf-8").replace(TOMORROW, document()["checked"]), encoding="utf-8"
+    )
     assert load_matrix().origin == "built in"
 
 
@@ -184,8 +201,12 @@ def add_section(folder: Path) -> None:
     (folder / "used.json").write_text(json.dumps(pointer), encoding="utf-8")
 
 
-@pytest.mark.parametrize("damage", [spoil_pointer, nest_pointer, cut_data, change_data, remove_data, add_section])
-def test_damaged_data_gives_way_to_the_built_in_data(tmp_path: Path, damage: Callable[[Path], None]) -> None:
+@pytest.mark.parametrize(
+    "damage", [spoil_pointer, nest_pointer, cut_data, change_data, remove_data, add_section]
+)
+def test_damaged_data_gives_way_to_the_built_in_data(
+    tmp_path: Path, damage: Callable[[Path], None]
+) -> None:
     arguments = write(tmp_path, newer())
     assert update(*arguments) == 0
     damage(Path(find_folder()))
@@ -208,7 +229,9 @@ def test_what_to_give_without_a_source() -> None:
     assert refused() == f"no data file is named: give its path, or set {ADDRESS} to its address."
 
 
-def test_nothing_is_read_without_a_proof(configured_index: LocalIndex, monkeypatch: pytest.MonkeyPatch) -> None:
+def test_nothing_is_read_without_a_proof(
+    configured_index: LocalIndex, monkeypatch: pytest.MonkeyPatch
+) -> None:
     address = serve(configured_index, newer())
     monkeypatch.setenv(ADDRESS, address)
     message = refused()
@@ -247,7 +270,10 @@ def test_another_hash(tmp_path: Path) -> None:
         (b"[]", "is not a JSON object"),
         (newer().replace(b'"problems"', b'"' + b"x" * 5000 + b'"'), "does not fit its schema"),
         (newer(lambda content: content["drivers"]["550"].pop("cuda")), "does not fit its schema"),
-        (newer(lambda content: content["drivers"]["550"].update(citations=["none"])), "which it does not hold"),
+        (
+            newer(lambda content: content["drivers"]["550"].update(citations=["none"])),
+            "which it does not hold",
+        ),
     ],
     ids=[
         "empty",
@@ -274,16 +300,22 @@ def test_a_matrix_without_evidence(tmp_path: Path) -> None:
     assert "holds no evidence" in refused(*write(tmp_path, matrix))
 
 
-def test_a_huge_file(tmp_path: Path, configured_index: LocalIndex, monkeypatch: pytest.MonkeyPatch) -> None:
+def test_a_huge_file(
+    tmp_path: Path, configured_index: LocalIndex, monkeypatch: pytest.MonkeyPatch
+) -> None:
     content = text().encode() + b" " * (25 << 20)
     assert "is larger than 24 MiB" in refused(*write(tmp_path, content))
     address = serve(configured_index, content)
-    assert "is larger than 24 MiB" in refused(address, "--sha256", hashlib.sha256(content).hexdigest())
+    assert "is larger than 24 MiB" in refused(
+        address, "--sha256", hashlib.sha256(content).hexdigest()
+    )
 
 
 @pytest.mark.parametrize("day", ["2020-01-01", document()["checked"]])
 def test_data_that_is_not_newer(tmp_path: Path, day: str) -> None:
-    assert f"is of {day}, which is not newer than the data in use" in refused(*write(tmp_path, newer(day=day)))
+    assert f"is of {day}, which is not newer than the data in use" in refused(
+        *write(tmp_path, newer(day=day))
+    )
 
 
 def test_a_day_that_would_outlast_every_later_update(tmp_path: Path) -> None:
@@ -296,7 +328,9 @@ def test_releases_out_of_order(tmp_path: Path) -> None:
     content["checked"] = TOMORROW
     versions = content["releases"]["torch"]
     content["releases"]["torch"] = dict(reversed(versions.items()))
-    assert "lists the releases of torch out of order" in refused(*write(tmp_path, json.dumps(content).encode()))
+    assert "lists the releases of torch out of order" in refused(
+        *write(tmp_path, json.dumps(content).encode())
+    )
 
 
 def lose_framework(content: Document) -> None:
@@ -350,7 +384,9 @@ def conda(**cells: object) -> Callable[[Document], None]:
 
 
 def rename(content: Document) -> None:
-    content["frameworks"]["torch"]["distributions"].insert(0, {"name": "torch-fast", "module": "torch"})
+    content["frameworks"]["torch"]["distributions"].insert(
+        0, {"name": "torch-fast", "module": "torch"}
+    )
 
 
 def cite(address: str) -> Callable[[Document], None]:
@@ -422,9 +458,12 @@ def test_what_data_may_not_name(change: Callable[[Document], None], words: str) 
 
 
 @pytest.mark.parametrize(
-    ("change", "words"), [(rename, "the package 'torch-fast'"), (problem(what="It \0fails."), "control")]
+    ("change", "words"),
+    [(rename, "the package 'torch-fast'"), (problem(what="It \0fails."), "control")],
 )
-def test_data_out_of_bounds_is_not_stored(tmp_path: Path, change: Callable[[Document], None], words: str) -> None:
+def test_data_out_of_bounds_is_not_stored(
+    tmp_path: Path, change: Callable[[Document], None], words: str
+) -> None:
     message = refused(*write(tmp_path, newer(change)))
     assert words in message
     assert message.endswith("; refused.")
@@ -435,20 +474,28 @@ def test_the_built_in_data_keeps_to_the_bounds() -> None:
 
 
 def test_a_new_library_of_nvidia_is_admitted(tmp_path: Path) -> None:
-    assert update(*write(tmp_path, newer(release(cuda_wheels=["nvidia-new-library-cu14>=1,<2"])))) == 0
+    assert (
+        update(*write(tmp_path, newer(release(cuda_wheels=["nvidia-new-library-cu14>=1,<2"])))) == 0
+    )
 
 
 # Addresses.
 
 
 def serve(index: LocalIndex, content: bytes) -> str:
-    index.answers["/matrix.json"] = lambda handler: handler.reply(200, content, Content_Type="application/json")
+    index.answers["/matrix.json"] = lambda handler: handler.reply(
+        200, content, Content_Type="application/json"
+    )
     return index.url.replace("/simple/", "/matrix.json")
 
 
-def test_an_address_with_its_hash(configured_index: LocalIndex, monkeypatch: pytest.MonkeyPatch) -> None:
+def test_an_address_with_its_hash(
+    configured_index: LocalIndex, monkeypatch: pytest.MonkeyPatch
+) -> None:
     content = newer()
-    monkeypatch.setenv(ADDRESS, f"{serve(configured_index, content)}#sha256={hashlib.sha256(content).hexdigest()}")
+    monkeypatch.setenv(
+        ADDRESS, f"{serve(configured_index, content)}#sha256={hashlib.sha256(content).hexdigest()}"
+    )
     assert update() == 0
     used = read_stored().used
     assert used is not None
@@ -456,7 +503,9 @@ def test_an_address_with_its_hash(configured_index: LocalIndex, monkeypatch: pyt
     assert used.source == serve(configured_index, content)
 
 
-def test_an_address_that_does_not_answer(configured_index: LocalIndex, monkeypatch: pytest.MonkeyPatch) -> None:
+def test_an_address_that_does_not_answer(
+    configured_index: LocalIndex, monkeypatch: pytest.MonkeyPatch
+) -> None:
     monkeypatch.setenv("PIP_RETRIES", "0")
     index = configured_index.url.replace("/simple/", "/")
     assert "answered with status 404" in refused(f"{index}nothing.json", "--sha256", "0" * 64)
@@ -467,7 +516,9 @@ def test_credentials_of_an_address_are_not_stored(
     configured_index: LocalIndex, capsys: pytest.CaptureFixture[str]
 ) -> None:
     content = newer()
-    configured_index.answers["/matrix.json?token=secret"] = lambda handler: handler.reply(200, content)
+    configured_index.answers["/matrix.json?token=secret"] = lambda handler: handler.reply(
+        200, content
+    )
     address = serve(configured_index, content).replace("//", "//user:secret@") + "?token=secret"
     assert update(address, "--sha256", hashlib.sha256(content).hexdigest()) == 0
     assert "secret" not in capsys.readouterr().out
@@ -526,7 +577,9 @@ def test_an_attestation(tmp_path: Path, with_gh: Callable[[str], Path]) -> None:
         ("kill -9 $$", "exited with status"),
     ],
 )
-def test_an_unsigned_file(tmp_path: Path, with_gh: Callable[[str], Path], answer: str, words: str) -> None:
+def test_an_unsigned_file(
+    tmp_path: Path, with_gh: Callable[[str], Path], answer: str, words: str
+) -> None:
     with_gh(answer)
     message = refused(write(tmp_path, newer())[0])
     assert message.startswith("gh finds no attestation of someone/envcheck for ")
@@ -539,8 +592,12 @@ def test_what_to_install_without_gh(tmp_path: Path, monkeypatch: pytest.MonkeyPa
     assert "install gh" in refused(write(tmp_path, newer())[0])
 
 
-@pytest.mark.parametrize("repository", ["envcheck", "--owner=x/y", "a/b/c", "a/b c", "https://x.example/a"])
-def test_what_is_no_repository(tmp_path: Path, monkeypatch: pytest.MonkeyPatch, repository: str) -> None:
+@pytest.mark.parametrize(
+    "repository", ["envcheck", "--owner=x/y", "a/b/c", "a/b c", "https://x.example/a"]
+)
+def test_what_is_no_repository(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch, repository: str
+) -> None:
     monkeypatch.setenv(REPOSITORY, repository)
     assert "is no repository" in refused(write(tmp_path, newer())[0])
 
@@ -565,7 +622,9 @@ run(["matrix", "update", *sys.argv[2:]])
 @pytest.mark.parametrize("at", [1, 2], ids=["data-written", "about-to-count"])
 def test_killed_while_writing(tmp_path: Path, at: int) -> None:
     arguments = write(tmp_path, newer())
-    done = subprocess.run([sys.executable, "-c", KILLED, str(at), *arguments], capture_output=True, check=False)
+    done = subprocess.run(
+        [sys.executable, "-c", KILLED, str(at), *arguments], capture_output=True, check=False
+    )
     assert done.returncode == -signal.SIGKILL
     assert "used.json" not in stored_files()
     assert load_matrix().origin == "built in"
@@ -583,7 +642,9 @@ def test_killed_while_writing_over_an_older_update(tmp_path: Path) -> None:
         "from datetime import timedelta; from envcheck.matrix import update as u; u._CLOCK = timedelta(days=5)\n"
         + KILLED
     )
-    done = subprocess.run([sys.executable, "-c", code, "2", *arguments], capture_output=True, check=False)
+    done = subprocess.run(
+        [sys.executable, "-c", code, "2", *arguments], capture_output=True, check=False
+    )
     assert done.returncode == -signal.SIGKILL
     assert load_matrix().checked == TOMORROW
     assert {**stored_files(), **before} == stored_files()
@@ -610,7 +671,9 @@ def test_two_at_once(tmp_path: Path) -> None:
     second = write(tmp_path, newer(drop_a_driver), "second.json")
     command = [sys.executable, "-m", "envcheck", "matrix", "update"]
     both = [
-        subprocess.Popen([*command, *arguments], stdout=subprocess.PIPE, stderr=subprocess.PIPE, text=True)
+        subprocess.Popen(
+            [*command, *arguments], stdout=subprocess.PIPE, stderr=subprocess.PIPE, text=True
+        )
         for arguments in (first, second)
     ]
     ends = [(process.communicate(timeout=PATIENCE), process.returncode) for process in both]

@@ -34,12 +34,16 @@ def recorded_matrix() -> dict[str, Any]:
     kept = changed_copy()
     for framework in list(kept["releases"]):
         versions = recorded_versions(framework) if framework in FRAMEWORKS else []
-        kept["releases"][framework] = {version: kept["releases"][framework][version] for version in versions}
+        kept["releases"][framework] = {
+            version: kept["releases"][framework][version] for version in versions
+        }
     drop_unused_citations(kept)
     return kept
 
 
-def held(index: LocalIndex, matrix: dict[str, Any], *frameworks: str, sample: int = 0) -> Verification:
+def held(
+    index: LocalIndex, matrix: dict[str, Any], *frameworks: str, sample: int = 0
+) -> Verification:
     opened = reader(index)
     try:
         listings = [list_framework(opened, name) for name in frameworks or FRAMEWORKS]
@@ -48,9 +52,13 @@ def held(index: LocalIndex, matrix: dict[str, Any], *frameworks: str, sample: in
         opened.close()
 
 
-def row_of(matrix: dict[str, Any], version: str = "2.21.0", platform: str = "linux_x86_64") -> dict[str, Any]:
+def row_of(
+    matrix: dict[str, Any], version: str = "2.21.0", platform: str = "linux_x86_64"
+) -> dict[str, Any]:
     rows: list[dict[str, Any]] = matrix["releases"]["tensorflow"][version]
-    return next(row for row in rows if (row["distribution"], row["platform"]) == ("tensorflow", platform))
+    return next(
+        row for row in rows if (row["distribution"], row["platform"]) == ("tensorflow", platform)
+    )
 
 
 def told(found: Verification) -> list[tuple[str, Any, Any]]:
@@ -61,7 +69,9 @@ def test_recorded_releases_agree(index: LocalIndex) -> None:
     matrix = recorded_matrix()
     found = held(index, matrix)
     assert (found.verdict, told(found), found.unread) == ("compatible", [], [])
-    assert found.rows == sum(len(rows) for versions in matrix["releases"].values() for rows in versions.values())
+    assert found.rows == sum(
+        len(rows) for versions in matrix["releases"].values() for rows in versions.values()
+    )
     assert found.cells > 4 * found.rows
 
 
@@ -97,7 +107,9 @@ def test_a_wrong_cell_is_reported(index: LocalIndex, cell: str, value: Any) -> N
     assert (cell, value, right) in told(held(index, matrix, "tensorflow"))
 
 
-@pytest.mark.parametrize(("cell", "value", "read"), [("cudnn", "7.6", "8"), ("cuda_build", False, True)])
+@pytest.mark.parametrize(
+    ("cell", "value", "read"), [("cudnn", "7.6", "8"), ("cuda_build", False, True)]
+)
 def test_a_finding_that_contradicts_its_artifact_is_reported(
     index: LocalIndex, cell: str, value: Any, read: Any
 ) -> None:
@@ -130,7 +142,9 @@ def test_a_wheel_no_installer_takes_is_reported(index: LocalIndex) -> None:
     assert [item[:2] for item in told(found)] == [("wheel", "usable")]
 
 
-def test_a_sample_names_every_release_the_matrix_lacks_and_every_row_without_release(index: LocalIndex) -> None:
+def test_a_sample_names_every_release_the_matrix_lacks_and_every_row_without_release(
+    index: LocalIndex,
+) -> None:
     matrix = recorded_matrix()
     del matrix["releases"]["torch"]["2.15.0"]
     matrix["releases"]["torch"]["2.99.0"] = matrix["releases"]["torch"]["1.7.1"]
@@ -186,25 +200,41 @@ def saved(path: Path, matrix: dict[str, Any]) -> str:
 
 
 @pytest.mark.usefixtures("configured_index")
-def test_verify_prints_and_ends_by_its_verdict(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
+def test_verify_prints_and_ends_by_its_verdict(
+    tmp_path: Path, capsys: pytest.CaptureFixture[str]
+) -> None:
     matrix = recorded_matrix()
     own = saved(tmp_path / "own.json", matrix)
     assert run(["matrix", "verify", "--all", "--framework", "tensorflow", "--matrix", own]) == 0
-    assert ": 0 differences, 0 no longer on the index, 0 artifacts not read." in capsys.readouterr().out
+    assert (
+        ": 0 differences, 0 no longer on the index, 0 artifacts not read."
+        in capsys.readouterr().out
+    )
     row_of(matrix)["tags"] = ["win_amd64"]
     own = saved(tmp_path / "own.json", matrix)
     assert run(["matrix", "verify", "--all", "--framework", "tensorflow", "--matrix", own]) == 1
-    assert "tensorflow 2.21.0 on linux_x86_64: tags is ['win_amd64'] in the matrix" in capsys.readouterr().out
+    assert (
+        "tensorflow 2.21.0 on linux_x86_64: tags is ['win_amd64'] in the matrix"
+        in capsys.readouterr().out
+    )
 
 
 @pytest.mark.usefixtures("configured_index")
-def test_cells_that_rest_on_documents_are_counted_apart(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
+def test_cells_that_rest_on_documents_are_counted_apart(
+    tmp_path: Path, capsys: pytest.CaptureFixture[str]
+) -> None:
     matrix = recorded_matrix()
     row_of(matrix)["proof"] = {**row_of(matrix)["proof"], "cudnn": "documented"}
     own = saved(tmp_path / "own.json", matrix)
     run(["matrix", "verify", "--all", "--framework", "tensorflow", "--matrix", own])
-    line = next(line for line in capsys.readouterr().out.splitlines() if line.startswith("Not verified here: "))
-    assert re.fullmatch(r"Not verified here: \d+ cells that rest on documents: .*\d+ of tensorflow cudnn.*\.", line)
+    line = next(
+        line
+        for line in capsys.readouterr().out.splitlines()
+        if line.startswith("Not verified here: ")
+    )
+    assert re.fullmatch(
+        r"Not verified here: \d+ cells that rest on documents: .*\d+ of tensorflow cudnn.*\.", line
+    )
     run(["matrix", "verify", "--all", "--framework", "tensorflow", "--matrix", own, "--json"])
     found = json.loads(capsys.readouterr().out)
     assert f"{sum(found['documented'].values())} cells" in line
@@ -215,7 +245,9 @@ def test_verify_as_json_when_the_index_is_down(
     configured_index: LocalIndex, capsys: pytest.CaptureFixture[str]
 ) -> None:
     configured_index.answers["/simple/torch/"] = lambda handler: handler.reply(403, b"")
-    assert run(["matrix", "verify", "--framework", "torch", "--sample", "2", "--format", "json"]) == 3
+    assert (
+        run(["matrix", "verify", "--framework", "torch", "--sample", "2", "--format", "json"]) == 3
+    )
     found = json.loads(capsys.readouterr().out)
     fastjsonschema.compile(json.loads(SCHEMA.read_text(encoding="utf-8")))(found)
     assert "status 403" in found["unread"][0]

@@ -27,9 +27,13 @@ def add_composed_wheels(index: LocalIndex) -> list[str]:
     for section in (name for name in companion_sections() if name not in FRAMEWORKS):
         name = next(iter(first_releases(section)))
         folder = f"{name.replace('-', '_')}-{COMPOSED}"
-        metadata = f"Metadata-Version: 2.1\nName: {name}\nVersion: {COMPOSED}\nRequires-Python: >=3.10\n"
+        metadata = (
+            f"Metadata-Version: 2.1\nName: {name}\nVersion: {COMPOSED}\nRequires-Python: >=3.10\n"
+        )
         wheel = f"{folder}-py3-none-manylinux_2_28_x86_64.whl"
-        index.archives[wheel] = archive({f"{folder}.dist-info/METADATA": metadata.encode()}, folder=folder)
+        index.archives[wheel] = archive(
+            {f"{folder}.dist-info/METADATA": metadata.encode()}, folder=folder
+        )
         index.wheels[wheel] = {
             "sha256": hashlib.sha256(index.archives[wheel]).hexdigest(),
             "size": len(index.archives[wheel]),
@@ -50,9 +54,12 @@ def test_refresh_and_verify_cover_every_section(
         assert f"+ {name} {COMPOSED} on linux_x86_64: " in printed.out
     new = str(find_user_matrix())
     assert f"envcheck doctor --matrix {new}" in printed.err
-    assert set(json.loads(Path(new).read_text(encoding="utf-8"))["releases"]) == set(matrix_sections())
+    assert set(json.loads(Path(new).read_text(encoding="utf-8"))["releases"]) == set(
+        matrix_sections()
+    )
 
-    assert run(["matrix", "verify", "--all", "--matrix", new]) == 3  # the index has a part of the releases alone
+    # the index has a part of the releases alone
+    assert run(["matrix", "verify", "--all", "--matrix", new]) == 3
     assert " 0 differences, " in capsys.readouterr().out
     assert run(["matrix", "verify"]) == 1
     assert f"vllm {COMPOSED} on linux_x86_64 is on the index" in capsys.readouterr().out
@@ -63,7 +70,11 @@ def test_refresh_corrects_what_verify_reports(
 ) -> None:
     """Rows that another edition of this program drew differently: their wheels are those that they cite."""
     matrix, own, new = recorded_matrix(), tmp_path / "own.json", str(tmp_path / "new.json")
-    row = next(row for row in matrix["releases"]["tensorflow"]["2.21.0"] if row["platform"] == "linux_x86_64")
+    row = next(
+        row
+        for row in matrix["releases"]["tensorflow"]["2.21.0"]
+        if row["platform"] == "linux_x86_64"
+    )
     right = row["requires"]
     row["requires"] = {**right, "numpy": ">=0.1"}
     own.write_text(json.dumps(matrix), encoding="utf-8")
@@ -78,7 +89,8 @@ def test_refresh_corrects_what_verify_reports(
     same = {name: body for name, body in found["citations"].items() if name in matrix["citations"]}
     assert same != {}
     unchanged = {name for name, body in same.items() if body == document()["citations"][name]}
-    assert set(same) - unchanged <= {row["citations"][0]}  # only the row that changed was dated anew
+    # only the row that changed was dated anew
+    assert set(same) - unchanged <= {row["citations"][0]}
 
 
 @pytest.mark.parametrize(
@@ -95,7 +107,11 @@ def test_a_framework_or_package_names_its_section(asked: str, section: str) -> N
     assert section_of(asked) == section
 
 
-def test_an_unknown_framework_is_named_with_those_of_the_matrix(configured_index: LocalIndex) -> None:
+def test_an_unknown_framework_is_named_with_those_of_the_matrix(
+    configured_index: LocalIndex,
+) -> None:
     assert section_of("nothing") == ""
-    with pytest.raises(UserError, match=r"unknown framework. The matrix has .*rapids.* Did you mean torch\?"):
+    with pytest.raises(
+        UserError, match=r"unknown framework. The matrix has .*rapids.* Did you mean torch\?"
+    ):
         run(["matrix", "verify", "--framework", "torhc"])

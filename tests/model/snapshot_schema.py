@@ -18,14 +18,27 @@ SOURCE = {
     "type": "object",
     "additionalProperties": False,
     "required": ["kind", "where"],
-    "properties": {"kind": {"enum": list(SOURCE_KINDS)}, "where": {"type": "string"}, "excerpt": {"type": "string"}},
+    "properties": {
+        "kind": {"enum": list(SOURCE_KINDS)},
+        "where": {"type": "string"},
+        "excerpt": {"type": "string"},
+    },
 }
-ABSENT = {"type": "object", "additionalProperties": False, "required": ["absent"], "properties": {"absent": STRINGS}}
+ABSENT = {
+    "type": "object",
+    "additionalProperties": False,
+    "required": ["absent"],
+    "properties": {"absent": STRINGS},
+}
 UNKNOWN = {
     "type": "object",
     "additionalProperties": False,
     "required": ["unknown"],
-    "properties": {"unknown": {"enum": list(UNKNOWN_REASONS)}, "detail": {"type": "string"}, "tried": STRINGS},
+    "properties": {
+        "unknown": {"enum": list(UNKNOWN_REASONS)},
+        "detail": {"type": "string"},
+        "tried": STRINGS,
+    },
 }
 
 
@@ -38,9 +51,18 @@ def of_annotation(annotation: str, owner: Any, definitions: dict[str, Any]) -> d
     kind, inner = generic.groups()
     if kind == "Fact":
         known = of_annotation(inner, owner, definitions)
-        return {"oneOf": [known_fact(known), {"$ref": "#/definitions/absent"}, {"$ref": "#/definitions/unknown"}]}
+        return {
+            "oneOf": [
+                known_fact(known),
+                {"$ref": "#/definitions/absent"},
+                {"$ref": "#/definitions/unknown"},
+            ]
+        }
     if kind == "Tuple":
-        return {"type": "array", "items": of_annotation(inner.rsplit(",", 1)[0], owner, definitions)}
+        return {
+            "type": "array",
+            "items": of_annotation(inner.rsplit(",", 1)[0], owner, definitions),
+        }
     value = of_annotation(inner.split(",", 1)[1].strip(), owner, definitions)
     return {"type": "object", "additionalProperties": value}
 
@@ -57,8 +79,15 @@ def known_fact(value: dict[str, Any]) -> dict[str, Any]:
 def of_model(model: Any, definitions: dict[str, Any]) -> dict[str, Any]:
     if model.__name__ not in definitions:
         definitions[model.__name__] = {}
-        properties = {field.name: of_annotation(str(field.type), model, definitions) for field in fields(model)}
-        definitions[model.__name__] = {"type": "object", "additionalProperties": False, "properties": properties}
+        properties = {
+            field.name: of_annotation(str(field.type), model, definitions)
+            for field in fields(model)
+        }
+        definitions[model.__name__] = {
+            "type": "object",
+            "additionalProperties": False,
+            "properties": properties,
+        }
     return {"$ref": f"#/definitions/{model.__name__}"}
 
 

@@ -36,12 +36,16 @@ SOURCE = Source("file", "/sys/module/nvidia/version", "550.54.15")
 EMPTY = Snapshot(1, "0.1", "host", "2026-01-01T00:00:00Z", Facts())
 JSON = st.recursive(
     st.none() | st.booleans() | st.integers() | st.floats() | st.text(max_size=5),
-    lambda inner: st.lists(inner, max_size=3) | st.dictionaries(st.text(max_size=8), inner, max_size=3),
+    lambda inner: (
+        st.lists(inner, max_size=3) | st.dictionaries(st.text(max_size=8), inner, max_size=3)
+    ),
     max_leaves=8,
 )
 
 
-@pytest.mark.parametrize("model", [HostFacts, DriverFacts, Gpu, ToolkitFacts, CompilerFacts, PythonFacts])
+@pytest.mark.parametrize(
+    "model", [HostFacts, DriverFacts, Gpu, ToolkitFacts, CompilerFacts, PythonFacts]
+)
 def test_every_section_survives_json(model: type) -> None:
     @settings(max_examples=15, deadline=None, suppress_health_check=list(HealthCheck))
     @given(instances(model))
@@ -52,7 +56,9 @@ def test_every_section_survives_json(model: type) -> None:
 
 
 def test_a_snapshot_survives_json_without_unstated_facts() -> None:
-    driver = DriverFacts(release=Known("550.54.15", SOURCE), smi_path=Absent(("nvidia-smi on PATH",)))
+    driver = DriverFacts(
+        release=Known("550.54.15", SOURCE), smi_path=Absent(("nvidia-smi on PATH",))
+    )
     snapshot = replace(EMPTY, facts=Facts(driver=driver))
     text = json.dumps(encode(snapshot))
     assert decode(Snapshot, json.loads(text)) == snapshot
@@ -79,24 +85,57 @@ for _ in range(5000):
         ({"release": "550"}, "driver.release: expected a fact, found str"),
         ({"release": {}}, "expected known, absent, or unknown"),
         ({"release": {"known": "550"}}, "driver.release.source: expected an object"),
-        ({"release": {"known": 550, "source": {"kind": "file", "where": "x"}}}, "expected str, found int"),
+        (
+            {"release": {"known": 550, "source": {"kind": "file", "where": "x"}}},
+            "expected str, found int",
+        ),
         ({"release": {"known": "1", "source": {"kind": "file"}}}, "source: .*where"),
-        ({"release": {"known": "1", "source": {"kind": "file", "where": "x"}, "why": "?"}}, "unknown field 'why'"),
-        ({"release": {"known": "1", "source": {"kind": "file", "where": "x"}, "absent": []}}, "unknown field 'absent'"),
+        (
+            {"release": {"known": "1", "source": {"kind": "file", "where": "x"}, "why": "?"}},
+            "unknown field 'why'",
+        ),
+        (
+            {"release": {"known": "1", "source": {"kind": "file", "where": "x"}, "absent": []}},
+            "unknown field 'absent'",
+        ),
         ({"release": {"absent": "everywhere"}}, "expected a list of strings"),
         ({"release": {"absent": [1]}}, "expected a list of strings"),
         ({"release": {"unknown": "tired"}}, "unknown with one of timeout"),
         ({"release": {"unknown": ["timeout"]}}, "unknown with one of timeout"),
         ({"release": {"unknown": "timeout", "detail": 3}}, "unknown with one of timeout"),
         ({"release": {"unknown": "timeout", "tried": {}}}, "expected a list of strings"),
-        ({"nvml_result": {"known": True, "source": {"kind": "library", "where": "x"}}}, "expected int, found bool"),
-        ({"nvml_result": {"known": 1e400, "source": {"kind": "library", "where": "x"}}}, "expected int, found float"),
-        ({"uvm_loaded": {"known": 1, "source": {"kind": "file", "where": "x"}}}, "expected bool, found int"),
-        ({"dkms": {"known": {}, "source": {"kind": "file", "where": "x"}}}, "expected a list, found dict"),
-        ({"dkms": {"known": ["x"], "source": {"kind": "file", "where": "x"}}}, r"dkms\[0\]: expected an object"),
-        ({"packages": {"known": [], "source": {"kind": "file", "where": "x"}}}, "expected an object, found list"),
-        ({"packages": {"known": {"a": 1}, "source": {"kind": "file", "where": "x"}}}, r"packages\[a\]: expected str"),
-        ({"release": {"known": DEEP, "source": {"kind": "file", "where": "x"}}}, "expected str, found list"),
+        (
+            {"nvml_result": {"known": True, "source": {"kind": "library", "where": "x"}}},
+            "expected int, found bool",
+        ),
+        (
+            {"nvml_result": {"known": 1e400, "source": {"kind": "library", "where": "x"}}},
+            "expected int, found float",
+        ),
+        (
+            {"uvm_loaded": {"known": 1, "source": {"kind": "file", "where": "x"}}},
+            "expected bool, found int",
+        ),
+        (
+            {"dkms": {"known": {}, "source": {"kind": "file", "where": "x"}}},
+            "expected a list, found dict",
+        ),
+        (
+            {"dkms": {"known": ["x"], "source": {"kind": "file", "where": "x"}}},
+            r"dkms\[0\]: expected an object",
+        ),
+        (
+            {"packages": {"known": [], "source": {"kind": "file", "where": "x"}}},
+            "expected an object, found list",
+        ),
+        (
+            {"packages": {"known": {"a": 1}, "source": {"kind": "file", "where": "x"}}},
+            r"packages\[a\]: expected str",
+        ),
+        (
+            {"release": {"known": DEEP, "source": {"kind": "file", "where": "x"}}},
+            "expected str, found list",
+        ),
         (DEEP, "expected an object, found list"),
     ],
 )
@@ -127,7 +166,9 @@ def test_any_json_is_decoded_or_rejected(value: Any) -> None:
 def test_a_single_fact_is_decoded_by_its_annotation() -> None:
     fact = decode_as("Fact[Tuple[Gpu, ...]]", Facts, {"known": [{}], "source": encode(SOURCE)})
     assert fact == Known((Gpu(),), SOURCE)
-    assert decode_as("Fact[float]", Facts, {"known": 2, "source": encode(SOURCE)}) == Known(2, SOURCE)
+    assert decode_as("Fact[float]", Facts, {"known": 2, "source": encode(SOURCE)}) == Known(
+        2, SOURCE
+    )
 
 
 def test_only_a_known_fact_has_a_value() -> None:

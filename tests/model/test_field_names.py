@@ -8,7 +8,9 @@ from envcheck.model import Gpu, Known, Source, list_fields
 
 
 def test_a_record_and_its_class_list_the_same_fields() -> None:
-    assert list_fields(Known("1", Source("file", "/x"))) == list_fields(Known) == ("value", "source")
+    assert (
+        list_fields(Known("1", Source("file", "/x"))) == list_fields(Known) == ("value", "source")
+    )
     assert list_fields(Gpu) == tuple(item.name for item in fields(Gpu))
 
 

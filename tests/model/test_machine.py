@@ -34,7 +34,10 @@ def test_what_an_older_release_did_not_collect_is_marked() -> None:
     assert facts.driver.release == Known("550.54.15", HERE)
     assert facts.driver.nvml_result is HANGS
     assert facts.gpus.value is not None
-    assert (facts.gpus.value[0].uuid, facts.gpus.value[0].name) == (NOT_COLLECTED, Known("NVIDIA L4", HERE))
+    assert (facts.gpus.value[0].uuid, facts.gpus.value[0].name) == (
+        NOT_COLLECTED,
+        Known("NVIDIA L4", HERE),
+    )
 
 
 def test_a_section_that_states_nothing_was_not_read() -> None:

@@ -28,7 +28,18 @@ OTHER = (
     "torch (>=2)",
     "torch===2.7",
 )
-NONE = ("", "-r file", "torch 2.7", "torch>=", "[x]", "torch\n", "\ntorch", "torch>=2.*", "t\u00f6rch", "torch,jax")
+NONE = (
+    "",
+    "-r file",
+    "torch 2.7",
+    "torch>=",
+    "[x]",
+    "torch\n",
+    "\ntorch",
+    "torch>=2.*",
+    "t\u00f6rch",
+    "torch,jax",
+)
 
 
 @pytest.mark.parametrize("text", [*PLAIN, *OTHER])
@@ -84,7 +95,10 @@ def test_what_a_requirement_names(text: str, plain: str, pin: str, label: str) -
             "nvidia_cudnn-cu12 (>=9.3) ; extra == 'and-cuda'",
             ("nvidia-cudnn-cu12", (), ">=9.3", "extra == 'and-cuda'", ""),
         ),
-        ("jaxlib[cuda12]==0.4.1;python_version<'4'", ("jaxlib", ("cuda12",), "==0.4.1", "python_version<'4'", "")),
+        (
+            "jaxlib[cuda12]==0.4.1;python_version<'4'",
+            ("jaxlib", ("cuda12",), "==0.4.1", "python_version<'4'", ""),
+        ),
         ("h5py (>=2.*)", ("h5py", (), ">=2.*", "", "")),  # no longer valid, and installed for years
         ("x @ https://example.org/x.whl", ("x", (), "", "", "https://example.org/x.whl")),
     ],
@@ -99,7 +113,14 @@ def test_a_line_that_names_no_distribution_is_left_out(line: str) -> None:
 
 
 def test_a_name_is_cut_off_whatever_follows_it() -> None:
-    texts = ("Numpy>=2", "numpy [x] <2", "numpy", " numpy; extra == 'x'", "numpy @ https://example.org", ">=2")
+    texts = (
+        "Numpy>=2",
+        "numpy [x] <2",
+        "numpy",
+        " numpy; extra == 'x'",
+        "numpy @ https://example.org",
+        ">=2",
+    )
     assert [*map(name_of, texts)] == ["numpy"] * 5 + [""]
 
 

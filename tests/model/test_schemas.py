@@ -34,14 +34,20 @@ SCHEMAS = PATH.parent
 
 
 def check(name: str, document: Any) -> None:
-    fastjsonschema.compile(json.loads((SCHEMAS / f"{name}.schema.json").read_text(encoding="utf-8")))(document)
+    fastjsonschema.compile(
+        json.loads((SCHEMAS / f"{name}.schema.json").read_text(encoding="utf-8"))
+    )(document)
 
 
 def snapshot() -> Snapshot:
     source = Source("file", "/sys/module/nvidia/version", "550.163.01")
-    driver = DriverFacts(release=Known("550.163.01", source), libcuda_path=Absent(("libcuda.so.1",)))
+    driver = DriverFacts(
+        release=Known("550.163.01", source), libcuda_path=Absent(("libcuda.so.1",))
+    )
     gpus = Known((Gpu(name=Known("A", source), uuid=Unknown("denied", "no")),), source)
-    return Snapshot(SCHEMA_VERSION, "0", "host", "2026-01-01T00:00:00Z", Facts(driver=driver, gpus=gpus))
+    return Snapshot(
+        SCHEMA_VERSION, "0", "host", "2026-01-01T00:00:00Z", Facts(driver=driver, gpus=gpus)
+    )
 
 
 def test_snapshot_schema_matches_the_model() -> None:
@@ -63,8 +69,13 @@ def test_snapshot_schema_rejects_other_documents(change: dict[str, Any]) -> None
 
 def test_report_document_fits_its_schema() -> None:
     fix = Remedy("Reboot.", (Reboot(purpose="load the new module"),))
-    evidence = (Evidence("driver.release", "550", Source("file", "x")), Evidence("row", "y", citation=Citation("doc")))
-    finding = Finding("driver-too-old", "incompatible", "error", "Too old.", evidence, fix, primary=True)
+    evidence = (
+        Evidence("driver.release", "550", Source("file", "x")),
+        Evidence("row", "y", citation=Citation("doc")),
+    )
+    finding = Finding(
+        "driver-too-old", "incompatible", "error", "Too old.", evidence, fix, primary=True
+    )
     report = with_steps(Report("incompatible", "gpu", "No.", (finding,), ("driver-too-old",)))
     document = json.loads(render_json(report, snapshot()))
     check("report", document)

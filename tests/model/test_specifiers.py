@@ -23,8 +23,13 @@ def composed_version(choose: random.Random) -> str:
 def test_agrees_with_packaging_for_any_version_and_specifier() -> None:
     choose, admitted, compared = random.Random(6), 0, 0
     for _ in range(6000):
-        ends = [choose.choice((".*", "+cu118", "", "", "", "", ".post1", "rc1")) for _ in range(choose.randint(0, 3))]
-        specifier = ", ".join(choose.choice(OPERATORS) + composed_version(choose) + end for end in ends)
+        ends = [
+            choose.choice((".*", "+cu118", "", "", "", "", ".post1", "rc1"))
+            for _ in range(choose.randint(0, 3))
+        ]
+        specifier = ", ".join(
+            choose.choice(OPERATORS) + composed_version(choose) + end for end in ends
+        )
         version, early = composed_version(choose) + choose.choice(ENDINGS), choose.random() < 0.5
         try:
             wanted = SpecifierSet(specifier).contains(Version(version), prereleases=early)

@@ -4,7 +4,15 @@ from __future__ import annotations
 
 import pytest
 
-from envcheck.model import at_least, at_least_minor, is_older, major, major_minor, numbers, same_release
+from envcheck.model import (
+    at_least,
+    at_least_minor,
+    is_older,
+    major,
+    major_minor,
+    numbers,
+    same_release,
+)
 
 
 @pytest.mark.parametrize(
@@ -53,7 +61,9 @@ def test_first_parts(version: str, first: str, line: str) -> None:
         ("unknown", "525.60.13", None),
     ],
 )
-def test_a_floor_is_reached_missed_or_undecided(version: str, floor: str, reached: bool | None) -> None:
+def test_a_floor_is_reached_missed_or_undecided(
+    version: str, floor: str, reached: bool | None
+) -> None:
     assert at_least(version, floor) is reached
 
 

@@ -33,7 +33,13 @@ from tests.rules.factory_machine import NONE, known
 from tests.typed import argv
 
 # What pip takes where nothing holds it back: releases that break those made before them.
-NEWEST = {"numpy": "2.3.4", "protobuf": "6.33.0", "keras": "3.12.0", "setuptools": "82.0.0", "h5py": "3.15.1"}
+NEWEST = {
+    "numpy": "2.3.4",
+    "protobuf": "6.33.0",
+    "keras": "3.12.0",
+    "setuptools": "82.0.0",
+    "h5py": "3.15.1",
+}
 SITE = "/planned/lib/python/site-packages"
 
 
@@ -54,10 +60,12 @@ class Applied:
         python = facts.python
         found = python.distributions.value or ()
         self._there = {item.name: item for item in reversed(found)}
-        self._beside = [item for item in found if self._there[item.name] is not item]  # copies that are not imported
+        # copies that are not imported
+        self._beside = [item for item in found if self._there[item.name] is not item]
         self._builds = list(python.frameworks.value or ())
         self._hooked = False
-        self._named: set[str] = set()  # folders that activation puts on the loader's path, or links lead to
+        # folders that activation puts on the loader's path, or links lead to
+        self._named: set[str] = set()
         self._fresh: dict[str, str] = {}  # nvidia-* wheels that a step brought, with their versions
 
     def take(self, step: Step) -> None:
@@ -70,13 +78,20 @@ class Applied:
         elif words[:1] == ("conda",):
             self._conda(words[1:])
         elif words[:2] == ("sh", "-c") and "envcheck" in " ".join(words):
-            folders = [folder for word in words if word.startswith("add ") for folder in shlex.split(word)[1:]]
+            folders = [
+                folder
+                for word in words
+                if word.startswith("add ")
+                for folder in shlex.split(word)[1:]
+            ]
             self._hooked = self._hooked or bool(folders)
             self._named |= {folder.removeprefix("$prefix") for folder in folders}
         elif isinstance(step.action, LinkFile) and ".so" in step.action.link:
             folder = posixpath.dirname(step.action.link)
             self._hooked = True
-            self._named.add(posixpath.dirname(posixpath.normpath(posixpath.join(folder, step.action.target))))
+            self._named.add(
+                posixpath.dirname(posixpath.normpath(posixpath.join(folder, step.action.target)))
+            )
         else:
             self._outside(" ".join(words), step)
 
@@ -106,13 +121,22 @@ class Applied:
 
     def _found(self, item: LibraryLookup) -> LibraryLookup:
         folders = {path: path.rpartition("/")[0] for path in item.elsewhere}
-        at = next((path for path in folders if any(fnmatch(folders[path], f"*{named}") for named in self._named)), "")
+        at = next(
+            (
+                path
+                for path in folders
+                if any(fnmatch(folders[path], f"*{named}") for named in self._named)
+            ),
+            "",
+        )
         stem = item.soname.removeprefix("lib").partition(".so")[0].replace("cudart", "cuda-runtime")
         for name, version in self._fresh.items():
             part = name.removeprefix("nvidia-").rpartition("-cu")[0]
             if stem.startswith(part):
                 path = f"{SITE}/nvidia/{part}/lib/{item.soname}"
-                return replace(item, found=known(path), version=known(version), via="activation", elsewhere=())
+                return replace(
+                    item, found=known(path), version=known(version), via="activation", elsewhere=()
+                )
         return replace(item, found=known(at), via="activation") if at else item
 
     def _pip(self, words: tuple[str, ...]) -> None:
@@ -132,7 +156,9 @@ class Applied:
 
     def _make_whole(self, names: set[str]) -> None:
         python = self.facts.python
-        left = tuple(item for item in python.file_faults.value or () if item.distribution not in names)
+        left = tuple(
+            item for item in python.file_faults.value or () if item.distribution not in names
+        )
         self.facts = replace(self.facts, python=replace(python, file_faults=known(left)))
 
     def _conda(self, words: tuple[str, ...]) -> None:
@@ -144,7 +170,9 @@ class Applied:
         if words[0] == "create":
             self._new(re.search(r"\d+\.\d+", specs.get("python", "")), "conda")
         if "libstdcxx-ng" in specs:
-            self.facts = replace(self.facts, python=replace(self.facts.python, libstdcxx_glibcxx=known("3.4.33")))
+            self.facts = replace(
+                self.facts, python=replace(self.facts.python, libstdcxx_glibcxx=known("3.4.33"))
+            )
         if "cudatoolkit" in specs:
             self._cuda(specs["cudatoolkit"], specs.get("cudnn", ""))
         for name, spec in specs.items():
@@ -154,7 +182,11 @@ class Applied:
                 self._conda_build(framework, release or self._version(framework, SpecifierSet()))
 
     def _conda_build(self, framework: str, version: str) -> None:
-        version = self._version(framework, SpecifierSet(f"=={version}.*")) if version.count(".") < 2 else version
+        version = (
+            self._version(framework, SpecifierSet(f"=={version}.*"))
+            if version.count(".") < 2
+            else version
+        )
         self._remove(framework)
         self._there[framework] = Distribution(framework, version, SITE, installer="conda")
         made = FrameworkBuild(framework, framework, version, SITE, known(True), libraries=known(()))
@@ -179,25 +211,39 @@ class Applied:
         self._builds = [item for item in self._builds if item.distribution != name]
         owners = self.facts.python.duplicate_owners
         if owners.value is not None:
-            left = {key: tuple(one for one in names if one != name) for key, names in owners.value.items()}
+            left = {
+                key: tuple(one for one in names if one != name)
+                for key, names in owners.value.items()
+            }
             shared = {key: names for key, names in left.items() if len(names) > 1}
             python = replace(self.facts.python, duplicate_owners=known(shared) if shared else NONE)
             self.facts = replace(self.facts, python=python)
 
     def _without_extension(self, name: str) -> None:
         extensions = self.facts.python.extensions.value or ()
-        left = tuple(item for item in extensions if canonicalize_name(item.distribution) != canonicalize_name(name))
-        self.facts = replace(self.facts, python=replace(self.facts.python, extensions=known(left) if left else NONE))
+        left = tuple(
+            item
+            for item in extensions
+            if canonicalize_name(item.distribution) != canonicalize_name(name)
+        )
+        self.facts = replace(
+            self.facts, python=replace(self.facts.python, extensions=known(left) if left else NONE)
+        )
 
     def _bring(self, wanted: Requirement, all_wanted: list[Requirement], label: str) -> None:
         name = canonicalize_name(wanted.name)
         framework = self._matrix.framework_of(name)
         if name == "pip":
-            self.facts = replace(self.facts, python=replace(self.facts.python, pip_version=known("25.3")))
+            self.facts = replace(
+                self.facts, python=replace(self.facts.python, pip_version=known("25.3"))
+            )
         elif framework:
             self._framework(framework, name, wanted, all_wanted, label)
         else:
-            self._distribution(name, [item.specifier for item in all_wanted if canonicalize_name(item.name) == name])
+            self._distribution(
+                name,
+                [item.specifier for item in all_wanted if canonicalize_name(item.name) == name],
+            )
 
     def _distribution(self, name: str, clauses: list[SpecifierSet]) -> None:
         version = pick(name, clauses)
@@ -211,14 +257,23 @@ class Applied:
     def _cudnn(self, version: str, cuda: str) -> None:
         path = f"{SITE}/nvidia/cudnn/lib/libcudnn.so.{version.partition('.')[0]}"
         copy = LibraryInstall(
-            "cudnn", SITE, "wheel", library_version=known(version), library_path=known(path), cuda_major=known(cuda)
+            "cudnn",
+            SITE,
+            "wheel",
+            library_version=known(version),
+            library_path=known(path),
+            cuda_major=known(cuda),
         )
         self.facts = replace(self.facts, cudnn=known((copy, *(self.facts.cudnn.value or ()))))
 
     def _cuda(self, cuda: str, cudnn: str) -> None:
-        made = ToolkitInstall("/planned", "conda", known(cuda), cudart_path=known("/planned/lib/libcudart.so"))
+        made = ToolkitInstall(
+            "/planned", "conda", known(cuda), cudart_path=known("/planned/lib/libcudart.so")
+        )
         there = self.facts.toolkits.installs.value or ()
-        self.facts = replace(self.facts, toolkits=replace(self.facts.toolkits, installs=known((made, *there))))
+        self.facts = replace(
+            self.facts, toolkits=replace(self.facts.toolkits, installs=known((made, *there)))
+        )
         if cudnn:
             self._cudnn(cudnn, cuda.partition(".")[0])
 
@@ -231,7 +286,12 @@ class Applied:
         raise NotAppliedError(f"no {name}{clauses} for Python {python}")
 
     def _framework(
-        self, framework: str, name: str, wanted: Requirement, all_wanted: list[Requirement], label: str
+        self,
+        framework: str,
+        name: str,
+        wanted: Requirement,
+        all_wanted: list[Requirement],
+        label: str,
     ) -> None:
         exact = re.fullmatch(r"==([^*]+)", str(wanted.specifier))
         version = (exact[1] if exact else self._version(name, wanted.specifier)) + label
@@ -239,10 +299,14 @@ class Applied:
         if there is None or there.version != version:
             self._remove(name)
             self._there[name] = Distribution(name, version, SITE, "environment", "pip")
-            made = FrameworkBuild(framework, name, version, SITE, libraries=known(()), shadowed_by=Absent())
+            made = FrameworkBuild(
+                framework, name, version, SITE, libraries=known(()), shadowed_by=Absent()
+            )
             self._builds += [] if framework == "jax" else [made]
         elif there.requires:
-            self._dependencies(dict(_pins(line for line in there.requires if "extra" not in line)), all_wanted)
+            self._dependencies(
+                dict(_pins(line for line in there.requires if "extra" not in line)), all_wanted
+            )
         if framework == "jax":
             self._jax(version, wanted.extras)
         row = self._matrix.release(framework, version.partition("+")[0], self._platform, name)
@@ -253,11 +317,16 @@ class Applied:
 
     def _jax(self, version: str, extras: set[str]) -> None:
         """Bring the compiled half and the plugin, which are what is judged."""
-        for name in ("jaxlib", *(f"jax-{extra}-{part}" for extra in extras for part in ("plugin", "pjrt"))):
+        for name in (
+            "jaxlib",
+            *(f"jax-{extra}-{part}" for extra in extras for part in ("plugin", "pjrt")),
+        ):
             self._remove(name)
             self._there[name] = Distribution(name, version, SITE, "environment", "pip")
         built = next((f"jax-{extra}-plugin" for extra in extras), "jaxlib")
-        self._builds.append(FrameworkBuild("jax", built, version, SITE, libraries=known(()), shadowed_by=Absent()))
+        self._builds.append(
+            FrameworkBuild("jax", built, version, SITE, libraries=known(()), shadowed_by=Absent())
+        )
 
     def _dependencies(self, requires: Any, all_wanted: list[Requirement]) -> None:
         for text, clauses in requires.items():
@@ -267,7 +336,9 @@ class Applied:
             given = [item.specifier for item in all_wanted if canonicalize_name(item.name) == name]
             needed = [SpecifierSet(clauses), *given]
             there = self._there.get(name)
-            if there is None or not all(item.contains(there.version, prereleases=True) for item in needed):
+            if there is None or not all(
+                item.contains(there.version, prereleases=True) for item in needed
+            ):
                 self._distribution(name, needed)
 
 

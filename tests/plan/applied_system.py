@@ -33,7 +33,9 @@ def _works(facts: Facts, matrix: Matrix, said: str) -> Facts:
     release = release if "." in release else f"{release}.82.07"
     branch = matrix.driver_branch(release)
     made = driver(
-        release, branch.cuda if branch else "13.0", fabric_manager_version=facts.driver.fabric_manager_version
+        release,
+        branch.cuda if branch else "13.0",
+        fabric_manager_version=facts.driver.fabric_manager_version,
     )
     made = replace(made, nvswitch_present=facts.driver.nvswitch_present)
     gpus = tuple(replace(gpu, kernel_driver=known("nvidia")) for gpu in facts.gpus.value or ())
@@ -45,16 +47,23 @@ def _as_it_is(facts: Facts, _matrix: Matrix, _said: str) -> Facts:
 
 
 def _opened(facts: Facts, _matrix: Matrix, _said: str) -> Facts:
-    found = [replace(item, accessible=known(value=True)) for item in facts.driver.device_nodes.value or ()]
+    found = [
+        replace(item, accessible=known(value=True))
+        for item in facts.driver.device_nodes.value or ()
+    ]
     named = {item.path for item in found}
     every = nodes("0", "ctl", "-uvm").value or ()
     more = [replace(item, accessible=known(value=True)) for item in every if item.path not in named]
-    started = replace(facts.driver, uvm_loaded=known(value=True), cuda_init_result=known(0), nvml_result=known(0))
+    started = replace(
+        facts.driver, uvm_loaded=known(value=True), cuda_init_result=known(0), nvml_result=known(0)
+    )
     return replace(facts, driver=replace(started, device_nodes=known((*found, *more))))
 
 
 def _fabric(facts: Facts, _matrix: Matrix, _said: str) -> Facts:
-    told = replace(facts.driver, fabric_manager_running=known(value=True), cuda_init_result=known(0))
+    told = replace(
+        facts.driver, fabric_manager_running=known(value=True), cuda_init_result=known(0)
+    )
     return replace(facts, driver=replace(told, fabric_manager_version=facts.driver.release))
 
 
@@ -98,7 +107,11 @@ def _first_on_path(facts: Facts, _matrix: Matrix, said: str) -> Facts:
 def _on_loader_path(facts: Facts, _matrix: Matrix, _said: str) -> Facts:
     """Let the loader find the driver's library where it lies."""
     at = facts.driver.libcuda_elsewhere.value or ()
-    found = replace(facts.driver, libcuda_path=known(at[0]), libcuda_elsewhere=NONE) if at else facts.driver
+    found = (
+        replace(facts.driver, libcuda_path=known(at[0]), libcuda_elsewhere=NONE)
+        if at
+        else facts.driver
+    )
     return replace(facts, driver=replace(found, cuda_init_result=known(0)))
 
 

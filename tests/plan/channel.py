@@ -6,9 +6,11 @@ import json
 from pathlib import Path
 from typing import Any
 
-Row = tuple[str, str, str, tuple[str, ...], tuple[str, ...]]  # name, version, build, depends, constrains
+# name, version, build, depends, constrains
+Row = tuple[str, str, str, tuple[str, ...], tuple[str, ...]]
 
-# What the recipes of the real packages state of each other (cudatoolkit, cudnn, pytorch-cpu, tensorflow feedstocks).
+# What the recipes of the real packages state of each other (cudatoolkit, cudnn, pytorch-cpu,
+# tensorflow feedstocks).
 LINUX: tuple[Row, ...] = (
     ("python", "3.7.12", "0_cpython", ("__glibc >=2.17",), ()),
     ("python", "3.10.13", "0_cpython", ("__glibc >=2.17",), ()),
@@ -22,7 +24,13 @@ LINUX: tuple[Row, ...] = (
     ("cudnn", "8.8.0.121", "cuda11_0", ("cudatoolkit 11.*",), ()),
     ("pytorch", "2.5.1", "cuda126_py312_0", ("python 3.12.*", "__cuda >=12", "__glibc >=2.17"), ()),
     ("pytorch", "2.5.1", "cpu_generic_py312_0", ("python 3.12.*",), ()),
-    ("tensorflow", "2.16.1", "cuda120py310_0", ("python 3.10.*", "__cuda >=12", "__glibc >=2.28"), ()),
+    (
+        "tensorflow",
+        "2.16.1",
+        "cuda120py310_0",
+        ("python 3.10.*", "__cuda >=12", "__glibc >=2.28"),
+        (),
+    ),
     ("tensorflow", "2.16.1", "cpu_py310_0", ("python 3.10.*",), ()),
 )
 NOARCH: tuple[Row, ...] = (
@@ -38,7 +46,12 @@ def write_channel(folder: Path, name: str = "conda-forge") -> str:
         place = folder / name / subdir
         place.mkdir(parents=True)
         records = {f"{row[0]}-{row[1]}-{row[2]}.conda": _record(row, subdir) for row in rows}
-        document = {"info": {"subdir": subdir}, "packages": {}, "packages.conda": records, "repodata_version": 1}
+        document = {
+            "info": {"subdir": subdir},
+            "packages": {},
+            "packages.conda": records,
+            "repodata_version": 1,
+        }
         (place / "repodata.json").write_text(json.dumps(document), encoding="utf-8")
     return folder.as_uri()
 

@@ -29,10 +29,15 @@ def machine(
     return Description(python, driver, (gpu,) if gpu else (), libc, platform)
 
 
-def planned(*texts: str, on: Description, expect: str = "auto", installer: str = "", folder: str = "") -> Plan:
+def planned(
+    *texts: str, on: Description, expect: str = "auto", installer: str = "", folder: str = ""
+) -> Plan:
     facts = planned_facts(None, on, matrix(), expects_gpu=expect == "gpu")
     return build_plan(
-        facts, matrix(), read_requests(texts, matrix()), PlanOptions(expect, installer, folder, description=on)
+        facts,
+        matrix(),
+        read_requests(texts, matrix()),
+        PlanOptions(expect, installer, folder, description=on),
     )
 
 

@@ -40,14 +40,27 @@ PROMPT = {"csh": ["set prompt = '% '"]}  # which activate.csh takes for granted
 
 
 def shells(*names: str) -> list[object]:
-    return [pytest.param(name, marks=pytest.mark.needs(SHELLS[name][0][0])) for name in names or SHELLS]
+    return [
+        pytest.param(name, marks=pytest.mark.needs(SHELLS[name][0][0])) for name in names or SHELLS
+    ]
 
 
 def run(
-    *command: str, variables: dict[str, str] | None = None, cwd: Path | None = None, script: str = ""
+    *command: str,
+    variables: dict[str, str] | None = None,
+    cwd: Path | None = None,
+    script: str = "",
 ) -> subprocess.CompletedProcess[str]:
-    env = {"PATH": "/usr/bin:/bin", "HOME": "/nonexistent", "LC_ALL": "C.UTF-8", "OSTYPE": "linux", **(variables or {})}
-    return subprocess.run(command, capture_output=True, text=True, check=False, env=env, cwd=cwd, input=script or None)
+    env = {
+        "PATH": "/usr/bin:/bin",
+        "HOME": "/nonexistent",
+        "LC_ALL": "C.UTF-8",
+        "OSTYPE": "linux",
+        **(variables or {}),
+    }
+    return subprocess.run(
+        command, capture_output=True, text=True, check=False, env=env, cwd=cwd, input=script or None
+    )
 
 
 def read_by(shell: str, lines: list[str], folder: Path, **variables: str) -> list[str]:
@@ -63,13 +76,23 @@ def read_by(shell: str, lines: list[str], folder: Path, **variables: str) -> lis
 
 
 def made_at(folder: Path, *below: str, installer: str = "pip") -> Environment:
-    return Environment(str(folder), installer, VERSION, "linux_x86_64", library_folders=below or (f"{SITE}/*/lib",))
+    return Environment(
+        str(folder), installer, VERSION, "linux_x86_64", library_folders=below or (f"{SITE}/*/lib",)
+    )
 
 
 def with_libraries(folder: Path, *names: str, by_uv: bool = False) -> Environment:
     """Make a venv, with folders of CUDA wheels in it and the hooks of every shell."""
     if by_uv:
-        asked = ("venv", "--quiet", "--offline", "--no-config", "--python", sys.executable, str(folder))
+        asked = (
+            "venv",
+            "--quiet",
+            "--offline",
+            "--no-config",
+            "--python",
+            sys.executable,
+            str(folder),
+        )
         subprocess.run([str(Path(sys.executable).with_name("uv")), *asked], check=True)
     else:
         venv.create(folder, with_pip=False, symlinks=True)
@@ -114,7 +137,9 @@ def activated(folder: Path, before: str | None) -> str:
 
 
 @pytest.mark.parametrize("shell", shells())
-def test_the_paths_come_once_with_the_environment_and_go_with_it(shell: str, environment: Path, tmp_path: Path) -> None:
+def test_the_paths_come_once_with_the_environment_and_go_with_it(
+    shell: str, environment: Path, tmp_path: Path
+) -> None:
     come_and_go(shell, environment, tmp_path, *BEFORE)
 
 
@@ -135,16 +160,22 @@ def come_and_go(shell: str, environment: Path, folder: Path, *befores: str | Non
 
 
 @pytest.mark.parametrize("shell", shells("sh", "zsh", "fish", "tcsh", "pwsh"))
-def test_another_environment_takes_the_place_of_the_first(shell: str, environment: Path, tmp_path: Path) -> None:
+def test_another_environment_takes_the_place_of_the_first(
+    shell: str, environment: Path, tmp_path: Path
+) -> None:
     other = tmp_path / "other"
     with_libraries(other)
     suffix = SHELLS[shell][1]
     lines = [activating(suffix, "FIRST"), activating(suffix, "OTHER"), "show", "deactivate", "show"]
-    seen = read_by(shell, lines, tmp_path, FIRST=str(environment), OTHER=str(other), LD_LIBRARY_PATH="/mine")
+    seen = read_by(
+        shell, lines, tmp_path, FIRST=str(environment), OTHER=str(other), LD_LIBRARY_PATH="/mine"
+    )
     assert seen == ["[/mine]", "[/mine]"]
 
 
-@pytest.mark.parametrize("shell", shells("sh", "bash", "zsh", "ksh", "busybox", "fish", "tcsh", "pwsh"))
+@pytest.mark.parametrize(
+    "shell", shells("sh", "bash", "zsh", "ksh", "busybox", "fish", "tcsh", "pwsh")
+)
 def test_condas_hooks_lie_where_conda_reads_them(shell: str, tmp_path: Path) -> None:
     folder, suffix = tmp_path / NAME, SHELLS[shell][1]
     (folder / "lib").mkdir(parents=True)
@@ -161,12 +192,18 @@ def test_condas_hooks_lie_where_conda_reads_them(shell: str, tmp_path: Path) -> 
         there = f"[{folder}/lib{':' + before if before else ''}]"
         given = {} if before is None else {"LD_LIBRARY_PATH": before}
         lines = [on, "show", off, "show", on, "show"]
-        assert read_by(shell, lines, tmp_path, CONDA_PREFIX=str(folder), **given) == [there, was, there], before
+        assert read_by(shell, lines, tmp_path, CONDA_PREFIX=str(folder), **given) == [
+            there,
+            was,
+            there,
+        ], before
 
 
 @pytest.mark.parametrize("shell", shells("sh", "bash", "zsh", "fish", "tcsh"))
 @pytest.mark.parametrize("installer", ["pip", "conda"])
-def test_what_is_typed_writes_what_the_command_writes(shell: str, installer: str, tmp_path: Path) -> None:
+def test_what_is_typed_writes_what_the_command_writes(
+    shell: str, installer: str, tmp_path: Path
+) -> None:
     steps = activation_steps(made_at(Path(NAME), installer=installer), EVERY)
     ways: list[Callable[[Step], str]] = [lambda step: action_line(step.action, folded=True)]
     if SHELLS[shell][1] == "sh":
@@ -181,7 +218,9 @@ def test_what_is_typed_writes_what_the_command_writes(shell: str, installer: str
             started = SHELLS[shell][0] if typed else argv(step)
             done = run(*started, cwd=root, script=typed(step) + "\n" if typed else "")
             assert (done.returncode, done.stderr, done.stdout) == (0, "", "")
-        trees.append({path.relative_to(root): path.read_text() for path in root.rglob("*") if path.is_file()})
+        trees.append(
+            {path.relative_to(root): path.read_text() for path in root.rglob("*") if path.is_file()}
+        )
     assert all(tree == trees[0] for tree in trees)
     assert len(trees[0]) == (5 if installer == "pip" else 13)
 
@@ -190,7 +229,11 @@ def test_every_step_is_verified_and_taken_back(tmp_path: Path) -> None:
     folder = tmp_path / NAME
     venv.create(folder, with_pip=False, symlinks=True)
     (folder / SITE / "cudnn/lib").mkdir(parents=True)
-    before = {path: path.read_bytes() for path in (folder / "bin").iterdir() if path.suffix and path.is_file()}
+    before = {
+        path: path.read_bytes()
+        for path in (folder / "bin").iterdir()
+        if path.suffix and path.is_file()
+    }
     steps = activation_steps(made_at(folder), EVERY)
     for step in (*steps, *steps):
         assert run(*argv(step)).returncode == 0
@@ -203,26 +246,40 @@ def test_every_step_is_verified_and_taken_back(tmp_path: Path) -> None:
     assert not (folder / "bin/envcheck-cuda").exists()
 
 
-def test_a_program_is_started_with_the_paths_without_activation(environment: Path, tmp_path: Path) -> None:
+def test_a_program_is_started_with_the_paths_without_activation(
+    environment: Path, tmp_path: Path
+) -> None:
     show = ("printenv", "LD_LIBRARY_PATH")
     started = run("sh", f"{NAME}/bin/envcheck-cuda", *show, cwd=environment.parent)
     assert f"[{started.stdout.strip()}]" == activated(environment, None)
     assert run("sh", str(environment / "bin/envcheck-cuda"), "sh", "-c", "exit 3").returncode == 3
-    with_libraries(tmp_path / "none")  # its wheels were taken away: no folder, and no colon that means the current one
+    # its wheels were taken away: no folder, and no colon that means the current one
+    with_libraries(tmp_path / "none")
     for before, after in (("", "\n"), ("/mine", "/mine\n")):
         given = {"LD_LIBRARY_PATH": before} if before else {}
-        assert run("sh", str(tmp_path / "none/bin/envcheck-cuda"), *show, variables=given).stdout == after
+        assert (
+            run("sh", str(tmp_path / "none/bin/envcheck-cuda"), *show, variables=given).stdout
+            == after
+        )
 
 
 def test_a_subshell_of_an_activated_one_adds_nothing(environment: Path, tmp_path: Path) -> None:
     there = activated(environment, "/mine").strip("[]")
     lines = ['. "$ENVDIR/bin/activate"', "show", "deactivate"]
-    assert read_by("sh", lines, tmp_path, ENVDIR=str(environment), LD_LIBRARY_PATH=there) == [f"[{there}]"]
+    assert read_by("sh", lines, tmp_path, ENVDIR=str(environment), LD_LIBRARY_PATH=there) == [
+        f"[{there}]"
+    ]
 
 
 @pytest.mark.parametrize(
     ("own", "served"),
-    [("/bin/bash", ()), ("/usr/bin/fish", ("fish",)), ("/bin/tcsh", ("csh",)), ("pwsh", ("ps1",)), ("", ())],
+    [
+        ("/bin/bash", ()),
+        ("/usr/bin/fish", ("fish",)),
+        ("/bin/tcsh", ("csh",)),
+        ("pwsh", ("ps1",)),
+        ("", ()),
+    ],
 )
 def test_the_shells_like_sh_and_ones_own_are_served(own: str, served: tuple[str, ...]) -> None:
     assert shells_of({"SHELL": own}) == ("sh", *served)

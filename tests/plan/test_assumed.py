@@ -17,7 +17,9 @@ from tests.plan.shown import render_plan_text
         (("torch==2.13.0", "tensorflow==2.20.*"), "580.65.06"),
     ],
 )
-def test_a_driver_nobody_described_is_told_by_what_it_has_to_be(texts: tuple[str, ...], floor: str) -> None:
+def test_a_driver_nobody_described_is_told_by_what_it_has_to_be(
+    texts: tuple[str, ...], floor: str
+) -> None:
     told = f"No driver is described; this plan needs NVIDIA driver {floor} or newer."
     assert told in planned(*texts, on=machine(gpu="8.9")).notes
 
@@ -39,7 +41,9 @@ def test_who_has_builds_for_a_jetson_is_said_where_the_matrix_has_none() -> None
     (note,) = plan.notes
     assert note.startswith("NVIDIA publishes PyTorch and TensorFlow for Jetson")
     assert f"note: {note}" in render_plan_text(plan)
-    assert planned("torch==2.6.*", on=machine("3.10", "540.4.0", "9.0", "linux_aarch64")).notes == ()
+    assert (
+        planned("torch==2.6.*", on=machine("3.10", "540.4.0", "9.0", "linux_aarch64")).notes == ()
+    )
 
 
 @pytest.mark.parametrize(
@@ -52,8 +56,12 @@ def test_who_has_builds_for_a_jetson_is_said_where_the_matrix_has_none() -> None
         ("win_amd64", "576", "576.02"),
     ],
 )
-def test_a_driver_branch_stands_for_its_newest_known_release(platform: str, stated: str, release: str) -> None:
-    facts = planned_facts(None, machine(driver=stated, gpu="8.9", platform=platform), matrix(), expects_gpu=True)
+def test_a_driver_branch_stands_for_its_newest_known_release(
+    platform: str, stated: str, release: str
+) -> None:
+    facts = planned_facts(
+        None, machine(driver=stated, gpu="8.9", platform=platform), matrix(), expects_gpu=True
+    )
     assert facts.driver.release.value is not None
     assert facts.driver.release.value == release
 

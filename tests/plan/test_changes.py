@@ -35,7 +35,9 @@ def test_another_python_is_the_least_effort() -> None:
         ("7.0", "470.256.02", "NVIDIA driver 580.95.05"),  # the last that drives a V100
     ],
 )
-def test_the_newest_driver_that_drives_the_gpu_is_proposed(gpu: str, stated: str, proposed: str) -> None:
+def test_the_newest_driver_that_drives_the_gpu_is_proposed(
+    gpu: str, stated: str, proposed: str
+) -> None:
     plan = planned("jax==0.10.*", on=machine(gpu=gpu, driver=stated))
     assert [item.what for item in plan.changes if "driver" in item.what] == [proposed]
 
@@ -43,10 +45,14 @@ def test_the_newest_driver_that_drives_the_gpu_is_proposed(gpu: str, stated: str
 def test_a_newer_driver_is_more_effort_than_work_on_the_cpu() -> None:
     plan = planned("jax==0.10.*", on=machine(gpu="8.0", driver="470.256.02"))
     (driver,) = [item for item in plan.changes if "driver" in item.what]
-    assert "a build for the CPU" in [item.what for item in plan.changes if item.effort < driver.effort]
+    assert "a build for the CPU" in [
+        item.what for item in plan.changes if item.effort < driver.effort
+    ]
 
 
-def test_each_change_is_a_command_that_leads_to_its_release(capsys: pytest.CaptureFixture[str]) -> None:
+def test_each_change_is_a_command_that_leads_to_its_release(
+    capsys: pytest.CaptureFixture[str],
+) -> None:
     for on, text in (
         (machine(python="3.13"), "tensorflow==2.15.*"),
         (machine(gpu="8.0", driver="470.256.02"), "jax==0.10.*"),
@@ -91,12 +97,17 @@ def test_another_release_is_of_the_same_line_where_that_will_do() -> None:
     assert change.argv[:3] == ("envcheck", "plan", "tensorflow==2.15.*")
 
 
-def test_a_driver_that_left_the_gpu_behind_is_to_be_an_older_one(capsys: pytest.CaptureFixture[str]) -> None:
+def test_a_driver_that_left_the_gpu_behind_is_to_be_an_older_one(
+    capsys: pytest.CaptureFixture[str],
+) -> None:
     plan = planned("torch==2.14.*", on=machine(gpu="7.0", driver="590.48.01"))
     assert [item.id for item in plan.blocked_by] == ["gpu-arch-too-old"]
     change = plan.changes[-1]
     assert change.what == "NVIDIA driver 580.95.05, of the last branch that supports the GPU"
-    assert (change.requirement, change.effort) == ("torch==2.14.1+cu126", plan.changes[0].effort + 2)
+    assert (change.requirement, change.effort) == (
+        "torch==2.14.1+cu126",
+        plan.changes[0].effort + 2,
+    )
     assert run(list(change.argv[1:])) == 0
     assert change.requirement in capsys.readouterr().out
 
@@ -114,7 +125,9 @@ def test_what_is_missing_on_the_machine_becomes_steps() -> None:
 
 
 def test_a_gpu_that_is_expected_and_not_there_blocks() -> None:
-    facts = replace(planned_facts(None, machine(), matrix(), expects_gpu=False), gpus=Absent(("nothing",)))
+    facts = replace(
+        planned_facts(None, machine(), matrix(), expects_gpu=False), gpus=Absent(("nothing",))
+    )
     plan = build_plan(facts, matrix(), read_requests(("torch",), matrix()), PlanOptions("gpu"))
     assert [item.id for item in plan.blocked_by] == ["gpu-absent"]
     assert [item.what for item in plan.changes] == ["a build for the CPU"]
@@ -130,16 +143,23 @@ def test_windows_leads_to_wsl_where_the_linux_wheels_run() -> None:
 
 
 def test_wsl_keeps_the_gpus_that_were_read() -> None:
-    read = planned_facts(None, machine("3.12", "551.61", "8.9", "win_amd64"), matrix(), expects_gpu=True)
+    read = planned_facts(
+        None, machine("3.12", "551.61", "8.9", "win_amd64"), matrix(), expects_gpu=True
+    )
     plan = build_plan(read, matrix(), read_requests(("jax<0.12.1",), matrix()), PlanOptions("gpu"))
     (change,) = [item for item in plan.changes if item.what.startswith("WSL 2")]
     assert change.argv[-4:] == ("--gpu", "8.9", "--expect", "gpu")
 
 
-def test_the_command_of_a_change_is_for_the_same_machine(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
+def test_the_command_of_a_change_is_for_the_same_machine(
+    tmp_path: Path, capsys: pytest.CaptureFixture[str]
+) -> None:
     saved = tmp_path / "machine.json"
     saved.write_text(render_snapshot(snapshot_of("alpine-for-torch")), encoding="utf-8")
-    assert run(["plan", "torch", "--snapshot", str(saved), "--installer", "uv", "--format", "json"]) == 1
+    assert (
+        run(["plan", "torch", "--snapshot", str(saved), "--installer", "uv", "--format", "json"])
+        == 1
+    )
     (change,) = json.loads(capsys.readouterr().out)["changes"]
     assert change["argv"][-4:] == ["--snapshot", str(saved), "--installer", "uv"]
     assert run(change["argv"][1:]) == 0
@@ -159,7 +179,9 @@ def test_what_nobody_knows_is_undetermined(capsys: pytest.CaptureFixture[str]) -
     ],
 )
 def test_a_build_for_the_cpu_brings_no_cuda(asked: str, on: Description, instead: str) -> None:
-    (change,) = [item for item in planned(asked, on=on).changes if item.what == "a build for the CPU"]
+    (change,) = [
+        item for item in planned(asked, on=on).changes if item.what == "a build for the CPU"
+    ]
     assert change.argv[2] == instead
     assert change.argv[-1] == "cpu"
 
@@ -179,7 +201,9 @@ def test_a_name_that_ended_leads_to_the_one_that_goes_on() -> None:
         ("no-gpu-auto", "3.13t", "the usual build of Python 3.13"),
     ],
 )
-def test_another_python_is_told_from_the_one_that_is_there(name: str, python: str, what: str) -> None:
+def test_another_python_is_told_from_the_one_that_is_there(
+    name: str, python: str, what: str
+) -> None:
     facts = planned_facts(snapshot_of(name).facts, Description(python), matrix(), expects_gpu=False)
     plan = build_plan(facts, matrix(), read_requests(("tensorflow>=2.1,<2.22",), matrix()))
     assert plan.changes[0].what == what

@@ -12,7 +12,17 @@ from envcheck.plan.requests import PlanOptions, read_requests
 from envcheck.rules import Context, Target, evaluate
 from envcheck.rules.described_machine import Description, planned_facts
 from tests.hosts.test_hosts import snapshot_of
-from tests.plan.machines import A100, LAPTOP, OLD_DRIVER, V100, WINDOWS, chosen, machine, matrix, planned
+from tests.plan.machines import (
+    A100,
+    LAPTOP,
+    OLD_DRIVER,
+    V100,
+    WINDOWS,
+    chosen,
+    machine,
+    matrix,
+    planned,
+)
 from tests.plan.shown import render_plan_text
 from tests.typed import argv
 
@@ -59,7 +69,11 @@ def test_the_chosen_release_has_nothing_against_it_for_the_doctor() -> None:
         (WINDOWS, {"tensorflow<2.22": "tensorflow==2.10.1", "torch<2.14": "torch==2.13.0+cu12?"}),
         (
             LAPTOP,
-            {"tensorflow<2.22": "tensorflow==2.21.0", "torch<2.16": "torch==2.15.0", "jax<0.12.1": "jax==0.12.0.1"},
+            {
+                "tensorflow<2.22": "tensorflow==2.21.0",
+                "torch<2.16": "torch==2.15.0",
+                "jax<0.12.1": "jax==0.12.0.1",
+            },
         ),
         (
             machine(),
@@ -71,24 +85,36 @@ def test_the_chosen_release_has_nothing_against_it_for_the_doctor() -> None:
         ),
         (machine(platform="linux_aarch64"), {"tensorflow<2.22": "tensorflow==2.21.0"}),
         (machine(glibc="2.17"), {"tensorflow<2.22": "tensorflow-cpu==2.20.0"}),
-        (machine(python="3.7"), {"tensorflow<2.22": "tensorflow-cpu==2.11.0", "torch<2.16": "torch==1.13.1+cpu"}),
-        (machine(python="3.6", gpu="6.1", driver="470.256.02"), {"tensorflow<2.22": "tensorflow==2.6.2"}),
+        (
+            machine(python="3.7"),
+            {"tensorflow<2.22": "tensorflow-cpu==2.11.0", "torch<2.16": "torch==1.13.1+cpu"},
+        ),
+        (
+            machine(python="3.6", gpu="6.1", driver="470.256.02"),
+            {"tensorflow<2.22": "tensorflow==2.6.2"},
+        ),
     ],
 )
 def test_what_is_chosen(on: Description, expected: dict[str, str]) -> None:
     found = {name: chosen(planned(name, on=on)).requirement for name in expected}
-    assert all(fnmatchcase(found[name], text.replace("[", "[[]")) for name, text in expected.items()), found
+    assert all(
+        fnmatchcase(found[name], text.replace("[", "[[]")) for name, text in expected.items()
+    ), found
 
 
 def test_a_gpu_that_newer_cudnn_dropped_bounds_the_wheel() -> None:
     assert "nvidia-cudnn-cu12<9.11" in chosen(planned("tensorflow", on=V100)).constraints
-    assert not [item for item in chosen(planned("tensorflow", on=A100)).constraints if "cudnn" in item]
+    assert not [
+        item for item in chosen(planned("tensorflow", on=A100)).constraints if "cudnn" in item
+    ]
     kepler = planned("tensorflow<2.11", on=machine(gpu="3.7", driver="470.256.02", python="3.9"))
     assert "nvidia-cudnn-cu11>=8.5,<9,<8.8" in chosen(kepler).constraints
 
 
 def test_metadata_without_a_cap_gets_one() -> None:
-    release = chosen(planned("jax==0.4.25", on=machine(gpu="8.0", driver="550.54.14", python="3.10")))
+    release = chosen(
+        planned("jax==0.4.25", on=machine(gpu="8.0", driver="550.54.14", python="3.10"))
+    )
     assert "nvidia-cudnn-cu12<9" in release.constraints
 
 
@@ -96,7 +122,11 @@ def test_metadata_without_a_cap_gets_one() -> None:
     ("text", "python", "constraints"),
     [
         ("tensorflow==2.10.*", "3.10", {"numpy<2", "setuptools<82"}),
-        ("tensorflow==2.6.0", "3.9", {"keras<2.7", "tensorflow-estimator<2.7", "protobuf<3.20", "setuptools<82"}),
+        (
+            "tensorflow==2.6.0",
+            "3.9",
+            {"keras<2.7", "tensorflow-estimator<2.7", "protobuf<3.20", "setuptools<82"},
+        ),
         ("tensorflow==2.3.*", "3.8", {"protobuf<3.21"}),
         ("tensorflow==2.14.0", "3.11", {"numpy<2", "setuptools<82"}),
         ("torch==2.2.2", "3.11", {"numpy<2"}),
@@ -108,7 +138,9 @@ def test_old_releases_get_their_constraints(text: str, python: str, constraints:
 
 
 def test_a_withdrawn_name_keeps_its_last_real_release() -> None:
-    release = chosen(planned("tensorflow-gpu==2.10.1", on=machine(python="3.10", gpu="8.0", driver="550.54.14")))
+    release = chosen(
+        planned("tensorflow-gpu==2.10.1", on=machine(python="3.10", gpu="8.0", driver="550.54.14"))
+    )
     assert release.requirement == "tensorflow-gpu==2.10.1"
     plan = planned("tensorflow-gpu", on=machine(python="3.10", gpu="8.0", driver="550.54.14"))
     assert chosen(plan).requirement == "tensorflow-gpu==2.11.0"
@@ -122,7 +154,11 @@ def test_a_pinned_build_of_pytorchs_own_index_is_judged_by_its_label() -> None:
 
 def test_cpu_builds_are_taken_where_they_are_expected() -> None:
     plan = planned("tensorflow", on=A100, expect="cpu")
-    assert (plan.goal, chosen(plan).distribution, chosen(plan).build) == ("cpu", "tensorflow-cpu", "cpu")
+    assert (plan.goal, chosen(plan).distribution, chosen(plan).build) == (
+        "cpu",
+        "tensorflow-cpu",
+        "cpu",
+    )
 
 
 def test_an_apple_machine_gets_the_metal_plugin_made_for_the_release() -> None:
@@ -131,7 +167,11 @@ def test_an_apple_machine_gets_the_metal_plugin_made_for_the_release() -> None:
     assert "tensorflow-metal==0.5.1" in old.constraints
     new = chosen(planned("tensorflow==2.18.*", on=LAPTOP))
     assert "tensorflow-metal==1.2.0" in new.constraints
-    assert not [item for item in chosen(planned("tensorflow==2.18.*", on=machine())).constraints if "metal" in item]
+    assert not [
+        item
+        for item in chosen(planned("tensorflow==2.18.*", on=machine())).constraints
+        if "metal" in item
+    ]
 
 
 def test_a_release_of_jax_without_a_jaxlib_of_its_own_is_judged_with_the_one_it_takes() -> None:
@@ -141,20 +181,28 @@ def test_a_release_of_jax_without_a_jaxlib_of_its_own_is_judged_with_the_one_it_
 
 
 def test_releases_of_jax_that_bring_no_jaxlib_are_asked_for_with_the_extra_that_does() -> None:
-    assert chosen(planned("jax==0.4.28", on=machine(python="3.11"))).requirement == "jax[cpu]==0.4.28"
+    assert (
+        chosen(planned("jax==0.4.28", on=machine(python="3.11"))).requirement == "jax[cpu]==0.4.28"
+    )
     assert chosen(planned("jax==0.4.30", on=machine(python="3.11"))).requirement == "jax==0.4.30"
     assert (
-        chosen(planned("jax==0.4.28", on=machine(gpu="8.0", driver="580.65.06"))).requirement == "jax[cuda12]==0.4.28"
+        chosen(planned("jax==0.4.28", on=machine(gpu="8.0", driver="580.65.06"))).requirement
+        == "jax[cuda12]==0.4.28"
     )
 
 
 def test_old_jax_is_kept_from_numpy_2() -> None:
-    assert chosen(planned("jax==0.4.20", on=machine(python="3.11"))).constraints == ("numpy<2", "scipy<1.13")
+    assert chosen(planned("jax==0.4.20", on=machine(python="3.11"))).constraints == (
+        "numpy<2",
+        "scipy<1.13",
+    )
     assert chosen(planned("jax==0.4.25", on=machine(python="3.11"))).constraints == ("numpy<2",)
     assert chosen(planned("jax==0.4.26", on=machine(python="3.11"))).constraints == ()
 
 
-@pytest.mark.parametrize(("text", "python"), [("tensorflow==1.14.*", "3.3"), ("tensorflow==1.13.*", "3.4")])
+@pytest.mark.parametrize(
+    ("text", "python"), [("tensorflow==1.14.*", "3.3"), ("tensorflow==1.13.*", "3.4")]
+)
 def test_a_wheel_whose_dependencies_have_none_is_no_plan(text: str, python: str) -> None:
     plan = planned(text, on=machine(python=python))
     assert not plan.releases
@@ -164,19 +212,25 @@ def test_a_wheel_whose_dependencies_have_none_is_no_plan(text: str, python: str)
 
 
 def test_what_one_python_lacks_is_not_said_of_an_older_one() -> None:
-    assert chosen(planned("tensorflow==1.12.*", on=machine(python="2.7"))).requirement == "tensorflow==1.12.3"
+    assert (
+        chosen(planned("tensorflow==1.12.*", on=machine(python="2.7"))).requirement
+        == "tensorflow==1.12.3"
+    )
 
 
 @pytest.mark.parametrize(
     ("text", "python", "pip"),
     [
-        ("tensorflow==1.12.*", "3.4", "pip<19.2"),  # its own pip does not heed which Python a newer one is for
+        # its own pip does not heed which Python a newer one is for
+        ("tensorflow==1.12.*", "3.4", "pip<19.2"),
         ("tensorflow==1.15.*", "3.5", "pip<21"),
         ("tensorflow==1.15.*", "3.7", "pip<24.1"),
     ],
 )
 def test_pip_is_renewed_to_one_that_runs_on_that_python(text: str, python: str, pip: str) -> None:
-    (step,) = [item for item in planned(text, on=machine(python=python)).steps if item.id == "upgrade-pip"]
+    (step,) = [
+        item for item in planned(text, on=machine(python=python)).steps if item.id == "upgrade-pip"
+    ]
     assert argv(step)[-1] == pip
 
 
@@ -189,8 +243,15 @@ def test_libraries_that_dropped_a_gpu_count_as_much_as_the_build() -> None:
 
 
 def test_builds_for_arm_servers_are_not_planned_for_a_jetson() -> None:
-    facts = planned_facts(snapshot_of("jetson-orin-torch-for-cuda-13").facts, Description(), matrix(), expects_gpu=True)
-    plan = build_plan(facts, matrix(), read_requests(("torch>=2.12,<2.16",), matrix()), PlanOptions("gpu"))
+    facts = planned_facts(
+        snapshot_of("jetson-orin-torch-for-cuda-13").facts,
+        Description(),
+        matrix(),
+        expects_gpu=True,
+    )
+    plan = build_plan(
+        facts, matrix(), read_requests(("torch>=2.12,<2.16",), matrix()), PlanOptions("gpu")
+    )
     assert plan.releases == ()
     assert {item.finding for item in plan.rejected} == {"gpu-arch-too-new"}
     assert [change.what for change in plan.changes][-1] == "a build for the CPU"
@@ -215,7 +276,9 @@ def test_cuda_wheels_that_need_a_newer_libc_than_the_framework_are_known() -> No
 def test_a_plugin_that_may_not_fit_is_told_of() -> None:
     (note, _) = planned("tensorflow==2.19.*", on=LAPTOP).notes
     assert note.startswith("tensorflow-metal 1.2.0: ")
-    assert not [item for item in planned("tensorflow==2.21.*", on=machine()).notes if "metal" in item]
+    assert not [
+        item for item in planned("tensorflow==2.21.*", on=machine()).notes if "metal" in item
+    ]
 
 
 def test_a_release_that_the_plugin_cannot_be_loaded_into_goes_without_and_says_so() -> None:
@@ -223,7 +286,8 @@ def test_a_release_that_the_plugin_cannot_be_loaded_into_goes_without_and_says_s
     plan = planned("tensorflow<2.22", on=LAPTOP)
     assert (chosen(plan).version, chosen(plan).constraints) == ("2.21.0", ())
     assert any(
-        "tensorflow-metal, the plugin for Apple GPUs, supports tensorflow up to 2.19.1" in note for note in plan.notes
+        "tensorflow-metal, the plugin for Apple GPUs, supports tensorflow up to 2.19.1" in note
+        for note in plan.notes
     )
 
 
@@ -242,7 +306,8 @@ def test_work_on_the_cpu_needs_no_cuda_even_where_the_newest_release_is_a_cuda_b
 
 
 @pytest.mark.parametrize(
-    ("line", "python", "built"), [("2.0", "3.7", "gast"), ("2.5", "3.9", "clang"), ("2.12", "3.8", "jax")]
+    ("line", "python", "built"),
+    [("2.0", "3.7", "gast"), ("2.5", "3.9", "clang"), ("2.12", "3.8", "jax")],
 )
 def test_what_is_built_from_source_is_not_warned_of(line: str, python: str, built: str) -> None:
     plan = planned(f"tensorflow=={line}.*", on=machine(python), expect="cpu")
@@ -251,7 +316,9 @@ def test_what_is_built_from_source_is_not_warned_of(line: str, python: str, buil
 
 
 @pytest.mark.parametrize(("asked", "plugin"), [("jax==0.5.2", "9.1"), ("jax==0.4.37", "9.1")])
-def test_a_jax_without_a_plugin_of_its_own_takes_the_newest_it_admits(asked: str, plugin: str) -> None:
+def test_a_jax_without_a_plugin_of_its_own_takes_the_newest_it_admits(
+    asked: str, plugin: str
+) -> None:
     release = chosen(planned(asked, on=OLD_DRIVER))
     assert (release.requirement, release.build) == (asked.replace("jax", "jax[cuda12]"), "gpu")
     assert release.cudnn == plugin
@@ -267,9 +334,16 @@ def test_a_jax_without_a_plugin_of_its_own_takes_the_newest_it_admits(asked: str
         ("555.42.06", "tensorflow[and-cuda]==2.20.0"),
     ],
 )
-def test_a_driver_must_compile_what_the_last_target_holds_as_ptx_alone(driver: str, expected: str) -> None:
-    assert chosen(planned("tensorflow<2.22", on=machine(gpu="9.0", driver=driver))).requirement == expected
-    assert chosen(planned("tensorflow<2.22", on=machine(gpu="8.0", driver=driver))).requirement.endswith("==2.20.0")
+def test_a_driver_must_compile_what_the_last_target_holds_as_ptx_alone(
+    driver: str, expected: str
+) -> None:
+    assert (
+        chosen(planned("tensorflow<2.22", on=machine(gpu="9.0", driver=driver))).requirement
+        == expected
+    )
+    assert chosen(
+        planned("tensorflow<2.22", on=machine(gpu="8.0", driver=driver))
+    ).requirement.endswith("==2.20.0")
 
 
 def test_a_newer_driver_is_proposed_where_one_compiles_it() -> None:
@@ -293,8 +367,12 @@ def test_a_build_with_known_code_goes_before_one_of_which_nothing_states_it() ->
     release = chosen(planned("torch<2.16", on=windows))
     assert release.requirement == "torch==2.14.1+cu132"
     assert release.rejected[0].finding == "release-unknown"
-    pinned = planned("torch==2.15.0", on=windows)  # what is not known of PyTorch's own builds is not planned
-    assert (pinned.releases, {item.finding for item in pinned.rejected}) == ((), {"release-unknown"})
+    # what is not known of PyTorch's own builds is not planned
+    pinned = planned("torch==2.15.0", on=windows)
+    assert (pinned.releases, {item.finding for item in pinned.rejected}) == (
+        (),
+        {"release-unknown"},
+    )
 
 
 def test_tensorflow_on_blackwell_is_doubted_at_the_top_and_must_compute() -> None:
@@ -312,7 +390,9 @@ def test_tensorflow_on_blackwell_is_doubted_at_the_top_and_must_compute() -> Non
 
 def test_torch_on_a_mac_is_called_a_build_for_its_gpu() -> None:
     assert "torch==2.13.0  (MPS build)" in render_plan_text(planned("torch==2.13.0", on=LAPTOP))
-    assert "(cpu build)" in render_plan_text(planned("torch==2.13.0", on=machine(platform="win_amd64")))
+    assert "(cpu build)" in render_plan_text(
+        planned("torch==2.13.0", on=machine(platform="win_amd64"))
+    )
 
 
 def test_cuda_wheels_for_a_newer_c_library_are_refused_by_the_judge_of_all() -> None:

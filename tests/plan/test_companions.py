@@ -30,17 +30,29 @@ def brought(plan: Plan) -> tuple[str, ...]:
             ("torchaudio", "torchvision", "torch==2.8.*"),
             ("torch==2.8.0+cpu", "torchaudio==2.8.0", "torchvision==0.23.0"),
         ),
-        (("torch==2.15.0", "torchvision"), ("torch==2.15.0+cpu", "torchvision==0.29.2")),  # the newest of several
+        # the newest of several
+        (("torch==2.15.0", "torchvision"), ("torch==2.15.0+cpu", "torchvision==0.29.2")),
         (("torch", "torchvision==0.20.*"), ("torch==2.5.1+cpu", "torchvision==0.20.1")),
-        (("keras", "tensorflow==2.15.*"), ("tensorflow-cpu==2.15.1", "keras==2.15.0", "setuptools<82")),
+        (
+            ("keras", "tensorflow==2.15.*"),
+            ("tensorflow-cpu==2.15.1", "keras==2.15.0", "setuptools<82"),
+        ),
         (("tensorflow", "keras<3"), ("tensorflow-cpu==2.15.1", "keras==2.15.0", "setuptools<82")),
-        (("tensorflow==2.19.*", "tf-keras"), ("tensorflow==2.19.1", "tf-keras==2.19.0", "setuptools<82")),
-        (("tensorflow==2.17.*", "tensorflow-text"), ("tensorflow==2.17.1", "tensorflow-text==2.17.0", "setuptools<82")),
+        (
+            ("tensorflow==2.19.*", "tf-keras"),
+            ("tensorflow==2.19.1", "tf-keras==2.19.0", "setuptools<82"),
+        ),
+        (
+            ("tensorflow==2.17.*", "tensorflow-text"),
+            ("tensorflow==2.17.1", "tensorflow-text==2.17.0", "setuptools<82"),
+        ),
         (("jax==0.10.*", "flax>=0.8"), ("jax==0.10.2", "flax>=0.8")),
         (("keras>=3", "torch==2.14.1"), ("torch==2.14.1+cpu", "keras==3.15.1")),
     ],
 )
-def test_it_comes_with_the_release_it_goes_with(texts: tuple[str, ...], requirements: tuple[str, ...]) -> None:
+def test_it_comes_with_the_release_it_goes_with(
+    texts: tuple[str, ...], requirements: tuple[str, ...]
+) -> None:
     assert brought(planned(*texts, on=DESK)) == requirements
 
 
@@ -48,9 +60,14 @@ def test_it_comes_with_the_release_it_goes_with(texts: tuple[str, ...], requirem
     ("text", "on", "requirements"),
     [
         ("vllm", machine("3.12", "580.95.05", "8.9"), ("torch==2.14.0", "vllm==0.33.0")),
-        ("vllm", machine("3.12", "570.195.03", "8.9"), ("torch==2.10.0", "vllm==0.19.1")),  # of those for CUDA 12
+        # of those for CUDA 12
+        ("vllm", machine("3.12", "570.195.03", "8.9"), ("torch==2.10.0", "vllm==0.19.1")),
         ("vllm==0.19.1", machine("3.12", "580.95.05", "8.9"), ("torch==2.10.0", "vllm==0.19.1")),
-        ("torchvision==0.23.*", machine("3.12", "580.95.05", "8.9"), ("torch==2.8.0", "torchvision==0.23.0")),
+        (
+            "torchvision==0.23.*",
+            machine("3.12", "580.95.05", "8.9"),
+            ("torch==2.8.0", "torchvision==0.23.0"),
+        ),
         (
             "triton==3.9.0",
             machine("3.11", "580.95.05", "8.9"),
@@ -65,17 +82,26 @@ def test_it_comes_with_the_release_it_goes_with(texts: tuple[str, ...], requirem
         ("tf-keras==2.19.*", DESK, ("tensorflow==2.19.1", "tf-keras==2.19.0", "setuptools<82")),
     ],
 )
-def test_it_brings_the_framework_that_it_goes_with(text: str, on: Description, requirements: tuple[str, ...]) -> None:
+def test_it_brings_the_framework_that_it_goes_with(
+    text: str, on: Description, requirements: tuple[str, ...]
+) -> None:
     assert brought(planned(text, on=on)) == requirements
 
 
-def test_with_names_a_further_requirement_of_the_same_plan(capsys: pytest.CaptureFixture[str]) -> None:
+def test_with_names_a_further_requirement_of_the_same_plan(
+    capsys: pytest.CaptureFixture[str],
+) -> None:
     described = ["--platform", "linux_x86_64", "--python", "3.12"]
     run(["plan", "torch==2.8.*", "torchvision", *described])
     named = capsys.readouterr().out
     run(["plan", "torchvision", "--with", "torch==2.8.*", *described])
-    assert capsys.readouterr().out.replace("torchvision torch==2.8.*", "torch==2.8.* torchvision") == named
-    made = plan("torchvision", with_requirements="torch==2.8.*", platform="linux_x86_64", python="3.12")
+    assert (
+        capsys.readouterr().out.replace("torchvision torch==2.8.*", "torch==2.8.* torchvision")
+        == named
+    )
+    made = plan(
+        "torchvision", with_requirements="torch==2.8.*", platform="linux_x86_64", python="3.12"
+    )
     assert [item.requirement for item in made.plan.releases] == ["torch==2.8.0+cpu"]
 
 
@@ -100,8 +126,12 @@ def test_what_has_no_build_for_the_cpu_is_planned_for_its_cuda_and_says_so() -> 
     plan = planned("vllm", on=machine("3.12", gpu="none"))
     assert brought(plan) == ("torch==2.14.0", "vllm==0.33.0")
     assert (chosen(plan, "torch").needs_gpu, plan.goal) == (("vllm",), "cpu")
-    assert any(note.startswith("No build of vllm 0.33.0 for the CPU is known.") for note in plan.notes)
-    assert render_plan_text(plan).startswith("PLAN  torch and vllm without a GPU: torch==2.14.0, vllm==0.33.0\n")
+    assert any(
+        note.startswith("No build of vllm 0.33.0 for the CPU is known.") for note in plan.notes
+    )
+    assert render_plan_text(plan).startswith(
+        "PLAN  torch and vllm without a GPU: torch==2.14.0, vllm==0.33.0\n"
+    )
     assert plan.steps[-1].purpose == "Check that torch imports, and that vllm is installed."
 
 
@@ -115,7 +145,9 @@ def test_it_is_no_plan_for_the_cpu() -> None:
 
 def test_the_last_step_imports_each_of_them() -> None:
     step = planned("torch==2.8.*", "xformers", "torchvision", on=H100).steps[-1]
-    assert step.purpose == "Check that torch finds the GPU, and that xformers and torchvision import."
+    assert (
+        step.purpose == "Check that torch finds the GPU, and that xformers and torchvision import."
+    )
     assert step.action.command()[-1].endswith("import xformers; import torchvision")
 
 
@@ -132,12 +164,16 @@ def test_compiled_code_that_states_no_framework_goes_with_that_of_what_requires_
 
 def test_compiled_code_of_which_nothing_states_the_framework_is_said() -> None:
     plan = planned("sgl-kernel==0.1.2", on=H100)
-    assert any(note.startswith("Nothing states which torch releases sgl-kernel 0.1.2 goes with") for note in plan.notes)
+    assert any(
+        note.startswith("Nothing states which torch releases sgl-kernel 0.1.2 goes with")
+        for note in plan.notes
+    )
 
 
 def test_several_are_one_set() -> None:
     first, second = planned("vllm", "flashinfer-python", "xformers", on=H100).environments[0].sets
-    assert first.requirements == ("torch==2.14.0+cu130", "xformers==0.0.35")  # of PyTorch's index, which alone has it
+    # of PyTorch's index, which alone has it
+    assert first.requirements == ("torch==2.14.0+cu130", "xformers==0.0.35")
     assert second.requirements == ("vllm==0.33.0", "flashinfer-python==0.7.2.post1")
     assert second.kept == ("torch==2.14.0",)
 
@@ -151,7 +187,11 @@ def test_two_that_exclude_each_other_are_named() -> None:
 @pytest.mark.parametrize(
     ("text", "on", "note"),
     [
-        ("vllm", machine("3.12", "580.95.05", "7.0"), "is documented for compute capability 7.5 or newer"),
+        (
+            "vllm",
+            machine("3.12", "580.95.05", "7.0"),
+            "is documented for compute capability 7.5 or newer",
+        ),
         ("vllm", machine("3.9", "580.95.05", "8.0"), "does not state support for Python 3.9"),
     ],
 )
@@ -172,7 +212,10 @@ def test_the_installation_from_the_default_index_keeps_the_framework() -> None:
 def test_it_comes_from_the_index_of_its_framework() -> None:
     (made,) = planned("torch==2.13.*", "torchvision", on=V100).environments
     (wanted,) = made.sets
-    assert (wanted.requirements, wanted.index[-6:]) == (("torch==2.13.0+cu126", "torchvision==0.28.0"), "/cu126")
+    assert (wanted.requirements, wanted.index[-6:]) == (
+        ("torch==2.13.0+cu126", "torchvision==0.28.0"),
+        "/cu126",
+    )
 
 
 def test_each_comes_beside_its_own() -> None:
@@ -186,7 +229,11 @@ def test_each_comes_beside_its_own() -> None:
     ("texts", "on", "instead"),
     [
         (("tensorflow==2.20.*", "tensorflow-metal"), machine(gpu="none"), ()),
-        (("tensorflow", "tensorflow-metal"), machine(platform="macosx_arm64", python="3.13"), ("--python", "3.12")),
+        (
+            ("tensorflow", "tensorflow-metal"),
+            machine(platform="macosx_arm64", python="3.13"),
+            ("--python", "3.12"),
+        ),
         (("tensorflow==2.16.*", "tensorflow-text"), machine(python="3.12"), ("--python", "3.11")),
         (("tensorflow==2.10.*", "tf-keras"), machine(python="3.10"), ("tensorflow", "tf-keras")),
     ],
@@ -202,7 +249,9 @@ def test_what_has_no_wheel_here_or_goes_with_no_such_release_is_no_plan(
 
 
 def test_the_plugin_for_apples_gpu_is_named_once() -> None:
-    asked = planned("tensorflow<2.22", "tensorflow-metal", on=machine(platform="macosx_arm64", python="3.12"))
+    asked = planned(
+        "tensorflow<2.22", "tensorflow-metal", on=machine(platform="macosx_arm64", python="3.12")
+    )
     assert brought(asked) == ("tensorflow==2.19.1", "tensorflow-metal==1.2.0", "setuptools<82")
     assert not any("is not known" in note for note in asked.notes)
 
@@ -257,7 +306,8 @@ def test_what_is_no_plan_is_a_sentence(texts: tuple[str, ...], said: str) -> Non
         (("keras>=3",), {"tensorflow": ("keras>=3",)}),
         (("transformer-engine",), {"torch": ("transformer-engine",)}),
         (("keras-hub", "jax"), {"jax": ("keras-hub",)}),
-        (("keras-hub", "vllm"), {"torch": ("vllm", "keras-hub")}),  # no second framework for it alone
+        # no second framework for it alone
+        (("keras-hub", "vllm"), {"torch": ("vllm", "keras-hub")}),
     ],
 )
 def test_a_package_for_several_frameworks_takes_the_usual_one(
@@ -269,7 +319,10 @@ def test_a_package_for_several_frameworks_takes_the_usual_one(
 def test_an_environment_keeps_its_release_where_only_what_goes_beside_it_is_missing() -> None:
     facts = snapshot_of("recorded-torch-cpu-2.13").facts
     plan = plan_update(
-        facts, matrix(), read_requests(("torch", "torchvision"), matrix()), PlanOptions(folder="env")
+        facts,
+        matrix(),
+        read_requests(("torch", "torchvision"), matrix()),
+        PlanOptions(folder="env"),
     ).plan
     assert plan is not None
     assert brought(plan) == ("torch==2.13.0+cpu", "torchvision==0.28.0")
@@ -280,12 +333,18 @@ def test_a_build_is_planned_whose_index_holds_what_goes_beside_it() -> None:
     windows = machine("3.12", "580.88", "8.9", "win_amd64")
     assert chosen(planned("torch<2.16", on=windows)).requirement == "torch==2.14.1+cu132"
     release = chosen(planned("torch<2.16", "torchaudio", on=windows))
-    assert (release.requirement, release.constraints) == ("torch==2.14.1+cu130", ("torchaudio==2.11.0",))
+    assert (release.requirement, release.constraints) == (
+        "torch==2.14.1+cu130",
+        ("torchaudio==2.11.0",),
+    )
 
 
 def test_a_wheel_that_refuses_another_cuda_comes_with_its_own() -> None:
     linux = machine("3.12", "590.44.01", "9.0")
-    alone, beside = chosen(planned("torch==2.15.0", on=linux)), chosen(planned("torch<2.16", "torchaudio", on=linux))
+    alone, beside = (
+        chosen(planned("torch==2.15.0", on=linux)),
+        chosen(planned("torch<2.16", "torchaudio", on=linux)),
+    )
     assert (alone.requirement, beside.requirement) == ("torch==2.15.0", "torch==2.15.0+cu130")
     assert beside.constraints == ("torchaudio==2.11.0",)
 
@@ -294,7 +353,10 @@ def test_two_packages_come_for_the_same_torch() -> None:
     """SGLang states its torch in an extra before 0.5.3: none of those goes with any torch."""
     linux = machine("3.12", "580.95.05", "8.9")
     release = chosen(planned("torch<2.16", "vllm<0.34", "sglang<0.5.24", on=linux))
-    assert (release.requirement, release.constraints) == ("torch==2.13.0", ("vllm==0.29.0", "sglang==0.5.21"))
+    assert (release.requirement, release.constraints) == (
+        "torch==2.13.0",
+        ("vllm==0.29.0", "sglang==0.5.21"),
+    )
     old = chosen(planned("torch", "sglang==0.4.6", on=linux))
     assert (old.requirement, old.constraints[0]) == ("torch==2.6.0", "sglang[srt]==0.4.6")
 
@@ -304,5 +366,10 @@ def test_what_is_held_back_by_what_goes_beside_it_is_said() -> None:
     plan = planned("tensorflow>=2.10,<2.22", "tensorflow-text", on=windows, installer="pip")
     assert chosen(plan).requirement == "tensorflow==2.10.1"
     assert "tensorflow-text 2.21.1 is newer, but has no wheel for win_amd64." in plan.notes
-    assert "tensorflow 2.21.0 is newer, but tensorflow-text 2.10.0 requires tensorflow>=2.10.0,<2.11." in plan.notes
-    assert not any("is newer" in note for note in planned("tensorflow<2.22", "tf-keras", on=DESK).notes)
+    assert (
+        "tensorflow 2.21.0 is newer, but tensorflow-text 2.10.0 requires tensorflow>=2.10.0,<2.11."
+        in plan.notes
+    )
+    assert not any(
+        "is newer" in note for note in planned("tensorflow<2.22", "tf-keras", on=DESK).notes
+    )

@@ -23,7 +23,9 @@ def condas(text: str, python: str = "3.11", **described: str) -> Plan:
         ("jax==0.6.2", ("jax=0.6.2", "jaxlib=0.6.2=*cpu*")),
     ],
 )
-def test_a_line_is_asked_for_whole_only_where_all_of_it_is_welcome(text: str, specs: tuple[str, ...]) -> None:
+def test_a_line_is_asked_for_whole_only_where_all_of_it_is_welcome(
+    text: str, specs: tuple[str, ...]
+) -> None:
     (made,) = condas(text).environments
     assert made.packages == ("python=3.11", *specs)
 
@@ -52,7 +54,12 @@ def test_what_only_wheels_need_is_asked_of_no_channel() -> None:
     assert chosen(old).constraints == ("setuptools<82", "numpy<2")
     jax = condas("jax==0.4.25", python="3.11", driver="550.54.14", gpu="8.0")
     assert chosen(jax).constraints == ("numpy<2",)
-    assert jax.environments[0].packages == ("python=3.11", "jax=0.4.25", "jaxlib=0.4.25=*cuda*", "numpy<2")
+    assert jax.environments[0].packages == (
+        "python=3.11",
+        "jax=0.4.25",
+        "jaxlib=0.4.25=*cuda*",
+        "numpy<2",
+    )
 
 
 def test_a_free_threaded_python_takes_nothing_from_conda() -> None:

@@ -40,7 +40,9 @@ def on(distribution: str, like: str = "", root: bool = False) -> list[tuple[str,
         distribution_like=Known(like, SEEN),
         is_root=Known(root, SEEN),
     )
-    return [argv(step) for step in container_toolkit_steps(Context(replace(facts, host=host), matrix()))]
+    return [
+        argv(step) for step in container_toolkit_steps(Context(replace(facts, host=host), matrix()))
+    ]
 
 
 @pytest.mark.parametrize(
@@ -54,7 +56,9 @@ def on(distribution: str, like: str = "", root: bool = False) -> list[tuple[str,
         ("arch", "", ("pacman", "-S", "--needed")),
     ],
 )
-def test_each_family_installs_it_by_its_own_program(distribution: str, like: str, install: tuple[str, ...]) -> None:
+def test_each_family_installs_it_by_its_own_program(
+    distribution: str, like: str, install: tuple[str, ...]
+) -> None:
     first, second, third = on(distribution, like)
     assert first == ("sudo", *install, "nvidia-container-toolkit")
     assert second == ("sudo", "nvidia-ctk", "runtime", "configure", "--runtime=docker")

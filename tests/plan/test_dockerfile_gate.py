@@ -29,21 +29,27 @@ def dockerfile(plan: Plan) -> list[str]:
         ("3.7", "conda", ""),
     ],
 )
-def test_an_old_python_is_checked_by_a_newer_one_of_the_same_debian(python: str, installer: str, checker: str) -> None:
+def test_an_old_python_is_checked_by_a_newer_one_of_the_same_debian(
+    python: str, installer: str, checker: str
+) -> None:
     made = Environment(installer=installer, folder=".venv", python=python, platform="linux_x86_64")
     assert images_for(made).checker == checker
 
 
 def test_the_gate_of_an_old_python_starts_the_newer_one() -> None:
     lines = dockerfile(planned("tensorflow==1.15.*", on=machine("3.7")))
-    assert "COPY --from=docker.io/library/python:3.12-slim-bookworm /usr/local /opt/checker" in lines
+    assert (
+        "COPY --from=docker.io/library/python:3.12-slim-bookworm /usr/local /opt/checker" in lines
+    )
     assert 'RUN ["/opt/checker/bin/python3", "-m", "venv", "/home/app/.envcheck"]' in lines
 
 
 def test_uv_is_in_the_image_that_is_installed_with_it() -> None:
     assert images_for(Environment(".venv", "uv", "3.12", "linux_x86_64")).uv
     lines = dockerfile(planned("tensorflow", on=machine("3.12"), installer="uv"))
-    assert lines.index("COPY --from=ghcr.io/astral-sh/uv:0.9.26 /uv /usr/local/bin/uv") < lines.index("USER app")
+    assert lines.index(
+        "COPY --from=ghcr.io/astral-sh/uv:0.9.26 /uv /usr/local/bin/uv"
+    ) < lines.index("USER app")
 
 
 def test_the_gate_judges_for_the_machine_planned_for_with_its_loader_paths() -> None:
@@ -63,7 +69,9 @@ def test_an_image_is_not_built_upon_the_cuda_of_its_host() -> None:
     on = machine("3.8", "470.256.02", "7.0")
     with pytest.raises(ValueError, match="--installer conda"):
         dockerfile(planned("tensorflow==2.4.*", on=on, installer="pip"))
-    assert any("cudatoolkit=11.0" in line for line in dockerfile(planned("tensorflow==2.4.*", on=on)))
+    assert any(
+        "cudatoolkit=11.0" in line for line in dockerfile(planned("tensorflow==2.4.*", on=on))
+    )
 
 
 def test_of_the_machine_that_is_read_an_image_sees_no_cuda() -> None:
@@ -76,7 +84,9 @@ def test_of_the_machine_that_is_read_an_image_sees_no_cuda() -> None:
 
 
 def test_nothing_but_a_version_becomes_an_argument_of_the_build() -> None:
-    hostile = replace(GPU, machine={"ENVCHECK_DRIVER_RELEASE": "1\nRUN evil", "ENVCHECK_GLIBC": "$(id)"})
+    hostile = replace(
+        GPU, machine={"ENVCHECK_DRIVER_RELEASE": "1\nRUN evil", "ENVCHECK_GLIBC": "$(id)"}
+    )
     text = render_dockerfile(hostile, Images("python:3.12"))
     assert "evil" not in text
     assert "$(id)" not in text
@@ -84,7 +94,9 @@ def test_nothing_but_a_version_becomes_an_argument_of_the_build() -> None:
 
 def test_the_checker_is_installed_before_the_project_is_copied() -> None:
     lines = dockerfile(GPU)
-    assert lines.index("ARG ENVCHECK=envcheck-gpu") < lines.index("COPY --chown=app pyproject.toml ./")
+    assert lines.index("ARG ENVCHECK=envcheck-gpu") < lines.index(
+        "COPY --chown=app pyproject.toml ./"
+    )
 
 
 def test_the_probes_read_what_a_plan_states() -> None:

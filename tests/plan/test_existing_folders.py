@@ -18,19 +18,29 @@ def test_of_two_environments_the_note_names_the_one_that_is_there() -> None:
     taken = plan.environments[1].folder
     moved = use_free_folders(plan, taken.__eq__)
     assert f"`envcheck install {plan.releases[1].requirement} --env {taken}`" in moved.notes[-1]
-    assert [made.folder for made in moved.environments] == [plan.environments[0].folder, f"{taken}-2"]
+    assert [made.folder for made in moved.environments] == [
+        plan.environments[0].folder,
+        f"{taken}-2",
+    ]
 
 
 @pytest.mark.parametrize("installer", ["pip", "uv", "conda"])
 def test_a_folder_that_is_there_is_left_alone(installer: str) -> None:
-    plan = planned("tensorflow==2.12.*", on=machine("3.10", "535.104.05", "7.0"), installer=installer)
+    plan = planned(
+        "tensorflow==2.12.*", on=machine("3.10", "535.104.05", "7.0"), installer=installer
+    )
     folder = plan.environments[0].folder
     moved = use_free_folders(plan, {folder, f"{folder}-2"}.__contains__)
     elsewhere = planned(
-        "tensorflow==2.12.*", on=machine("3.10", "535.104.05", "7.0"), installer=installer, folder=f"{folder}-3"
+        "tensorflow==2.12.*",
+        on=machine("3.10", "535.104.05", "7.0"),
+        installer=installer,
+        folder=f"{folder}-3",
     )
     assert (moved.steps, moved.environments) == (elsewhere.steps, elsewhere.environments)
-    assert moved.notes[-1].startswith(f"{folder} exists and stays as it is: these steps make {folder}-3. ")
+    assert moved.notes[-1].startswith(
+        f"{folder} exists and stays as it is: these steps make {folder}-3. "
+    )
     assert use_free_folders(plan, "y".__eq__) == plan
 
 

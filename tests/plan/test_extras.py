@@ -16,7 +16,8 @@ DESK = machine(python="3.12")
 @pytest.mark.parametrize(
     ("text", "on", "requirement"),
     [
-        ("tensorflow[and-cuda]==2.21.*", DESK, "tensorflow[and-cuda]==2.21.0"),  # for a machine that has a GPU
+        # for a machine that has a GPU
+        ("tensorflow[and-cuda]==2.21.*", DESK, "tensorflow[and-cuda]==2.21.0"),
         ("tensorflow==2.21.*", DESK, "tensorflow-cpu==2.21.0"),
         ("jax[cuda12_pip]<0.12.1", A100, "jax[cuda12]==0.12.0.1"),
         ("jax[cuda12]<0.5", A100, "jax[cuda12]==0.4.38"),
@@ -33,7 +34,9 @@ def test_what_an_extra_comes_to(text: str, on: Description, requirement: str) ->
 def test_a_release_without_the_extra_is_no_plan(capsys: pytest.CaptureFixture[str]) -> None:
     plan = planned("jax[cuda13]<0.6", on=A100)
     (why,) = [item.why for item in plan.rejected]
-    assert why.startswith("No known release that jax[cuda13]<0.6 allows has the extra cuda13; jax 0.5.3 has ci, cpu,")
+    assert why.startswith(
+        "No known release that jax[cuda13]<0.6 allows has the extra cuda13; jax 0.5.3 has ci, cpu,"
+    )
     change = plan.changes[0]
     assert (change.argv[2], change.requirement[:12]) == ("jax[cuda13]", "jax[cuda13]=")
     assert run(list(change.argv[1:])) == 0
@@ -61,5 +64,7 @@ def test_an_extra_that_nothing_has_may_be_left_out() -> None:
 
 
 def test_cuda_from_the_system_is_not_planned_for_jax() -> None:
-    with pytest.raises(RequestError, match=r"jax\[cuda13-local\] takes CUDA and cuDNN from the system"):
+    with pytest.raises(
+        RequestError, match=r"jax\[cuda13-local\] takes CUDA and cuDNN from the system"
+    ):
         read_requests(("jax[cuda13-local]",), matrix())

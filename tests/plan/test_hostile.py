@@ -51,7 +51,12 @@ def test_hostile_requirements_are_the_users_error(text: str) -> None:
 
 
 @settings(max_examples=300, deadline=None, suppress_health_check=[HealthCheck.too_slow])
-@given(st.one_of(st.text(max_size=40), st.text("tensorflow[]=<>!~.,*;@ \n'\"$`-+/\\&|0123456789", max_size=40)))
+@given(
+    st.one_of(
+        st.text(max_size=40),
+        st.text("tensorflow[]=<>!~.,*;@ \n'\"$`-+/\\&|0123456789", max_size=40),
+    )
+)
 def test_what_is_not_refused_is_one_plain_word(tail: str) -> None:
     try:
         (request,) = read_requests((f"tensorflow{tail}",), matrix())
@@ -74,13 +79,17 @@ def test_every_plain_specifier_is_planned_or_blocked(clause: str) -> None:
         shlex.split(line, comments=True)
 
 
-@pytest.mark.parametrize("folder", ["-rf", "a;b", "a\nb", "$(id)", "`id`", "a'b", 'a"b', "a&b", "a|b", "\u202e"])
+@pytest.mark.parametrize(
+    "folder", ["-rf", "a;b", "a\nb", "$(id)", "`id`", "a'b", 'a"b', "a&b", "a|b", "\u202e"]
+)
 def test_hostile_folders_are_refused(folder: str) -> None:
     with pytest.raises(RequestError):
         check_folder(folder)
 
 
-@pytest.mark.parametrize("folder", ["/", "//", "~", "~/", ".", "./", "..", "x/..", "C:\\", "C:", "\\", " ", "/ "])
+@pytest.mark.parametrize(
+    "folder", ["/", "//", "~", "~/", ".", "./", "..", "x/..", "C:\\", "C:", "\\", " ", "/ "]
+)
 def test_what_an_undo_must_never_remove_is_no_folder_for_an_environment(folder: str) -> None:
     with pytest.raises(RequestError, match="a folder of its own"):
         check_folder(folder)
@@ -113,7 +122,9 @@ def test_descriptions_that_say_nothing_are_refused(described: Description) -> No
 def test_a_framework_is_asked_for_once() -> None:
     with pytest.raises(RequestError, match="twice"):
         read_requests(("torch>=2", "torch<3"), matrix())
-    with pytest.raises(RequestError, match="tensorflow and tensorflow-gpu are the same framework under two names"):
+    with pytest.raises(
+        RequestError, match="tensorflow and tensorflow-gpu are the same framework under two names"
+    ):
         read_requests(("tensorflow", "tensorflow-gpu"), matrix())
     assert len(read_requests(("torch", "torch"), matrix())) == 1
 

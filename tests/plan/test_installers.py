@@ -13,7 +13,9 @@ from envcheck.plan.steps import environment_steps, interpreter, verification_ste
 from tests.plan.machines import machine, planned
 from tests.typed import argv, undo, verify
 
-MADE = Environment("e", "conda", "3.11", "linux_x86_64", channels=("conda-forge",), packages=("python=3.11",))
+MADE = Environment(
+    "e", "conda", "3.11", "linux_x86_64", channels=("conda-forge",), packages=("python=3.11",)
+)
 
 
 def creation(made: Environment) -> Step:
@@ -29,12 +31,28 @@ def installation(wanted: RequirementSet, installer: str) -> Step:
 
 @pytest.mark.parametrize(
     "spec",
-    ["python=3.11; id", "--override-channels", "python 3.11", "python=3.11\n", "https://example.org/x.conda", "=3"],
+    [
+        "python=3.11; id",
+        "--override-channels",
+        "python 3.11",
+        "python=3.11\n",
+        "https://example.org/x.conda",
+        "=3",
+    ],
 )
 def test_what_is_no_conda_spec_gets_into_no_command(spec: str) -> None:
     for made in (
-        Environment("e", "conda", "3.11", "linux_x86_64", channels=("conda-forge",), packages=("python=3.11", spec)),
-        Environment("e", "conda", "3.11", "linux_x86_64", channels=(spec,), packages=("python=3.11",)),
+        Environment(
+            "e",
+            "conda",
+            "3.11",
+            "linux_x86_64",
+            channels=("conda-forge",),
+            packages=("python=3.11", spec),
+        ),
+        Environment(
+            "e", "conda", "3.11", "linux_x86_64", channels=(spec,), packages=("python=3.11",)
+        ),
     ):
         with pytest.raises(ValueError, match=re.escape(spec)):
             creation(made)
@@ -50,7 +68,9 @@ def test_conda_makes_an_environment_at_a_path_and_never_by_a_name() -> None:
     )
     assert undo(step) == ("rm", "-rf", "--", "e")
     assert verify(step) == ("e/bin/python", "--version")
-    far = creation(Environment("/srv/e", "conda", "3.11", "linux_x86_64", packages=("python=3.11",)))
+    far = creation(
+        Environment("/srv/e", "conda", "3.11", "linux_x86_64", packages=("python=3.11",))
+    )
     assert argv(far)[4] == "/srv/e"
 
 
@@ -66,28 +86,52 @@ def test_conda_makes_an_environment_at_a_path_and_never_by_a_name() -> None:
 )
 def test_a_folder_is_never_taken_for_a_name(folder: str, platform: str, path: str) -> None:
     """To mamba and micromamba what has no separator is the name of an environment elsewhere."""
-    made = Environment(folder, "conda", "3.11", platform, packages=("python=3.11",), library_folders=("lib",))
+    made = Environment(
+        folder, "conda", "3.11", platform, packages=("python=3.11",), library_folders=("lib",)
+    )
     system = "windows" if platform == "win_amd64" else "linux"
     assert argv(creation(made), system)[4] == path
-    assert argv(verification_step(made, ("jax",), "cpu"), system)[:4] == ("conda", "run", "-p", path)
+    assert argv(verification_step(made, ("jax",), "cpu"), system)[:4] == (
+        "conda",
+        "run",
+        "-p",
+        path,
+    )
 
 
-@pytest.mark.parametrize("text", ["numpy; id", "-r x", "--index-url=https://example.org", "numpy @ file:///x", "Numpy"])
+@pytest.mark.parametrize(
+    "text", ["numpy; id", "-r x", "--index-url=https://example.org", "numpy @ file:///x", "Numpy"]
+)
 def test_what_is_no_requirement_gets_into_no_command(text: str) -> None:
-    for wanted in (RequirementSet(("torch==2.7.1", text)), RequirementSet(("torch==2.7.1",), kept=(text,))):
+    for wanted in (
+        RequirementSet(("torch==2.7.1", text)),
+        RequirementSet(("torch==2.7.1",), kept=(text,)),
+    ):
         for installer in ("pip", "uv"):
             with pytest.raises(ValueError, match=re.escape(text)):
                 installation(wanted, installer)
 
 
 def test_an_index_of_its_own_is_the_only_one() -> None:
-    wanted = RequirementSet(("torch==2.7.1+cu118",), "https://download.pytorch.org/whl/cu118", ("x",))
+    wanted = RequirementSet(
+        ("torch==2.7.1+cu118",), "https://download.pytorch.org/whl/cu118", ("x",)
+    )
     assert argv(installation(wanted, "pip")) == (
         *("e/bin/python", "-m", "pip", "install", "--only-binary=:all:", "--no-binary=x"),
         *("--index-url", wanted.index, "torch==2.7.1+cu118"),
     )
     assert argv(installation(wanted, "uv")) == (
-        *("uv", "pip", "install", "--python", "e/bin/python", "--only-binary", ":all:", "--no-binary", "x"),
+        *(
+            "uv",
+            "pip",
+            "install",
+            "--python",
+            "e/bin/python",
+            "--only-binary",
+            ":all:",
+            "--no-binary",
+            "x",
+        ),
         *("--default-index", wanted.index, "torch==2.7.1+cu118"),
     )
 

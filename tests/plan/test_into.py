@@ -8,7 +8,16 @@ from pathlib import Path
 
 import pytest
 
-from envcheck.model import Distribution, Facts, FrameworkBuild, Known, Plan, PlannedRelease, Source, replace
+from envcheck.model import (
+    Distribution,
+    Facts,
+    FrameworkBuild,
+    Known,
+    Plan,
+    PlannedRelease,
+    Source,
+    replace,
+)
 from envcheck.plan.build import EnvironmentUpdate
 from envcheck.plan.existing_environment import OccupiedError, conflicts, plan_update
 from envcheck.plan.requests import PlanOptions, read_requests
@@ -34,16 +43,24 @@ def facts_of(name: str, *more: Distribution, without: tuple[str, ...] = ()) -> F
     kept = tuple(item for item in python.distributions.value if item.name not in gone)
     builds = tuple(item for item in python.frameworks.value if item.distribution not in gone)
     builds += tuple(
-        FrameworkBuild(framework, item.name, item.version, cuda_build=Known(value=False, source=SEEN))
+        FrameworkBuild(
+            framework, item.name, item.version, cuda_build=Known(value=False, source=SEEN)
+        )
         for item in more
         if (framework := matrix().framework_of(item.name))
     )
-    changed = replace(python, distributions=Known((*kept, *more), SEEN), frameworks=Known(builds, SEEN))
+    changed = replace(
+        python, distributions=Known((*kept, *more), SEEN), frameworks=Known(builds, SEEN)
+    )
     return replace(facts, python=changed)
 
 
-def into(facts: Facts, *texts: str, expect: str = "auto", installer: str = "pip") -> EnvironmentUpdate:
-    return plan_update(facts, matrix(), read_requests(texts, matrix()), PlanOptions(expect, installer, "env"))
+def into(
+    facts: Facts, *texts: str, expect: str = "auto", installer: str = "pip"
+) -> EnvironmentUpdate:
+    return plan_update(
+        facts, matrix(), read_requests(texts, matrix()), PlanOptions(expect, installer, "env")
+    )
 
 
 def plan_of(found: EnvironmentUpdate) -> Plan:
@@ -56,7 +73,9 @@ def argv_of(plan: Plan, step: str) -> tuple[str, ...]:
     return found
 
 
-@pytest.mark.parametrize("asked", ["tensorflow", "tensorflow-cpu>=2.15", "tensorflow==2.15.*", "tensorflow==2.15.1"])
+@pytest.mark.parametrize(
+    "asked", ["tensorflow", "tensorflow-cpu>=2.15", "tensorflow==2.15.*", "tensorflow==2.15.1"]
+)
 def test_what_is_there_and_well_is_left_alone(asked: str) -> None:
     found = into(facts_of(TENSORFLOW), asked)
     assert found.is_satisfied
@@ -91,7 +110,9 @@ def test_a_framework_that_is_well_stays_and_is_held_by_every_command() -> None:
 def test_the_newest_release_that_goes_with_what_stays_is_taken() -> None:
     """What tensorflow 2.20 needs of cuDNN is for CUDA 12: newer torch is for 13."""
     facts = facts_of(GPU_TENSORFLOW)
-    driver = replace(facts.driver, release=Known("580.65.06", SEEN), cuda_driver_version=Known("13.0", SEEN))
+    driver = replace(
+        facts.driver, release=Known("580.65.06", SEEN), cuda_driver_version=Known("13.0", SEEN)
+    )
     plan = plan_of(into(replace(facts, driver=driver), "torch<2.16"))
     assert plan.releases[0].cuda is not None
     assert plan.releases[0].cuda.startswith("12.")
@@ -100,23 +121,31 @@ def test_the_newest_release_that_goes_with_what_stays_is_taken() -> None:
 
 
 def test_the_whole_line_of_releases_is_gone_down_for_one_that_goes_with_what_stays() -> None:
-    facts = facts_of(TENSORFLOW, Distribution("tensorflow-cpu", "2.15.1", requires=("ml-dtypes~=0.3.1",)))
+    facts = facts_of(
+        TENSORFLOW, Distribution("tensorflow-cpu", "2.15.1", requires=("ml-dtypes~=0.3.1",))
+    )
     (jax,) = plan_of(into(facts, "jax")).releases
     assert jax.version == "0.4.34"
     assert "ml-dtypes>=0.4.0" in jax.rejected[-1].why
 
 
 def test_what_cannot_go_together_is_refused_with_the_pins_that_clash() -> None:
-    facts = facts_of(TENSORFLOW, Distribution("tensorflow-cpu", "2.15.1", requires=("ml-dtypes~=0.3.1",)))
+    facts = facts_of(
+        TENSORFLOW, Distribution("tensorflow-cpu", "2.15.1", requires=("ml-dtypes~=0.3.1",))
+    )
     with pytest.raises(OccupiedError) as told:
         into(facts, "jax>=0.5")
-    assert "tensorflow-cpu 2.15.1: ml-dtypes~=0.3.1, and jax==0.10.2: ml-dtypes>=0.5.0." in str(told.value)
+    assert "tensorflow-cpu 2.15.1: ml-dtypes~=0.3.1, and jax==0.10.2: ml-dtypes>=0.5.0." in str(
+        told.value
+    )
     assert "(--env env-jax)" in str(told.value)
     assert "`envcheck install 'jax>=0.5' tensorflow --env env`" in str(told.value)
 
 
 def test_what_is_named_may_change_where_it_must() -> None:
-    facts = facts_of(TENSORFLOW, Distribution("tensorflow-cpu", "2.15.1", requires=("ml-dtypes~=0.3.1",)))
+    facts = facts_of(
+        TENSORFLOW, Distribution("tensorflow-cpu", "2.15.1", requires=("ml-dtypes~=0.3.1",))
+    )
     plan = plan_of(into(facts, "jax>=0.5", "tensorflow"))
     assert {item.framework for item in plan.releases} == {"jax", "tensorflow"}
     assert plan.notes == ()
@@ -124,21 +153,27 @@ def test_what_is_named_may_change_where_it_must() -> None:
 
 def test_what_does_not_work_is_not_built_upon() -> None:
     with pytest.raises(
-        OccupiedError, match=r"env holds tensorflow-cpu 2\.14\.0, which does not work: .*install torch ten"
+        OccupiedError,
+        match=r"env holds tensorflow-cpu 2\.14\.0, which does not work: .*install torch ten",
     ):
         into(facts_of("tensorflow-2.14-with-numpy-2"), "torch", expect="cpu")
 
 
 @pytest.mark.parametrize("installer", ["pip", "uv"])
 def test_two_that_own_one_module_both_go_first(installer: str) -> None:
-    plan = plan_of(into(facts_of("tensorflow-beside-tensorflow-cpu"), "tensorflow", installer=installer))
+    plan = plan_of(
+        into(facts_of("tensorflow-beside-tensorflow-cpu"), "tensorflow", installer=installer)
+    )
     assert [step.id for step in plan.steps][:3] == ["create-environment", "remove", "install"]
     assert argv_of(plan, "remove")[-2:] == ("tensorflow", "tensorflow-cpu")
     assert argv_of(plan, "remove")[0] == ("uv" if installer == "uv" else "env/bin/python")
 
 
 def test_a_build_that_the_installer_takes_for_the_right_one_goes_first() -> None:
-    assert argv_of(plan_of(into(facts_of("torch-cpu-beside-gpu"), "torch==2.8.0")), "remove")[-1] == "torch"
+    assert (
+        argv_of(plan_of(into(facts_of("torch-cpu-beside-gpu"), "torch==2.8.0")), "remove")[-1]
+        == "torch"
+    )
 
 
 def test_a_name_that_others_require_stays() -> None:
@@ -146,7 +181,8 @@ def test_a_name_that_others_require_stays() -> None:
     plan = plan_of(into(facts, "tensorflow==2.16.*"))
     assert plan.releases[0].distribution == "tensorflow"
     assert not [step for step in plan.steps if step.id == "remove"]
-    assert not plan.environments[0].library_folders  # without its extra it brings no CUDA that must be found
+    # without its extra it brings no CUDA that must be found
+    assert not plan.environments[0].library_folders
 
 
 def release(framework: str, requirement: str, build: str = "gpu") -> PlannedRelease:
@@ -162,9 +198,14 @@ def test_wheels_of_another_cuda_that_a_framework_left_behind_go() -> None:
     """Both lie in nvidia/cudnn/lib: removed last, either takes the other's files away."""
     left = Distribution("nvidia-cudnn-cu13", "9.20.0.48")
     facts = facts_of(TENSORFLOW, left, Distribution("nvidia-cuda-runtime-cu11", "11.8.89"))
-    assert the_way(facts, release("tensorflow", "tensorflow[and-cuda]==2.20.0"))[-1:] == ("nvidia-cudnn-cu13",)
+    assert the_way(facts, release("tensorflow", "tensorflow[and-cuda]==2.20.0"))[-1:] == (
+        "nvidia-cudnn-cu13",
+    )
     both = facts_of(TENSORFLOW, left, Distribution("nvidia-cudnn-cu12", "9.3.0.75"))
-    assert set(the_way(both, release("torch", "torch==2.8.0"))) == {"nvidia-cudnn-cu12", "nvidia-cudnn-cu13"}
+    assert set(the_way(both, release("torch", "torch==2.8.0"))) == {
+        "nvidia-cudnn-cu12",
+        "nvidia-cudnn-cu13",
+    }
     assert "nvidia-cudnn-cu13" in the_way(facts, release("torch", "torch==2.8.0+cu126"))
     assert "nvidia-cudnn-cu13" in the_way(facts, release("jax", "jax[cuda12]==0.10.0"))
     assert the_way(facts, release("torch", "torch==2.8.0", "cpu")) == ()
@@ -195,5 +236,12 @@ def test_that_something_is_gone_is_asked_of_the_environment(tmp_path: Path) -> N
     plan = plan_of(into(facts_of("torch-cpu-beside-gpu"), "torch==2.8.0"))
     (step,) = [item for item in plan.steps if item.id == "remove"]
     for names, code in ((verify(step)[3:], 0), (("pip", "pytest"), 1)):
-        asked = (sys.executable, "-I", *verify(step)[1:3], *(names if names[0] != "torch" else ("surely-not-here",)))
-        assert subprocess.run(asked, check=False, timeout=30, capture_output=True).returncode == code
+        asked = (
+            sys.executable,
+            "-I",
+            *verify(step)[1:3],
+            *(names if names[0] != "torch" else ("surely-not-here",)),
+        )
+        assert (
+            subprocess.run(asked, check=False, timeout=30, capture_output=True).returncode == code
+        )

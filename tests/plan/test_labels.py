@@ -47,7 +47,9 @@ def test_a_known_build_is_planned() -> None:
         ("torch", "torch==2.4.1"),
     ],
 )
-def test_a_pinned_old_release_takes_the_build_of_its_index_that_serves_the_gpu(text: str, expected: str) -> None:
+def test_a_pinned_old_release_takes_the_build_of_its_index_that_serves_the_gpu(
+    text: str, expected: str
+) -> None:
     assert chosen(planned(text, on=RTX_3090)).requirement == expected
 
 

@@ -49,7 +49,9 @@ def test_a_recorded_machine_gets_a_plan_or_a_reason(name: str) -> None:
         ("wsl-healthy", set(), set()),
     ],
 )
-def test_what_is_wrong_with_the_machine_is_a_step_or_in_the_way(name: str, steps: set[str], blocked: set[str]) -> None:
+def test_what_is_wrong_with_the_machine_is_a_step_or_in_the_way(
+    name: str, steps: set[str], blocked: set[str]
+) -> None:
     facts = planned_facts(snapshot_of(name).facts, Description(), matrix(), expects_gpu=False)
     plan = build_plan(facts, matrix(), read_requests(("tensorflow",), matrix()))
     assert {step.id for step in plan.steps if step.scope == "system"} == steps
@@ -81,13 +83,18 @@ def test_an_override_is_shown_as_such_in_the_evidence() -> None:
 
 
 def test_no_gpu_can_be_said_too() -> None:
-    facts = planned_facts(snapshot_of("no-driver").facts, Description(gpus=("none",)), matrix(), expects_gpu=False)
+    facts = planned_facts(
+        snapshot_of("no-driver").facts, Description(gpus=("none",)), matrix(), expects_gpu=False
+    )
     plan = build_plan(facts, matrix(), read_requests(("torch<2.16",), matrix()))
     assert (plan.goal, plan.releases[0].build) == ("cpu", "cpu")
 
 
 def test_two_gpus_are_both_served() -> None:
-    plan = planned("tensorflow<2.22", on=Description("3.11", "580.65.06", ("8.9", "6.1"), "2.35", "linux_x86_64"))
+    plan = planned(
+        "tensorflow<2.22",
+        on=Description("3.11", "580.65.06", ("8.9", "6.1"), "2.35", "linux_x86_64"),
+    )
     assert "nvidia-cudnn-cu12<9.11" in chosen(plan).constraints
 
 
@@ -135,7 +142,16 @@ def test_what_cannot_be_planned_is_the_users_error(arguments: list[str]) -> None
 
 
 def test_doubt_is_told_by_the_exit_code() -> None:
-    asked = ["plan", "tensorflow<2.22", "--platform", "linux_x86_64", "--python", "3.11", "--driver", "999.1"]
+    asked = [
+        "plan",
+        "tensorflow<2.22",
+        "--platform",
+        "linux_x86_64",
+        "--python",
+        "3.11",
+        "--driver",
+        "999.1",
+    ]
     assert run([*asked, "--gpu", "8.9"]) in (0, 3)
 
 

@@ -27,11 +27,15 @@ def test_a_radeon_that_is_found_is_refused_as_one_that_is_described(expect: str)
     assert "PyTorch for ROCm is on https://download.pytorch.org/whl/" in " ".join(found.notes)
 
 
-@pytest.mark.parametrize("options", [PlanOptions("cpu"), PlanOptions(description=Description(gpus=("none",)))])
+@pytest.mark.parametrize(
+    "options", [PlanOptions("cpu"), PlanOptions(description=Description(gpus=("none",)))]
+)
 def test_a_plan_for_the_cpu_is_made_beside_a_radeon(options: PlanOptions) -> None:
     assert planned("radeon-beside-torch-cpu", options).releases
 
 
-@pytest.mark.parametrize("machine", ["torch-cpu-beside-gpu", "no-gpu-auto", "apple-silicon-tensorflow"])
+@pytest.mark.parametrize(
+    "machine", ["torch-cpu-beside-gpu", "no-gpu-auto", "apple-silicon-tensorflow"]
+)
 def test_other_machines_are_planned_for(machine: str) -> None:
     assert planned(machine, PlanOptions()).releases

@@ -17,7 +17,12 @@ LINUX: Any = {"platform": "linux_x86_64", "python": "3.12", "glibc": "2.39", "gp
     [
         ("tensorrt", "580.95.05", "tensorrt-cu13==", "https://pypi.nvidia.com"),
         ("tensorrt==10.*", "550.54.14", "tensorrt-cu12==10.", "https://pypi.nvidia.com"),
-        ("llama-cpp-python", "580.95.05", "llama-cpp-python==", "https://abetlen.github.io/llama-cpp-python/whl/cu132"),
+        (
+            "llama-cpp-python",
+            "580.95.05",
+            "llama-cpp-python==",
+            "https://abetlen.github.io/llama-cpp-python/whl/cu132",
+        ),
         (
             "llama-cpp-python",
             "535.104.05",
@@ -26,7 +31,9 @@ LINUX: Any = {"platform": "linux_x86_64", "python": "3.12", "glibc": "2.39", "gp
         ),
     ],
 )
-def test_the_newest_file_whose_cuda_the_driver_runs(name: str, driver: str, requirement: str, index: str) -> None:
+def test_the_newest_file_whose_cuda_the_driver_runs(
+    name: str, driver: str, requirement: str, index: str
+) -> None:
     found = api.plan(name, driver=driver, **LINUX)
     (wanted,) = found.plan.environments[0].sets
     assert wanted.requirements[0].startswith(requirement)
@@ -52,8 +59,19 @@ def test_what_keeps_it_from_a_machine_is_said(changed: dict[str, str], finding: 
     assert finding in {item.finding for item in found.plan.rejected}
 
 
-def test_a_gpu_of_another_vendor_is_undetermined_and_its_builds_are_named(capsys: pytest.CaptureFixture[str]) -> None:
-    asked = ["plan", "torch", "tensorflow", "--platform", "linux_x86_64", "--python", "3.12", "--gpu"]
+def test_a_gpu_of_another_vendor_is_undetermined_and_its_builds_are_named(
+    capsys: pytest.CaptureFixture[str],
+) -> None:
+    asked = [
+        "plan",
+        "torch",
+        "tensorflow",
+        "--platform",
+        "linux_x86_64",
+        "--python",
+        "3.12",
+        "--gpu",
+    ]
     assert run([*asked, "Radeon RX 7900 XTX"]) == 3
     out = capsys.readouterr().out
     assert "the GPU is AMD Radeon RX 7900 XTX" in out
@@ -76,4 +94,7 @@ def test_a_refusal_names_how_far_back_the_matrix_reads() -> None:
 def test_a_release_older_than_the_matrix_is_undetermined() -> None:
     found = api.plan("vllm==0.5.0", driver="580.95.05", **LINUX)
     assert found.verdict == "undetermined"
-    assert "vllm 0.5.0 is not in the matrix, which begins at vllm 0.6.5" in found.plan.releases[0].doubts[0].message
+    assert (
+        "vllm 0.5.0 is not in the matrix, which begins at vllm 0.6.5"
+        in found.plan.releases[0].doubts[0].message
+    )

@@ -18,26 +18,42 @@ WINDOWS_PASCAL = machine(gpu="6.1", driver="580.88", platform="win_amd64")
     ("text", "on", "expected"),
     [
         ("torch==2.13.*", V100, "torch==2.13.0+cu126"),  # its table: CUDA 12.9 begins with 7.5
-        ("torch==2.11.*", V100, "torch==2.11.0+cu126"),  # 12.8 left 7.0 behind, whatever the table in the wheel says
+        # 12.8 left 7.0 behind, whatever the table in the wheel says
+        ("torch==2.11.*", V100, "torch==2.11.0+cu126"),
         ("torch==2.10.*", V100, "torch==2.10.0"),  # CUDA 12.8 still had it
         ("torch==2.8.*", PASCAL, "torch==2.8.0+cu126"),
         ("torch==2.7.*", machine(gpu="12.0", driver="580.65.06"), "torch==2.7.1+cu128"),
         ("torch==2.3.*", machine(gpu="3.7", driver="470.256.02"), "torch==2.3.1+cu118"),
         ("torch==2.8.*", WINDOWS_PASCAL, "torch==2.8.0+cu126"),
-        ("torch==2.10.*", machine(gpu="9.0", driver="550.54.14", platform="linux_aarch64"), "torch==2.10.0+cu128"),
-        ("torch==2.9.*", machine(gpu="9.0", driver="550.54.14", platform="linux_aarch64"), "torch==2.9.1+cu128"),
+        (
+            "torch==2.10.*",
+            machine(gpu="9.0", driver="550.54.14", platform="linux_aarch64"),
+            "torch==2.10.0+cu128",
+        ),
+        (
+            "torch==2.9.*",
+            machine(gpu="9.0", driver="550.54.14", platform="linux_aarch64"),
+            "torch==2.9.1+cu128",
+        ),
     ],
 )
-def test_the_build_with_code_for_the_gpu_is_planned(text: str, on: Description, expected: str) -> None:
+def test_the_build_with_code_for_the_gpu_is_planned(
+    text: str, on: Description, expected: str
+) -> None:
     release = chosen(planned(text, on=on))
     assert release.requirement == expected
     assert release.warnings == ()
 
 
 def test_a_build_without_code_is_rejected_with_what_it_has() -> None:
-    reasons = {item.requirement: item for item in chosen(planned("torch==2.13.*", on=V100)).rejected}
+    reasons = {
+        item.requirement: item for item in chosen(planned("torch==2.13.*", on=V100)).rejected
+    }
     assert reasons["torch==2.13.0+cu132"].finding == "gpu-arch-too-old"
-    assert "(it has code for sm_75, sm_80, sm_86, sm_90, sm_100, sm_120)" in reasons["torch==2.13.0+cu132"].why
+    assert (
+        "(it has code for sm_75, sm_80, sm_86, sm_90, sm_100, sm_120)"
+        in reasons["torch==2.13.0+cu132"].why
+    )
 
 
 def test_where_no_build_of_a_release_has_code_another_release_is_offered() -> None:
@@ -54,7 +70,10 @@ def test_an_old_gpu_gets_the_last_release_with_code_for_it_and_no_later_one() ->
     """PyTorch's builds had code for a K40 up to 1.3.0; 1.3.1 begins with that of a K80."""
     plan = planned("torch", on=machine("3.7", "470.256.02", "3.5"))
     assert chosen(plan).requirement == "torch==1.3.0"
-    assert planned("torch", on=machine("3.8", "470.256.02", "3.5")).changes[0].requirement == "torch==1.3.0"
+    assert (
+        planned("torch", on=machine("3.8", "470.256.02", "3.5")).changes[0].requirement
+        == "torch==1.3.0"
+    )
 
 
 def test_a_build_that_leaves_no_gpu_out_goes_before_a_newer_cuda_that_does() -> None:
@@ -65,7 +84,10 @@ def test_a_build_that_leaves_no_gpu_out_goes_before_a_newer_cuda_that_does() -> 
         ("jax[cuda13]==0.12.0.1", "gpu-arch-too-old")
     ]
     newest = chosen(planned("torch==2.15.0", on=both))
-    assert (newest.requirement, [item.id for item in newest.warnings]) == ("torch==2.15.0", ["gpu-arch-too-old"])
+    assert (newest.requirement, [item.id for item in newest.warnings]) == (
+        "torch==2.15.0",
+        ["gpu-arch-too-old"],
+    )
 
 
 def test_no_bound_is_set_that_leaves_no_cudnn() -> None:
@@ -88,8 +110,12 @@ UNREAD = [
 ]
 
 
-@pytest.mark.parametrize("build", UNREAD, ids=lambda build: f"{build.build_version}-{build.platform}")
-def test_a_build_whose_code_is_not_stated_for_its_platform_is_not_planned(build: FrameworkRelease) -> None:
+@pytest.mark.parametrize(
+    "build", UNREAD, ids=lambda build: f"{build.build_version}-{build.platform}"
+)
+def test_a_build_whose_code_is_not_stated_for_its_platform_is_not_planned(
+    build: FrameworkRelease,
+) -> None:
     """No build takes the code of the same release for another platform, nor is one planned for the sake of its CUDA."""
     on = machine(build.pythons[-1], "610.47.04", "9.0", build.platform)
     plan = planned(f"torch=={build.build_version}", on=on)
@@ -102,7 +128,9 @@ def test_another_build_is_planned_in_place_of_one_whose_code_is_not_stated() -> 
     assert release.requirement == "torch==2.9.1+cu130"
     older = chosen(planned("torch==2.9.*", on=machine("3.12", "572.61", "9.0", "win_amd64")))
     assert older.requirement == "torch==2.9.1+cu126"
-    assert {item.requirement: item.finding for item in older.rejected}["torch==2.9.1+cu128"] == "release-unknown"
+    assert {item.requirement: item.finding for item in older.rejected}[
+        "torch==2.9.1+cu128"
+    ] == "release-unknown"
 
 
 def test_the_newest_release_with_a_build_for_an_old_driver_is_planned() -> None:
@@ -112,7 +140,9 @@ def test_the_newest_release_with_a_build_for_an_old_driver_is_planned() -> None:
     assert not any("Could not read" in item.why for item in release.rejected)
 
 
-@pytest.mark.parametrize(("minor", "builds"), [("2.13", "132 130 126"), ("2.14", "132 130 126"), ("2.15", "132 130")])
+@pytest.mark.parametrize(
+    ("minor", "builds"), [("2.13", "132 130 126"), ("2.14", "132 130 126"), ("2.15", "132 130")]
+)
 def test_only_builds_that_the_release_is_known_to_have_are_planned(minor: str, builds: str) -> None:
     """The table in the wheel also names 12.6 of 2.15, 13.4 of 2.14 and 12.9 of 2.13, which were not published."""
     (refused,) = planned(f"torch=={minor}.0+cu129", on=V100).rejected

@@ -47,15 +47,19 @@ def boarded(*texts: str) -> Boarding:
     ("text", "expected"),
     [
         ("peft", ("peft", "torch")),
-        ("transformers>=5", ("transformers[torch]>=5", "torch")),  # its extra is named as the framework
+        # its extra is named as the framework
+        ("transformers>=5", ("transformers[torch]>=5", "torch")),
         ("timm", ("timm", "torch", "torchvision")),  # not triton, which torch requires itself
         ("oldie", ("oldie", "torch<=2.6.0")),  # it takes no newer one
         ("mirrored", ("mirrored", "torch<=2.13.0")),  # a bound has no label
         ("vllm==0.5.0", ("vllm==0.5.0", "torch<=2.3.0")),  # the matrix begins later
-        ("faster-whisper", ("faster-whisper", "ctranslate2")),  # the onnxruntime that it requires is for the CPU
+        # the onnxruntime that it requires is for the CPU
+        ("faster-whisper", ("faster-whisper", "ctranslate2")),
     ],
 )
-def test_the_framework_is_the_one_that_the_index_states(text: str, expected: tuple[str, ...]) -> None:
+def test_the_framework_is_the_one_that_the_index_states(
+    text: str, expected: tuple[str, ...]
+) -> None:
     assert boarded(text).texts == expected
 
 
@@ -71,7 +75,9 @@ def test_a_passenger_is_planned_beside_its_framework_and_undetermined_until_it_r
 
 
 def test_what_needs_no_framework_is_called_that_and_comes_beside_one_that_is_named() -> None:
-    with pytest.raises(RequestError, match=r"attrs needs no framework that envcheck plans.*attrs==26\.1\.0"):
+    with pytest.raises(
+        RequestError, match=r"attrs needs no framework that envcheck plans.*attrs==26\.1\.0"
+    ):
         boarded("attrs")
     found = boarded("torch", "attrs")
     (request,) = read_requests(found.texts, matrix(), found.passengers)
@@ -85,7 +91,9 @@ def test_where_no_index_answers_the_refusal_names_what_to_type() -> None:
     plan = resolver.board(("transformers",), Context(facts, matrix(), Target("gpu")))
     assert isinstance(plan, Plan)
     assert verdict_on(plan) == "undetermined"
-    assert "plan that, as in `envcheck plan torch`, and install transformers" in plan.rejected[0].why
+    assert (
+        "plan that, as in `envcheck plan torch`, and install transformers" in plan.rejected[0].why
+    )
     with pytest.raises(UnknownPackageError, match="leave out --no-verify"):
         plan_requirements(("transformers",), PlanOptions(description=ADA), matrix(), facts)
 
@@ -95,6 +103,8 @@ def test_a_name_one_letter_off_a_known_one_is_not_asked_about() -> None:
         boarded("vlm")
 
 
-@pytest.mark.parametrize("text", ["torch", "torch==99", "vllm", "flax", "flash-attn", "tensorrt", "keras-hub>=0.18"])
+@pytest.mark.parametrize(
+    "text", ["torch", "torch==99", "vllm", "flax", "flash-attn", "tensorrt", "keras-hub>=0.18"]
+)
 def test_what_is_known_is_no_passenger(text: str) -> None:
     assert not is_passenger(text, matrix())

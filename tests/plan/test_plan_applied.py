@@ -55,7 +55,9 @@ def resolved(report: Report) -> set[str]:
 
 
 def wrong(report: Report) -> list[Finding]:
-    return [item for item in report.findings if item.verdict == INCOMPATIBLE and item.severity != NOTE]
+    return [
+        item for item in report.findings if item.verdict == INCOMPATIBLE and item.severity != NOTE
+    ]
 
 
 def takes(machine: Applied, step: Step) -> bool:
@@ -105,7 +107,9 @@ def test_each_finding_names_steps_and_each_step_a_finding() -> None:
             assert named, f"{name}: {item.id} has no step"
             assert set(named) <= steps
         found = {item.id for item in report.findings}
-        assert all(step.resolves and set(step.resolves) <= found and step.purpose for step in report.steps), name
+        assert all(
+            step.resolves and set(step.resolves) <= found and step.purpose for step in report.steps
+        ), name
 
 
 def test_every_finding_of_a_machine_is_first_somewhere() -> None:

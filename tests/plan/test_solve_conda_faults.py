@@ -18,7 +18,9 @@ from tests.patience import PATIENCE
 from tests.plan.channel import write_channel
 
 Answer = tuple[int, bytes]
-MADE = Environment("e", "conda", "3.12", "linux_x86_64", channels=("conda-forge",), packages=("python=3.12", "pip"))
+MADE = Environment(
+    "e", "conda", "3.12", "linux_x86_64", channels=("conda-forge",), packages=("python=3.12", "pip")
+)
 
 
 class Server(ThreadingHTTPServer):
@@ -79,7 +81,9 @@ def test_an_answer_that_is_no_channel_proves_nothing(status: int, body: bytes, w
     assert "\n" not in str(caught.value)
 
 
-def test_a_server_that_never_answers_is_waited_for_so_long_only(monkeypatch: pytest.MonkeyPatch) -> None:
+def test_a_server_that_never_answers_is_waited_for_so_long_only(
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:
     monkeypatch.setattr(solve_conda, "SECONDS", 0.3)
     over = threading.Event()
 
@@ -87,7 +91,10 @@ def test_a_server_that_never_answers_is_waited_for_so_long_only(monkeypatch: pyt
         over.wait(PATIENCE)
         return 404, b""
 
-    with served(answer) as address, pytest.raises(UnreachableError, match=r"conda-forge: .* within 0 s"):
+    with (
+        served(answer) as address,
+        pytest.raises(UnreachableError, match=r"conda-forge: .* within 0 s"),
+    ):
         solve(MADE, {"CONDA_CHANNEL_ALIAS": address})
     over.set()
 
@@ -112,7 +119,12 @@ def test_an_alias_that_is_no_address_is_told() -> None:
 
 def test_a_channel_without_such_a_build_names_what_was_asked_for(tmp_path: Path) -> None:
     made = Environment(
-        "e", "conda", "3.12", "linux_x86_64", channels=("conda-forge",), packages=("tensorflow=2.99.*=cuda*",)
+        "e",
+        "conda",
+        "3.12",
+        "linux_x86_64",
+        channels=("conda-forge",),
+        packages=("tensorflow=2.99.*=cuda*",),
     )
     with pytest.raises(UnresolvableError, match=r"tensorflow=2\.99\.\*=cuda\*"):
         solve(made, {"CONDA_CHANNEL_ALIAS": write_channel(tmp_path)})

@@ -17,9 +17,15 @@ from tests.rules.factory_toolkit import known
 
 ADA = machine("3.12", "580.95.05", "8.9")
 RELEASES = "https://github.com/Dao-AILab/flash-attention/releases/download"
-FILE_FOR_2_8 = "v2.8.3.post1/flash_attn-2.8.3.post1+cu12torch2.8cxx11abiTRUE-cp312-cp312-linux_x86_64.whl"
-FILE_FOR_2_6 = "v2.8.3.post1/flash_attn-2.8.3.post1+cu12torch2.6cxx11abiFALSE-cp312-cp312-linux_x86_64.whl"
-OLD_FILE = "v2.7.4.post1/flash_attn-2.7.4.post1+cu12torch2.6cxx11abiFALSE-cp312-cp312-linux_x86_64.whl"
+FILE_FOR_2_8 = (
+    "v2.8.3.post1/flash_attn-2.8.3.post1+cu12torch2.8cxx11abiTRUE-cp312-cp312-linux_x86_64.whl"
+)
+FILE_FOR_2_6 = (
+    "v2.8.3.post1/flash_attn-2.8.3.post1+cu12torch2.6cxx11abiFALSE-cp312-cp312-linux_x86_64.whl"
+)
+OLD_FILE = (
+    "v2.7.4.post1/flash_attn-2.7.4.post1+cu12torch2.6cxx11abiFALSE-cp312-cp312-linux_x86_64.whl"
+)
 
 
 def installed(plan: Plan) -> list[str]:
@@ -29,9 +35,11 @@ def installed(plan: Plan) -> list[str]:
 @pytest.mark.parametrize(
     ("texts", "on", "torch", "file"),
     [
-        (("flash-attn",), ADA, "torch==2.8.0", FILE_FOR_2_8),  # not the newest torch: nothing is built for that
+        # not the newest torch: nothing is built for that
+        (("flash-attn",), ADA, "torch==2.8.0", FILE_FOR_2_8),
         (("flash-attn", "torch==2.6.*"), ADA, "torch==2.6.0", FILE_FOR_2_6),  # with the old C++ ABI
-        (("flash-attn",), replace(ADA, glibc="2.31"), "torch==2.6.0", OLD_FILE),  # the newer files need glibc 2.32
+        # the newer files need glibc 2.32
+        (("flash-attn",), replace(ADA, glibc="2.31"), "torch==2.6.0", OLD_FILE),
     ],
 )
 def test_the_torch_that_a_file_is_built_for_comes_with_that_file(
@@ -45,7 +53,9 @@ def test_the_torch_that_a_file_is_built_for_comes_with_that_file(
 def test_a_build_from_source_is_limited_to_the_gpu_and_the_memory_that_are_there() -> None:
     described = planned_facts(None, ADA, matrix(), expects_gpu=True)
     facts = replace(described, host=replace(described.host, memory_bytes=known(64 * 10**9)))
-    toolkit = ToolkitInstall("/opt/cuda-13", "path", known("13.0"), nvcc_path=known("/opt/cuda-13/bin/nvcc"))
+    toolkit = ToolkitInstall(
+        "/opt/cuda-13", "path", known("13.0"), nvcc_path=known("/opt/cuda-13/bin/nvcc")
+    )
     with_nvcc = replace(facts, toolkits=replace(facts.toolkits, installs=known((toolkit,))))
     requests = read_requests(("flash-attn", "torch==2.15.*"), matrix())
     plan = build_plan(with_nvcc, matrix(), requests, PlanOptions(description=ADA))
@@ -54,11 +64,15 @@ def test_a_build_from_source_is_limited_to_the_gpu_and_the_memory_that_are_there
     settings = build.variables()
     assert (settings["CUDA_HOME"], settings["FLASH_ATTN_CUDA_ARCHS"]) == ("/opt/cuda-13", "80")
     assert 1 <= int(settings["MAX_JOBS"]) < 64
-    assert {"--no-build-isolation", "--no-binary=flash-attn", "torch==2.15.0"} <= set(build.command())
+    assert {"--no-build-isolation", "--no-binary=flash-attn", "torch==2.15.0"} <= set(
+        build.command()
+    )
     assert "import flash_attn" in action_line(plan.steps[-1].action)
     assert any("minutes of one core" in note for note in plan.notes)
     without = build_plan(facts, matrix(), requests, PlanOptions(description=ADA))
-    assert any(isinstance(item.action, InstallSystemPackages) for item in without.steps), "nvcc is installed first"
+    assert any(isinstance(item.action, InstallSystemPackages) for item in without.steps), (
+        "nvcc is installed first"
+    )
 
 
 def test_nvcc_gets_a_host_compiler_that_it_accepts() -> None:
@@ -66,7 +80,9 @@ def test_nvcc_gets_a_host_compiler_that_it_accepts() -> None:
     others = {"/usr/bin/gcc-16": "16.1.0", "/usr/bin/gcc-12": "12.3.0"}
     compilers = replace(described.compilers, gcc_version=known("16.1.0"), others=known(others))
     requests = read_requests(("flash-attn", "torch==2.15.*"), matrix())
-    plan = build_plan(replace(described, compilers=compilers), matrix(), requests, PlanOptions(description=ADA))
+    plan = build_plan(
+        replace(described, compilers=compilers), matrix(), requests, PlanOptions(description=ADA)
+    )
     (build,) = [item.action for item in plan.steps if item.purpose == "Build flash-attn."]
     assert build.variables()["NVCC_PREPEND_FLAGS"] == "-ccbin=/usr/bin/gcc-12"
 
@@ -96,7 +112,8 @@ def test_a_page_of_the_project_lists_the_file() -> None:
 
 
 def test_another_build_than_that_of_the_default_index_comes_from_the_index_of_the_project() -> None:
-    old_driver = machine("3.12", "570.195.03", "8.9")  # of CUDA 12: the wheels of the default index are for 13
+    # of CUDA 12: the wheels of the default index are for 13
+    old_driver = machine("3.12", "570.195.03", "8.9")
     own_index = planned("vllm>=0.20", on=old_driver).environments[0].sets[-1]
     assert own_index.requirements == ("vllm==0.25.1",)
     assert own_index.options[:2] == ("--extra-index-url", "https://wheels.vllm.ai/0.25.1/cu129")

@@ -47,7 +47,11 @@ def only_shows(action: Action) -> bool:
 
 def other_ways_among(actions: Iterable[Action]) -> list[str]:
     """List the purposes of the steps that are another way to the same end."""
-    return [item.purpose for item in actions if ANOTHER_WAY.search(item.purpose) and not only_shows(item)]
+    return [
+        item.purpose
+        for item in actions
+        if ANOTHER_WAY.search(item.purpose) and not only_shows(item)
+    ]
 
 
 def reports(name: str) -> tuple[Report, ...]:
@@ -68,7 +72,10 @@ def test_no_step_of_a_machine_is_another_way(name: str) -> None:
     for report in reports(name):
         for fix in (finding.fix for finding in report.findings if finding.fix):
             assert other_ways_among(fix.actions) == []
-            for action in (*fix.actions, *(item for way in fix.alternatives for item in way.actions)):
+            for action in (
+                *fix.actions,
+                *(item for way in fix.alternatives for item in way.actions),
+            ):
                 assert has_check_and_undo(action, report.system), action
 
 
@@ -103,7 +110,9 @@ def test_what_changes_the_system_is_told_for_every_family() -> None:
     for action in actions:
         assert has_check_and_undo(action), action
         assert argv(action)[:1] != ("sudo",) or undo(action)[:1] in ((), ("sudo",)), action
-    assert [item.purpose for fix in fixes for item in fix.actions if ANOTHER_WAY.search(item.purpose)] == []
+    assert [
+        item.purpose for fix in fixes for item in fix.actions if ANOTHER_WAY.search(item.purpose)
+    ] == []
 
 
 @pytest.mark.parametrize("name", FAMILIES)

@@ -24,7 +24,11 @@ def test_each_newer_release_has_its_reason_where_several_must_go_together() -> N
     plan = planned("tensorflow<2.22", "torch<2.16", "jax<0.12.1", on=A100)
     torch = chosen(plan, "torch")
     told = [item.requirement.partition("==")[2] for item in torch.rejected]
-    newer = [item for item in matrix().versions("torch") if Version("2.10.0") < Version(item) < Version("2.16")]
+    newer = [
+        item
+        for item in matrix().versions("torch")
+        if Version("2.10.0") < Version(item) < Version("2.16")
+    ]
     assert [item for item in told if "+" not in item] == newer
     assert all("are unknown" in item.why for item in torch.rejected if "+cu" in item.requirement)
     assert [item.finding for item in chosen(plan, "jax").rejected] == ["cuda-wheel-conflict"]
@@ -46,7 +50,9 @@ def test_three_frameworks_share_one_cuda_major() -> None:
 
 def test_shared_requirements_are_met_together() -> None:
     plan = planned("tensorflow==2.13.*", "jax==0.10.*", on=machine(python="3.11"))
-    assert [item.first.partition(": ")[2].split("<")[0].split(">")[0] for item in plan.clashes][:1] == ["numpy"]
+    assert [item.first.partition(": ")[2].split("<")[0].split(">")[0] for item in plan.clashes][
+        :1
+    ] == ["numpy"]
 
 
 def test_an_index_of_its_own_is_a_set_of_its_own() -> None:
@@ -63,11 +69,14 @@ def test_an_exact_pin_does_not_meet_a_build_whose_pins_are_not_known() -> None:
     assert chosen(plan, "torch").requirement == "torch==2.14.1+cu126"
     assert len(plan.environments) == 2
     assert any("pinned to an unknown version" in item.second for item in plan.clashes)
-    assert len(planned("tensorflow==2.20.*", "torch==2.14.1", on=V100).environments) == 1  # a range may well meet it
+    # a range may well meet it
+    assert len(planned("tensorflow==2.20.*", "torch==2.14.1", on=V100).environments) == 1
 
 
 def test_bounds_set_by_the_plan_itself_and_those_behind_an_empty_wheel_count() -> None:
-    plan = planned("tensorflow==2.12.*", "torch==2.0.*", "jax<0.12", on=machine(platform="win_amd64"))
+    plan = planned(
+        "tensorflow==2.12.*", "torch==2.0.*", "jax<0.12", on=machine(platform="win_amd64")
+    )
     assert len(plan.environments) == 1
     assert chosen(plan, "jax").version == "0.4.38"  # the newest that takes numpy 1
 
@@ -91,9 +100,14 @@ def test_the_text_names_one_clash_of_each_two_releases_and_all_when_asked() -> N
 def test_a_build_of_its_own_index_brings_the_cudnn_major_of_its_release() -> None:
     old = machine(python="3.8", driver="470.57.02", gpu="8.6", glibc="2.31")
     plan = planned("tensorflow<2.14", "torch<2.5", on=old)
-    assert [item.requirement for item in plan.releases] == ["tensorflow==2.13.1", "torch==2.4.1+cu118"]
+    assert [item.requirement for item in plan.releases] == [
+        "tensorflow==2.13.1",
+        "torch==2.4.1+cu118",
+    ]
     assert len(plan.environments) == 2
-    told = [(item.first.partition(": ")[2], item.second.partition(": ")[2]) for item in plan.clashes]
+    told = [
+        (item.first.partition(": ")[2], item.second.partition(": ")[2]) for item in plan.clashes
+    ]
     assert ("nvidia-cudnn-cu11<9,>=8.6", "nvidia-cudnn-cu11<10,>=9") in told
 
 

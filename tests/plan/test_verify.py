@@ -33,7 +33,9 @@ pytestmark = pytest.mark.skipif(os.name == "nt", reason="the stand-in for uv is 
 def stand_in(folder: Path, body: str) -> dict[str, str]:
     """Put a stand-in for uv on PATH; it notes what it was asked."""
     uv = folder / "uv"
-    uv.write_text(f'#!/bin/sh\necho "$@" > {folder}/asked\nenv > {folder}/env\n{body}\n', encoding="utf-8")
+    uv.write_text(
+        f'#!/bin/sh\necho "$@" > {folder}/asked\nenv > {folder}/env\n{body}\n', encoding="utf-8"
+    )
     uv.chmod(0o755)
     return {"PATH": f"{folder}:/usr/bin:/bin", "PIP_CONFIG_FILE": os.devnull}
 
@@ -50,7 +52,9 @@ def test_pins_come_out_with_their_hashes(tmp_path: Path) -> None:
 
 
 def test_a_file_that_is_named_by_its_address_is_a_pin_too(tmp_path: Path) -> None:
-    address = "https://example.org/v2.8.3/flash_attn-2.8.3+cu12torch2.8-cp311-cp311-linux_x86_64.whl"
+    address = (
+        "https://example.org/v2.8.3/flash_attn-2.8.3+cu12torch2.8-cp311-cp311-linux_x86_64.whl"
+    )
     answer = f"printf 'flash-attn @ {address} \\\\\\n    --hash=sha256:aa\\nsix==1.16.0\\n'"
     wanted = RequirementSet((f"flash-attn @ {address}", "six"))
     pins = resolve(MADE, wanted, stand_in(tmp_path, answer))
@@ -82,7 +86,8 @@ def test_pips_index_and_certificates_are_handed_on(tmp_path: Path) -> None:
         "SSL_CERT_FILE=/etc/own.pem",
         "SSL_CLIENT_CERT=/etc/client.pem",
         "ALL_PROXY=http://proxy.example:3128",
-        "HTTPS_PROXY=http://proxy.example:3128",  # whatever the environment says: uv asks this one first
+        # whatever the environment says: uv asks this one first
+        "HTTPS_PROXY=http://proxy.example:3128",
     ):
         assert setting in seen
 
@@ -96,7 +101,9 @@ def test_pips_index_and_certificates_are_handed_on(tmp_path: Path) -> None:
         ("[global]\ntimeout = soon\n", "timeout = 'soon'"),
     ],
 )
-def test_a_configuration_of_pip_that_cannot_be_used_proves_nothing(tmp_path: Path, configured: str, told: str) -> None:
+def test_a_configuration_of_pip_that_cannot_be_used_proves_nothing(
+    tmp_path: Path, configured: str, told: str
+) -> None:
     (tmp_path / "pip.conf").write_text(configured, encoding="utf-8")
     environment = {**stand_in(tmp_path, ":"), "PIP_CONFIG_FILE": str(tmp_path / "pip.conf")}
     with pytest.raises(UnreachableError, match=f"no index was queried: .*{told}"):
@@ -109,14 +116,26 @@ def test_a_folder_may_be_the_index(tmp_path: Path) -> None:
 
 
 def test_folders_are_read_where_pip_is_to_ask_no_index(tmp_path: Path) -> None:
-    resolve(MADE, WANTED, {**stand_in(tmp_path, ":"), "PIP_NO_INDEX": "1", "PIP_FIND_LINKS": "/srv/wheels"})
+    resolve(
+        MADE,
+        WANTED,
+        {**stand_in(tmp_path, ":"), "PIP_NO_INDEX": "1", "PIP_FIND_LINKS": "/srv/wheels"},
+    )
     seen = (tmp_path / "env").read_text(encoding="utf-8")
     assert {"UV_OFFLINE=1", "UV_FIND_LINKS=/srv/wheels"} <= {*seen.splitlines()}
 
 
 def test_settings_of_uv_go_before_those_of_pip(tmp_path: Path) -> None:
-    own = {"UV_DEFAULT_INDEX": "https://own.example/simple", "UV_OFFLINE": "1", "UV_TORCH_BACKEND": "auto"}
-    resolve(MADE, WANTED, {**stand_in(tmp_path, ":"), **own, "PIP_INDEX_URL": "https://mirror.example/simple"})
+    own = {
+        "UV_DEFAULT_INDEX": "https://own.example/simple",
+        "UV_OFFLINE": "1",
+        "UV_TORCH_BACKEND": "auto",
+    }
+    resolve(
+        MADE,
+        WANTED,
+        {**stand_in(tmp_path, ":"), **own, "PIP_INDEX_URL": "https://mirror.example/simple"},
+    )
     seen = (tmp_path / "env").read_text(encoding="utf-8")
     assert "UV_DEFAULT_INDEX=https://own.example/simple" in seen
     assert "UV_OFFLINE=1" in seen
@@ -150,18 +169,35 @@ def test_nothing_is_built_to_read_what_it_requires(tmp_path: Path) -> None:
 @pytest.mark.parametrize(
     ("answer", "error"),
     [
-        ("echo '  x No solution found: because tensorflow==2.0.4 has no wheels' >&2; exit 1", UnresolvableError),
+        (
+            "echo '  x No solution found: because tensorflow==2.0.4 has no wheels' >&2; exit 1",
+            UnresolvableError,
+        ),
         ("echo 'error: Failed to fetch: dns error' >&2; exit 2", UnreachableError),
         ("kill -9 $$", UnreachableError),  # ended by somebody: nothing was concluded
         ("echo 'error: unexpected argument --generate-hashes found' >&2; exit 2", UnreachableError),
-        ("echo 'error: Unsupported `Content-Type` of http://mirror.example/simple/six/' >&2; exit 2", UnreachableError),
-        ("echo 'error: No solution found ... hint: it returned a 403 Forbidden error' >&2; exit 1", UnreachableError),
-        ("echo 'error: No solution found ... credentials (401 Unauthorized)' >&2; exit 1", UnreachableError),
-        ("echo 'error: No solution found ... because the network was disabled' >&2; exit 1", UnreachableError),
+        (
+            "echo 'error: Unsupported `Content-Type` of http://mirror.example/simple/six/' >&2; exit 2",
+            UnreachableError,
+        ),
+        (
+            "echo 'error: No solution found ... hint: it returned a 403 Forbidden error' >&2; exit 1",
+            UnreachableError,
+        ),
+        (
+            "echo 'error: No solution found ... credentials (401 Unauthorized)' >&2; exit 1",
+            UnreachableError,
+        ),
+        (
+            "echo 'error: No solution found ... because the network was disabled' >&2; exit 1",
+            UnreachableError,
+        ),
         ("echo 'error: Failed to build `gast==0.2.2`' >&2; exit 1", UnresolvableError),
     ],
 )
-def test_a_failure_is_told_from_no_answer(tmp_path: Path, answer: str, error: type[Exception]) -> None:
+def test_a_failure_is_told_from_no_answer(
+    tmp_path: Path, answer: str, error: type[Exception]
+) -> None:
     with pytest.raises(error):
         resolve(MADE, WANTED, stand_in(tmp_path, answer))
 
@@ -174,8 +210,14 @@ def test_the_reason_is_uvs_in_one_sentence(tmp_path: Path) -> None:
         "requirements are unsatisfiable."
     )
     with pytest.raises(UnresolvableError) as error:
-        resolve(MADE, RequirementSet(("six==99",)), stand_in(tmp_path, f"printf '%s' '{said}' >&2; exit 1"))
-    assert str(error.value).startswith("six==99 does not resolve: Because there is no version of six==99 and you")
+        resolve(
+            MADE,
+            RequirementSet(("six==99",)),
+            stand_in(tmp_path, f"printf '%s' '{said}' >&2; exit 1"),
+        )
+    assert str(error.value).startswith(
+        "six==99 does not resolve: Because there is no version of six==99 and you"
+    )
 
 
 def test_nothing_is_left_of_what_was_asked(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
@@ -211,9 +253,11 @@ def test_the_wheel_of_uv_is_found_too(monkeypatch: pytest.MonkeyPatch) -> None:
 @pytest.mark.parametrize(
     ("platform", "needed", "there", "name"),
     [
-        ("linux_x86_64", "2.12", "", "x86_64-manylinux_2_28"),  # what nobody stated is no older than this
+        # what nobody stated is no older than this
+        ("linux_x86_64", "2.12", "", "x86_64-manylinux_2_28"),
         ("linux_x86_64", "2.31", "", "x86_64-manylinux_2_31"),
-        ("linux_x86_64", "2.12", "2.35", "x86_64-manylinux_2_35"),  # dependencies may need more than the framework
+        # dependencies may need more than the framework
+        ("linux_x86_64", "2.12", "2.35", "x86_64-manylinux_2_35"),
         ("linux_x86_64", "2.12", "2.12", "x86_64-manylinux_2_17"),
         ("linux_x86_64", "2.27", "2.99", "x86_64-manylinux_2_40"),
         ("linux_x86_64", "2.27", "odd", "x86_64-manylinux_2_17"),
@@ -263,7 +307,10 @@ def test_the_headline_says_whether_the_plan_resolves(
 
 @pytest.mark.parametrize("setting", ["0", "false", None])
 def test_nothing_is_asked_where_the_user_says_so(
-    tmp_path: Path, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str], setting: str | None
+    tmp_path: Path,
+    monkeypatch: pytest.MonkeyPatch,
+    capsys: pytest.CaptureFixture[str],
+    setting: str | None,
 ) -> None:
     monkeypatch.setenv("PATH", stand_in(tmp_path, RESOLVES)["PATH"])
     monkeypatch.delenv("ENVCHECK_VERIFY")
@@ -288,7 +335,15 @@ def test_an_older_release_takes_the_place_of_one_that_does_not_resolve(
     refusal = "{ echo error: No solution found when resolving dependencies: too new >&2; exit 1; }"
     body = f'for file; do :; done; grep -q 2.20.0 "$file" || {refusal}; echo tensorflow==2.20.0'
     monkeypatch.setenv("PATH", stand_in(tmp_path, body)["PATH"])
-    asked = ["plan", "tensorflow>=2.20,<2.22", "--platform", "win_amd64", "--python", "3.12", "--verify"]
+    asked = [
+        "plan",
+        "tensorflow>=2.20,<2.22",
+        "--platform",
+        "win_amd64",
+        "--python",
+        "3.12",
+        "--verify",
+    ]
     assert run(asked) == 0
     out = capsys.readouterr().out
     assert "tensorflow-cpu==2.20.0" in out.splitlines()[0]
@@ -299,7 +354,17 @@ def test_what_the_matrix_does_not_hold_is_named_by_the_release_that_was_resolved
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
 ) -> None:
     monkeypatch.setenv("PATH", stand_in(tmp_path, "echo torchmetrics==1.9.0")["PATH"])
-    asked = ["plan", "torchmetrics", "--platform", "linux_x86_64", "--python", "3.12", "--gpu", "8.9", "--driver"]
+    asked = [
+        "plan",
+        "torchmetrics",
+        "--platform",
+        "linux_x86_64",
+        "--python",
+        "3.12",
+        "--gpu",
+        "8.9",
+        "--driver",
+    ]
     assert run([*asked, "580.95.05", "--verify"]) == 0
     lines = capsys.readouterr().out.splitlines()
     assert any("pip install" in line and line.endswith(" torchmetrics==1.9.0") for line in lines)

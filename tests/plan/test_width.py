@@ -26,18 +26,26 @@ LONG = {**PLANS, "no-plan": planned("tensorflow==2.99.*", on=machine("3.12"))}
 def laid_out(plan: Plan, width: int, *, verbose: bool = False) -> list[str]:
     """Return the rows of a terminal, without colour."""
     return [
-        row for row, _ in lay_out(list_lines(describe_plan(plan, verbose=verbose)), width, color=False, is_ascii=True)
+        row
+        for row, _ in lay_out(
+            list_lines(describe_plan(plan, verbose=verbose)), width, color=False, is_ascii=True
+        )
     ]
 
 
 @pytest.mark.parametrize("width", [30, 60, 80, 200])
 @pytest.mark.parametrize("name", LONG)
 def test_sentences_fit_and_commands_stay_whole(name: str, width: int) -> None:
-    whole, rows = render_plan_text(LONG[name], verbose=True), laid_out(LONG[name], width, verbose=True)
+    whole, rows = (
+        render_plan_text(LONG[name], verbose=True),
+        laid_out(LONG[name], width, verbose=True),
+    )
     unmarked = [re.sub(r"^[-+!x] (?=[A-Za-z]+)", "", row) for row in rows]
     assert "".join("".join(unmarked).split()) == "".join(whole.split())
     commands = [row for row in rows if re.match(r" *\$ |#    (undo|check): ", row)]
-    assert set(commands) == set(re.findall(r"^ *\$ (?:.*\\\n)*.*$|^#    (?:undo|check): .*$", whole, re.MULTILINE))
+    assert set(commands) == set(
+        re.findall(r"^ *\$ (?:.*\\\n)*.*$|^#    (?:undo|check): .*$", whole, re.MULTILINE)
+    )
     assert [row for row in rows if len(row) > width and row not in commands] == []
 
 
@@ -53,8 +61,12 @@ def test_what_is_typed_by_nobody_is_named() -> None:
 
 
 @pytest.mark.needs("linux")
-@pytest.mark.parametrize(("columns", "stated", "wide"), [(60, "", 60), (60, "100", 100), (0, "", 80)])
-def test_text_fits_the_terminal(columns: int, stated: str, wide: int, monkeypatch: pytest.MonkeyPatch) -> None:
+@pytest.mark.parametrize(
+    ("columns", "stated", "wide"), [(60, "", 60), (60, "100", 100), (0, "", 80)]
+)
+def test_text_fits_the_terminal(
+    columns: int, stated: str, wide: int, monkeypatch: pytest.MonkeyPatch
+) -> None:
     import fcntl
     import termios
 
@@ -68,7 +80,11 @@ def test_text_fits_the_terminal(columns: int, stated: str, wide: int, monkeypatc
         show(PlanResult(LONG["no-plan"], "incompatible"), "text", verbose=False)
         terminal.write("the end")
         terminal.flush()
-        shown = read_until(master, b"the end").decode().replace("\r\n", "\n").removesuffix("the end")
+        shown = (
+            read_until(master, b"the end").decode().replace("\r\n", "\n").removesuffix("the end")
+        )
     os.close(master)
-    assert shown.splitlines() == [row.replace("x NO", "\u2717 NO") for row in laid_out(LONG["no-plan"], wide)]
+    assert shown.splitlines() == [
+        row.replace("x NO", "\u2717 NO") for row in laid_out(LONG["no-plan"], wide)
+    ]
     assert shown.splitlines() != laid_out(LONG["no-plan"], 40)

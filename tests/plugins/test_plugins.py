@@ -46,7 +46,9 @@ def install(room: Path, name: str) -> None:
 def envcheck(room: Path, *arguments: str, allowed: str = "1") -> subprocess.CompletedProcess[str]:
     environment = {**os.environ, "ENVCHECK_PLUGINS": allowed}
     command = [str(room / "env/bin/python"), "-m", "envcheck", *arguments]
-    return subprocess.run(command, cwd=room, env=environment, capture_output=True, text=True, check=False, timeout=120)
+    return subprocess.run(
+        command, cwd=room, env=environment, capture_output=True, text=True, check=False, timeout=120
+    )
 
 
 def findings(done: subprocess.CompletedProcess[str]) -> list[dict[str, Any]]:
@@ -64,7 +66,11 @@ def test_without_permission_nothing_is_loaded(room: Path) -> None:
 
 
 def test_a_rule_adds_a_finding_with_its_fix(room: Path) -> None:
-    (found,) = (item for item in findings(envcheck(room, *JUDGE, "--json")) if item["id"] == "site-os-retired")
+    (found,) = (
+        item
+        for item in findings(envcheck(room, *JUDGE, "--json"))
+        if item["id"] == "site-os-retired"
+    )
     assert (found["severity"], found["fix"]["summary"]) == ("warning", "Move to the site's image.")
     only = findings(envcheck(room, *JUDGE, "--only", "site-os-retired", "--json"))
     assert [item["id"] for item in only] == ["site-os-retired"]
@@ -73,9 +79,9 @@ def test_a_rule_adds_a_finding_with_its_fix(room: Path) -> None:
 def test_a_framework_of_a_row_is_read(room: Path) -> None:
     done = envcheck(room, "doctor", "--env", "env", "--expect", "cpu", "--json")
     builds = json.loads(done.stdout)["snapshot"]["facts"]["python"]["frameworks"]["known"]
-    assert [(item["framework"], item["version"]) for item in builds if item["framework"] == "sitegrad"] == [
-        ("sitegrad", "1.0")
-    ]
+    assert [
+        (item["framework"], item["version"]) for item in builds if item["framework"] == "sitegrad"
+    ] == [("sitegrad", "1.0")]
     assert not [item for item in findings(done) if item["id"] in ("plugin-failed", "probe-failed")]
     assert done.returncode == 0
     shown = envcheck(room, "doctor", "--env", "env", "--expect", "cpu").stdout
@@ -125,8 +131,13 @@ def test_a_broken_plugin_is_one_line_of_the_report(room: Path) -> None:
     assert text.count("plugin-failed") == len(BROKEN)
     assert "Traceback" not in text
     checked = envcheck(room, *JUDGE, "--format", "fails")
-    assert "the plugin of --format fails failed: ValueError('broken on\\npurpose')" in checked.stderr
-    assert (checked.returncode, checked.stdout) == (before.returncode, envcheck(room, *JUDGE).stdout)
+    assert (
+        "the plugin of --format fails failed: ValueError('broken on\\npurpose')" in checked.stderr
+    )
+    assert (checked.returncode, checked.stdout) == (
+        before.returncode,
+        envcheck(room, *JUDGE).stdout,
+    )
     reached = envcheck(room, "fleet", "run", "--engine", "fails", "-o", "none")
     assert (reached.returncode, "Traceback" in reached.stderr) == (2, False)
     assert "the plugin of --engine fails failed: ValueError: broken on purpose" in reached.stderr

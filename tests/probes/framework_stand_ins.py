@@ -25,7 +25,18 @@ def library(path: Path, *flags: str, source: str = "int x;", soname: str = "") -
     code = path.with_suffix(".c")
     code.write_text(source, encoding="utf-8")
     named = f"-Wl,-soname,{soname or path.name}"
-    command = ["gcc", "-shared", "-fPIC", named, "-Wl,--no-as-needed", "-o", str(path), str(code), *flags, "-ldl"]
+    command = [
+        "gcc",
+        "-shared",
+        "-fPIC",
+        named,
+        "-Wl,--no-as-needed",
+        "-o",
+        str(path),
+        str(code),
+        *flags,
+        "-ldl",
+    ]
     subprocess.run(command, check=True, capture_output=True)
     code.unlink()
     return path
@@ -50,7 +61,9 @@ def tensorflow(site: Path, release: str, *flags: str, dist: str = "tensorflow") 
     return library(package / "libtensorflow_framework.so.2", *flags, source=OPENER)
 
 
-def metadata(site: Path, name: str, version: str, module: str = "", *, record: str = "", requires: str = "") -> None:
+def metadata(
+    site: Path, name: str, version: str, module: str = "", *, record: str = "", requires: str = ""
+) -> None:
     """Write a .dist-info folder."""
     folder = site / f"{name.replace('-', '_')}-{version}.dist-info"
     folder.mkdir(parents=True)

@@ -8,20 +8,34 @@ from tests.hosts.recorded_host import RecordedHost
 
 A100 = "0000:07:00.0"
 LIBRARIES = "/usr/lib/x86_64-linux-gnu"
-PROC_VERSION = "NVRM version: NVIDIA UNIX x86_64 Kernel Module  550.163.01  Tue Apr  8 12:41:17 UTC 2025\n"
+PROC_VERSION = (
+    "NVRM version: NVIDIA UNIX x86_64 Kernel Module  550.163.01  Tue Apr  8 12:41:17 UTC 2025\n"
+)
 BARE_FILES: dict[str, Any] = {"/proc/modules": "ext4 1 0 - Live 0x0\n"}
-BARE_FOLDERS: dict[str, list[str]] = {"/sys/bus/pci/devices": [], "/sys/module": [], "/dev": ["null"]}
+BARE_FOLDERS: dict[str, list[str]] = {
+    "/sys/bus/pci/devices": [],
+    "/sys/module": [],
+    "/dev": ["null"],
+}
 
 
 def bare(files: dict[str, Any] | None = None, **recording: Any) -> RecordedHost:
     """Return a Linux machine without GPU or driver, plus `files`."""
-    facts = {"kernel_release": "6.8.0-45-generic", "is_root": False, **recording.pop("system_facts", {})}
+    facts = {
+        "kernel_release": "6.8.0-45-generic",
+        "is_root": False,
+        **recording.pop("system_facts", {}),
+    }
     folders = {**BARE_FOLDERS, **recording.pop("folders", {})}
     everything = {**BARE_FILES, **(files or {})}
-    return RecordedHost({"files": everything, "folders": folders, "system_facts": facts, **recording})
+    return RecordedHost(
+        {"files": everything, "folders": folders, "system_facts": facts, **recording}
+    )
 
 
-def pci(address: str = A100, device: str = "0x20b0", kind: str = "0x030200", driver: str = "nvidia") -> dict[str, Any]:
+def pci(
+    address: str = A100, device: str = "0x20b0", kind: str = "0x030200", driver: str = "nvidia"
+) -> dict[str, Any]:
     """Return the files of one NVIDIA device in sysfs."""
     folder = f"/sys/bus/pci/devices/{address}"
     files: dict[str, Any] = {f"{folder}/vendor": "0x10de\n", f"{folder}/device": device + "\n"}
@@ -73,9 +87,14 @@ def nvml_gpu(index: int = 0, **changes: Any) -> dict[str, Any]:
     return {**gpu, **changes}
 
 
-def nvml_answer(*gpus: dict[str, Any], driver: str = "550.163.01", cuda: int = 12040) -> dict[str, Any]:
+def nvml_answer(
+    *gpus: dict[str, Any], driver: str = "550.163.01", cuda: int = 12040
+) -> dict[str, Any]:
     """Return the NVML child's answer on a healthy driver."""
-    return {"script": "nvml_devices", "result": {"init": 0, "driver": driver, "cuda": cuda, "gpus": list(gpus)}}
+    return {
+        "script": "nvml_devices",
+        "result": {"init": 0, "driver": driver, "cuda": cuda, "gpus": list(gpus)},
+    }
 
 
 def cuda_answers(version: dict[str, Any], init: dict[str, Any], path: str) -> list[dict[str, Any]]:

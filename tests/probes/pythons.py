@@ -24,7 +24,9 @@ def pythons() -> list[str]:
 def describe(python: str, *flags: str, **environment: str) -> dict[str, Any]:
     """Run the child script as the local host does and return its answer."""
     command = [python, *(flags or ("-I", "-S", "-B")), "-c", SCRIPT.read_text(encoding="utf-8")]
-    done = subprocess.run(command, env={**os.environ, **environment}, capture_output=True, text=True, check=True)
+    done = subprocess.run(
+        command, env={**os.environ, **environment}, capture_output=True, text=True, check=True
+    )
     answer: dict[str, Any] = json.loads(done.stdout)
     return answer
 

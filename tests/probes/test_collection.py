@@ -61,7 +61,13 @@ def test_a_probe_that_still_works_is_waited_for_and_one_that_hangs_is_not() -> N
     assert found["gpus"].why == "timeout"
 
 
-def test_a_named_python_that_took_too_long_is_not_called_missing(monkeypatch: pytest.MonkeyPatch) -> None:
-    late = collection.make_unknown_section("python", Unknown("timeout", "the python probe did not finish"))
-    monkeypatch.setattr(collection, "collect_here", lambda *_, **__: Snapshot(1, "", "", "", Facts(python=late)))
+def test_a_named_python_that_took_too_long_is_not_called_missing(
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:
+    late = collection.make_unknown_section(
+        "python", Unknown("timeout", "the python probe did not finish")
+    )
+    monkeypatch.setattr(
+        collection, "collect_here", lambda *_, **__: Snapshot(1, "", "", "", Facts(python=late))
+    )
     assert api.read_machine("/srv/env/bin/python", "").facts.python is late

@@ -7,7 +7,11 @@ from typing import Any
 import pytest
 
 from envcheck.model import Absent, CompilerFacts, Unknown
-from envcheck.probes.compilers import collect_compilers, make_version_command, parse_compiler_version
+from envcheck.probes.compilers import (
+    collect_compilers,
+    make_version_command,
+    parse_compiler_version,
+)
 from tests.hosts.recorded_host import RecordedHost
 
 CLANG = "Debian clang version 14.0.6\nTarget: x86_64-pc-linux-gnu\nThread model: posix\n"
@@ -19,8 +23,15 @@ def dump(path: str, **answer: Any) -> dict[str, Any]:
     return {"argv": [path, "-dumpfullversion", "-dumpversion"], **answer}
 
 
-def collect(files: dict[str, Any], *commands: dict[str, Any], system: str = "linux") -> CompilerFacts:
-    recording = {"system": system, "environment": {"PATH": "/usr/bin"}, "files": files, "commands": list(commands)}
+def collect(
+    files: dict[str, Any], *commands: dict[str, Any], system: str = "linux"
+) -> CompilerFacts:
+    recording = {
+        "system": system,
+        "environment": {"PATH": "/usr/bin"},
+        "files": files,
+        "commands": list(commands),
+    }
     return collect_compilers(RecordedHost(recording))
 
 
@@ -40,26 +51,48 @@ def test_versions(text: str, version: str | None) -> None:
 
 
 def test_gcc_and_clang_and_the_others() -> None:
-    files = {f"/usr/bin/{name}": "ELF" for name in ("gcc", "g++", "clang", "gcc-9", "g++-11", "clang-14", "gcc-ar-12")}
+    files = {
+        f"/usr/bin/{name}": "ELF"
+        for name in ("gcc", "g++", "clang", "gcc-9", "g++-11", "clang-14", "gcc-ar-12")
+    }
     clang = {"argv": ["/usr/bin/clang", "--version"], "stdout": CLANG}
-    facts = collect(files, dump("/usr/bin/gcc", stdout="12.2.0\n"), dump("/usr/bin/g++", stdout="11.4.0\n"), clang)
+    facts = collect(
+        files,
+        dump("/usr/bin/gcc", stdout="12.2.0\n"),
+        dump("/usr/bin/g++", stdout="11.4.0\n"),
+        clang,
+    )
     assert (facts.gcc_version.value, facts.gxx_version.value, facts.clang_version.value) == (
         "12.2.0",
         "11.4.0",
         "14.0.6",
     )
-    assert facts.others.value == {"/usr/bin/clang-14": "14", "/usr/bin/g++-11": "11", "/usr/bin/gcc-9": "9"}
+    assert facts.others.value == {
+        "/usr/bin/clang-14": "14",
+        "/usr/bin/g++-11": "11",
+        "/usr/bin/gcc-9": "9",
+    }
 
 
 def test_version_commands() -> None:
     assert make_version_command("/usr/bin/clang++-14") == ("/usr/bin/clang++-14", "--version")
-    assert make_version_command("/usr/bin/g++-12") == ("/usr/bin/g++-12", "-dumpfullversion", "-dumpversion")
+    assert make_version_command("/usr/bin/g++-12") == (
+        "/usr/bin/g++-12",
+        "-dumpfullversion",
+        "-dumpversion",
+    )
     assert make_version_command(r"C:\VS\cl.exe") == (r"C:\VS\cl.exe",)
 
 
 def test_no_compiler() -> None:
     facts = collect({})
-    for fact in (facts.gcc_path, facts.gcc_version, facts.gxx_version, facts.clang_version, facts.others):
+    for fact in (
+        facts.gcc_path,
+        facts.gcc_version,
+        facts.gxx_version,
+        facts.clang_version,
+        facts.others,
+    ):
         assert isinstance(fact, Absent)
 
 
@@ -72,7 +105,9 @@ def test_gcc_that_is_clang_is_reported_as_clang() -> None:
 
 def test_macos() -> None:
     files = {"/usr/bin/gcc": "Mach-O", "/usr/bin/clang": "Mach-O"}
-    facts = collect(files, {"argv": ["/usr/bin/clang", "--version"], "stdout": APPLE}, system="darwin")
+    facts = collect(
+        files, {"argv": ["/usr/bin/clang", "--version"], "stdout": APPLE}, system="darwin"
+    )
     assert isinstance(facts.gcc_path, Absent)
     assert facts.clang_version.value == "15.0.0"
 
@@ -120,7 +155,9 @@ def test_windows(stdout: str) -> None:
 def test_windows_without_a_compiler() -> None:
     absent = {"absent": ["PATH"]}
     calls = {"find_program": dict.fromkeys(("cl", "gcc", "g++", "clang"), absent)}
-    assert isinstance(collect_compilers(RecordedHost({"system": "windows", "calls": calls})).others, Absent)
+    assert isinstance(
+        collect_compilers(RecordedHost({"system": "windows", "calls": calls})).others, Absent
+    )
 
 
 @pytest.mark.parametrize("text", ["0005670", "garbage\n12", "999999", "\ufffd\ufffd 4", ""])

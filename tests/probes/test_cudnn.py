@@ -57,7 +57,8 @@ def header(name: str) -> str:
 def collect(files: dict[str, Any], **more: Any) -> tuple[list[LibraryInstall], ...]:
     recording = {"system_facts": {"machine": "x86_64"}, "files": files, **more}
     return tuple(
-        list(fact.value) if fact.value is not None else [] for fact in collect_libraries(RecordedHost(recording))
+        list(fact.value) if fact.value is not None else []
+        for fact in collect_libraries(RecordedHost(recording))
     )
 
 
@@ -149,7 +150,8 @@ def test_an_old_header_without_a_library() -> None:
     assert install.header_path.value == "/usr/include/cudnn.h"
     assert isinstance(install.library_path, Absent)
     assert isinstance(install.library_version, Absent)
-    assert isinstance(install.package_version, Unknown)  # no dpkg here: another package manager might know
+    # no dpkg here: another package manager might know
+    assert isinstance(install.package_version, Unknown)
 
 
 def test_packages_of_the_system() -> None:
@@ -161,10 +163,15 @@ def test_packages_of_the_system() -> None:
         "/lib": {"link": "usr/lib"},
         "/var/lib/dpkg/status": DPKG,
     }
-    cache = {"libcudnn.so.8": ["/lib/x86_64-linux-gnu/libcudnn.so.8"], "libc.so.6": ["/lib/x86_64-linux-gnu/libc.so.6"]}
+    cache = {
+        "libcudnn.so.8": ["/lib/x86_64-linux-gnu/libcudnn.so.8"],
+        "libc.so.6": ["/lib/x86_64-linux-gnu/libc.so.6"],
+    }
     ((cudnn,), tensorrt, (nccl,)) = collect(files, loader_cache=cache)
     assert (cudnn.root, cudnn.origin) == ("/usr", "system")
-    assert [fact.value for fact in (cudnn.header_version, cudnn.library_version, cudnn.package_version)] == [
+    assert [
+        fact.value for fact in (cudnn.header_version, cudnn.library_version, cudnn.package_version)
+    ] == [
         "8.9.7",
         "8.9.2",
         "8.9.2.26-1+cuda12.1",
@@ -223,7 +230,9 @@ def test_wheels() -> None:
     }
     ((cudnn,), (tensorrt,), (nccl,)) = collect(files, environment={"VIRTUAL_ENV": "/venv"})
     assert (cudnn.root, cudnn.origin) == (f"{site}/nvidia/cudnn", "wheels")
-    assert [fact.value for fact in (cudnn.header_version, cudnn.library_version, cudnn.package_version)] == [
+    assert [
+        fact.value for fact in (cudnn.header_version, cudnn.library_version, cudnn.package_version)
+    ] == [
         "9.1.0",
         "9",
         "9.1.0.70",
@@ -250,7 +259,11 @@ def test_two_wheels_in_one_folder_conflict() -> None:
     ("record", "content", "major"),
     [
         ("cudnn-8.9.2.26-cuda11_0.json", "{}", "11"),
-        ("cudnn-8.9.7.29-hbc23b4c_3.json", '{"depends": ["cuda-version >=12,<13.0a0", "libzlib"]}', "12"),
+        (
+            "cudnn-8.9.7.29-hbc23b4c_3.json",
+            '{"depends": ["cuda-version >=12,<13.0a0", "libzlib"]}',
+            "12",
+        ),
         ("cudnn-8.4.1.50-hed8a83a_0.json", '{"depends": ["cudatoolkit 11.*"]}', "11"),
         ("cudnn-9.1.0.70-0.json", "{}", None),
     ],
@@ -286,8 +299,14 @@ def test_places_of_the_users_own() -> None:
         "LD_LIBRARY_PATH": "/srv/cuda/libs:/sw/cudnn/lib",
     }
     cache = {"libnccl.so.2": ["/etc-conf/nccl/lib/libnccl.so.2"]}
-    ((first, second), (tensorrt,), (nccl,)) = collect(files, environment=environment, loader_cache=cache)
-    assert (first.root, first.origin, first.library_version.value) == ("/sw/cudnn", "environment", "8.2.4")
+    ((first, second), (tensorrt,), (nccl,)) = collect(
+        files, environment=environment, loader_cache=cache
+    )
+    assert (first.root, first.origin, first.library_version.value) == (
+        "/sw/cudnn",
+        "environment",
+        "8.2.4",
+    )
     assert isinstance(first.header_version, Unknown)
     assert first.header_version.why == "unparsable"
     assert (second.root, second.library_version.value) == ("/srv/cuda/libs", "7.6.5")
@@ -305,6 +324,9 @@ def test_unreadable_files_are_unknown(path: str) -> None:
 
 
 def test_a_package_of_another_name_is_not_found() -> None:
-    files = {**linked(SYSTEM, "libcudnn.so.8", "libcudnn.so.8.9.2"), "/var/lib/dpkg/status": "Package: bash\n"}
+    files = {
+        **linked(SYSTEM, "libcudnn.so.8", "libcudnn.so.8.9.2"),
+        "/var/lib/dpkg/status": "Package: bash\n",
+    }
     ((install,), _, _) = collect(files)
     assert isinstance(install.package_version, Absent)

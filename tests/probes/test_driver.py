@@ -34,7 +34,8 @@ def why(fact: Any) -> str:
 
 
 def test_a_healthy_driver() -> None:
-    facts = collect_driver(healthy(files={SMI: "binary"}))  # nvidia-smi is not recorded: it must not run
+    # nvidia-smi is not recorded: it must not run
+    facts = collect_driver(healthy(files={SMI: "binary"}))
     assert facts.release.value == "550.163.01"
     assert facts.release == facts.kernel_module_version
     assert facts.cuda_driver_version.value == "12.4"
@@ -54,17 +55,31 @@ def test_a_healthy_driver() -> None:
 
 def test_a_machine_without_gpu_starts_nothing_and_states_every_fact() -> None:
     facts = collect_driver(
-        bare({"/var/lib/dpkg/status": "Package: libnvidia-ml1\nStatus: i ok installed\nVersion: 1\n"})
+        bare(
+            {"/var/lib/dpkg/status": "Package: libnvidia-ml1\nStatus: i ok installed\nVersion: 1\n"}
+        )
     )
-    assert [item.name for item in fields(DriverFacts) if isinstance(getattr(facts, item.name), Unknown)] == []
-    for name in ("release", "cuda_driver_version", "libcuda_path", "nvml_result", "smi_path", "device_nodes"):
+    assert [
+        item.name for item in fields(DriverFacts) if isinstance(getattr(facts, item.name), Unknown)
+    ] == []
+    for name in (
+        "release",
+        "cuda_driver_version",
+        "libcuda_path",
+        "nvml_result",
+        "smi_path",
+        "device_nodes",
+    ):
         assert isinstance(getattr(facts, name), Absent), name
     assert isinstance(facts.packages, Absent)  # 5 MB that are not read without a trace of a driver
     assert facts.uvm_loaded.value is False
 
 
 def test_libraries_without_module() -> None:
-    answers = [NO_MODULE, *cuda_answers({"result": {"version": 12040}}, {"result": {"init": 100}}, CUDA)]
+    answers = [
+        NO_MODULE,
+        *cuda_answers({"result": {"version": 12040}}, {"result": {"init": 100}}, CUDA),
+    ]
     facts = collect_driver(bare(installed(), answers=answers))
     assert isinstance(facts.release, Absent)
     assert facts.cuda_driver_version.value == "12.4"
@@ -73,12 +88,24 @@ def test_libraries_without_module() -> None:
 
 
 def test_kernel_and_libraries_of_different_releases() -> None:
-    mismatch = {"script": "nvml_devices", "result": {"init": 18, "text": "Driver/library version mismatch"}}
+    mismatch = {
+        "script": "nvml_devices",
+        "result": {"init": 18, "text": "Driver/library version mismatch"},
+    }
     commands = [
-        {"argv": [SMI], "returncode": 18, "stdout": "Failed to initialize NVML: Driver/library version mismatch\n"}
+        {
+            "argv": [SMI],
+            "returncode": 18,
+            "stdout": "Failed to initialize NVML: Driver/library version mismatch\n",
+        }
     ]
-    answers = [mismatch, *cuda_answers({"result": {"version": 12040}}, {"result": {"init": 803}}, CUDA)]
-    host = bare({**installed(), **loaded("535.261.03"), SMI: "x"}, answers=answers, commands=commands)
+    answers = [
+        mismatch,
+        *cuda_answers({"result": {"version": 12040}}, {"result": {"init": 803}}, CUDA),
+    ]
+    host = bare(
+        {**installed(), **loaded("535.261.03"), SMI: "x"}, answers=answers, commands=commands
+    )
     facts = collect_driver(host)
     assert facts.release.value == "535.261.03"
     assert facts.libcuda_version.value == "550.163.01"
@@ -101,12 +128,16 @@ def test_a_libcuda_that_does_not_answer(version: dict[str, Any], reason: str) ->
     cuda = cuda_answers(version, version, CUDA)
     facts = collect_driver(bare(installed(), answers=[NO_MODULE, *cuda]))
     assert why(facts.cuda_driver_version) == reason
-    with_nvml = collect_driver(bare(installed(), answers=[nvml_answer(nvml_gpu(), cuda=12020), *cuda]))
+    with_nvml = collect_driver(
+        bare(installed(), answers=[nvml_answer(nvml_gpu(), cuda=12020), *cuda])
+    )
     assert with_nvml.cuda_driver_version.value == "12.2"
 
 
 def test_a_crash_of_cuinit_does_not_hide_the_version() -> None:
-    cuda = cuda_answers({"result": {"version": 12040}}, {"unknown": ["crashed", "ended by signal 11"]}, CUDA)
+    cuda = cuda_answers(
+        {"result": {"version": 12040}}, {"unknown": ["crashed", "ended by signal 11"]}, CUDA
+    )
     facts = collect_driver(bare({**installed(), **loaded()}, answers=[nvml_answer(), *cuda]))
     assert facts.cuda_driver_version.value == "12.4"
     assert why(facts.cuda_init_result) == "crashed"
@@ -125,7 +156,10 @@ def test_root_does_not_load_libraries_that_others_can_change() -> None:
 
 def test_a_sticky_parent_folder_is_trusted() -> None:
     files = {**installed(), "/usr": {"kind": "folder", "mode": "drwxrwxrwt"}}
-    answers = [NO_MODULE, *cuda_answers({"result": {"version": 12040}}, {"result": {"init": 0}}, CUDA)]
+    answers = [
+        NO_MODULE,
+        *cuda_answers({"result": {"version": 12040}}, {"result": {"init": 0}}, CUDA),
+    ]
     facts = collect_driver(bare(files, answers=answers, system_facts={"is_root": True}))
     assert facts.cuda_init_result.value == 0
 
@@ -146,7 +180,9 @@ def test_wsl_reads_the_release_from_user_space() -> None:
 
 
 def test_nvidia_smi_is_the_last_source() -> None:
-    facts = collect_driver(bare({SMI: "x", "/dev/dxg": {"kind": "char"}}, commands=[{"argv": [SMI], "stdout": BANNER}]))
+    facts = collect_driver(
+        bare({SMI: "x", "/dev/dxg": {"kind": "char"}}, commands=[{"argv": [SMI], "stdout": BANNER}])
+    )
     assert facts.release.value == "550.163.01"
     assert facts.cuda_driver_version.value == "12.4"
     assert facts.release == facts.smi_driver_version
@@ -171,13 +207,17 @@ def test_windows_libraries() -> None:
     source = {"kind": "file", "where": place}
     calls = {"real_path": {place: {"known": place, "source": source}}}
     facts = collect_driver(
-        RecordedHost({"system": "windows", "calls": calls, "answers": [nvml_answer(driver="551.61")]})
+        RecordedHost(
+            {"system": "windows", "calls": calls, "answers": [nvml_answer(driver="551.61")]}
+        )
     )
     assert facts.release.value == "551.61"
 
 
 def test_a_gpu_without_driver_is_a_trace() -> None:
-    status = "Package: nvidia-driver-535\nStatus: install ok installed\nVersion: 535.261.03-0ubuntu1\n\n"
+    status = (
+        "Package: nvidia-driver-535\nStatus: install ok installed\nVersion: 535.261.03-0ubuntu1\n\n"
+    )
     facts = collect_driver(bare({**pci(driver=""), "/var/lib/dpkg/status": status}))
     assert facts.packages.value == {"nvidia-driver-535": "535.261.03-0ubuntu1"}
     assert facts.packages.value is not None

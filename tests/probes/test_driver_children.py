@@ -57,7 +57,9 @@ def compiled(tmp_path: Path) -> Compile:
         code, library = tmp_path / "library.c", tmp_path / "library.so"
         code.write_text(source)
         defined = [f"-D{name}={value}" for name, value in macros.items()]
-        subprocess.run(["gcc", "-w", "-shared", "-fPIC", *defined, str(code), "-o", str(library)], check=True)
+        subprocess.run(
+            ["gcc", "-w", "-shared", "-fPIC", *defined, str(code), "-o", str(library)], check=True
+        )
         return str(library)
 
     return compile_library
@@ -113,7 +115,8 @@ def test_every_field_of_nvml(compiled: Compile) -> None:
     assert reading.gpus.value is not None
     first, second, lost = reading.gpus.value
     values = {
-        name: getattr(first, name).value for name in ("name", "uuid", "pci_address", "pci_id", "compute_capability")
+        name: getattr(first, name).value
+        for name in ("name", "uuid", "pci_address", "pci_id", "compute_capability")
     }
     assert list(values.values()) == ["NVIDIA A100", "GPU-1", "0000:07:00.0", "20b0", "8.0"]
     assert first.processes.value is not None
@@ -133,9 +136,12 @@ def test_every_field_of_nvml(compiled: Compile) -> None:
 
 @pytest.mark.needs("c-compiler")
 def test_a_pynvml_with_nvml_in_another_module(compiled: Compile, tmp_path: Path) -> None:
-    package = tmp_path / "pynvml"  # laid out as another project's package of the same name, often beside ours
+    # laid out as another project's package of the same name, often beside ours
+    package = tmp_path / "pynvml"
     package.mkdir()
-    (package / "nvml.py").write_text(Path(find_pynvml() or "", "pynvml.py").read_text(encoding="utf-8"))
+    (package / "nvml.py").write_text(
+        Path(find_pynvml() or "", "pynvml.py").read_text(encoding="utf-8")
+    )
     (package / "__init__.py").write_text("from .nvml import *\n")
     answer = ask("nvml_devices", compiled(NVML, INIT=0), str(tmp_path))
     assert (answer["init"], answer["driver"], len(answer["gpus"])) == (0, "550.163.01", 3)

@@ -32,7 +32,10 @@ MODINFO = "/usr/sbin/modinfo"
 @pytest.mark.parametrize(
     ("line", "path"),
     [
-        ("updates/dkms/nvidia.ko.zst: kernel/drivers/gpu/drm/drm.ko.zst", "updates/dkms/nvidia.ko.zst"),
+        (
+            "updates/dkms/nvidia.ko.zst: kernel/drivers/gpu/drm/drm.ko.zst",
+            "updates/dkms/nvidia.ko.zst",
+        ),
         ("kernel/nvidia-550/nvidia.ko:", "kernel/nvidia-550/nvidia.ko"),
         ("updates/dkms/nvidia-current.ko.xz:", "updates/dkms/nvidia-current.ko.xz"),
         ("updates/dkms/nvidia-uvm.ko:", None),
@@ -54,7 +57,9 @@ def test_module_file() -> None:
 
 
 def signature(files: dict[str, Any], path: str = MODULE, **recording: Any) -> Any:
-    return read_signature(bare(files, **recording), Known(path, Source("file", path)), is_loaded=False)
+    return read_signature(
+        bare(files, **recording), Known(path, Source("file", path)), is_loaded=False
+    )
 
 
 def test_signature_by_trailer() -> None:
@@ -169,7 +174,10 @@ def test_the_fabric_manager_is_not_searched_without_nvswitch() -> None:
 def test_fabric_manager_version() -> None:
     def version(**recording: Any) -> Any:
         host = bare({FABRIC: "x"} if "commands" in recording else {}, **recording)
-        names: Mapping[str, str] = {"nvidia-utils-535": "9", "nvidia-fabricmanager-535": "535.183.01-1"}
+        names: Mapping[str, str] = {
+            "nvidia-utils-535": "9",
+            "nvidia-fabricmanager-535": "535.183.01-1",
+        }
         packages = Known(names, Source("file", "x"))
         return read_fabric_manager(host, SWITCH, packages)[0].value
 

@@ -41,7 +41,8 @@ def test_proc_version(text: str, version: str | None, kind: str | None) -> None:
 
 
 @pytest.mark.parametrize(
-    ("text", "version"), [("580.95.05\n", "580.95.05"), ("390.48", "390.48"), ("\ufffd\ufffd", None)]
+    ("text", "version"),
+    [("580.95.05\n", "580.95.05"), ("390.48", "390.48"), ("\ufffd\ufffd", None)],
 )
 def test_sys_version(text: str, version: str | None) -> None:
     assert parse_sys_version(text) == version
@@ -73,7 +74,10 @@ def test_faults_in_the_version_file_are_reasons(entry: Any, reason: str) -> None
     version = read_kernel(bare({"/sys/module/nvidia/version": entry})).version
     assert isinstance(version, Unknown)
     assert version.why == reason
-    assert read_kernel(bare({**loaded(), "/sys/module/nvidia/version": entry})).version.value == "550.163.01"
+    assert (
+        read_kernel(bare({**loaded(), "/sys/module/nvidia/version": entry})).version.value
+        == "550.163.01"
+    )
 
 
 def test_nouveau_built_in_or_as_a_module() -> None:
@@ -96,12 +100,20 @@ def test_device_nodes_are_unknown_where_nothing_is_mounted() -> None:
     nodes = read_device_nodes(RecordedHost({"files": chroot}))
     assert isinstance(nodes, Unknown)
     assert "a chroot?" in nodes.detail
-    assert isinstance(read_device_nodes(RecordedHost({"files": {**chroot, "/proc/version": "Linux"}})), Absent)
+    assert isinstance(
+        read_device_nodes(RecordedHost({"files": {**chroot, "/proc/version": "Linux"}})), Absent
+    )
 
 
 def test_device_nodes() -> None:
     files = {
-        "/dev/nvidia0": {"kind": "char", "mode": "crw-rw----", "owner": "0:44", "readable": False, "writable": False},
+        "/dev/nvidia0": {
+            "kind": "char",
+            "mode": "crw-rw----",
+            "owner": "0:44",
+            "readable": False,
+            "writable": False,
+        },
         "/dev/nvidiactl": {"kind": "char", "mode": "crw-rw-rw-", "owner": "0:0"},
         "/dev/nvidia1": "a regular file left behind",
         "/dev/nvidia2": {"link": "/dev/nowhere"},
@@ -110,7 +122,9 @@ def test_device_nodes() -> None:
         "/dev/nvidiafb": {"kind": "char"},
     }
     nodes = {node.path: node for node in read_device_nodes(bare(files)).value or ()}
-    assert set(nodes) == {f"/dev/nvidia{name}" for name in ("0", "1", "2", "3", "ctl", "-caps/nvidia-cap1")}
+    assert set(nodes) == {
+        f"/dev/nvidia{name}" for name in ("0", "1", "2", "3", "ctl", "-caps/nvidia-cap1")
+    }
     assert nodes["/dev/nvidia0"].accessible.value is False
     assert nodes["/dev/nvidia0"].mode == "crw-rw---- 0:44"
     assert nodes["/dev/nvidiactl"].accessible.value is True
@@ -120,7 +134,9 @@ def test_device_nodes() -> None:
 
 
 def test_device_nodes_that_cannot_be_listed() -> None:
-    assert isinstance(read_device_nodes(bare({"/dev": {"error": "denied"}}, folders={"/dev": []})), Unknown)
+    assert isinstance(
+        read_device_nodes(bare({"/dev": {"error": "denied"}}, folders={"/dev": []})), Unknown
+    )
     caps = {"/dev/nvidia-caps": {"error": "denied"}}
     assert isinstance(read_device_nodes(bare(caps)), Absent)
 

@@ -91,7 +91,9 @@ def test_the_loader_skips_32_bit_libraries_and_stops_at_garbage() -> None:
     assert find(garbage, "/opt/a").libcuda.value == "/opt/a/libcuda.so.1"
 
 
-@pytest.mark.parametrize("entry", [{"kind": "fifo"}, {"error": "denied"}, {"link": "libcuda.so.1"}, {"link": "gone"}])
+@pytest.mark.parametrize(
+    "entry", [{"kind": "fifo"}, {"error": "denied"}, {"link": "libcuda.so.1"}, {"link": "gone"}]
+)
 def test_unloadable_files_are_skipped(entry: Any) -> None:
     assert find({**installed(), "/opt/a/libcuda.so.1": entry}, "/opt/a").libcuda.value == REAL
 

@@ -56,7 +56,10 @@ def test_the_interpreter_s_rpath_reaches_conda_s_libraries_unless_the_build_has_
         lookup = known(known(facts.frameworks)[0].libraries)[0]
         assert (lookup.soname, lookup.via) == ("libcudart.so.12", via)
         if via:
-            assert (known(lookup.found), known(lookup.version)) == ("/c/lib/libcudart.so.12.2.140", "12.2.140")
+            assert (known(lookup.found), known(lookup.version)) == (
+                "/c/lib/libcudart.so.12.2.140",
+                "12.2.140",
+            )
         else:
             assert isinstance(lookup.found, Absent)
             assert lookup.elsewhere == ("/c/lib/libcudart.so.12.2.140",)
@@ -80,7 +83,11 @@ def test_the_cudnn_of_conda_s_pytorch_is_in_its_build_string() -> None:
         f"{SITE}/torch/lib/libtorch_cuda.so": "",
         "/c/conda-meta/pytorch-2.1.0-py3.11_cuda12.1_cudnn8.9.2_0.json": "",
     }
-    facts = inspect([entry("torch", "2.1.0", modules=["torch"])], files, elf={f"{SITE}/torch/lib/libtorch_cuda.so": {}})
+    facts = inspect(
+        [entry("torch", "2.1.0", modules=["torch"])],
+        files,
+        elf={f"{SITE}/torch/lib/libtorch_cuda.so": {}},
+    )
     (build,) = known(facts.frameworks)
     assert (known(build.cuda_version), known(build.cudnn_version)) == ("12.1", "8.9.2")
     assert known(build.libraries) == ()
@@ -88,13 +95,21 @@ def test_the_cudnn_of_conda_s_pytorch_is_in_its_build_string() -> None:
 
 def test_the_user_s_copy_shadows_that_of_the_environment() -> None:
     info = "tensorflow/python/platform/build_info.py"
-    files = {f"{SITE}/{info}": CUDA_INFO, f"{USER}/{info}": CPU_INFO, f"{USER}/tensorflow/__init__.py": ""}
+    files = {
+        f"{SITE}/{info}": CUDA_INFO,
+        f"{USER}/{info}": CPU_INFO,
+        f"{USER}/tensorflow/__init__.py": "",
+    }
     distributions = [
         entry("tensorflow-cpu", "2.15.1", USER, modules=["tensorflow"]),
         entry("tensorflow", "2.15.1", modules=["tensorflow"]),
     ]
     first, second = known(inspect(distributions, files).frameworks)
-    assert (first.distribution, known(first.cuda_build), second.distribution) == ("tensorflow-cpu", False, "tensorflow")
+    assert (first.distribution, known(first.cuda_build), second.distribution) == (
+        "tensorflow-cpu",
+        False,
+        "tensorflow",
+    )
     assert isinstance(first.shadowed_by, Absent)
     assert known(second.shadowed_by) == f"{USER}/tensorflow"
     assert isinstance(inspect(distributions, files).duplicate_owners, Absent)
@@ -104,7 +119,11 @@ def test_an_older_jaxlib_has_cuda_in_its_version() -> None:
     path = f"{SITE}/jaxlib/xla_extension.so"
     distributions = [entry("jax", "0.4.13"), entry("jaxlib", "0.4.13+cuda12.cudnn89")]
     (build,) = known(inspect(distributions, {path: ""}, elf={path: {}}).frameworks)
-    assert (build.distribution, known(build.cuda_version), known(build.cudnn_version)) == ("jaxlib", "12", "8.9")
+    assert (build.distribution, known(build.cuda_version), known(build.cudnn_version)) == (
+        "jaxlib",
+        "12",
+        "8.9",
+    )
     assert "libcudnn.so.8" in [each.soname for each in known(build.libraries)]
 
 
@@ -115,9 +134,16 @@ def test_conda_s_interpreter_loads_conda_s_libstdcxx() -> None:
         "/usr/lib/libstdc++.so.6": "",
     }
     facts = inspect([], files)
-    assert (known(facts.libstdcxx_path), known(facts.libstdcxx_glibcxx)) == ("/c/lib/libstdc++.so.6.0.33", "3.4.33")
+    assert (known(facts.libstdcxx_path), known(facts.libstdcxx_glibcxx)) == (
+        "/c/lib/libstdc++.so.6.0.33",
+        "3.4.33",
+    )
     unversioned = {"/c/lib/libstdc++.so.6": ""}
-    elf = {"/c/lib/libstdc++.so.6": {"versions_defined": ["GLIBCXX_3.4.9", "GLIBCXX_3.4.29", "CXXABI_1.3.13"]}}
+    elf = {
+        "/c/lib/libstdc++.so.6": {
+            "versions_defined": ["GLIBCXX_3.4.9", "GLIBCXX_3.4.29", "CXXABI_1.3.13"]
+        }
+    }
     assert known(inspect([], unversioned, elf=elf).libstdcxx_glibcxx) == "3.4.29"
     assert unknown(inspect([], unversioned).libstdcxx_glibcxx).why == "unparsable"
     assert isinstance(inspect([], {}).libstdcxx_path, Absent)

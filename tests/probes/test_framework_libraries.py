@@ -56,13 +56,19 @@ NEW, OLD = "-Wl,--enable-new-dtags", "-Wl,--disable-new-dtags"
     ],
 )
 def test_the_lookup_matches_the_real_loader(
-    tmp_path: Path, monkeypatch: pytest.MonkeyPatch, flags: tuple[str, ...], in_library_path: bool, via: str
+    tmp_path: Path,
+    monkeypatch: pytest.MonkeyPatch,
+    flags: tuple[str, ...],
+    in_library_path: bool,
+    via: str,
 ) -> None:
     site = make_venv(tmp_path / "v")
     opener = tensorflow(site, "2.21.0", *flags)
     wheel = cuda_library(site / "nvidia/cuda_runtime/lib", CUDART)
     other = cuda_library(tmp_path / "cuda/lib64", CUDART, real="libcudart.so.12.2.140")
-    metadata(site, "nvidia-cuda-runtime-cu12", "12.9.79", record=f"nvidia/cuda_runtime/lib/{CUDART},,\n")
+    metadata(
+        site, "nvidia-cuda-runtime-cu12", "12.9.79", record=f"nvidia/cuda_runtime/lib/{CUDART},,\n"
+    )
     monkeypatch.setenv("LD_LIBRARY_PATH", f"/gone:{tmp_path}/cuda/lib64" if in_library_path else "")
     found = lookups(tmp_path / "v")[CUDART]
     assert (found.found.value or "") == really_opened(opener, CUDART)
@@ -83,10 +89,16 @@ def test_activated_folders_are_searched_after_activation(tmp_path: Path) -> None
     wheel = cuda_library(site / "nvidia/cuda_runtime/lib", CUDART)
     below = site.relative_to(tmp_path / "v")
     environment = Environment(
-        str(tmp_path / "v"), "pip", "3.12", "linux_x86_64", library_folders=(f"{below}/nvidia/*/lib", "lib")
+        str(tmp_path / "v"),
+        "pip",
+        "3.12",
+        "linux_x86_64",
+        library_folders=(f"{below}/nvidia/*/lib", "lib"),
     )
     launcher = Path(launcher_path(environment.folder))
-    launcher.write_text("\n".join(write_launcher(environment.folder, folder_words(environment)).lines))
+    launcher.write_text(
+        "\n".join(write_launcher(environment.folder, folder_words(environment)).lines)
+    )
     found = lookups(tmp_path / "v")[CUDART]
     assert (known(found.found), found.via, found.elsewhere) == (str(wheel), "activation", ())
     launcher.write_text(f"add /elsewhere {wheel.parent}\n")
@@ -103,11 +115,17 @@ def test_dependencies_of_found_libraries_are_searched(tmp_path: Path) -> None:
     found = lookups(tmp_path / "v")
     assert known(found["libcusparse.so.12"].found) == str(sparse)
     missing = found["libnvJitLink.so.12"]
-    assert (missing.needed_by, missing.mandatory, missing.found.__class__) == (str(sparse), True, Absent)
+    assert (missing.needed_by, missing.mandatory, missing.found.__class__) == (
+        str(sparse),
+        True,
+        Absent,
+    )
     assert missing.elsewhere == (str(jit),)
 
 
-def test_a_toolkit_off_the_loader_s_path_is_listed(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+def test_a_toolkit_off_the_loader_s_path_is_listed(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
     site = make_venv(tmp_path / "v")
     tensorflow(site, "2.10.1")
     copy = cuda_library(tmp_path / "cuda/lib64", "libcudart.so.11.0")
@@ -124,12 +142,22 @@ def test_torch_opens_copies_in_wheels_where_the_loader_fails(tmp_path: Path) -> 
     (site / "torch").mkdir()
     (site / "torch/version.py").write_bytes((BUILDS / "torch-2.7.0-version.txt").read_bytes())
     library(site / "torch/lib/libtorch_cuda.so", str(cudart), str(cudnn))
-    metadata(site, "torch", "2.7.0", "torch", requires="Requires-Dist: nvidia-cudnn-cu12==9.5.1.17; os_name == 'x'\n")
+    metadata(
+        site,
+        "torch",
+        "2.7.0",
+        "torch",
+        requires="Requires-Dist: nvidia-cudnn-cu12==9.5.1.17; os_name == 'x'\n",
+    )
     (build,) = builds(tmp_path / "v")
     found = {each.soname: each for each in known(build.libraries)}
     assert (known(found[CUDART].found), found[CUDART].via) == (str(cudart), "preload")
     assert isinstance(found[CUDNN].found, Absent)
-    assert (build.version, known(build.cuda_version), known(build.cudnn_version)) == ("2.7.0+cu126", "12.6", "9.5.1.17")
+    assert (build.version, known(build.cuda_version), known(build.cudnn_version)) == (
+        "2.7.0+cu126",
+        "12.6",
+        "9.5.1.17",
+    )
     assert unknown(build.compute_capabilities).why == "failed"
 
 
@@ -141,8 +169,15 @@ def test_the_cuda_version_follows_from_linked_libraries(tmp_path: Path) -> None:
     library(site / "tensorflow/libtensorflow_framework.so", str(cudnn))
     library(site / "tensorflow/python/_pywrap_tensorflow_internal.so", str(cudart))
     (build,) = builds(tmp_path / "v")
-    assert (known(build.cuda_build), known(build.cuda_version), known(build.cudnn_version)) == (True, "10.0", "7")
-    assert [each.soname for each in known(build.libraries)] == ["libcudnn.so.7", "libcudart.so.10.0"]
+    assert (known(build.cuda_build), known(build.cuda_version), known(build.cudnn_version)) == (
+        True,
+        "10.0",
+        "7",
+    )
+    assert [each.soname for each in known(build.libraries)] == [
+        "libcudnn.so.7",
+        "libcudart.so.10.0",
+    ]
 
 
 def test_a_jax_plugin_prefers_the_wheels(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
@@ -172,7 +207,9 @@ def rewrite_build_info(site: Path, old: str, new: str) -> None:
 
 def test_a_build_info_that_names_the_major_alone(tmp_path: Path) -> None:
     site = make_venv(tmp_path / "v")
-    tensorflow(site, "1.14.0", dist="tensorflow-gpu").rename(site / "tensorflow/libtensorflow_framework.so.1")
+    tensorflow(site, "1.14.0", dist="tensorflow-gpu").rename(
+        site / "tensorflow/libtensorflow_framework.so.1"
+    )
     rewrite_build_info(site, "'10.0'", "'10'")  # as its wheel for Python 3.6 says
     found = lookups(tmp_path / "v")
     assert {"libcudart.so.10.0", "libcublas.so.10.0", "libcudnn.so.7"} <= {*found}

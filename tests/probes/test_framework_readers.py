@@ -39,17 +39,55 @@ def text(name: str) -> str:
         ("tensorflow-gpu-2.0.0", True, "10", "7", None),
         ("tensorflow-2.1.4", True, "10.1", "7", None),
         ("tensorflow-2.2.3", True, "10", "7", None),
-        ("tensorflow-2.3.4", True, "10.1", "7", ["sm_35", "sm_37", "sm_52", "sm_60", "sm_61", "compute_70"]),
-        ("tensorflow-2.3.0-win", True, "10.1", "7", ["sm_35", "sm_37", "sm_52", "sm_60", "sm_61", "compute_70"]),
-        ("tensorflow-2.4.4", True, "11.0", "8", ["sm_35", "sm_50", "sm_60", "sm_70", "sm_75", "compute_80"]),
-        ("tensorflow-2.10.1", True, "11.2", "8", ["sm_35", "sm_50", "sm_60", "sm_70", "sm_75", "compute_80"]),
-        ("tensorflow-2.10.1-win", True, "11.2", "8", ["sm_35", "sm_50", "sm_60", "sm_70", "sm_75", "compute_80"]),
-        ("tensorflow-2.15.1", True, "12.2", "8", ["sm_50", "sm_60", "sm_70", "sm_75", "compute_80"]),
+        (
+            "tensorflow-2.3.4",
+            True,
+            "10.1",
+            "7",
+            ["sm_35", "sm_37", "sm_52", "sm_60", "sm_61", "compute_70"],
+        ),
+        (
+            "tensorflow-2.3.0-win",
+            True,
+            "10.1",
+            "7",
+            ["sm_35", "sm_37", "sm_52", "sm_60", "sm_61", "compute_70"],
+        ),
+        (
+            "tensorflow-2.4.4",
+            True,
+            "11.0",
+            "8",
+            ["sm_35", "sm_50", "sm_60", "sm_70", "sm_75", "compute_80"],
+        ),
+        (
+            "tensorflow-2.10.1",
+            True,
+            "11.2",
+            "8",
+            ["sm_35", "sm_50", "sm_60", "sm_70", "sm_75", "compute_80"],
+        ),
+        (
+            "tensorflow-2.10.1-win",
+            True,
+            "11.2",
+            "8",
+            ["sm_35", "sm_50", "sm_60", "sm_70", "sm_75", "compute_80"],
+        ),
+        (
+            "tensorflow-2.15.1",
+            True,
+            "12.2",
+            "8",
+            ["sm_50", "sm_60", "sm_70", "sm_75", "compute_80"],
+        ),
         ("tensorflow-cpu-2.15.1", False, "", "", None),
         ("tensorflow-2.21.0", True, "12.5.1", "9", MODERN),
     ],
 )
-def test_build_info(name: str, is_cuda: bool, cuda: str, cudnn: str, capabilities: list[str] | None) -> None:
+def test_build_info(
+    name: str, is_cuda: bool, cuda: str, cudnn: str, capabilities: list[str] | None
+) -> None:
     info = parse_build_info(text(name + "-build_info"))
     assert info["is_cuda_build"] is is_cuda
     assert (info["cuda_version"], info["cudnn_version"]) == (cuda, cudnn)
@@ -77,7 +115,9 @@ def test_build_info_source_is_never_run(tmp_path: Path) -> None:
     assert not (tmp_path / "ran").exists()
 
 
-@pytest.mark.parametrize("bad", ["", "(", "build_info = f(x)", "build_info = 3", "build_info = [1, 2]", "\x00"])
+@pytest.mark.parametrize(
+    "bad", ["", "(", "build_info = f(x)", "build_info = 3", "build_info = [1, 2]", "\x00"]
+)
 def test_other_files_have_no_build_info(bad: str) -> None:
     assert "is_cuda_build" not in parse_build_info(bad)
     assert "cuda" not in parse_version_file(bad)
@@ -115,7 +155,14 @@ def test_jax_versions() -> None:
 
 
 def test_library_names() -> None:
-    needed = ("libcudart.so.12", "libcuda.so.1", "libnvidia-ml.so.1", "libnccl.so.2", "libc10.so", "libcudnn.so.9")
+    needed = (
+        "libcudart.so.12",
+        "libcuda.so.1",
+        "libnvidia-ml.so.1",
+        "libnccl.so.2",
+        "libc10.so",
+        "libcudnn.so.9",
+    )
     assert cuda_names(needed) == ("libcudart.so.12", "libnccl.so.2", "libcudnn.so.9")
     where = Source("file", "x")
     assert known(parse_library_version("/x/libcudart.so.12.4.127", where)) == "12.4.127"
@@ -124,7 +171,9 @@ def test_library_names() -> None:
 
 
 def test_names_follow_from_the_cuda_version() -> None:
-    framework = Framework("any", {"files": {"opens": ["cudart", "cusolver", "cudnn"], "opens_optionally": ["nccl"]}})
+    framework = Framework(
+        "any", {"files": {"opens": ["cudart", "cusolver", "cudnn"], "opens_optionally": ["nccl"]}}
+    )
     assert opened_names(framework, "12.5.1", "9") == (
         ("libcudart.so.12", True), ("libcusolver.so.11", True), ("libcudnn.so.9", True), ("libnccl.so.2", False),
     )  # fmt: skip

@@ -12,7 +12,9 @@ from envcheck.probes.nvml import normalize_pci_address
 from tests.hosts.recorded_host import RecordedHost
 from tests.probes.gpu_machines import A100, bare, healthy, installed, nvml_answer, nvml_gpu, pci
 
-INFORMATION = "Model: \t\t {model}\nIRQ:   \t\t 151\nGPU UUID: \t {uuid}\nVideo BIOS: \t ??.??.??.??.??\n"
+INFORMATION = (
+    "Model: \t\t {model}\nIRQ:   \t\t 151\nGPU UUID: \t {uuid}\nVideo BIOS: \t ??.??.??.??.??\n"
+)
 
 
 def found(host: RecordedHost) -> tuple[Gpu, ...]:
@@ -76,14 +78,20 @@ def test_gpus_have_the_order_of_nvml_and_hidden_ones_follow() -> None:
     files = {**pci("0000:07:00.0"), **pci("0000:08:00.0"), **pci("0000:03:00.0", driver="vfio-pci")}
     answer = nvml_answer(nvml_gpu(1), nvml_gpu(0))
     gpus = found(bare({**files, **installed()}, answers=[answer]))
-    assert [gpu.pci_address.value for gpu in gpus] == ["0000:07:00.0", "0000:08:00.0", "0000:03:00.0"]
+    assert [gpu.pci_address.value for gpu in gpus] == [
+        "0000:07:00.0",
+        "0000:08:00.0",
+        "0000:03:00.0",
+    ]
     assert isinstance(gpus[2].nvml_index, Absent)
     assert isinstance(gpus[2].uuid, Unknown)
     assert "does not list" in gpus[2].uuid.detail
 
 
 def test_a_failed_nvml_is_the_reason_of_unknown_facts() -> None:
-    (gpu,) = found(bare({**pci(), **installed()}, answers=[refused(18, "Driver/library version mismatch")]))
+    (gpu,) = found(
+        bare({**pci(), **installed()}, answers=[refused(18, "Driver/library version mismatch")])
+    )
     assert isinstance(gpu.nvml_index, Unknown)
     assert "mismatch" in gpu.nvml_index.detail
 
@@ -100,7 +108,9 @@ def test_names_from_the_kernel_driver() -> None:
 
 
 def test_information_lines() -> None:
-    lines = parse_information("Model: \t\t NVIDIA GeForce RTX 3090\nBus Location: \t 0000:01:00.0\nrubbish\n")
+    lines = parse_information(
+        "Model: \t\t NVIDIA GeForce RTX 3090\nBus Location: \t 0000:01:00.0\nrubbish\n"
+    )
     assert lines == {"Model": "NVIDIA GeForce RTX 3090", "Bus Location": "0000:01:00.0"}
 
 
@@ -112,17 +122,23 @@ def test_a_machine_without_gpus() -> None:
 
 
 def test_a_driver_without_gpu() -> None:
-    assert isinstance(collect_gpus(bare(installed(), answers=[refused(9, "Driver Not Loaded")])), Absent)
+    assert isinstance(
+        collect_gpus(bare(installed(), answers=[refused(9, "Driver Not Loaded")])), Absent
+    )
     assert isinstance(collect_gpus(bare(installed(), answers=[nvml_answer()])), Absent)
 
 
 def test_a_failed_nvml_makes_gpus_unknown() -> None:
-    gpus = collect_gpus(bare(installed(), answers=[{"script": "nvml_devices", "unknown": ["timeout", "3 s"]}]))
+    gpus = collect_gpus(
+        bare(installed(), answers=[{"script": "nvml_devices", "unknown": ["timeout", "3 s"]}])
+    )
     assert isinstance(gpus, Unknown)
     assert gpus.why == "timeout"
 
 
-@pytest.mark.parametrize("path", ["/sys/bus/pci/devices", "/sys/bus/pci/devices/0000:07:00.0/vendor"])
+@pytest.mark.parametrize(
+    "path", ["/sys/bus/pci/devices", "/sys/bus/pci/devices/0000:07:00.0/vendor"]
+)
 def test_denied_sysfs_is_unknown(path: str) -> None:
     gpus = collect_gpus(bare({path: {"error": "denied"}}))
     assert isinstance(gpus, Unknown)
@@ -170,7 +186,9 @@ def test_wsl_reads_gpus_from_nvidia_smi_with_capability() -> None:
 
 
 def test_wsl_with_a_failing_nvidia_smi() -> None:
-    hanging = bare({**DXG, SMI: "binary"}, commands=[{"argv": [SMI], "unknown": ["timeout", "2 s"]}])
+    hanging = bare(
+        {**DXG, SMI: "binary"}, commands=[{"argv": [SMI], "unknown": ["timeout", "2 s"]}]
+    )
     gpus = collect_gpus(hanging)
     assert isinstance(gpus, Unknown)
     assert gpus.why == "timeout"
@@ -222,7 +240,9 @@ def test_ids_newer_than_the_table_are_found_in_pci_ids() -> None:
     assert chip.name.value == "NVIDIA GX998"
     (unnamed,) = found(bare({**pci(device="0x2ffd"), **ids}))
     assert isinstance(unnamed.name, Unknown)
-    (last,) = found(bare({**pci(device="0x2ffe"), "/usr/share/misc/pci.ids": "\n10de  N\n\t2ffe  GX998\n"}))
+    (last,) = found(
+        bare({**pci(device="0x2ffe"), "/usr/share/misc/pci.ids": "\n10de  N\n\t2ffe  GX998\n"})
+    )
     assert last.name.value == "NVIDIA GX998"
 
 

@@ -40,7 +40,12 @@ def test_a_busy_gpu() -> None:
 
 
 def test_instances_have_their_own_memory() -> None:
-    found = {"uuid": "MIG-1", "name": "1g.5gb", "memory_bytes": 5 << 30, "memory_used_bytes": NO_MIG}
+    found = {
+        "uuid": "MIG-1",
+        "name": "1g.5gb",
+        "memory_bytes": 5 << 30,
+        "memory_used_bytes": NO_MIG,
+    }
     (instance,) = activity(instances=[found]).instances.value
     assert instance.memory_bytes.value == 5 << 30
     assert isinstance(instance.memory_used_bytes, Absent)
@@ -53,9 +58,9 @@ def test_a_lost_gpu_and_nonsense_are_unknown() -> None:
     assert isinstance(gpus.value[0].power_watts, Unknown)
     assert "GPU is lost (15)" in gpus.value[0].minor.detail  # type: ignore[union-attr]
     strange = activity(power="hot", utilization=True, instances=7)
-    assert [fact.why for fact in (strange.power_watts, strange.utilization_percent, strange.instances)] == [
-        "unparsable"
-    ] * 3
+    assert [
+        fact.why for fact in (strange.power_watts, strange.utilization_percent, strange.instances)
+    ] == ["unparsable"] * 3
 
 
 def test_without_nvml_the_gpus_on_pci_are_listed() -> None:
@@ -68,7 +73,9 @@ def test_without_nvml_the_gpus_on_pci_are_listed() -> None:
     assert gpus.value is not None
     assert gpus.value[0].minor.value == 3
     assert isinstance(gpus.value[0].power_watts, Unknown)
-    unread = read_activity(bare({**pci(), f"{PROC}/information": "Model: x\n"}), Absent(()), 3.0).gpus
+    unread = read_activity(
+        bare({**pci(), f"{PROC}/information": "Model: x\n"}), Absent(()), 3.0
+    ).gpus
     assert unread.value is not None
     assert unread.value[0].minor.value is None
     gone = read_activity(bare({}), Absent(("libnvidia-ml.so.1",)), 3.0)

@@ -42,7 +42,11 @@ def test_the_chip_decides() -> None:
 
 def test_nvml_and_device_tree_describe_one_gpu() -> None:
     refused = {"error": 3, "text": "Not Supported"}
-    answer = nvml_answer(nvml_gpu(name="Orin (nvgpu)", pci_address=refused, pci_id=refused, compute_capability=refused))
+    answer = nvml_answer(
+        nvml_gpu(
+            name="Orin (nvgpu)", pci_address=refused, pci_id=refused, compute_capability=refused
+        )
+    )
     gpus = collect_gpus(bare({**ORIN, **installed()}, answers=[answer]))
     assert gpus.value is not None
     (gpu,) = gpus.value
@@ -52,13 +56,17 @@ def test_nvml_and_device_tree_describe_one_gpu() -> None:
 
 
 def test_a_release_file_proves_a_jetson_of_unknown_chip() -> None:
-    gpus = collect_gpus(bare({"/etc/nv_tegra_release": "# R35 (release), REVISION: 4.1, BOARD: t186ref\n"}))
+    gpus = collect_gpus(
+        bare({"/etc/nv_tegra_release": "# R35 (release), REVISION: 4.1, BOARD: t186ref\n"})
+    )
     assert gpus.value is not None
     assert isinstance(gpus.value[0].compute_capability, Unknown)
 
 
 def test_another_board_is_not_a_jetson() -> None:
-    assert isinstance(collect_gpus(bare({"/proc/device-tree/model": "Raspberry Pi 4 Model B Rev 1.4\0"})), Absent)
+    assert isinstance(
+        collect_gpus(bare({"/proc/device-tree/model": "Raspberry Pi 4 Model B Rev 1.4\0"})), Absent
+    )
 
 
 def test_an_unreadable_device_tree_is_unknown() -> None:

@@ -43,7 +43,9 @@ def test_a_gpu_without_a_driver_is_found_in_the_registry() -> None:
         windows(INTEL, SOUND),
         windows(),
         windows(INTEL, returncode=1),
-        RecordedHost({"system": "windows", "commands": [{"argv": QUERY, "unknown": ["timeout", "1 s"]}]}),
+        RecordedHost(
+            {"system": "windows", "commands": [{"argv": QUERY, "unknown": ["timeout", "1 s"]}]}
+        ),
         RecordedHost({"system": "windows"}),
     ],
 )

@@ -43,8 +43,12 @@ channel_priority: strict
 """
 
 
-def host(files: dict[str, Any] | None = None, system: str = "linux", **environment: str) -> RecordedHost:
-    return RecordedHost({"system": system, "files": files or {"/x": ""}, "environment": environment})
+def host(
+    files: dict[str, Any] | None = None, system: str = "linux", **environment: str
+) -> RecordedHost:
+    return RecordedHost(
+        {"system": system, "files": files or {"/x": ""}, "environment": environment}
+    )
 
 
 def known(fact: Any) -> Mapping[str, str]:
@@ -92,7 +96,8 @@ def test_pip_configuration_of_a_file() -> None:
 
 
 @pytest.mark.parametrize(
-    "text", ["", "index-url = https://no.section\n", "[global\nx", "  indented\n[global]\n= 1\nword\n"]
+    "text",
+    ["", "index-url = https://no.section\n", "[global\nx", "  indented\n[global]\n= 1\nword\n"],
 )
 def test_odd_pip_files(text: str) -> None:
     assert parse_pip_configuration(text) == {}
@@ -114,12 +119,18 @@ def test_pip_files_in_their_order() -> None:
         host({"/c.conf": "[global]\nindex-url = https://chosen\n"}, PIP_CONFIG_FILE="/c.conf")
     )
     assert known(chosen) == {"index-url": "https://chosen"}
-    assert isinstance(read_pip_configuration(host(files, HOME="/home/u", PIP_CONFIG_FILE="/dev/null")), Absent)
+    assert isinstance(
+        read_pip_configuration(host(files, HOME="/home/u", PIP_CONFIG_FILE="/dev/null")), Absent
+    )
 
 
 def test_pip_files_of_other_systems() -> None:
-    macos = {"/Users/u/Library/Application Support/pip/pip.conf": "[global]\nindex-url = https://mac\n"}
-    assert known(read_pip_configuration(host(macos, "darwin", HOME="/Users/u"))) == {"index-url": "https://mac"}
+    macos = {
+        "/Users/u/Library/Application Support/pip/pip.conf": "[global]\nindex-url = https://mac\n"
+    }
+    assert known(read_pip_configuration(host(macos, "darwin", HOME="/Users/u"))) == {
+        "index-url": "https://mac"
+    }
     windows = read_pip_configuration(
         host(None, "windows", USERPROFILE=r"C:\Users\u", APPDATA=r"C:\Users\u\AppData\Roaming")
     )
@@ -155,9 +166,13 @@ def test_conda_files_in_their_order() -> None:
         "channels": "b",
         "channel_priority": "strict",
     }
-    assert known(read_conda_configuration(host(files, **environment, CONDARC="/d")))["channels"] == "d"
+    assert (
+        known(read_conda_configuration(host(files, **environment, CONDARC="/d")))["channels"] == "d"
+    )
     assert isinstance(read_conda_configuration(host()), Absent)
-    assert isinstance(read_conda_configuration(host(None, "windows", USERPROFILE=r"C:\Users\u")), Absent)
+    assert isinstance(
+        read_conda_configuration(host(None, "windows", USERPROFILE=r"C:\Users\u")), Absent
+    )
 
 
 @pytest.mark.parametrize(

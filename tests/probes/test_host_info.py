@@ -34,19 +34,23 @@ LINUX = {
     "node": "box",
 }
 EFI = "/sys/firmware/efi/efivars/SecureBoot-8be4df61-93ca-11d2-aa0d-00e098032b8c"
-TEGRA = (
-    "# R35 (release), REVISION: 4.1, GCID: 33958178, BOARD: t186ref, EABI: aarch64, DATE: Tue Aug  1 19:57:35 UTC 2023"
-)
+TEGRA = "# R35 (release), REVISION: 4.1, GCID: 33958178, BOARD: t186ref, EABI: aarch64, DATE: Tue Aug  1 19:57:35 UTC 2023"
 OVERLAY = "612 570 0:52 / / rw,relatime - overlay overlay rw,lowerdir=/var/lib/docker/overlay2/l/ABC,upperdir=/var\n"
-PODMAN = "612 570 0:52 / / rw - overlay overlay rw,lowerdir=/var/lib/containers/storage/overlay/l/ABC\n"
-HOST = "29 1 259:2 / / rw,relatime - ext4 /dev/nvme0n1p2 rw\n" + OVERLAY.replace(" / / ", " / /var/lib/docker/x ")
+PODMAN = (
+    "612 570 0:52 / / rw - overlay overlay rw,lowerdir=/var/lib/containers/storage/overlay/l/ABC\n"
+)
+HOST = "29 1 259:2 / / rw,relatime - ext4 /dev/nvme0n1p2 rw\n" + OVERLAY.replace(
+    " / / ", " / /var/lib/docker/x "
+)
 
 
 def data(name: str) -> str:
     return (DATA / name).read_text(encoding="utf-8")
 
 
-def collect(files: dict[str, Any] | None = None, system: dict[str, Any] | None = None, **more: Any) -> HostFacts:
+def collect(
+    files: dict[str, Any] | None = None, system: dict[str, Any] | None = None, **more: Any
+) -> HostFacts:
     recording = {
         "files": files or {"/etc/hostname": "box"},
         "system_facts": LINUX if system is None else system,
@@ -62,7 +66,13 @@ def flags(facts: HostFacts) -> set[str]:
 
 def test_this_machine() -> None:
     facts = collect_host(LocalHost())
-    for fact in (facts.os, facts.kernel_release, facts.architecture, facts.is_root, facts.environment):
+    for fact in (
+        facts.os,
+        facts.kernel_release,
+        facts.architecture,
+        facts.is_root,
+        facts.environment,
+    ):
         assert fact.value is not None
 
 
@@ -94,7 +104,9 @@ def test_os_release_of_ubuntu_in_usr_lib() -> None:
     assert parse_os_release("ID='arch'\n# comment\n") == {"ID": "arch"}
 
 
-@pytest.mark.parametrize(("content", "why"), [("garbage", "unparsable"), ({"error": "denied"}, "denied")])
+@pytest.mark.parametrize(
+    ("content", "why"), [("garbage", "unparsable"), ({"error": "denied"}, "denied")]
+)
 def test_a_broken_os_release(content: Any, why: str) -> None:
     fact = collect({"/etc/os-release": content}).distribution_id
     assert isinstance(fact, Unknown)
@@ -103,17 +115,29 @@ def test_a_broken_os_release(content: Any, why: str) -> None:
 
 def test_a_machine_with_few_facts() -> None:
     facts = collect(system={})
-    for fact in (facts.kernel_release, facts.architecture, facts.memory_bytes, facts.libc_kind, facts.libc_version):
+    for fact in (
+        facts.kernel_release,
+        facts.architecture,
+        facts.memory_bytes,
+        facts.libc_kind,
+        facts.libc_version,
+    ):
         assert isinstance(fact, Unknown)
-    assert isinstance(facts.cpu_flags, Unknown)  # a chroot without /proc: nobody knows what the processor lacks
+    # a chroot without /proc: nobody knows what the processor lacks
+    assert isinstance(facts.cpu_flags, Unknown)
     assert facts.cpu_flags.detail.startswith("/proc/cpuinfo does not exist")
     assert isinstance(facts.glibcxx_version, Absent)
 
 
 def test_musl() -> None:
     files = {"/lib/ld-musl-x86_64.so.1": "ELF"}
-    output = {"returncode": 1, "stderr": "musl libc (x86_64)\nVersion 1.2.4\nDynamic Program Loader\n"}
-    facts = collect(files, {"machine": "x86_64"}, commands=[{"argv": ["/lib/ld-musl-x86_64.so.1"], **output}])
+    output = {
+        "returncode": 1,
+        "stderr": "musl libc (x86_64)\nVersion 1.2.4\nDynamic Program Loader\n",
+    }
+    facts = collect(
+        files, {"machine": "x86_64"}, commands=[{"argv": ["/lib/ld-musl-x86_64.so.1"], **output}]
+    )
     assert (facts.libc_kind.value, facts.libc_version.value) == ("musl", "1.2.4")
     assert parse_musl_version("usage") is None
 
@@ -127,7 +151,10 @@ def test_musl_that_does_not_answer(answer: dict[str, Any]) -> None:
 
 
 def test_the_libstdcxx_in_the_loader_cache_comes_first() -> None:
-    files = {"/opt/gcc/lib/libstdc++.so.6": {"link": "libstdc++.so.6.0.33"}, "/opt/gcc/lib/libstdc++.so.6.0.33": "ELF"}
+    files = {
+        "/opt/gcc/lib/libstdc++.so.6": {"link": "libstdc++.so.6.0.33"},
+        "/opt/gcc/lib/libstdc++.so.6.0.33": "ELF",
+    }
     facts = collect(files, loader_cache={"libstdc++.so.6": ["/opt/gcc/lib/libstdc++.so.6"]})
     assert facts.glibcxx_version.value == "GLIBCXX_3.4.33"
     assert parse_libstdcxx_name("libstdc++.so.6") is None
@@ -143,7 +170,12 @@ def test_an_arm_processor() -> None:
 
 
 def test_only_the_first_processor_is_read() -> None:
-    assert parse_cpuinfo("processor\t: 0\nflags\t\t: avx\n\nprocessor\t: 1\nflags\t\t: none\n")["flags"] == "avx"
+    assert (
+        parse_cpuinfo("processor\t: 0\nflags\t\t: avx\n\nprocessor\t: 1\nflags\t\t: none\n")[
+            "flags"
+        ]
+        == "avx"
+    )
     for unlisted in ("", "processor : 0\n", "processor : 0\nflags :\n"):
         assert isinstance(collect({"/proc/cpuinfo": unlisted}).cpu_flags, Unknown)
     assert isinstance(collect({"/proc/cpuinfo": {"error": "denied"}}).cpu_flags, Unknown)
@@ -204,7 +236,9 @@ def test_jetson() -> None:
     assert parse_tegra_release("") is None
     model = {"/proc/device-tree/model": "NVIDIA Jetson AGX Orin Developer Kit\0"}
     assert isinstance(collect(model, arm).jetson_release, Unknown)
-    assert isinstance(collect({"/etc/nv_tegra_release": {"error": "denied"}}, arm).jetson_release, Unknown)
+    assert isinstance(
+        collect({"/etc/nv_tegra_release": {"error": "denied"}}, arm).jetson_release, Unknown
+    )
     assert isinstance(collect({"/etc/nv_tegra_release": TEGRA}).jetson_release, Absent)
 
 
@@ -243,7 +277,11 @@ def test_macos() -> None:
         "machdep.cpu.leaf7_features",
     ]
     output = "Intel(R) Core(TM) i7-9750H CPU @ 2.60GHz\nFPU SSE4.2 AVX1.0 FMA\nAVX2 BMI1\n"
-    macos = {"machine": "x86_64", "kernel_release": "23.4.0", "version": "Darwin Kernel Version 23.4.0"}
+    macos = {
+        "machine": "x86_64",
+        "kernel_release": "23.4.0",
+        "version": "Darwin Kernel Version 23.4.0",
+    }
     files = {"/usr/sbin/sysctl": "Mach-O"}
     facts = _macos(files, macos, command, output)
     assert facts.cpu_model.value == "Intel(R) Core(TM) i7-9750H CPU @ 2.60GHz"
@@ -255,7 +293,9 @@ def test_macos() -> None:
     assert isinstance(_macos(files, macos, command, "").cpu_model, Unknown)
 
 
-def _macos(files: dict[str, Any], system: dict[str, Any], command: list[str], output: str) -> HostFacts:
+def _macos(
+    files: dict[str, Any], system: dict[str, Any], command: list[str], output: str
+) -> HostFacts:
     commands = [{"argv": command, "stdout": output}] if "/usr/sbin/sysctl" in files else []
     recording = {"system": "darwin", "files": files, "system_facts": system, "commands": commands}
     return collect_host(RecordedHost(recording))
@@ -266,14 +306,27 @@ def test_windows() -> None:
         "PROCESSOR_IDENTIFIER": "Intel64 Family 6 Model 158 Stepping 10, GenuineIntel",
         "USERPROFILE": r"C:\Users\x",
     }
-    system = {"machine": "AMD64", "kernel_release": "10", "version": "10.0.19045", "cpu_flags": ["sse4_2", "avx"]}
-    host = RecordedHost({"system": "windows", "environment": environment, "system_facts": system, "files": {}})
+    system = {
+        "machine": "AMD64",
+        "kernel_release": "10",
+        "version": "10.0.19045",
+        "cpu_flags": ["sse4_2", "avx"],
+    }
+    host = RecordedHost(
+        {"system": "windows", "environment": environment, "system_facts": system, "files": {}}
+    )
     facts = collect_host(host)
     assert facts.os.value == "windows"
     assert facts.distribution_version.value == "10.0.19045"
     assert facts.cpu_model.value == environment["PROCESSOR_IDENTIFIER"]
     assert facts.cpu_flags.value == ("sse4_2", "avx")
-    for fact in (facts.container, facts.wsl_version, facts.shm_bytes, facts.libc_kind, facts.distribution_id):
+    for fact in (
+        facts.container,
+        facts.wsl_version,
+        facts.shm_bytes,
+        facts.libc_kind,
+        facts.distribution_id,
+    ):
         assert isinstance(fact, Absent)
     bare = collect_host(RecordedHost({"system": "windows", "system_facts": {}, "files": {}}))
     assert isinstance(bare.cpu_model, Absent)

@@ -18,7 +18,12 @@ from envcheck.host.local import LocalHost
 from envcheck.model import FAILED, PASSED, UNPROVEN, Distribution, ImportTest, Known, replace
 from envcheck.probes import imports
 from envcheck.probes.collection import collect_here
-from envcheck.probes.imports import choose_modules, collect_imports, find_reason_not_to_import, read_ending
+from envcheck.probes.imports import (
+    choose_modules,
+    collect_imports,
+    find_reason_not_to_import,
+    read_ending,
+)
 from tests.install.wheels import tree_hash
 from tests.probes.pythons import add_distribution, make_venv
 
@@ -61,26 +66,43 @@ def tried(site: Path, code: str, seconds: float = 20.0) -> ImportTest:
 def all_tried(site: Path, seconds: float = 20.0) -> dict[str, ImportTest]:
     environment = site.parents[2]
     python = collect_here("", str(environment)).facts.python
-    return {test.distribution: test for test in collect_imports(python, seconds, lambda *_: None).value or ()}
+    return {
+        test.distribution: test
+        for test in collect_imports(python, seconds, lambda *_: None).value or ()
+    }
 
 
 def test_an_import_that_works_passes(site: Path) -> None:
     found = tried(site, "import time; time.sleep(0.05)")
-    assert (found.outcome, found.version, found.module, found.printed) == (PASSED, "2.8.0", "torch", "")
+    assert (found.outcome, found.version, found.module, found.printed) == (
+        PASSED,
+        "2.8.0",
+        "torch",
+        "",
+    )
     assert 0.05 <= found.seconds < 15
 
 
 @pytest.mark.parametrize(
     ("code", "last"),
     [
-        ("import no_such_module_of_torch", "ModuleNotFoundError: No module named 'no_such_module_of_torch'"),
-        ("import ctypes; ctypes.CDLL('libno_such.so.12')", "OSError: libno_such.so.12: cannot open shared object file"),
+        (
+            "import no_such_module_of_torch",
+            "ModuleNotFoundError: No module named 'no_such_module_of_torch'",
+        ),
+        (
+            "import ctypes; ctypes.CDLL('libno_such.so.12')",
+            "OSError: libno_such.so.12: cannot open shared object file",
+        ),
         ("raise SystemExit(0)", "SystemExit: 0"),
         ("def", "SyntaxError: "),
         ("import os; os._exit(0)", "its Python ended with status 0"),
         ("import os; print('said before'); os.abort()", "it was ended by SIGABRT"),
         ("import os, signal; os.kill(os.getpid(), signal.SIGSEGV)", "it was ended by SIGSEGV"),
-        ("raise ImportError('x.so: undefined symbol: MPI_Init')", "ImportError: x.so: undefined symbol: MPI_Init"),
+        (
+            "raise ImportError('x.so: undefined symbol: MPI_Init')",
+            "ImportError: x.so: undefined symbol: MPI_Init",
+        ),
         ("input()", "EOFError: EOF when reading a line"),  # it has no terminal
     ],
 )
@@ -104,15 +126,15 @@ def test_a_death_is_told_with_its_last_words(site: Path, code: str, last: str) -
         ("raise RuntimeError('MPI_Init failed')", "it starts MPI"),
     ],
 )  # fmt: skip
-def test_what_is_no_fault_of_the_environment_proves_nothing(site: Path, code: str, reason: str) -> None:
+def test_what_is_no_fault_of_the_environment_proves_nothing(
+    site: Path, code: str, reason: str
+) -> None:
     found = tried(site, code)
     assert (found.outcome, found.reason, found.printed) == (UNPROVEN, reason, "")
 
 
 def test_words_before_the_last_ones_excuse_nothing(site: Path) -> None:
-    code = (
-        "try:\n raise MemoryError\nexcept MemoryError:\n pass\nimport sys\nprint('MemoryError')\n\n\n\nimport nowhere_x"
-    )
+    code = "try:\n raise MemoryError\nexcept MemoryError:\n pass\nimport sys\nprint('MemoryError')\n\n\n\nimport nowhere_x"
     assert tried(site, code).outcome == FAILED
 
 
@@ -187,7 +209,9 @@ def test_keras_finds_the_settings_of_its_user(site: Path, tmp_path: Path) -> Non
     assert tried(site, code).printed.endswith("ZeroDivisionError: division by zero")
 
 
-def test_nothing_of_the_working_folder_is_imported(site: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+def test_nothing_of_the_working_folder_is_imported(
+    site: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
     work = tmp_path / "work"
     work.mkdir()
     for name in ("torch.py", "sitecustomize.py", "random.py"):
@@ -198,7 +222,8 @@ def test_nothing_of_the_working_folder_is_imported(site: Path, tmp_path: Path, m
 
 
 def test_a_start_that_dies_is_a_death(site: Path) -> None:
-    (site / "stop.pth").write_text("import os; os._exit(7)\n")  # a Python may have a sitecustomize of its own
+    # a Python may have a sitecustomize of its own
+    (site / "stop.pth").write_text("import os; os._exit(7)\n")
     (site / "torch/__init__.py").write_text("")
     python = collect_here("", str(site.parents[2])).facts.python
     found = collect_imports(python, 20.0, lambda *_: None).value
@@ -249,7 +274,9 @@ def all_tried_with_clock(site: Path) -> dict[str, ImportTest]:
         ("only-tests", ("tests",), ("tests",)),
     ],
 )
-def test_the_modules_of_a_distribution(name: str, modules: tuple[str, ...], expected: tuple[str, ...]) -> None:
+def test_the_modules_of_a_distribution(
+    name: str, modules: tuple[str, ...], expected: tuple[str, ...]
+) -> None:
     assert choose_modules(Distribution(name, "1", modules=modules)) == expected
 
 
@@ -265,11 +292,15 @@ def test_an_environment_that_nobody_named_is_not_run(site: Path, chosen_by: str)
 def test_root_runs_no_code_that_others_may_change(site: Path) -> None:
     python = collect_here("", str(site.parents[2])).facts.python
     site.chmod(0o777)
-    assert find_reason_not_to_import(LocalHost(), python).startswith("root runs no code that others may change: ")
+    assert find_reason_not_to_import(LocalHost(), python).startswith(
+        "root runs no code that others may change: "
+    )
 
 
 @pytest.mark.parametrize("is_edited", [True, False])
-def test_a_file_that_differs_from_its_record_is_named_where_the_import_dies_in_it(site: Path, is_edited: bool) -> None:
+def test_a_file_that_differs_from_its_record_is_named_where_the_import_dies_in_it(
+    site: Path, is_edited: bool
+) -> None:
     content = b"import nowhere_q\n"
     digest = base64.urlsafe_b64encode(hashlib.sha256(content).digest()).rstrip(b"=").decode()
     record = f"torch/__init__.py,,\ntorch/part.py,sha256={digest},{len(content)}\n"
@@ -280,9 +311,17 @@ def test_a_file_that_differs_from_its_record_is_named_where_the_import_dies_in_i
 
 
 def test_an_ending_without_a_report() -> None:
-    crashed = read_ending(TEST, LimitedRun(EXITED, -signal.SIGILL), "Illegal instruction here", LIMITS)
-    assert (crashed.outcome, crashed.printed) == (FAILED, "Illegal instruction here\nit was ended by SIGILL")
-    assert read_ending(TEST, LimitedRun(EXITED, -99), "", LIMITS).printed == "it was ended by signal 99"
+    crashed = read_ending(
+        TEST, LimitedRun(EXITED, -signal.SIGILL), "Illegal instruction here", LIMITS
+    )
+    assert (crashed.outcome, crashed.printed) == (
+        FAILED,
+        "Illegal instruction here\nit was ended by SIGILL",
+    )
+    assert (
+        read_ending(TEST, LimitedRun(EXITED, -99), "", LIMITS).printed
+        == "it was ended by signal 99"
+    )
     assert read_ending(TEST, LimitedRun(EXITED, 0, report="no JSON"), "", LIMITS).outcome == FAILED
     assert read_ending(TEST, LimitedRun(EXITED, 0, report="[1]"), "", LIMITS).outcome == FAILED
     assert read_ending(TEST, LimitedRun(MEMORY), "", LIMITS).reason.endswith("(1024 MiB)")

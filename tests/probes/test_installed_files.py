@@ -29,7 +29,11 @@ def install(site: Path, files: dict[str, bytes], name: str = "torch") -> None:
     """Install a distribution with files of these contents."""
     lines = [f"{path},sha256=x,{len(content)}" for path, content in files.items()]
     metadata(
-        site, name, "2.13.0", name.replace("-", "_"), record="\n".join([*lines, "torch/include/a.h,sha256=x,7", ""])
+        site,
+        name,
+        "2.13.0",
+        name.replace("-", "_"),
+        record="\n".join([*lines, "torch/include/a.h,sha256=x,7", ""]),
     )
     for path, content in files.items():
         (site / path).parent.mkdir(parents=True, exist_ok=True)
@@ -59,7 +63,11 @@ def test_an_edited_file_is_no_fault(site: Path) -> None:
 
 
 def test_a_python_file_that_was_cut_is_found_where_it_does_not_compile(site: Path) -> None:
-    install(site, {"numpy/whole.py": b"x = 1\ny = 2\n", "numpy/cut.py": b"def f(a,\n      b): return a\n"}, "numpy")
+    install(
+        site,
+        {"numpy/whole.py": b"x = 1\ny = 2\n", "numpy/cut.py": b"def f(a,\n      b): return a\n"},
+        "numpy",
+    )
     (site / "numpy/whole.py").write_bytes(b"x = 1\n")
     assert faults(site) == []
     (site / "numpy/whole.py").write_bytes(b"x = 1\ny")  # as no editor leaves it
@@ -75,7 +83,11 @@ def test_missing_and_emptied_files_are_found_the_uppermost_first(site: Path) -> 
 
 
 def test_an_init_file_without_content_need_not_be_there(site: Path) -> None:
-    install(site, {"numpy/__init__.py": b"x = 1\n", "numpy/a/__init__.py": b"", "numpy/a/b.py": b"y = 1\n"}, "numpy")
+    install(
+        site,
+        {"numpy/__init__.py": b"x = 1\n", "numpy/a/__init__.py": b"", "numpy/a/b.py": b"y = 1\n"},
+        "numpy",
+    )
     (site / "numpy/a/__init__.py").unlink()
     assert faults(site) == []
 
@@ -89,7 +101,8 @@ def test_a_missing_folder_is_one_fault(site: Path) -> None:
 
 @pytest.mark.needs("linux")
 @pytest.mark.parametrize(
-    ("content", "kind"), [(b"", "empty"), (LIBRARY[: len(LIBRARY) // 2], "truncated"), (b"\0" * 900, "not-elf")]
+    ("content", "kind"),
+    [(b"", "empty"), (LIBRARY[: len(LIBRARY) // 2], "truncated"), (b"\0" * 900, "not-elf")],
 )
 def test_a_damaged_library_is_found(site: Path, content: bytes, kind: str) -> None:
     (site / "torch/lib/libc10.so").write_bytes(content)
@@ -127,7 +140,11 @@ def test_what_no_framework_loads_is_not_checked(site: Path) -> None:
 
 def test_what_only_an_older_release_loads_is_checked_too(site: Path) -> None:
     install(site, {"tensorflow/__init__.py": b"x = 1\n"}, "tensorflow")
-    install(site, {"keras_applications/a.py": b"x = 1\n", "keras_applications/b.py": b"x = 1\n"}, "keras-applications")
+    install(
+        site,
+        {"keras_applications/a.py": b"x = 1\n", "keras_applications/b.py": b"x = 1\n"},
+        "keras-applications",
+    )
     (site / "keras_applications/a.py").unlink()
     assert faults(site) == [("keras_applications/a.py", "missing")]
 
@@ -135,7 +152,11 @@ def test_what_only_an_older_release_loads_is_checked_too(site: Path) -> None:
 def test_an_unreadable_folder_is_unknown_never_missing(site: Path) -> None:
     class Denied(LocalHost):
         def list_sizes(self, path: str) -> Fact[Mapping[str, int]]:
-            return Unknown("denied", f"{path}: permission denied") if path.endswith("nn") else super().list_sizes(path)
+            return (
+                Unknown("denied", f"{path}: permission denied")
+                if path.endswith("nn")
+                else super().list_sizes(path)
+            )
 
     facts = collect_python(Denied(), PythonSelection(env=str(site.parents[2])))
     assert unknown(facts.file_faults).why == "denied"
@@ -149,13 +170,19 @@ def leftovers(site: Path) -> tuple[InstallLeftover, ...]:
 def test_a_marker_of_envcheck_is_found_with_its_command(site: Path) -> None:
     assert leftovers(site) == ()
     marker = site.parents[2] / ".envcheck-incomplete"
-    marker.write_text("It has not come to its end.\nenvcheck install --resume --env /v\n", encoding="utf-8")
-    assert leftovers(site) == (InstallLeftover(str(marker), "marker"),), "no journal, so that settles nothing"
+    marker.write_text(
+        "It has not come to its end.\nenvcheck install --resume --env /v\n", encoding="utf-8"
+    )
+    assert leftovers(site) == (InstallLeftover(str(marker), "marker"),), (
+        "no journal, so that settles nothing"
+    )
     environment = site.parents[2]
     journals = environment.parent / f".envcheck-{environment.name}"
     journals.mkdir()
     (journals / "20260101-000000-1.jsonl").touch()
-    assert leftovers(site) == (InstallLeftover(str(marker), "marker", command="envcheck install --resume --env /v"),)
+    assert leftovers(site) == (
+        InstallLeftover(str(marker), "marker", command="envcheck install --resume --env /v"),
+    )
 
 
 def test_what_pip_renamed_is_found_where_nothing_took_its_place(site: Path) -> None:
@@ -194,14 +221,20 @@ def test_metadata_of_a_wheel_that_is_half_there_is_found(site: Path, content: by
     (folder / "METADATA").write_bytes(content or b"")
     if content is None:
         (folder / "METADATA").unlink()
-    assert [(item.kind, item.distribution) for item in leftovers(site)] == [("no-metadata", "torch")]
+    assert [(item.kind, item.distribution) for item in leftovers(site)] == [
+        ("no-metadata", "torch")
+    ]
 
 
 def test_what_a_companion_loads_is_compared_beside_its_framework_alone(site: Path) -> None:
     install(site, {"sympy/core.py": b"x = 1\n"}, "sympy")
     (site / "sympy/core.py").unlink()
     assert faults(site) == []
-    install(site, {"torchvision/__init__.py": b"x = 1\n", "torchvision/models/_api.py": b"y = 1\n"}, "torchvision")
+    install(
+        site,
+        {"torchvision/__init__.py": b"x = 1\n", "torchvision/models/_api.py": b"y = 1\n"},
+        "torchvision",
+    )
     (site / "torchvision/models/_api.py").unlink()
     assert faults(site) == [("sympy/core.py", "missing"), ("torchvision/models/_api.py", "missing")]
 
@@ -216,10 +249,14 @@ def test_what_pip_renamed_of_a_companion_s_needs_is_found_beside_the_companion(s
     assert faults(site) == [("PIL/__init__.py", "missing")]
 
 
-def test_a_framework_s_module_without_metadata_is_found_but_no_link_and_no_bytecode(site: Path) -> None:
+def test_a_framework_s_module_without_metadata_is_found_but_no_link_and_no_bytecode(
+    site: Path,
+) -> None:
     shutil.rmtree(site / "torch-2.13.0.dist-info")
     assert leftovers(site) == (InstallLeftover(str(site / "torch"), "unowned", "torch"),)
-    (site / "torch/version.py").write_text("__all__ = []\n__version__ = '2.13.0+cpu'\ncuda = None\n", encoding="utf-8")
+    (site / "torch/version.py").write_text(
+        "__all__ = []\n__version__ = '2.13.0+cpu'\ncuda = None\n", encoding="utf-8"
+    )
     assert [item.release for item in leftovers(site)] == ["2.13.0+cpu"]
     (site / "torch").rename(site.parents[2] / "torch")
     (site / "torch").symlink_to(site.parents[2] / "torch")

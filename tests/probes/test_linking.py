@@ -25,21 +25,39 @@ NCCL = "nvidia/nccl/lib/libnccl.so.2"
 def compile_library(path: Path, code: str, *flags: str) -> Path:
     """Compile a shared library with its own name as soname."""
     path.parent.mkdir(parents=True, exist_ok=True)
-    command = ["gcc", "-shared", "-fPIC", f"-Wl,-soname,{path.name}", "-o", str(path), "-x", "c", "-", "-x", "none"]
+    command = [
+        "gcc",
+        "-shared",
+        "-fPIC",
+        f"-Wl,-soname,{path.name}",
+        "-o",
+        str(path),
+        "-x",
+        "c",
+        "-",
+        "-x",
+        "none",
+    ]
     subprocess.run([*command, *flags], input=code.encode(), check=True, capture_output=True)
     return path
 
 
 def make_torch(site: Path, *nccl_flags: str) -> None:
     """Build a torch whose CUDA part calls NCCL of a wheel, and a torchvision that calls torch."""
-    nccl = compile_library(site / NCCL, "void ncclCommInitAll(void) {} void ncclCommRegister(void) {}", *nccl_flags)
+    nccl = compile_library(
+        site / NCCL, "void ncclCommInitAll(void) {} void ncclCommRegister(void) {}", *nccl_flags
+    )
     rpath = "-Wl,-rpath,$ORIGIN/../../nvidia/nccl/lib:$ORIGIN"
     calls = "void ncclCommInitAll(void); void ncclCommRegister(void); void _ZN3c104f(void) {}"
     code = f"{calls} void use(void) {{ ncclCommInitAll(); ncclCommRegister(); }}"
     cuda = compile_library(site / TORCH, code, rpath, str(nccl))
     root = "-Wl,-rpath,$ORIGIN/lib"
     compile_library(
-        site / "torch/_C.so", "void use(void); void PyInit__C(void) { use(); }", root, "-Wl,--no-as-needed", str(cuda)
+        site / "torch/_C.so",
+        "void use(void); void PyInit__C(void) { use(); }",
+        root,
+        "-Wl,--no-as-needed",
+        str(cuda),
     )
 
 
@@ -53,7 +71,13 @@ def collect(
     distributions = [
         Distribution("torch", "2.2.2", str(site), modules=("torch",)),
         *(
-            Distribution(name, version, str(site), modules=("test", name.replace("-", "_")), requires=(requires,))
+            Distribution(
+                name,
+                version,
+                str(site),
+                modules=("test", name.replace("-", "_")),
+                requires=(requires,),
+            )
             for name in others
         ),
     ]
@@ -67,7 +91,9 @@ def collect(
         distributions=(*distributions, wheel),
         library_owners={str(site / NCCL): (wheel,)},
     )
-    return collect_link_faults(Inspection(LocalHost(), installed), tuple(framework(name) for name in names))
+    return collect_link_faults(
+        Inspection(LocalHost(), installed), tuple(framework(name) for name in names)
+    )
 
 
 def only_fault(site: Path, *others: str) -> LinkFault:
@@ -78,7 +104,10 @@ def only_fault(site: Path, *others: str) -> LinkFault:
 def loads(path: Path) -> bool:
     """Ask the real loader, as an import does."""
     code = f"import ctypes; ctypes.CDLL({str(path)!r})"
-    return subprocess.run([sys.executable, "-c", code], check=False, capture_output=True).returncode == 0
+    return (
+        subprocess.run([sys.executable, "-c", code], check=False, capture_output=True).returncode
+        == 0
+    )
 
 
 def test_what_loads_has_no_fault(tmp_path: Path) -> None:
@@ -93,16 +122,26 @@ def test_a_symbol_that_an_older_wheel_lacks(tmp_path: Path, style: str) -> None:
     compile_library(tmp_path / NCCL, "void ncclCommInitAll(void) {}", f"-Wl,--hash-style={style}")
     assert not loads(tmp_path / "torch/_C.so")
     fault = only_fault(tmp_path)
-    assert (fault.distribution, fault.kind, fault.library) == ("torch", "missing-symbol", "libnccl.so.2")
+    assert (fault.distribution, fault.kind, fault.library) == (
+        "torch",
+        "missing-symbol",
+        "libnccl.so.2",
+    )
     assert fault.symbols == ("ncclCommRegister",)
     assert (fault.file, fault.found) == (str(tmp_path / TORCH), str(tmp_path / NCCL))
-    assert (fault.asked_by, fault.found_in, fault.wheel) == ("torch", "nvidia-nccl-cu12", "nvidia-nccl")
+    assert (fault.asked_by, fault.found_in, fault.wheel) == (
+        "torch",
+        "nvidia-nccl-cu12",
+        "nvidia-nccl",
+    )
 
 
 def test_a_weak_symbol_may_be_missing(tmp_path: Path) -> None:
     make_torch(tmp_path)
     weak = "void ncclCommInitAll(void); __attribute__((weak)) void ncclNew(void); void use(void) { ncclNew(); }"
-    compile_library(tmp_path / TORCH, weak, "-Wl,-rpath,$ORIGIN/../../nvidia/nccl/lib", str(tmp_path / NCCL))
+    compile_library(
+        tmp_path / TORCH, weak, "-Wl,-rpath,$ORIGIN/../../nvidia/nccl/lib", str(tmp_path / NCCL)
+    )
     assert known(collect(tmp_path)) == ()
 
 
@@ -127,9 +166,14 @@ def make_onnxruntime(site: Path, old: Path) -> Path:
     compile_library(old / new.name, "void __cxa_call(void) {}", f"-Wl,--version-script,{map_of}")
     numpy = site / "numpy/_core/_multiarray_umath.cpython-312-x86_64-linux-gnu.so"
     compile_library(
-        numpy, "void __cxa_call(void); void use(void) { __cxa_call(); }", f"-Wl,-rpath,{new.parent}", str(new)
+        numpy,
+        "void __cxa_call(void); void use(void) { __cxa_call(); }",
+        f"-Wl,-rpath,{new.parent}",
+        str(new),
     )
-    compile_library(site / "onnxruntime/capi/onnxruntime_pybind11_state.so", "void PyInit_state(void) {}")
+    compile_library(
+        site / "onnxruntime/capi/onnxruntime_pybind11_state.so", "void PyInit_state(void) {}"
+    )
     return numpy
 
 
@@ -144,17 +188,30 @@ def test_a_system_library_that_ld_library_path_replaces(
     assert known(collect(site, "onnxruntime", "numpy", names=("onnxruntime",))) == ()
     if lost == "symbol":  # the version is there, what it should hold is not
         (site / "versions").write_text("CXXABI_1.3 { global: *; };")
-        compile_library(old / "libstdc++.so.6", "void other(void) {}", f"-Wl,--version-script,{site / 'versions'}")
+        compile_library(
+            old / "libstdc++.so.6",
+            "void other(void) {}",
+            f"-Wl,--version-script,{site / 'versions'}",
+        )
     monkeypatch.setenv("LD_LIBRARY_PATH", str(old))
     assert not loads(numpy)
     (fault,) = known(collect(site, "onnxruntime", "numpy", names=("onnxruntime",)))
-    assert (fault.distribution, fault.asked_by, fault.library) == ("onnxruntime", "numpy", "libstdc++.so.6")
+    assert (fault.distribution, fault.asked_by, fault.library) == (
+        "onnxruntime",
+        "numpy",
+        "libstdc++.so.6",
+    )
     assert (fault.found, fault.via) == (str(old / "libstdc++.so.6"), "LD_LIBRARY_PATH")
-    expected = {"version": ("missing-symbol-version", "CXXABI_1.3"), "symbol": ("missing-symbol", "__cxa_call")}
+    expected = {
+        "version": ("missing-symbol-version", "CXXABI_1.3"),
+        "symbol": ("missing-symbol", "__cxa_call"),
+    }
     assert (fault.kind, fault.symbols) == (expected[lost][0], (expected[lost][1],))
 
 
-def test_a_library_without_versions_serves_every_version(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+def test_a_library_without_versions_serves_every_version(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
     numpy = make_onnxruntime(tmp_path, tmp_path / "old")
     code = 'int puts(const char *); void __cxa_call(void) { puts(""); }'
     compile_library(tmp_path / "old/libstdc++.so.6", code)
@@ -168,7 +225,11 @@ def test_a_library_that_is_not_there(tmp_path: Path) -> None:
     (tmp_path / NCCL).unlink()
     assert not loads(tmp_path / "torch/_C.so")
     fault = only_fault(tmp_path)
-    assert (fault.kind, fault.library, fault.wheel) == ("missing-library", "libnccl.so.2", "nvidia-nccl")
+    assert (fault.kind, fault.library, fault.wheel) == (
+        "missing-library",
+        "libnccl.so.2",
+        "nvidia-nccl",
+    )
 
 
 @pytest.mark.parametrize("content", [b"", b"\x7fELF", b"no library"])
@@ -186,17 +247,24 @@ def test_a_companion_of_another_release(tmp_path: Path) -> None:
     vision.mkdir()
     (vision / "_meta_registrations.py").touch()
     code = "void _ZN3c104f(void); void _ZN3c103newEv(void); void use(void) { _ZN3c104f(); _ZN3c103newEv(); }"
-    compile_library(vision / "_C.so", code, str(tmp_path / TORCH))  # no RPATH: torch has loaded it before
+    # no RPATH: torch has loaded it before
+    compile_library(vision / "_C.so", code, str(tmp_path / TORCH))
     assert known(collect(tmp_path)) == ()
     make_core(tmp_path)
     fault = only_fault(tmp_path, "torchvision")
-    assert (fault.distribution, fault.found_in, fault.symbols) == ("torchvision", "torch", ("_ZN3c103newEv",))
+    assert (fault.distribution, fault.found_in, fault.symbols) == (
+        "torchvision",
+        "torch",
+        ("_ZN3c103newEv",),
+    )
     assert fault.stops == IMPORT
     (vision / "_meta_registrations.py").unlink()  # such a release imports, and lacks its operators
     assert only_fault(tmp_path, "torchvision").stops == USE
 
 
-@pytest.mark.parametrize(("name", "own", "other"), [("torchaudio", "13.0", "13.2"), ("torchvision", "12.6", "13.2")])
+@pytest.mark.parametrize(
+    ("name", "own", "other"), [("torchaudio", "13.0", "13.2"), ("torchvision", "12.6", "13.2")]
+)
 def test_a_companion_for_another_cuda(tmp_path: Path, name: str, own: str, other: str) -> None:
     make_torch(tmp_path)
     (tmp_path / name).mkdir()
@@ -249,7 +317,9 @@ def make_core(site: Path) -> Path:
     """Give torch a library that defines its C++ symbols, and return it."""
     core = compile_library(site / "torch/lib/libtorch_cpu.so", "void _ZN2at1fEv(void) {}")
     code, root = "void PyInit__C(void) {}", "-Wl,-rpath,$ORIGIN/lib"
-    compile_library(site / "torch/_C.so", code, root, "-Wl,--no-as-needed", str(site / TORCH), str(core))
+    compile_library(
+        site / "torch/_C.so", code, root, "-Wl,--no-as-needed", str(site / TORCH), str(core)
+    )
     return core
 
 
@@ -261,7 +331,9 @@ def make_core(site: Path) -> Path:
         ("unknown_thing/_ops.so", "unknown-thing"),
     ],
 )
-def test_an_extension_that_was_built_against_another_framework(tmp_path: Path, file: str, owner: str) -> None:
+def test_an_extension_that_was_built_against_another_framework(
+    tmp_path: Path, file: str, owner: str
+) -> None:
     make_torch(tmp_path)
     core = make_core(tmp_path)
     (tmp_path / "other.so").write_bytes(b"no library")  # what does not need torch is not looked at
@@ -269,12 +341,16 @@ def test_an_extension_that_was_built_against_another_framework(tmp_path: Path, f
         code = f"void {symbol}(void); void use(void) {{ {symbol}(); }}"
         compile_library(tmp_path / file, code, "-Wl,--no-as-needed", str(core))
         faults = known(collect(tmp_path, "xformers", "unknown-thing"))
-        assert [(fault.distribution, fault.symbols) for fault in faults] == [(owner, lacking)] * bool(lacking)
+        assert [(fault.distribution, fault.symbols) for fault in faults] == [
+            (owner, lacking)
+        ] * bool(lacking)
 
 
 def compile_caller(path: Path, symbol: str, *flags: str) -> Path:
     """Compile a library that calls a function of another one."""
-    return compile_library(path, f"void {symbol}(void); void use(void) {{ {symbol}(); }}", "-Wl,--no-as-needed", *flags)
+    return compile_library(
+        path, f"void {symbol}(void); void use(void) {{ {symbol}(); }}", "-Wl,--no-as-needed", *flags
+    )
 
 
 @pytest.mark.parametrize(
@@ -317,7 +393,9 @@ def test_one_file_is_enough_of_those_for_other_releases_of_a_library(tmp_path: P
     compile_library(tmp_path / "torchcodec/libtorchcodec_core5.so", code, str(library), str(core))
     library.unlink()
     fault = only_fault(tmp_path, "torchcodec")
-    assert (fault.kind, fault.symbols) == ("missing-symbol", ("_ZN2at1fEv",)), "no other FFmpeg helps"
+    assert (fault.kind, fault.symbols) == ("missing-symbol", ("_ZN2at1fEv",)), (
+        "no other FFmpeg helps"
+    )
 
 
 def test_a_companion_for_a_newer_glibc(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
@@ -326,7 +404,11 @@ def test_a_companion_for_a_newer_glibc(tmp_path: Path, monkeypatch: pytest.Monke
     assert known(collect(tmp_path, "flash-attn")) == ()
     monkeypatch.setattr(LocalHost, "system_facts", lambda _: {"libc": "glibc 2.1"})
     fault = only_fault(tmp_path, "flash-attn")
-    assert (fault.kind, fault.library, fault.symbols[0][:8]) == ("missing-symbol-version", "libc.so.6", "GLIBC_2.")
+    assert (fault.kind, fault.library, fault.symbols[0][:8]) == (
+        "missing-symbol-version",
+        "libc.so.6",
+        "GLIBC_2.",
+    )
 
 
 def test_a_library_that_two_companions_lack_is_said_of_both(tmp_path: Path) -> None:
@@ -371,7 +453,9 @@ def test_a_name_that_the_framework_does_not_have(tmp_path: Path, code: str, name
     (tmp_path / "torch/__init__.py").write_text("")
     (tmp_path / "torch/library.py").write_text("def old():\n    pass\n")
     (tmp_path / "torch/lazy.py").write_text("def __getattr__(name):\n    return name\n")
-    faults = [fault for fault in known(collect(tmp_path, "xformers")) if fault.kind == "missing-name"]
+    faults = [
+        fault for fault in known(collect(tmp_path, "xformers")) if fault.kind == "missing-name"
+    ]
     assert [(fault.library, fault.symbols, fault.stops) for fault in faults] == [
         ("torch.library", (name,), IMPORT)
     ] * bool(name)
@@ -388,7 +472,9 @@ def test_a_name_that_the_framework_does_not_have(tmp_path: Path, code: str, name
         ("torchvision>=9", False),
     ],
 )
-def test_python_code_that_requires_another_release_is_followed(tmp_path: Path, requires: str, dies: bool) -> None:
+def test_python_code_that_requires_another_release_is_followed(
+    tmp_path: Path, requires: str, dies: bool
+) -> None:
     make_torch(tmp_path)
     (tmp_path / "torch/library.py").write_text("def old():\n    pass\n")
     for module, code in (("timm", "from torch.library import new\n"), ("test", "")):
@@ -402,13 +488,19 @@ def test_python_code_that_requires_another_release_is_followed(tmp_path: Path, r
 
 def test_what_is_opened_for_a_gpu_alone(tmp_path: Path) -> None:
     make_onnxruntime(tmp_path, tmp_path / "old")
-    cublas = compile_library(tmp_path / "nvidia/cublas/lib/libcublas.so.12", "void cublasNew(void) {}")
+    cublas = compile_library(
+        tmp_path / "nvidia/cublas/lib/libcublas.so.12", "void cublasNew(void) {}"
+    )
     provider = tmp_path / "onnxruntime/capi/libonnxruntime_providers_cuda.so"
     compile_library(provider, "void cublasNew(void); void use(void) { cublasNew(); }", str(cublas))
     assert known(collect(tmp_path, "onnxruntime", "numpy", names=("onnxruntime",))) == ()
     compile_library(cublas, "void cublasOld(void) {}")
     (fault,) = known(collect(tmp_path, "onnxruntime", "numpy", names=("onnxruntime",)))
-    assert (fault.distribution, fault.kind, fault.needs_gpu) == ("onnxruntime", "missing-symbol", True)
+    assert (fault.distribution, fault.kind, fault.needs_gpu) == (
+        "onnxruntime",
+        "missing-symbol",
+        True,
+    )
 
 
 def test_what_cannot_be_read_is_never_fine(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
@@ -425,4 +517,6 @@ def test_a_recording_and_other_systems_claim_nothing(tmp_path: Path) -> None:
     recorded = Installation("", "/v", "/v", False, (Folder("/v", "environment"),), (torch,), {})
     assert collect_link_faults(Inspection(linux, recorded), (framework("torch"),)) == NOT_COLLECTED
     windows = RecordedHost({"system": "windows"})
-    assert isinstance(collect_link_faults(Inspection(windows, recorded), (framework("torch"),)), Absent)
+    assert isinstance(
+        collect_link_faults(Inspection(windows, recorded), (framework("torch"),)), Absent
+    )

@@ -49,7 +49,9 @@ def test_preloaded_files_come_first() -> None:
 
 
 def test_a_dangling_link_is_skipped() -> None:
-    loader = machine("/usr/lib", files={f"/library-path/{NAME}": {"link": "/gone"}, f"/usr/lib/{NAME}": ""})
+    loader = machine(
+        "/usr/lib", files={f"/library-path/{NAME}": {"link": "/gone"}, f"/usr/lib/{NAME}": ""}
+    )
     assert known(loader.find(NAME)).path == f"/usr/lib/{NAME}"
 
 
@@ -58,7 +60,12 @@ def test_a_folder_that_cannot_be_listed_is_still_opened() -> None:
         def list_folder(self, path: str) -> Unknown:
             return Unknown("denied", path)
 
-    host = Unlistable({"files": {f"/library-path/{NAME}": ""}, "environment": {"LD_LIBRARY_PATH": "/library-path"}})
+    host = Unlistable(
+        {
+            "files": {f"/library-path/{NAME}": ""},
+            "environment": {"LD_LIBRARY_PATH": "/library-path"},
+        }
+    )
     assert known(Loader(host).find(NAME)).via == "LD_LIBRARY_PATH"
 
 
@@ -78,13 +85,19 @@ def test_the_real_loader_agrees(tmp_path: Path, monkeypatch: pytest.MonkeyPatch)
     script = "import ctypes; ctypes.CDLL('libm.so.6'); print(open('/proc/self/maps').read())"
     for folder in ("", str(tmp_path / "copy"), f"/gone:{tmp_path}/copy"):
         monkeypatch.setenv("LD_LIBRARY_PATH", folder)
-        maps = subprocess.run([sys.executable, "-c", script], capture_output=True, text=True, check=True).stdout.split()
+        maps = subprocess.run(
+            [sys.executable, "-c", script], capture_output=True, text=True, check=True
+        ).stdout.split()
         assert known(Loader(LocalHost()).find("libm.so.6")).path in maps
 
 
 @pytest.mark.needs("linux")
-def test_ten_thousand_folders_are_tried_in_time(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setenv("LD_LIBRARY_PATH", ":".join(f"{tmp_path}/{number}" for number in range(10_000)))
+def test_ten_thousand_folders_are_tried_in_time(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setenv(
+        "LD_LIBRARY_PATH", ":".join(f"{tmp_path}/{number}" for number in range(10_000))
+    )
     loader = Loader(LocalHost())
     assert isinstance(loader.find("libno-such.so.1"), Absent)
     assert known(loader.find("libm.so.6")).via in {"ld.so cache", "default"}

@@ -60,7 +60,13 @@ def test_mig_devices_and_processes() -> None:
 
 @pytest.mark.parametrize(
     ("code", "kind", "why"),
-    [(3, Absent, ""), (6, Absent, ""), (4, Unknown, "denied"), (10, Unknown, "timeout"), (999, Unknown, "failed")],
+    [
+        (3, Absent, ""),
+        (6, Absent, ""),
+        (4, Unknown, "denied"),
+        (10, Unknown, "timeout"),
+        (999, Unknown, "failed"),
+    ],
 )
 def test_a_refused_field_does_not_affect_others(code: int, kind: type, why: str) -> None:
     gpu = one_gpu(mig_enabled={"error": code, "text": "refused"})
@@ -126,14 +132,18 @@ def test_refused_count_and_version() -> None:
 
 
 def test_gpus_that_are_not_a_list() -> None:
-    reading = parse_nvml({"init": 0, "driver": "1.2", "cuda": 12040, "gpus": [{"name": "no index"}]}, LIBRARY)
+    reading = parse_nvml(
+        {"init": 0, "driver": "1.2", "cuda": 12040, "gpus": [{"name": "no index"}]}, LIBRARY
+    )
     assert isinstance(reading.gpus, Unknown)
     assert reading.gpus.why == "unparsable"
     nothing = parse_nvml({"init": 0, "driver": "1.2", "cuda": 12040}, LIBRARY)
     assert isinstance(nothing.gpus, Unknown)
 
 
-@pytest.mark.parametrize(("number", "version"), [(12040, "12.4"), (13000, "13.0"), (9010, "9.1"), (6050, "6.5")])
+@pytest.mark.parametrize(
+    ("number", "version"), [(12040, "12.4"), (13000, "13.0"), (9010, "9.1"), (6050, "6.5")]
+)
 def test_cuda_numbers(number: int, version: str) -> None:
     assert format_cuda_version(number) == version
 
@@ -153,7 +163,9 @@ def test_the_child_is_queried() -> None:
 
 
 def test_a_child_that_crashes() -> None:
-    host = bare({LIBRARY: "x"}, answers=[{"script": "nvml_devices", "unknown": ["crashed", "signal 11"]}])
+    host = bare(
+        {LIBRARY: "x"}, answers=[{"script": "nvml_devices", "unknown": ["crashed", "signal 11"]}]
+    )
     result = read_nvml(host, FOUND).result
     assert isinstance(result, Unknown)
     assert result.why == "crashed"
@@ -167,7 +179,9 @@ def test_root_does_not_load_a_library_that_others_can_change() -> None:
     assert LIBRARY in result.detail
 
 
-def test_pynvml_is_found_without_importing_it(monkeypatch: pytest.MonkeyPatch, tmp_path: Path) -> None:
+def test_pynvml_is_found_without_importing_it(
+    monkeypatch: pytest.MonkeyPatch, tmp_path: Path
+) -> None:
     folder = find_pynvml()
     assert folder is not None
     assert Path(folder, "pynvml.py").exists() or Path(folder, "pynvml").exists()

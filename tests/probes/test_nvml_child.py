@@ -69,7 +69,9 @@ def test_reserved_memory_is_separate_from_used_memory() -> None:
 
 
 def test_an_older_driver_counts_reserved_memory_as_used() -> None:
-    found = nvml(nvmlDeviceGetMemoryInfo=lambda *given: MISSING if given[1:] else memory(WHOLE)).read_memory(WHOLE)
+    found = nvml(
+        nvmlDeviceGetMemoryInfo=lambda *given: MISSING if given[1:] else memory(WHOLE)
+    ).read_memory(WHOLE)
     assert (found["memory_used_bytes"], found["memory_reserved_bytes"]["error"]) == (37, MISSING)
 
 
@@ -105,7 +107,11 @@ def test_refused_compute_processes_are_an_error() -> None:
 
 @pytest.mark.parametrize("whole", [NO_PERMISSION, [process(9, 50, 1), process(9, 60, 2)]])
 def test_with_mig_the_instances_list_processes_for_other_users(whole: Any) -> None:
-    answers = {WHOLE: whole, FIRST: [process(9, 50, 1)], SECOND: [process(9, 60, 2), process(3, 5, 2)]}
+    answers = {
+        WHOLE: whole,
+        FIRST: [process(9, 50, 1)],
+        SECOND: [process(9, 60, 2), process(3, 5, 2)],
+    }
     found = _list_with_mig(answers)
     assert [(one["pid"], one["memory_bytes"]) for one in found] == [(3, 5), (9, 110)]
 
@@ -123,5 +129,8 @@ def _list_with_mig(answers: dict[str, Any]) -> Any:
 def test_a_driver_without_the_old_function_gets_the_new_one() -> None:
     library = nvml(nvmlDeviceGetTemperature=lambda *_: MISSING)
     library.module.nvmlDeviceGetTemperatureV = lambda handle, sensor: 61
-    assert library.call_newest("nvmlDeviceGetTemperature", "nvmlDeviceGetTemperatureV", WHOLE, 0) == 61
-    assert nvml().call("nvmlDeviceGetTemperatureV", WHOLE, 0)["error"] == MISSING  # an older module pynvml
+    assert (
+        library.call_newest("nvmlDeviceGetTemperature", "nvmlDeviceGetTemperatureV", WHOLE, 0) == 61
+    )
+    # an older module pynvml
+    assert nvml().call("nvmlDeviceGetTemperatureV", WHOLE, 0)["error"] == MISSING

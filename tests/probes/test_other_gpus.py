@@ -9,11 +9,15 @@ from envcheck.probes.other_gpus import collect_other_gpus
 from tests.hosts.recorded_host import RecordedHost
 from tests.probes.gpu_machines import bare, pci
 
-PCI_IDS = "1002  Advanced Micro Devices, Inc. [AMD/ATI]\n\t744c  Navi 31 [Radeon RX 7900 XT/7900 XTX]\n"
+PCI_IDS = (
+    "1002  Advanced Micro Devices, Inc. [AMD/ATI]\n\t744c  Navi 31 [Radeon RX 7900 XT/7900 XTX]\n"
+)
 FOLDER = "/sys/bus/pci/devices/0000:03:00.0"
 
 
-def device(vendor: str, device_id: str, kind: str, driver: str = "", address: str = "0000:03:00.0") -> dict[str, Any]:
+def device(
+    vendor: str, device_id: str, kind: str, driver: str = "", address: str = "0000:03:00.0"
+) -> dict[str, Any]:
     files = pci(address, f"0x{device_id}", kind, driver)
     return {**files, f"/sys/bus/pci/devices/{address}/vendor": f"0x{vendor}\n"}
 
@@ -34,7 +38,10 @@ def test_a_radeon_has_its_name_from_the_systems_table_and_its_driver() -> None:
 
 def test_an_instinct_is_a_processing_accelerator_and_names_itself() -> None:
     files = device("1002", "74a1", "0x120000", "amdgpu")
-    assert only(bare({**files, f"{FOLDER}/product_name": "AMD Instinct MI300X\n"})).name.value == "AMD Instinct MI300X"
+    assert (
+        only(bare({**files, f"{FOLDER}/product_name": "AMD Instinct MI300X\n"})).name.value
+        == "AMD Instinct MI300X"
+    )
 
 
 def test_a_device_that_no_table_names_is_unknown_by_name() -> None:
@@ -44,11 +51,16 @@ def test_a_device_that_no_table_names_is_unknown_by_name() -> None:
 
 
 def test_the_graphics_inside_a_processor_are_marked() -> None:
-    assert only(bare(device("8086", "4680", "0x030000", "i915", "0000:00:02.0"))).integrated.value is True
+    assert (
+        only(bare(device("8086", "4680", "0x030000", "i915", "0000:00:02.0"))).integrated.value
+        is True
+    )
 
 
 def test_other_devices_of_these_vendors_and_nvidias_gpus_are_none() -> None:
-    assert isinstance(collect_other_gpus(bare({**pci(), **device("8086", "1237", "0x060000")})), Absent)
+    assert isinstance(
+        collect_other_gpus(bare({**pci(), **device("8086", "1237", "0x060000")})), Absent
+    )
 
 
 def test_apples_gpu_is_named_by_its_processor() -> None:
@@ -63,14 +75,21 @@ NUMBERED = CLASS.replace("HKLM", "HKEY_LOCAL_MACHINE")
 
 
 def windows(*names: str) -> RecordedHost:
-    lines = [f"{NUMBERED}\\000{number}\r\n    DriverDesc    REG_SZ    {name}\r\n" for number, name in enumerate(names)]
+    lines = [
+        f"{NUMBERED}\\000{number}\r\n    DriverDesc    REG_SZ    {name}\r\n"
+        for number, name in enumerate(names)
+    ]
     argv = [r"C:\Windows\System32\reg.exe", "query", CLASS, "/s", "/v", "DriverDesc"]
-    return RecordedHost({"system": "windows", "commands": [{"argv": argv, "stdout": "\r\n".join(lines), "rc": 1}]})
+    return RecordedHost(
+        {"system": "windows", "commands": [{"argv": argv, "stdout": "\r\n".join(lines), "rc": 1}]}
+    )
 
 
 def test_windows_registry_names_the_display_adapters() -> None:
     gpus = collect_other_gpus(
-        windows("Microsoft Basic Display Adapter", "AMD Radeon RX 7900 XTX", "Intel(R) UHD Graphics 770")
+        windows(
+            "Microsoft Basic Display Adapter", "AMD Radeon RX 7900 XTX", "Intel(R) UHD Graphics 770"
+        )
     )
     assert gpus.value is not None
     assert [(gpu.vendor, gpu.name.value, gpu.integrated.value) for gpu in gpus.value] == [
@@ -89,7 +108,15 @@ def test_without_an_answer_of_the_registry_they_are_unknown() -> None:
 
 
 def test_wsl_shows_no_vendor_and_no_name() -> None:
-    host = bare({"/dev/dxg": "", "/usr/lib/wsl/drivers/iigd_dch.inf_amd64_55f589032bab5285/igdrcl64.dll": ""})
+    host = bare(
+        {
+            "/dev/dxg": "",
+            "/usr/lib/wsl/drivers/iigd_dch.inf_amd64_55f589032bab5285/igdrcl64.dll": "",
+        }
+    )
     gpus = collect_other_gpus(host)
     assert isinstance(gpus, Unknown)
-    assert gpus.detail == "WSL shows the GPUs of Windows as /dev/dxg alone; Windows has a display driver by Intel"
+    assert (
+        gpus.detail
+        == "WSL shows the GPUs of Windows as /dev/dxg alone; Windows has a display driver by Intel"
+    )

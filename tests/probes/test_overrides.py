@@ -7,7 +7,9 @@ import pytest
 from envcheck.model import Facts, Gpu, Known, Source, Unknown
 from envcheck.probes.collection import apply_overrides
 
-TWO = Facts(gpus=Known((Gpu(nvml_index=Known(0, Source("library", "x"))), Gpu()), Source("library", "x")))
+TWO = Facts(
+    gpus=Known((Gpu(nvml_index=Known(0, Source("library", "x"))), Gpu()), Source("library", "x"))
+)
 
 
 def capabilities(facts: Facts) -> list[str | None]:
@@ -15,7 +17,10 @@ def capabilities(facts: Facts) -> list[str | None]:
 
 
 def test_without_overrides_nothing_changes() -> None:
-    assert apply_overrides(TWO, {"CONDA_OVERRIDE_CUDA": "11.8", "UV_CUDA_DRIVER_VERSION": "12.1"}) == TWO
+    assert (
+        apply_overrides(TWO, {"CONDA_OVERRIDE_CUDA": "11.8", "UV_CUDA_DRIVER_VERSION": "12.1"})
+        == TWO
+    )
 
 
 def test_every_override() -> None:
@@ -26,7 +31,9 @@ def test_every_override() -> None:
         "ENVCHECK_GLIBC": "2.31",
     }
     facts = apply_overrides(Facts(), environment)
-    assert facts.driver.release == Known("550.163.01", Source("override", "ENVCHECK_DRIVER_RELEASE", "550.163.01"))
+    assert facts.driver.release == Known(
+        "550.163.01", Source("override", "ENVCHECK_DRIVER_RELEASE", "550.163.01")
+    )
     assert facts.driver.cuda_driver_version.value == "12.4"
     assert facts.host.libc_version.value == "2.31"
     assert facts.host.libc_kind.value == "glibc"

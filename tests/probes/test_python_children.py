@@ -32,7 +32,9 @@ print(json.dumps({
 
 
 def truth(python: str) -> dict[str, object]:
-    done = subprocess.run([python, "-c", TRUTH], capture_output=True, text=True, check=True, cwd="/")
+    done = subprocess.run(
+        [python, "-c", TRUTH], capture_output=True, text=True, check=True, cwd="/"
+    )
     answer: dict[str, object] = json.loads(done.stdout)
     return answer
 
@@ -46,12 +48,22 @@ def is_standard_library(entry: str) -> bool:
 @pytest.mark.parametrize("python", pythons())
 def test_every_interpreter_is_described_as_after_a_normal_start(python: str) -> None:
     answer, expected = describe(python), truth(python)
-    for key in ("version", "bits", "platform", "prefix", "base_prefix", "user_site", "user_site_enabled"):
+    for key in (
+        "version",
+        "bits",
+        "platform",
+        "prefix",
+        "base_prefix",
+        "user_site",
+        "user_site_enabled",
+    ):
         assert answer[key] == expected[key], key
     assert str(expected["soabi"]).startswith("cpython-" + answer["abi"][2:])
     path = expected["path"]
     assert isinstance(path, list)
-    assert [each["path"] for each in answer["folders"]] == [each for each in path if not is_standard_library(each)]
+    assert [each["path"] for each in answer["folders"]] == [
+        each for each in path if not is_standard_library(each)
+    ]
 
 
 @pytest.mark.parametrize("python", pythons())
@@ -59,9 +71,15 @@ def test_it_lists_the_distributions_of_pip_or_importlib(python: str) -> None:
     script = "import importlib.metadata as m; print([d.metadata['Name'] + '==' + d.version for d in m.distributions()])"
     if describe(python)["version"] < "3.8" and not describe(python)["version"].startswith("3.1"):
         script = "import pkg_resources as p; print([d.project_name + '==' + d.version for d in p.working_set])"
-    done = subprocess.run([python, "-c", script], capture_output=True, text=True, check=True, cwd="/")
-    expected = {normal(line) for line in done.stdout.strip("[]\n").replace("'", "").split(", ") if line}
-    assert {f"{each['name']}=={each['version']}" for each in describe(python)["distributions"]} == expected
+    done = subprocess.run(
+        [python, "-c", script], capture_output=True, text=True, check=True, cwd="/"
+    )
+    expected = {
+        normal(line) for line in done.stdout.strip("[]\n").replace("'", "").split(", ") if line
+    }
+    assert {
+        f"{each['name']}=={each['version']}" for each in describe(python)["distributions"]
+    } == expected
 
 
 def normal(line: str) -> str:
@@ -81,7 +99,11 @@ def test_requirements_and_modules_match_importlib() -> None:
 def test_python_2_reports_its_version() -> None:
     for python in Path.home().glob(".pyenv/versions/2.7*/bin/python"):
         answer = describe(str(python), "-E", "-s", "-S", "-B")
-        assert answer == {"executable": str(python), "version": python.parts[-3], "implementation": "cpython"}
+        assert answer == {
+            "executable": str(python),
+            "version": python.parts[-3],
+            "implementation": "cpython",
+        }
 
 
 def test_a_venv_is_detected_and_its_pth_files_are_read_but_not_run(tmp_path: Path) -> None:
@@ -93,7 +115,11 @@ def test_a_venv_is_detected_and_its_pth_files_are_read_but_not_run(tmp_path: Pat
     )
     add_distribution(tmp_path / "editable", "Mine.Own", "1.0", INSTALLER="pip\n")
     answer = describe(str(tmp_path / "v/bin/python"), PYTHONPATH=f"{tmp_path}:relative::/nowhere")
-    assert (answer["kind"], answer["prefix"], answer["externally_managed"]) == ("venv", str(tmp_path / "v"), False)
+    assert (answer["kind"], answer["prefix"], answer["externally_managed"]) == (
+        "venv",
+        str(tmp_path / "v"),
+        False,
+    )
     assert answer["user_site_enabled"] is False
     assert [(each["path"], each["scope"]) for each in answer["folders"]] == [
         (str(tmp_path), "path"), (str(site), "environment"), (str(tmp_path / "editable"), "environment"),
@@ -126,7 +152,9 @@ def test_broken_metadata_is_read_where_possible(tmp_path: Path) -> None:
     (site / "dangling-3.0.dist-info").symlink_to("nowhere")
     os.mkfifo(site / "fifo-4.0.egg-info")
     (site / "bytes-5.0.dist-info").mkdir()
-    (site / "bytes-5.0.dist-info/METADATA").write_bytes(b"Name: b\xffytes\r\nVersion: 5.0\r\n\r\nName: body\r\n")
+    (site / "bytes-5.0.dist-info/METADATA").write_bytes(
+        b"Name: b\xffytes\r\nVersion: 5.0\r\n\r\nName: body\r\n"
+    )
     (site / "old-6.0-py3.11.egg-info").write_text(
         "Name: Old_One\nVersion: 6.0\nDescription: a\n  b\n", encoding="utf-8"
     )
@@ -141,7 +169,9 @@ def test_eggs_and_develop_installs_are_found(tmp_path: Path) -> None:
     egg = site / "thing-1.2-py3.11.egg"
     (egg / "EGG-INFO").mkdir(parents=True)
     (egg / "EGG-INFO/PKG-INFO").write_text("Name: thing\nVersion: 1.2\n", encoding="utf-8")
-    (egg / "EGG-INFO/requires.txt").write_text('six>=1.9\n\n[gpu:os_name == "x"]\ncupy\n', encoding="utf-8")
+    (egg / "EGG-INFO/requires.txt").write_text(
+        'six>=1.9\n\n[gpu:os_name == "x"]\ncupy\n', encoding="utf-8"
+    )
     (site / "easy-install.pth").write_text("./thing-1.2-py3.11.egg\n", encoding="utf-8")
     (answer,) = describe(str(tmp_path / "v/bin/python"))["distributions"]
     assert (answer["name"], answer["version"], answer["location"]) == ("thing", "1.2", str(egg))
@@ -160,7 +190,13 @@ def test_library_files_of_nvidia_wheels_are_listed(tmp_path: Path) -> None:
 def test_distributions_are_limited_to_five_thousand(tmp_path: Path) -> None:
     site = make_venv(tmp_path / "v")
     for number in range(500):
-        add_distribution(site, f"package-{number}", "1.0", INSTALLER="pip", RECORD=f"package_{number}/__init__.py,,\n")
+        add_distribution(
+            site,
+            f"package-{number}",
+            "1.0",
+            INSTALLER="pip",
+            RECORD=f"package_{number}/__init__.py,,\n",
+        )
     answer = describe(str(tmp_path / "v/bin/python"))
     assert (len(answer["distributions"]), answer["truncated"]) == (500, False)
     for number in range(500, 5200):

@@ -23,10 +23,15 @@ def machine(
     """Build a machine whose interpreters answer with their own path; `folder` is the working directory."""
     pythons = [*files, *(path for path in extra or () if path.endswith("/bin/python"))]
     answers: list[dict[str, Any]] = [
-        {"script": "interpreter_info", "python": path, "result": {"executable": path}} for path in pythons
+        {"script": "interpreter_info", "python": path, "result": {"executable": path}}
+        for path in pythons
     ]
     answers.append(
-        {"script": "interpreter_info", "python": "", "result": {"executable": own + "/bin/python", "prefix": own}}
+        {
+            "script": "interpreter_info",
+            "python": "",
+            "result": {"executable": own + "/bin/python", "prefix": own},
+        }
     )
     return RecordedHost(
         {
@@ -77,14 +82,23 @@ CACHE = "/ci/cache/archive-v0/3kYd1"  # UV_CACHE_DIR=/ci/cache
 THROW_AWAY = "/ci/cache/builds-v0/.tmp1"
 
 
-def environment(prefix: str, *distributions: str, settings: str = "", **others: str) -> dict[str, str]:
+def environment(
+    prefix: str, *distributions: str, settings: str = "", **others: str
+) -> dict[str, str]:
     """List the files of a virtual environment with distributions; `others` are further files below its prefix."""
     site = f"{prefix}/lib/python3.11/site-packages"
     return {
         f"{prefix}/bin/python": "",
         f"{prefix}/pyvenv.cfg": f"home = /usr/bin\n{settings}",
-        **{f"{site}/{name.replace('-', '_')}-1.0.dist-info/METADATA": f"Name: {name}\n" for name in distributions},
-        **({f"{site}/envcheck_gpu-1.0.dist-info/METADATA": PROGRAM} if "envcheck-gpu" in distributions else {}),
+        **{
+            f"{site}/{name.replace('-', '_')}-1.0.dist-info/METADATA": f"Name: {name}\n"
+            for name in distributions
+        },
+        **(
+            {f"{site}/envcheck_gpu-1.0.dist-info/METADATA": PROGRAM}
+            if "envcheck-gpu" in distributions
+            else {}
+        ),
         **{f"{prefix}/{name}": text for name, text in others.items()},
     }
 
@@ -93,8 +107,12 @@ OWN = ("envcheck-gpu", "click")
 TOOLS = {
     "uvx, with UV_CACHE_DIR": environment(CACHE, *OWN),
     "uvx --with requests": {**environment(CACHE, *OWN, "requests"), "/ci/cache/CACHEDIR.TAG": ""},
-    "uv tool install, with UV_TOOL_DIR": environment("/ci/tools/x", *OWN, "requests", **{"uv-receipt.toml": ""}),
-    "pipx, with PIPX_HOME": environment("/ci/pipx/venvs/x", *OWN, "requests", **{"pipx_metadata.json": "{}"}),
+    "uv tool install, with UV_TOOL_DIR": environment(
+        "/ci/tools/x", *OWN, "requests", **{"uv-receipt.toml": ""}
+    ),
+    "pipx, with PIPX_HOME": environment(
+        "/ci/pipx/venvs/x", *OWN, "requests", **{"pipx_metadata.json": "{}"}
+    ),
     "a venv for envcheck alone": environment("/ci/venv", *OWN, "pip", "setuptools"),
     "uv run --with": environment(THROW_AWAY, settings="extends-environment = /usr\n"),
     "uv run --with, of an older uv": environment(
@@ -108,7 +126,13 @@ def tool_machine(
 ) -> RecordedHost:
     """Build a machine on which this program runs from the first environment among `files`; `others` are Pythons."""
     own = next(iter(files)).removesuffix("/bin/python")
-    host = machine({"PATH": f"{own}/bin:/usr/bin", **(variables or {})}, *others, own=own, extra=files, folder=folder)
+    host = machine(
+        {"PATH": f"{own}/bin:/usr/bin", **(variables or {})},
+        *others,
+        own=own,
+        extra=files,
+        folder=folder,
+    )
     assert known(host.find_program("python")) == f"{own}/bin/python"
     return host
 
@@ -127,7 +151,9 @@ def test_the_throw_away_environment_of_uv_run_leads_to_the_one_that_it_extends()
         **environment(THROW_AWAY, settings="extends-environment = /project/.venv\n"),
         **environment("/project/.venv", "torch"),
     }
-    host = tool_machine(files, "/usr/bin/python3", variables={"VIRTUAL_ENV": THROW_AWAY}, folder="/elsewhere")
+    host = tool_machine(
+        files, "/usr/bin/python3", variables={"VIRTUAL_ENV": THROW_AWAY}, folder="/elsewhere"
+    )
     choice = choose_python(host, PythonSelection())
     assert (known(choice.executable), choice.chosen_by) == ("/project/.venv/bin/python", "uv run")
 
@@ -140,7 +166,12 @@ def test_the_throw_away_environment_of_uv_run_leads_to_the_one_that_it_extends()
         {**environment(CACHE, *OWN, "torch"), "/ci/cache/CACHEDIR.TAG": ""},
         environment("/ci/pipx/venvs/x", *OWN, "torch", **{"pipx_metadata.json": "{}"}),
     ],
-    ids=["an installation", "without a framework", "uvx --with torch", "pipx inject envcheck-gpu torch"],
+    ids=[
+        "an installation",
+        "without a framework",
+        "uvx --with torch",
+        "pipx inject envcheck-gpu torch",
+    ],
 )
 def test_our_own_python_is_judged_where_it_is_more_than_a_tools(files: dict[str, str]) -> None:
     own = next(iter(files))
@@ -149,7 +180,9 @@ def test_our_own_python_is_judged_where_it_is_more_than_a_tools(files: dict[str,
 
 
 def test_an_active_environment_is_judged_even_while_it_holds_envcheck_alone() -> None:
-    host = tool_machine(environment("/v", *OWN), "/usr/bin/python3", variables={"VIRTUAL_ENV": "/v"})
+    host = tool_machine(
+        environment("/v", *OWN), "/usr/bin/python3", variables={"VIRTUAL_ENV": "/v"}
+    )
     assert choose_python(host, PythonSelection()).chosen_by == "VIRTUAL_ENV"
 
 
@@ -177,7 +210,11 @@ RANKS = {  # in this order; each is judged once those before it are gone
 @pytest.mark.parametrize("rank", range(len(RANKS)), ids=list(RANKS))
 def test_each_rank_of_the_order_is_judged_where_nothing_better_is_there(rank: int) -> None:
     left = list(RANKS)[rank:]
-    conda = {"CONDA_PREFIX": "/opt/conda/envs/tf"} if "CONDA_PREFIX" in left else {"CONDA_PREFIX": "/opt/conda"}
+    conda = (
+        {"CONDA_PREFIX": "/opt/conda/envs/tf"}
+        if "CONDA_PREFIX" in left
+        else {"CONDA_PREFIX": "/opt/conda"}
+    )
     variables = {
         **({"VIRTUAL_ENV": "/v"} if "VIRTUAL_ENV" in left else {}),
         **(conda if "base" in left else {}),
@@ -187,7 +224,12 @@ def test_each_rank_of_the_order_is_judged_where_nothing_better_is_there(rank: in
     gone = tuple(f"/repo/{name}/" for name in (".venv", ".pixi") if name not in left)
     files = {path: text for path, text in PROJECT.items() if not path.startswith(gone)}
     own = environment("/opt/ml", *OWN, *(("torch",) if "own" in left else ()))
-    others = ("/v/bin/python", "/opt/conda/envs/tf/bin/python", "/opt/conda/bin/python", "/usr/bin/python3")
+    others = (
+        "/v/bin/python",
+        "/opt/conda/envs/tf/bin/python",
+        "/opt/conda/bin/python",
+        "/usr/bin/python3",
+    )
     host = tool_machine({**own, **files}, *others, variables=variables, folder="/repo/sub/")
     choice = choose_python(host, PythonSelection())
     assert (known(choice.executable), choice.chosen_by) == (RANKS[left[0]], left[0])
@@ -208,7 +250,9 @@ def test_each_rank_of_the_order_is_judged_where_nothing_better_is_there(rank: in
     ids=["nearest", "not above the repository", "up to home", "not above home", "not where anybody writes",
          "not without pyvenv.cfg", "not without a Python", "no folder"],
 )  # fmt: skip
-def test_the_project_is_searched_up_to_its_root(folder: str, files: dict[str, str], expected: str) -> None:
+def test_the_project_is_searched_up_to_its_root(
+    folder: str, files: dict[str, str], expected: str
+) -> None:
     extra = {**files, "/tmp": {"kind": "folder", "mode": "drwxrwxrwt"}}
     choice = choose_python(machine({}, extra=extra, folder=folder), PythonSelection())
     assert expected in (known(choice.executable), choice.chosen_by)
@@ -216,14 +260,21 @@ def test_the_project_is_searched_up_to_its_root(folder: str, files: dict[str, st
 
 @pytest.mark.parametrize("variable", ["VIRTUAL_ENV", "CONDA_PREFIX"])
 def test_a_missing_active_environment_selects_the_next_python_on_path(variable: str) -> None:
-    choice = choose_python(machine({variable: "/gone"}, "/usr/bin/python3", own="/srv/tool"), PythonSelection())
+    choice = choose_python(
+        machine({variable: "/gone"}, "/usr/bin/python3", own="/srv/tool"), PythonSelection()
+    )
     assert (known(choice.executable), choice.chosen_by) == ("/usr/bin/python3", "PATH")
     alone = choose_python(machine({variable: "/gone"}, own="/srv/tool"), PythonSelection())
     assert (known(alone.executable), alone.chosen_by) == ("/srv/tool/bin/python", "own")
 
 
 @pytest.mark.parametrize(
-    "selection", [PythonSelection(python="/gone"), PythonSelection(python="python9"), PythonSelection(env="nosuch")]
+    "selection",
+    [
+        PythonSelection(python="/gone"),
+        PythonSelection(python="python9"),
+        PythonSelection(env="nosuch"),
+    ],
 )
 def test_a_missing_selection_is_absent_with_the_tried_places(selection: PythonSelection) -> None:
     choice = choose_python(machine({"CONDA_PREFIX": "/opt/conda"}), selection)
@@ -238,16 +289,24 @@ def test_windows_environments_have_python_in_other_folders() -> None:
         {
             "system": "windows",
             "files": {"/v/Scripts/python.exe": ""},
-            "answers": [{"script": "interpreter_info", "result": {"executable": "/v/Scripts/python.exe"}}],
+            "answers": [
+                {"script": "interpreter_info", "result": {"executable": "/v/Scripts/python.exe"}}
+            ],
         }
     )
-    assert known(choose_python(host, PythonSelection(env="/v")).executable) == "/v/Scripts/python.exe"
+    assert (
+        known(choose_python(host, PythonSelection(env="/v")).executable) == "/v/Scripts/python.exe"
+    )
 
 
-@pytest.mark.parametrize("variables", [{}, {"VIRTUAL_ENV": "/project/.venv"}], ids=["project", "active"])
+@pytest.mark.parametrize(
+    "variables", [{}, {"VIRTUAL_ENV": "/project/.venv"}], ids=["project", "active"]
+)
 def test_an_environment_whose_python_is_gone_is_named(variables: dict[str, str]) -> None:
     files = {"/project/.venv/pyvenv.cfg": "home = /opt/python3.9/bin\n", "/project/.git/HEAD": ""}
-    choice = choose_python(machine(variables, "/usr/bin/python3", extra=files, folder="/project"), PythonSelection())
+    choice = choose_python(
+        machine(variables, "/usr/bin/python3", extra=files, folder="/project"), PythonSelection()
+    )
     assert choice.broken_environment == "/project/.venv"
     assert known(choice.executable) != "/project/.venv/bin/python"
 
@@ -255,5 +314,7 @@ def test_an_environment_whose_python_is_gone_is_named(variables: dict[str, str])
 def test_an_environment_that_cannot_be_read_is_not_called_broken() -> None:
     closed = {"/project/.venv/bin/python": {"error": "denied"}}
     files = {"/project/.venv/pyvenv.cfg": "", "/project/.git/HEAD": "", **closed}
-    choice = choose_python(machine({}, "/usr/bin/python3", extra=files, folder="/project"), PythonSelection())
+    choice = choose_python(
+        machine({}, "/usr/bin/python3", extra=files, folder="/project"), PythonSelection()
+    )
     assert not choice.broken_environment

@@ -30,14 +30,26 @@ def inspect(venv: Path) -> PythonFacts:
 def test_every_fact_of_a_bare_environment_is_stated(tmp_path: Path) -> None:
     make_venv(tmp_path / "v")
     facts = inspect(tmp_path / "v")
-    for name in ("distributions", "version", "abi_tag", "bits", "architecture", "platform_tag", "prefix", "kind"):
+    for name in (
+        "distributions",
+        "version",
+        "abi_tag",
+        "bits",
+        "architecture",
+        "platform_tag",
+        "prefix",
+        "kind",
+    ):
         assert isinstance(getattr(facts, name), Known), name
     for name in ("frameworks", "extensions", "duplicate_owners", "pip_version"):
         assert isinstance(getattr(facts, name), Absent), name
     assert known(facts.version) == ".".join(map(str, sys.version_info[:3]))
     assert (known(facts.kind), facts.chosen_by) == ("venv", "option")
-    unstated = [field.name for field in fields(facts) if "not stated" in str(getattr(facts, field.name))]
-    # What a file leaves open, and what nobody asked for; nothing else of a machine's environment is left out.
+    unstated = [
+        field.name for field in fields(facts) if "not stated" in str(getattr(facts, field.name))
+    ]
+    # What a file leaves open, and what nobody asked for; nothing else of a machine's environment is
+    # left out.
     assert unstated == ["unread", "imports"]
 
 
@@ -54,7 +66,9 @@ def test_every_fact_of_a_bare_environment_is_stated(tmp_path: Path) -> None:
         ("exec sleep 3600", "timeout"),
     ],
 )
-def test_a_broken_interpreter_is_unknown_with_the_reason(tmp_path: Path, body: str, why: str) -> None:
+def test_a_broken_interpreter_is_unknown_with_the_reason(
+    tmp_path: Path, body: str, why: str
+) -> None:
     python = write_script(tmp_path / "python", body)
     host = LocalHost(budget=1.0 if why == "timeout" else PATIENCE)
     facts = collect_python(host, PythonSelection(python=python))
@@ -69,7 +83,10 @@ def test_a_text_file_and_a_folder_are_not_interpreters(tmp_path: Path) -> None:
     (tmp_path / "text").write_bytes(b"\x01\x02")
     (tmp_path / "text").chmod(0o755)
     for name in ("script", "text"):
-        assert isinstance(collect_python(LocalHost(), PythonSelection(python=str(tmp_path / name))).version, Unknown)
+        assert isinstance(
+            collect_python(LocalHost(), PythonSelection(python=str(tmp_path / name))).version,
+            Unknown,
+        )
     absent = collect_python(LocalHost(), PythonSelection(python=str(tmp_path)))
     assert absent.executable == Absent((f"{tmp_path}/bin/python", f"{tmp_path}/bin/python3"))
 
@@ -81,7 +98,9 @@ def test_python_2_is_too_old(tmp_path: Path) -> None:
     assert known(facts.version) == "2.7.18"
     assert unknown(facts.distributions).detail == "Python 2.7.18 is too old to inspect"
     for real in Path.home().glob(".pyenv/versions/2.7*/bin/python"):
-        assert known(collect_python(LocalHost(), PythonSelection(python=str(real))).version).startswith("2.7")
+        assert known(
+            collect_python(LocalHost(), PythonSelection(python=str(real))).version
+        ).startswith("2.7")
 
 
 @pytest.mark.needs("linux", "c-compiler")
@@ -91,7 +110,13 @@ def test_duplicate_owners_are_found(tmp_path: Path) -> None:
     metadata(site, "tensorflow-gpu", "2.10.1", "tensorflow")
     metadata(site, "tensorflow-intel", "2.10.1")  # a stub owns no module
     for name in ("nvidia-cudnn-cu12", "nvidia-cudnn-cu13"):
-        metadata(site, name, "9.12.0.46", "nvidia", record="nvidia/cudnn/lib/libcudnn.so.9,,\nnvidia/__init__.py,,\n")
+        metadata(
+            site,
+            name,
+            "9.12.0.46",
+            "nvidia",
+            record="nvidia/cudnn/lib/libcudnn.so.9,,\nnvidia/__init__.py,,\n",
+        )
     facts = inspect(tmp_path / "v")
     assert known(facts.duplicate_owners) == {
         "tensorflow": ("tensorflow", "tensorflow-gpu"),
@@ -153,8 +178,12 @@ def test_a_conda_environment_is_read_from_its_records() -> None:
             {"name": "jax", "version": "0.4.23", "installer": "conda", **entry},
         ],
     }  # fmt: skip
-    host = RecordedHost({"files": {f"/c/conda-meta/{name}.json": "" for name in (*records, "history")}})
-    found = {(each.name, each.version): each for each in read_installation(host, answer).distributions}
+    host = RecordedHost(
+        {"files": {f"/c/conda-meta/{name}.json": "" for name in (*records, "history")}}
+    )
+    found = {
+        (each.name, each.version): each for each in read_installation(host, answer).distributions
+    }
     assert list(found)[:2] == [("numpy", "2.1.0"), ("jax", "0.4.23")]
     assert found["jax", "0.4.23"].build == "py_0"
     pytorch = found["pytorch", "2.1.0"]
@@ -164,7 +193,9 @@ def test_a_conda_environment_is_read_from_its_records() -> None:
     assert ("zlib", "1.3") not in found
 
 
-def test_kernels_are_listed_with_their_python(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+def test_kernels_are_listed_with_their_python(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
     make_venv(tmp_path / "v")
     monkeypatch.setenv("HOME", str(tmp_path))
     for folder, python in (
@@ -172,11 +203,16 @@ def test_kernels_are_listed_with_their_python(tmp_path: Path, monkeypatch: pytes
         ("v/share/jupyter/kernels/python3", "python"),
     ):
         (tmp_path / folder).mkdir(parents=True)
-        (tmp_path / folder / "kernel.json").write_text(json.dumps({"argv": [python, "-m", "ipykernel_launcher"]}))
+        (tmp_path / folder / "kernel.json").write_text(
+            json.dumps({"argv": [python, "-m", "ipykernel_launcher"]})
+        )
     (tmp_path / ".local/share/jupyter/kernels/broken").mkdir()
     (tmp_path / ".local/share/jupyter/kernels/broken/kernel.json").write_text("{")
     kernels = known(inspect(tmp_path / "v").kernels)
-    assert {(each.name, each.python) for each in kernels} >= {("tf", "/tf/bin/python"), ("python3", "python")}
+    assert {(each.name, each.python) for each in kernels} >= {
+        ("tf", "/tf/bin/python"),
+        ("python3", "python"),
+    }
     assert "broken" not in [each.name for each in kernels]
 
 
@@ -195,5 +231,7 @@ def test_the_libstdcxx_version_is_the_newest_defined_one() -> None:
     facts = collect_python(LocalHost(), PythonSelection(python=sys.executable))
     defined = known(read_elf(known(facts.libstdcxx_path))).versions_defined
     assert f"GLIBCXX_{known(facts.libstdcxx_glibcxx)}" in defined
-    newest = max(tuple(map(int, name[8:].split("."))) for name in defined if name.startswith("GLIBCXX_3"))
+    newest = max(
+        tuple(map(int, name[8:].split("."))) for name in defined if name.startswith("GLIBCXX_3")
+    )
     assert ".".join(map(str, newest)) == known(facts.libstdcxx_glibcxx)

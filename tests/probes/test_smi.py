@@ -9,13 +9,23 @@ import pytest
 
 from envcheck.host.protocol import Completed
 from envcheck.model import Absent, Known, Source, Unknown
-from envcheck.probes.nvml import NOT_RUN, SmiReading, find_smi, parse_banner, parse_smi, parse_table, read_smi
+from envcheck.probes.nvml import (
+    NOT_RUN,
+    SmiReading,
+    find_smi,
+    parse_banner,
+    parse_smi,
+    parse_table,
+    read_smi,
+)
 from tests.probes.gpu_machines import bare
 
 SAMPLES = Path(__file__).parent / "data" / "smi"
 SMI = "/usr/bin/nvidia-smi"
 PATH = Known(SMI, Source("file", SMI))
-MISMATCH = "Failed to initialize NVML: Driver/library version mismatch\nNVML library version: 580.95\n"
+MISMATCH = (
+    "Failed to initialize NVML: Driver/library version mismatch\nNVML library version: 580.95\n"
+)
 
 
 def finished(stdout: str = "", code: int = 0, stderr: str = "") -> SmiReading:
@@ -56,10 +66,26 @@ def test_an_abbreviated_name_is_unknown() -> None:
 @pytest.mark.parametrize(
     ("line", "driver", "cuda"),
     [
-        ("| NVIDIA-SMI 610.43.02    KMD Version: 610.43.02     CUDA UMD Version: 13.3     |", "610.43.02", "13.3"),
-        ("| NVIDIA-SMI 610.43.02    KMD Version: 610.47        CUDA UMD Version: 13.3     |", "610.47", "13.3"),
-        ("| NVIDIA-SMI 390.48                 Driver Version: 390.48                    |", "390.48", None),
-        ("| NVIDIA-SMI 535.54.03   Driver Version: 535.54.03   CUDA Version: N/A      |", "535.54.03", None),
+        (
+            "| NVIDIA-SMI 610.43.02    KMD Version: 610.43.02     CUDA UMD Version: 13.3     |",
+            "610.43.02",
+            "13.3",
+        ),
+        (
+            "| NVIDIA-SMI 610.43.02    KMD Version: 610.47        CUDA UMD Version: 13.3     |",
+            "610.47",
+            "13.3",
+        ),
+        (
+            "| NVIDIA-SMI 390.48                 Driver Version: 390.48                    |",
+            "390.48",
+            None,
+        ),
+        (
+            "| NVIDIA-SMI 535.54.03   Driver Version: 535.54.03   CUDA Version: N/A      |",
+            "535.54.03",
+            None,
+        ),
     ],
 )
 def test_banners(line: str, driver: str, cuda: str | None) -> None:
@@ -69,7 +95,9 @@ def test_banners(line: str, driver: str, cuda: str | None) -> None:
 
 
 def test_err_in_the_banner_is_not_a_version() -> None:
-    driver, cuda = parse_banner("| NVIDIA-SMI 535.54.03   Driver Version: ERR!   CUDA Version: ERR!  |", SMI)
+    driver, cuda = parse_banner(
+        "| NVIDIA-SMI 535.54.03   Driver Version: ERR!   CUDA Version: ERR!  |", SMI
+    )
     assert isinstance(driver, Unknown)
     assert isinstance(cuda, Unknown)
 
@@ -91,7 +119,10 @@ def test_real_failures_without_driver(version: str, case: str, code: int) -> Non
         (MISMATCH, 18),
         ("Failed to initialize NVML: Unknown Error\n", 255),
         ("Failed to initialize NVML: Insufficient Permissions\n", 4),
-        ("Unable to determine the device handle for GPU 0000:0A:00.0: GPU is lost.  Reboot the system\n", 15),
+        (
+            "Unable to determine the device handle for GPU 0000:0A:00.0: GPU is lost.  Reboot the system\n",
+            15,
+        ),
         ("", 255),
     ],
 )
@@ -203,7 +234,8 @@ def test_missing_or_a_folder() -> None:
 
 def test_not_executable_is_unknown() -> None:
     host = bare(
-        {"/opt/bin/nvidia-smi": {"kind": "file", "mode": "-rw-r--r--"}}, environment={"PATH": "/opt/bin:/usr/bin"}
+        {"/opt/bin/nvidia-smi": {"kind": "file", "mode": "-rw-r--r--"}},
+        environment={"PATH": "/opt/bin:/usr/bin"},
     )
     found = find_smi(host)
     assert isinstance(found, Unknown)
@@ -212,7 +244,16 @@ def test_not_executable_is_unknown() -> None:
 
 def test_on_windows() -> None:
     place = "C:\\Windows\\System32\\nvidia-smi.exe"
-    status = {"known": {"kind": "file", "size": 1, "mode": "", "owner": "", "readable": True, "writable": False}}
+    status = {
+        "known": {
+            "kind": "file",
+            "size": 1,
+            "mode": "",
+            "owner": "",
+            "readable": True,
+            "writable": False,
+        }
+    }
     source = {"source": {"kind": "file", "where": place}}
     host = bare(system="windows", calls={"status": {place: {**status, **source}}})
     assert find_smi(host).value == place

@@ -77,7 +77,9 @@ def test_one_toolkit_behind_a_link_and_a_wrapper() -> None:
     assert isinstance(install.version_file, Absent)
     assert install.libdevice_path.value == f"{root}/nvvm/libdevice/libdevice.10.bc"
     assert facts.nvcc_on_path.value == f"{root}/bin/nvcc"
-    assert facts.root_on_path.value == facts.usr_local_cuda.value == facts.cuda_home_root.value == root
+    assert (
+        facts.root_on_path.value == facts.usr_local_cuda.value == facts.cuda_home_root.value == root
+    )
     assert facts.cuda_home.value == "/usr/local/cuda"
     assert facts.nvcc_host_compiler.value == "/usr/bin/gcc"
     assert facts.nvcc_host_compiler_version.value == "12.2.0"
@@ -101,9 +103,18 @@ def test_debian_and_a_second_toolkit_disagree() -> None:
         "/usr/local/cuda-9.0/version.txt": "CUDA Version 9.0.176\nCUDA Patch Version 9.0.176.1\n",
         "/usr/local/cuda": {"link": "cuda-9.0"},
     }
-    wrapped = {"argv": [f"{debian}/bin/gcc", "-dumpfullversion", "-dumpversion"], "stdout": "6.5.0\n"}
+    wrapped = {
+        "argv": [f"{debian}/bin/gcc", "-dumpfullversion", "-dumpversion"],
+        "stdout": "6.5.0\n",
+    }
     library_path = "/usr/local/cuda/lib64:/usr/lib:/usr/local/lib:/gone/lib64"
-    facts = collect(files, version_of("/usr/bin/nvcc", "9.1"), wrapped, LD_LIBRARY_PATH=library_path, CUDA_HOME="/usr")
+    facts = collect(
+        files,
+        version_of("/usr/bin/nvcc", "9.1"),
+        wrapped,
+        LD_LIBRARY_PATH=library_path,
+        CUDA_HOME="/usr",
+    )
     first, second = installs(facts)
     assert (first.root, first.origin, first.version.value) == (debian, "debian", "9.1")
     assert first.version_file.value == "9.1.85"
@@ -122,7 +133,10 @@ def test_debian_and_a_second_toolkit_disagree() -> None:
 
 
 def test_version_json_has_the_version_of_an_nvcc_that_is_not_run() -> None:
-    files = {**toolkit_files("/usr/local/cuda-11.8"), "/usr/local/cuda-11.8/version.json": text("version_11.8.json")}
+    files = {
+        **toolkit_files("/usr/local/cuda-11.8"),
+        "/usr/local/cuda-11.8/version.json": text("version_11.8.json"),
+    }
     (install,) = installs(collect(files))
     assert install.version_file.value == "11.8.20220929"
     assert (install.nvcc_release.value, install.nvcc_build.value) == ("11.8", "11.8.89")
@@ -139,7 +153,11 @@ def test_a_toolkit_on_path_outside_every_known_place() -> None:
     nvcc = "/sw/cuda/12.2/bin/nvcc"
     facts = collect({nvcc: "ELF"}, version_of(nvcc, "12.2"), PATH="/sw/cuda/12.2/bin:/usr/bin")
     (install,) = installs(facts)
-    assert (install.root, install.origin, install.version.value) == ("/sw/cuda/12.2", "path", "12.2")
+    assert (install.root, install.origin, install.version.value) == (
+        "/sw/cuda/12.2",
+        "path",
+        "12.2",
+    )
 
 
 def test_module_variables_and_the_hpc_sdk() -> None:
@@ -183,9 +201,18 @@ def test_conda_and_wheels() -> None:
     }
     conda, split, whole, eleven = sorted(
         installs(collect(files, **environment)),
-        key=lambda install: ["/conda", f"{site}/nvidia", f"{site}/nvidia/cu13", f"{other}/nvidia"].index(install.root),
+        key=lambda install: [
+            "/conda",
+            f"{site}/nvidia",
+            f"{site}/nvidia/cu13",
+            f"{other}/nvidia",
+        ].index(install.root),
     )
-    assert (conda.origin, conda.version.value, conda.header_version.value) == ("conda", "12.4", "12.4")
+    assert (conda.origin, conda.version.value, conda.header_version.value) == (
+        "conda",
+        "12.4",
+        "12.4",
+    )
     assert conda.libdevice_path.value == "/conda/lib/libdevice.10.bc"
     assert (split.origin, split.version.value) == ("wheels", "12.9")
     assert isinstance(split.nvcc_path, Absent)
@@ -196,7 +223,9 @@ def test_conda_and_wheels() -> None:
 
 
 def test_a_folder_named_cuda_without_a_toolkit_is_ignored() -> None:
-    facts = collect({"/usr/local/cuda-12.0/samples/readme": "x", "/usr/local/cuda": {"link": "cuda-11.0"}})
+    facts = collect(
+        {"/usr/local/cuda-12.0/samples/readme": "x", "/usr/local/cuda": {"link": "cuda-11.0"}}
+    )
     assert isinstance(facts.installs, Absent)
     assert isinstance(facts.usr_local_cuda, Absent)
 
@@ -261,7 +290,13 @@ def test_damaged_files_are_unknown_not_absent() -> None:
         f"{root}/nvvm": {"error": "denied"},
     }
     (install,) = installs(collect(files))
-    facts = [install.nvcc_path, install.ptxas_path, install.version_file, install.header_version, install.version]
+    facts = [
+        install.nvcc_path,
+        install.ptxas_path,
+        install.version_file,
+        install.header_version,
+        install.version,
+    ]
     assert [fact.why for fact in facts if isinstance(fact, Unknown)] == [
         "failed",
         "denied",
@@ -294,4 +329,7 @@ def test_a_toolkit_without_a_version() -> None:
 
 def test_an_unrecorded_command_raises() -> None:
     with pytest.raises(UnrecordedError):
-        collect({"/usr/bin/nvcc": "ELF", "/opt/cuda/bin/nvcc": "ELF"}, {"argv": ["/opt/cuda/bin/nvcc", "--version"]})
+        collect(
+            {"/usr/bin/nvcc": "ELF", "/opt/cuda/bin/nvcc": "ELF"},
+            {"argv": ["/opt/cuda/bin/nvcc", "--version"]},
+        )

@@ -77,7 +77,9 @@ def test_an_nvcc_that_is_not_executable(root: Path) -> None:
     write_nvcc(root, b"#!/bin/sh\n", 0o644)
     facts, install = collect(root)
     assert why(install.nvcc_path) == "denied"
-    assert facts.nvcc_on_path.value is None or facts.nvcc_on_path.value != str(root / "bin" / "nvcc")
+    assert facts.nvcc_on_path.value is None or facts.nvcc_on_path.value != str(
+        root / "bin" / "nvcc"
+    )
 
 
 def test_an_nvcc_that_is_a_folder(root: Path) -> None:
@@ -94,7 +96,12 @@ def test_fifos_where_files_should_be(root: Path) -> None:
     (root / "lib64").mkdir()
     (root / "lib64" / "libcudart.so.12.4.1").write_bytes(b"ELF")
     _, install = collect(root)
-    for fact in (install.version_file, install.header_version, install.nvcc_path, install.ptxas_path):
+    for fact in (
+        install.version_file,
+        install.header_version,
+        install.nvcc_path,
+        install.ptxas_path,
+    ):
         assert why(fact) == "failed"
     assert install.version.value == "12.4"
 

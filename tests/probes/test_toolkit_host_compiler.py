@@ -30,8 +30,14 @@ def chosen(files: dict[str, Any] | None = None, system: str = "linux", **environ
         ({"NVCC_CCBIN": "/usr/bin/g++-12"}, "/usr/bin/g++-12"),
         ({"NVCC_CCBIN": "g++-12"}, "/usr/bin/g++-12"),
         ({"NVCC_CCBIN": "/opt/gcc-11/bin"}, "/opt/gcc-11/bin/gcc"),
-        ({"NVCC_CCBIN": "g++-12", "NVCC_PREPEND_FLAGS": "-ccbin /opt/gcc-11/bin"}, "/opt/gcc-11/bin/gcc"),
-        ({"NVCC_PREPEND_FLAGS": "-ccbin gcc", "NVCC_APPEND_FLAGS": "-ccbin g++-12"}, "/usr/bin/g++-12"),
+        (
+            {"NVCC_CCBIN": "g++-12", "NVCC_PREPEND_FLAGS": "-ccbin /opt/gcc-11/bin"},
+            "/opt/gcc-11/bin/gcc",
+        ),
+        (
+            {"NVCC_PREPEND_FLAGS": "-ccbin gcc", "NVCC_APPEND_FLAGS": "-ccbin g++-12"},
+            "/usr/bin/g++-12",
+        ),
         ({"NVCC_PREPEND_FLAGS": "-O2", "CXX": "g++-12", "CUDAHOSTCXX": "g++-12"}, "/usr/bin/gcc"),
     ],
 )
@@ -42,7 +48,10 @@ def test_variables_in_the_order_of_nvcc(environment: dict[str, str], path: str) 
 def test_a_gcc_beside_nvcc_precedes_path_and_follows_the_profile() -> None:
     beside = {"/opt/cuda/bin/gcc": "ELF"}
     assert chosen(beside).value == "/opt/cuda/bin/gcc"
-    profile = {**beside, "/opt/cuda/bin/nvcc.profile": "TOP = $(_HERE_)/..\ncompiler-bindir = $(TOP)/host\n"}
+    profile = {
+        **beside,
+        "/opt/cuda/bin/nvcc.profile": "TOP = $(_HERE_)/..\ncompiler-bindir = $(TOP)/host\n",
+    }
     assert chosen(profile).value == "/opt/cuda/host/gcc"
 
 
@@ -58,11 +67,17 @@ def test_a_missing_compiler(value: str) -> None:
 
 
 def test_an_unreadable_compiler() -> None:
-    assert isinstance(chosen({"/secret/g++": {"error": "denied"}}, NVCC_CCBIN="/secret/g++"), Unknown)
+    assert isinstance(
+        chosen({"/secret/g++": {"error": "denied"}}, NVCC_CCBIN="/secret/g++"), Unknown
+    )
 
 
 def test_windows_uses_visual_cpp() -> None:
-    cl = {"find_program": {"cl": {"known": "C:\\VS\\cl.exe", "source": {"kind": "file", "where": "PATH"}}}}
+    cl = {
+        "find_program": {
+            "cl": {"known": "C:\\VS\\cl.exe", "source": {"kind": "file", "where": "PATH"}}
+        }
+    }
     host = RecordedHost({"system": "windows", "calls": cl})
     fact = find_host_compiler(host, r"C:\CUDA\bin\nvcc.exe")
     assert fact.value is not None

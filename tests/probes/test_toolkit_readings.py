@@ -57,10 +57,14 @@ def test_broken_files_through_the_probe() -> None:
 
 
 def test_all_sample_outputs_are_tested() -> None:
-    assert {path.name for path in DATA.glob("nvcc_*.txt")} == {f"nvcc_{release}.txt" for release in BUILDS}
+    assert {path.name for path in DATA.glob("nvcc_*.txt")} == {
+        f"nvcc_{release}.txt" for release in BUILDS
+    }
 
 
-@pytest.mark.parametrize("text", ["", "Segmentation fault", "\ufffd\ufffd release", "Driver Version: 550.54.15"])
+@pytest.mark.parametrize(
+    "text", ["", "Segmentation fault", "\ufffd\ufffd release", "Driver Version: 550.54.15"]
+)
 def test_other_outputs_have_no_nvcc_version(text: str) -> None:
     assert parse_nvcc_version(text) is None
 
@@ -72,7 +76,15 @@ def test_version_json_has_toolkit_and_nvcc() -> None:
 
 
 @pytest.mark.parametrize(
-    "text", ["", "{", "[]", '{"cuda": "12.4"}', '{"cuda": {"version": null}}', '{"other": {"version": "1.2"}}']
+    "text",
+    [
+        "",
+        "{",
+        "[]",
+        '{"cuda": "12.4"}',
+        '{"cuda": {"version": null}}',
+        '{"other": {"version": "1.2"}}',
+    ],
 )
 def test_broken_version_json(text: str) -> None:
     assert parse_version_json(text) is None

@@ -39,7 +39,9 @@ def venv(tmp_path_factory: pytest.TempPathFactory) -> Path:
 def toolkits(venv: Path, path: str) -> Any:
     environment = {**os.environ, "PYTHONPATH": str(ROOT), "VIRTUAL_ENV": str(venv), "PATH": path}
     command = [sys.executable, "-m", "envcheck", "snapshot"]
-    done = subprocess.run(command, env=environment, capture_output=True, text=True, check=True, cwd="/")
+    done = subprocess.run(
+        command, env=environment, capture_output=True, text=True, check=True, cwd="/"
+    )
     return json.loads(done.stdout)["facts"]["toolkits"]
 
 
@@ -64,8 +66,15 @@ def test_the_nvcc_of_a_wheel_is_found_and_run(venv: Path) -> None:
 @pytest.mark.needs("linux")
 @pytest.mark.parametrize("program", ["nvcc", "ptxas"])
 def test_nvidias_own_search_finds_the_same_programs(venv: Path, program: str) -> None:
-    ask = f"from cuda.pathfinder import find_nvidia_binary_utility as find; print(find({program!r}))"
-    said = subprocess.run([str(venv / "bin" / "python"), "-c", ask], capture_output=True, text=True, check=True)
-    found = toolkits(venv, f"{next(venv.glob('lib/python*/site-packages/nvidia/cu13/bin'))}{os.pathsep}/usr/bin:/bin")
+    ask = (
+        f"from cuda.pathfinder import find_nvidia_binary_utility as find; print(find({program!r}))"
+    )
+    said = subprocess.run(
+        [str(venv / "bin" / "python"), "-c", ask], capture_output=True, text=True, check=True
+    )
+    found = toolkits(
+        venv,
+        f"{next(venv.glob('lib/python*/site-packages/nvidia/cu13/bin'))}{os.pathsep}/usr/bin:/bin",
+    )
     paths = [item[f"{program}_path"].get("known", "") for item in found["installs"]["known"]]
     assert said.stdout.strip() in paths

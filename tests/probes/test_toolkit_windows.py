@@ -19,13 +19,30 @@ def known(value: Any, where: str = "fake") -> dict[str, Any]:
 
 
 def program(path: str) -> dict[str, Any]:
-    status = {"kind": "file", "size": 1, "mode": "-rw-rw-rw-", "owner": "0:0", "readable": True, "writable": True}
+    status = {
+        "kind": "file",
+        "size": 1,
+        "mode": "-rw-rw-rw-",
+        "owner": "0:0",
+        "readable": True,
+        "writable": True,
+    }
     return {path: known(status)}
 
 
 def machine() -> RecordedHost:
-    paths = [ROOT, ROOT + r"\bin", SITE, SITE + r"\nvidia\cudnn\bin", SITE + r"\nvidia\cudnn\bin\cudnn64_9.dll"]
-    paths += [ROOT + r"\bin\cudart64_110.dll", ROOT + r"\bin\nvcc.exe", ROOT + r"\bin\cudnn64_8.dll"]
+    paths = [
+        ROOT,
+        ROOT + r"\bin",
+        SITE,
+        SITE + r"\nvidia\cudnn\bin",
+        SITE + r"\nvidia\cudnn\bin\cudnn64_9.dll",
+    ]
+    paths += [
+        ROOT + r"\bin\cudart64_110.dll",
+        ROOT + r"\bin\nvcc.exe",
+        ROOT + r"\bin\cudnn64_8.dll",
+    ]
     calls = {
         "list_folder": {
             CUDA: known(["v11.8"]),
@@ -37,12 +54,18 @@ def machine() -> RecordedHost:
         "real_path": {path: known(path) for path in paths},
         "status": {**program(ROOT + r"\bin\nvcc.exe"), **program(ROOT + r"\bin\ptxas.exe")},
         "read_text": {ROOT + r"\include\cuda.h": known("#define CUDA_VERSION 11080\n")},
-        "find_program": {"nvcc": known(ROOT + r"\bin\nvcc.exe"), "ptxas": {"absent": []}, "cl": {"absent": []}},
+        "find_program": {
+            "nvcc": known(ROOT + r"\bin\nvcc.exe"),
+            "ptxas": {"absent": []},
+            "cl": {"absent": []},
+        },
     }
     output = "Cuda compilation tools, release 11.8, V11.8.89\n"
     commands = [{"argv": [ROOT + r"\bin\nvcc.exe", "--version"], "stdout": output}]
     environment = {"CUDA_PATH": ROOT, "VIRTUAL_ENV": r"C:\venv", "PATH": ROOT + r"\bin;C:\Windows"}
-    return RecordedHost({"system": "windows", "environment": environment, "calls": calls, "commands": commands})
+    return RecordedHost(
+        {"system": "windows", "environment": environment, "calls": calls, "commands": commands}
+    )
 
 
 def test_toolkit() -> None:
@@ -59,7 +82,11 @@ def test_cudnn() -> None:
     cudnn, _, _ = collect_libraries(machine())
     assert cudnn.value is not None
     toolkit, wheel = cudnn.value
-    assert (toolkit.origin, toolkit.library_version.value, toolkit.cuda_major.value) == ("toolkit", "8", "11")
+    assert (toolkit.origin, toolkit.library_version.value, toolkit.cuda_major.value) == (
+        "toolkit",
+        "8",
+        "11",
+    )
     assert (wheel.origin, wheel.library_version.value, wheel.package_version.value) == (
         "wheels",
         "9",

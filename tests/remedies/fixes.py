@@ -9,7 +9,8 @@ from typing import Any, get_type_hints
 
 from envcheck.model import Fix, fixes, list_fields
 
-SAMPLES: dict[Any, Any] = {str: "8", bool: True, tuple[str, ...]: ("8",)}  # "8" is a word, a number, a requirement
+# "8" is a word, a number, a requirement
+SAMPLES: dict[Any, Any] = {str: "8", bool: True, tuple[str, ...]: ("8",)}
 
 
 # Fields that hold one of a few words.

@@ -43,7 +43,9 @@ def remedy(fix: Fix, situation: Situation) -> Remedy:
         ({"wsl_version": known(2)}, "wsl", ("wsl.exe", "--update")),
     ],
 )
-def test_each_family_has_its_commands(host: dict[str, Any], family: str, words: tuple[str, ...]) -> None:
+def test_each_family_has_its_commands(
+    host: dict[str, Any], family: str, words: tuple[str, ...]
+) -> None:
     situation = on(**host)
     assert situation.family == family
     found = install_driver(situation, "525.60.13")
@@ -79,7 +81,10 @@ def test_an_exact_branch() -> None:
 
 def test_debians_own_driver_is_taken_where_it_is_new_enough() -> None:
     bookworm = on(**distribution("debian"), distribution_version=known("12"))
-    assert argv(install_driver(bookworm, "525.60.13").actions[0])[-2:] == ("nvidia-driver", "firmware-misc-nonfree")
+    assert argv(install_driver(bookworm, "525.60.13").actions[0])[-2:] == (
+        "nvidia-driver",
+        "firmware-misc-nonfree",
+    )
     newer = install_driver(bookworm, "575.51.03")
     assert argv(newer.actions[0]) == ("sudo", "apt-get", "install", "-y", "nvidia-open")
     assert "NVIDIA's CUDA repository" in newer.summary

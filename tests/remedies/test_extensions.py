@@ -24,7 +24,9 @@ from tests.rules.factory_toolkit import known, machine, torch
 def on(version: str, capability: str = "8.9", **distributions: str) -> Facts:
     named = {name.replace("_", "-"): release for name, release in distributions.items()}
     facts = machine(torch(version), distributions=named, capability=capability)
-    return replace(facts, host=replace(facts.host, libc_version=known("2.35"), memory_bytes=known(32 * 10**9)))
+    return replace(
+        facts, host=replace(facts.host, libc_version=known("2.35"), memory_bytes=known(32 * 10**9))
+    )
 
 
 def fix(facts: Facts, cure: Fix) -> Remedy:
@@ -44,7 +46,10 @@ def fix(facts: Facts, cure: Fix) -> Remedy:
 )
 def test_the_file_for_the_installed_torch_is_named(cure: Fix) -> None:
     (step,) = fix(on("2.8.0"), cure).actions
-    assert "v2.8.3.post1/flash_attn-2.8.3.post1+cu12torch2.8cxx11abiTRUE-cp311-cp311" in action_line(step, "linux")
+    assert (
+        "v2.8.3.post1/flash_attn-2.8.3.post1+cu12torch2.8cxx11abiTRUE-cp311-cp311"
+        in action_line(step, "linux")
+    )
 
 
 def test_the_release_that_is_there_stays_where_it_has_such_a_file() -> None:

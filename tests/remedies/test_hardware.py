@@ -1,4 +1,7 @@
-"""What to do about a GPU: the action that NVIDIA's catalogue names for each Xid. What to do about a CPU."""
+"""What to do about a GPU: the action that NVIDIA's catalogue names for each Xid.
+
+What to do about a CPU.
+"""
 
 from __future__ import annotations
 
@@ -29,12 +32,27 @@ def fix_of(*messages: str) -> tuple[str, tuple[Action, ...]]:
     ("message", "first_words"),
     [
         ("46, pid=1, name=python, GPU stopped", "End every program on the GPU, then reset it."),
-        ("63, pid=1896, Row Remapper: new row marked for remapping", "Nothing has to be done at once."),
+        (
+            "63, pid=1896, Row Remapper: new row marked for remapping",
+            "Nothing has to be done at once.",
+        ),
         ("94, pid=7, name=python, Contained: SM", "Restart the program: the GPU itself is well."),
-        ("119, pid=1, Timeout after 6s of waiting for RPC response from GPU0 GSP!", "End every program on the GPU"),
-        ("120, pid=1, GSP Error: Task 1 raised error code", "End every program on the GPU, then reset it."),
-        ("154, GPU recovery action changed from 0x0 (None) to 0x2 (Node Reboot Required)", "Restart the machine."),
-        ("154, GPU recovery action changed from 0x0 (None) to 0x4 (Drain and Reset)", "Let no new work start"),
+        (
+            "119, pid=1, Timeout after 6s of waiting for RPC response from GPU0 GSP!",
+            "End every program on the GPU",
+        ),
+        (
+            "120, pid=1, GSP Error: Task 1 raised error code",
+            "End every program on the GPU, then reset it.",
+        ),
+        (
+            "154, GPU recovery action changed from 0x0 (None) to 0x2 (Node Reboot Required)",
+            "Restart the machine.",
+        ),
+        (
+            "154, GPU recovery action changed from 0x0 (None) to 0x4 (Drain and Reset)",
+            "Let no new work start",
+        ),
         ("48, pid=1, DBE (double bit error)", "Let no new work start"),
         ("31, pid=1, name=python, MMU Fault", "Restart the program: the GPU itself is well."),
     ],
@@ -44,7 +62,9 @@ def test_each_xid_has_the_action_of_nvidias_catalogue(message: str, first_words:
 
 
 def test_the_gpu_of_the_line_is_reset() -> None:
-    (reset,) = [item for item in fix_of("46, pid=1, GPU stopped")[1] if isinstance(item, RunCommand)]
+    (reset,) = [
+        item for item in fix_of("46, pid=1, GPU stopped")[1] if isinstance(item, RunCommand)
+    ]
     assert reset.argv == ("nvidia-smi", "--gpu-reset", "-i", "0000:01:00.0")
 
 
@@ -60,7 +80,9 @@ def test_of_several_the_drivers_recommendation_counts() -> None:
 def test_every_action_has_a_sentence_and_an_order() -> None:
     table = load_data("nvidia/xid", XidTable)
     assert {row.action for row in table.xids} <= set(_XID_ORDER)
-    assert {row.action for row in table.xids} | {row.follow_up for row in table.xids} - {""} <= set(table.actions)
+    assert {row.action for row in table.xids} | {row.follow_up for row in table.xids} - {""} <= set(
+        table.actions
+    )
     assert len({row.code for row in table.xids}) == len(table.xids) > 100
 
 
@@ -71,10 +93,15 @@ def test_every_action_has_a_sentence_and_an_order() -> None:
         ({"cpu_flags": UNREAD}, "If th(is CPU|e processor) has no AVX, use one that has"),
         ({"cpu_flags": known(("sse", "sse2"))}, "use (one that has|a machine whose CPU has AVX)"),
         ({}, "^AVX is not the cause here"),
-        ({"architecture": known("aarch64"), "cpu_flags": known(("asimd",))}, "^AVX is not the cause here"),
+        (
+            {"architecture": known("aarch64"), "cpu_flags": known(("asimd",))},
+            "^AVX is not the cause here",
+        ),
     ],
 )
-def test_an_illegal_instruction_alone_does_not_blame_avx(host: dict[str, Any], said: str, framework: str) -> None:
+def test_an_illegal_instruction_alone_does_not_blame_avx(
+    host: dict[str, Any], said: str, framework: str
+) -> None:
     cure = UseOtherProcessor(framework, is_stated=False)  # of the smoke test, and of a log
     found = Finding("cpu-missing-avx", INCOMPATIBLE, ERROR, "m", cure=cure)
     fix = with_remedy(found, Situation(context(host=host))).fix

@@ -47,7 +47,12 @@ def test_only_plain_requirements_enter_a_command(text: str, plain: bool) -> None
 
 def test_indexes_but_pytorchs_are_refused() -> None:
     (action,) = on().install("torch", index="https://download.pytorch.org/whl/cu126", force=True)
-    assert argv(action)[-4:] == ("--force-reinstall", "--index-url", "https://download.pytorch.org/whl/cu126", "torch")
+    assert argv(action)[-4:] == (
+        "--force-reinstall",
+        "--index-url",
+        "https://download.pytorch.org/whl/cu126",
+        "torch",
+    )
     with pytest.raises(ValueError, match="evil"):
         on().install("torch", index="https://evil/simple")
 
@@ -86,7 +91,13 @@ def test_what_comes_first() -> None:
 def test_removal_and_conda() -> None:
     assert argv(on().uninstall("tensorflow", "evil name")[0])[-2:] == ("-y", "tensorflow")
     assert on().uninstall("evil name") == ()
-    assert argv(InstallCondaPackages(("libstdcxx-ng",))) == ("conda", "install", "-c", "conda-forge", "libstdcxx-ng")
+    assert argv(InstallCondaPackages(("libstdcxx-ng",))) == (
+        "conda",
+        "install",
+        "-c",
+        "conda-forge",
+        "libstdcxx-ng",
+    )
     with pytest.raises(ValueError, match="evil"):
         argv(InstallCondaPackages(("evil; name",)))
 
@@ -115,7 +126,9 @@ def test_a_shadowing_file_is_renamed_by_the_person_or_its_folder_leaves_pythonpa
     assert argv(rename) == ("mv", "/home/me/work/torch.py", "/home/me/work/my_torch.py")
     assert not changes_environment(rename)
     environment = known({"PYTHONPATH": "/opt/mine:/home/me/work"})
-    (finding,) = findings("local-module-shadowing", context(facts(shadow, host={"environment": environment})))
+    (finding,) = findings(
+        "local-module-shadowing", context(facts(shadow, host={"environment": environment}))
+    )
     assert finding.fix is not None
     assert argvs(finding.fix.actions)[0] == ("export", "PYTHONPATH=/opt/mine")
     assert argvs(finding.fix.alternatives[0].actions) == [argv(rename)]
@@ -124,12 +137,24 @@ def test_a_shadowing_file_is_renamed_by_the_person_or_its_folder_leaves_pythonpa
 @pytest.mark.parametrize(
     ("system", "typed"),
     [
-        ("linux", ("uv", "venv", "--allow-existing", "--python", "cpython-3.12-linux-x86_64-gnu", ".venv-3.12")),
+        (
+            "linux",
+            (
+                "uv",
+                "venv",
+                "--allow-existing",
+                "--python",
+                "cpython-3.12-linux-x86_64-gnu",
+                ".venv-3.12",
+            ),
+        ),
         ("windows", ("winget", "install", "Python.Python.3.12")),
     ],
 )
 def test_a_32_bit_python_gives_way_to_one_of_64_bits(system: str, typed: tuple[str, ...]) -> None:
-    (finding,) = findings("python-32bit", context(facts(bits=known(32), host={"os": known(system)})))
+    (finding,) = findings(
+        "python-32bit", context(facts(bits=known(32), host={"os": known(system)}))
+    )
     assert finding.fix is not None
     assert argvs(finding.fix.actions)[0] == typed
     assert isinstance(finding.fix.actions[-1], CreateEnvironment)

@@ -49,18 +49,32 @@ OF_ONE_PACKAGE = {
 def test_every_finding_is_stated_by_both_sides_or_listed_with_a_reason() -> None:
     by_rules = {name for item in RULES for name in item.ids}
     both = by_rules & ids_of_logs()
-    assert by_rules - both == set(OF_RULES_ALONE), "add a log's signature, or a row to OF_RULES_ALONE with the reason"
-    assert set(catalogue()) - by_rules - {"plugin-failed"} == set(OF_LOGS_ALONE)  # of the engine itself
+    assert by_rules - both == set(OF_RULES_ALONE), (
+        "add a log's signature, or a row to OF_RULES_ALONE with the reason"
+    )
+    # of the engine itself
+    assert set(catalogue()) - by_rules - {"plugin-failed"} == set(OF_LOGS_ALONE)
     assert both - set(NOT_COMPARED) == set(situations()) - set(NOT_COMPARED)
 
 
 def ids_of_logs() -> set[str]:
     """List the findings that a signature, a driver's error or a reason names."""
     named = {item.finding for item in load_signatures() if item.role in ("cause", "symptom")}
-    reasons = [module for module in modules().values() if module.name.startswith("envcheck.explain.reasons_")]
+    reasons = [
+        module
+        for module in modules().values()
+        if module.name.startswith("envcheck.explain.reasons_")
+    ]
     assert reasons
-    texts = {node.value for module in reasons for node in ast.walk(module.tree) if isinstance(node, ast.Constant)}
-    return {name for name in catalogue() if name in named | set(load_driver_errors().values()) | texts}
+    texts = {
+        node.value
+        for module in reasons
+        for node in ast.walk(module.tree)
+        if isinstance(node, ast.Constant)
+    }
+    return {
+        name for name in catalogue() if name in named | set(load_driver_errors().values()) | texts
+    }
 
 
 @cache
@@ -75,7 +89,9 @@ def situations() -> dict[str, tuple[str, ...]]:
 
 
 def wrong(report: Report) -> Iterator[Finding]:
-    return (item for item in report.findings if item.verdict == INCOMPATIBLE and item.severity != NOTE)
+    return (
+        item for item in report.findings if item.verdict == INCOMPATIBLE and item.severity != NOTE
+    )
 
 
 @cache
@@ -83,15 +99,27 @@ def logs() -> dict[str, str]:
     """Return a log for each finding that ends in it: one line where one is enough, else the shortest recorded log."""
     lines: dict[str, set[tuple[int, int, str]]] = {}
     whole: dict[str, set[tuple[int, int, str]]] = {}
-    for item in (item for name in ("composed", "reported", "unseen") for item in judged_cases(name)):
+    for item in (
+        item for name in ("composed", "reported", "unseen") for item in judged_cases(name)
+    ):
         whole.setdefault(item.primary, set()).add((0, len(item.case["log"]), item.case["log"]))
         for event in item.events:
             signature = signatures_by_name()[event.signature]
             if signature.finding and signature.strength:
                 strength = Strength.named(signature.strength)
-                lines.setdefault(signature.finding, set()).add((-strength, len(event.text), event.text))
-    tried = {name: [*sorted(lines.get(name, ()))[:40], *sorted(whole.get(name, ()))] for name in ids_of_logs()}
-    ending = ((name, text) for name, texts in tried.items() for *_, text in texts if judge_text(text).primary == name)
+                lines.setdefault(signature.finding, set()).add(
+                    (-strength, len(event.text), event.text)
+                )
+    tried = {
+        name: [*sorted(lines.get(name, ()))[:40], *sorted(whole.get(name, ()))]
+        for name in ids_of_logs()
+    }
+    ending = (
+        (name, text)
+        for name, texts in tried.items()
+        for *_, text in texts
+        if judge_text(text).primary == name
+    )
     found = dict(OF_ONE_PACKAGE)
     for name, text in ending:
         found.setdefault(name, text)
@@ -99,7 +127,8 @@ def logs() -> dict[str, str]:
 
 
 @pytest.mark.parametrize(
-    "finding_id", sorted({name for item in RULES for name in item.ids} - set(OF_RULES_ALONE) - set(NOT_COMPARED))
+    "finding_id",
+    sorted({name for item in RULES for name in item.ids} - set(OF_RULES_ALONE) - set(NOT_COMPARED)),
 )
 def test_doctor_and_explain_give_the_same_remedy(finding_id: str) -> None:
     assert finding_id in logs(), f"no log states {finding_id}: see OF_RULES_ALONE"
@@ -143,7 +172,9 @@ def stated_by_a_log(facts: Facts) -> str:
     for number, gpu in enumerate(facts.gpus.value or ()):
         major, _, minor = (gpu.compute_capability.value or "None").partition(".")
         name = gpu.name.value
-        rows.append(f"Found device {number} with properties: name: {name} major: {major} minor: {minor}")
+        rows.append(
+            f"Found device {number} with properties: name: {name} major: {major} minor: {minor}"
+        )
     return "\n".join(row for row in rows if "None" not in row) + "\n"
 
 

@@ -19,11 +19,15 @@ from tests.cases.case_facts import matrix
 from tests.remedies.fixes import kinds_of_fixes, samples
 
 FIELD = re.compile(r"\{[a-z_]\w*\}")
-GAP = re.compile(r"\{[a-z_]\w*\}|  +| [.,;:)](?:\s|$)|CUDA [:;]|\bNone\b")  # what an empty value leaves in a sentence
+# what an empty value leaves in a sentence
+GAP = re.compile(r"\{[a-z_]\w*\}|  +| [.,;:)](?:\s|$)|CUDA [:;]|\bNone\b")
 ROWS = list_rows_by_finding()
 SITUATIONS = [
     Situation(
-        Context(planned_facts(None, Description(platform=platform), matrix(), expects_gpu=False), matrix()),
+        Context(
+            planned_facts(None, Description(platform=platform), matrix(), expects_gpu=False),
+            matrix(),
+        ),
         from_log=True,
     )
     for platform in ("linux_x86_64", "win_amd64")
@@ -42,7 +46,9 @@ def gaps(fix: Remedy) -> Iterator[str]:
 class Values(RuleValues):
     """What a log may state of a finding: some values, its messages, a framework."""
 
-    def __init__(self, signatures: tuple[str, ...], framework: str, values: Iterable[tuple[str, str]]) -> None:
+    def __init__(
+        self, signatures: tuple[str, ...], framework: str, values: Iterable[tuple[str, str]]
+    ) -> None:
         super().__init__(FollowRow(values=tuple(values)), framework)
         self.signatures = signatures
 
@@ -52,7 +58,11 @@ def values_of(finding_id: str) -> Iterator[Values]:
     for row in (None, *ROWS.get(finding_id, ())):
         cases = row.cases if row else ()
         names = tuple(name for name in row.shown if name != "python") if row else ()
-        kept = (values for size in (0, len(names) - 1) for values in itertools.combinations(names, max(size, 0)))
+        kept = (
+            values
+            for size in (0, len(names) - 1)
+            for values in itertools.combinations(names, max(size, 0))
+        )
         for values in dict.fromkeys(kept):
             for framework in ("", "tensorflow", "torch", "jax"):
                 yield Values(cases, framework, ((name, "1") for name in values))

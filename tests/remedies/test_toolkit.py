@@ -27,7 +27,11 @@ from tests.typed import argv, argvs
 def on(distribution: str, kind: str = "venv", version: str = "") -> Situation:
     """Return a machine with one Linux distribution; "" one that is not known."""
     facts = machine(tensorflow("2.11.0"), torch("1.12.0"), kind=kind)
-    host = replace(facts.host, distribution_id=known(distribution) if distribution else UNREAD, distribution_like=NONE)
+    host = replace(
+        facts.host,
+        distribution_id=known(distribution) if distribution else UNREAD,
+        distribution_like=NONE,
+    )
     host = replace(host, distribution_version=known(version) if version else NONE)
     return of(replace(facts, host=host))
 
@@ -63,15 +67,25 @@ def test_the_package_manager_of_the_system(distribution: str, line: tuple[str, .
     [
         ("debian", "12", "sudo apt-get install -y g++-11", "/usr/bin/g++-11"),
         ("ubuntu", "24.04", "sudo apt-get install -y g++-11", "/usr/bin/g++-11"),
-        ("rocky", "8.10", "sudo dnf install -y gcc-toolset-11-gcc-c++", "/opt/rh/gcc-toolset-11/root/usr/bin/g++"),
+        (
+            "rocky",
+            "8.10",
+            "sudo dnf install -y gcc-toolset-11-gcc-c++",
+            "/opt/rh/gcc-toolset-11/root/usr/bin/g++",
+        ),
         ("opensuse-leap", "15.6", "sudo zypper install -y gcc11-c++", "/usr/bin/g++-11"),
         ("debian", "99", "sudo apt-get install -y g++-11", "/usr/bin/g++-11"),
         ("debian", "11", "sudo apt-get install -y g++-10", "/usr/bin/g++-10"),
     ],
 )
-def test_a_compiler_beside_the_present_one(distribution: str, version: str, line: str, path: str) -> None:
+def test_a_compiler_beside_the_present_one(
+    distribution: str, version: str, line: str, path: str
+) -> None:
     found = install_compiler(on(distribution, version=version), 6, 11)
-    assert [" ".join(words) for words in argvs(found.actions)] == [line, f"export NVCC_PREPEND_FLAGS=-ccbin={path}"]
+    assert [" ".join(words) for words in argvs(found.actions)] == [
+        line,
+        f"export NVCC_PREPEND_FLAGS=-ccbin={path}",
+    ]
     assert [argv(way.actions[0])[:2] for way in found.alternatives] == [("conda", "create")]
     assert ("if this release has it" in found.actions[0].purpose) == (version == "99")
 
@@ -79,9 +93,19 @@ def test_a_compiler_beside_the_present_one(distribution: str, version: str, line
 @pytest.mark.parametrize(
     ("distribution", "version"), [("debian", "13"), ("rocky", "9.4"), ("arch", ""), ("nixos", "24")]
 )
-def test_a_distribution_without_that_compiler_leaves_it_to_conda(distribution: str, version: str) -> None:
+def test_a_distribution_without_that_compiler_leaves_it_to_conda(
+    distribution: str, version: str
+) -> None:
     found = install_compiler(on(distribution, version=version), 6, 11)
-    assert argv(found.actions[0]) == ("conda", "create", "-n", "gcc-11", "-c", "conda-forge", "gxx_linux-64=11")
+    assert argv(found.actions[0]) == (
+        "conda",
+        "create",
+        "-n",
+        "gcc-11",
+        "-c",
+        "conda-forge",
+        "gxx_linux-64=11",
+    )
     assert argv(found.actions[-1])[-1].startswith("NVCC_PREPEND_FLAGS=-ccbin=$CONDA_PREFIX/bin/")
     assert not any(action.scope == "system" for action in found.actions)
     assert ("AUR" in found.summary) == (distribution == "arch")
@@ -102,9 +126,15 @@ def test_a_compiler_for_a_distribution_that_is_not_known_names_those_of_all() ->
 def test_where_the_distribution_is_not_known_the_others_are_other_ways() -> None:
     actions, ways = install_anywhere(on(""), "compiler", "a C++ compiler")
     assert [words[-1] for words in argvs(actions)] == ["build-essential"]
-    assert [way.summary.rstrip(":") for way in ways] == ["On RHEL, Rocky and Fedora", "On SUSE", "On Arch"]
+    assert [way.summary.rstrip(":") for way in ways] == [
+        "On RHEL, Rocky and Fedora",
+        "On SUSE",
+        "On Arch",
+    ]
     assert install_anywhere(on("fedora"), "compiler", "a C++ compiler")[1] == ()
-    assert install_anywhere(on("gentoo"), "compiler", "a C++ compiler") == ((), ()), "it has no package of these names"
+    assert install_anywhere(on("gentoo"), "compiler", "a C++ compiler") == ((), ()), (
+        "it has no package of these names"
+    )
 
 
 def test_values_that_are_no_numbers_enter_no_package_name() -> None:
@@ -119,7 +149,8 @@ def test_the_packages_fit_their_schema() -> None:
 
 
 @pytest.mark.parametrize(
-    ("cuda", "specs"), [("11.2", ("cudatoolkit=11.2",)), ("12.4", ("cuda-version=12.4", "cuda-libraries"))]
+    ("cuda", "specs"),
+    [("11.2", ("cudatoolkit=11.2",)), ("12.4", ("cuda-version=12.4", "cuda-libraries"))],
 )
 def test_conda_has_other_packages_from_cuda_12_on(cuda: str, specs: tuple[str, ...]) -> None:
     assert toolkit(on("debian", "conda"), cuda)[0][-len(specs) :] == specs
@@ -174,7 +205,9 @@ def test_a_path_that_could_mean_something_to_a_shell_is_not_shown() -> None:
         (UnsetToolkitVariable("CUDA_HOME"), "CUDA_HOME", "unset CUDA_HOME"),
     ],
 )
-def test_paths_of_two_toolkits_are_set_and_the_line_that_sets_them_is_shown(fix: Fix, setting: str, line: str) -> None:
+def test_paths_of_two_toolkits_are_set_and_the_line_that_sets_them_is_shown(
+    fix: Fix, setting: str, line: str
+) -> None:
     sets, search = argvs(written(fix, on("ubuntu")).actions)
     assert " ".join(sets).startswith(line)
     assert "~/.bashrc" in search[2]
@@ -182,7 +215,8 @@ def test_paths_of_two_toolkits_are_set_and_the_line_that_sets_them_is_shown(fix:
 
 
 @pytest.mark.parametrize(
-    ("own", "line"), [("/opt/own/lib", "export LD_LIBRARY_PATH=/opt/own/lib"), ("", "unset LD_LIBRARY_PATH")]
+    ("own", "line"),
+    [("/opt/own/lib", "export LD_LIBRARY_PATH=/opt/own/lib"), ("", "unset LD_LIBRARY_PATH")],
 )
 def test_the_folders_of_a_toolkit_are_left_out_of_the_library_path(own: str, line: str) -> None:
     unwanted = ("/usr/local/cuda-12.1/lib64", "/usr/local/cuda-12.1/extras/CUPTI/lib64")
@@ -201,7 +235,9 @@ def test_a_path_that_cannot_stand_in_a_command_gives_none() -> None:
 
 
 @pytest.mark.parametrize(("kind", "folder"), [("venv", ("--env", "/srv/venv")), ("system", ())])
-def test_nothing_installed_names_the_command_that_installs(kind: str, folder: tuple[str, ...]) -> None:
+def test_nothing_installed_names_the_command_that_installs(
+    kind: str, folder: tuple[str, ...]
+) -> None:
     facts = machine(kind=kind)
     facts = replace(facts, python=replace(facts.python, prefix=known("/srv/venv")))
     found = write_fix(ChooseFramework(), of(facts))

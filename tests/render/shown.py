@@ -9,14 +9,18 @@ from envcheck.render.report import describe_report, show_finding
 from envcheck.render.text import print_document, render_text
 
 
-def print_text(report: Report, snapshot: Snapshot, *, color: bool, verbose: bool, quiet: bool) -> None:
+def print_text(
+    report: Report, snapshot: Snapshot, *, color: bool, verbose: bool, quiet: bool
+) -> None:
     """Print a report to stdout."""
     print_document(describe_report(report, snapshot, verbose=verbose, quiet=quiet), color=color)
 
 
 def write(report: Report, form: str, snapshot: Snapshot | None = None, file: str = "") -> str:
     """Return a report in a format, with all that it holds."""
-    return formats.render(describe_report(report, snapshot, verbose=form != "text", file=file), form)
+    return formats.render(
+        describe_report(report, snapshot, verbose=form != "text", file=file), form
+    )
 
 
 def finding_text(finding: Finding, system: str = "") -> str:

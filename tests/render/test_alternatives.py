@@ -50,7 +50,9 @@ def test_where_the_first_way_is_none_another_takes_its_place() -> None:
     wheel = Alternative("Or the wheel.", (InstallPackages(("x",), "python3"),))
     fix = Remedy("Install it.", (InstallSystemPackages("apt-get", ("x",)),), (OTHER, wheel))
     found = fit_to_system(fix, "windows")
-    assert [argv(action, "windows") for action in found.actions] == [("python", "-m", "pip", "install", "x")]
+    assert [argv(action, "windows") for action in found.actions] == [
+        ("python", "-m", "pip", "install", "x")
+    ]
     assert found.summary == "Install it. Or the wheel."
     assert found.alternatives == ()
     assert fit_to_system(fix, "linux") == fix

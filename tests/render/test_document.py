@@ -35,9 +35,19 @@ BLOCKS = (
     Command("true --block", f"purpose {HOSTILE}"),
     Table(("name", "cell"), (("row", f"cell {HOSTILE}"),)),
     Table(("name", "cell"), (("marked", HOSTILE),), ("error",)),
-    Machine((Layer("Layer", f"layer {HOSTILE}", "error", ("numpy-abi",), (f"meets {HOSTILE}",)), Layer("Bare", "x"))),
+    Machine(
+        (
+            Layer("Layer", f"layer {HOSTILE}", "error", ("numpy-abi",), (f"meets {HOSTILE}",)),
+            Layer("Bare", "x"),
+        )
+    ),
     Way("to tell", f"way {HOSTILE}", (Command("true --way"),)),
-    Step(f"step {HOSTILE}", Command("true --step"), f" about {HOSTILE}", (Line(f"trace {HOSTILE}", "#  "),)),
+    Step(
+        f"step {HOSTILE}",
+        Command("true --step"),
+        f" about {HOSTILE}",
+        (Line(f"trace {HOSTILE}", "#  "),),
+    ),
     Shown("numpy-abi", "incompatible", "error", f"inner {HOSTILE}", SEEN, WAYS),
 )
 WHOLE = Document(
@@ -49,14 +59,33 @@ WHOLE = Document(
     counts=f"counts {HOSTILE}",
     about=(Section(BLOCKS, Line(f"title {HOSTILE}")),),
     findings=(
-        Shown("driver-missing", "incompatible", "error", f"found {HOSTILE}", SEEN, WAYS, is_primary=True),
-        Shown("keras-mismatch", "compatible", "note", f"brief {HOSTILE}", (), WAYS, here=(), is_brief=True),
+        Shown(
+            "driver-missing",
+            "incompatible",
+            "error",
+            f"found {HOSTILE}",
+            SEEN,
+            WAYS,
+            is_primary=True,
+        ),
+        Shown(
+            "keras-mismatch",
+            "compatible",
+            "note",
+            f"brief {HOSTILE}",
+            (),
+            WAYS,
+            here=(),
+            is_brief=True,
+        ),
     ),
     sections=(Section((Line(f"last {HOSTILE}"),)),),
     closing=Section((Command("true --closing"),), Line("Type this:")),
     steps=(Step(f"planned {HOSTILE}", Command("true --planned")),),
     checks=(Check(HOSTILE, HOSTILE, f"check {HOSTILE}", "failure", HOSTILE, (HOSTILE,)),),
-    rules=tuple(Rule(name, "python", "h", "m") for name in ("driver-missing", "keras-mismatch", "numpy-abi")),
+    rules=tuple(
+        Rule(name, "python", "h", "m") for name in ("driver-missing", "keras-mismatch", "numpy-abi")
+    ),
     file="Dockerfile",
 )
 
@@ -84,7 +113,10 @@ SAID = {
 def test_every_block_is_written(form: str) -> None:
     written = re.sub(r"\\u[0-9a-f]{4}", "", render(WHOLE, form))
     assert [word for word in SAID[form].split() if f"{word} h" not in written] == []
-    typed = {"text": "block way step below typed closing", "markdown": "block way step below typed closing"}
+    typed = {
+        "text": "block way step below typed closing",
+        "markdown": "block way step below typed closing",
+    }
     typed["html"] = "block way step below planned"  # the plan holds the commands of the findings
     names = typed.get(form, "typed").split()
     assert [name for name in names if f"true --{name}" not in written] == []
@@ -107,7 +139,9 @@ def test_a_verdict_that_no_case_says_is_a_case() -> None:
     assert '<failure message="So.">So.</failure>' in said["incompatible"]
     assert "<failure" not in said["compatible"]
     passed = Document("envcheck made", "incompatible", "So.", checks=(Check("s", "s", "fine"),))
-    assert [case.get("name") for case in ET.fromstring(render(passed, "junit")).iter("testcase")] == ["fine", "verdict"]
+    assert [
+        case.get("name") for case in ET.fromstring(render(passed, "junit")).iter("testcase")
+    ] == ["fine", "verdict"]
 
 
 def test_a_good_verdict_and_that_of_a_listing_end_the_text() -> None:
@@ -117,7 +151,9 @@ def test_a_good_verdict_and_that_of_a_listing_end_the_text() -> None:
         ("incompatible", True, "a row"),
         ("incompatible", False, "So."),
     ):
-        text = render(Document("envcheck made", verdict, "So.", about=about, is_listing=is_listing), "text")
+        text = render(
+            Document("envcheck made", verdict, "So.", about=about, is_listing=is_listing), "text"
+        )
         assert text.splitlines() == [first, "", "a row" if first == "So." else "So."]
 
 

@@ -25,7 +25,12 @@ from envcheck.model import (
     Report,
     Source,
 )
-from envcheck.render.explain import describe_cause, describe_explanation, describe_failure, render_explanation
+from envcheck.render.explain import (
+    describe_cause,
+    describe_explanation,
+    describe_failure,
+    render_explanation,
+)
 from envcheck.render.text import print_document
 
 
@@ -37,7 +42,12 @@ def seen(item: Event) -> Evidence:
     return Evidence("log", item.text, Source("file", f"{item.file}:{item.line}", item.text))
 
 
-NOISE = (event(1, "noise one", count=3), event(5, "noise two " * 30), event(6, "three"), event(7, "four"))
+NOISE = (
+    event(1, "noise one", count=3),
+    event(5, "noise two " * 30),
+    event(6, "three"),
+    event(7, "four"),
+)
 MATTERS = event(9, "lib\x1b[31m.so: cannot open", count=2, worker="rank1")
 OTHER = event(12, "then this")
 QUESTION = Remedy("If it is listed, it is hidden.", (Show(("nvidia-smi", "-L")),))
@@ -54,18 +64,39 @@ FINDINGS = (
     CAUSE,
     Finding("gpu-absent", UNDETERMINED, WARNING, "Fits as well.", (), QUESTION),
     Finding("driver-missing", UNDETERMINED, WARNING, "Fits, too.", (), QUESTION),
-    Finding("framework-cpu-build", INCOMPATIBLE, WARNING, "Follows.", (seen(OTHER),), caused_by="toolkit-missing"),
+    Finding(
+        "framework-cpu-build",
+        INCOMPATIBLE,
+        WARNING,
+        "Follows.",
+        (seen(OTHER),),
+        caused_by="toolkit-missing",
+    ),
     Finding("benign-noise", COMPATIBLE, NOTE, "Noise.", tuple(map(seen, NOISE))),
 )
 
 
-def reading(*findings: Finding, verdict: str = INCOMPATIBLE, machine: bool = False, file: str = "a.log") -> Reading:
+def reading(
+    *findings: Finding, verdict: str = INCOMPATIBLE, machine: bool = False, file: str = "a.log"
+) -> Reading:
     events = (*NOISE, MATTERS, OTHER) if findings else ()
     report = with_steps(Report(verdict, "gpu", "In short.", findings, ()))
-    return Reading(report, Scan(events, 1234, 2_345_678, 0), (file,), ("b.gz: it ends early",), with_machine=machine)
+    return Reading(
+        report,
+        Scan(events, 1234, 2_345_678, 0),
+        (file,),
+        ("b.gz: it ends early",),
+        with_machine=machine,
+    )
 
 
-def shown(capsys: pytest.CaptureFixture[str], given: Reading, *, verbose: bool = False, quiet: bool = False) -> str:
+def shown(
+    capsys: pytest.CaptureFixture[str],
+    given: Reading,
+    *,
+    verbose: bool = False,
+    quiet: bool = False,
+) -> str:
     print_document(describe_explanation(given, verbose=verbose, quiet=quiet), color=False)
     return capsys.readouterr().out
 
@@ -120,7 +151,9 @@ def test_quiet_is_the_verdict_and_its_cause(capsys: pytest.CaptureFixture[str]) 
 
 
 def test_a_cause_of_the_machine_alone_has_no_line(capsys: pytest.CaptureFixture[str]) -> None:
-    given = reading(Finding("driver-missing", INCOMPATIBLE, ERROR, "No driver.", (Evidence("driver", "none"),)))
+    given = reading(
+        Finding("driver-missing", INCOMPATIBLE, ERROR, "No driver.", (Evidence("driver", "none"),))
+    )
     assert find_decisive_event(given) is None
     assert shown(capsys, given).startswith("INCOMPATIBLE  In short.\n\nerror: driver-missing\n")
 
@@ -153,7 +186,9 @@ def test_the_cause_alone_while_following(capsys: pytest.CaptureFixture[str]) -> 
 def test_a_failed_command(capsys: pytest.CaptureFixture[str]) -> None:
     print_document(describe_failure(reading(*FINDINGS), 137), color=False)
     shown = capsys.readouterr().out
-    assert shown.startswith("envcheck: the command ended with 137.\n\nThe line that matters: a.log:9")
+    assert shown.startswith(
+        "envcheck: the command ended with 137.\n\nThe line that matters: a.log:9"
+    )
     assert "Harmless: 6 lines" in shown
     assert "Type this" not in shown
 
@@ -169,7 +204,9 @@ def test_a_failed_command(capsys: pytest.CaptureFixture[str]) -> None:
 def test_a_failed_command_that_nothing_explains(
     capsys: pytest.CaptureFixture[str], findings: tuple[Finding, ...], quiet: bool, said: str
 ) -> None:
-    print_document(describe_failure(reading(*findings, verdict=COMPATIBLE), 1, quiet=quiet), color=False)
+    print_document(
+        describe_failure(reading(*findings, verdict=COMPATIBLE), 1, quiet=quiet), color=False
+    )
     assert capsys.readouterr().out == f"envcheck: the command ended with 1; {said}"
 
 

@@ -41,8 +41,20 @@ def rows(count: int, message: str = "it works") -> list[HostRow]:
     made = []
     for number in range(count):
         verdict, cause = CAUSES[number % 3]
-        machine = (("Driver", f"550.{number % 100}.01"), ("GPU", "8 x NVIDIA A100-SXM4-80GB (compute capability 8.0)"))
-        made.append(HostRow(f"host{number:05}", verdict, cause, message, machine, (f"Driver: 550.{number % 100}.01",)))
+        machine = (
+            ("Driver", f"550.{number % 100}.01"),
+            ("GPU", "8 x NVIDIA A100-SXM4-80GB (compute capability 8.0)"),
+        )
+        made.append(
+            HostRow(
+                f"host{number:05}",
+                verdict,
+                cause,
+                message,
+                machine,
+                (f"Driver: 550.{number % 100}.01",),
+            )
+        )
     return made
 
 
@@ -74,10 +86,13 @@ def acted_on(listed: list[HostRow], folder: Path, act: str = ACT) -> dict[str, A
     """Open the page in Chromium, act on it, and return what was seen there."""
     file = folder / "page.html"
     page = render_fleet_html(listed, "golden")
-    # The page's policy runs its own script alone: this test's goes where that one is, with its hash.
+    # The page's policy runs its own script alone: this test's goes where that one is, with its
+    # hash.
     policy, count = re.subn(r"script-src '[^']+'", "script-src 'unsafe-inline'", page)
     assert count == 1
-    file.write_text(policy.replace("</body>", f"<script>{{{act}}}</script></body>"), encoding="utf-8")
+    file.write_text(
+        policy.replace("</body>", f"<script>{{{act}}}</script></body>"), encoding="utf-8"
+    )
     dom = chromium("--window-size=1280,900", "--dump-dom", file.as_uri())
     found = re.search(r"<title>(\{.*?\})</title>", dom)
     assert found, dom[:500]
@@ -93,12 +108,19 @@ def test_ten_thousand_hosts_are_filtered_sorted_and_grouped(tmp_path: Path) -> N
     assert seen["chosen"] == "3333 of 10000 hosts"
     assert seen["working"] == "3333 of 10000 hosts"
     assert (seen["sorted"], seen["fell"]) == ("host00000", "host09999")
-    assert sorted(seen["groups"]) == [["3333", "unreachable"], ["3333", "works"], ["3334", "driver-too-old"]]
+    assert sorted(seen["groups"]) == [
+        ["3333", "unreachable"],
+        ["3333", "works"],
+        ["3334", "driver-too-old"],
+    ]
 
 
 @pytest.mark.needs("chromium")
 def test_text_of_a_host_is_inert_in_the_browser(tmp_path: Path) -> None:
-    listed = [HostRow(HOSTILE, "incompatible", HOSTILE, HOSTILE, (("GPU", HOSTILE),), (HOSTILE,)), *rows(8)]
+    listed = [
+        HostRow(HOSTILE, "incompatible", HOSTILE, HOSTILE, (("GPU", HOSTILE),), (HOSTILE,)),
+        *rows(8),
+    ]
     seen = acted_on(listed, tmp_path)
     assert (seen["owned"], seen["images"], seen["frames"]) == (False, 0, 0)
     assert seen["count"] == "9 of 9 hosts"
@@ -125,7 +147,9 @@ def test_a_host_is_one_line_and_the_reader_arranges_the_page(tmp_path: Path) -> 
 
 
 def test_the_page_runs_its_own_script_alone_and_loads_nothing() -> None:
-    page = render_fleet_html([HostRow(HOSTILE, "incompatible", HOSTILE, HOSTILE, (("GPU", HOSTILE),))], HOSTILE)
+    page = render_fleet_html(
+        [HostRow(HOSTILE, "incompatible", HOSTILE, HOSTILE, (("GPU", HOSTILE),))], HOSTILE
+    )
     assert "default-src 'none'; style-src 'unsafe-inline'; script-src 'sha256-" in page
     assert page.count("<script") == 2
     assert page.count("</script>") == 2

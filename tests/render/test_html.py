@@ -37,7 +37,10 @@ from tests.scenarios.machine import Machine, context_of, torch
 from tests.typed import argv, judged
 
 BROKEN = "driver-470-for-cuda-12"  # a composed machine, see tests/hosts
-HOSTILE = "</style><script>alert(1)</script>\x1b[31m\x00 {{ 7*7 }} '\"><img src=x onerror=alert(1)> \u202e" + "W" * 300
+HOSTILE = (
+    "</style><script>alert(1)</script>\x1b[31m\x00 {{ 7*7 }} '\"><img src=x onerror=alert(1)> \u202e"
+    + "W" * 300
+)
 
 
 def report_on(name: str) -> Report:
@@ -53,10 +56,19 @@ def hostile_page() -> str:
     source = Source("file", HOSTILE, HOSTILE)
     fix = Remedy(HOSTILE, (RunCommand(("echo", HOSTILE), HOSTILE, SYSTEM),))
     finding = Finding(
-        "driver-too-old", "incompatible", "error", HOSTILE, (Evidence(HOSTILE, HOSTILE, source),), fix, primary=True
+        "driver-too-old",
+        "incompatible",
+        "error",
+        HOSTILE,
+        (Evidence(HOSTILE, HOSTILE, source),),
+        fix,
+        primary=True,
     )
     report = with_steps(Report("incompatible", "gpu", HOSTILE, (finding,), ()))
-    facts = Facts(host=HostFacts(os=Known(HOSTILE, source)), driver=DriverFacts(release=Known(HOSTILE, source)))
+    facts = Facts(
+        host=HostFacts(os=Known(HOSTILE, source)),
+        driver=DriverFacts(release=Known(HOSTILE, source)),
+    )
     return write(report, "html", Snapshot(SCHEMA_VERSION, "0", HOSTILE, HOSTILE, facts))
 
 
@@ -72,7 +84,10 @@ def test_the_page_tells_cause_evidence_and_commands() -> None:
 def test_the_page_loads_nothing_and_runs_nothing(text: str) -> None:
     assert "default-src 'none'" in text
     assert "<script" not in text.lower()
-    assert re.findall(r"(?:src|href|action)\s*=", re.sub(r"&\S+?;", "", text).replace("img src=x", "")) == []
+    assert (
+        re.findall(r"(?:src|href|action)\s*=", re.sub(r"&\S+?;", "", text).replace("img src=x", ""))
+        == []
+    )
     assert "url(" not in text
     assert "@import" not in text
 
@@ -86,7 +101,10 @@ def test_text_of_a_machine_is_inert() -> None:
 
 
 def test_each_layer_has_the_state_of_its_findings() -> None:
-    states = {layer.name: layer.state for layer in describe_machine(report_on(BROKEN), snapshot_of(BROKEN).facts)}
+    states = {
+        layer.name: layer.state
+        for layer in describe_machine(report_on(BROKEN), snapshot_of(BROKEN).facts)
+    }
     assert states == {
         "Machine": "ok",
         "Compiler": "not there",
@@ -119,9 +137,13 @@ def test_a_release_that_is_only_asked_for_stands_in_the_picture() -> None:
         (None, "torch 2.7.1+cu126 (CUDA 12.6); asked for: tensorflow 2.15.1 (CUDA 12.2)"),
     ):
         python = {"frameworks": there} if there else {}
-        context = context_of(Machine(), torch(), target=Target("gpu", ("tensorflow==2.15.*",)), python=python)
+        context = context_of(
+            Machine(), torch(), target=Target("gpu", ("tensorflow==2.15.*",)), python=python
+        )
         (framework,) = (
-            item for item in describe_machine(evaluate(context), context.facts) if item.name == "Frameworks"
+            item
+            for item in describe_machine(evaluate(context), context.facts)
+            if item.name == "Frameworks"
         )
         assert framework.text == text
         assert framework.state != "not there"
@@ -130,7 +152,9 @@ def test_a_release_that_is_only_asked_for_stands_in_the_picture() -> None:
 def test_a_layer_that_could_not_be_read_is_never_shown_as_sound() -> None:
     unread = {"frameworks": Unknown("timeout", "composed")}
     context = context_of(Machine(), torch(), target=Target("gpu"), python=unread)
-    states = {layer.name: layer.state for layer in describe_machine(evaluate(context), context.facts)}
+    states = {
+        layer.name: layer.state for layer in describe_machine(evaluate(context), context.facts)
+    }
     assert (states["Frameworks"], states["GPU"]) == ("undetermined", "ok")
 
 
@@ -159,7 +183,9 @@ def test_every_tone_can_be_read_on_both_grounds(scheme: str) -> None:
 
 def test_an_unread_layer_is_said_as_undetermined() -> None:
     finding = Finding("driver-missing", "undetermined", "error", "unread")
-    report = Report("undetermined", "gpu", "", (finding, Finding("gpu-absent", "compatible", "note", "")), ())
+    report = Report(
+        "undetermined", "gpu", "", (finding, Finding("gpu-absent", "compatible", "note", "")), ()
+    )
     states = {layer.name: layer.state for layer in describe_machine(report, Facts(gpus=Absent()))}
     assert states["Driver"] == "undetermined"
     assert states["GPU"] == "not there"
@@ -203,7 +229,9 @@ def contrast(one: str, other: str) -> float:
 
     def luminance(color: str) -> float:
         parts = [int(part) / 255 for part in re.findall(r"\d+", color)[:3]]
-        linear = [part / 12.92 if part <= 0.04045 else ((part + 0.055) / 1.055) ** 2.4 for part in parts]
+        linear = [
+            part / 12.92 if part <= 0.04045 else ((part + 0.055) / 1.055) ** 2.4 for part in parts
+        ]
         return 0.2126 * linear[0] + 0.7152 * linear[1] + 0.0722 * linear[2]
 
     low, high = sorted((luminance(one), luminance(other)))

@@ -27,7 +27,9 @@ INSTALL = InstallPackages(("numpy<2",), "python")
 def luminance(color: tuple[int, int, int]) -> float:
     """As https://www.w3.org/TR/WCAG21/#dfn-relative-luminance says."""
     parts = [part / 255 for part in color]
-    red, green, blue = (part / 12.92 if part <= 0.04045 else ((part + 0.055) / 1.055) ** 2.4 for part in parts)
+    red, green, blue = (
+        part / 12.92 if part <= 0.04045 else ((part + 0.055) / 1.055) ** 2.4 for part in parts
+    )
     return 0.2126 * red + 0.7152 * green + 0.0722 * blue
 
 
@@ -38,7 +40,9 @@ def contrast(one: tuple[int, int, int], other: tuple[int, int, int]) -> float:
 
 def color_of(number: int) -> tuple[int, int, int]:
     """Return one of the 216 colours between the 16 of a theme and the greys, as xterm and all others draw it."""
-    red, green, blue = ((0, 95, 135, 175, 215, 255)[(number - 16) // step % 6] for step in (36, 6, 1))
+    red, green, blue = (
+        (0, 95, 135, 175, 215, 255)[(number - 16) // step % 6] for step in (36, 6, 1)
+    )
     return red, green, blue
 
 
@@ -49,21 +53,31 @@ def test_every_colour_is_read_on_white_and_on_black(name: str) -> None:
 
 
 def test_every_mark_has_a_colour_that_is_read() -> None:
-    assert {word for _, _, style in LOOKS.values() for word in style.split()} - {"bold"} == {*COLORS}
+    assert {word for _, _, style in LOOKS.values() for word in style.split()} - {"bold"} == {
+        *COLORS
+    }
 
 
 def finding(name: str, severity: str = "error", fix: Remedy | None = None) -> Finding:
     return Finding(name, "incompatible", severity, f"{name} is wrong.", fix=fix)
 
 
-def printed(*findings: Finding, verdict: str = "incompatible", fix_command: tuple[str, ...] = ()) -> list[str]:
+def printed(
+    *findings: Finding, verdict: str = "incompatible", fix_command: tuple[str, ...] = ()
+) -> list[str]:
     """Return the lines of a report on a machine of which nothing was read."""
     report = with_steps(Report(verdict, "gpu", "In short.", findings, ("driver-too-old",)))
     stream, kept = io.StringIO(), sys.stdout
     sys.stdout = stream
     try:
         snapshot = Snapshot(SCHEMA_VERSION, "0", "host", "2026-01-01T00:00:00Z", Facts())
-        print_text(replace(report, fix_command=fix_command), snapshot, color=False, verbose=False, quiet=False)
+        print_text(
+            replace(report, fix_command=fix_command),
+            snapshot,
+            color=False,
+            verbose=False,
+            quiet=False,
+        )
     finally:
         sys.stdout = kept
     return stream.getvalue().splitlines()
@@ -84,13 +98,20 @@ def test_the_last_line_is_what_to_type() -> None:
     command = "    $ python -m pip install 'numpy<2'"
     assert printed(ONE)[-1] == command
     assert printed(ONE).count(command) == 1
-    assert printed(finding("libdevice-missing", "warning", ONE.fix), verdict="compatible").count(command) == 1
+    assert (
+        printed(finding("libdevice-missing", "warning", ONE.fix), verdict="compatible").count(
+            command
+        )
+        == 1
+    )
     assert printed(ONE, TWO)[-2:] == ["Type this first:", command]
     assert printed(ONE, finding("gpu-absent", "note"))[-2:] == ["Type this:", command]
 
 
 def test_the_command_that_takes_all_steps_is_shown_once() -> None:
-    told = printed(ONE, finding("keras-mismatch", fix=Remedy("Install it.", (INSTALL,))), fix_command=("fix",))
+    told = printed(
+        ONE, finding("keras-mismatch", fix=Remedy("Install it.", (INSTALL,))), fix_command=("fix",)
+    )
     assert told[-2:] == ["Type this:", "    $ envcheck fix"]
     assert told.count("    $ envcheck fix") == 1
 
@@ -110,7 +131,12 @@ def test_nothing_to_type_is_invented() -> None:
 def shown(saved: Path, *options: str, **variables: str) -> str:
     """Return what a terminal receives from the doctor."""
     ours, theirs = pty.openpty()
-    environment = {"PATH": os.environ["PATH"], "TERM": "xterm-256color", "LANG": "C.UTF-8", **variables}
+    environment = {
+        "PATH": os.environ["PATH"],
+        "TERM": "xterm-256color",
+        "LANG": "C.UTF-8",
+        **variables,
+    }
     argv = [sys.executable, "-m", "envcheck", "doctor", "--snapshot", str(saved), *options]
     with subprocess.Popen(argv, stdin=theirs, stdout=theirs, stderr=theirs, env=environment):
         os.close(theirs)
@@ -144,7 +170,9 @@ def test_each_line_of_the_machine_has_a_mark_and_what_is_wrong_a_word(saved: Pat
 
 @pytest.mark.needs("posix")
 @pytest.mark.parametrize(
-    "variables", [{"LANG": "C"}, {"LC_ALL": "POSIX"}, {"TERM": "dumb"}, {"PYTHONIOENCODING": "ascii"}], ids=str
+    "variables",
+    [{"LANG": "C"}, {"LC_ALL": "POSIX"}, {"TERM": "dumb"}, {"PYTHONIOENCODING": "ascii"}],
+    ids=str,
 )
 def test_a_terminal_that_asks_for_ascii_gets_ascii(saved: Path, variables: dict[str, str]) -> None:
     text = shown(saved, **variables)

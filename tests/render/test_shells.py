@@ -49,18 +49,32 @@ WINDOWS_LINES = {
 }
 
 
-@pytest.mark.parametrize("argv", WINDOWS_LINES, ids=[str(number) for number in range(len(WINDOWS_LINES))])
+@pytest.mark.parametrize(
+    "argv", WINDOWS_LINES, ids=[str(number) for number in range(len(WINDOWS_LINES))]
+)
 def test_both_shells_of_windows_read_the_words(argv: tuple[str, ...]) -> None:
     assert shell_line(argv, "windows") == WINDOWS_LINES[argv]
 
 
 @pytest.mark.parametrize("system", ["linux", "darwin"])
 def test_zsh_expands_nothing(system: str) -> None:
-    assert shell_line(("pip", "install", "jax[cuda12]", "=x", "a*"), system) == "pip install 'jax[cuda12]' '=x' 'a*'"
+    assert (
+        shell_line(("pip", "install", "jax[cuda12]", "=x", "a*"), system)
+        == "pip install 'jax[cuda12]' '=x' 'a*'"
+    )
 
 
-_EVENTS = ("wevtutil", "qe", "System", "/q:*[System[Provider[@Name='nvlddmkm']]]", "/c:20", "/rd:true", "/f:text")
-TYPED: list[tuple[Action, tuple[str, ...], tuple[str, ...]]] = [  # on Windows and on macOS; () where it is not typed
+_EVENTS = (
+    "wevtutil",
+    "qe",
+    "System",
+    "/q:*[System[Provider[@Name='nvlddmkm']]]",
+    "/c:20",
+    "/rd:true",
+    "/f:text",
+)
+# on Windows and on macOS; () where it is not typed
+TYPED: list[tuple[Action, tuple[str, ...], tuple[str, ...]]] = [
     (InstallSystemPackages("apt-get", ("x",)), (), ()),
     (StartService("x"), (), ()),
     (SetVariables((("A", "/usr/lib:$A"),)), (), ("export", "A=/usr/lib:$A")),
@@ -71,8 +85,16 @@ TYPED: list[tuple[Action, tuple[str, ...], tuple[str, ...]]] = [  # on Windows a
         ("cmd", "/c", "set A=1&& python -V"),
         ("env", "A=1", "python3", "-V"),
     ),
-    (CreateEnvironment("e", python="3.9"), ("py", "-3.9", "-m", "venv", "e"), ("python3.9", "-m", "venv", "e")),
-    (RunPython("1", ".venv/bin/python"), (".venv\\Scripts\\python.exe", "-c", "1"), (".venv/bin/python", "-c", "1")),
+    (
+        CreateEnvironment("e", python="3.9"),
+        ("py", "-3.9", "-m", "venv", "e"),
+        ("python3.9", "-m", "venv", "e"),
+    ),
+    (
+        RunPython("1", ".venv/bin/python"),
+        (".venv\\Scripts\\python.exe", "-c", "1"),
+        (".venv/bin/python", "-c", "1"),
+    ),
     (Show(("sh", "-c", "ldconfig -p"), systems=(LINUX,)), (), ()),
     (ShowKernelLog(), _EVENTS, ()),
     (RenameFile("a", "b"), ("move", "a", "b"), ("mv", "a", "b")),
@@ -86,7 +108,9 @@ TYPED: list[tuple[Action, tuple[str, ...], tuple[str, ...]]] = [  # on Windows a
 ]
 
 
-@pytest.mark.parametrize(("action", "on_windows", "on_macos"), TYPED, ids=[type(row[0]).__name__ for row in TYPED])
+@pytest.mark.parametrize(
+    ("action", "on_windows", "on_macos"), TYPED, ids=[type(row[0]).__name__ for row in TYPED]
+)
 def test_only_what_the_system_has_is_typed(
     action: Action, on_windows: tuple[str, ...], on_macos: tuple[str, ...]
 ) -> None:
@@ -108,7 +132,10 @@ def test_a_file_that_a_fix_writes_is_shown_line_by_line() -> None:
     action = WriteFile("/e/bin/x", ("a", 'b "$c"', "d'e"))
     finding = Finding("driver-missing", COMPATIBLE, "error", "", fix=Remedy("", (action,)))
     shown = finding_text(finding, "linux").partition("$ ")[2]
-    assert shown == "printf '%s\\n' \\\n    'a' \\\n    'b \"$c\"' \\\n    'd'\"'\"'e' \\\n    > /e/bin/x\n"
+    assert (
+        shown
+        == "printf '%s\\n' \\\n    'a' \\\n    'b \"$c\"' \\\n    'd'\"'\"'e' \\\n    > /e/bin/x\n"
+    )
     assert action_line(action, "linux") == shown.replace(" \\\n    ", " ").strip()
 
 
@@ -117,12 +144,27 @@ def test_a_sentence_quotes_for_the_shells_of_its_system() -> None:
     assert quoted(words, "linux") == "envcheck install 'torch>=2,<3' --env 'my env'"
     assert quoted(("export", "PATH=/my x:$PATH"), "linux") == """export 'PATH=/my x:'"$PATH\""""
     assert quoted(words, "windows") == 'envcheck install "torch>=2,<3" --env "my env"'
-    assert cmd_words(quoted(words, "windows")) == powershell_words(quoted(words, "windows")) == list(words)
+    assert (
+        cmd_words(quoted(words, "windows"))
+        == powershell_words(quoted(words, "windows"))
+        == list(words)
+    )
 
 
 def test_a_code_page_that_lacks_a_letter_shows_a_mark() -> None:
-    asked = ["plan", "torch", "--env", "env\xe9\u65e5", "--platform", "win_amd64", "--python", "3.12"]
+    asked = [
+        "plan",
+        "torch",
+        "--env",
+        "env\xe9\u65e5",
+        "--platform",
+        "win_amd64",
+        "--python",
+        "3.12",
+    ]
     told = {**os.environ, "PYTHONIOENCODING": "cp437"}
-    done = subprocess.run([sys.executable, "-m", "envcheck", *asked], env=told, capture_output=True, check=False)
+    done = subprocess.run(
+        [sys.executable, "-m", "envcheck", *asked], env=told, capture_output=True, check=False
+    )
     assert "env\xe9?\\Scripts\\python.exe" in done.stdout.decode("cp437")
     assert done.returncode == 0

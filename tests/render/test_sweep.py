@@ -54,7 +54,8 @@ WISHES = (
 LINUX_ALONE = (
     "LoadDriver", "OpenDeviceNode", "PowerCycleGpu", "ReleaseFromVirtualMachine",
 )  # fmt: skip
-FOLDERS = {"pip": "my envs/x", "uv": "my envs/x", "conda": "envs/x"}  # a variable and a blank are for cmd alone
+# a variable and a blank are for cmd alone
+FOLDERS = {"pip": "my envs/x", "uv": "my envs/x", "conda": "envs/x"}
 
 
 class Typed(NamedTuple):
@@ -69,16 +70,22 @@ class Typed(NamedTuple):
 
 def _of_report(where: str, report: Report) -> Iterator[Typed]:
     for finding in report.findings:
-        ways: list[Remedy | Alternative] = [finding.fix, *finding.fix.alternatives] if finding.fix else []
+        ways: list[Remedy | Alternative] = (
+            [finding.fix, *finding.fix.alternatives] if finding.fix else []
+        )
         for way in ways:
             yield Typed(where, (), way.summary if way.actions else "")
-            yield from (_of_action(f"{where} {finding.id}", action, report.system) for action in way.actions)
+            yield from (
+                _of_action(f"{where} {finding.id}", action, report.system) for action in way.actions
+            )
     yield from _of_steps(where, report.steps, report.system)
 
 
 def _of_action(where: str, action: Action, system: str) -> Typed:
     writes = isinstance(action, WriteFile)
-    return Typed(where, action.command(system), action.purpose_on(system), action.variables(), writes)
+    return Typed(
+        where, action.command(system), action.purpose_on(system), action.variables(), writes
+    )
 
 
 def _of_steps(where: str, steps: tuple[Step, ...], system: str) -> Iterator[Typed]:
@@ -101,15 +108,25 @@ def fixes(system: str) -> tuple[Report, ...]:
     every = (row for found in list_rows_by_finding().values() for row in found)
     rows = [row for row in every if not set(SYSTEMS) & set(row.when) - {system}]
     found = [fit_to_system(_of_row(row, situation), system) for row in rows]
-    asked_for = (kind for kind in kinds_of_fixes() if kind is not FollowRow and kind.__name__ not in LINUX_ALONE)
+    asked_for = (
+        kind
+        for kind in kinds_of_fixes()
+        if kind is not FollowRow and kind.__name__ not in LINUX_ALONE
+    )
     written = (fix for kind in asked_for for fix in samples(kind))
-    found += [fit_to_system(remedy, system) for fix in written if (remedy := write_fix(fix, situation))]
+    found += [
+        fit_to_system(remedy, system) for fix in written if (remedy := write_fix(fix, situation))
+    ]
     findings = (Finding("os-limit", "incompatible", "error", "", fix=fix) for fix in found)
-    return tuple(with_steps(Report("incompatible", "gpu", "", (item,), (), system=system)) for item in findings)
+    return tuple(
+        with_steps(Report("incompatible", "gpu", "", (item,), (), system=system))
+        for item in findings
+    )
 
 
 def _of_row(row: RemedyRow, situation: Situation) -> Remedy:
-    values = RuleValues(FollowRow(values=tuple((name, "8") for name in row.shown)))  # a word, number and requirement
+    # a word, number and requirement
+    values = RuleValues(FollowRow(values=tuple((name, "8") for name in row.shown)))
     found = fill_row(row, values, situation)
     assert found is not None, row
     return found
@@ -123,7 +140,11 @@ def typed(system: str) -> tuple[Typed, ...]:
 
 def _typed(system: str) -> Iterator[Typed]:
     for report in fixes(system):
-        yield from (item._replace(where=f"remedy {item.where}") for item in _of_report("", report) if item.argv)
+        yield from (
+            item._replace(where=f"remedy {item.where}")
+            for item in _of_report("", report)
+            if item.argv
+        )
     for name in NAMES:
         if f'"{system}"' in json.dumps(recording(name)) and diagnosed(name).system == system:
             yield from _of_report(name, diagnosed(name))
@@ -167,7 +188,8 @@ def _misread_by_sh(item: Typed) -> Iterator[str]:
 def _misread_on_windows(item: Typed) -> Iterator[str]:
     argv, line = item.argv, windows_line(item.argv, item.variables)
     meant = [argv[0].replace("/", "\\"), *argv[1:]]
-    for read in (cmd_words,) if argv[0] == "set" else (cmd_words, powershell_words):  # PowerShell's stands beside it
+    # PowerShell's stands beside it
+    for read in (cmd_words,) if argv[0] == "set" else (cmd_words, powershell_words):
         try:
             words = read(line)
             if item.variables:

@@ -48,11 +48,14 @@ CAUSE = Finding(
         Evidence("toolkits 12.2", ">= 525.60.13", citation=Citation("CUDA 12 release notes")),
     ),
     Remedy(
-        "Install a newer driver.", (RunCommand(("apt-get", "install", "nvidia-driver-550"), scope=SYSTEM, sudo=True),)
+        "Install a newer driver.",
+        (RunCommand(("apt-get", "install", "nvidia-driver-550"), scope=SYSTEM, sudo=True),),
     ),
     primary=True,
 )
-CONSEQUENCE = Finding("ptxas-problem", "incompatible", "warning", "ptxas is old.", caused_by="driver-too-old")
+CONSEQUENCE = Finding(
+    "ptxas-problem", "incompatible", "warning", "ptxas is old.", caused_by="driver-too-old"
+)
 UNREAD = Finding("probe-failed", "undetermined", "error", "Could not read gpus.")
 
 
@@ -66,15 +69,24 @@ def machine(**sections: object) -> Snapshot:
 
 def report(*findings: Finding, verdict: str = "incompatible") -> Report:
     checked = ("driver-too-old", "gpu-absent")
-    return with_steps(Report(verdict, "gpu", "GPU deep learning will not work here.", findings, checked))
+    return with_steps(
+        Report(verdict, "gpu", "GPU deep learning will not work here.", findings, checked)
+    )
 
 
-def printed(capsys: pytest.CaptureFixture[str], *findings: Finding, verbose: bool = False, quiet: bool = False) -> str:
+def printed(
+    capsys: pytest.CaptureFixture[str],
+    *findings: Finding,
+    verbose: bool = False,
+    quiet: bool = False,
+) -> str:
     print_text(report(*findings), machine(), color=False, verbose=verbose, quiet=quiet)
     return capsys.readouterr().out
 
 
-def test_piped_report_names_the_cause_its_evidence_and_the_command(capsys: pytest.CaptureFixture[str]) -> None:
+def test_piped_report_names_the_cause_its_evidence_and_the_command(
+    capsys: pytest.CaptureFixture[str],
+) -> None:
     out = printed(capsys, CAUSE, CONSEQUENCE, UNREAD)
     assert "INCOMPATIBLE  GPU deep learning will not work here." in out
     assert "error: driver-too-old (the cause)" in out
@@ -98,7 +110,9 @@ def test_a_warning_that_comes_first_stops_nothing_and_is_not_called_the_cause(
 
 
 def test_verbose_shows_consequences(capsys: pytest.CaptureFixture[str]) -> None:
-    assert "warning: ptxas-problem (follows from driver-too-old)" in printed(capsys, CAUSE, CONSEQUENCE, verbose=True)
+    assert "warning: ptxas-problem (follows from driver-too-old)" in printed(
+        capsys, CAUSE, CONSEQUENCE, verbose=True
+    )
 
 
 def test_quiet_shows_the_verdict_and_its_cause_only(capsys: pytest.CaptureFixture[str]) -> None:
@@ -182,7 +196,9 @@ def test_overview_of_an_empty_machine() -> None:
         python=PythonFacts(executable=absent, frameworks=absent),
     )
     shown = dict(summarize_machine(facts))
-    assert {shown[label] for label in ("GPU", "Driver", "cuDNN", "Compiler", "Python", "Frameworks")} == {"none"}
+    assert {
+        shown[label] for label in ("GPU", "Driver", "cuDNN", "Compiler", "Python", "Frameworks")
+    } == {"none"}
     assert shown["CUDA"] == "no toolkit"
 
 
@@ -192,7 +208,9 @@ def test_overview_of_a_full_machine() -> None:
     toolkit = ToolkitInstall("/usr/local/cuda-12.4", "usr-local", version=known("12.4"))
     cudnn = LibraryInstall("cudnn", "/usr", "system", header_version=known("9.1.0"))
     builds = (
-        FrameworkBuild("torch", "torch", "2.4.0", cuda_build=Known(True, HERE), cuda_version=known("12.1")),
+        FrameworkBuild(
+            "torch", "torch", "2.4.0", cuda_build=Known(True, HERE), cuda_version=known("12.1")
+        ),
         FrameworkBuild("tensorflow", "tensorflow-cpu", "2.15.0", cuda_build=Known(False, HERE)),
     )
     facts = Facts(
@@ -205,11 +223,17 @@ def test_overview_of_a_full_machine() -> None:
         ),
         gpus=Known((gpu, gpu, odd), HERE),
         driver=DriverFacts(
-            release=known("550.163.01"), kernel_module_kind=known("open"), cuda_driver_version=known("12.4")
+            release=known("550.163.01"),
+            kernel_module_kind=known("open"),
+            cuda_driver_version=known("12.4"),
         ),
-        toolkits=ToolkitFacts(installs=Known((toolkit,), HERE), root_on_path=known("/usr/local/cuda-12.4")),
+        toolkits=ToolkitFacts(
+            installs=Known((toolkit,), HERE), root_on_path=known("/usr/local/cuda-12.4")
+        ),
         cudnn=Known((cudnn,), HERE),
-        compilers=CompilerFacts(gcc_version=known("11.4.0"), gxx_version=Absent(), clang_version=Absent()),
+        compilers=CompilerFacts(
+            gcc_version=known("11.4.0"), gxx_version=Absent(), clang_version=Absent()
+        ),
         python=PythonFacts(
             executable=known("~/v/bin/python"),
             version=known("3.11.7"),

@@ -41,7 +41,11 @@ COMMANDS = {
 @pytest.mark.parametrize("width", [60, 80, 200])
 @pytest.mark.parametrize("command", COMMANDS)
 def test_lines_fit_the_terminal_and_lose_nothing(
-    command: str, width: int, machines: None, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
+    command: str,
+    width: int,
+    machines: None,
+    monkeypatch: pytest.MonkeyPatch,
+    capsys: pytest.CaptureFixture[str],
 ) -> None:
     run(COMMANDS[command])
     plain = capsys.readouterr().out
@@ -56,10 +60,25 @@ def test_lines_fit_the_terminal_and_lose_nothing(
     assert max(len(line) for line in plain.splitlines()) > 80
 
 
-def test_names_are_not_broken_at_their_hyphens(machines: None, monkeypatch: pytest.MonkeyPatch) -> None:
+def test_names_are_not_broken_at_their_hyphens(
+    machines: None, monkeypatch: pytest.MonkeyPatch
+) -> None:
     terminal = Terminal()
     monkeypatch.setattr(sys, "stdout", terminal)
     monkeypatch.setenv("COLUMNS", "60")
-    run(["diff", "out/gpu001.json", "out/gpu003.json", "--for", "torch==2.6.0", "-v", "--color", "never"])
+    run(
+        [
+            "diff",
+            "out/gpu001.json",
+            "out/gpu003.json",
+            "--for",
+            "torch==2.6.0",
+            "-v",
+            "--color",
+            "never",
+        ]
+    )
     assert "driver-too-old" in terminal.getvalue()
-    assert [line for line in terminal.getvalue().splitlines() if line.endswith(("driver-", "too-"))] == []
+    assert [
+        line for line in terminal.getvalue().splitlines() if line.endswith(("driver-", "too-"))
+    ] == []

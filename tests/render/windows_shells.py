@@ -56,7 +56,9 @@ def _powershell_word(text: str) -> tuple[str, str]:
             read += part
             if starts_quoted and text[at : at + 1] not in ("", " "):
                 raise ReadError(f"a second word begins behind the quote: {text}")
-        elif mark in "{}(),;|&<>'`$@\u2018\u2019\u201c\u201d\u201e\u2013\u2014\u2015\xa0" or (mark == "#" and not at):
+        elif mark in "{}(),;|&<>'`$@\u2018\u2019\u201c\u201d\u201e\u2013\u2014\u2015\xa0" or (
+            mark == "#" and not at
+        ):
             raise ReadError(f"{mark} outside of quotes: {text}")
         else:
             read += mark
@@ -78,8 +80,9 @@ def _double_quoted(text: str, at: int) -> tuple[str, int]:
 
 
 def _handed_on(word: str) -> str:
-    # Windows PowerShell 5.1 adds quotes around what holds white space and nothing else; newer ones double backslashes
-    # at the end as well, which a folder's name bears. An empty word is lost but from 7.3 on.
+    # Windows PowerShell 5.1 adds quotes around what holds white space and nothing else; newer ones
+    # double backslashes at the end as well, which a folder's name bears. An empty word is lost but
+    # from 7.3 on.
     return f'"{word}"' if re.search(r"\s", word) else word
 
 

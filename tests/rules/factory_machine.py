@@ -63,7 +63,9 @@ def matrix(without: tuple[str, ...] = ()) -> Matrix:
     return Matrix(document)
 
 
-def gpu(name: Any = "NVIDIA A100-SXM4-40GB", capability: Any = "8.0", index: Any = 0, **more: Any) -> Gpu:
+def gpu(
+    name: Any = "NVIDIA A100-SXM4-40GB", capability: Any = "8.0", index: Any = 0, **more: Any
+) -> Gpu:
     """Compose a GPU that works and is idle."""
     made = Gpu(
         nvml_index=known(index),
@@ -85,12 +87,19 @@ def gpu(name: Any = "NVIDIA A100-SXM4-40GB", capability: Any = "8.0", index: Any
 
 def split_gpu(*instances: str, index: int = 0) -> Gpu:
     """Compose a GPU in MIG mode with these instances."""
-    return gpu(index=index, mig_enabled=known(True), mig_devices=known(tuple(MigDevice(uuid) for uuid in instances)))
+    return gpu(
+        index=index,
+        mig_enabled=known(True),
+        mig_devices=known(tuple(MigDevice(uuid) for uuid in instances)),
+    )
 
 
 def nodes(*names: str, closed: str = "") -> Fact[Any]:
     """Compose device nodes by the end of their name; `closed` is one this user may not open."""
-    found = tuple(DeviceNode(f"/dev/nvidia{name}", known(name != closed), "crw-rw---- root:video") for name in names)
+    found = tuple(
+        DeviceNode(f"/dev/nvidia{name}", known(name != closed), "crw-rw---- root:video")
+        for name in names
+    )
     return known(found) if found else NONE
 
 
@@ -130,8 +139,20 @@ def driver(release: Any = "550.163.01", cuda: Any = "12.4", **more: Any) -> Driv
 
 NO_DRIVER: dict[str, Any] = dict.fromkeys(
     (
-        *("release", "cuda_driver_version", "kernel_module_version", "kernel_module_kind", "module_file"),
-        *("module_file_signed", "libcuda_path", "libcuda_version", "libnvidia_ml_path", "libnvidia_ml_version"),
+        *(
+            "release",
+            "cuda_driver_version",
+            "kernel_module_version",
+            "kernel_module_kind",
+            "module_file",
+        ),
+        *(
+            "module_file_signed",
+            "libcuda_path",
+            "libcuda_version",
+            "libnvidia_ml_path",
+            "libnvidia_ml_version",
+        ),
         *("cuda_init_result", "nvml_result", "device_nodes"),
     ),
     NONE,
@@ -153,7 +174,9 @@ def context(
     **facts: Any,
 ) -> Context:
     """Compose a context: no `gpus` means that there are none, unless `facts` says otherwise."""
-    installed = tuple(Distribution(item.distribution, item.version, installer="pip") for item in builds)
+    installed = tuple(
+        Distribution(item.distribution, item.version, installer="pip") for item in builds
+    )
     python = PythonFacts(
         version=known("3.11.9"), architecture=known("x86_64"), abi_tag=known("cp311"), bits=known(64),
         distributions=known(facts.pop("distributions", installed)), frameworks=known(builds) if builds else NONE,
@@ -176,7 +199,11 @@ def run(finding_id: str, judged: Context) -> list[Finding]:
     found: list[Finding] = []
     for item in RULES:
         if finding_id in item.ids and not (item.last and is_explained(judged, item)):
-            found += (each for each in item.check(judged) if each.id == finding_id or each.id not in item.ids)
+            found += (
+                each
+                for each in item.check(judged)
+                if each.id == finding_id or each.id not in item.ids
+            )
     return remedied(found, judged)
 
 

@@ -53,10 +53,14 @@ def without_release(framework: str, version: str) -> Matrix:
 
 
 def distribution(name: str, version: str, **fields: Any) -> Distribution:
-    return Distribution(name, version, **{"location": SITE, "scope": "environment", "installer": "pip", **fields})
+    return Distribution(
+        name, version, **{"location": SITE, "scope": "environment", "installer": "pip", **fields}
+    )
 
 
-def lookup(soname: str, found: str = "", elsewhere: tuple[str, ...] = (), **fields: Any) -> LibraryLookup:
+def lookup(
+    soname: str, found: str = "", elsewhere: tuple[str, ...] = (), **fields: Any
+) -> LibraryLookup:
     at: Fact[str] = known(found) if found else Absent(("the loader's folders",))
     return LibraryLookup(soname, f"{SITE}/loader.so", True, at, elsewhere=elsewhere, **fields)
 
@@ -109,7 +113,9 @@ def facts(
     return Facts(host=HostFacts(**machine), gpus=one, python=PythonFacts(**given))
 
 
-def context(given: Facts, *requirements: str, expect: str = "auto", rows: Matrix | None = None) -> Context:
+def context(
+    given: Facts, *requirements: str, expect: str = "auto", rows: Matrix | None = None
+) -> Context:
     return Context(given, rows or matrix(), Target(expect, requirements))
 
 

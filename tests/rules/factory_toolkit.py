@@ -42,7 +42,9 @@ def known(value: Any) -> Known[Any]:
 def lookup(soname: str, at: str = "", *elsewhere: str, **more: Any) -> LibraryLookup:
     """Return a library that the loader finds `at` a path, or not at all."""
     found: Fact[str] = known(at) if at else NONE
-    return LibraryLookup(soname, more.pop("needed_by", "framework.so"), found=found, elsewhere=elsewhere, **more)
+    return LibraryLookup(
+        soname, more.pop("needed_by", "framework.so"), found=found, elsewhere=elsewhere, **more
+    )
 
 
 def tensorflow(version: str = "2.11.0", *lookups: LibraryLookup, **more: Any) -> FrameworkBuild:
@@ -60,11 +62,14 @@ def torch(version: str = "2.5.1", *lookups: LibraryLookup, **more: Any) -> Frame
 def toolkit(version: str | None, root: str = "", **more: Any) -> ToolkitInstall:
     """Return a toolkit; `more` are its facts, bare values are known."""
     facts = {
-        name: value if isinstance(value, (Known, Absent, Unknown)) else known(value) for name, value in more.items()
+        name: value if isinstance(value, (Known, Absent, Unknown)) else known(value)
+        for name, value in more.items()
     }
     given: dict[str, Any] = {"nvcc_path": NONE, "libdevice_path": NONE, "ptxas_path": NONE, **facts}
     told: Fact[str] = known(version) if version else HANGS
-    return ToolkitInstall(root or f"/usr/local/cuda-{version}", "usr-local", **{"version": told, **given})
+    return ToolkitInstall(
+        root or f"/usr/local/cuda-{version}", "usr-local", **{"version": told, **given}
+    )
 
 
 def cudnn(version: str, root: str = "/usr", cuda: str = "", **more: Any) -> LibraryInstall:
@@ -90,7 +95,9 @@ def machine(
 ) -> Facts:
     """Return a machine with a GPU; `paths` are facts of ToolkitFacts."""
     installs = toolkits if isinstance(toolkits, (Absent, Unknown)) else known(toolkits)
-    wheels = tuple(Distribution(name, version, SITE) for name, version in (distributions or {}).items())
+    wheels = tuple(
+        Distribution(name, version, SITE) for name, version in (distributions or {}).items()
+    )
     return Facts(
         host=HostFacts(
             os=known("linux"),
@@ -99,7 +106,9 @@ def machine(
             environment=known(environment or {}),
         ),
         gpus=known((gpu("Tesla V100-SXM2-16GB", capability),)),
-        toolkits=replace(ToolkitFacts(installs=installs), **{name: known(value) for name, value in paths.items()}),
+        toolkits=replace(
+            ToolkitFacts(installs=installs), **{name: known(value) for name, value in paths.items()}
+        ),
         cudnn=copies if isinstance(copies, (Absent, Unknown)) else known(copies),
         tensorrt=NONE,
         compilers=CompilerFacts(),
@@ -118,7 +127,10 @@ def judged(
     facts: Facts, *ids: str, without: tuple[str, ...] = (), asked: tuple[str, ...] = ()
 ) -> list[tuple[str, str, str]]:
     """Return id, verdict and severity of what the rules for `ids` find."""
-    return [(item.id, item.verdict, item.severity) for item in findings(facts, *ids, without=without, asked=asked)]
+    return [
+        (item.id, item.verdict, item.severity)
+        for item in findings(facts, *ids, without=without, asked=asked)
+    ]
 
 
 def findings(

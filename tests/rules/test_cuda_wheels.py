@@ -29,8 +29,12 @@ CONFLICT = "cuda-wheel-conflict"
 COPY = f"{SITE}/nvidia/cusolver/lib/libcusolver.so.11"
 
 
-def tensorflow(*lookups: Any, version: str = "2.20.0", others: tuple[Distribution, ...] = (), **python: Any) -> Facts:
-    installed = build("tensorflow", version, cuda_build=known(True), libraries=known(tuple(lookups)))
+def tensorflow(
+    *lookups: Any, version: str = "2.20.0", others: tuple[Distribution, ...] = (), **python: Any
+) -> Facts:
+    installed = build(
+        "tensorflow", version, cuda_build=known(True), libraries=known(tuple(lookups))
+    )
     return facts(installed, distributions=(distribution("tensorflow", version), *others), **python)
 
 
@@ -39,7 +43,9 @@ def typed(finding: Finding) -> list[str]:
 
 
 def test_cuda_libraries_missing() -> None:
-    report = findings(EXTRA, context(tensorflow(lookup("libcudart.so.12"), lookup("libcudnn.so.9"))))
+    report = findings(
+        EXTRA, context(tensorflow(lookup("libcudart.so.12"), lookup("libcudnn.so.9")))
+    )
     assert [(item.id, item.severity) for item in report] == [(EXTRA, "error")]
     assert typed(report[0]) == ["/env/bin/python -m pip install tensorflow[and-cuda]==2.20.0"]
     assert any(item.citation for item in report[0].evidence)
@@ -67,24 +73,37 @@ def test_cuda_libraries_unread() -> None:
     assert (
         found(
             EXTRA,
-            context(facts(build("tensorflow", "2.20.0", cuda_build=known(True), libraries=UNREADABLE), gpus=Absent())),
+            context(
+                facts(
+                    build("tensorflow", "2.20.0", cuda_build=known(True), libraries=UNREADABLE),
+                    gpus=Absent(),
+                )
+            ),
         )
         == []
     )
     cpu = facts(build("tensorflow", "2.20.0", cuda_build=known(False), libraries=UNREADABLE))
     assert found(EXTRA, context(cpu)) == []
-    before_wheels = facts(build("tensorflow", "2.10.1", cuda_build=known(True), libraries=UNREADABLE))
+    before_wheels = facts(
+        build("tensorflow", "2.10.1", cuda_build=known(True), libraries=UNREADABLE)
+    )
     assert found(EXTRA, context(before_wheels)) == []
 
 
 def test_torch_from_an_index_gets_its_libraries_from_there() -> None:
-    installed = build("torch", "2.7.0+cu126", cuda_build=known(True), libraries=known((lookup("libcudnn.so.9"),)))
+    installed = build(
+        "torch", "2.7.0+cu126", cuda_build=known(True), libraries=known((lookup("libcudnn.so.9"),))
+    )
     report = findings(EXTRA, context(facts(installed)))
     assert typed(report[0]) == [
         "/env/bin/python -m pip install --index-url https://download.pytorch.org/whl/cu126 torch==2.7.0"
     ]
     other = facts(
-        installed, distributions=(distribution("torch", "2.7.0+cu126"), distribution("nvidia-cudnn-cu11", "9.1"))
+        installed,
+        distributions=(
+            distribution("torch", "2.7.0+cu126"),
+            distribution("nvidia-cudnn-cu11", "9.1"),
+        ),
     )
     assert found(EXTRA, context(other)) == []
 
@@ -94,8 +113,17 @@ def test_jax_without_plugin() -> None:
     report = findings(EXTRA, context(facts(cpu)))
     assert [(item.id, item.severity) for item in report] == [(EXTRA, "error")]
     assert typed(report[0]) == ["/env/bin/python -m pip install jax[cuda12]==0.4.31"]
-    assert found(EXTRA, context(facts(build("jax", "0.4.31", "jax-cuda12-plugin", cuda_build=known(True))))) == []
-    assert found(EXTRA, context(facts(build("jax", "0.3.25", "jaxlib", cuda_build=UNREADABLE)))) == UNDECIDED
+    assert (
+        found(
+            EXTRA,
+            context(facts(build("jax", "0.4.31", "jax-cuda12-plugin", cuda_build=known(True)))),
+        )
+        == []
+    )
+    assert (
+        found(EXTRA, context(facts(build("jax", "0.3.25", "jaxlib", cuda_build=UNREADABLE))))
+        == UNDECIDED
+    )
     windows = facts(cpu, host={"os": known("windows")}, architecture=known("AMD64"))
     assert found(EXTRA, context(windows)) == []
     conda = (distribution("jaxlib", "0.4.31", installer="conda"),)
@@ -126,7 +154,12 @@ def test_the_extra_that_resolves_is_named() -> None:
 def test_wheels_off_the_search_path() -> None:
     wheel = (distribution("nvidia-cusolver-cu12", "11.7.0"),)
     report = findings(
-        HIDDEN, context(tensorflow(lookup("libcusolver.so.11", elsewhere=(COPY,)), version="2.21.0", others=wheel))
+        HIDDEN,
+        context(
+            tensorflow(
+                lookup("libcusolver.so.11", elsewhere=(COPY,)), version="2.21.0", others=wheel
+            )
+        ),
     )
     assert [(item.id, item.severity) for item in report] == [(HIDDEN, "error")]
     assert f'add "$prefix"{SITE.removeprefix("/env")}/nvidia/cusolver/lib ' in typed(report[0])[0]
@@ -138,7 +171,9 @@ def test_wheels_off_the_search_path() -> None:
 def test_wheels_off_the_search_path_without_a_known_problem() -> None:
     lost = lookup("libcusolver.so.11", elsewhere=(COPY,))
     conda = findings(HIDDEN, context(tensorflow(lost, kind=known("conda"))))
-    assert typed(conda[0]) == [f"conda env config vars set LD_LIBRARY_PATH={SITE}/nvidia/cusolver/lib"]
+    assert typed(conda[0]) == [
+        f"conda env config vars set LD_LIBRARY_PATH={SITE}/nvidia/cusolver/lib"
+    ]
     assert typed(findings(HIDDEN, context(tensorflow(lost, prefix=Absent())))[0]) == []
     unknown = findings(HIDDEN, context(tensorflow(lost, version="99.0")))
     assert not any(item.citation for item in unknown[0].evidence)
@@ -159,10 +194,17 @@ def test_wheels_that_the_activation_leads_to() -> None:
 
 
 def test_what_the_activation_sets_already_is_kept() -> None:
-    activated = replace(lookup("libcudnn.so.9", f"{SITE}/nvidia/cudnn/lib/libcudnn.so.9"), via="activation")
-    told = findings(HIDDEN, context(tensorflow(lookup("libcusolver.so.11", elsewhere=(COPY,)), activated)))
+    activated = replace(
+        lookup("libcudnn.so.9", f"{SITE}/nvidia/cudnn/lib/libcudnn.so.9"), via="activation"
+    )
+    told = findings(
+        HIDDEN, context(tensorflow(lookup("libcusolver.so.11", elsewhere=(COPY,)), activated))
+    )
     below = SITE.removeprefix("/env")
-    assert f'add "$prefix"{below}/nvidia/cudnn/lib "$prefix"{below}/nvidia/cusolver/lib ' in typed(told[0])[0]
+    assert (
+        f'add "$prefix"{below}/nvidia/cudnn/lib "$prefix"{below}/nvidia/cusolver/lib '
+        in typed(told[0])[0]
+    )
 
 
 def test_known_problem_decides_where_the_libraries_were_not_read() -> None:
@@ -177,7 +219,10 @@ def test_known_problem_decides_where_the_libraries_were_not_read() -> None:
 
 
 def rivals(*versions: tuple[str, str], **python: Any) -> list[tuple[str, str]]:
-    return found(CONFLICT, context(facts(distributions=tuple(distribution(*item) for item in versions), **python)))
+    return found(
+        CONFLICT,
+        context(facts(distributions=tuple(distribution(*item) for item in versions), **python)),
+    )
 
 
 def test_wheels_that_share_a_folder() -> None:
@@ -187,13 +232,20 @@ def test_wheels_that_share_a_folder() -> None:
     assert rivals(nccl[0], ("nvidia-nccl-cu13", "0.0.1")) == []
     assert rivals(("nvidia-cublas-cu11", "11.11"), ("nvidia-cublas-cu12", "12.5")) == []
     assert rivals(("nvidia-cudnn-cu11", "8.9.6.50"), ("nvidia-cudnn-cu12", "9.1.0.70")) == []
-    assert rivals(("nvidia-cudnn-cu12", "9.1.0.70"), ("nvidia-cudnn-cu13", "9.12.0.46")) == [(CONFLICT, "error")]
+    assert rivals(("nvidia-cudnn-cu12", "9.1.0.70"), ("nvidia-cudnn-cu13", "9.12.0.46")) == [
+        (CONFLICT, "error")
+    ]
 
 
 def nccl_environment(*requires: tuple[str, str]) -> Finding:
-    owners = known({f"{SITE}/nvidia/nccl/lib/libnccl.so.2": ("nvidia-nccl-cu12", "nvidia-nccl-cu13")})
+    owners = known(
+        {f"{SITE}/nvidia/nccl/lib/libnccl.so.2": ("nvidia-nccl-cu12", "nvidia-nccl-cu13")}
+    )
     items = [distribution(name, "1.0", requires=(line,)) for name, line in requires]
-    items += [distribution("nvidia-nccl-cu12", "2.29.3"), distribution("nvidia-nccl-cu13", "2.29.7")]
+    items += [
+        distribution("nvidia-nccl-cu12", "2.29.3"),
+        distribution("nvidia-nccl-cu13", "2.29.7"),
+    ]
     given = facts(distributions=tuple(items), duplicate_owners=owners)
     return findings(CONFLICT, context(given))[0]
 
@@ -205,17 +257,24 @@ def test_the_wheel_that_a_framework_asks_for_is_kept() -> None:
         "/env/bin/python -m pip install --force-reinstall nvidia-nccl-cu12==2.29.3",
     ]
     assert any("libnccl.so.2" in item.shown for item in kept.evidence)
-    both = nccl_environment(("torch", "nvidia-nccl-cu12==2.29.3"), ("jax-cuda13-plugin", "nvidia_nccl_cu13>=2.27"))
+    both = nccl_environment(
+        ("torch", "nvidia-nccl-cu12==2.29.3"), ("jax-cuda13-plugin", "nvidia_nccl_cu13>=2.27")
+    )
     assert typed(both) == []
 
 
 def test_pins_on_cuda_wheels() -> None:
-    torch = distribution("torch", "2.8.0", requires=("nvidia-cudnn-cu12==9.10.2.21; platform_system == 'Linux'",))
+    torch = distribution(
+        "torch", "2.8.0", requires=("nvidia-cudnn-cu12==9.10.2.21; platform_system == 'Linux'",)
+    )
     build_ = build("torch", "2.8.0", cuda_build=known(True))
 
     def with_cudnn(version: str) -> list[tuple[str, str]]:
         return found(
-            CONFLICT, context(facts(build_, distributions=(torch, distribution("nvidia-cudnn-cu12", version))))
+            CONFLICT,
+            context(
+                facts(build_, distributions=(torch, distribution("nvidia-cudnn-cu12", version)))
+            ),
         )
 
     assert with_cudnn("9.10.2.21") == []
@@ -224,11 +283,16 @@ def test_pins_on_cuda_wheels() -> None:
 
 
 @pytest.mark.parametrize(("lost", "severity"), [(True, "error"), (False, "warning")])
-def test_pins_of_an_extra_count_as_far_as_libraries_are_not_found(lost: bool, severity: str) -> None:
+def test_pins_of_an_extra_count_as_far_as_libraries_are_not_found(
+    lost: bool, severity: str
+) -> None:
     needed = lookup("libcudnn.so.8", "" if lost else "/usr/lib/libcudnn.so.8")
     installed = build("tensorflow", "2.15.1", cuda_build=known(True), libraries=known((needed,)))
     line = 'nvidia-cudnn-cu12 ==8.9.4.25 ; extra == "and-cuda"'
-    items = (distribution("tensorflow", "2.15.1", requires=(line,)), distribution("nvidia-cudnn-cu12", "9.1.0.70"))
+    items = (
+        distribution("tensorflow", "2.15.1", requires=(line,)),
+        distribution("nvidia-cudnn-cu12", "9.1.0.70"),
+    )
     assert found(CONFLICT, context(facts(installed, distributions=items))) == [(CONFLICT, severity)]
     assert found(CONFLICT, context(facts(installed, distributions=items[:1]))) == []
 
@@ -238,13 +302,18 @@ def test_pins_of_an_extra_count_as_far_as_libraries_are_not_found(lost: bool, se
     [
         (
             f"{SITE}/nvidia/cublas/lib",
-            [f"ln -s ../../cusolver/lib/libcusolver.so.11 {SITE}/nvidia/cublas/lib/libcusolver.so.11"],
+            [
+                f"ln -s ../../cusolver/lib/libcusolver.so.11 {SITE}/nvidia/cublas/lib/libcusolver.so.11"
+            ],
         ),
-        (f"{SITE}/nvidia/lib", []),  # from there libcusolver would not find what lies beside its own folder
+        # from there libcusolver would not find what lies beside its own folder
+        (f"{SITE}/nvidia/lib", []),
         ("/usr/local/cuda/lib64", []),
     ],
 )
-def test_a_hidden_library_is_linked_where_the_search_path_leads(reached: str, typed_lines: list[str]) -> None:
+def test_a_hidden_library_is_linked_where_the_search_path_leads(
+    reached: str, typed_lines: list[str]
+) -> None:
     cublas = lookup("libcublas.so.12", f"{reached}/libcublas.so.12", via="runpath")
     lost = lookup("libcusolver.so.11", elsewhere=(COPY,))
     (finding,) = findings(HIDDEN, context(tensorflow(cublas, lost, version="2.21.0")))

@@ -27,7 +27,9 @@ from tests.typed import argv
 CPU = known(False)
 
 
-def tensorflow(version: str, *others: tuple[str, str], requires: tuple[str, ...] = (), **python: Any) -> Any:
+def tensorflow(
+    version: str, *others: tuple[str, str], requires: tuple[str, ...] = (), **python: Any
+) -> Any:
     items = [distribution("tensorflow-cpu", version, requires=requires)]
     items += [distribution(name, number) for name, number in others]
     built = build("tensorflow", version, "tensorflow-cpu", cuda_build=CPU)
@@ -43,7 +45,8 @@ def tensorflow(version: str, *others: tuple[str, str], requires: tuple[str, ...]
         ("numpy-abi", "2.13.1", ("numpy", "1.26.4"), "warning"),
         ("protobuf-conflict", "2.9.0", ("protobuf", "3.21.0"), "error"),
         ("protobuf-conflict", "2.9.0", ("protobuf", "3.19.6"), ""),
-        ("protobuf-conflict", "2.15.1", ("protobuf", "5.29.0"), "warning"),  # fit, save and load work
+        # fit, save and load work
+        ("protobuf-conflict", "2.15.1", ("protobuf", "5.29.0"), "warning"),
         ("protobuf-conflict", "2.15.1", ("protobuf", "3.19.6"), "error"),
         ("keras-mismatch", "2.15.1", ("keras", "3.3.3"), "warning"),
         ("keras-mismatch", "2.15.1", ("keras", "2.14.0"), "warning"),
@@ -54,26 +57,48 @@ def tensorflow(version: str, *others: tuple[str, str], requires: tuple[str, ...]
         ("dependency-conflict", "2.10.1", ("setuptools", "81.0.0"), ""),
     ],
 )
-def test_known_problems_and_pins(rule_id: str, version: str, other: tuple[str, str], expected: str) -> None:
+def test_known_problems_and_pins(
+    rule_id: str, version: str, other: tuple[str, str], expected: str
+) -> None:
     report = findings(rule_id, tensorflow(version, other))
-    assert [(item.id, item.severity) for item in report] == ([(rule_id, expected)] if expected else [])
+    assert [(item.id, item.severity) for item in report] == (
+        [(rule_id, expected)] if expected else []
+    )
     assert all(any(each.citation for each in item.evidence) for item in report)
     assert all(item.fix and item.fix.actions for item in report)
 
 
 def test_nothing_without_frameworks() -> None:
-    alone = facts(distributions=(distribution("keras", "3.0", requires=("numpy<1",)), distribution("numpy", "2.0")))
+    alone = facts(
+        distributions=(
+            distribution("keras", "3.0", requires=("numpy<1",)),
+            distribution("numpy", "2.0"),
+        )
+    )
     for rule_id in ("numpy-abi", "protobuf-conflict", "keras-mismatch", "dependency-conflict"):
         assert found(rule_id, context(alone)) == []
 
 
 def test_conda_builds_have_problems_of_their_own() -> None:
-    items = (distribution("tensorflow", "2.14.0", installer="conda"), distribution("numpy", "2.0.0", installer="conda"))
-    assert found("numpy-abi", context(facts(build("tensorflow", "2.14.0"), distributions=items))) == []
+    items = (
+        distribution("tensorflow", "2.14.0", installer="conda"),
+        distribution("numpy", "2.0.0", installer="conda"),
+    )
+    assert (
+        found("numpy-abi", context(facts(build("tensorflow", "2.14.0"), distributions=items))) == []
+    )
 
 
 def test_missing_requirements_are_told_once() -> None:
-    requires = ("numpy<2", "absl-py>=1", "wrapt", "six", "gast", "termcolor", 'sphinx; extra == "docs"')
+    requires = (
+        "numpy<2",
+        "absl-py>=1",
+        "wrapt",
+        "six",
+        "gast",
+        "termcolor",
+        'sphinx; extra == "docs"',
+    )
     report = findings("dependency-conflict", tensorflow("2.15.1", requires=requires))
     assert [(item.id, item.severity) for item in report] == [("dependency-conflict", "error")]
     assert "and 1 more" in report[0].message
@@ -112,7 +137,9 @@ def test_which_requirements_hold(line: str, broken: bool) -> None:
 
 def test_markers_of_other_systems() -> None:
     line = "numpy<2; sys_platform == 'win32'"
-    there = tensorflow("2.15.1", ("numpy", "2.1.0"), requires=(line,), host={"os": known("windows")})
+    there = tensorflow(
+        "2.15.1", ("numpy", "2.1.0"), requires=(line,), host={"os": known("windows")}
+    )
     assert violations(there)
 
 
@@ -124,7 +151,8 @@ def test_requirements_of_requirements() -> None:
         distribution("unrelated", "1.0", requires=("mpmath<1",)),
     )
     report = findings(
-        "dependency-conflict", context(facts(build("torch", "2.8.0", cuda_build=CPU), distributions=items))
+        "dependency-conflict",
+        context(facts(build("torch", "2.8.0", cuda_build=CPU), distributions=items)),
     )
     assert [item.severity for item in report] == ["warning"]
     assert "sympy 1.13.3 requires mpmath" in report[0].message
@@ -145,20 +173,35 @@ def test_dependant_made_for_another_framework_release() -> None:
         (loads, "dependency-conflict", "warning"),  # what the loader shows outranks the release
     ):
         report = findings(finding_id, given)
-        assert [(item.severity, item.message.split()[0]) for item in report] == [(severity, "torchvision")]
+        assert [(item.severity, item.message.split()[0]) for item in report] == [
+            (severity, "torchvision")
+        ]
         assert report[0].fix is not None
         index = ("--index-url", "https://download.pytorch.org/whl/cpu")
-        assert argv(report[0].fix.actions[0])[-4:] == (*index, "torch==2.8.0", "torchvision==0.23.0")
+        assert argv(report[0].fix.actions[0])[-4:] == (
+            *index,
+            "torch==2.8.0",
+            "torchvision==0.23.0",
+        )
 
 
 @pytest.mark.parametrize(("name", "severity"), [("pillow", "error"), ("requests", "warning")])
-def test_what_a_companion_lacks_is_an_error_where_its_import_was_seen_to_die(name: str, severity: str) -> None:
+def test_what_a_companion_lacks_is_an_error_where_its_import_was_seen_to_die(
+    name: str, severity: str
+) -> None:
     items = (
         distribution("torch", "2.8.0+cpu"),
-        distribution("torchvision", "0.23.0", requires=(name, "torch==2.8.0", "gdown; extra == 'x'")),
+        distribution(
+            "torchvision", "0.23.0", requires=(name, "torch==2.8.0", "gdown; extra == 'x'")
+        ),
     )
-    (item,) = findings("dependency-conflict", context(facts(build("torch", "2.8.0+cpu"), distributions=items)))
-    assert (item.severity, f"torchvision 0.23.0 requires {name}, which is not installed." in item.message) == (
+    (item,) = findings(
+        "dependency-conflict", context(facts(build("torch", "2.8.0+cpu"), distributions=items))
+    )
+    assert (
+        item.severity,
+        f"torchvision 0.23.0 requires {name}, which is not installed." in item.message,
+    ) == (
         severity,
         True,
     )
@@ -168,18 +211,32 @@ def test_what_a_companion_lacks_is_an_error_where_its_import_was_seen_to_die(nam
     ("requires", "goal", "severity", "typed"),
     [
         ("jaxlib<=0.4.31,>=0.4.30", "gpu", "error", "jax==0.4.31"),
-        ('jax-cuda12-plugin[with_cuda]<=0.4.31,>=0.4.31; extra == "cuda12"', "gpu", "error", "jax[cuda12]==0.4.31"),
-        ('jax-cuda12-plugin[with_cuda]<=0.4.31,>=0.4.31; extra == "cuda12"', "cpu", "warning", "jax[cuda12]==0.4.31"),
+        (
+            'jax-cuda12-plugin[with_cuda]<=0.4.31,>=0.4.31; extra == "cuda12"',
+            "gpu",
+            "error",
+            "jax[cuda12]==0.4.31",
+        ),
+        (
+            'jax-cuda12-plugin[with_cuda]<=0.4.31,>=0.4.31; extra == "cuda12"',
+            "cpu",
+            "warning",
+            "jax[cuda12]==0.4.31",
+        ),
     ],
 )
-def test_parts_of_one_framework_fit_each_other(requires: str, goal: str, severity: str, typed: str) -> None:
+def test_parts_of_one_framework_fit_each_other(
+    requires: str, goal: str, severity: str, typed: str
+) -> None:
     items = (
         distribution("jax", "0.4.31", requires=(requires,)),
         distribution("jaxlib", "0.4.29"),
         distribution("jax-cuda12-plugin", "0.4.29"),
     )
     built = build("jax", "0.4.29", "jax-cuda12-plugin", cuda_build=known(True))
-    report = findings("dependency-conflict", context(facts(built, distributions=items), expect=goal))
+    report = findings(
+        "dependency-conflict", context(facts(built, distributions=items), expect=goal)
+    )
     assert [item.severity for item in report] == [severity]
     assert report[0].fix is not None
     assert argv(report[0].fix.actions[0])[-1] == typed
@@ -192,10 +249,16 @@ def test_what_a_plugin_requires_breaks_no_import_on_a_cpu() -> None:
         distribution("jax-cuda12-plugin", "0.6.2", requires=("jax-cuda12-pjrt==0.6.2",)),
         distribution("jax-cuda12-pjrt", "0.9.0"),
     )
-    given = facts(build("jax", "0.6.2", "jax-cuda12-plugin", cuda_build=known(True)), distributions=items)
+    given = facts(
+        build("jax", "0.6.2", "jax-cuda12-plugin", cuda_build=known(True)), distributions=items
+    )
     for goal, severity in (("cpu", "warning"), ("gpu", "error")):
-        assert found("dependency-conflict", context(given, expect=goal)) == [("dependency-conflict", severity)]
-    other = replace(given.python, distributions=known((items[0], distribution("jaxlib", "0.5.3"), *items[2:])))
+        assert found("dependency-conflict", context(given, expect=goal)) == [
+            ("dependency-conflict", severity)
+        ]
+    other = replace(
+        given.python, distributions=known((items[0], distribution("jaxlib", "0.5.3"), *items[2:]))
+    )
     assert ("dependency-conflict", "error") in found(
         "dependency-conflict", context(replace(given, python=other), expect="cpu")
     )
@@ -204,20 +267,38 @@ def test_what_a_plugin_requires_breaks_no_import_on_a_cpu() -> None:
 @pytest.mark.parametrize(
     ("names", "variable", "expected"),
     [
-        ({"flashinfer-python": "0.6.10", "flashinfer-cubin": "0.6.8.post1"}, "", ["flashinfer-cubin==0.6.10"]),
+        (
+            {"flashinfer-python": "0.6.10", "flashinfer-cubin": "0.6.8.post1"},
+            "",
+            ["flashinfer-cubin==0.6.10"],
+        ),
         ({"flashinfer-python": "0.6.10", "flashinfer-jit-cache": "0.6.10+cu129"}, "", []),
-        ({"flashinfer-python": "0.6.10", "flashinfer-cubin": "0.6.8"}, "FLASHINFER_DISABLE_VERSION_CHECK", []),
+        (
+            {"flashinfer-python": "0.6.10", "flashinfer-cubin": "0.6.8"},
+            "FLASHINFER_DISABLE_VERSION_CHECK",
+            [],
+        ),
         ({"flashinfer-cubin": "0.6.8"}, "", []),
-        ({"transformer-engine": "2.20.2", "transformer-engine-cu12": "2.9.0"}, "", ["transformer-engine-cu12==2.20.2"]),
+        (
+            {"transformer-engine": "2.20.2", "transformer-engine-cu12": "2.9.0"},
+            "",
+            ["transformer-engine-cu12==2.20.2"],
+        ),
     ],
 )
-def test_parts_of_a_package_of_another_release(names: dict[str, str], variable: str, expected: list[str]) -> None:
-    given = facts(distributions=tuple(distribution(name, version) for name, version in names.items()))
-    given = replace(given, host=replace(given.host, environment=known({variable: "1"} if variable else {})))
+def test_parts_of_a_package_of_another_release(
+    names: dict[str, str], variable: str, expected: list[str]
+) -> None:
+    given = facts(
+        distributions=tuple(distribution(name, version) for name, version in names.items())
+    )
+    given = replace(
+        given, host=replace(given.host, environment=known({variable: "1"} if variable else {}))
+    )
     items = findings("dependency-conflict", context(given))
-    assert [list(item.cure.requirements) for item in items if isinstance(item.cure, InstallRequirements)] == [
-        expected
-    ] * bool(expected)
+    assert [
+        list(item.cure.requirements) for item in items if isinstance(item.cure, InstallRequirements)
+    ] == [expected] * bool(expected)
     assert all(item.severity == "error" for item in items)
 
 
@@ -230,7 +311,8 @@ def test_parts_of_a_package_of_another_release(names: dict[str, str], variable: 
             "",
             ["tensorrt-cu12-bindings==11.4.0.106"],
         ),
-        ({"-bindings": "10.9.0.34", "-libs": "11.4.0.106"}, "10.9.0", []),  # the loader finds libnvinfer.so.10 there
+        # the loader finds libnvinfer.so.10 there
+        ({"-bindings": "10.9.0.34", "-libs": "11.4.0.106"}, "10.9.0", []),
         ({"-bindings": "10.9.0.34", "-libs": "10.12.0.36"}, "", []),
         ({"-bindings": "11.4.0.106"}, "", []),
     ],
@@ -238,23 +320,34 @@ def test_parts_of_a_package_of_another_release(names: dict[str, str], variable: 
 def test_bindings_of_tensorrt_need_libraries_of_their_major(
     versions: dict[str, str], system: str, expected: list[str]
 ) -> None:
-    items = tuple(distribution(f"tensorrt-cu12{part}", version) for part, version in versions.items())
+    items = tuple(
+        distribution(f"tensorrt-cu12{part}", version) for part, version in versions.items()
+    )
     copy = LibraryInstall("tensorrt", "/usr", "system", library_version=known(system))
     given = replace(facts(distributions=items), tensorrt=known((copy,) if system else ()))
     report = findings("dependency-conflict", context(given))
-    assert [list(item.cure.requirements) for item in report if isinstance(item.cure, InstallRequirements)] == [
-        expected
-    ] * bool(expected)
-    assert all(item.severity == "error" and "the major releases must be equal" in item.message for item in report)
+    assert [
+        list(item.cure.requirements)
+        for item in report
+        if isinstance(item.cure, InstallRequirements)
+    ] == [expected] * bool(expected)
+    assert all(
+        item.severity == "error" and "the major releases must be equal" in item.message
+        for item in report
+    )
 
 
 def test_torch_tensorrt_beside_tensorrt_of_another_major() -> None:
     items = (
         distribution("torch", "2.8.0"),
-        distribution("torch-tensorrt", "2.8.0", requires=("torch<2.9,>=2.8.0", "tensorrt<10.13.0,>=10.12.0")),
+        distribution(
+            "torch-tensorrt", "2.8.0", requires=("torch<2.9,>=2.8.0", "tensorrt<10.13.0,>=10.12.0")
+        ),
         distribution("tensorrt", "11.4.0.106"),
     )
-    (item,) = findings("dependency-conflict", context(facts(build("torch", "2.8.0"), distributions=items)))
+    (item,) = findings(
+        "dependency-conflict", context(facts(build("torch", "2.8.0"), distributions=items))
+    )
     assert item.severity == "warning"
     assert item.fix is not None
     assert argv(item.fix.actions[0])[-1] == "tensorrt<10.13.0,>=10.12.0"
@@ -266,7 +359,9 @@ def test_tf_keras_of_another_minor() -> None:
         distribution("tf-keras", "2.16.0", requires=("tensorflow-cpu<2.17,>=2.16",)),
     )
     built = build("tensorflow", "2.17.0", "tensorflow-cpu", cuda_build=CPU)
-    assert found("keras-mismatch", context(facts(built, distributions=items))) == [("keras-mismatch", "warning")]
+    assert found("keras-mismatch", context(facts(built, distributions=items))) == [
+        ("keras-mismatch", "warning")
+    ]
 
 
 @pytest.mark.parametrize(
@@ -278,13 +373,19 @@ def test_tf_keras_of_another_minor() -> None:
         ("2.17.0", "1", (("tf-keras", "2.17.0"),), []),
     ],
 )
-def test_legacy_keras(version: str, value: str, others: Any, expected: list[tuple[str, str]]) -> None:
-    given = tensorflow(version, *others, host={"environment": known({"TF_USE_LEGACY_KERAS": value})})
+def test_legacy_keras(
+    version: str, value: str, others: Any, expected: list[tuple[str, str]]
+) -> None:
+    given = tensorflow(
+        version, *others, host={"environment": known({"TF_USE_LEGACY_KERAS": value})}
+    )
     assert found("keras-mismatch", given) == expected
 
 
 def test_targets_are_told_what_to_install_with_them() -> None:
-    report = findings("protobuf-conflict", context(facts(version=known("3.10.1")), "tensorflow==2.9.0"))
+    report = findings(
+        "protobuf-conflict", context(facts(version=known("3.10.1")), "tensorflow==2.9.0")
+    )
     assert [(item.id, item.severity) for item in report] == [("protobuf-conflict", "warning")]
     assert report[0].fix is not None
     assert argv(report[0].fix.actions[0])[-2:] == ("tensorflow==2.9.0", "protobuf<3.20")
@@ -330,7 +431,10 @@ def test_problem_bound_to_a_gpu() -> None:
     [("2.2.2", "2.0.2", ["warning"]), ("2.2.2", "1.26.4", []), ("2.3.1", "2.0.2", [])],
 )
 def test_torch_compiled_with_numpy_1(version: str, numpy: str, severities: list[str]) -> None:
-    given = facts(build("torch", version), distributions=(distribution("torch", version), distribution("numpy", numpy)))
+    given = facts(
+        build("torch", version),
+        distributions=(distribution("torch", version), distribution("numpy", numpy)),
+    )
     assert [item.severity for item in findings("numpy-abi", context(given))] == severities
 
 
@@ -339,35 +443,49 @@ def test_torch_compiled_with_numpy_1(version: str, numpy: str, severities: list[
     [
         ("jax", "0.6.0", "ml-dtypes>=0.5.0", ("ml-dtypes", "0.3.2"), "error"),  # of the same major
         ("jax", "0.6.1", "ml-dtypes>=0.5.0", ("ml-dtypes", "0.3.2"), "error"),  # of the same minor
-        ("jax", "0.7.0", "ml-dtypes>=0.5.0", ("ml-dtypes", "0.3.2"), "error"),  # too old for an older release already
-        ("jax", "0.5.0", "ml-dtypes>=0.4.0", ("ml-dtypes", "0.3.2"), "warning"),  # only a newer release was tried
+        # too old for an older release already
+        ("jax", "0.7.0", "ml-dtypes>=0.5.0", ("ml-dtypes", "0.3.2"), "error"),
+        # only a newer release was tried
+        ("jax", "0.5.0", "ml-dtypes>=0.4.0", ("ml-dtypes", "0.3.2"), "warning"),
         ("jax", "0.4.36", "jaxlib<=0.4.36,>=0.4.36", ("jaxlib", "0.5.3"), "error"),
-        ("tensorflow", "2.15.1", "wrapt<1.15,>=1.11.0", ("wrapt", "2.0.0"), "warning"),  # it imports
+        # it imports
+        ("tensorflow", "2.15.1", "wrapt<1.15,>=1.11.0", ("wrapt", "2.0.0"), "warning"),
         ("tensorflow", "2.15.1", "numpy<2.0.0,>=1.23.5", ("numpy", "2.0.2"), "error"),
         ("tensorflow", "2.18.0", "numpy<2.1.0,>=1.26.0", ("numpy", "2.3.0"), "warning"),
         ("tensorflow", "2.18.1", "ml-dtypes<1.0.0,>=0.4.0", ("ml-dtypes", "0.3.2"), "error"),
         ("tensorflow", "2.19.0", "ml-dtypes<1.0.0,>=0.5.1", ("ml-dtypes", "0.3.2"), "error"),
         ("tensorflow", "2.18.1", "keras>=3.5.0", ("keras", "2.1.3"), "error"),
         ("tensorflow", "2.10.0", "protobuf<3.20,>=3.9.2", ("protobuf", "4.25.3"), "error"),
-        ("tensorflow", "2.9.3", "protobuf<3.20,>=3.9.2", ("protobuf", "4.25.3"), "error"),  # too new for a newer one
+        # too new for a newer one
+        ("tensorflow", "2.9.3", "protobuf<3.20,>=3.9.2", ("protobuf", "4.25.3"), "error"),
         ("tensorflow", "2.10.1", "protobuf<3.20,>=3.9.2", ("protobuf", "3.20.3"), "warning"),
         ("tensorflow", "2.16.1", "numpy<2.0.0,>=1.26.0", ("numpy", "2.0.2"), "error"),
         ("tensorflow", "2.21.0", "protobuf>=6.31.1", ("protobuf", "5.29.3"), "error"),
-        ("tensorflow", "2.21.0", "typing_extensions>=3.6.6", ("typing-extensions", "3.6.2"), "error"),  # an older one
+        (
+            "tensorflow",
+            "2.21.0",
+            "typing_extensions>=3.6.6",
+            ("typing-extensions", "3.6.2"),
+            "error",
+        ),  # an older one
     ],
 )
 def test_a_pin_is_an_error_where_it_is_known_to_break(
     framework: str, version: str, requires: str, other: tuple[str, str], severity: str
 ) -> None:
     items = (distribution(framework, version, requires=(requires,)), distribution(*other))
-    given = context(facts(build(framework, version, cuda_build=CPU), distributions=items), expect="cpu")
+    given = context(
+        facts(build(framework, version, cuda_build=CPU), distributions=items), expect="cpu"
+    )
     report = [
         item
         for rule_id in ("dependency-conflict", "numpy-abi", "keras-mismatch", "protobuf-conflict")
         for item in findings(rule_id, given)
     ]
     judged = [item for item in report if item.severity != "note"]
-    assert {(item.severity, "known to fail" in item.message) for item in judged} == {(severity, severity == "error")}
+    assert {(item.severity, "known to fail" in item.message) for item in judged} == {
+        (severity, severity == "error")
+    }
 
 
 def test_what_a_release_was_not_tried_with_its_neighbours_tell() -> None:
@@ -380,7 +498,9 @@ def test_what_a_release_was_not_tried_with_its_neighbours_tell() -> None:
 def test_one_command_restores_all_that_a_framework_requires() -> None:
     requires = ("numpy<2.0.0,>=1.23.5", "keras<2.16,>=2.15.0")
     given = tensorflow("2.15.1", ("numpy", "2.0.2"), ("keras", "3.5.0"), requires=requires)
-    report = [item for rule_id in ("numpy-abi", "keras-mismatch") for item in findings(rule_id, given)]
+    report = [
+        item for rule_id in ("numpy-abi", "keras-mismatch") for item in findings(rule_id, given)
+    ]
     assert len({argv(item.fix.actions[0]) for item in report if item.fix}) == 1
     assert report[0].fix
     restored = ("tensorflow-cpu==2.15.1", "numpy<2.0.0,>=1.23.5", "keras<2.16,>=2.15.0")
@@ -410,28 +530,46 @@ def test_a_fix_breaks_no_other_package(line: str, typed: str) -> None:
 
 
 def test_torchaudio_is_the_one_of_the_installed_torch_from_its_index() -> None:
-    items = (distribution("torch", "2.2.2+cu121"), distribution("torchaudio", "2.1.0", requires=("torch==2.1.0",)))
-    given = context(facts(build("torch", "2.2.2+cu121", cuda_build=known(True)), distributions=items))
+    items = (
+        distribution("torch", "2.2.2+cu121"),
+        distribution("torchaudio", "2.1.0", requires=("torch==2.1.0",)),
+    )
+    given = context(
+        facts(build("torch", "2.2.2+cu121", cuda_build=known(True)), distributions=items)
+    )
     fix = findings("extension-build-mismatch", given)[0].fix
     assert fix
-    assert argv(fix.actions[0])[-3:] == ("https://download.pytorch.org/whl/cu121", "torch==2.2.2", "torchaudio==2.2.2")
+    assert argv(fix.actions[0])[-3:] == (
+        "https://download.pytorch.org/whl/cu121",
+        "torch==2.2.2",
+        "torchaudio==2.2.2",
+    )
 
 
 def test_pins_of_cuda_wheels_are_one_finding_on_every_goal() -> None:
     wheels = (("nvidia-nccl-cu12", "2.18.1"), ("nvidia-nvjitlink-cu12", "12.0.76"))
     requires = ("nvidia-nccl-cu12==2.19.3", "nvidia-nvjitlink-cu12==12.1.105")
-    items = (distribution("torch", "2.2.2", requires=requires), *(distribution(*item) for item in wheels))
+    items = (
+        distribution("torch", "2.2.2", requires=requires),
+        *(distribution(*item) for item in wheels),
+    )
     for goal in ("cpu", "gpu"):
-        given = context(facts(build("torch", "2.2.2", cuda_build=known(True)), distributions=items), expect=goal)
+        given = context(
+            facts(build("torch", "2.2.2", cuda_build=known(True)), distributions=items), expect=goal
+        )
         (finding,) = findings("cuda-wheel-conflict", given)
         assert finding.fix
         assert argv(finding.fix.actions[0])[-3:] == ("torch==2.2.2", *requires)
 
 
-@pytest.mark.parametrize(("place", "severity"), [("", "error"), ("/usr/local/cuda/lib64/libcublas.so.12", "warning")])
+@pytest.mark.parametrize(
+    ("place", "severity"), [("", "error"), ("/usr/local/cuda/lib64/libcublas.so.12", "warning")]
+)
 def test_a_missing_cuda_wheel_that_importing_loads(place: str, severity: str) -> None:
     torch = distribution("torch", "2.2.2", requires=("nvidia-cublas-cu12==12.1.3.1",))
     libraries = known((lookup("libcublas.so.12", place),))
     installed = build("torch", "2.2.2", cuda_build=known(True), libraries=libraries)
-    report = findings("dependency-conflict", context(facts(installed, distributions=(torch,)), expect="cpu"))
+    report = findings(
+        "dependency-conflict", context(facts(installed, distributions=(torch,)), expect="cpu")
+    )
     assert [item.severity for item in report] == [severity]

@@ -20,9 +20,9 @@ from tests.rules.factory_machine import build, context, gpu, known, run
 
 OLD = "gpu-arch-too-old"
 
-# Written from the documents, not from data/: vLLM's page "GPU" in its source distributions, SGLang's page "Install",
-# README.md of flash-attention, CHANGELOG.md and docstrings of xFormers, README.md of bitsandbytes.
-# Package, first release of each line, lowest compute capability.
+# Written from the documents, not from data/: vLLM's page "GPU" in its source distributions,
+# SGLang's page "Install", README.md of flash-attention, CHANGELOG.md and docstrings of xFormers,
+# README.md of bitsandbytes. Package, first release of each line, lowest compute capability.
 DOCUMENTS = [
     ("vllm", "0.6.5", (7, 0)),
     ("vllm", "0.20.0", (7, 5)),
@@ -83,8 +83,14 @@ def releases(name: str) -> list[str]:
 def with_package(name: str, version: str, *gpus: Any) -> Any:
     """Compose a machine with a package, and with a torch that has code for all of the GPUs."""
     code = known(tuple(f"sm_{number}" for number in (35, 50, 60, 70, 75, 80, 90, 100, 120)))
-    torch = build("9.9.9", cuda_build=known(True), cuda_version=known("12.6"), compute_capabilities=code)
-    return context(*gpus, builds=(torch,), distributions=(Distribution("torch", "9.9.9"), Distribution(name, version)))
+    torch = build(
+        "9.9.9", cuda_build=known(True), cuda_version=known("12.6"), compute_capabilities=code
+    )
+    return context(
+        *gpus,
+        builds=(torch,),
+        distributions=(Distribution("torch", "9.9.9"), Distribution(name, version)),
+    )
 
 
 def test_there_are_thirty_gpus_and_every_release() -> None:
@@ -102,7 +108,10 @@ def test_the_documented_minimum_holds_for_every_release(name: str) -> None:
             assert bool(found) == (numbers(capability) < expected(name, version)), (version, title)
             for item in found:
                 assert (item.severity, item.evidence[1].citation is not None) == (ERROR, True)
-                assert f"{name} {version} ask for {'.'.join(map(str, expected(name, version)))}" in item.message
+                assert (
+                    f"{name} {version} ask for {'.'.join(map(str, expected(name, version)))}"
+                    in item.message
+                )
 
 
 @pytest.mark.parametrize("name", PACKAGES)
@@ -110,7 +119,11 @@ def test_no_row_serves_a_gpu_below_the_documented_minimum(name: str) -> None:
     for row in matrix().companion_releases(name):
         for capability in set(GPUS.values()):
             if row.compute_capabilities and serves_capability(context(), row, capability):
-                assert numbers(capability) >= expected(name, row.version), (row.version, row.platform, capability)
+                assert numbers(capability) >= expected(name, row.version), (
+                    row.version,
+                    row.platform,
+                    capability,
+                )
 
 
 @pytest.mark.parametrize("name", PACKAGES)
@@ -118,8 +131,17 @@ def test_no_row_serves_a_gpu_below_the_documented_minimum(name: str) -> None:
 def test_no_plan_goes_below_the_documented_minimum(name: str, capability: str) -> None:
     lowest = min(minimum for package, _, minimum in DOCUMENTS if package == name)
     made = planned(name, on=machine("3.11", "580.95.05", capability))
-    chosen = [text for environment in made.environments for item in environment.sets for text in item.requirements]
-    versions = [text.partition("==")[2] for text in chosen if text.partition("==")[0].partition("[")[0] == name]
+    chosen = [
+        text
+        for environment in made.environments
+        for item in environment.sets
+        for text in item.requirements
+    ]
+    versions = [
+        text.partition("==")[2]
+        for text in chosen
+        if text.partition("==")[0].partition("[")[0] == name
+    ]
     assert len(versions) <= 1
     if capability == "8.9":
         assert any(name in text for text in chosen)
@@ -132,11 +154,17 @@ def test_no_plan_goes_below_the_documented_minimum(name: str, capability: str) -
 
 def test_a_package_that_is_judged_like_a_framework_is_refused_too() -> None:
     """What only the documents exclude counts as served by the framework: cuDF is both."""
-    row = next(row for row in matrix().releases("cudf", "linux_x86_64") if row.distribution == "cudf-cu12")
+    row = next(
+        row for row in matrix().releases("cudf", "linux_x86_64") if row.distribution == "cudf-cu12"
+    )
     bare = context(gpu("GeForce GTX 1080", "6.1"))
-    judged = Context(bare.facts, bare.matrix, Target("gpu", (f"{row.distribution}=={row.version}",)))
+    judged = Context(
+        bare.facts, bare.matrix, Target("gpu", (f"{row.distribution}=={row.version}",))
+    )
     (found,) = [item for item in run(OLD, judged) if item.severity == ERROR]
-    assert f"the documents of {row.distribution} {row.version} ask for 7.0 or newer" in found.message
+    assert (
+        f"the documents of {row.distribution} {row.version} ask for 7.0 or newer" in found.message
+    )
 
 
 def test_another_gpu_that_is_new_enough_makes_it_a_warning() -> None:
@@ -146,7 +174,11 @@ def test_another_gpu_that_is_new_enough_makes_it_a_warning() -> None:
 
 
 def test_the_document_of_a_platform_comes_first() -> None:
-    for platform, minimum in (("linux_aarch64", "7.5"), ("linux_x86_64", "6.0"), ("win_amd64", "6.0")):
+    for platform, minimum in (
+        ("linux_aarch64", "7.5"),
+        ("linux_x86_64", "6.0"),
+        ("win_amd64", "6.0"),
+    ):
         document = documented_gpus("bitsandbytes", "0.50.2", platform)
         assert document is not None
         assert document.minimum == minimum

@@ -7,15 +7,38 @@ from typing import Any
 
 import pytest
 
-from envcheck.model import COMPATIBLE, ERROR, NOTE, DeviceNode, Known, Source, ToolkitFacts, ToolkitInstall
+from envcheck.model import (
+    COMPATIBLE,
+    ERROR,
+    NOTE,
+    DeviceNode,
+    Known,
+    Source,
+    ToolkitFacts,
+    ToolkitInstall,
+)
 from envcheck.rules import Context, Target, evaluate
 from envcheck.rules.context import UndecidedError
-from tests.rules.factory_machine import NO_DRIVER, NONE, UNREAD, build, context, driver, gpu, known, nodes, only, run
+from tests.rules.factory_machine import (
+    NO_DRIVER,
+    NONE,
+    UNREAD,
+    build,
+    context,
+    driver,
+    gpu,
+    known,
+    nodes,
+    only,
+    run,
+)
 from tests.typed import argv
 
 ID, NODES = "driver-not-in-container", "driver-device-nodes"
 DOCKER = {"container": known("docker")}
-EMPTY = driver(**{**NO_DRIVER, "kernel_module_version": known("550.163.01"), "release": known("550.163.01")})
+EMPTY = driver(
+    **{**NO_DRIVER, "kernel_module_version": known("550.163.01"), "release": known("550.163.01")}
+)
 TORCH = build()
 
 
@@ -38,7 +61,10 @@ def test_a_machine_that_is_stated_is_not_the_container_it_is_judged_in() -> None
     there = gpu(capability=stated.value)
     assert only(ID, context(there, driver=on_it, host=DOCKER, expect="gpu")).severity == ERROR
     there = replace(there, compute_capability=stated)
-    assert ID not in {item.id for item in evaluate(context(there, driver=on_it, host=DOCKER, expect="gpu")).findings}
+    assert ID not in {
+        item.id
+        for item in evaluate(context(there, driver=on_it, host=DOCKER, expect="gpu")).findings
+    }
 
 
 CPU_ONLY = build("2.7.1+cpu", cuda_build=known(False))
@@ -47,7 +73,10 @@ CPU_ONLY = build("2.7.1+cpu", cuda_build=known(False))
 def test_a_container_left_without_a_gpu_does_cpu_work() -> None:
     assert context(gpu(), driver=EMPTY, host=DOCKER, builds=(CPU_ONLY,)).goal == "cpu"
     assert context(gpu(), driver=EMPTY, host=asks("void")).goal == "cpu"
-    assert evaluate(context(gpu(), driver=EMPTY, host=DOCKER, builds=(CPU_ONLY,))).verdict == COMPATIBLE
+    assert (
+        evaluate(context(gpu(), driver=EMPTY, host=DOCKER, builds=(CPU_ONLY,))).verdict
+        == COMPATIBLE
+    )
 
 
 @pytest.mark.parametrize(
@@ -61,7 +90,11 @@ def test_a_container_left_without_a_gpu_does_cpu_work() -> None:
         {"driver": driver()},
         {"driver": replace(EMPTY, device_nodes=UNREAD)},
         {"driver": replace(EMPTY, device_nodes=nodes("0", "ctl"))},
-        {"toolkits": ToolkitFacts(installs=known((ToolkitInstall("/usr/local/cuda", "usr-local"),)))},
+        {
+            "toolkits": ToolkitFacts(
+                installs=known((ToolkitInstall("/usr/local/cuda", "usr-local"),))
+            )
+        },
     ],
 )
 def test_what_asks_for_the_hosts_gpu(change: dict[str, Any]) -> None:
@@ -89,14 +122,28 @@ def test_a_container_whose_host_has_no_gpu_lacks_nothing() -> None:
 
 def test_in_wsl_no_container_sees_what_the_host_has() -> None:
     bare = driver(**NO_DRIVER)
-    assert only(ID, context(driver=bare, host={**asks("all"), "wsl_version": known(2)})).severity == ERROR
+    assert (
+        only(ID, context(driver=bare, host={**asks("all"), "wsl_version": known(2)})).severity
+        == ERROR
+    )
     assert context(driver=bare, host={**asks("all"), "wsl_version": known(2)}).goal == "gpu"
-    assert run(ID, context(driver=bare, host={**asks("void"), "wsl_version": known(2)}, builds=(TORCH,))) == []
+    assert (
+        run(
+            ID,
+            context(driver=bare, host={**asks("void"), "wsl_version": known(2)}, builds=(TORCH,)),
+        )
+        == []
+    )
 
 
 def test_a_container_with_the_gpu_is_fine() -> None:
     assert run(ID, context(gpu(), host=DOCKER, builds=(TORCH,))) == []
-    assert run(ID, context(gpu(), driver=driver(cuda_init_result=UNREAD), host=DOCKER, builds=(TORCH,))) == []
+    assert (
+        run(
+            ID, context(gpu(), driver=driver(cuda_init_result=UNREAD), host=DOCKER, builds=(TORCH,))
+        )
+        == []
+    )
 
 
 def test_outside_a_container_and_for_cpu_work_it_is_silent() -> None:
@@ -113,8 +160,14 @@ def test_wsl_hands_its_library_in_without_nodes() -> None:
 def test_devices_without_the_library() -> None:
     bare = driver(libcuda_path=NONE, cuda_init_result=NONE)
     limited = {**DOCKER, "environment": known({"NVIDIA_DRIVER_CAPABILITIES": "utility"})}
-    assert "leaves out compute" in only(ID, context(gpu(), driver=bare, host=limited, builds=(TORCH,))).message
-    assert "libcuda.so.1." in only(ID, context(gpu(), driver=bare, host=DOCKER, builds=(TORCH,))).message
+    assert (
+        "leaves out compute"
+        in only(ID, context(gpu(), driver=bare, host=limited, builds=(TORCH,))).message
+    )
+    assert (
+        "libcuda.so.1."
+        in only(ID, context(gpu(), driver=bare, host=DOCKER, builds=(TORCH,))).message
+    )
     assert run(ID, context(gpu(), driver=bare, host=DOCKER)) == []
 
 
@@ -126,17 +179,27 @@ def test_unread_nodes_are_undetermined() -> None:
 
 @pytest.mark.parametrize(
     ("kind", "program"),
-    [("podman", "sudo"), ("apptainer", "apptainer"), ("lxc", "lxc"), ("docker", "sudo"), ("other", "sudo")],
+    [
+        ("podman", "sudo"),
+        ("apptainer", "apptainer"),
+        ("lxc", "lxc"),
+        ("docker", "sudo"),
+        ("other", "sudo"),
+    ],
 )
 def test_the_fix_fits_the_kind_of_container(kind: str, program: str) -> None:
-    fix = only(ID, context(gpu(), driver=EMPTY, host={"container": known(kind)}, builds=(TORCH,))).fix
+    fix = only(
+        ID, context(gpu(), driver=EMPTY, host={"container": known(kind)}, builds=(TORCH,))
+    ).fix
     assert fix is not None
     assert argv(fix.actions[0])[0] == program
     assert {command.scope for command in fix.actions} == {"system"}
 
 
 def test_a_pod_asks_its_cluster() -> None:
-    fix = only(ID, context(gpu(), driver=EMPTY, host={"container": known("kubernetes")}, builds=(TORCH,))).fix
+    fix = only(
+        ID, context(gpu(), driver=EMPTY, host={"container": known("kubernetes")}, builds=(TORCH,))
+    ).fix
     assert fix is not None
     assert "nvidia.com/gpu" in fix.summary
 
@@ -149,8 +212,16 @@ def test_a_missing_uvm_node_matters_once_cuda_fails() -> None:
     no_uvm = nodes("0", "ctl")
     found = only(NODES, context(gpu(), driver=failing(device_nodes=no_uvm)))
     assert "/dev/nvidia-uvm is missing" in found.message
-    assert run(NODES, context(gpu(), driver=driver(device_nodes=no_uvm, uvm_loaded=known(False)))) == []
-    assert "nvidia0" in only(NODES, context(gpu(), driver=failing(100, device_nodes=nodes("ctl", "-uvm")))).message
+    assert (
+        run(NODES, context(gpu(), driver=driver(device_nodes=no_uvm, uvm_loaded=known(False))))
+        == []
+    )
+    assert (
+        "nvidia0"
+        in only(
+            NODES, context(gpu(), driver=failing(100, device_nodes=nodes("ctl", "-uvm")))
+        ).message
+    )
 
 
 def test_the_control_node_alone_proves_nothing() -> None:
@@ -162,7 +233,9 @@ def test_a_node_closed_to_this_user() -> None:
     closed = failing(100, device_nodes=nodes("0", "ctl", "-uvm", closed="0"))
     found = only(NODES, context(gpu(), driver=closed))
     assert "root:video" in found.message
-    caps = failing(100, device_nodes=nodes("0", "ctl", "-uvm", "-caps/nvidia-cap1", closed="-caps/nvidia-cap1"))
+    caps = failing(
+        100, device_nodes=nodes("0", "ctl", "-uvm", "-caps/nvidia-cap1", closed="-caps/nvidia-cap1")
+    )
     assert run(NODES, context(gpu(), driver=caps)) == []
 
 
@@ -178,7 +251,9 @@ def test_an_unknown_error_with_all_nodes_wants_the_module_reloaded() -> None:
 
 
 def test_in_a_container_the_host_has_to_act() -> None:
-    fix = only(NODES, context(gpu(), driver=failing(device_nodes=nodes("0", "ctl")), host=DOCKER)).fix
+    fix = only(
+        NODES, context(gpu(), driver=failing(device_nodes=nodes("0", "ctl")), host=DOCKER)
+    ).fix
     assert fix is not None
     assert "/dev/nvidia-uvm" in fix.summary
 
@@ -186,7 +261,10 @@ def test_in_a_container_the_host_has_to_act() -> None:
 def test_nodes_are_not_judged_elsewhere() -> None:
     for host in ({"wsl_version": known(2)}, {"jetson_release": known("R36.3.0")}):
         assert run(NODES, context(gpu(), driver=failing(device_nodes=NONE), host=host)) == []
-    assert run(NODES, context(gpu(nvml_index=NONE), driver=failing(device_nodes=NONE), host=DOCKER)) == []
+    assert (
+        run(NODES, context(gpu(nvml_index=NONE), driver=failing(device_nodes=NONE), host=DOCKER))
+        == []
+    )
 
 
 def test_an_unread_start_is_undetermined() -> None:
@@ -227,6 +305,8 @@ def test_what_only_a_driver_says_proves_that_the_gpu_was_handed_in() -> None:
         answered = driver(cuda_init_result=known(result), device_nodes=NONE)
         assert run(ID, context(unlisted, driver=answered, host=DOCKER, builds=(TORCH,))) == []
     silent = driver(cuda_init_result=known(100), device_nodes=NONE)
-    assert only(ID, context(unlisted, driver=silent, host=DOCKER, builds=(TORCH,))).severity == ERROR
+    assert (
+        only(ID, context(unlisted, driver=silent, host=DOCKER, builds=(TORCH,))).severity == ERROR
+    )
     assert run(ID, context(gpu(), driver=silent, host=DOCKER, builds=(TORCH,))) == []
     assert "missing" in only(NODES, context(gpu(), driver=silent, host=DOCKER)).message

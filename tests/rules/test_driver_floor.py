@@ -8,7 +8,18 @@ import pytest
 
 from envcheck.model import ERROR, INCOMPATIBLE, UNDETERMINED, Distribution
 from envcheck.rules.context import UndecidedError
-from tests.rules.factory_machine import NO_DRIVER, NONE, UNREAD, build, context, driver, gpu, known, only, run
+from tests.rules.factory_machine import (
+    NO_DRIVER,
+    NONE,
+    UNREAD,
+    build,
+    context,
+    driver,
+    gpu,
+    known,
+    only,
+    run,
+)
 from tests.typed import argv
 
 ID = "driver-too-old"
@@ -17,7 +28,9 @@ V100 = ("Tesla V100-SXM2-16GB", "7.0")
 
 
 def torch(cuda: str, capabilities: Any = SM80) -> Any:
-    return build("9.9.9", cuda_build=known(True), cuda_version=known(cuda), compute_capabilities=capabilities)
+    return build(
+        "9.9.9", cuda_build=known(True), cuda_version=known(cuda), compute_capabilities=capabilities
+    )
 
 
 def test_minor_version_compatibility_runs_native_code() -> None:
@@ -37,20 +50,36 @@ def test_one_release_below_the_minor_floor_is_too_old() -> None:
 
 def test_a_package_that_alone_brings_a_newer_cuda_needs_a_newer_driver() -> None:
     def judge(torch: str) -> list[str]:
-        beside = (Distribution("torch", torch), Distribution("vllm", "0.33.0"), Distribution("torchcodec", "0.17.0"))
+        beside = (
+            Distribution("torch", torch),
+            Distribution("vllm", "0.33.0"),
+            Distribution("torchcodec", "0.17.0"),
+        )
         older = driver("570.124.06", "12.8")
         return [
-            item.message for item in run(ID, context(gpu(), driver=older, builds=(build(torch),), distributions=beside))
+            item.message
+            for item in run(
+                ID, context(gpu(), driver=older, builds=(build(torch),), distributions=beside)
+            )
         ]
 
     needs = "needs driver >= 580.65.06; this machine runs 570.124.06."
-    assert judge("2.14.0+cu126") == [f"vllm 0.33.0 was built with CUDA 13.0 and {needs}"], "once for a major"
-    assert judge("2.14.0") == [f"torch 2.14.0 was built with CUDA 13.0 and {needs}"], "said of the framework"
+    assert judge("2.14.0+cu126") == [f"vllm 0.33.0 was built with CUDA 13.0 and {needs}"], (
+        "once for a major"
+    )
+    assert judge("2.14.0") == [f"torch 2.14.0 was built with CUDA 13.0 and {needs}"], (
+        "said of the framework"
+    )
 
 
 def test_ptx_newer_than_the_driver_cannot_be_compiled() -> None:
     ptx = known(("sm_60", "compute_80"))
-    found = only(ID, context(gpu(capability="8.9"), driver=driver("525.60.13", "12.0"), builds=(torch("12.6", ptx),)))
+    found = only(
+        ID,
+        context(
+            gpu(capability="8.9"), driver=driver("525.60.13", "12.0"), builds=(torch("12.6", ptx),)
+        ),
+    )
     assert "PTX up to CUDA 12.0" in found.message
     assert "560.28.03" in found.message
 
@@ -58,21 +87,41 @@ def test_ptx_newer_than_the_driver_cannot_be_compiled() -> None:
 @pytest.mark.parametrize(("release", "cuda"), [("560.28.03", "12.6"), ("570.195.03", "12.8")])
 def test_ptx_is_compiled_by_a_driver_of_its_cuda_or_newer(release: str, cuda: str) -> None:
     ptx = known(("sm_60", "compute_80"))
-    judged = context(gpu(capability="8.9"), driver=driver(release, cuda), builds=(torch("12.6", ptx),))
+    judged = context(
+        gpu(capability="8.9"), driver=driver(release, cuda), builds=(torch("12.6", ptx),)
+    )
     assert run(ID, judged) == []
 
 
 def test_ptx_falls_back_on_the_branch_for_its_ceiling() -> None:
     ptx = known(("sm_60", "compute_80"))
     drives = driver("525.60.13", cuda_driver_version=UNREAD)
-    assert "CUDA 12.0" in only(ID, context(gpu(capability="8.9"), driver=drives, builds=(torch("12.6", ptx),))).message
+    assert (
+        "CUDA 12.0"
+        in only(
+            ID, context(gpu(capability="8.9"), driver=drives, builds=(torch("12.6", ptx),))
+        ).message
+    )
 
 
 def test_before_cuda_11_each_toolkit_has_its_own_floor() -> None:
     assert (
-        run(ID, context(gpu(*V100), driver=driver("418.39", "10.1"), builds=(torch("10.1", known(("sm_70",))),))) == []
+        run(
+            ID,
+            context(
+                gpu(*V100),
+                driver=driver("418.39", "10.1"),
+                builds=(torch("10.1", known(("sm_70",))),),
+            ),
+        )
+        == []
     )
-    found = only(ID, context(gpu(*V100), driver=driver("410.48", "10.0"), builds=(torch("10.1", known(("sm_70",))),)))
+    found = only(
+        ID,
+        context(
+            gpu(*V100), driver=driver("410.48", "10.0"), builds=(torch("10.1", known(("sm_70",))),)
+        ),
+    )
     assert "418.39" in found.message
 
 
@@ -88,7 +137,12 @@ def test_cuda_versions_decide_where_the_release_is_not_known() -> None:
     found = only(ID, context(gpu(), driver=unread, builds=(torch("13.0"),)))
     assert "CUDA 13" in found.message
     old = driver(release=UNREAD, cuda_driver_version=known("10.0"))
-    assert "CUDA 10.1" in only(ID, context(gpu(*V100), driver=old, builds=(torch("10.1", known(("sm_70",))),))).message
+    assert (
+        "CUDA 10.1"
+        in only(
+            ID, context(gpu(*V100), driver=old, builds=(torch("10.1", known(("sm_70",))),))
+        ).message
+    )
 
 
 def test_nothing_known_of_the_driver_is_undetermined() -> None:
@@ -111,24 +165,42 @@ def test_forward_compatibility_that_starts_counts() -> None:
 
 def test_wsl_and_windows_use_the_windows_floor() -> None:
     host = {"wsl_version": known(2)}
-    assert run(ID, context(gpu(), driver=driver("527.41", "12.0"), host=host, builds=(torch("12.6"),))) == []
-    found = only(ID, context(gpu(), driver=driver("526.99", "11.8"), host=host, builds=(torch("12.6"),)))
+    assert (
+        run(ID, context(gpu(), driver=driver("527.41", "12.0"), host=host, builds=(torch("12.6"),)))
+        == []
+    )
+    found = only(
+        ID, context(gpu(), driver=driver("526.99", "11.8"), host=host, builds=(torch("12.6"),))
+    )
     assert "527.41" in found.message
     windows = {"os": known("windows")}
-    assert only(ID, context(gpu(), driver=driver("526.99", "11.8"), host=windows, builds=(torch("12.6"),))).fix
+    assert only(
+        ID, context(gpu(), driver=driver("526.99", "11.8"), host=windows, builds=(torch("12.6"),))
+    ).fix
 
 
 def test_a_jetson_is_judged_by_what_its_driver_says_of_cuda() -> None:
     orin = gpu("Orin", "8.7")
     host = {"jetson_release": known("R36.3.0")}
     jetson = torch("12.6", known(("sm_87",)))
-    assert run(ID, context(orin, driver=driver("540.3.0", "12.2"), host=host, builds=(jetson,))) == []
+    assert (
+        run(ID, context(orin, driver=driver("540.3.0", "12.2"), host=host, builds=(jetson,))) == []
+    )
 
 
 def test_jax_names_its_cuda_by_its_major_alone() -> None:
-    jax = build("0.5.0", "jax", distribution="jax-cuda12-plugin", cuda_build=known(True), cuda_version=known("12"))
+    jax = build(
+        "0.5.0",
+        "jax",
+        distribution="jax-cuda12-plugin",
+        cuda_build=known(True),
+        cuda_version=known("12"),
+    )
     assert run(ID, context(gpu(), driver=driver("525.60.13", "12.0"), builds=(jax,))) == []
-    assert "525.60.13" in only(ID, context(gpu(), driver=driver("470.256.02", "11.4"), builds=(jax,))).message
+    assert (
+        "525.60.13"
+        in only(ID, context(gpu(), driver=driver("470.256.02", "11.4"), builds=(jax,))).message
+    )
 
 
 def test_cpu_builds_need_no_driver() -> None:
@@ -137,16 +209,30 @@ def test_cpu_builds_need_no_driver() -> None:
 
 
 def test_a_build_without_cuda_version_is_skipped_and_an_unknown_one_undetermined() -> None:
-    assert run(ID, context(gpu(), builds=(build("9.9.9", cuda_build=known(True), cuda_version=NONE),))) == []
+    assert (
+        run(ID, context(gpu(), builds=(build("9.9.9", cuda_build=known(True), cuda_version=NONE),)))
+        == []
+    )
     with pytest.raises(UndecidedError, match="CUDA version"):
-        run(ID, context(gpu(), builds=(build("9.9.9", cuda_build=known(True), cuda_version=UNREAD),)))
+        run(
+            ID,
+            context(gpu(), builds=(build("9.9.9", cuda_build=known(True), cuda_version=UNREAD),)),
+        )
 
 
 def test_a_deleted_toolkit_row_is_release_unknown() -> None:
     found = run(
-        ID, context(gpu(), driver=driver("560.35.03", "12.6"), builds=(torch("12.6"),), without=("toolkits", "12.6"))
+        ID,
+        context(
+            gpu(),
+            driver=driver("560.35.03", "12.6"),
+            builds=(torch("12.6"),),
+            without=("toolkits", "12.6"),
+        ),
     )
-    assert [(item.id, item.verdict, item.severity) for item in found] == [("release-unknown", UNDETERMINED, ERROR)]
+    assert [(item.id, item.verdict, item.severity) for item in found] == [
+        ("release-unknown", UNDETERMINED, ERROR)
+    ]
 
 
 def test_a_deleted_driver_row_is_release_unknown() -> None:
@@ -176,4 +262,7 @@ def test_a_driver_that_dropped_the_gpu() -> None:
 
 
 def test_windows_releases_are_no_linux_branches() -> None:
-    assert run(ID, context(gpu(), driver=driver("999.99", "12.6"), host={"wsl_version": known(2)})) == []
+    assert (
+        run(ID, context(gpu(), driver=driver("999.99", "12.6"), host={"wsl_version": known(2)}))
+        == []
+    )

@@ -9,7 +9,18 @@ import pytest
 from envcheck.model import COMPATIBLE, ERROR, NOTE
 from envcheck.rules.context import UndecidedError
 from envcheck.rules.driver import is_compat
-from tests.rules.factory_machine import NO_DRIVER, NONE, UNREAD, context, driver, gpu, known, nodes, only, run
+from tests.rules.factory_machine import (
+    NO_DRIVER,
+    NONE,
+    UNREAD,
+    context,
+    driver,
+    gpu,
+    known,
+    nodes,
+    only,
+    run,
+)
 from tests.typed import argv
 
 MISMATCH, COMPAT, OFF_PATH, WSL = (
@@ -48,7 +59,8 @@ def test_an_updated_driver_wants_a_restart_not_a_reinstall() -> None:
 
 
 @pytest.mark.parametrize(
-    "signal", [{"nvml_result": known(18)}, {"smi_exit_code": known(18)}, {"cuda_init_result": known(803)}]
+    "signal",
+    [{"nvml_result": known(18)}, {"smi_exit_code": known(18)}, {"cuda_init_result": known(803)}],
 )
 def test_what_the_tools_say_is_enough(signal: dict[str, Any]) -> None:
     unread: dict[str, Any] = {
@@ -56,7 +68,9 @@ def test_what_the_tools_say_is_enough(signal: dict[str, Any]) -> None:
         "libcuda_version": UNREAD,
         "libnvidia_ml_version": UNREAD,
     }
-    assert only(MISMATCH, context(gpu(), driver=driver(**{**unread, "cuda_init_result": UNREAD, **signal})))
+    assert only(
+        MISMATCH, context(gpu(), driver=driver(**{**unread, "cuda_init_result": UNREAD, **signal}))
+    )
 
 
 def test_a_driver_that_starts_does_not_mismatch() -> None:
@@ -110,7 +124,10 @@ def test_compat_older_than_the_driver() -> None:
 
 
 def test_compat_that_starts_is_right() -> None:
-    assert run(COMPAT, context(GEFORCE, driver=driver(**{**AHEAD, "cuda_init_result": known(0)}))) == []
+    assert (
+        run(COMPAT, context(GEFORCE, driver=driver(**{**AHEAD, "cuda_init_result": known(0)})))
+        == []
+    )
 
 
 UNFOUND: dict[str, Any] = {"libcuda_path": NONE, "libcuda_version": NONE, "cuda_init_result": NONE}
@@ -125,7 +142,9 @@ def test_libcuda_lies_where_the_loader_does_not_look() -> None:
 
 def test_libcuda_is_not_installed() -> None:
     found = only(OFF_PATH, context(gpu(), driver=driver(**UNFOUND)))
-    assert commands(found) == [("sudo", "apt-get", "install", "-y", "libnvidia-compute-550=550.163.01*")]
+    assert commands(found) == [
+        ("sudo", "apt-get", "install", "-y", "libnvidia-compute-550=550.163.01*")
+    ]
     assert found.fix is not None
     (install,) = found.fix.actions
     assert (install.check().argv[-1], install.undo().argv[-1]) == ("libnvidia-compute-550",) * 2
@@ -143,7 +162,10 @@ def test_odd_folders_do_not_enter_a_command() -> None:
 def test_libcuda_is_not_missed_without_driver_or_in_an_empty_container() -> None:
     assert run(OFF_PATH, context(gpu(), driver=driver(**NO_DRIVER))) == []
     assert run(OFF_PATH, context(driver=driver(**UNFOUND))) == []
-    assert run(OFF_PATH, context(gpu(), driver=driver(**UNFOUND), host={"container": known("docker")})) == []
+    assert (
+        run(OFF_PATH, context(gpu(), driver=driver(**UNFOUND), host={"container": known("docker")}))
+        == []
+    )
 
 
 def test_an_unread_libcuda_is_undetermined() -> None:
@@ -203,6 +225,8 @@ def test_wsl_1_has_no_gpu() -> None:
 
 def test_a_container_with_nodes_whose_library_lies_off_the_path() -> None:
     lying = driver(
-        **UNFOUND, device_nodes=nodes("0", "ctl", "-uvm"), libcuda_elsewhere=known(("/usr/lib64/libcuda.so.1",))
+        **UNFOUND,
+        device_nodes=nodes("0", "ctl", "-uvm"),
+        libcuda_elsewhere=known(("/usr/lib64/libcuda.so.1",)),
     )
     assert only(OFF_PATH, context(gpu(), driver=lying, host={"container": known("docker")}))

@@ -8,7 +8,18 @@ import pytest
 
 from envcheck.model import ERROR, DkmsModule
 from envcheck.rules.context import UndecidedError
-from tests.rules.factory_machine import NO_DRIVER, NONE, UNREAD, context, driver, gpu, known, nodes, only, run
+from tests.rules.factory_machine import (
+    NO_DRIVER,
+    NONE,
+    UNREAD,
+    context,
+    driver,
+    gpu,
+    known,
+    nodes,
+    only,
+    run,
+)
 from tests.typed import argvs
 
 GONE: dict[str, Any] = {**NO_DRIVER}
@@ -51,13 +62,19 @@ def test_what_is_left_of_a_driver_is_named() -> None:
 
 
 def test_containers_wsl_and_jetson_have_no_kernel_driver_of_their_own() -> None:
-    for host in ({"container": known("docker")}, {"wsl_version": known(2)}, {"jetson_release": known("R36.3.0")}):
+    for host in (
+        {"container": known("docker")},
+        {"wsl_version": known(2)},
+        {"jetson_release": known("R36.3.0")},
+    ):
         assert run("driver-missing", context(gpu(), driver=without(), host=host)) == []
 
 
 def test_windows_without_driver() -> None:
     host = {"os": known("windows")}
-    assert "nvidia.com" in only("driver-missing", context(gpu(), driver=without(), host=host)).fix.summary  # type: ignore[union-attr]
+    fix = only("driver-missing", context(gpu(), driver=without(), host=host)).fix
+    assert fix is not None
+    assert "nvidia.com" in fix.summary
     with pytest.raises(UndecidedError, match=r"driver\.release"):
         run("driver-missing", context(gpu(), driver=without(release=UNREAD), host=host))
 
@@ -107,9 +124,9 @@ def test_secure_boot_alone_is_no_fault() -> None:
 
 def test_secure_boot_without_a_known_key_says_so() -> None:
     host = {"secure_boot": known(True), "distribution_id": known("arch"), "distribution_like": NONE}
-    assert typed(only("driver-secure-boot", context(gpu(), driver=without(**UNSIGNED), host=host))) == [
-        ("sudo", "reboot")
-    ]
+    assert typed(
+        only("driver-secure-boot", context(gpu(), driver=without(**UNSIGNED), host=host))
+    ) == [("sudo", "reboot")]
 
 
 NO_START = {"cuda_init_result": known(100)}
@@ -118,15 +135,22 @@ NO_START = {"cuda_init_result": known(100)}
 def test_the_kind_of_module_must_fit_the_gpu() -> None:
     blackwell = gpu("NVIDIA GeForce RTX 5090", "12.0")
     closed = driver("580.95.05", kernel_module_kind=known("proprietary"), **NO_START)
-    assert "needs the open one." in only("driver-missing", context(blackwell, driver=closed)).message
+    assert (
+        "needs the open one." in only("driver-missing", context(blackwell, driver=closed)).message
+    )
     volta = gpu("Tesla V100", "7.0")
     opened = driver("550.163.01", kernel_module_kind=known("open"), **NO_START)
-    assert "needs the proprietary one." in only("driver-missing", context(volta, driver=opened)).message
+    assert (
+        "needs the proprietary one."
+        in only("driver-missing", context(volta, driver=opened)).message
+    )
 
 
 def test_the_kind_of_module_does_not_matter_otherwise() -> None:
     working = driver("580.95.05", kernel_module_kind=known("proprietary"))
-    assert run("driver-missing", context(gpu("NVIDIA GeForce RTX 5090", "12.0"), driver=working)) == []
+    assert (
+        run("driver-missing", context(gpu("NVIDIA GeForce RTX 5090", "12.0"), driver=working)) == []
+    )
     old = driver("560.35.03", kernel_module_kind=known("proprietary"), **NO_START)
     assert run("driver-missing", context(gpu("NVIDIA GeForce RTX 5090", "12.0"), driver=old)) == []
     ampere = driver(kernel_module_kind=known("proprietary"), **NO_START)
@@ -148,7 +172,9 @@ def test_a_busy_gpu_is_held() -> None:
 
 def test_a_stub_libcuda_is_a_path_conflict() -> None:
     stub = driver(
-        libcuda_path=known("/usr/local/cuda/lib64/stubs/libcuda.so"), libcuda_version=NONE, cuda_init_result=known(34)
+        libcuda_path=known("/usr/local/cuda/lib64/stubs/libcuda.so"),
+        libcuda_version=NONE,
+        cuda_init_result=known(34),
     )
     judged = context(gpu(), driver=stub)
     found = [item for item in run("toolkit-path-conflict", judged) if "stub" in item.message]
@@ -156,7 +182,11 @@ def test_a_stub_libcuda_is_a_path_conflict() -> None:
     assert run("driver-missing", judged) == []
 
 
-HGX = {"nvswitch_present": known(True), "fabric_manager_version": known("550.163.01"), "cuda_init_result": known(802)}
+HGX = {
+    "nvswitch_present": known(True),
+    "fabric_manager_version": known("550.163.01"),
+    "cuda_init_result": known(802),
+}
 
 
 def test_the_fabric_manager_must_run_in_the_drivers_release() -> None:
@@ -164,7 +194,13 @@ def test_the_fabric_manager_must_run_in_the_drivers_release() -> None:
     found = only("fabric-manager", context(gpu(), driver=stopped))
     assert "not running" in found.message
     assert ("sudo", "apt-get", "install", "-y", "nvidia-fabricmanager-550") in typed(found)
-    other = driver(**{**HGX, "fabric_manager_running": known(True), "fabric_manager_version": known("550.90.07")})
+    other = driver(
+        **{
+            **HGX,
+            "fabric_manager_running": known(True),
+            "fabric_manager_version": known("550.90.07"),
+        }
+    )
     assert "550.90.07" in only("fabric-manager", context(gpu(), driver=other)).message
     fits = driver(**{**HGX, "fabric_manager_running": known(True), "cuda_init_result": known(100)})
     assert run("fabric-manager", context(gpu(), driver=fits)) == []
@@ -174,7 +210,10 @@ def test_the_fabric_manager_matters_only_with_nvswitch() -> None:
     assert run("fabric-manager", context(gpu())) == []
     assert run("fabric-manager", context(gpu(), driver=driver(**NO_START))) == []
     card = gpu("NVIDIA GeForce RTX 3090", "8.6")
-    assert run("fabric-manager", context(card, driver=driver(nvswitch_present=UNREAD, **NO_START))) == []
+    assert (
+        run("fabric-manager", context(card, driver=driver(nvswitch_present=UNREAD, **NO_START)))
+        == []
+    )
 
 
 def test_a_system_not_ready_waits_for_a_fabric_manager_out_of_sight() -> None:
@@ -182,7 +221,9 @@ def test_a_system_not_ready_waits_for_a_fabric_manager_out_of_sight() -> None:
     assert "802" in only("fabric-manager", context(gpu(), driver=waiting)).message
     docker = {"container": known("docker")}
     in_container = driver(**{**HGX, "fabric_manager_running": NONE})
-    assert "host" in only("fabric-manager", context(gpu(), driver=in_container, host=docker)).message
+    assert (
+        "host" in only("fabric-manager", context(gpu(), driver=in_container, host=docker)).message
+    )
     quiet = driver(**{**HGX, "cuda_init_result": UNREAD})
     assert run("fabric-manager", context(gpu(), driver=quiet, host=docker)) == []
 
@@ -191,8 +232,13 @@ def test_an_unread_switch_or_service_is_undetermined() -> None:
     with pytest.raises(UndecidedError, match="nvswitch_present"):
         run("fabric-manager", context(gpu(), driver=driver(nvswitch_present=UNREAD, **NO_START)))
     with pytest.raises(UndecidedError, match="fabric_manager_running"):
-        run("fabric-manager", context(gpu(), driver=driver(**{**HGX, "fabric_manager_running": UNREAD})))
+        run(
+            "fabric-manager",
+            context(gpu(), driver=driver(**{**HGX, "fabric_manager_running": UNREAD})),
+        )
 
 
 def test_nodes_without_driver_are_not_blamed() -> None:
-    assert run("driver-device-nodes", context(gpu(), driver=without(device_nodes=nodes("ctl")))) == []
+    assert (
+        run("driver-device-nodes", context(gpu(), driver=without(device_nodes=nodes("ctl")))) == []
+    )

@@ -114,7 +114,9 @@ def test_gpu_checks_are_left_out_where_no_gpu_is_expected(add: Add) -> None:
     add("python-32bit", goal="any")(says())
     assert evaluate(context(WITH_GPU, "cpu")).verdict == "compatible"
     assert evaluate(context(WITHOUT_GPU, "gpu")).verdict == "incompatible"
-    assert evaluate(context(Facts(), "auto")).goal == "gpu", "GPUs that could not be read may be there"
+    assert evaluate(context(Facts(), "auto")).goal == "gpu", (
+        "GPUs that could not be read may be there"
+    )
 
 
 def test_only_limits_the_checks(add: Add) -> None:
@@ -128,7 +130,9 @@ def test_needs_arrive_as_plain_values(add: Add) -> None:
     arrived: list[object] = []
 
     @add("driver-missing", needs=("gpus", "driver.release"))
-    def check(context: Context, gpus: tuple[Gpu, ...] | None, release: str | None) -> Iterator[Finding]:
+    def check(
+        context: Context, gpus: tuple[Gpu, ...] | None, release: str | None
+    ) -> Iterator[Finding]:
         arrived.extend((gpus, release))
         yield from ()
 
@@ -140,7 +144,9 @@ def test_needs_arrive_as_plain_values(add: Add) -> None:
 
 
 def test_one_rule_decides_several_ids(add: Add) -> None:
-    add("cudnn-missing", "cudnn-too-old")(says(finding("cudnn-too-old"), finding("release-unknown", NOTE)))
+    add("cudnn-missing", "cudnn-too-old")(
+        says(finding("cudnn-too-old"), finding("release-unknown", NOTE))
+    )
     report = evaluate(context())
     assert report.checked == ("cudnn-missing", "cudnn-too-old")
     assert [item.id for item in report.findings] == ["cudnn-too-old", "release-unknown"]
@@ -159,12 +165,21 @@ def test_every_id_of_a_rule_is_undecided_where_a_fact_is_unknown(add: Add) -> No
     add("driver-missing")(says())
     report = evaluate(context())
     assert (report.verdict, report.checked) == (UNDETERMINED, ("driver-missing",))
-    assert report.findings[0].message.endswith("Not decided for that reason: cudnn-missing, cudnn-too-old.")
-    assert evaluate(context(), frozenset({"cudnn-missing"})).findings[0].message.endswith(": cudnn-missing.")
+    assert report.findings[0].message.endswith(
+        "Not decided for that reason: cudnn-missing, cudnn-too-old."
+    )
+    assert (
+        evaluate(context(), frozenset({"cudnn-missing"}))
+        .findings[0]
+        .message.endswith(": cudnn-missing.")
+    )
 
 
 def test_a_finding_takes_the_id_and_the_severity_of_its_rule(add: Add) -> None:
-    plain, own = incompatible("Plain.", ()), incompatible("Own.", (), finding_id="mig-config", severity=ERROR)
+    plain, own = (
+        incompatible("Plain.", ()),
+        incompatible("Own.", (), finding_id="mig-config", severity=ERROR),
+    )
     add("os-limit", "mig-config", severity=WARNING)(says(plain, own))
     found = {item.message: (item.id, item.severity) for item in evaluate(context()).findings}
     assert found == {"Plain.": ("os-limit", WARNING), "Own.": ("mig-config", ERROR)}
@@ -172,11 +187,15 @@ def test_a_finding_takes_the_id_and_the_severity_of_its_rule(add: Add) -> None:
 
 def test_a_note_never_makes_a_machine_undetermined(add: Add) -> None:
     add("driver-missing")(says())
-    add("driver-too-old", severity=NOTE, needs=("driver.release",))(says(finding("driver-too-old", NOTE)))
+    add("driver-too-old", severity=NOTE, needs=("driver.release",))(
+        says(finding("driver-too-old", NOTE))
+    )
     add("os-limit", severity=NOTE)(meets_unknown(finding("os-limit", NOTE)))
     report = evaluate(context())
     assert (report.verdict, report.checked) == ("compatible", ("driver-missing",))
-    assert [item.id for item in report.findings] == ["os-limit"], "what it found before it met the fact stays"
+    assert [item.id for item in report.findings] == ["os-limit"], (
+        "what it found before it met the fact stays"
+    )
 
 
 def test_a_crashed_note_is_a_note(add: Add) -> None:
@@ -207,12 +226,19 @@ def test_an_answer_is_kept_for_its_context_and_its_arguments_alone() -> None:
         return f"{context.goal} {number}"
 
     gpu, cpu = context(expect="gpu"), context(expect="cpu")
-    assert [answer(gpu, 1), answer(gpu, 1), answer(gpu, 2), answer(cpu, 1)] == ["gpu 1", "gpu 1", "gpu 2", "cpu 1"]
+    assert [answer(gpu, 1), answer(gpu, 1), answer(gpu, 2), answer(cpu, 1)] == [
+        "gpu 1",
+        "gpu 1",
+        "gpu 2",
+        "cpu 1",
+    ]
     assert asked == [("gpu", 1), ("gpu", 2), ("cpu", 1)]
 
 
 def test_the_cause_is_primary_and_its_consequence_ranks_below() -> None:
-    ranked = rank_findings([finding("libcuda-not-on-path"), finding("driver-nouveau"), finding("driver-missing")])
+    ranked = rank_findings(
+        [finding("libcuda-not-on-path"), finding("driver-nouveau"), finding("driver-missing")]
+    )
     assert [(item.id, item.primary, item.caused_by) for item in ranked] == [
         ("driver-nouveau", True, None),
         ("driver-missing", False, "driver-nouveau"),
@@ -229,6 +255,11 @@ def test_a_warning_does_not_explain_an_error() -> None:
 
 
 def test_what_could_not_be_read_is_never_the_cause() -> None:
-    ranked = rank_findings([finding("probe-failed", ERROR, UNDETERMINED), finding("host-compiler-too-old", WARNING)])
-    assert [(item.id, item.primary) for item in ranked] == [("host-compiler-too-old", True), ("probe-failed", False)]
+    ranked = rank_findings(
+        [finding("probe-failed", ERROR, UNDETERMINED), finding("host-compiler-too-old", WARNING)]
+    )
+    assert [(item.id, item.primary) for item in ranked] == [
+        ("host-compiler-too-old", True),
+        ("probe-failed", False),
+    ]
     assert not any(item.primary for item in rank_findings([finding("gpu-absent", NOTE)]))

@@ -7,7 +7,16 @@ from typing import Any
 import pytest
 
 from envcheck.model import Absent, Distribution
-from tests.rules.factory_python import UNREADABLE, build, context, distribution, facts, findings, found, known
+from tests.rules.factory_python import (
+    UNREADABLE,
+    build,
+    context,
+    distribution,
+    facts,
+    findings,
+    found,
+    known,
+)
 from tests.typed import argv, argvs
 
 USER = "/home/jovyan/.local/lib/python3.11/site-packages"
@@ -25,19 +34,28 @@ def outside(name: str, version: str, scope: str = "user") -> Distribution:
     ("items", "expected"),
     [
         ((outside("h5py", "3.1.0"), distribution("h5py", "2.10.0")), [("env-mixed", "warning")]),
-        ((outside("h5py", "3.1.0", "path"), distribution("h5py", "2.10.0")), [("env-mixed", "warning")]),
+        (
+            (outside("h5py", "3.1.0", "path"), distribution("h5py", "2.10.0")),
+            [("env-mixed", "warning")],
+        ),
         ((outside("h5py", "2.10.0"), distribution("h5py", "2.10.0")), []),
         ((outside("rich", "13.0"), distribution("rich", "12.0")), []),
         ((outside("numpy", "2.1.0"), distribution("numpy", "1.21", scope="system")), []),
         ((distribution("numpy", "1.26.4"),), []),
     ],
 )
-def test_copies_outside_the_environment(items: tuple[Distribution, ...], expected: list[tuple[str, str]]) -> None:
+def test_copies_outside_the_environment(
+    items: tuple[Distribution, ...], expected: list[tuple[str, str]]
+) -> None:
     assert mixed(*items) == expected
 
 
 def test_a_copy_that_breaks_a_pin_is_an_error() -> None:
-    items = (outside("numpy", "2.1.0"), distribution("numpy", "1.26.4"), distribution("tensorflow", "2.15.1"))
+    items = (
+        outside("numpy", "2.1.0"),
+        distribution("numpy", "1.26.4"),
+        distribution("tensorflow", "2.15.1"),
+    )
     assert mixed(*items) == [("env-mixed", "error")]
 
 
@@ -93,7 +111,10 @@ def test_the_other_python_s_folders_leave_the_variable_and_the_rest_stays() -> N
 def test_another_python_hides_what_the_framework_needs(hidden: str, severity: str) -> None:
     entry = "/opt/old/lib/python3.8/site-packages"
     shadow = known(f"{entry}/{hidden}") if hidden else Absent()
-    given = facts(build("torch", "2.8.0", shadowed_by=shadow), host={"environment": known({"PYTHONPATH": entry})})
+    given = facts(
+        build("torch", "2.8.0", shadowed_by=shadow),
+        host={"environment": known({"PYTHONPATH": entry})},
+    )
     (finding,) = findings("env-mixed", context(given))
     assert (finding.severity, entry in finding.message) == (severity, True)
     assert finding.fix is not None
@@ -114,9 +135,14 @@ def test_one_folder_outside_is_one_finding() -> None:
 
 
 def test_packages_of_another_python_need_a_python_to_compare() -> None:
-    given = facts(version=UNREADABLE, host={"environment": known({"PYTHONPATH": "/x/python3.8/site-packages"})})
+    given = facts(
+        version=UNREADABLE,
+        host={"environment": known({"PYTHONPATH": "/x/python3.8/site-packages"})},
+    )
     assert found("env-mixed", context(given)) == []
 
 
 def test_unread_distributions_are_others_to_tell() -> None:
-    assert found("env-mixed", context(facts(build("torch", "2.8.0"), version=known("3.11.7")))) == []
+    assert (
+        found("env-mixed", context(facts(build("torch", "2.8.0"), version=known("3.11.7")))) == []
+    )

@@ -42,7 +42,9 @@ def test_the_right_nvcc_beside_the_one_that_is_found() -> None:
 
 @pytest.mark.parametrize("variable", ["TORCH_CUDA_ARCH_LIST", "NVCC_APPEND_FLAGS", "CUDACXX"])
 def test_what_is_set_for_compiling_makes_it_a_warning(variable: str) -> None:
-    facts = machine(torch("2.4.0+cu121"), toolkits=(toolkit("11.4", **NVCC),), environment={variable: "x"})
+    facts = machine(
+        torch("2.4.0+cu121"), toolkits=(toolkit("11.4", **NVCC),), environment={variable: "x"}
+    )
     assert found(facts, WRONG, compiles=False) == [(WRONG, "warning")]
 
 
@@ -72,7 +74,9 @@ def test_no_nvcc() -> None:
 )
 def test_the_gpus_nvcc_builds_for(gpu: str, cuda: str, expected: list[tuple[str, str]]) -> None:
     facts = with_gpu(gpu, toolkit(cuda, **NVCC))
-    said = evaluate(Context(facts, matrix(), Target("gpu", compiles=True)), frozenset((NEW, OLD))).findings
+    said = evaluate(
+        Context(facts, matrix(), Target("gpu", compiles=True)), frozenset((NEW, OLD))
+    ).findings
     assert [(item.id, item.severity) for item in said if "nvcc" in item.message] == expected
     said = evaluate(Context(facts, matrix(), Target("gpu")), frozenset((NEW, OLD))).findings
     assert not [item for item in said if "nvcc" in item.message]

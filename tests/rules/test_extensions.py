@@ -31,32 +31,43 @@ def extension(*needed: str, path: str = PATH, name: str = "flash-attn") -> tuple
         (("libcudart.so.11.0",), []),  # no PyTorch extension: it may bring its own
     ],
 )
-def test_an_extension_of_another_cuda(needed: tuple[str, ...], expected: list[tuple[str, str, str]]) -> None:
+def test_an_extension_of_another_cuda(
+    needed: tuple[str, ...], expected: list[tuple[str, str, str]]
+) -> None:
     assert judged(machine(torch(), extensions=extension(*needed)), ID) == expected
 
 
 def test_an_extension_of_another_cuda_before_a_cpu_build() -> None:
     cpu = FrameworkBuild("torch", "torch", "2.5.1+cpu", cuda_build=known(False))
-    assert judged(machine(cpu, extensions=extension("libtorch.so", "libc10_cuda.so")), ID) == MISMATCH
-    assert judged(machine(cpu, extensions=extension("libtorch.so", "libcudart.so.12")), ID) == MISMATCH
+    assert (
+        judged(machine(cpu, extensions=extension("libtorch.so", "libc10_cuda.so")), ID) == MISMATCH
+    )
+    assert (
+        judged(machine(cpu, extensions=extension("libtorch.so", "libcudart.so.12")), ID) == MISMATCH
+    )
     assert judged(machine(cpu, extensions=extension("libtorch.so")), ID) == []
 
 
 def test_an_extension_of_another_cuda_does_not_load_on_the_cpu_either() -> None:
     facts = machine(torch("2.15.0"), extensions=extension("libtorch.so", "libcudart.so.12"))
     report = evaluate(Context(facts, matrix(), Target("cpu")), frozenset((ID,)))
-    assert [(item.id, item.severity) for item in report.findings if item.id == ID] == [(ID, "warning")]
+    assert [(item.id, item.severity) for item in report.findings if item.id == ID] == [
+        (ID, "warning")
+    ]
 
 
 @pytest.mark.parametrize(
     ("name", "release", "requirements"),
     [
         ("xformers", "2.9.0", ("xformers==0.0.33.post1",)),  # 0.0.33 was built for CUDA 13
-        ("xformers", "2.15.0", ("torch==2.10.0", "xformers==0.0.35")),  # any torch from 2.10 on, but CUDA 12
+        # any torch from 2.10 on, but CUDA 12
+        ("xformers", "2.15.0", ("torch==2.10.0", "xformers==0.0.35")),
         ("torch-tensorrt", "2.14.0", ("torch-tensorrt==2.14.0",)),
     ],
 )
-def test_the_remedy_names_releases_that_go_together(name: str, release: str, requirements: tuple[str, ...]) -> None:
+def test_the_remedy_names_releases_that_go_together(
+    name: str, release: str, requirements: tuple[str, ...]
+) -> None:
     needed = extension("libtorch.so", "libcudart.so.11.0", name=name, path=f"/env/{name}/_C.so")
     (finding,) = findings(machine(torch(release), extensions=needed), ID)
     assert finding.fix is not None
@@ -64,12 +75,20 @@ def test_the_remedy_names_releases_that_go_together(name: str, release: str, req
 
 
 def test_an_extension_of_another_python() -> None:
-    old = extension("libtorch.so", path="/env/mmcv/_ext.cpython-37m-x86_64-linux-gnu.so", name="mmcv")
+    old = extension(
+        "libtorch.so", path="/env/mmcv/_ext.cpython-37m-x86_64-linux-gnu.so", name="mmcv"
+    )
     assert "Python 3.7" in findings(machine(torch(), extensions=old), ID)[0].message
     assert judged(machine(extensions=old), ID) == MISMATCH
     assert judged(machine(extensions=extension("libtorch.so")), ID) == []
     assert (
-        judged(machine(torch(), extensions=extension("libtorch.so", path="/env/torch_scatter/_scatter_cuda.so")), ID)
+        judged(
+            machine(
+                torch(),
+                extensions=extension("libtorch.so", path="/env/torch_scatter/_scatter_cuda.so"),
+            ),
+            ID,
+        )
         == []
     )
 
@@ -90,7 +109,9 @@ def test_an_extension_of_another_python() -> None:
         ("torchvision", "0.20.1", []),
     ],
 )
-def test_labels_of_another_build(name: str, version: str, expected: list[tuple[str, str, str]]) -> None:
+def test_labels_of_another_build(
+    name: str, version: str, expected: list[tuple[str, str, str]]
+) -> None:
     facts = machine(torch("2.5.1+cu124"), distributions={name: version})
     assert judged(facts, ID) == expected
     assert judged(machine(distributions={name: version}), ID) == []
@@ -104,7 +125,9 @@ def test_a_label_beside_a_cpu_build() -> None:
 
 def test_nothing_to_compare_with() -> None:
     silent = torch("2.99.0", cuda_build=known(True), cuda_version=Unknown("failed", "not told"))
-    assert judged(machine(silent, extensions=extension("libtorch.so", "libcudart.so.11.0")), ID) == []
+    assert (
+        judged(machine(silent, extensions=extension("libtorch.so", "libcudart.so.11.0")), ID) == []
+    )
     facts = machine(torch(), extensions=extension("libtorch.so", "libcudart.so.11.0"))
     assert judged(facts, ID, without=("toolkits", "12.4")) == []
 
@@ -124,7 +147,15 @@ def test_tensorrt_only_where_it_is_asked_for() -> None:
     facts = machine(tensorflow("2.13.1"))
     assert judged(facts, "tensorrt-missing") == []
     asked = ("tensorflow[tensorrt]==2.13.1",)
-    assert judged(facts, "tensorrt-missing", asked=asked) == [("tensorrt-missing", "incompatible", "note")]
-    assert judged(replace(facts, tensorrt=known(("a copy",))), "tensorrt-missing", asked=asked) == []
-    assert judged(replace(facts, tensorrt=HANGS), "tensorrt-missing", asked=asked) == [], "a note decides nothing"
-    assert judged(machine(torch("2.5.1")), "tensorrt-missing", asked=("torch[tensorrt]==2.5.1",)) == []
+    assert judged(facts, "tensorrt-missing", asked=asked) == [
+        ("tensorrt-missing", "incompatible", "note")
+    ]
+    assert (
+        judged(replace(facts, tensorrt=known(("a copy",))), "tensorrt-missing", asked=asked) == []
+    )
+    assert judged(replace(facts, tensorrt=HANGS), "tensorrt-missing", asked=asked) == [], (
+        "a note decides nothing"
+    )
+    assert (
+        judged(machine(torch("2.5.1")), "tensorrt-missing", asked=("torch[tensorrt]==2.5.1",)) == []
+    )

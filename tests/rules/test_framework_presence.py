@@ -5,7 +5,16 @@ from __future__ import annotations
 import pytest
 
 from envcheck.model import Absent
-from tests.rules.factory_python import UNREADABLE, build, context, distribution, facts, findings, found, known
+from tests.rules.factory_python import (
+    UNREADABLE,
+    build,
+    context,
+    distribution,
+    facts,
+    findings,
+    found,
+    known,
+)
 from tests.typed import argv
 
 UNDECIDED = [("probe-failed", "error")]
@@ -13,8 +22,12 @@ UNDECIDED = [("probe-failed", "error")]
 
 def test_nothing_installed() -> None:
     assert found("framework-missing", context(facts())) == [("framework-missing", "note")]
-    assert found("framework-missing", context(facts(), expect="cpu")) == [("framework-missing", "note")]
-    assert found("framework-missing", context(facts(), expect="gpu")) == [("framework-missing", "error")]
+    assert found("framework-missing", context(facts(), expect="cpu")) == [
+        ("framework-missing", "note")
+    ]
+    assert found("framework-missing", context(facts(), expect="gpu")) == [
+        ("framework-missing", "error")
+    ]
     assert found("framework-missing", context(facts(), "torch", expect="gpu")) == []
     assert found("framework-missing", context(facts(build("torch", "2.8.0")))) == []
     assert found("framework-missing", context(facts(frameworks=UNREADABLE))) == UNDECIDED
@@ -46,30 +59,45 @@ def test_empty_wheels_without_what_they_stand_for(
     host = {"os": os, "architecture": architecture}
     given = facts(distributions=items, host=host, architecture=architecture)
     reported = findings("framework-missing", context(given))
-    assert [item.id for item in reported if item.id != "probe-failed"] == (["framework-missing"] if expected else [])
+    assert [item.id for item in reported if item.id != "probe-failed"] == (
+        ["framework-missing"] if expected else []
+    )
     if expected and name == "tensorflow":
         fix = reported[0].fix
         assert fix
         assert f"Install tensorflow=={version}." in fix.summary
 
 
-def duplicates(*names: str, version: str = "2.15.1", expect: str = "auto", os: str = "linux") -> list[tuple[str, str]]:
+def duplicates(
+    *names: str, version: str = "2.15.1", expect: str = "auto", os: str = "linux"
+) -> list[tuple[str, str]]:
     items = tuple(distribution(name, version, modules=("tensorflow",)) for name in names)
     return found(
-        "framework-duplicate-dists", context(facts(distributions=items, host={"os": known(os)}), expect=expect)
+        "framework-duplicate-dists",
+        context(facts(distributions=items, host={"os": known(os)}), expect=expect),
     )
 
 
 def test_two_owners_of_one_module() -> None:
     assert duplicates("tensorflow", "tensorflow-cpu") == [("framework-duplicate-dists", "warning")]
-    assert duplicates("tensorflow", "tensorflow-cpu", expect="cpu") == [("framework-duplicate-dists", "warning")]
-    assert duplicates("tensorflow", "tensorflow-gpu", version="") == [("framework-duplicate-dists", "error")]
+    assert duplicates("tensorflow", "tensorflow-cpu", expect="cpu") == [
+        ("framework-duplicate-dists", "warning")
+    ]
+    assert duplicates("tensorflow", "tensorflow-gpu", version="") == [
+        ("framework-duplicate-dists", "error")
+    ]
     assert duplicates("tensorflow") == []
-    assert duplicates("jax", "jaxlib", "jax-cuda12-pjrt", "jax-cuda12-plugin", version="0.4.31") == []
+    assert (
+        duplicates("jax", "jaxlib", "jax-cuda12-pjrt", "jax-cuda12-plugin", version="0.4.31") == []
+    )
 
 
-@pytest.mark.parametrize(("other", "severity"), [("2.15.1", "warning"), ("2.15.1+cpu", "warning"), ("2.16.1", "error")])
-def test_owners_of_two_releases_of_which_the_last_is_not_known_break_each_other(other: str, severity: str) -> None:
+@pytest.mark.parametrize(
+    ("other", "severity"), [("2.15.1", "warning"), ("2.15.1+cpu", "warning"), ("2.16.1", "error")]
+)
+def test_owners_of_two_releases_of_which_the_last_is_not_known_break_each_other(
+    other: str, severity: str
+) -> None:
     items = (distribution("tensorflow", "2.15.1"), distribution("tensorflow-cpu", other))
     assert found("framework-duplicate-dists", context(facts(distributions=items))) == [
         ("framework-duplicate-dists", severity)
@@ -84,25 +112,38 @@ def test_the_last_of_two_releases_works_with_what_it_requires(numpy: str, severi
         distribution("numpy", numpy),
     )
     given = facts(build("tensorflow", "2.15.1"), distributions=items)
-    assert found("framework-duplicate-dists", context(given, expect="cpu")) == [("framework-duplicate-dists", severity)]
+    assert found("framework-duplicate-dists", context(given, expect="cpu")) == [
+        ("framework-duplicate-dists", severity)
+    ]
 
 
 def test_owners_in_two_folders_do_not_overwrite_each_other() -> None:
     inner = distribution("tensorflow-cpu", "2.21.0", location="/env/lib/python3.11/site-packages")
-    outer = distribution("tensorflow", "2.15.1", scope="path", location="/other/lib/python3.12/site-packages")
+    outer = distribution(
+        "tensorflow", "2.15.1", scope="path", location="/other/lib/python3.12/site-packages"
+    )
     assert found("framework-duplicate-dists", context(facts(distributions=(outer, inner)))) == []
 
 
 def test_metapackages_of_conda_hold_nothing() -> None:
-    items = (distribution("tensorflow", "2.15.1"), distribution("tensorflow-gpu", "2.15.1", scope="conda"))
+    items = (
+        distribution("tensorflow", "2.15.1"),
+        distribution("tensorflow-gpu", "2.15.1", scope="conda"),
+    )
     assert found("framework-duplicate-dists", context(facts(distributions=items))) == []
-    assert found("framework-missing", context(facts(distributions=items[1:]))) == [("framework-missing", "note")]
+    assert found("framework-missing", context(facts(distributions=items[1:]))) == [
+        ("framework-missing", "note")
+    ]
 
 
 def test_stubs_are_no_second_owner() -> None:
     assert duplicates("tensorflow", "tensorflow-intel", version="2.15.0", os="windows") == []
     both = (
-        distribution("tensorflow", "2.13.0", requires=("tensorflow-macos (==2.13.0) ; platform_system == 'Darwin'",)),
+        distribution(
+            "tensorflow",
+            "2.13.0",
+            requires=("tensorflow-macos (==2.13.0) ; platform_system == 'Darwin'",),
+        ),
         distribution("tensorflow-macos", "2.13.0"),
     )
     assert found("framework-duplicate-dists", context(facts(distributions=both))) == []
@@ -130,8 +171,15 @@ def test_what_to_install_again(version: str, expect: str, kept: str) -> None:
 
 def test_shadowing() -> None:
     shadowed = build("torch", "2.8.0", shadowed_by=known("/home/user/torch.py"))
-    assert found("local-module-shadowing", context(facts(shadowed))) == [("local-module-shadowing", "error")]
-    assert found("local-module-shadowing", context(facts(build("torch", "2.8.0", shadowed_by=Absent())))) == []
+    assert found("local-module-shadowing", context(facts(shadowed))) == [
+        ("local-module-shadowing", "error")
+    ]
+    assert (
+        found(
+            "local-module-shadowing", context(facts(build("torch", "2.8.0", shadowed_by=Absent())))
+        )
+        == []
+    )
     assert found("local-module-shadowing", context(facts(), "torch")) == []
 
 
@@ -139,5 +187,10 @@ def test_a_file_may_hide_what_a_companion_alone_needs() -> None:
     items = (distribution("torch", "2.8.0"), distribution("torchvision", "0.23.0"))
     shadowed = build("torch", "2.8.0", shadowed_by=known("/home/user/lzma.py"))
     (item,) = findings("local-module-shadowing", context(facts(shadowed, distributions=items)))
-    assert (item.severity, "the module lzma that torchvision 0.23.0 needs" in item.message) == ("error", True)
-    assert found("local-module-shadowing", context(facts(shadowed))) == [("local-module-shadowing", "warning")]
+    assert (item.severity, "the module lzma that torchvision 0.23.0 needs" in item.message) == (
+        "error",
+        True,
+    )
+    assert found("local-module-shadowing", context(facts(shadowed))) == [
+        ("local-module-shadowing", "warning")
+    ]

@@ -48,18 +48,38 @@ def test_python_unsupported() -> None:
         "python3.12 -m venv .venv-3.12",
         ".venv-3.12/bin/python -m pip install tensorflow==2.18.0",
     ]
-    assert found("python-unsupported", context(facts(version=known("3.12.1")), "tensorflow==2.18.0")) == []
-    assert found("python-unsupported", context(facts(version=UNREADABLE), "tensorflow==2.18.0")) == UNDECIDED
-    assert found("python-unsupported", context(facts(build("torch", "2.8.0"), version=UNREADABLE), "torch")) == []
+    assert (
+        found("python-unsupported", context(facts(version=known("3.12.1")), "tensorflow==2.18.0"))
+        == []
+    )
+    assert (
+        found("python-unsupported", context(facts(version=UNREADABLE), "tensorflow==2.18.0"))
+        == UNDECIDED
+    )
+    assert (
+        found(
+            "python-unsupported",
+            context(facts(build("torch", "2.8.0"), version=UNREADABLE), "torch"),
+        )
+        == []
+    )
 
 
 def test_python_unsupported_ways_out() -> None:
     conda = facts(version=known("3.13.1"), kind=known("conda"))
-    assert commands("python-unsupported", conda, "tensorflow==2.18.0") == ["conda create -n py312 python=3.12"]
+    assert commands("python-unsupported", conda, "tensorflow==2.18.0") == [
+        "conda create -n py312 python=3.12"
+    ]
     windows = facts(version=known("3.13.1"), **WINDOWS)
-    assert commands("python-unsupported", windows, "tensorflow==2.18.0")[0] == "py -3.12 -m venv .venv-3.12"
+    assert (
+        commands("python-unsupported", windows, "tensorflow==2.18.0")[0]
+        == "py -3.12 -m venv .venv-3.12"
+    )
     free_threaded = facts(version=known("3.12.1"), abi_tag=known("cp312t"))
-    assert "(free-threaded)" in findings("python-unsupported", context(free_threaded, "torch"))[0].message
+    assert (
+        "(free-threaded)"
+        in findings("python-unsupported", context(free_threaded, "torch"))[0].message
+    )
 
 
 def test_python_unsupported_by_what_a_release_asks_for() -> None:
@@ -74,9 +94,13 @@ def test_package_removed() -> None:
     assert found("framework-package-removed", context(facts(), "tensorflow-gpu")) == [
         ("framework-package-removed", "error")
     ]
-    assert commands("framework-package-removed", facts(), "tensorflow-gpu")[0].endswith("install tensorflow[and-cuda]")
+    assert commands("framework-package-removed", facts(), "tensorflow-gpu")[0].endswith(
+        "install tensorflow[and-cuda]"
+    )
     on_cpu = facts(gpus=Absent(("PCI",)))
-    assert commands("framework-package-removed", on_cpu, "tensorflow-gpu")[0].endswith("install tensorflow")
+    assert commands("framework-package-removed", on_cpu, "tensorflow-gpu")[0].endswith(
+        "install tensorflow"
+    )
     old = facts(version=known("3.10.1"))
     assert found("framework-package-removed", context(old, "tensorflow-gpu==2.10.1")) == []
     elsewhere = findings("framework-package-removed", context(facts(**ARM), "tensorflow-gpu"))
@@ -90,7 +114,8 @@ def test_release_unknown() -> None:
     assert found("release-unknown", context(facts(build("torch", "2.8.0")))) == []
     assert found("release-unknown", context(facts(build("torch", "2.8.0+cu126")))) == []
     report = evaluate(
-        context(facts(build("torch", "2.8.0")), rows=without_release("torch", "2.8.0")), frozenset({"release-unknown"})
+        context(facts(build("torch", "2.8.0")), rows=without_release("torch", "2.8.0")),
+        frozenset({"release-unknown"}),
     )
     assert report.verdict == "undetermined"
 
@@ -106,7 +131,9 @@ def test_deleted_rows_leave_nothing_to_cite() -> None:
     assert (
         found(
             "platform-no-gpu-wheel",
-            context(facts(build("torch", "2.8.0", cuda_build=known(False))), rows=edited_matrix(edit)),
+            context(
+                facts(build("torch", "2.8.0", cuda_build=known(False))), rows=edited_matrix(edit)
+            ),
         )
         == []
     )
@@ -122,9 +149,13 @@ def test_deleted_rows_leave_nothing_to_cite() -> None:
         ("2.15.1", "tensorflow", {}, False),
     ],
 )
-def test_platform_without_gpu_wheel(version: str, name: str, where: dict[str, Any], expected: bool) -> None:
+def test_platform_without_gpu_wheel(
+    version: str, name: str, where: dict[str, Any], expected: bool
+) -> None:
     given = facts(build("tensorflow", version, name), **where)
-    assert found("platform-no-gpu-wheel", context(given)) == ([("platform-no-gpu-wheel", "error")] if expected else [])
+    assert found("platform-no-gpu-wheel", context(given)) == (
+        [("platform-no-gpu-wheel", "error")] if expected else []
+    )
     assert found("platform-no-gpu-wheel", context(given, expect="cpu")) == []
 
 
@@ -139,12 +170,22 @@ def test_what_breaks_the_framework_comes_before_a_gpu_that_nobody_speaks_of() ->
     graver = [("platform-no-gpu-wheel", "error")]
     assert found("platform-no-gpu-wheel", context(given, expect="gpu")) == graver
     assert (
-        found("platform-no-gpu-wheel", context(replace(given, driver=DriverFacts(release=known("551.61"))))) == graver
+        found(
+            "platform-no-gpu-wheel",
+            context(replace(given, driver=DriverFacts(release=known("551.61")))),
+        )
+        == graver
     )
-    assert found("platform-no-gpu-wheel", context(facts(release, distributions=installed, **WINDOWS))) == graver
+    assert (
+        found("platform-no-gpu-wheel", context(facts(release, distributions=installed, **WINDOWS)))
+        == graver
+    )
     fitting = (installed[0], distribution("numpy", "1.26.4"))
     assert (
-        found("platform-no-gpu-wheel", context(facts(release, distributions=fitting, gpus=NOT_STATED, **WINDOWS)))
+        found(
+            "platform-no-gpu-wheel",
+            context(facts(release, distributions=fitting, gpus=NOT_STATED, **WINDOWS)),
+        )
         == graver
     )
 
@@ -158,7 +199,10 @@ def test_platform_of_a_framework_whose_files_do_not_tell() -> None:
     assert found("platform-no-gpu-wheel", context(built)) == []
     conda = (distribution("tensorflow", "2.11.0", installer="conda"),)
     assert (
-        found("platform-no-gpu-wheel", context(facts(build("tensorflow", "2.11.0"), distributions=conda, **WINDOWS)))
+        found(
+            "platform-no-gpu-wheel",
+            context(facts(build("tensorflow", "2.11.0"), distributions=conda, **WINDOWS)),
+        )
         == []
     )
 
@@ -205,12 +249,28 @@ def test_cpu_build(gpus: Fact[Any] | None, expect: str, expected: list[tuple[str
 
 def test_cpu_build_boundaries() -> None:
     assert found("framework-cpu-build", context(facts(build("tensorflow", "2.15.1")))) == []
-    assert found("framework-cpu-build", context(facts(build("torch", "99.0", cuda_build=UNREADABLE)))) == UNDECIDED
-    assert found("framework-cpu-build", context(facts(frameworks=Unknown("timeout", "slow")))) == UNDECIDED
-    assert found("framework-cpu-build", context(facts(build("jax", "0.4.31", "jaxlib", cuda_build=CPU)))) == []
-    beside = facts(build("torch", "2.8.0", cuda_build=known(True)), build("tensorflow", "2.15.1", "tensorflow-cpu"))
+    assert (
+        found("framework-cpu-build", context(facts(build("torch", "99.0", cuda_build=UNREADABLE))))
+        == UNDECIDED
+    )
+    assert (
+        found("framework-cpu-build", context(facts(frameworks=Unknown("timeout", "slow"))))
+        == UNDECIDED
+    )
+    assert (
+        found(
+            "framework-cpu-build", context(facts(build("jax", "0.4.31", "jaxlib", cuda_build=CPU)))
+        )
+        == []
+    )
+    beside = facts(
+        build("torch", "2.8.0", cuda_build=known(True)),
+        build("tensorflow", "2.15.1", "tensorflow-cpu"),
+    )
     assert found("framework-cpu-build", context(beside)) == [("framework-cpu-build", "warning")]
-    assert found("framework-cpu-build", context(beside, "tensorflow-cpu")) == [("framework-cpu-build", "error")]
+    assert found("framework-cpu-build", context(beside, "tensorflow-cpu")) == [
+        ("framework-cpu-build", "error")
+    ]
 
 
 @pytest.mark.parametrize(
@@ -225,10 +285,13 @@ def test_cpu_build_boundaries() -> None:
 def test_gpu_release_for_this_driver_and_python(
     version: str, name: str, driver: str, python: str, expected: str
 ) -> None:
-    given = with_driver(facts(build("tensorflow", version, name, cuda_build=CPU), version=known(python)), driver)
+    given = with_driver(
+        facts(build("tensorflow", version, name, cuda_build=CPU), version=known(python)), driver
+    )
     typed = commands("framework-cpu-build", given)[-1]
     last = typed.split()[-1]
-    if expected == "tensorflow==2.13.1":  # the newest that driver 470 reaches under minor-version compatibility
+    # the newest that driver 470 reaches under minor-version compatibility
+    if expected == "tensorflow==2.13.1":
         assert last.startswith("tensorflow")
         assert "and-cuda]==2.15" not in last
     else:
@@ -238,8 +301,16 @@ def test_gpu_release_for_this_driver_and_python(
 @pytest.mark.parametrize(
     ("version", "driver", "ending"),
     [
-        ("2.8.0+cpu", "550.163.01", "--index-url https://download.pytorch.org/whl/cu129 torch==2.8.0"),
-        ("2.7.1+cpu", "470.256.02", "--index-url https://download.pytorch.org/whl/cu118 torch==2.7.1"),
+        (
+            "2.8.0+cpu",
+            "550.163.01",
+            "--index-url https://download.pytorch.org/whl/cu129 torch==2.8.0",
+        ),
+        (
+            "2.7.1+cpu",
+            "470.256.02",
+            "--index-url https://download.pytorch.org/whl/cu118 torch==2.7.1",
+        ),
         ("1.9.0", "550.163.01", "whl/cu129 "),
         ("2.8.0+cpu", "470.256.02", "--index-url https://download.pytorch.org/whl/cu118 torch=="),
     ],
@@ -252,24 +323,32 @@ def test_torch_from_its_own_index(version: str, driver: str, ending: str) -> Non
 
 
 def test_no_gpu_release_fits() -> None:
-    ancient = with_driver(facts(build("tensorflow", "2.15.1", "tensorflow-cpu"), version=known("3.11.7")), "304.137")
+    ancient = with_driver(
+        facts(build("tensorflow", "2.15.1", "tensorflow-cpu"), version=known("3.11.7")), "304.137"
+    )
     assert commands("framework-cpu-build", ancient) == []
     torch = with_driver(facts(build("torch", "2.8.0+cpu", cuda_build=CPU)), "304.137")
     assert commands("framework-cpu-build", torch) == []
     conda = (distribution("torch", "1.9.0", installer="conda"),)
     by_conda = facts(build("torch", "1.9.0", cuda_build=CPU), distributions=conda)
-    assert commands("framework-cpu-build", by_conda) == ["conda install -c conda-forge pytorch=*=cuda*"]
+    assert commands("framework-cpu-build", by_conda) == [
+        "conda install -c conda-forge pytorch=*=cuda*"
+    ]
     odd = with_driver(facts(build("torch", "2.8.0+cpu", cuda_build=CPU)), "unreadable")
     assert commands("framework-cpu-build", odd)
     windows = with_driver(facts(build("torch", "2.8.0+cpu", cuda_build=CPU), **WINDOWS), "560.70")
     assert "torch==2.8.0" in commands("framework-cpu-build", windows)[-1]
 
 
-def test_a_free_threaded_python_is_told_of_wheels_for_it_and_takes_those_without_compiled_code() -> None:
+def test_a_free_threaded_python_is_told_of_wheels_for_it_and_takes_those_without_compiled_code() -> (
+    None
+):
     free_threaded = facts(version=known("3.14.1"), abi_tag=known("cp314t"))
     assert found("python-unsupported", context(free_threaded, "jax==0.12.0.1")) == []
     (told,) = findings("python-unsupported", context(free_threaded, "tensorflow==2.21.0"))
-    assert told.message.endswith("2.21.0 has wheels for the regular builds of 3.10, 3.11, 3.12, 3.13.")
+    assert told.message.endswith(
+        "2.21.0 has wheels for the regular builds of 3.10, 3.11, 3.12, 3.13."
+    )
     no_such_build = facts(version=known("3.12.1"), abi_tag=known("cp312t"))
     (told,) = findings("python-unsupported", context(no_such_build, "torch==2.14.0"))
     assert told.message.endswith("3.14 and the free-threaded of 3.14.")

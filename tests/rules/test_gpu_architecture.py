@@ -54,11 +54,15 @@ def test_targets_are_read_strictly() -> None:
 
 
 def torch(capabilities: Any, cuda: str = "12.6") -> Any:
-    return build("9.9.9", cuda_build=known(True), cuda_version=known(cuda), compute_capabilities=capabilities)
+    return build(
+        "9.9.9", cuda_build=known(True), cuda_version=known(cuda), compute_capabilities=capabilities
+    )
 
 
 def test_native_code_is_no_finding() -> None:
-    judged = context(gpu("NVIDIA GeForce RTX 4090", "8.9"), builds=(torch(known(("sm_80", "sm_86"))),))
+    judged = context(
+        gpu("NVIDIA GeForce RTX 4090", "8.9"), builds=(torch(known(("sm_80", "sm_86"))),)
+    )
     assert run(NEW, judged) == []
     assert run(OLD, judged) == []
 
@@ -88,7 +92,10 @@ def test_only_ptx_is_a_slow_start() -> None:
 
 def test_known_trouble_with_ptx_is_told() -> None:
     found = only(NEW, context(gpu(*BLACKWELL), builds=(build("2.19.0", "tensorflow"),)))
-    assert "CUDA_ERROR_INVALID_PTX and CUDA_ERROR_INVALID_HANDLE as soon as it computes" in found.message
+    assert (
+        "CUDA_ERROR_INVALID_PTX and CUDA_ERROR_INVALID_HANDLE as soon as it computes"
+        in found.message
+    )
     assert isinstance(found.cure, AvoidReportedFailure)
     assert "nvcr.io/nvidia/tensorflow" in found.cure.sentence
 
@@ -101,19 +108,33 @@ def test_an_embedded_gpu_is_not_called_newer_than_code_for_later_ones() -> None:
 
 def test_ptx_does_not_help_where_it_is_forbidden() -> None:
     host = {"environment": known({"CUDA_DISABLE_PTX_JIT": "1"})}
-    assert only(NEW, context(gpu(*HOPPER), host=host, builds=(build("2.15.0", "tensorflow"),))).severity == ERROR
+    assert (
+        only(
+            NEW, context(gpu(*HOPPER), host=host, builds=(build("2.15.0", "tensorflow"),))
+        ).severity
+        == ERROR
+    )
 
 
 @pytest.mark.parametrize(
     ("version", "card"),
-    [("2.10.1", ("NVIDIA A100", "8.0")), ("2.15.0", ("RTX 4090", "8.9")), ("2.20.0", HOPPER), ("2.16.1", HOPPER)],
+    [
+        ("2.10.1", ("NVIDIA A100", "8.0")),
+        ("2.15.0", ("RTX 4090", "8.9")),
+        ("2.20.0", HOPPER),
+        ("2.16.1", HOPPER),
+    ],
 )
-def test_what_tensorflow_calls_compute_is_machine_code_too(version: str, card: tuple[str, str]) -> None:
+def test_what_tensorflow_calls_compute_is_machine_code_too(
+    version: str, card: tuple[str, str]
+) -> None:
     assert run(NEW, context(gpu(*card), builds=(build(version, "tensorflow"),))) == []
 
 
 def test_ptx_does_not_help_where_the_cuda_libraries_are_too_old() -> None:
-    found = only(NEW, context(gpu("GeForce RTX 3090", "8.6"), builds=(build("2.3.0", "tensorflow"),)))
+    found = only(
+        NEW, context(gpu("GeForce RTX 3090", "8.6"), builds=(build("2.3.0", "tensorflow"),))
+    )
     assert found.severity == ERROR
     assert "CUDA 10.1" in found.message
 
@@ -129,14 +150,19 @@ def test_the_toolkit_decides_where_the_targets_are_not_known() -> None:
 
 def test_targets_not_known_of_a_fitting_toolkit_are_a_note() -> None:
     found = run(NEW, context(gpu(), builds=(torch(UNREAD),)))
-    assert [(item.id, item.verdict, item.severity) for item in found] == [("release-unknown", UNDETERMINED, NOTE)]
+    assert [(item.id, item.verdict, item.severity) for item in found] == [
+        ("release-unknown", UNDETERMINED, NOTE)
+    ]
 
 
 def test_targets_not_known_of_a_doubtful_toolkit_are_undetermined() -> None:
     with pytest.raises(UndecidedError, match="has code for"):
         run(NEW, context(gpu(*BLACKWELL), builds=(torch(UNREAD, "12.6"),)))
     with pytest.raises(UndecidedError, match="has code for"):
-        run(NEW, context(gpu(), builds=(build("9.9.9", cuda_build=known(True), cuda_version=ABSENT),)))
+        run(
+            NEW,
+            context(gpu(), builds=(build("9.9.9", cuda_build=known(True), cuda_version=ABSENT),)),
+        )
     with pytest.raises(UndecidedError, match="has code for"):
         run(NEW, context(gpu(), builds=(torch(ABSENT, "12.6"),), without=("toolkits", "12.6")))
 
@@ -158,7 +184,9 @@ def test_a_deleted_architecture_row_is_release_unknown() -> None:
 
 
 def test_cpu_builds_are_not_judged() -> None:
-    assert run(NEW, context(gpu(*BLACKWELL), builds=(build("2.6.0", cuda_build=known(False)),))) == []
+    assert (
+        run(NEW, context(gpu(*BLACKWELL), builds=(build("2.6.0", cuda_build=known(False)),))) == []
+    )
 
 
 def test_a_capability_comes_from_the_product_where_no_driver_told_it() -> None:
@@ -185,14 +213,17 @@ def with_package(name: str, version: str, *gpus: Any, torch: str) -> Any:
         ("vllm", "0.33.0", ("Tesla T4", "7.5"), "2.14.0", None),
         ("xformers", "0.0.35", ("Tesla P100", "6.0"), "2.10.0+cu126", (OLD, ERROR)),
         ("xformers", "0.0.35", BLACKWELL, "2.10.0", None),  # PTX of it is compiled
-        ("xformers", "0.0.1", ("Tesla P100", "6.0"), "2.10.0+cu126", None),  # the matrix does not hold it
+        # the matrix does not hold it
+        ("xformers", "0.0.1", ("Tesla P100", "6.0"), "2.10.0+cu126", None),
     ],
 )
 def test_a_package_without_code_for_a_gpu_that_its_framework_serves(
     name: str, version: str, card: tuple[str, str], torch: str, found: tuple[str, str] | None
 ) -> None:
     judged = with_package(name, version, gpu(*card), torch=torch)
-    items = [(item.id, item.severity) for finding_id in (OLD, NEW) for item in run(finding_id, judged)]
+    items = [
+        (item.id, item.severity) for finding_id in (OLD, NEW) for item in run(finding_id, judged)
+    ]
     assert items == [found] * (found is not None)
 
 
@@ -205,7 +236,9 @@ def test_the_release_of_a_package_with_code_for_the_gpu_is_named() -> None:
     judged = with_package("xformers", "0.0.35", gpu("Tesla P100", "6.0"), torch="2.10.0+cu126")
     fix = only(OLD, judged).fix
     assert fix is not None
-    assert re.match(r"Install xformers==0\.0\.\S+, with the releases that it requires: ", fix.summary)
+    assert re.match(
+        r"Install xformers==0\.0\.\S+, with the releases that it requires: ", fix.summary
+    )
 
 
 def test_no_release_left_is_said() -> None:

@@ -13,7 +13,9 @@ from tests.rules.factory_machine import NONE, UNREAD, build, context, gpu, known
 NEW = gpu("NVIDIA GeForce RTX 4090", "8.9", 0)
 OLD = gpu("NVIDIA GeForce GTX 980", "5.2", 1)
 KEPT = gpu("NVIDIA GeForce GTX 650", "3.0", 1, nvml_index=NONE, kernel_driver=known("nouveau"))
-MODERN = build("2.7.1+cu128", compute_capabilities=known(("sm_75", "sm_80", "sm_86", "sm_90", "sm_120")))
+MODERN = build(
+    "2.7.1+cu128", compute_capabilities=known(("sm_75", "sm_80", "sm_86", "sm_90", "sm_120"))
+)
 
 
 def indices(*gpus: Any, **environment: str) -> list[int]:
@@ -32,7 +34,8 @@ def test_gpus_of_another_driver_are_left_out() -> None:
     ("environment", "expected"),
     [
         ({}, [0, 1]),
-        ({"CUDA_VISIBLE_DEVICES": "1"}, [1]),  # the faster GPU is the first for NVML and for CUDA alike
+        # the faster GPU is the first for NVML and for CUDA alike
+        ({"CUDA_VISIBLE_DEVICES": "1"}, [1]),
         ({"CUDA_VISIBLE_DEVICES": "0"}, [0]),
         ({"CUDA_VISIBLE_DEVICES": ""}, [0, 1]),
         ({"CUDA_VISIBLE_DEVICES": "0 1"}, [0, 1]),
@@ -43,8 +46,12 @@ def test_hidden_gpus_are_left_out(environment: dict[str, str], expected: list[in
 
 
 def test_an_index_counts_only_where_the_order_is_sure() -> None:
-    first, second = gpu("NVIDIA GeForce GTX 980", "5.2", 0), gpu("NVIDIA GeForce RTX 4090", "8.9", 1)
-    assert indices(first, second, CUDA_VISIBLE_DEVICES="0") == [0, 1]  # CUDA may number the faster one 0
+    first, second = (
+        gpu("NVIDIA GeForce GTX 980", "5.2", 0),
+        gpu("NVIDIA GeForce RTX 4090", "8.9", 1),
+    )
+    # CUDA may number the faster one 0
+    assert indices(first, second, CUDA_VISIBLE_DEVICES="0") == [0, 1]
     assert indices(first, second, CUDA_VISIBLE_DEVICES="0", CUDA_DEVICE_ORDER="PCI_BUS_ID") == [0]
     assert indices(first, second, CUDA_VISIBLE_DEVICES="GPU-0aaa") == [0]
     assert indices(gpu(), gpu(index=1), CUDA_VISIBLE_DEVICES="1") == [1]
@@ -53,8 +60,12 @@ def test_an_index_counts_only_where_the_order_is_sure() -> None:
 
 def test_an_old_gpu_matters_as_far_as_it_is_used() -> None:
     for value, severity in (("0,1", WARNING), ("1", ERROR)):
-        judged = context(NEW, OLD, builds=(MODERN,), host={"environment": known({"CUDA_VISIBLE_DEVICES": value})})
+        judged = context(
+            NEW, OLD, builds=(MODERN,), host={"environment": known({"CUDA_VISIBLE_DEVICES": value})}
+        )
         assert [finding.severity for finding in run("gpu-arch-too-old", judged)] == [severity]
-    hidden = context(NEW, OLD, builds=(MODERN,), host={"environment": known({"CUDA_VISIBLE_DEVICES": "0"})})
+    hidden = context(
+        NEW, OLD, builds=(MODERN,), host={"environment": known({"CUDA_VISIBLE_DEVICES": "0"})}
+    )
     assert run("gpu-arch-too-old", hidden) == []
     assert run("gpu-arch-too-old", context(NEW, KEPT, builds=(MODERN,))) == []

@@ -20,7 +20,10 @@ from tests.rules.factory_machine import NONE, UNREAD, build, context, driver, gp
 
 
 def test_no_gpu_is_a_note_unless_one_is_expected() -> None:
-    assert (only("gpu-absent", context()).verdict, only("gpu-absent", context()).severity) == (COMPATIBLE, NOTE)
+    assert (only("gpu-absent", context()).verdict, only("gpu-absent", context()).severity) == (
+        COMPATIBLE,
+        NOTE,
+    )
     assert only("gpu-absent", context(expect="cpu")).severity == NOTE
     found = only("gpu-absent", context(expect="gpu"))
     assert (found.verdict, found.severity) == (INCOMPATIBLE, ERROR)
@@ -36,7 +39,9 @@ LOST = Unknown("failed", "NVML (/usr/lib/libnvidia-ml.so.1), GPU 1: GPU is lost 
 
 
 def test_a_lost_gpu_is_a_hardware_fault() -> None:
-    judged = context(gpu(), gpu(index=1, uuid=LOST, name=LOST), driver=driver(cuda_init_result=known(999)))
+    judged = context(
+        gpu(), gpu(index=1, uuid=LOST, name=LOST), driver=driver(cuda_init_result=known(999))
+    )
     found = only("gpu-hardware-fault", judged)
     assert found.severity == ERROR
     assert "GPU 1" in found.message
@@ -49,7 +54,13 @@ def test_a_lost_gpu_beside_working_ones_is_a_warning() -> None:
 
 
 @pytest.mark.parametrize(
-    ("name", "code"), [("nvml_result", 15), ("smi_exit_code", 8), ("cuda_init_result", 214), ("cuda_init_result", 220)]
+    ("name", "code"),
+    [
+        ("nvml_result", 15),
+        ("smi_exit_code", 8),
+        ("cuda_init_result", 214),
+        ("cuda_init_result", 220),
+    ],
 )
 def test_codes_of_failing_hardware(name: str, code: int) -> None:
     failing = driver(**{"cuda_init_result": known(999), name: known(code)})
@@ -80,19 +91,27 @@ def test_avx_is_asked_for_only_where_it_can_matter() -> None:
     arm = {"architecture": known("aarch64"), "cpu_flags": known(("asimd",))}
     assert run("cpu-missing-avx", context(host=arm, builds=(TENSORFLOW,))) == []
     from_conda = (Distribution("tensorflow", "2.15.0", installer="conda"),)
-    assert run("cpu-missing-avx", context(host=OLD_CPU, builds=(TENSORFLOW,), distributions=from_conda)) == []
+    assert (
+        run(
+            "cpu-missing-avx", context(host=OLD_CPU, builds=(TENSORFLOW,), distributions=from_conda)
+        )
+        == []
+    )
     unread = {"cpu_flags": UNREAD}
     assert run("cpu-missing-avx", context(host=unread)) == []
 
 
-@pytest.mark.parametrize("flags", [UNREAD, Absent(("/proc/cpuinfo",))])  # of a chroot: older snapshots called it absent
+# of a chroot: older snapshots called it absent
+@pytest.mark.parametrize("flags", [UNREAD, Absent(("/proc/cpuinfo",))])
 def test_flags_that_are_not_known_are_undetermined(flags: Fact[tuple[str, ...]]) -> None:
     with pytest.raises(UndecidedError, match=r"host\.cpu_flags"):
         run("cpu-missing-avx", context(host={"cpu_flags": flags}, builds=(TENSORFLOW,)))
 
 
 def test_without_an_older_release_the_advice_names_none() -> None:
-    judged = context(host=OLD_CPU, builds=(TENSORFLOW,), without=("releases", "tensorflow", "1.5.1"))
+    judged = context(
+        host=OLD_CPU, builds=(TENSORFLOW,), without=("releases", "tensorflow", "1.5.1")
+    )
     fix = only("cpu-missing-avx", judged).fix
     assert fix is not None
     assert "1.5.1" not in fix.summary

@@ -8,7 +8,17 @@ from typing import Any
 import pytest
 
 from envcheck.model import CompilerFacts, Extension, Facts, ToolkitInstall
-from tests.rules.factory_toolkit import HANGS, NONE, findings, judged, known, machine, tensorflow, toolkit, torch
+from tests.rules.factory_toolkit import (
+    HANGS,
+    NONE,
+    findings,
+    judged,
+    known,
+    machine,
+    tensorflow,
+    toolkit,
+    torch,
+)
 from tests.typed import argv
 
 NEW, OLD = "host-compiler-too-new", "host-compiler-too-old"
@@ -18,7 +28,9 @@ NVCC = {"nvcc_path": "/usr/local/cuda/bin/nvcc"}
 def compiling(cuda: str, compiler: str, path: str = "/usr/bin/gcc", **more: Any) -> Facts:
     """Return a machine with PyTorch, a toolkit and the compiler its nvcc uses."""
     used: dict[str, Any] = {"nvcc_host_compiler": path, "nvcc_host_compiler_version": compiler}
-    return machine(torch("2.5.1"), toolkits=(toolkit(cuda, "/usr/local/cuda", **NVCC),), **{**used, **more})
+    return machine(
+        torch("2.5.1"), toolkits=(toolkit(cuda, "/usr/local/cuda", **NVCC),), **{**used, **more}
+    )
 
 
 @pytest.mark.parametrize(
@@ -40,7 +52,9 @@ def compiling(cuda: str, compiler: str, path: str = "/usr/bin/gcc", **more: Any)
         ("11.4", "19.29.30133", r"C:\VS\cl.exe", []),  # the matrix names no range for it
     ],
 )
-def test_the_range_each_toolkit_accepts(cuda: str, compiler: str, path: str, expected: list[str]) -> None:
+def test_the_range_each_toolkit_accepts(
+    cuda: str, compiler: str, path: str, expected: list[str]
+) -> None:
     found = judged(compiling(cuda, compiler, path), NEW, OLD)
     assert found == [(name, "incompatible", "warning") for name in expected]
 
@@ -53,22 +67,44 @@ def test_the_check_can_be_switched_off(variable: str) -> None:
 
 def test_nothing_is_compiled() -> None:
     nvcc = (toolkit("11.8", "/c", **NVCC),)
-    used: dict[str, Any] = {"nvcc_host_compiler": "/usr/bin/gcc", "nvcc_host_compiler_version": "14.1.0"}
+    used: dict[str, Any] = {
+        "nvcc_host_compiler": "/usr/bin/gcc",
+        "nvcc_host_compiler_version": "14.1.0",
+    }
     assert judged(machine(toolkits=nvcc, **used), NEW, OLD) == [], "no framework"
-    assert judged(machine(tensorflow("2.11.0", cuda_build=known(False)), toolkits=nvcc, **used), NEW, OLD) == []
+    assert (
+        judged(
+            machine(tensorflow("2.11.0", cuda_build=known(False)), toolkits=nvcc, **used), NEW, OLD
+        )
+        == []
+    )
     assert judged(machine(torch(), toolkits=(toolkit("11.8"),), **used), NEW, OLD) == [], "no nvcc"
     assert judged(machine(torch(), **used), NEW, OLD) == [], "no toolkit"
-    wheels = ToolkitInstall("/env/nvidia", "wheels", version=known("11.8"), nvcc_path=known("/env/nvidia/nvcc"))
+    wheels = ToolkitInstall(
+        "/env/nvidia", "wheels", version=known("11.8"), nvcc_path=known("/env/nvidia/nvcc")
+    )
     assert judged(machine(torch(), toolkits=(wheels,), **used), NEW, OLD) == []
 
 
 def test_the_toolkit_that_compiles() -> None:
     two = (toolkit("11.4", "/a", **NVCC), toolkit("13.0", "/b", **NVCC))
-    used: dict[str, Any] = {"nvcc_host_compiler": "/usr/bin/gcc", "nvcc_host_compiler_version": "12.2.0"}
+    used: dict[str, Any] = {
+        "nvcc_host_compiler": "/usr/bin/gcc",
+        "nvcc_host_compiler_version": "12.2.0",
+    }
     assert judged(machine(torch(), toolkits=two, root_on_path="/b", **used), NEW) == []
     assert len(judged(machine(torch(), toolkits=two, root_on_path="/a", **used), NEW)) == 1
-    assert len(judged(machine(torch(), toolkits=two, cuda_home_root="/a", root_on_path="/b", **used), NEW)) == 1
-    assert judged(machine(torch(), toolkits=two, **used), NEW) == [], "which one compiles is not told"
+    assert (
+        len(
+            judged(
+                machine(torch(), toolkits=two, cuda_home_root="/a", root_on_path="/b", **used), NEW
+            )
+        )
+        == 1
+    )
+    assert judged(machine(torch(), toolkits=two, **used), NEW) == [], (
+        "which one compiles is not told"
+    )
 
 
 def test_the_gcc_on_path_stands_in_where_nvcc_did_not_tell() -> None:
@@ -77,12 +113,16 @@ def test_the_gcc_on_path_stands_in_where_nvcc_did_not_tell() -> None:
     assert len(judged(replace(facts, compilers=old), OLD)) == 1
     assert judged(facts, NEW, OLD) == []
     without = replace(facts.toolkits, nvcc_host_compiler=NONE)
-    assert judged(replace(facts, compilers=old, toolkits=without), OLD) == [], "nvcc would find no compiler"
+    assert judged(replace(facts, compilers=old, toolkits=without), OLD) == [], (
+        "nvcc would find no compiler"
+    )
 
 
 def test_a_toolkit_that_is_not_in_the_matrix_is_a_note() -> None:
     facts = compiling("12.4", "14.1.0")
-    assert judged(facts, NEW, OLD, without=("toolkits", "12.4")) == [("release-unknown", "undetermined", "note")]
+    assert judged(facts, NEW, OLD, without=("toolkits", "12.4")) == [
+        ("release-unknown", "undetermined", "note")
+    ]
     assert judged(machine(torch(), toolkits=(toolkit(None, "/c", **NVCC),)), NEW, OLD) == []
 
 
@@ -117,7 +157,9 @@ def test_a_clang_that_is_too_new_gives_way_to_the_gcc_that_is_there() -> None:
     there = CompilerFacts(gcc_path=known("/usr/bin/gcc"), gcc_version=known("12.2.0"))
     fix = findings(replace(facts, compilers=there), NEW)[0].fix
     assert fix is not None
-    assert [argv(command) for command in fix.actions] == [("export", "NVCC_PREPEND_FLAGS=-ccbin=/usr/bin/gcc")]
+    assert [argv(command) for command in fix.actions] == [
+        ("export", "NVCC_PREPEND_FLAGS=-ccbin=/usr/bin/gcc")
+    ]
 
 
 @pytest.mark.parametrize(
@@ -128,13 +170,17 @@ def test_a_clang_that_is_too_new_gives_way_to_the_gcc_that_is_there() -> None:
         ("12.6", "19.50", "Microsoft.VisualStudio.2022.BuildTools"),
     ],
 )
-def test_a_visual_studio_that_is_too_new_gets_build_tools_that_fit(cuda: str, cl: str, package: str) -> None:
+def test_a_visual_studio_that_is_too_new_gets_build_tools_that_fit(
+    cuda: str, cl: str, package: str
+) -> None:
     fix = findings(compiling(cuda, cl, "C:\\VC\\cl.exe"), NEW)[0].fix
     assert fix is not None
     (command,) = fix.actions
     assert argv(command)[:2] == ("winget", "install")
     assert package in " ".join(argv(command))
-    assert [way.summary for way in fix.alternatives] == ["Use a newer CUDA Toolkit, which accepts this compiler."]
+    assert [way.summary for way in fix.alternatives] == [
+        "Use a newer CUDA Toolkit, which accepts this compiler."
+    ]
 
 
 def test_an_nvcc_pytorch_refuses() -> None:
@@ -143,7 +189,9 @@ def test_an_nvcc_pytorch_refuses() -> None:
     assert judged(other, wrong) == [(wrong, "incompatible", "note")]
     assert judged(compiling("12.1", "11.4.0"), wrong) == []
     extension = (Extension("torch-scatter", "/env/x.so", ("libtorch.so",)),)
-    assert judged(compiling("11.8", "11.4.0", extensions=extension), wrong) == [(wrong, "incompatible", "warning")]
+    assert judged(compiling("11.8", "11.4.0", extensions=extension), wrong) == [
+        (wrong, "incompatible", "warning")
+    ]
     assert judged(compiling("11.8", "11.4.0", cuda_home="/usr/local/cuda"), wrong) == [
         (wrong, "incompatible", "warning")
     ]

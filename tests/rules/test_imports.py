@@ -68,26 +68,36 @@ def test_a_passed_import_refutes_what_claims_to_stop_it() -> None:
     assert found[0].evidence[-1].fact == "python.imports"
 
 
-@pytest.mark.parametrize("finding_id", ["driver-too-old", "gpu-arch-too-old", "cudnn-missing", "host-compiler-too-new"])
+@pytest.mark.parametrize(
+    "finding_id", ["driver-too-old", "gpu-arch-too-old", "cudnn-missing", "host-compiler-too-new"]
+)
 def test_it_refutes_nothing_that_an_import_does_without(finding_id: str) -> None:
     claims = [claim(finding_id, "It is so.")]
     assert weighed(claims, tried("torch", PASSED)) == claims
 
 
 def test_it_refutes_nothing_about_another_package() -> None:
-    claims = [claim("library-missing", "torchvision needs libx.", about=About(distribution="torchvision"))]
+    claims = [
+        claim("library-missing", "torchvision needs libx.", about=About(distribution="torchvision"))
+    ]
     assert weighed(claims, tried("torch", PASSED)) == claims
-    assert weighed(claims, tried("torch", PASSED), tried("torchvision", PASSED))[0].severity == WARNING
+    assert (
+        weighed(claims, tried("torch", PASSED), tried("torchvision", PASSED))[0].severity == WARNING
+    )
 
 
 def test_a_finding_that_names_nothing_stands_while_something_else_dies() -> None:
     claims = [claim("numpy-abi", "Something was built for NumPy 1.")]
-    dead = tried("torchvision", FAILED, trace(f"{SITE}/torchvision/a.py", "ImportError: no reason is given"))
+    dead = tried(
+        "torchvision", FAILED, trace(f"{SITE}/torchvision/a.py", "ImportError: no reason is given")
+    )
     assert weighed(claims, tried("torch", PASSED), dead)[0].severity == ERROR
 
 
 def test_a_death_that_nothing_explains_is_an_error_with_its_exception() -> None:
-    found = report(tried("torch", FAILED, trace(f"{SITE}/torch/__init__.py", "ImportError: nobody knows this")))
+    found = report(
+        tried("torch", FAILED, trace(f"{SITE}/torch/__init__.py", "ImportError: nobody knows this"))
+    )
     assert found.verdict == INCOMPATIBLE
     assert found.headline == "torch 2.8.0 does not import: ImportError: nobody knows this."
     assert found.findings[0].id == "import-failed"
@@ -99,32 +109,62 @@ def test_a_death_confirms_the_finding_that_names_what_the_traceback_names() -> N
         claim("dependency-conflict", "TensorBoard's command fails: setuptools 82.", WARNING),
         claim("numpy-abi", "torch 2.8.0 requires numpy<2, but numpy 2.1.0 is installed.", WARNING),
     ]
-    dead = tried("torch", FAILED, trace(f"{SITE}/numpy/core.py", "ImportError: numpy.core.multiarray failed to import"))
+    dead = tried(
+        "torch",
+        FAILED,
+        trace(f"{SITE}/numpy/core.py", "ImportError: numpy.core.multiarray failed to import"),
+    )
     found = weighed(claims, dead)
-    assert [(item.id, item.severity) for item in found] == [("dependency-conflict", WARNING), ("numpy-abi", ERROR)]
-    assert found[1].evidence[-1].shown == "torch 2.8.0: ImportError: numpy.core.multiarray failed to import"
+    assert [(item.id, item.severity) for item in found] == [
+        ("dependency-conflict", WARNING),
+        ("numpy-abi", ERROR),
+    ]
+    assert (
+        found[1].evidence[-1].shown
+        == "torch 2.8.0: ImportError: numpy.core.multiarray failed to import"
+    )
 
 
 def test_a_missing_module_is_the_requirement_that_is_not_met() -> None:
-    claims = [claim("dependency-conflict", "torch 2.8.0 requires typing-extensions, which is not installed.", WARNING)]
+    claims = [
+        claim(
+            "dependency-conflict",
+            "torch 2.8.0 requires typing-extensions, which is not installed.",
+            WARNING,
+        )
+    ]
     dead = tried(
-        "torch", FAILED, trace(f"{SITE}/torch/a.py", "ModuleNotFoundError: No module named 'typing_extensions'")
+        "torch",
+        FAILED,
+        trace(f"{SITE}/torch/a.py", "ModuleNotFoundError: No module named 'typing_extensions'"),
     )
-    assert [(item.id, item.severity) for item in weighed(claims, dead)] == [("dependency-conflict", ERROR)]
+    assert [(item.id, item.severity) for item in weighed(claims, dead)] == [
+        ("dependency-conflict", ERROR)
+    ]
 
 
 def test_a_package_on_top_that_dies_is_a_warning_and_an_error_where_it_was_asked_for() -> None:
-    dead = tried("torchvision", FAILED, trace(f"{SITE}/torchvision/a.py", "ImportError: nobody knows this"))
-    assert [item.severity for item in weigh_imports(machine(tried("torch", PASSED), dead), [])] == [WARNING]
+    dead = tried(
+        "torchvision", FAILED, trace(f"{SITE}/torchvision/a.py", "ImportError: nobody knows this")
+    )
+    assert [item.severity for item in weigh_imports(machine(tried("torch", PASSED), dead), [])] == [
+        WARNING
+    ]
     asked = machine(tried("torch", PASSED), dead, target=Target("cpu", ("torchvision",)))
     assert [item.severity for item in weigh_imports(asked, [])] == [ERROR]
 
 
 def test_what_proves_nothing_is_one_note_for_each_reason() -> None:
-    late = [tried(name, UNPROVEN, reason="no time was left of 20 s") for name in ("torch", "torchvision")]
+    late = [
+        tried(name, UNPROVEN, reason="no time was left of 20 s")
+        for name in ("torch", "torchvision")
+    ]
     found = weighed([], *late)
     assert [(item.severity, item.message) for item in found] == [
-        (NOTE, "Not proven by an import: torch 2.8.0 (1.5 s), torchvision 2.8.0 (1.5 s): no time was left of 20 s.")
+        (
+            NOTE,
+            "Not proven by an import: torch 2.8.0 (1.5 s), torchvision 2.8.0 (1.5 s): no time was left of 20 s.",
+        )
     ]
     assert report(*late).verdict != INCOMPATIBLE
 
@@ -138,44 +178,65 @@ def test_an_import_of_another_release_than_the_one_asked_for_says_nothing() -> N
 @pytest.mark.parametrize(
     ("file", "words", "requirement"),
     [
-        (f"{SITE}/numpy/x.py", "SyntaxError: source code string cannot contain null bytes", "numpy==2.1.0"),
+        (
+            f"{SITE}/numpy/x.py",
+            "SyntaxError: source code string cannot contain null bytes",
+            "numpy==2.1.0",
+        ),
         (f"{SITE}/torch/x.py", "SyntaxError: invalid syntax", "torch==2.8.0"),
         (f"{SITE}/torch/x.py", "ModuleNotFoundError: No module named 'numpy.core'", "numpy==2.1.0"),
         (f"{SITE}/torch/x.py", "ModuleNotFoundError: No module named 'torch._C'", "torch==2.8.0"),
     ],
 )
-def test_what_lacks_or_garbles_a_file_is_installed_again(file: str, words: str, requirement: str) -> None:
+def test_what_lacks_or_garbles_a_file_is_installed_again(
+    file: str, words: str, requirement: str
+) -> None:
     found = weighed([], tried("torch", FAILED, trace(file, words)))
     assert found[0].cure == ReinstallFiles((requirement,))
 
 
 LONG = trace("/x.py", "ImportError: libx.so: cannot open\n\nSee the page of installation.")
-CHAIN = trace("/x.py", "RuntimeError: first") + "\n\nDuring handling ...\n\n" + trace("/y.py", "ImportError: second")
+CHAIN = (
+    trace("/x.py", "RuntimeError: first")
+    + "\n\nDuring handling ...\n\n"
+    + trace("/y.py", "ImportError: second")
+)
 CRASH = 'Fatal Python error: Aborted\n\n  File "/x.py", line 1 in <module>\nit was ended by SIGABRT'
 
 
 def test_a_file_on_the_way_that_is_not_the_installed_one_is_the_cause() -> None:
     words = "ImportError: cannot import name 'a' from 'numpy.b'"
-    test = replace(tried("torch", FAILED, trace(f"{SITE}/torch/x.py", words)), altered=(f"{SITE}/numpy/b.py",))
+    test = replace(
+        tried("torch", FAILED, trace(f"{SITE}/torch/x.py", words)), altered=(f"{SITE}/numpy/b.py",)
+    )
     found = weighed([claim("dependency-conflict", "TensorBoard's command fails.", WARNING)], test)
     assert [(item.id, item.severity) for item in found] == [
         ("dependency-conflict", WARNING),
         ("install-damaged", ERROR),
     ]
-    assert found[1].message == "numpy 2.1.0 is damaged: numpy/b.py is not the file that was installed."
+    assert (
+        found[1].message == "numpy 2.1.0 is damaged: numpy/b.py is not the file that was installed."
+    )
     assert found[1].cure == ReinstallFiles(("numpy==2.1.0",))
 
 
 def test_a_requirement_that_is_not_met_explains_more_than_an_edited_file() -> None:
     words = "ImportError: cannot import name 'a' from 'numpy.b'"
-    test = replace(tried("torch", FAILED, trace(f"{SITE}/torch/x.py", words)), altered=(f"{SITE}/torch/x.py",))
+    test = replace(
+        tried("torch", FAILED, trace(f"{SITE}/torch/x.py", words)), altered=(f"{SITE}/torch/x.py",)
+    )
     found = weighed([claim("numpy-abi", "torch 2.8.0 requires numpy<2.", WARNING)], test)
     assert [(item.id, item.severity) for item in found] == [("numpy-abi", ERROR)]
 
 
 def test_the_first_cause_of_a_chain_is_read_too() -> None:
-    chain = trace(f"{SITE}/numpy/x.py", "SyntaxError: invalid syntax") + "\n\nThe above exception ...\n\n"
-    found = weighed([], tried("torch", FAILED, chain + trace(f"{SITE}/torch/y.py", "ImportError: numpy failed")))
+    chain = (
+        trace(f"{SITE}/numpy/x.py", "SyntaxError: invalid syntax")
+        + "\n\nThe above exception ...\n\n"
+    )
+    found = weighed(
+        [], tried("torch", FAILED, chain + trace(f"{SITE}/torch/y.py", "ImportError: numpy failed"))
+    )
     assert found[0].cure == ReinstallFiles(("numpy==2.1.0",))
     assert found[0].message == "torch 2.8.0 does not import: ImportError: numpy failed"
 

@@ -31,15 +31,23 @@ from tests.rules.factory_python import SOURCE, build, distribution, facts, known
 TORCH = (distribution("torch", "2.13.0+cpu"), distribution("numpy", "2.4.6"))
 
 
-def findings(distributions: tuple[Any, ...] = TORCH, goal: str = "cpu", **python: Any) -> list[Finding]:
+def findings(
+    distributions: tuple[Any, ...] = TORCH, goal: str = "cpu", **python: Any
+) -> list[Finding]:
     name = distributions[0].name.removesuffix("-cpu") if distributions else ""
     builds: list[FrameworkBuild] = [build(name, distributions[0].version)] if name else []
     given = facts(*builds, distributions=distributions, **python)
     report = diagnose(Context(given, matrix(), Target(goal)))
-    return [item for item in report.findings if item.id.startswith("install-") or item.id == "probe-failed"]
+    return [
+        item
+        for item in report.findings
+        if item.id.startswith("install-") or item.id == "probe-failed"
+    ]
 
 
-def damaged(*paths: str, kind: str = "missing", owner: str = "torch", release: str = "2.13.0+cpu") -> Finding:
+def damaged(
+    *paths: str, kind: str = "missing", owner: str = "torch", release: str = "2.13.0+cpu"
+) -> Finding:
     faults = tuple(FileFault(owner, release, path, kind, "pip", "/env") for path in paths)
     (finding,) = findings(file_faults=known(faults))
     return finding
@@ -64,7 +72,9 @@ def damaged(*paths: str, kind: str = "missing", owner: str = "torch", release: s
         ("torch/lib/libnever_seen.so", "missing", WARNING),
     ],
 )
-def test_a_fault_is_an_error_where_the_import_loads_the_file(path: str, kind: str, severity: str) -> None:
+def test_a_fault_is_an_error_where_the_import_loads_the_file(
+    path: str, kind: str, severity: str
+) -> None:
     finding = damaged(path, kind=kind)
     assert (finding.id, finding.severity) == ("install-damaged", severity)
     assert path in finding.message
@@ -77,14 +87,25 @@ def test_files_of_what_the_framework_loads_count_too() -> None:
 
 @pytest.mark.parametrize(
     ("path", "severity"),
-    [("requests/certs.py", ERROR), ("requests/__init__.py", WARNING), ("requests/help.py", WARNING)],
+    [
+        ("requests/certs.py", ERROR),
+        ("requests/__init__.py", WARNING),
+        ("requests/help.py", WARNING),
+    ],
 )
 def test_what_an_import_was_seen_to_die_without_counts_but_for_packages_that_may_be_empty(
     path: str, severity: str
 ) -> None:
-    items = (distribution("tensorflow-cpu", "2.20.0"), distribution("requests", "2.34.2", modules=("requests",)))
+    items = (
+        distribution("tensorflow-cpu", "2.20.0"),
+        distribution("requests", "2.34.2", modules=("requests",)),
+    )
     fault = FileFault("requests", "2.34.2", path, "missing", "pip", "/env")
-    finding = next(each for each in findings(items, file_faults=known((fault,))) if each.id == "install-damaged")
+    finding = next(
+        each
+        for each in findings(items, file_faults=known((fault,)))
+        if each.id == "install-damaged"
+    )
     assert finding.severity == severity
 
 
@@ -95,7 +116,8 @@ def test_what_an_import_was_seen_to_die_without_counts_but_for_packages_that_may
         ("torchvision", "0.20.1+cu124", "torchvision/ops/boxes.py", "missing", ERROR),
         ("torchvision", "0.17.2", "torchvision/__init__.py", "empty", ERROR),
         ("torchvision", "0.17.2", "torchvision", "missing", ERROR),
-        ("torchvision", "0.17.2", "torchvision/image.so", "missing", WARNING),  # a warning of its import, too
+        # a warning of its import, too
+        ("torchvision", "0.17.2", "torchvision/image.so", "missing", WARNING),
         ("torchvision", "0.17.2", "torchvision/datasets/never_seen.py", "missing", WARNING),
         ("pillow", "13.0.0", "pillow.libs/libzstd-40ad5e7e.so.1.5.7", "missing", ERROR),
         ("sympy", "1.14.0", "sympy/printing/str.py", "truncated", ERROR),
@@ -106,9 +128,18 @@ def test_what_an_import_was_seen_to_die_without_counts_but_for_packages_that_may
 def test_an_error_is_also_what_the_import_of_a_companion_loads(
     owner: str, release: str, path: str, kind: str, severity: str
 ) -> None:
-    releases = {"torch": "2.2.2", "torchvision": "0.17.2", "pillow": "13.0.0", "sympy": "1.14.0", owner: release}
+    releases = {
+        "torch": "2.2.2",
+        "torchvision": "0.17.2",
+        "pillow": "13.0.0",
+        "sympy": "1.14.0",
+        owner: release,
+    }
     modules = {"pillow": ("PIL",)}
-    installed = tuple(distribution(name, each, modules=modules.get(name, (name,))) for name, each in releases.items())
+    installed = tuple(
+        distribution(name, each, modules=modules.get(name, (name,)))
+        for name, each in releases.items()
+    )
     fault = FileFault(owner, release, path, kind, "pip", "/env")
     (finding,) = findings(installed, file_faults=known((fault,)), pip_version=known("25.0"))
     assert (finding.id, finding.severity) == ("install-damaged", severity)
@@ -124,14 +155,23 @@ def test_an_error_is_also_what_the_import_of_a_companion_loads(
 
 def test_a_companion_is_imported_by_its_module() -> None:
     installed = (distribution("tensorflow", "2.18.1"), distribution("tensorflow-text", "2.18.1"))
-    fault = FileFault("tensorflow-text", "2.18.1", "tensorflow_text/__init__.py", "missing", "pip", "/env")
-    given = facts(build("tensorflow", "2.18.1"), distributions=installed, file_faults=known((fault,)))
+    fault = FileFault(
+        "tensorflow-text", "2.18.1", "tensorflow_text/__init__.py", "missing", "pip", "/env"
+    )
+    given = facts(
+        build("tensorflow", "2.18.1"), distributions=installed, file_faults=known((fault,))
+    )
     report = diagnose(Context(given, matrix(), Target("cpu")))
     (finding,) = (item for item in report.findings if item.id == "install-damaged")
-    assert (finding.severity, finding.message.endswith("`import tensorflow_text` needs it.")) == (ERROR, True)
+    assert (finding.severity, finding.message.endswith("`import tensorflow_text` needs it.")) == (
+        ERROR,
+        True,
+    )
 
 
-def test_several_damaged_distributions_are_one_finding_with_one_reinstallation_for_each_index() -> None:
+def test_several_damaged_distributions_are_one_finding_with_one_reinstallation_for_each_index() -> (
+    None
+):
     faults = (
         FileFault("torch", "2.13.0+cpu", "torch/_C.so", "missing"),
         FileFault("numpy", "2.4.6", "numpy", "missing"),
@@ -140,7 +180,11 @@ def test_several_damaged_distributions_are_one_finding_with_one_reinstallation_f
     assert finding.fix is not None
     assert finding.fix.actions == (
         ReinstallPackages(
-            ("torch==2.13.0",), "/env/bin/python", PIP, "https://download.pytorch.org/whl/cpu", modules=("torch",)
+            ("torch==2.13.0",),
+            "/env/bin/python",
+            PIP,
+            "https://download.pytorch.org/whl/cpu",
+            modules=("torch",),
         ),
         ReinstallPackages(("numpy==2.4.6",), "/env/bin/python", modules=("torch",)),
     )
@@ -170,7 +214,8 @@ def test_an_older_snapshot_did_not_collect_the_files_which_is_a_note() -> None:
 
 @pytest.mark.parametrize(
     ("command", "printed"),
-    [("envcheck install --resume --env /env", ("install", "--resume")), ("", ("fix",))],  # "": its journal is gone
+    # "": its journal is gone
+    [("envcheck install --resume --env /env", ("install", "--resume")), ("", ("fix",))],
 )
 def test_a_marker_is_settled_by_envcheck(command: str, printed: tuple[str, ...]) -> None:
     left = InstallLeftover("/env/.envcheck-incomplete", "marker", command=command)
@@ -191,7 +236,9 @@ def test_an_interrupted_installation_explains_the_damaged_files() -> None:
 
 def test_what_pip_left_is_replaced() -> None:
     left = InstallLeftover("/env/~orch-2.2.2.dist-info", "renamed", "torch", "2.2.2")
-    (finding,) = findings((distribution("torch", "2.2.2"),), install_leftovers=Known((left,), SOURCE))
+    (finding,) = findings(
+        (distribution("torch", "2.2.2"),), install_leftovers=Known((left,), SOURCE)
+    )
     assert finding.severity == ERROR
     assert finding.fix is not None
     assert "torch==2.2.2" in finding.fix.actions[0].command()
@@ -214,7 +261,10 @@ def test_a_module_without_metadata_is_an_error_and_is_installed_again() -> None:
     assert finding.fix.actions[-1].command()[-1] == "torch"
     (finding,) = findings((), install_leftovers=known((replace(left, release="2.13.0+cpu"),)))
     assert finding.fix is not None
-    assert finding.fix.actions[-1].command()[-2:] == ("https://download.pytorch.org/whl/cpu", "torch==2.13.0")
+    assert finding.fix.actions[-1].command()[-2:] == (
+        "https://download.pytorch.org/whl/cpu",
+        "torch==2.13.0",
+    )
 
 
 def test_metadata_without_record_is_a_warning_and_pip_replaces_it_without_removing() -> None:
@@ -223,8 +273,13 @@ def test_metadata_without_record_is_a_warning_and_pip_replaces_it_without_removi
     assert finding.severity == WARNING
     assert finding.fix is not None
     assert "--ignore-installed" in finding.fix.actions[0].command()
-    (other,) = findings(install_leftovers=known((replace(left, kind="no-metadata"),)), pip_version=known("25.0"))
-    assert other.message == "torch 2.13.0+cpu has no METADATA: its installation may have been interrupted."
+    (other,) = findings(
+        install_leftovers=known((replace(left, kind="no-metadata"),)), pip_version=known("25.0")
+    )
+    assert (
+        other.message
+        == "torch 2.13.0+cpu has no METADATA: its installation may have been interrupted."
+    )
     assert (other.severity, other.fix) == (finding.severity, finding.fix)
 
 

@@ -11,7 +11,16 @@ from packaging.specifiers import SpecifierSet
 
 from envcheck.model import Finding, FrameworkRelease, KnownProblem, Unknown
 from envcheck.rules import Context
-from tests.rules.factory_python import build, context, distribution, facts, findings, gpu, known, matrix
+from tests.rules.factory_python import (
+    build,
+    context,
+    distribution,
+    facts,
+    findings,
+    gpu,
+    known,
+    matrix,
+)
 
 HOSTS = {
     "linux_x86_64": ("linux", "x86_64"),
@@ -21,7 +30,8 @@ HOSTS = {
     "macosx_x86_64": ("darwin", "x86_64"),
 }
 GPUS = {"<5.0": "3.7", "<7.5": "6.1", ">=10": "12.0"}
-# Judged by the cuDNN table itself, which says the same of every release; the row is there for `matrix show`.
+# Judged by the cuDNN table itself, which says the same of every release; the row is there for
+# `matrix show`.
 BY_TABLE = {"cudnn-too-new", "cudnn-wrong-major"}
 
 
@@ -31,7 +41,11 @@ def problems() -> Iterator[KnownProblem]:
         for dist in matrix().distributions(name):
             for row in matrix().releases(name):
                 for stage in ("run", "install", "advice"):
-                    for found in matrix().problems(dist, row.version, stage) if row.distribution == dist else ():
+                    for found in (
+                        matrix().problems(dist, row.version, stage)
+                        if row.distribution == dist
+                        else ()
+                    ):
                         if found.id not in seen:
                             seen.add(found.id)
                             yield found
@@ -45,7 +59,9 @@ def release_of(problem: KnownProblem) -> FrameworkRelease:
     framework = matrix().framework_of(problem.distribution)
     assert framework
     for row in matrix().releases(framework):
-        if row.distribution == problem.distribution and SpecifierSet(problem.specifier).contains(row.version):
+        if row.distribution == problem.distribution and SpecifierSet(problem.specifier).contains(
+            row.version
+        ):
             fits = not problem.platforms or row.platform in problem.platforms
             if fits and row.platform in (*HOSTS, "any") and pythons(problem, row):
                 return row
@@ -78,7 +94,11 @@ def machine(problem: KnownProblem, row: FrameworkRelease) -> Context:
     }
     if problem.stage == "install":
         extra = f"[{problem.requires_extra}]" if problem.requires_extra else ""
-        return context(facts(distributions=(), **given), f"{row.distribution}{extra}=={row.version}", expect="gpu")
+        return context(
+            facts(distributions=(), **given),
+            f"{row.distribution}{extra}=={row.version}",
+            expect="gpu",
+        )
     others = [satisfying(problem.condition)] if problem.condition else []
     if problem.requires_extra:
         others += [distribution(Requirement(item).name, "9.28.0.1") for item in row.cuda_wheels]
@@ -100,7 +120,9 @@ def test_there_are_as_many_as_in_the_matrix() -> None:
 def test_a_rule_tells_it(problem: KnownProblem) -> None:
     reported: list[Finding] = findings(problem.finding, machine(problem, release_of(problem)))
     told = [
-        item for item in reported if problem.what in " ".join([item.message, *(shown.shown for shown in item.evidence)])
+        item
+        for item in reported
+        if problem.what in " ".join([item.message, *(shown.shown for shown in item.evidence)])
     ]
     assert told, reported
     assert told[0].fix is None or told[0].fix.summary

@@ -14,7 +14,18 @@ from envcheck.rules.matrix_question import MATRIX_PLATFORMS, ReleasesFound, find
 from envcheck.rules.newest_release import distributions_of, list_candidates, list_newest
 from envcheck.rules.row_judge import CELLS_OF_GPUS, JUDGED_CELLS, Candidate, Fit, Question, RowJudge
 
-DRIVERS = ("", "390.157", "418.40.04", "450.80.02", "470.57.02", "525.60.13", "535", "535.104.05", "570.26", "610.10")
+DRIVERS = (
+    "",
+    "390.157",
+    "418.40.04",
+    "450.80.02",
+    "470.57.02",
+    "525.60.13",
+    "535",
+    "535.104.05",
+    "570.26",
+    "610.10",
+)
 ONE_GPU = ("3.5", "3.7", "5.2", "6.1", "7.0", "7.5", "8.6", "8.7", "8.9", "9.0", "10.0", "12.0")
 CAPABILITIES = ((), (), ("3.0", "5.0"), *((text,) for text in ONE_GPU))
 PYTHONS = ("", "3.7", "3.9", "3.10", "3.11", "3.12", "3.13", "3.14", "3.13t")
@@ -46,7 +57,9 @@ def matrix() -> Matrix:
     return load_matrix()
 
 
-def test_the_short_way_agrees_with_the_row_by_row_engine_on_a_sample_of_machines(matrix: Matrix) -> None:
+def test_the_short_way_agrees_with_the_row_by_row_engine_on_a_sample_of_machines(
+    matrix: Matrix,
+) -> None:
     works = 0
     for question in sample(MACHINES, seed=26):
         newest = list_newest(RowJudge(matrix, question))
@@ -57,7 +70,9 @@ def test_the_short_way_agrees_with_the_row_by_row_engine_on_a_sample_of_machines
 
 def test_every_row_is_judged_as_by_itself_on_a_sample_of_machines(matrix: Matrix) -> None:
     for question in sample(12, seed=5):
-        assert find_releases(RowJudge(matrix, question)) == find_releases(RowByRow(matrix, question)), question
+        assert find_releases(RowJudge(matrix, question)) == find_releases(
+            RowByRow(matrix, question)
+        ), question
 
 
 def test_rules_read_no_cell_of_a_release_that_the_table_of_decisive_cells_lacks(
@@ -81,7 +96,17 @@ def test_rules_read_no_cell_of_a_release_that_the_table_of_decisive_cells_lacks(
     # What makes the name and the key of a release; what holds for releases that are withdrawn.
     named = {"version", "local", "pythons", "free_threaded", "cuda_wheels", "stub_for", "yanked"}
     # Evidence, and what a question never describes: see JUDGED_CELLS.
-    without_effect = {"citations", "note", "proof", "cudnn", "glibc", "tags", "requires", "variants", "binaries"}
+    without_effect = {
+        "citations",
+        "note",
+        "proof",
+        "cudnn",
+        "glibc",
+        "tags",
+        "requires",
+        "variants",
+        "binaries",
+    }
     assert read - {*JUDGED_CELLS, *CELLS_OF_GPUS} - named - without_effect == set()
 
 
@@ -99,7 +124,11 @@ def list_all(judge: RowJudge) -> list[Candidate]:
 
 def test_the_verdict_is_that_of_the_rows(matrix: Matrix) -> None:
     for question in sample(12, seed=11):
-        conditions = {"python": question.python, "driver": question.driver, "platform": question.platform}
+        conditions = {
+            "python": question.python,
+            "driver": question.driver,
+            "platform": question.platform,
+        }
         gpu = question.capabilities[0] if question.capabilities else ""
         found = ReleasesFound(matrix, {**conditions, "gpu": gpu, "framework": ""})
         fits = {item.fit for item in found.rows}
@@ -112,7 +141,9 @@ def test_every_printed_command_plans_what_it_names() -> None:
     asked = 0
     for question in sample(12, seed=3):
         gpu = question.capabilities[0] if question.capabilities else ""
-        found = api.matrix(python=question.python, driver=question.driver, gpu=gpu, platform=question.platform)
+        found = api.matrix(
+            python=question.python, driver=question.driver, gpu=gpu, platform=question.platform
+        )
         for item in found.newest:
             if not item.command:
                 continue
@@ -120,6 +151,8 @@ def test_every_printed_command_plans_what_it_names() -> None:
             values = {name.removeprefix("--"): value for name, value in options.items()}
             planned = api.plan(item.command[2], **values)  # type: ignore[arg-type]  # as the command line does
             assert planned.verdict == COMPATIBLE, (item.command, str(planned)[:400])
-            assert item.newest in {release.version.partition("+")[0] for release in planned.plan.releases}
+            assert item.newest in {
+                release.version.partition("+")[0] for release in planned.plan.releases
+            }
             asked += 1
     assert asked > 20

@@ -19,8 +19,16 @@ ID = "cuda-wheel-conflict"
         ("2.7.1+cu128", "9.7.1.26", []),  # the row describes the build for another CUDA
     ],
 )
-def test_an_exact_pin_of_torch(version: str, wheel: str, expected: list[tuple[str, str, str]]) -> None:
-    assert judged(machine(torch(version), distributions={"torch": version, "nvidia-cudnn-cu12": wheel}), ID) == expected
+def test_an_exact_pin_of_torch(
+    version: str, wheel: str, expected: list[tuple[str, str, str]]
+) -> None:
+    assert (
+        judged(
+            machine(torch(version), distributions={"torch": version, "nvidia-cudnn-cu12": wheel}),
+            ID,
+        )
+        == expected
+    )
 
 
 def test_what_an_extra_asks_for_is_an_error_unless_all_was_found() -> None:

@@ -48,7 +48,9 @@ def test_32bit_python_with_a_framework_that_someone_built_for_it() -> None:
 )
 def test_wrong_architecture(python: str, machine: str, wrong: bool) -> None:
     given = facts(architecture=known(python), host={"architecture": known(machine)})
-    assert found("python-wrong-arch", context(given)) == ([("python-wrong-arch", "error")] if wrong else [])
+    assert found("python-wrong-arch", context(given)) == (
+        [("python-wrong-arch", "error")] if wrong else []
+    )
 
 
 def test_wrong_architecture_unread() -> None:
@@ -57,7 +59,8 @@ def test_wrong_architecture_unread() -> None:
 
 
 @pytest.mark.parametrize(
-    ("pip", "expected"), [("18.1", [("pip-too-old", "error")]), ("19.0", []), ("24.0", []), ("?", [])]
+    ("pip", "expected"),
+    [("18.1", [("pip-too-old", "error")]), ("19.0", []), ("24.0", []), ("?", [])],
 )
 def test_pip_too_old(pip: str, expected: list[tuple[str, str]]) -> None:
     given = facts(version=known("3.6.10"), pip_version=known(pip))
@@ -68,7 +71,10 @@ def test_pip_matters_only_for_what_is_to_be_installed() -> None:
     assert found("pip-too-old", context(facts(pip_version=UNREADABLE))) == []
     assert found("pip-too-old", context(facts(pip_version=UNREADABLE), "tensorflow")) == UNDECIDED
     assert found("pip-too-old", context(facts(pip_version=Absent()), "tensorflow")) == []
-    assert found("pip-too-old", context(facts(pip_version=known("9.0")), "jax==0.4.31", expect="cpu")) == []
+    assert (
+        found("pip-too-old", context(facts(pip_version=known("9.0")), "jax==0.4.31", expect="cpu"))
+        == []
+    )
 
 
 def test_glibc_too_old_for_what_is_asked() -> None:
@@ -79,7 +85,12 @@ def test_glibc_too_old_for_what_is_asked() -> None:
     assert "2.26" in report[0].message
     assert any(item.citation for item in report[0].evidence)
     assert found("glibc-too-old", context(facts(host=new), "tensorflow==2.21.0")) == []
-    assert found("glibc-too-old", context(facts(host={"libc_version": UNREADABLE}), "tensorflow==2.21.0")) == UNDECIDED
+    assert (
+        found(
+            "glibc-too-old", context(facts(host={"libc_version": UNREADABLE}), "tensorflow==2.21.0")
+        )
+        == UNDECIDED
+    )
 
 
 def test_glibc_too_old_for_what_is_installed() -> None:
@@ -93,15 +104,22 @@ def test_glibc_too_old_for_what_is_installed() -> None:
     )
     assert found("glibc-too-old", context(by_conda)) == []
     assert (
-        found("glibc-too-old", context(facts(build("tensorflow", "2.21.0"), host={"libc_version": UNREADABLE}))) == []
+        found(
+            "glibc-too-old",
+            context(facts(build("tensorflow", "2.21.0"), host={"libc_version": UNREADABLE})),
+        )
+        == []
     )
 
 
 @pytest.mark.parametrize(
-    ("glibcxx", "expected"), [("3.4.21", [("libstdcxx-mismatch", "warning")]), ("3.4.24", []), ("3.4.30", [])]
+    ("glibcxx", "expected"),
+    [("3.4.21", [("libstdcxx-mismatch", "warning")]), ("3.4.24", []), ("3.4.30", [])],
 )
 @pytest.mark.parametrize("kind", ["conda", "venv"])
-def test_libstdcxx_older_than_the_tag_admits(glibcxx: str, expected: list[tuple[str, str]], kind: str) -> None:
+def test_libstdcxx_older_than_the_tag_admits(
+    glibcxx: str, expected: list[tuple[str, str]], kind: str
+) -> None:
     given = facts(
         build("torch", "2.8.0"),
         kind=known(kind),
@@ -133,7 +151,16 @@ def test_tags() -> None:
 
 def row(*tags: str, glibc: str | None = None) -> FrameworkRelease:
     fields: dict[str, Any] = dict.fromkeys(
-        ("cuda", "cudnn", "gpu_extra", "compute_capabilities", "cpu_features", "cuda_wheels", "requires", "citations")
+        (
+            "cuda",
+            "cudnn",
+            "gpu_extra",
+            "compute_capabilities",
+            "cpu_features",
+            "cuda_wheels",
+            "requires",
+            "citations",
+        )
     )
     return FrameworkRelease(
         "torch", "torch", "1", "linux_x86_64", (), glibc, cuda_build=False, finds_cuda_wheels=False, yanked=False,

@@ -10,7 +10,11 @@ from envcheck.model import Unknown
 from envcheck.rules import evaluate
 from tests.rules.factory_python import build, context, distribution, facts, found, gpu, known
 
-CUDA: dict[str, Any] = {"cuda_build": known(True), "cuda_version": known("12.4"), "cudnn_version": known("9.1.0.70")}
+CUDA: dict[str, Any] = {
+    "cuda_build": known(True),
+    "cuda_version": known("12.4"),
+    "cudnn_version": known("9.1.0.70"),
+}
 
 
 @pytest.mark.parametrize(
@@ -24,14 +28,20 @@ CUDA: dict[str, Any] = {"cuda_build": known(True), "cuda_version": known("12.4")
         ("tensorflow", "intel-tensorflow", "2.13.0"),
     ],
 )
-def test_a_variant_of_a_known_release_is_judged_by_its_files(framework: str, dist: str, version: str) -> None:
+def test_a_variant_of_a_known_release_is_judged_by_its_files(
+    framework: str, dist: str, version: str
+) -> None:
     given = context(facts(build(framework, version, dist, **CUDA)))
     assert found("release-unknown", given) == [("release-unknown", "note")]
 
 
-@pytest.mark.parametrize("version", ["99.0.0.dev20270101+cu124", "99.0", "2.5.0.dev0.broken", "2.5.99"])
+@pytest.mark.parametrize(
+    "version", ["99.0.0.dev20270101+cu124", "99.0", "2.5.0.dev0.broken", "2.5.99"]
+)
 def test_what_is_ahead_of_the_matrix_or_no_release_stays_open(version: str) -> None:
-    assert found("release-unknown", context(facts(build("torch", version, **CUDA)))) == [("release-unknown", "error")]
+    assert found("release-unknown", context(facts(build("torch", version, **CUDA)))) == [
+        ("release-unknown", "error")
+    ]
 
 
 def test_a_variant_of_which_nothing_was_read_stays_open() -> None:
@@ -44,22 +54,32 @@ def test_the_wheels_row_does_not_describe_condas_build() -> None:
     pascal = known((gpu("6.1"),))
     conda = (distribution("torch", "2.8.0", installer="conda"),)
     given = facts(build("torch", "2.8.0", **CUDA), distributions=conda, gpus=pascal)
-    assert [item.id for item in evaluate(context(given)).findings if item.id.startswith("gpu-arch")] == []
+    assert [
+        item.id for item in evaluate(context(given)).findings if item.id.startswith("gpu-arch")
+    ] == []
     wheel = facts(build("torch", "2.8.0", **{**CUDA, "cuda_version": known("12.8")}), gpus=pascal)
     assert found("gpu-arch-too-old", context(wheel)) == [("gpu-arch-too-old", "error")]
 
 
 @pytest.mark.parametrize(
     ("requires", "asked", "severity"),
-    [(("jax>=0.3.15",), (), "note"), ((), (), "error"), (("jax>=0.3.15",), ("jax==0.4.13",), "error")],
+    [
+        (("jax>=0.3.15",), (), "note"),
+        ((), (), "error"),
+        (("jax>=0.3.15",), ("jax==0.4.13",), "error"),
+    ],
 )
 def test_what_a_known_release_requires_is_not_judged_by_itself(
     requires: tuple[str, ...], asked: tuple[str, ...], severity: str
 ) -> None:
-    # The newest JAX for Python 3.8, which TensorFlow 2.12 brings there, was published as source alone.
+    # The newest JAX for Python 3.8, which TensorFlow 2.12 brings there, was published as source
+    # alone.
     here = facts(
         build("tensorflow", "2.12.1"),
         build("jax", "0.4.13"),
-        distributions=(distribution("tensorflow", "2.12.1", requires=requires), distribution("jax", "0.4.13")),
+        distributions=(
+            distribution("tensorflow", "2.12.1", requires=requires),
+            distribution("jax", "0.4.13"),
+        ),
     )
     assert found("release-unknown", context(here, *asked)) == [("release-unknown", severity)]

@@ -6,7 +6,17 @@ import pytest
 
 from envcheck.model import ERROR, WARNING, GpuProcess
 from envcheck.rules.context import Context, UndecidedError
-from tests.rules.factory_machine import NONE, UNREAD, build, context, gpu, known, only, run, split_gpu
+from tests.rules.factory_machine import (
+    NONE,
+    UNREAD,
+    build,
+    context,
+    gpu,
+    known,
+    only,
+    run,
+    split_gpu,
+)
 from tests.typed import argv
 
 GIB = 1 << 30
@@ -83,7 +93,9 @@ def test_mig_without_an_instance() -> None:
     assert found.severity == ERROR
     beside = [item.severity for item in run("mig-config", context(split_gpu(), gpu(index=1)))]
     assert beside == [WARNING]
-    assert only("mig-config", context(gpu(mig_enabled=known(True), nvml_index=NONE))).severity == ERROR
+    assert (
+        only("mig-config", context(gpu(mig_enabled=known(True), nvml_index=NONE))).severity == ERROR
+    )
 
 
 def test_one_of_several_mig_instances_is_used() -> None:
@@ -117,9 +129,14 @@ def test_a_small_shared_memory_between_gpus() -> None:
     assert "64 MiB" in found.message
 
 
-@pytest.mark.parametrize("changed", [{"shm_bytes": known(1 << 30)}, {"shm_bytes": UNREAD}, {"container": NONE}])
+@pytest.mark.parametrize(
+    "changed", [{"shm_bytes": known(1 << 30)}, {"shm_bytes": UNREAD}, {"container": NONE}]
+)
 def test_shared_memory_that_suffices(changed: dict[str, object]) -> None:
-    assert run("os-limit", context(gpu(), gpu(index=1), host={**DOCKER, **changed}, builds=(build(),))) == []
+    assert (
+        run("os-limit", context(gpu(), gpu(index=1), host={**DOCKER, **changed}, builds=(build(),)))
+        == []
+    )
 
 
 def test_one_gpu_or_no_framework_needs_no_shared_memory() -> None:

@@ -20,7 +20,9 @@ RELEASES = ("torch==2.6.0", "torch==2.7.1", "tensorflow==2.15.0")
 CPU = Context(Facts(gpus=Absent(("/sys/bus/pci/devices",))), load_matrix(), Target("cpu"))
 
 
-def test_a_rule_that_reads_no_requirement_is_asked_once_of_a_machine(monkeypatch: pytest.MonkeyPatch) -> None:
+def test_a_rule_that_reads_no_requirement_is_asked_once_of_a_machine(
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:
     asked: Counter[str] = Counter()
 
     def of_machine(context: Context) -> Iterator[Finding]:
@@ -60,7 +62,9 @@ def test_an_answer_that_reads_the_requirements_through_another_is_not_shared() -
     ]
 
 
-def test_a_question_asks_the_rules_only_about_builds_with_code_for_the_gpu(monkeypatch: pytest.MonkeyPatch) -> None:
+def test_a_question_asks_the_rules_only_about_builds_with_code_for_the_gpu(
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:
     judged: list[str] = []
     judge = ReleaseJudge.judge
 
@@ -70,7 +74,10 @@ def test_a_question_asks_the_rules_only_about_builds_with_code_for_the_gpu(monke
 
     monkeypatch.setattr(ReleaseJudge, "judge", count)
     question = Question(python="3.11", driver="570.86", capabilities=("12.0",), framework="torch")
-    found = {f"torch=={item.release.build_version}" for item in find_releases(RowJudge(load_matrix(), question))}
+    found = {
+        f"torch=={item.release.build_version}"
+        for item in find_releases(RowJudge(load_matrix(), question))
+    }
     assert found
     assert found & set(judged)
     assert len(judged) < len(found)  # releases that are equal but for their names are judged once

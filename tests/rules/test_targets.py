@@ -58,7 +58,10 @@ def test_asked_release_replaces_the_installed_one_of_its_framework() -> None:
     given = facts(build("tensorflow", "2.14.0"), build("torch", "2.8.0"))
     labels = [item.label for item in judged_builds(context(given, "tensorflow==2.15.1"))]
     assert labels == ["torch 2.8.0", "tensorflow 2.15.1"]
-    assert [item.label for item in judged_builds(context(given, "tensorflow"))] == ["tensorflow 2.14.0", "torch 2.8.0"]
+    assert [item.label for item in judged_builds(context(given, "tensorflow"))] == [
+        "tensorflow 2.14.0",
+        "torch 2.8.0",
+    ]
 
 
 def test_jax_brings_its_plugin_for_gpu_work() -> None:
@@ -69,7 +72,9 @@ def test_jax_brings_its_plugin_for_gpu_work() -> None:
 
 
 def test_marker_that_does_not_hold_here_asks_for_nothing() -> None:
-    given = context(facts(), "tensorflow==2.15.1; python_version < '3.10'", "torch; sys_platform == 'linux'")
+    given = context(
+        facts(), "tensorflow==2.15.1; python_version < '3.10'", "torch; sys_platform == 'linux'"
+    )
     assert [wanted.framework for wanted in wanted_releases(given)] == ["torch"]
 
 
@@ -122,13 +127,17 @@ def test_what_cannot_be_judged_is_refused(text: str, said: str) -> None:
 def test_withdrawn_distribution_without_rows_is_still_known() -> None:
     def edit(document: Any) -> None:
         known = document["frameworks"]["tensorflow"]
-        known["distributions"] = [item for item in known["distributions"] if item["name"] != "tensorflow-gpu"]
+        known["distributions"] = [
+            item for item in known["distributions"] if item["name"] != "tensorflow-gpu"
+        ]
 
     assert resolve("tensorflow-gpu", rows=edited_matrix(edit)).obstacle == REMOVED
 
 
 def test_no_wheel_is_made_for_pypy() -> None:
-    pypy = facts(version=known("3.10.14"), implementation=known("pypy"), abi_tag=known("pypy310_pp73"))
+    pypy = facts(
+        version=known("3.10.14"), implementation=known("pypy"), abi_tag=known("pypy310_pp73")
+    )
     assert resolve("torch", pypy).obstacle == PYTHON
 
 
@@ -147,7 +156,9 @@ def test_a_package_brings_the_framework_that_it_requires() -> None:
     on_311 = {"version": known("3.11.9")}
     assert together("vllm==0.33.0", **on_311) == ["vllm 0.33.0", "torch 2.14.0 by vllm 0.33.0"]
     assert together("tensorflow-text==2.20.1", **on_311)[1].startswith("tensorflow 2.20.")
-    assert together("ctranslate2==4.8.5", **on_311) == ["ctranslate2 4.8.5"], "it needs no framework"
+    assert together("ctranslate2==4.8.5", **on_311) == ["ctranslate2 4.8.5"], (
+        "it needs no framework"
+    )
 
 
 def test_the_framework_that_is_asked_for_chooses_the_release_of_the_package() -> None:
@@ -174,4 +185,6 @@ def test_a_package_that_no_requested_framework_goes_with_is_a_conflict() -> None
 
 def test_a_package_without_a_wheel_for_this_python_says_so() -> None:
     assert together("vllm==0.33.0", version=known("3.9.18")) == ["vllm python"]
-    assert together("keras-hub==0.32.0", version=known("3.13.1"))[0] == "keras-hub 0.32.0", "no binaries in it"
+    assert together("keras-hub==0.32.0", version=known("3.13.1"))[0] == "keras-hub 0.32.0", (
+        "no binaries in it"
+    )

@@ -36,8 +36,13 @@ def test_a_build_without_toolkit_and_without_wheels() -> None:
 
 def test_wheels_need_no_toolkit() -> None:
     assert judged(machine(torch(), tensorflow("2.18.0")), *IDS) == []
-    assert judged(machine(torch("2.5.1", lookup("libcudart.so.12", f"{SITE}/nvidia/x.so"))), *IDS) == []
-    plugin = replace(torch("0.6.0"), framework="jax", distribution="jax-cuda12-pjrt", cuda_build=known(True))
+    assert (
+        judged(machine(torch("2.5.1", lookup("libcudart.so.12", f"{SITE}/nvidia/x.so"))), *IDS)
+        == []
+    )
+    plugin = replace(
+        torch("0.6.0"), framework="jax", distribution="jax-cuda12-pjrt", cuda_build=known(True)
+    )
     assert judged(machine(plugin), *IDS) == []
 
 
@@ -85,9 +90,13 @@ def test_a_build_that_tells_its_cuda_major_only() -> None:
 def test_by_what_the_loader_finds() -> None:
     gone = tensorflow("2.11.0", lookup("libcudart.so.11.0"), lookup("libcublas.so.11"))
     assert judged(machine(gone, toolkits=(toolkit("12.4"),)), *IDS) == [WRONG]
-    assert judged(machine(gone, toolkits=(toolkit("11.8"),)), *IDS) == [MISSING], "11.8 has them, but not here"
+    assert judged(machine(gone, toolkits=(toolkit("11.8"),)), *IDS) == [MISSING], (
+        "11.8 has them, but not here"
+    )
     assert judged(machine(gone, toolkits=NONE), *IDS) == [MISSING]
-    found = tensorflow("2.11.0", lookup("libcudart.so.11.0", "/usr/local/cuda-11.8/lib64/libcudart.so.11.0"))
+    found = tensorflow(
+        "2.11.0", lookup("libcudart.so.11.0", "/usr/local/cuda-11.8/lib64/libcudart.so.11.0")
+    )
     assert judged(machine(found, toolkits=HANGS), *IDS) == []
 
 
@@ -103,7 +112,9 @@ def test_decisive_facts_that_could_not_be_read() -> None:
     assert judged(machine(tensorflow(), toolkits=(toolkit(None, "/opt/cuda"),)), *IDS) == [UNREAD]
     unread = replace(lookup("libcudart.so.11.0"), found=HANGS)
     assert judged(machine(tensorflow("2.11.0", unread)), *IDS) == [UNREAD]
-    silent = tensorflow("2.99.0", cuda_build=known(True), cuda_version=Unknown("failed", "not told"))
+    silent = tensorflow(
+        "2.99.0", cuda_build=known(True), cuda_version=Unknown("failed", "not told")
+    )
     assert judged(machine(silent, toolkits=(toolkit("11.8"),)), *IDS) == [UNREAD]
 
 

@@ -33,12 +33,17 @@ def test_each_silent_tool_is_named_with_its_reason(why: str) -> None:
     silent = Unknown(why, "/usr/bin/gcc: it is so")
     facts = Facts(gpus=NO_GPU, compilers=CompilerFacts(gcc_version=silent, gxx_version=silent))
     assert notes(facts) == [
-        ("note", f"Could not read compilers.gcc_version, compilers.gxx_version: /usr/bin/gcc: it is so ({why}).")
+        (
+            "note",
+            f"Could not read compilers.gcc_version, compilers.gxx_version: /usr/bin/gcc: it is so ({why}).",
+        )
     ]
 
 
 def test_each_nvcc_is_named_by_its_root() -> None:
-    hangs = ToolkitInstall("/opt/cuda", "opt", nvcc_release=Unknown("timeout", "no answer within 2.0 s"))
+    hangs = ToolkitInstall(
+        "/opt/cuda", "opt", nvcc_release=Unknown("timeout", "no answer within 2.0 s")
+    )
     facts = Facts(gpus=NO_GPU, toolkits=ToolkitFacts(installs=Known((hangs,), HERE)))
     assert [message for _, message in notes(facts)] == [
         "Could not read nvcc of /opt/cuda: no answer within 2.0 s (timeout)."
@@ -56,7 +61,10 @@ def test_nvml_that_refuses_where_cuda_starts_is_said() -> None:
     assert ["result 9" in message for _, message in notes(machine)] == [True]
     mismatch = DriverFacts(nvml_result=Known(18, HERE), cuda_init_result=Known(0, HERE))
     assert notes(Facts(gpus=Known((Gpu(),), HERE), driver=mismatch)) == []
-    assert notes(Facts(gpus=Known((Gpu(),), HERE), driver=DriverFacts(nvml_result=Known(9, HERE)))) == []
+    assert (
+        notes(Facts(gpus=Known((Gpu(),), HERE), driver=DriverFacts(nvml_result=Known(9, HERE))))
+        == []
+    )
 
 
 def test_tools_of_the_driver_that_hang_are_a_warning_where_cuda_starts() -> None:

@@ -7,7 +7,19 @@ import pytest
 from envcheck.model import COMPATIBLE, ERROR, INCOMPATIBLE, NOTE, UNDETERMINED
 from envcheck.rules.context import UndecidedError
 from envcheck.rules.gpus import select_devices
-from tests.rules.factory_machine import NONE, UNREAD, build, context, driver, gpu, known, nodes, only, run, split_gpu
+from tests.rules.factory_machine import (
+    NONE,
+    UNREAD,
+    build,
+    context,
+    driver,
+    gpu,
+    known,
+    nodes,
+    only,
+    run,
+    split_gpu,
+)
 from tests.typed import argv
 
 UUIDS = ("GPU-8932f937-d72c-4106-c12f-20bd9faed9f6", "GPU-8a000000-d72c-4106-c12f-20bd9faed9f7")
@@ -58,7 +70,9 @@ def test_blanks_work_where_there_are_enough_gpus() -> None:
     assert select_devices("12, 13", ("GPU-x",) * 16, ((),) * 16).visible == (12, 13)
 
 
-@pytest.mark.parametrize("value", ["0 1", "0;1", "0x1", "1.0", "0,GPU-8932f937", "MIG-a,0", "gpu-8932f937", "mig-1"])
+@pytest.mark.parametrize(
+    "value", ["0 1", "0;1", "0x1", "1.0", "0,GPU-8932f937", "MIG-a,0", "gpu-8932f937", "mig-1"]
+)
 def test_undocumented_forms_are_not_decided(value: str) -> None:
     assert not select_devices(value, UUIDS, ((), ())).decided
 
@@ -114,7 +128,9 @@ def test_an_undocumented_form_is_undetermined() -> None:
 
 def test_gpus_that_nvml_does_not_list_have_no_number() -> None:
     unlisted = gpu(index=1, nvml_index=NONE)
-    found = only(ID, context(gpu(), unlisted, host={"environment": known({"CUDA_VISIBLE_DEVICES": "1"})}))
+    found = only(
+        ID, context(gpu(), unlisted, host={"environment": known({"CUDA_VISIBLE_DEVICES": "1"})})
+    )
     assert "there is only GPU 0" in found.message
 
 
@@ -165,4 +181,9 @@ def test_the_container_variable_means_nothing_where_gpus_are_there_or_nobody_ask
     assert run(ID, context(gpu(), host=host)) == []
     assert run(ID, context(driver=driver(device_nodes=NONE), host=host)) == []
     assert run(ID, context(gpu(), driver=driver(device_nodes=NONE), host=host, expect="cpu")) == []
-    assert only(ID, context(driver=driver(device_nodes=nodes("ctl")), host=host, expect="gpu")).severity == ERROR
+    assert (
+        only(
+            ID, context(driver=driver(device_nodes=nodes("ctl")), host=host, expect="gpu")
+        ).severity
+        == ERROR
+    )

@@ -32,7 +32,9 @@ def found(runtime: Fact[str], os: str = "windows", *names: str) -> list[str]:
     facts = Facts(
         host=HostFacts(os=Known(os, HERE), msvc_runtime=runtime),
         gpus=Absent(),
-        python=PythonFacts(frameworks=Known((build,), HERE), distributions=Known(distributions, HERE)),
+        python=PythonFacts(
+            frameworks=Known((build,), HERE), distributions=Known(distributions, HERE)
+        ),
     )
     report = evaluate(Context(facts, load_matrix()), frozenset({"msvc-runtime-missing"}))
     return [item.id for item in report.findings]
@@ -51,7 +53,14 @@ def test_it_is_silent_where_the_runtime_is_there_unread_or_not_needed() -> None:
 
 @pytest.mark.parametrize("there", [(), ("msvcp140.dll",), ("msvcp140.dll", "vcruntime140_1.dll")])
 def test_the_probe_wants_both_libraries(there: tuple[str, ...]) -> None:
-    file = {"kind": "file", "size": 1, "mode": "-r--r--r--", "owner": "0:0", "readable": True, "writable": False}
+    file = {
+        "kind": "file",
+        "size": 1,
+        "mode": "-r--r--r--",
+        "owner": "0:0",
+        "readable": True,
+        "writable": False,
+    }
     names = ("msvcp140.dll", "vcruntime140_1.dll")
     told = {
         FOLDER + name: {"known": file, "source": {"kind": "file", "where": FOLDER + name}}
@@ -65,5 +74,7 @@ def test_the_probe_wants_both_libraries(there: tuple[str, ...]) -> None:
 
 def test_the_probe_says_what_it_could_not_read() -> None:
     told = {FOLDER + "msvcp140.dll": {"unknown": "denied", "detail": "no"}}
-    assert isinstance(find_msvc_runtime(RecordedHost({"system": "windows", "calls": {"status": told}})), Unknown)
+    assert isinstance(
+        find_msvc_runtime(RecordedHost({"system": "windows", "calls": {"status": told}})), Unknown
+    )
     assert isinstance(find_msvc_runtime(RecordedHost({})), Absent)

@@ -15,7 +15,10 @@ NODE = {"kind": "char", "mode": "crw-rw-rw-", "owner": "0:0"}
 MULTIARCH = "/usr/lib/x86_64-linux-gnu"
 UBUNTU = 'NAME="Ubuntu"\nVERSION_ID="22.04"\nID=ubuntu\nID_LIKE=debian\n'
 FLAGS = "processor\t: 0\nmodel name\t: AMD EPYC 7543\nflags\t\t: fpu sse sse2 ssse3 sse4_1 sse4_2 avx avx2 fma\n"
-INTERPRETER = {"script": "interpreter_info", "unknown": ["failed", "composed: the Python is put in by hand"]}
+INTERPRETER = {
+    "script": "interpreter_info",
+    "unknown": ["failed", "composed: the Python is put in by hand"],
+}
 
 
 @dataclass(frozen=True)
@@ -76,7 +79,12 @@ class Machine:
             "/usr/local": [],
             **self.folders,
         }
-        facts = {"machine": "x86_64", "kernel_release": "6.8.0-45-generic", "libc": "glibc 2.35", "is_root": False}
+        facts = {
+            "machine": "x86_64",
+            "kernel_release": "6.8.0-45-generic",
+            "libc": "glibc 2.35",
+            "is_root": False,
+        }
         return RecordedHost({
             "system": self.system,
             "environment": {"PATH": "/usr/local/bin:/usr/bin:/bin", "HOME": "/home/user", **self.env},
@@ -144,7 +152,9 @@ class Machine:
     def _cache(self) -> dict[str, list[str]]:
         if self.libraries is None or not self.cached:
             return {}
-        return {name: [f"{self.libraries}/{name}"] for name in ("libcuda.so.1", "libnvidia-ml.so.1")}
+        return {
+            name: [f"{self.libraries}/{name}"] for name in ("libcuda.so.1", "libnvidia-ml.so.1")
+        }
 
     def _answers(self) -> list[dict[str, Any]]:
         listed = [card for card in self.cards if card.listed]
@@ -160,7 +170,11 @@ class Machine:
         return [
             {"script": "nvml_devices", "result": nvml},
             {"script": "libcuda_version", "arguments": [path], "result": {"version": self.cuda}},
-            {"script": "libcuda_version", "arguments": [path, "init"], "result": {"init": self.init}},
+            {
+                "script": "libcuda_version",
+                "arguments": [path, "init"],
+                "result": {"init": self.init},
+            },
         ]
 
 
@@ -195,7 +209,9 @@ def judge(
     python: dict[str, Any] | None = None,
 ) -> Report:
     """Read a machine and judge it with these framework builds installed."""
-    return typed.judged(context_of(machine, *builds, target=Target(expect, requirements), python=python))
+    return typed.judged(
+        context_of(machine, *builds, target=Target(expect, requirements), python=python)
+    )
 
 
 def context_of(
@@ -204,7 +220,8 @@ def context_of(
     """Read a machine, with these framework builds installed, into what rules look at."""
     facts: Facts = collect_recording(machine.host()).facts
     installed = tuple(
-        Distribution(item.distribution, item.version.partition("+")[0], installer="pip") for item in builds
+        Distribution(item.distribution, item.version.partition("+")[0], installer="pip")
+        for item in builds
     )
     there = PythonFacts(
         executable=known("/srv/venv/bin/python"),
@@ -221,4 +238,6 @@ def context_of(
 
 def told(report: Report) -> str:
     """Say a report in lines, for a failing test."""
-    return "\n".join(f"{item.id} {item.verdict} {item.severity}: {item.message}" for item in report.findings)
+    return "\n".join(
+        f"{item.id} {item.verdict} {item.severity}: {item.message}" for item in report.findings
+    )

@@ -8,11 +8,27 @@ import pytest
 
 from envcheck.model import COMPATIBLE, INCOMPATIBLE, FrameworkBuild
 from tests.rules.factory_machine import known
-from tests.scenarios.machine import A100, MULTIARCH, NODE, RTX4090, Card, Machine, judge, told, torch
+from tests.scenarios.machine import (
+    A100,
+    MULTIARCH,
+    NODE,
+    RTX4090,
+    Card,
+    Machine,
+    judge,
+    told,
+    torch,
+)
 from tests.scenarios.test_healthy import DOCKER, EIGHT, FABRIC, FABRIC_VERSION, SWITCH, with_card
 
 CLOSED = {
-    f"/dev/{name}": {**NODE, "mode": "crw-rw----", "owner": "0:44", "readable": False, "writable": False}
+    f"/dev/{name}": {
+        **NODE,
+        "mode": "crw-rw----",
+        "owner": "0:44",
+        "readable": False,
+        "writable": False,
+    }
     for name in ("nvidia0", "nvidiactl", "nvidia-uvm")
 }
 UNBOUND = replace(A100, bound_to="", listed=False)
@@ -23,7 +39,9 @@ SECURE = {
 }
 OTHER_KERNEL = {
     "/var/lib/dkms/nvidia/550.163.01/6.5.0-10-generic/x86_64/module/nvidia.ko": "x",
-    "/var/lib/dkms/nvidia/kernel-6.5.0-10-generic-x86_64": {"link": "550.163.01/6.5.0-10-generic/x86_64"},
+    "/var/lib/dkms/nvidia/kernel-6.5.0-10-generic-x86_64": {
+        "link": "550.163.01/6.5.0-10-generic/x86_64"
+    },
 }
 K80 = Card("102d", "Tesla K80", "3.7", listed=False)
 GTX980 = Card("17c8", "NVIDIA GeForce GTX 980 Ti", "5.2", listed=False)
@@ -33,19 +51,29 @@ OLD_FABRIC = {**FABRIC_VERSION, "stdout": "Fabric Manager version is : 535.183.0
 CGROUP = {"nvml": 999, "init": 100, "env": {"NVIDIA_VISIBLE_DEVICES": "all"}}
 TWO = (A100, replace(A100, slot="0000:08:00.0"), replace(A100, slot="0000:09:00.0", listed=False))
 
-TORCH_128 = replace(torch("2.7.1+cu128"), cuda_version=known("12.8"), compute_capabilities=known(("sm_90", "sm_120")))
+TORCH_128 = replace(
+    torch("2.7.1+cu128"),
+    cuda_version=known("12.8"),
+    compute_capabilities=known(("sm_90", "sm_120")),
+)
 
 CAUSES = {
     "nodes-closed": (with_card(files=CLOSED, nvml=4, init=304), "driver-device-nodes"),
     "container-lost-its-devices": (with_card(files=DOCKER, **CGROUP), "driver-device-nodes"),
     "resumed": (with_card(init=999), "driver-device-nodes"),
     "uvm-missing": (with_card(uvm=False, init=999), "driver-device-nodes"),
-    "updated-underneath": (with_card(kernel="550.144.03", nvml=18, init=803), "driver-library-mismatch"),
+    "updated-underneath": (
+        with_card(kernel="550.144.03", nvml=18, init=803),
+        "driver-library-mismatch",
+    ),
     "updated-under-a-container": (
         with_card(kernel="550.144.03", nvml=18, init=803, files=DOCKER),
         "driver-library-mismatch",
     ),
-    "built-for-another-kernel": (with_card(UNBOUND, files=OTHER_KERNEL, **STOPPED), "driver-missing"),
+    "built-for-another-kernel": (
+        with_card(UNBOUND, files=OTHER_KERNEL, **STOPPED),
+        "driver-missing",
+    ),
     "refused-by-secure-boot": (with_card(UNBOUND, files=SECURE, **STOPPED), "driver-secure-boot"),
     "nouveau": (
         with_card(replace(RTX4090, bound_to="nouveau", listed=False), kernel=None, libraries=None),
@@ -61,9 +89,18 @@ CAUSES = {
         Machine(cards=(*EIGHT, SWITCH), files=FABRIC, commands=(OLD_FABRIC,), init=802),
         "fabric-manager",
     ),
-    "host-of-the-container-lacks-the-fabric-manager": (with_card(files=DOCKER, nodes=(), init=802), "fabric-manager"),
-    "kepler-on-a-later-driver": (with_card(replace(K80, bound_to=""), init=100), "gpu-arch-too-old"),
-    "maxwell-on-a-later-driver": (with_card(GTX980, driver="590.48.01", init=100), "gpu-arch-too-old"),
+    "host-of-the-container-lacks-the-fabric-manager": (
+        with_card(files=DOCKER, nodes=(), init=802),
+        "fabric-manager",
+    ),
+    "kepler-on-a-later-driver": (
+        with_card(replace(K80, bound_to=""), init=100),
+        "gpu-arch-too-old",
+    ),
+    "maxwell-on-a-later-driver": (
+        with_card(GTX980, driver="590.48.01", init=100),
+        "gpu-arch-too-old",
+    ),
     "blackwell-on-the-proprietary-module": (
         with_card(RTX5090, driver="570.133.07", cuda=12080, init=100),
         "driver-missing",
@@ -73,8 +110,14 @@ CAUSES = {
         with_card(libraries="/run/opengl-driver/lib", cached=False, release="ID=nixos\n"),
         "libcuda-not-on-path",
     ),
-    "docker-devices-without-libraries": (with_card(files=DOCKER, libraries=None), "driver-not-in-container"),
-    "docker-without-gpus": (with_card(files=DOCKER, libraries=None, nodes=()), "driver-not-in-container"),
+    "docker-devices-without-libraries": (
+        with_card(files=DOCKER, libraries=None),
+        "driver-not-in-container",
+    ),
+    "docker-without-gpus": (
+        with_card(files=DOCKER, libraries=None, nodes=()),
+        "driver-not-in-container",
+    ),
     "apptainer-without-nv": (
         with_card(env={"APPTAINER_CONTAINER": "/x.sif"}, libraries=None),
         "driver-not-in-container",
@@ -89,7 +132,10 @@ CAUSES = {
     ),
     "driver-of-2018": (
         with_card(
-            Card("1b80", "GeForce GTX 1080", "6.1"), driver="390.157", cuda=9010, libraries="/usr/lib/nvidia-390"
+            Card("1b80", "GeForce GTX 1080", "6.1"),
+            driver="390.157",
+            cuda=9010,
+            libraries="/usr/lib/nvidia-390",
         ),
         "driver-too-old",
     ),
@@ -102,20 +148,29 @@ def test_the_cause_is_named(name: str) -> None:
     report = judge(machine, TORCH_128 if name.startswith("blackwell") else torch())
     assert report.verdict == INCOMPATIBLE
     assert [finding.id for finding in report.findings if finding.primary] == [cause], told(report)
-    roots = {item.id for item in report.findings if item.verdict == INCOMPATIBLE and not item.caused_by}
+    roots = {
+        item.id for item in report.findings if item.verdict == INCOMPATIBLE and not item.caused_by
+    }
     assert roots == {cause}, told(report)
 
 
-CPU_TORCH = FrameworkBuild("torch", "torch", "2.7.1+cpu", cuda_build=known(False), libraries=known(()))
+CPU_TORCH = FrameworkBuild(
+    "torch", "torch", "2.7.1+cpu", cuda_build=known(False), libraries=known(())
+)
 BARE = Machine(cards=(), kernel=None, libraries=None)
 WSL = {"kernel_release": "5.15.153.1-microsoft-standard-WSL2"}
-WSL_FOLDERS = {"/usr/lib/wsl/lib": ["libd3d12.so"], "/usr/lib/wsl/drivers": ["iigd_dch.inf_amd64_0f9f"]}
+WSL_FOLDERS = {
+    "/usr/lib/wsl/lib": ["libd3d12.so"],
+    "/usr/lib/wsl/drivers": ["iigd_dch.inf_amd64_0f9f"],
+}
 CPU_MACHINES = {
     "login-node": BARE,
     "login-node-with-the-driver's-libraries": Machine(cards=(), kernel=None, nvml=9, init=100),
     "login-node-with-the-module": Machine(cards=(), init=100),
     "docker-left-without-gpu": with_card(files=DOCKER, libraries=None, nodes=()),
-    "wsl-on-intel-graphics": replace(BARE, facts=WSL, files={"/dev/dxg": NODE}, folders=WSL_FOLDERS),
+    "wsl-on-intel-graphics": replace(
+        BARE, facts=WSL, files={"/dev/dxg": NODE}, folders=WSL_FOLDERS
+    ),
     "wsl-without-a-gpu": replace(BARE, facts=WSL),
     "freebsd": replace(BARE, system="freebsd14"),
     "macos": replace(BARE, system="darwin", facts={"machine": "arm64"}),

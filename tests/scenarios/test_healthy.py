@@ -8,7 +8,17 @@ import pytest
 
 from envcheck.model import COMPATIBLE
 from tests.rules.factory_machine import known
-from tests.scenarios.machine import A100, MULTIARCH, NODE, RTX4090, Card, Machine, judge, told, torch
+from tests.scenarios.machine import (
+    A100,
+    MULTIARCH,
+    NODE,
+    RTX4090,
+    Card,
+    Machine,
+    judge,
+    told,
+    torch,
+)
 
 LAPTOP = Card("25a2", "NVIDIA GeForce RTX 3050 Laptop GPU", "8.6", "0000:01:00.0")
 INTEL = {
@@ -16,8 +26,14 @@ INTEL = {
     for name, text in (("vendor", "0x8086\n"), ("device", "0x46a6\n"), ("class", "0x030000\n"))
 }
 REFUSED = {"error": 4, "text": "Insufficient Permissions"}
-SPLIT = {"mig_enabled": True, "mig_devices": [{"uuid": "MIG-1111", "name": "NVIDIA A100 MIG 1g.5gb"}]}
-TWO_SPLIT = {**SPLIT, "mig_devices": [{"uuid": "MIG-1111", "name": "a"}, {"uuid": "MIG-2222", "name": "b"}]}
+SPLIT = {
+    "mig_enabled": True,
+    "mig_devices": [{"uuid": "MIG-1111", "name": "NVIDIA A100 MIG 1g.5gb"}],
+}
+TWO_SPLIT = {
+    **SPLIT,
+    "mig_devices": [{"uuid": "MIG-1111", "name": "a"}, {"uuid": "MIG-2222", "name": "b"}],
+}
 EIGHT = tuple(replace(A100, slot=f"0000:{index:02x}:00.0") for index in range(7, 15))
 SWITCH = Card("1af1", "", "", "0000:c0:00.0", "nvidia-nvswitch", "0x068000", listed=False)
 FABRIC = {
@@ -30,7 +46,10 @@ FABRIC_VERSION = {
     "stdout": "Fabric Manager version is : 550.163.01\n",
 }
 DOCKER = {"/.dockerenv": ""}
-OWNED_BY_NOBODY = {f"/dev/{name}": {**NODE, "owner": "65534:65534"} for name in ("nvidia0", "nvidiactl", "nvidia-uvm")}
+OWNED_BY_NOBODY = {
+    f"/dev/{name}": {**NODE, "owner": "65534:65534"}
+    for name in ("nvidia0", "nvidiactl", "nvidia-uvm")
+}
 NO_NVML = {f"{MULTIARCH}/libnvidia-ml.so.1": None, f"{MULTIARCH}/libnvidia-ml.so.550.163.01": None}
 DESKTOP = [{"pid": 1500, "name": "Xorg", "memory_bytes": 300 << 20}]
 OTHERS = {"nouveau": "0fc6", "vfio-pci": "20b0"}
@@ -43,20 +62,38 @@ def with_card(*cards: Card, **more: object) -> Machine:
 HARDWARE = {
     "server": Machine(),
     "desktop-open-module": with_card(RTX4090, open_module=True, driver="570.124.06", cuda=12080),
-    "desktop-in-use": with_card(replace(RTX4090, told={"processes": DESKTOP, "memory_used_bytes": 600 << 20})),
+    "desktop-in-use": with_card(
+        replace(RTX4090, told={"processes": DESKTOP, "memory_used_bytes": 600 << 20})
+    ),
     "optimus": with_card(LAPTOP, files=INTEL, driver="535.183.01", cuda=12020),
-    "optimus-asleep": with_card(replace(LAPTOP, told={"memory_used_bytes": {"error": 999, "text": "Unknown Error"}})),
+    "optimus-asleep": with_card(
+        replace(LAPTOP, told={"memory_used_bytes": {"error": 999, "text": "Unknown Error"}})
+    ),
     "dgx": Machine(cards=(*EIGHT, SWITCH), files=FABRIC, commands=(FABRIC_VERSION,)),
     "hgx-passed-through-without-switches": Machine(cards=EIGHT),
     "mig": with_card(replace(A100, told=SPLIT)),
-    "mig-one-chosen-of-two": with_card(replace(A100, told=TWO_SPLIT), env={"CUDA_VISIBLE_DEVICES": "MIG-2222"}),
+    "mig-one-chosen-of-two": with_card(
+        replace(A100, told=TWO_SPLIT), env={"CUDA_VISIBLE_DEVICES": "MIG-2222"}
+    ),
     "mig-in-a-container": with_card(
-        replace(A100, told={**SPLIT, "memory_bytes": REFUSED, "memory_used_bytes": REFUSED, "processes": REFUSED}),
+        replace(
+            A100,
+            told={
+                **SPLIT,
+                "memory_bytes": REFUSED,
+                "memory_used_bytes": REFUSED,
+                "processes": REFUSED,
+            },
+        ),
         files=DOCKER,
     ),
-    "vgpu": with_card(Card("2230", "NVIDIA RTXA6000-48Q", "8.6", "0000:02:00.0"), driver="535.183.06", cuda=12020),
+    "vgpu": with_card(
+        Card("2230", "NVIDIA RTXA6000-48Q", "8.6", "0000:02:00.0"), driver="535.183.06", cuda=12020
+    ),
     "cloud-l4": with_card(Card("27b8", "NVIDIA L4", "8.9", "0000:00:03.0")),
-    "id-newer-than-the-table": with_card(Card("3fff", "NVIDIA GeForce RTX 6090", "8.9"), driver="590.48.01"),
+    "id-newer-than-the-table": with_card(
+        Card("3fff", "NVIDIA GeForce RTX 6090", "8.9"), driver="590.48.01"
+    ),
     "exclusive-and-idle": with_card(replace(A100, told={"compute_mode": "exclusive-process"})),
     "uvm-loaded-on-demand": Machine(uvm=False),
     **{
@@ -69,7 +106,9 @@ HARDWARE = {
 LAYOUTS = {
     "lib64": with_card(libraries="/usr/lib64", release="ID=fedora\nVERSION_ID=41\n"),
     "arch": with_card(libraries="/usr/lib", release="ID=arch\n", driver="580.95.05", cuda=13000),
-    "suse": with_card(libraries="/usr/lib64", release='ID="opensuse-leap"\nID_LIKE="suse opensuse"\n'),
+    "suse": with_card(
+        libraries="/usr/lib64", release='ID="opensuse-leap"\nID_LIKE="suse opensuse"\n'
+    ),
     "nixos": with_card(
         libraries="/run/opengl-driver/lib",
         cached=False,
@@ -82,7 +121,9 @@ LAYOUTS = {
     ),
 }
 CONTAINERS = {
-    "docker": with_card(files=DOCKER, facts={"is_root": True}, env={"NVIDIA_VISIBLE_DEVICES": "all"}),
+    "docker": with_card(
+        files=DOCKER, facts={"is_root": True}, env={"NVIDIA_VISIBLE_DEVICES": "all"}
+    ),
     "docker-second-gpu-only": with_card(
         replace(A100, listed=False),
         replace(A100, slot="0000:0a:00.0"),
@@ -91,7 +132,9 @@ CONTAINERS = {
     ),
     "docker-compute-without-utility": with_card(files={**DOCKER, **NO_NVML}),
     "docker-nothing-listed-in-dev": with_card(files=DOCKER, nodes=()),
-    "podman-rootless": with_card(files={"/run/.containerenv": "", **OWNED_BY_NOBODY}, env={"container": "podman"}),
+    "podman-rootless": with_card(
+        files={"/run/.containerenv": "", **OWNED_BY_NOBODY}, env={"container": "podman"}
+    ),
     "pod": with_card(env={"KUBERNETES_SERVICE_HOST": "10.0.0.1", "NVIDIA_VISIBLE_DEVICES": "void"}),
     "pod-libraries-by-path": with_card(
         env={"KUBERNETES_SERVICE_HOST": "10.0.0.1", "LD_LIBRARY_PATH": "/usr/local/nvidia/lib64"},
@@ -134,7 +177,9 @@ def test_nothing_is_found_on_arm() -> None:
     card = Card("2342", "NVIDIA GH200 480GB", "9.0", "0009:01:00.0")
     files = {"/proc/cpuinfo": "processor\t: 0\nFeatures\t: fp asimd sve\n"}
     folder = "/usr/lib/aarch64-linux-gnu"
-    machine = with_card(card, open_module=True, libraries=folder, facts={"machine": "aarch64"}, files=files)
+    machine = with_card(
+        card, open_module=True, libraries=folder, facts={"machine": "aarch64"}, files=files
+    )
     arm = replace(torch(), compute_capabilities=known(("sm_90",)))
     report = judge(machine, arm, python={"architecture": known("aarch64")})
     assert (report.verdict, told(report)) == (COMPATIBLE, "")

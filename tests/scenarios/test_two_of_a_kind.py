@@ -14,14 +14,30 @@ from tests.rules.factory_machine import gpu, known
 
 SITE = "/srv/fine"
 EVERY_GPU = known(tuple(f"sm_{number}" for number in (37, 50, 60, 61, 70, 75, 80, 86, 89, 90, 120)))
-BUILT: dict[str, Any] = {"libraries": known(()), "shadowed_by": Absent(()), "cuda_build": known(True)}
+BUILT: dict[str, Any] = {
+    "libraries": known(()),
+    "shadowed_by": Absent(()),
+    "cuda_build": known(True),
+}
 # Builds that bring all they need, and have code for every GPU.
 FINE = (
     FrameworkBuild(
-        "torch", "torch", "2.7.1+cu118", SITE, cuda_version=known("11.8"), compute_capabilities=EVERY_GPU, **BUILT
+        "torch",
+        "torch",
+        "2.7.1+cu118",
+        SITE,
+        cuda_version=known("11.8"),
+        compute_capabilities=EVERY_GPU,
+        **BUILT,
     ),
     FrameworkBuild(
-        "tensorflow", "tensorflow", "2.15.1", SITE, cuda_version=known("12.2"), compute_capabilities=EVERY_GPU, **BUILT
+        "tensorflow",
+        "tensorflow",
+        "2.15.1",
+        SITE,
+        cuda_version=known("12.2"),
+        compute_capabilities=EVERY_GPU,
+        **BUILT,
     ),
 )
 A100 = gpu("NVIDIA A100-SXM4-80GB", "8.0", 7)
@@ -39,7 +55,9 @@ def beside_a_fine_framework(name: str, *, first: bool) -> Facts | None:
     if python.frameworks.value is None:
         return None
     there = python.frameworks.value
-    fine = next((build for build in FINE if build.framework not in {item.framework for item in there}), None)
+    fine = next(
+        (build for build in FINE if build.framework not in {item.framework for item in there}), None
+    )
     if fine is None:
         return None
     installed = python.distributions
@@ -55,12 +73,16 @@ def beside_a_fine_gpu(name: str, *, first: bool) -> Facts | None:
     facts = snapshot_of(name).facts
     if facts.gpus.value is None or not facts.gpus.value:
         return None
-    return replace(facts, gpus=known((A100, *facts.gpus.value) if first else (*facts.gpus.value, A100)))
+    return replace(
+        facts, gpus=known((A100, *facts.gpus.value) if first else (*facts.gpus.value, A100))
+    )
 
 
 def judged_as(name: str, facts: Facts) -> Report:
     target = recording(name).get("target", {})
-    return evaluate(Context(facts, matrix(), Target(target.get("expect", "auto"), tuple(target.get("for", ())))))
+    return evaluate(
+        Context(facts, matrix(), Target(target.get("expect", "auto"), tuple(target.get("for", ()))))
+    )
 
 
 def told(report: Report) -> Counter[tuple[str, str, str]]:
@@ -98,7 +120,11 @@ def test_a_framework_that_is_fine_hides_no_finding_of_another() -> None:
 
 
 def test_the_order_of_frameworks_changes_no_finding() -> None:
-    assert {name: told(first) - told(last) for name, first, last in frameworks() if told(first) != told(last)} == {}
+    assert {
+        name: told(first) - told(last)
+        for name, first, last in frameworks()
+        if told(first) != told(last)
+    } == {}
 
 
 def test_a_gpu_that_is_fine_hides_no_finding_of_another() -> None:
@@ -112,4 +138,6 @@ def test_a_gpu_that_is_fine_hides_no_finding_of_another() -> None:
 
 
 def test_the_order_of_gpus_changes_no_finding() -> None:
-    assert {name: told(first) - told(last) for name, first, last in gpus() if told(first) != told(last)} == {}
+    assert {
+        name: told(first) - told(last) for name, first, last in gpus() if told(first) != told(last)
+    } == {}

@@ -30,13 +30,22 @@ def speak(
     about = ["--fd", "1", "--gpu", gpu, "--count", str(count), "--level", level]
     argv = [python, "-I", "-B", str(START), "--script", "check_driver", *about]
     done = subprocess.run(
-        argv, env=_environment(visible, told), capture_output=True, text=True, timeout=timeout, check=False
+        argv,
+        env=_environment(visible, told),
+        capture_output=True,
+        text=True,
+        timeout=timeout,
+        check=False,
     )
     return parse_events(done.stdout), done.returncode
 
 
 def _environment(visible: str, told: Mapping[str, object]) -> dict[str, str]:
-    made = {"PATH": os.environ["PATH"], "LD_LIBRARY_PATH": str(build_libraries()), "CUDA_VISIBLE_DEVICES": visible}
+    made = {
+        "PATH": os.environ["PATH"],
+        "LD_LIBRARY_PATH": str(build_libraries()),
+        "CUDA_VISIBLE_DEVICES": visible,
+    }
     made.update({"STANDIN_GPUS": "2", "STANDIN_CUDA": "12040"})
     for index, (uuid, name) in enumerate(zip(UUIDS, NAMES, strict=True)):
         made.update({f"STANDIN_GPU{index}_UUID": uuid, f"STANDIN_GPU{index}_NAME": name})
@@ -46,4 +55,7 @@ def _environment(visible: str, told: Mapping[str, object]) -> dict[str, str]:
 def outcomes(spoken: ScriptEvents) -> dict[str, str]:
     """Return the outcome of each check, and of each device where several are told."""
     several = len({result.device for result in spoken.results if result.check == "matmul"}) > 1
-    return {f"{item.check} {item.device}".strip() if several else item.check: item.outcome for item in spoken.results}
+    return {
+        f"{item.check} {item.device}".strip() if several else item.check: item.outcome
+        for item in spoken.results
+    }

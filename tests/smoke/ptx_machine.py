@@ -74,7 +74,15 @@ _BINARY = {
     "bfi.b32": f"({{2}} & ~(((1 << {{4}}) - 1) << {{3}}) | ({{1}} & ((1 << {{4}}) - 1)) << {{3}}) & {WORD}",
     "cvt.u32.u64": f"{{1}} & {WORD}", "cvt.rn.f16.f32": "to_half({1})", "cvt.f32.f16": "from_half({1})",
 }  # fmt: skip
-_COPIES = ("mov.u32", "mov.u16", "mov.f32", "cvt.u64.u32", "cvta.to.global.u64", "ld.param.u64", "ld.param.u32")
+_COPIES = (
+    "mov.u32",
+    "mov.u16",
+    "mov.f32",
+    "cvt.u64.u32",
+    "cvta.to.global.u64",
+    "ld.param.u64",
+    "ld.param.u32",
+)
 
 
 def compile_kernel(text: str) -> Any:
@@ -101,7 +109,12 @@ def compile_kernel(text: str) -> Any:
         source.append(f"  if at == {number}:")
         source += [f"   {_statement(line, tiles, labels)}" for line in lines]
         source.append(f"   at = {number + 1}")
-    names: dict[str, Any] = {"fma_halves": fma_halves, "to_half": to_half, "from_half": from_half, "halves": halves}
+    names: dict[str, Any] = {
+        "fma_halves": fma_halves,
+        "to_half": to_half,
+        "from_half": from_half,
+        "halves": halves,
+    }
     exec(compile("\n".join(source), "kernel", "exec"), names)
     return names["thread"]
 
@@ -172,7 +185,8 @@ def launch(thread: Any, memory: Memory, sizes: tuple[int, int, int], threads: in
 
 def _run_block(threads: list[Iterator[None]]) -> None:
     running = threads
-    while running:  # from one barrier to the next; a barrier that not all threads reach would hang a GPU
+    # from one barrier to the next; a barrier that not all threads reach would hang a GPU
+    while running:
         stopped = [next(one, threads) is None for one in running]
         assert len(set(stopped)) == 1, "some threads wait at a barrier that others never reach"
         running = running if stopped[0] else []

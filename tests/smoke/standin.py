@@ -41,11 +41,16 @@ def run(
     begins: OnStep | None = None,
 ) -> list[Run]:
     """Run jobs with the stand-in told to misbehave; `heard` or `begins` gets the steps."""
-    environment = {**os.environ, **{f"STANDIN_{name}": value for name, value in (told or {}).items()}}
+    environment = {
+        **os.environ,
+        **{f"STANDIN_{name}": value for name, value in (told or {}).items()},
+    }
     said = heard if heard is not None else []
     with tempfile.TemporaryDirectory() as folder:
         task = Task(standin_python(), "quick", folder, environment, Limits(seconds, memory))
-        listen = begins or (lambda job, check, device: said.append(f"{job.title}: {check} {device}"))
+        listen = begins or (
+            lambda job, check, device: said.append(f"{job.title}: {check} {device}")
+        )
         return list(run_jobs(task, jobs, listen))
 
 

@@ -8,7 +8,14 @@ import pytest
 
 from envcheck.model import Gpu, Known, MigDevice, Source
 from envcheck.smoke.runner import list_jobs
-from envcheck.smoke.session import CPU_DEVICE, DeviceChoice, DeviceError, Subject, all_together, choose_devices
+from envcheck.smoke.session import (
+    CPU_DEVICE,
+    DeviceChoice,
+    DeviceError,
+    Subject,
+    all_together,
+    choose_devices,
+)
 
 HERE = Source("library", "composed")
 GIB = 1 << 30
@@ -49,7 +56,9 @@ def test_the_variable_is_honoured(value: str | None, shown: list[str], hidden: l
 def test_a_form_nobody_describes_is_handed_on_as_it_is() -> None:
     (device,) = choose_devices(TWO, "0 1", ()).devices
     assert (device.visible, device.in_cuda_order) == ("0 1", True)
-    assert choose_devices((), "0 1", ()) == DeviceChoice(), "a machine without a GPU has none to try it on"
+    assert choose_devices((), "0 1", ()) == DeviceChoice(), (
+        "a machine without a GPU has none to try it on"
+    )
 
 
 def test_numbers_among_gpus_of_several_kinds_are_cudas_own() -> None:
@@ -71,7 +80,9 @@ def test_each_mig_instance_is_a_device_and_none_is_a_reason() -> None:
     assert [(item.label, item.finding) for item in choice.left_out] == [("GPU 1", "mig-config")]
     assert all_together(choice.devices) is None
     assert visible(choose_devices(split, "MIG-b", ())) == ["MIG-b"]
-    assert visible(choose_devices(split, "MIG-b,MIG-a", ())) == ["MIG-b"], "CUDA uses the first instance listed"
+    assert visible(choose_devices(split, "MIG-b,MIG-a", ())) == ["MIG-b"], (
+        "CUDA uses the first instance listed"
+    )
     assert visible(choose_devices(split, None, ("0",))) == ["MIG-a", "MIG-b"]
     assert visible(choose_devices(split, None, ("MIG-b", "0 instance 1"))) == ["MIG-b"]
     (old,) = choose_devices(split, "MIG-GPU-0/1/0", ()).devices
@@ -95,9 +106,13 @@ def test_a_gpu_without_uuid_goes_by_its_number() -> None:
 
 
 def test_a_card_that_others_fill_is_noted() -> None:
-    (device,) = choose_devices((gpu(0, memory_bytes=40 * GIB, memory_used_bytes=39 * GIB),), None, ()).devices
+    (device,) = choose_devices(
+        (gpu(0, memory_bytes=40 * GIB, memory_used_bytes=39 * GIB),), None, ()
+    ).devices
     assert device.held == "39.0 of its 40.0 GiB were in use before the test"
-    (device,) = choose_devices((gpu(0, memory_bytes=40 * GIB, memory_used_bytes=GIB),), None, ()).devices
+    (device,) = choose_devices(
+        (gpu(0, memory_bytes=40 * GIB, memory_used_bytes=GIB),), None, ()
+    ).devices
     assert device.held == ""
 
 
@@ -107,6 +122,14 @@ def test_jobs_are_the_cpu_each_gpu_and_all_of_them() -> None:
     assert [job.device.label for job in list_jobs((torch,), devices, "quick", cpu=True)] == [
         "CPU", "GPU 0", "GPU 1", "all 2 GPUs",
     ]  # fmt: skip
-    assert CPU_DEVICE not in [job.device for job in list_jobs((driver,), devices, "quick", cpu=True)]
-    assert [job.part for job in list_jobs((jax,), devices, "full", cpu=False)] == ["", "", "", "share", "share"]
+    assert CPU_DEVICE not in [
+        job.device for job in list_jobs((driver,), devices, "quick", cpu=True)
+    ]
+    assert [job.part for job in list_jobs((jax,), devices, "full", cpu=False)] == [
+        "",
+        "",
+        "",
+        "share",
+        "share",
+    ]
     assert list_jobs((torch,), (), "quick", cpu=False) == ()

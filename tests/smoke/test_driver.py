@@ -1,4 +1,7 @@
-"""The driver test against the stand-in libcuda: right, wrong, refused, hung and crashed. No GPU computes here."""
+"""The driver test against the stand-in libcuda: right, wrong, refused, hung and crashed.
+
+No GPU computes here.
+"""
 
 from __future__ import annotations
 
@@ -25,16 +28,25 @@ def last(spoken: ScriptEvents) -> Result:
 
 def test_the_gpu_asked_for_by_its_uuid_multiplies() -> None:
     spoken, _ = speak(QUICK, UUIDS[1], {})
-    assert outcomes(spoken) == dict.fromkeys(("import", "devices", "context", "translate", "matmul"), "passed")
+    assert outcomes(spoken) == dict.fromkeys(
+        ("import", "devices", "context", "translate", "matmul"), "passed"
+    )
     assert spoken.done
     assert spoken.framework["version"] == "12.4"
     assert [listing.devices for listing in spoken.listings] == [("GPU:0",), (NAMES[1],)]
-    assert (last(spoken).message, last(spoken).ran_on) == ("gave [[22.0, 28.0], [49.0, 64.0]] on GPU:0", "GPU:0")
+    assert (last(spoken).message, last(spoken).ran_on) == (
+        "gave [[22.0, 28.0], [49.0, 64.0]] on GPU:0",
+        "GPU:0",
+    )
 
 
 def test_a_driver_before_cuda_9_2_tells_the_place_by_its_context() -> None:
     spoken, _ = speak(QUICK, UUIDS[0], {"CUDA": "8000", "CUDA_FAIL": "cuPointerGetAttribute:1"})
-    assert (last(spoken).outcome, last(spoken).ran_on, spoken.framework["version"]) == ("passed", "GPU:0", "8.0")
+    assert (last(spoken).outcome, last(spoken).ran_on, spoken.framework["version"]) == (
+        "passed",
+        "GPU:0",
+        "8.0",
+    )
 
 
 def test_the_oldest_python_at_hand_runs_it_too() -> None:
@@ -52,7 +64,10 @@ def test_another_gpu_than_the_one_asked_for_is_a_failure() -> None:
 
 
 def test_a_mig_instance_is_held_against_its_own_uuid() -> None:
-    asked, other = "MIG-00000000-0000-0000-0000-00000000000a", "MIG-00000000-0000-0000-0000-00000000000b"
+    asked, other = (
+        "MIG-00000000-0000-0000-0000-00000000000a",
+        "MIG-00000000-0000-0000-0000-00000000000b",
+    )
     right, _ = speak(QUICK, asked, {"GPU0_UUID": asked})
     assert (last(right).check, last(right).outcome) == ("matmul", "passed")
     wrong, _ = speak(QUICK, asked, {"GPU0_UUID": asked, "GPU0_CUDA_UUID": other})
@@ -64,7 +79,10 @@ def test_only_the_gpu_that_computes_wrongly_fails() -> None:
     spoken, _ = speak(QUICK, "all", {"GPU1_WRONG": 1})
     assert outcomes(spoken)["matmul GPU:0"] == "passed"
     assert outcomes(spoken)["matmul GPU:1"] == "failed"
-    assert last(spoken).message == "gave [[22.0, 28.0], [50.0, 64.0]] instead of [[22.0, 28.0], [49.0, 64.0]]"
+    assert (
+        last(spoken).message
+        == "gave [[22.0, 28.0], [50.0, 64.0]] instead of [[22.0, 28.0], [49.0, 64.0]]"
+    )
 
 
 @pytest.mark.parametrize(
@@ -72,13 +90,37 @@ def test_only_the_gpu_that_computes_wrongly_fails() -> None:
     [
         ("cuCtxCreate_v2", 2, "context", "CUDA_ERROR_OUT_OF_MEMORY (2)", "gpu-memory-held"),
         ("cuCtxCreate_v2", 46, "context", "CUDA_ERROR_DEVICE_UNAVAILABLE (46)", "gpu-memory-held"),
-        ("cuModuleLoadDataEx", 222, "translate", "CUDA_ERROR_UNSUPPORTED_PTX_VERSION (222)", "driver-too-old"),
-        ("cuModuleLoadDataEx", 221, "translate", "CUDA_ERROR_JIT_COMPILER_NOT_FOUND (221)", "ptxas-problem"),
+        (
+            "cuModuleLoadDataEx",
+            222,
+            "translate",
+            "CUDA_ERROR_UNSUPPORTED_PTX_VERSION (222)",
+            "driver-too-old",
+        ),
+        (
+            "cuModuleLoadDataEx",
+            221,
+            "translate",
+            "CUDA_ERROR_JIT_COMPILER_NOT_FOUND (221)",
+            "ptxas-problem",
+        ),
         ("cuModuleGetFunction", 500, "translate", "CUDA_ERROR_NOT_FOUND (500)", "probe-failed"),
         ("cuMemAlloc_v2", 2, "matmul", "CUDA_ERROR_OUT_OF_MEMORY (2)", "gpu-memory-held"),
         ("cuLaunchKernel", 209, "matmul", "CUDA_ERROR_NO_BINARY_FOR_GPU (209)", "gpu-arch-too-new"),
-        ("cuCtxSynchronize", 700, "matmul", "CUDA_ERROR_ILLEGAL_ADDRESS (700)", "gpu-hardware-fault"),
-        ("cuCtxSynchronize", 214, "matmul", "CUDA_ERROR_ECC_UNCORRECTABLE (214)", "gpu-hardware-fault"),
+        (
+            "cuCtxSynchronize",
+            700,
+            "matmul",
+            "CUDA_ERROR_ILLEGAL_ADDRESS (700)",
+            "gpu-hardware-fault",
+        ),
+        (
+            "cuCtxSynchronize",
+            214,
+            "matmul",
+            "CUDA_ERROR_ECC_UNCORRECTABLE (214)",
+            "gpu-hardware-fault",
+        ),
         ("cuCtxSynchronize", 4711, "matmul", "a result without a name here (4711)", ""),
     ],
 )
@@ -119,7 +161,9 @@ def test_the_stand_in_that_hangs_is_left_with_its_step_pending() -> None:
     with pytest.raises(subprocess.TimeoutExpired) as hung:
         speak(QUICK, UUIDS[0], {"GPU0_LAUNCH_HANG": FOREVER}, timeout=5.0)
     said = (hung.value.stdout or b"").decode()
-    assert said.strip().splitlines()[-1] == '{"event": "step", "check": "matmul", "device": "GPU:0"}'
+    assert (
+        said.strip().splitlines()[-1] == '{"event": "step", "check": "matmul", "device": "GPU:0"}'
+    )
 
 
 def test_a_crash_in_the_library_ends_the_process_with_its_step_pending() -> None:
@@ -157,7 +201,10 @@ def test_copies_between_gpus_are_compared() -> None:
 def test_a_fault_that_ends_the_context_skips_what_follows() -> None:
     spoken, _ = speak(FULL, UUIDS[0], {"CUDA_FAIL": "cuMemsetD32_v2:719", "COMPUTES": 0})
     assert outcomes(spoken)["memory"] == "error"
-    assert [outcomes(spoken)[name] for name in ("matmul-float32", "streams")] == ["skipped", "skipped"]
+    assert [outcomes(spoken)[name] for name in ("matmul-float32", "streams")] == [
+        "skipped",
+        "skipped",
+    ]
     assert last(spoken).message.startswith(
         "nothing runs in this process after cuMemsetD32_v2: CUDA_ERROR_LAUNCH_FAILED"
     )
@@ -167,7 +214,10 @@ def test_the_benchmark_holds_its_numbers_against_clock_and_width() -> None:
     spoken, _ = speak(BENCH, UUIDS[0], {"COMPUTES": 0})
     measured = {measure.name: measure for measure in spoken.measures}
     assert {measure.unit for measure in spoken.measures} == {"TFLOP/s", "GB/s"}
-    assert "of the 19.49 TFLOP/s that clock and width allow" in measured["matmul float32 2048 x 2048"].note
+    assert (
+        "of the 19.49 TFLOP/s that clock and width allow"
+        in measured["matmul float32 2048 x 2048"].note
+    )
     assert "of the 1555 GB/s" in measured["device to device, read and written"].note
     assert measured["host to device"].value > 0
     assert spoken.done

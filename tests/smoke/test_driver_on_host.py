@@ -16,13 +16,27 @@ pytestmark = pytest.mark.needs("stand-in-host")
 HOST = GpuHost(
     gpus=(
         FakeGpu(name="Stand-in GPU 0"),
-        FakeGpu(name="Stand-in GPU 1", pci="0000:0a:00.0", uuid="GPU-00000000-0000-0000-0000-000000000002"),
+        FakeGpu(
+            name="Stand-in GPU 1",
+            pci="0000:0a:00.0",
+            uuid="GPU-00000000-0000-0000-0000-000000000002",
+        ),
     )
 )
 
 
 def smoke(*options: str, **told: str) -> tuple[int, Any]:
-    argv = [sys.executable, "-m", "envcheck", "smoke", "--framework", "driver", "--format", "json", *options]
+    argv = [
+        sys.executable,
+        "-m",
+        "envcheck",
+        "smoke",
+        "--framework",
+        "driver",
+        "--format",
+        "json",
+        *options,
+    ]
     done = run_on_gpu_host(HOST, argv, {f"STANDIN_{name}": value for name, value in told.items()})
     return done.returncode, json.loads(done.stdout)
 

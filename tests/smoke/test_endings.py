@@ -55,7 +55,12 @@ def test_an_ending_is_told_at_the_step_it_came_in(
 ) -> None:
     result = describe_ending(watched, BEGUN, log, LIMITS)
     assert result is not None
-    assert (result.check, result.device, result.outcome, result.finding) == ("matmul", "GPU:0", outcome, finding)
+    assert (result.check, result.device, result.outcome, result.finding) == (
+        "matmul",
+        "GPU:0",
+        outcome,
+        finding,
+    )
     assert words in result.message
 
 
@@ -113,13 +118,21 @@ def test_a_crash_quotes_the_line_with_which_the_framework_gave_up(fatal: str) ->
     ours = str(Path(smoke.__file__).parent / "children")
     words = last_log_lines(CHECK_FAILED.format(fatal=fatal, ours=ours)).splitlines()
     assert words[0] == fatal
-    assert [line.rpartition(" in ")[2] for line in words[-2:]] == ["ensure_initialized", "list_devices"]
-    assert not any("start.py" in line or "threading.py" in line or "Extension modules" in line for line in words)
+    assert [line.rpartition(" in ")[2] for line in words[-2:]] == [
+        "ensure_initialized",
+        "list_devices",
+    ]
+    assert not any(
+        "start.py" in line or "threading.py" in line or "Extension modules" in line
+        for line in words
+    )
 
 
 def test_a_filled_card_explains_a_gpu_without_memory() -> None:
     job = Job(Subject("torch"), HELD)
-    results = tuple(Result("matmul", "GPU:0", outcome) for outcome in ("out-of-memory", "hung", "passed"))
+    results = tuple(
+        Result("matmul", "GPU:0", outcome) for outcome in ("out-of-memory", "hung", "passed")
+    )
     found = with_findings(results, job, "", None)
     assert [item.finding for item in found] == ["gpu-memory-held", "gpu-memory-held", ""]
     assert "39.0 of its 40.0 GiB" in found[0].message
@@ -154,8 +167,14 @@ def test_words_and_log_of_what_failed_are_explained() -> None:
         return cause
 
     on_gpu = Job(Subject("torch"), HELD)
-    for job, device in ((Job(Subject("torch"), CPU_DEVICE), ""), (on_gpu, "GPU:0"), (on_gpu, "CPU:0")):
-        (found,) = with_findings((Result("import", device, "error", "m", error="its words"),), job, "the log", explain)
+    for job, device in (
+        (Job(Subject("torch"), CPU_DEVICE), ""),
+        (on_gpu, "GPU:0"),
+        (on_gpu, "CPU:0"),
+    ):
+        (found,) = with_findings(
+            (Result("import", device, "error", "m", error="its words"),), job, "the log", explain
+        )
         assert (found.finding, found.cause) == ("cudnn-missing", cause)
     assert asked == [("its words", "the log", on_gpu) for on_gpu in (False, True, False)]
     (found,) = with_findings((Result("matmul", "CPU:0", "hung"),), on_gpu, "the log", explain)
@@ -163,16 +182,19 @@ def test_words_and_log_of_what_failed_are_explained() -> None:
 
 
 def test_broken_events_are_counted_and_left_out() -> None:
-    text = (
-        '{"event": "step", "check": "a", "device": "x"}\nnoise\n[1]\n{"event": 3}\n{"event": "devices", "way": "w"}\n'
+    text = '{"event": "step", "check": "a", "device": "x"}\nnoise\n[1]\n{"event": 3}\n{"event": "devices", "way": "w"}\n'
+    text += (
+        '{"event": "result", "check": "a", "device": "x", "outcome": "hung", "seconds": "long"}\n'
     )
-    text += '{"event": "result", "check": "a", "device": "x", "outcome": "hung", "seconds": "long"}\n'
-    text += '{"event": "measure", "check": "a", "device": "x", "name": "n", "value": 2, "unit": "ms"}\n'
+    text += (
+        '{"event": "measure", "check": "a", "device": "x", "name": "n", "value": 2, "unit": "ms"}\n'
+    )
     said = parse_events(text)
     assert said.garbage == 3
     assert said.pending is None
     assert not said.done
-    assert [(item.outcome, item.seconds) for item in said.results] == [("error", 0.0)]  # no script may say that it hung
+    # no script may say that it hung
+    assert [(item.outcome, item.seconds) for item in said.results] == [("error", 0.0)]
     assert said.listings[0].devices == ()
     assert (said.measures[0].value, said.measures[0].unit) == (2.0, "ms")
 

@@ -42,4 +42,9 @@ def test_folders_that_an_isolated_start_leaves_out_are_named() -> None:
 def test_tensorflow_1_and_2_have_scripts_of_their_own() -> None:
     releases = ("1.15.5", "0.12", "2.0.0", "2.22.0.dev1")
     scripts = [script_of(Subject("tensorflow", version)) for version in releases]
-    assert scripts == ["check_tensorflow1", "check_tensorflow1", "check_tensorflow2", "check_tensorflow2"]
+    assert scripts == [
+        "check_tensorflow1",
+        "check_tensorflow1",
+        "check_tensorflow2",
+        "check_tensorflow2",
+    ]

@@ -36,12 +36,18 @@ ON_TWO = {
     "gradients over CPU:0, CPU:1",
 }
 # PyTorch has one CPU, which stands for both; NCCL's place takes gloo.
-ON_ONE_TWICE = {"towers on CPU:0 and CPU:0", "all-reduce over CPU:0, CPU:0", "gradients over CPU:0, CPU:0"}
+ON_ONE_TWICE = {
+    "towers on CPU:0 and CPU:0",
+    "all-reduce over CPU:0, CPU:0",
+    "gradients over CPU:0, CPU:0",
+}
 # ONNX Runtime has one CPU, too, and computes forwards only.
 FORWARDS = {"towers on CPU:0 and CPU:0"}
 
 
-def task(python: str, folder: str, level: str = "quick", seconds: float = PATIENCE, **told: str) -> Task:
+def task(
+    python: str, folder: str, level: str = "quick", seconds: float = PATIENCE, **told: str
+) -> Task:
     environment = {**os.environ, **{f"STANDIN_TF_{name}": value for name, value in told.items()}}
     return Task(python, level, folder, environment, Limits(seconds, 4 << 30))
 
@@ -52,19 +58,27 @@ def on_cpu(release: str, level: str) -> Run:
         return run_job(task(framework_python(release), folder, level), job, lambda *_: None)
 
 
-@pytest.mark.parametrize("release", [pytest.param(name, marks=pytest.mark.needs(name)) for name in FRAMEWORKS])
+@pytest.mark.parametrize(
+    "release", [pytest.param(name, marks=pytest.mark.needs(name)) for name in FRAMEWORKS]
+)
 def test_a_real_framework_computes_on_the_cpu_and_says_where(release: str) -> None:
     found = on_cpu(release, "quick")
     assert found.outcome == "passed", found.bad
     assert ("matmul", "CPU:0") in [(item.check, item.ran_on) for item in found.results]
     if release.startswith("tf"):
-        (placed,) = [item for item in found.results if (item.check, item.device) == ("matmul placement", "CPU:0")]
+        (placed,) = [
+            item
+            for item in found.results
+            if (item.check, item.device) == ("matmul placement", "CPU:0")
+        ]
         assert placed.outcome == "passed", "the placement log was not understood"
         wanted = {PLACER} if release == "tf115" else {PLACER, EXECUTED}
         assert wanted <= {item.by for item in found.placements if item.computes}
 
 
-@pytest.mark.parametrize("release", [pytest.param(name, marks=pytest.mark.needs(name)) for name in FRAMEWORKS])
+@pytest.mark.parametrize(
+    "release", [pytest.param(name, marks=pytest.mark.needs(name)) for name in FRAMEWORKS]
+)
 def test_a_real_framework_passes_the_full_level(release: str) -> None:
     found = on_cpu(release, "full")
     assert found.outcome == "passed", found.bad
@@ -89,7 +103,9 @@ def on_standin(python: str, seconds: float = PATIENCE, gpus: int = 2, **told: st
 def test_a_stand_in_gpu_that_lies_is_the_only_one_to_fail(tensorflow: str) -> None:
     first, second, together = on_standin(tensorflow, WRONG="1")
     assert [first.outcome, second.outcome, together.outcome] == ["passed", "failed", "failed"]
-    assert {item.device for item in first.placements if item.check == "matmul" and item.computes} == {"CPU:0", "GPU:0"}
+    assert {
+        item.device for item in first.placements if item.check == "matmul" and item.computes
+    } == {"CPU:0", "GPU:0"}
     assert {(item.device, item.finding) for item in second.bad} == {("GPU:0", "gpu-hardware-fault")}
     assert {item.device for item in together.bad} == {"GPU:1"}
     assert "gave [[23.0, 29.0], [50.0, 65.0]]" in second.bad[0].message
@@ -97,7 +113,9 @@ def test_a_stand_in_gpu_that_lies_is_the_only_one_to_fail(tensorflow: str) -> No
 
 @pytest.mark.needs("tf215", "c-compiler")
 @pytest.mark.parametrize("how", ["FULL", "STUCK"])
-def test_a_stand_in_gpu_that_hangs_tensorflow_is_caught_by_the_limit(tensorflow: str, how: str) -> None:
+def test_a_stand_in_gpu_that_hangs_tensorflow_is_caught_by_the_limit(
+    tensorflow: str, how: str
+) -> None:
     (found,) = on_standin(tensorflow, seconds=12.0, gpus=1, **{how: "0"})
     assert found.outcome == "hung"
     assert [(item.check, item.device) for item in found.bad] == [("matmul", "GPU:0")]

@@ -33,8 +33,12 @@ class Engine:
         rows = [[image[y + dy][x : x + 3] for dy in range(3)] for y in sides for x in sides]
         return [sum(map(sum, part)) for part in rows], device
 
-    def compiled(self, device: str, left: list[list[float]], right: list[list[float]]) -> tuple[Any, str]:
-        return [[sum(a * b for a, b in zip(row, column)) for column in zip(*right)] for row in left], device
+    def compiled(
+        self, device: str, left: list[list[float]], right: list[list[float]]
+    ) -> tuple[Any, str]:
+        return [
+            [sum(a * b for a, b in zip(row, column)) for column in zip(*right)] for row in left
+        ], device
 
     def check_memory(self, report: Any, device: str) -> None:
         with report.step("memory growth", device) as step:
@@ -55,7 +59,9 @@ class Engine:
     def reduce(self, targets: list[str]) -> tuple[list[float], str]:
         return [float(sum(range(len(targets) + 1)))] * len(targets), "NCCL"
 
-    def gradients(self, rows: list[list[float]], targets: list[str]) -> tuple[list[list[float]], list[float]]:
+    def gradients(
+        self, rows: list[list[float]], targets: list[str]
+    ) -> tuple[list[list[float]], list[float]]:
         alone = [2 * sum(sum(row) * row[at] for row in rows) for at in range(4)]
         return [alone] * len(targets), alone
 
@@ -78,7 +84,11 @@ def test_one_gpu_is_checked_alone(monkeypatch: pytest.MonkeyPatch) -> None:
 def test_several_gpus_are_checked_together(monkeypatch: pytest.MonkeyPatch) -> None:
     heard = run(monkeypatch, "all", ["CPU:0", "GPU:0", "GPU:1", "GPU:2"])
     assert set(heard.outcomes.values()) == {"passed"}
-    assert {"copy from GPU:2", "all-reduce over GPU:0, GPU:1, GPU:2", "towers on GPU:0 and GPU:1"} <= set(heard.results)
+    assert {
+        "copy from GPU:2",
+        "all-reduce over GPU:0, GPU:1, GPU:2",
+        "towers on GPU:0 and GPU:1",
+    } <= set(heard.results)
     assert "matmul 2048 float32" not in heard.results
     assert heard.results["copy from GPU:0"]["message"].endswith("on GPU:1 (directly)")
 
@@ -116,13 +126,17 @@ def test_a_wrong_answer_fails_its_check_only(
     assert heard.outcomes[check] == "failed"
     same = {"large_error": "matmul", "copy": "copy"}.get(next(iter(changed)), check)
     assert {
-        each for each, outcome in heard.outcomes.items() if outcome == "failed" and not each.startswith(same)
+        each
+        for each, outcome in heard.outcomes.items()
+        if outcome == "failed" and not each.startswith(same)
     } == set()
 
 
 def test_rounding_of_a_convolution_is_no_failure(monkeypatch: pytest.MonkeyPatch) -> None:
     right, _ = Engine().convolve("GPU:0", [[float(8 * y + x) for x in range(8)] for y in range(8)])
-    heard = run(monkeypatch, "GPU-1", ["GPU:0"], convolve=([value + 0.01 for value in right], "GPU:0"))
+    heard = run(
+        monkeypatch, "GPU-1", ["GPU:0"], convolve=([value + 0.01 for value in right], "GPU:0")
+    )
     assert heard.outcomes["convolution"] == "passed"
 
 
@@ -145,8 +159,10 @@ def test_what_cannot_be_done_is_skipped_with_its_reason(monkeypatch: pytest.Monk
     [
         ((100 * GIB, 140 * GIB), (98 * GIB, 140 * GIB), "passed"),
         ((100 * GIB, 140 * GIB), (24 * GIB, 140 * GIB), "failed"),
-        ((2 * GIB, 2 * GIB), (1 * GIB, 2 * GIB), "passed"),  # a small card: CUDA and its libraries alone take half
-        ((1.5 * GIB, 2 * GIB), (0.3 * GIB, 2 * GIB), "skipped"),  # they alone may take most of what was free
+        # a small card: CUDA and its libraries alone take half
+        ((2 * GIB, 2 * GIB), (1 * GIB, 2 * GIB), "passed"),
+        # they alone may take most of what was free
+        ((1.5 * GIB, 2 * GIB), (0.3 * GIB, 2 * GIB), "skipped"),
         ((1 * GIB, 140 * GIB), (3 * GIB, 140 * GIB), "passed"),  # somebody else left meanwhile
         (None, (1, 1), "skipped"),
         ((1, 1), None, "skipped"),
@@ -164,7 +180,12 @@ def test_growing_memory_is_not_the_whole_card(
 
 @pytest.mark.parametrize(
     ("free", "now", "right", "outcome"),
-    [(140, 104, True, "passed"), (140, 60, True, "failed"), (140, 138, False, "failed"), (5, 3, True, "passed")],
+    [
+        (140, 104, True, "passed"),
+        (140, 60, True, "failed"),
+        (140, 138, False, "failed"),
+        (5, 3, True, "passed"),
+    ],
 )
 def test_a_share_of_the_card_is_a_quarter(
     free: int, now: int, *, right: bool, outcome: str, monkeypatch: pytest.MonkeyPatch
@@ -176,7 +197,9 @@ def test_a_share_of_the_card_is_a_quarter(
     assert heard.outcomes == {"memory share": outcome}
 
 
-def test_the_free_memory_is_asked_in_the_context_all_frameworks_share(monkeypatch: pytest.MonkeyPatch) -> None:
+def test_the_free_memory_is_asked_in_the_context_all_frameworks_share(
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:
     card, calls = import_child(monkeypatch, "smoke_card"), []
 
     class Cuda:

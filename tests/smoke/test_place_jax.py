@@ -27,7 +27,12 @@ def jax_with(gpus: list[Any]) -> Any:
 
 
 def listed(
-    monkeypatch: pytest.MonkeyPatch, path: Path, *, gpus: list[Any], plugin: str = "", version: str = "0.11.2"
+    monkeypatch: pytest.MonkeyPatch,
+    path: Path,
+    *,
+    gpus: list[Any],
+    plugin: str = "",
+    version: str = "0.11.2",
 ) -> tuple[Any, dict[str, Any]]:
     (path / "jax_plugins" / plugin).mkdir(parents=True)
     if plugin:
@@ -44,7 +49,9 @@ def listed(
     return names, heard.results["devices"]
 
 
-def test_the_gpu_that_is_asked_for_is_listed(monkeypatch: pytest.MonkeyPatch, tmp_path: Path) -> None:
+def test_the_gpu_that_is_asked_for_is_listed(
+    monkeypatch: pytest.MonkeyPatch, tmp_path: Path
+) -> None:
     names, told = listed(monkeypatch, tmp_path, gpus=[H200], plugin="xla_cuda13")
     assert (names, told["outcome"]) == (["CPU:0", "GPU:0"], "passed")
     assert told["message"] == "CPU:0 (cpu), GPU:0 (NVIDIA H200)"

@@ -36,7 +36,9 @@ def tensorflow(nodes: list[tuple[str, str]]) -> Any:
     return SimpleNamespace(
         errors=SimpleNamespace(InvalidArgumentError=ValueError),
         RunMetadata=SimpleNamespace,
-        RunOptions=type("RunOptions", (), {**vars(options), "__init__": lambda self, trace_level: None}),
+        RunOptions=type(
+            "RunOptions", (), {**vars(options), "__init__": lambda self, trace_level: None}
+        ),
         ConfigProto=lambda **_: config,
         Session=lambda config: nullcontext(Session(nodes)),
     )
@@ -47,7 +49,8 @@ def tensorflow(nodes: list[tuple[str, str]]) -> Any:
     [
         ([("/job:localhost/replica:0/task:0/device:CPU:0", "_SOURCE"), (GPU, "product")], "GPU:0"),
         ([(f"{GPU}/stream:all", "product:MatMul"), (GPU, "product:MatMul")], "GPU:0"),
-        # Folded: the product was made on the CPU before the graph ran, and the GPU holds a constant.
+        # Folded: the product was made on the CPU before the graph ran, and the GPU holds a
+        # constant.
         ([(GPU, "product/_0__cf__0")], "no device TensorFlow names"),
     ],
 )

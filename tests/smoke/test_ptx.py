@@ -29,7 +29,17 @@ def ptxas(tmp_path_factory: pytest.TempPathFactory) -> dict[str, Path]:
 
 def fetch(wheel: str, folder: Path) -> Path:
     """Have pip download a wheel, from its cache where it has it, and take ptxas out."""
-    download = [sys.executable, "-m", "pip", "download", "-q", "--no-deps", "-d", str(folder), wheel]
+    download = [
+        sys.executable,
+        "-m",
+        "pip",
+        "download",
+        "-q",
+        "--no-deps",
+        "-d",
+        str(folder),
+        wheel,
+    ]
     subprocess.run(download, check=True, capture_output=True)
     with zipfile.ZipFile(next(folder.glob("*.whl"))) as archive:
         member = next(name for name in archive.namelist() if name.endswith("/bin/ptxas"))
@@ -40,15 +50,30 @@ def fetch(wheel: str, folder: Path) -> Path:
 
 def assembles(program: Path, kernel: str, architecture: str) -> str:
     """Return what ptxas has to say against a kernel; nothing where it assembles it."""
-    argv = [str(program), "-arch", f"sm_{architecture}", str(KERNELS / f"{kernel}.ptx"), "-o", "/dev/null"]
+    argv = [
+        str(program),
+        "-arch",
+        f"sm_{architecture}",
+        str(KERNELS / f"{kernel}.ptx"),
+        "-o",
+        "/dev/null",
+    ]
     done = subprocess.run(argv, capture_output=True, text=True, check=False)
-    return done.stdout + done.stderr + ("" if done.returncode == 0 else f"ended with {done.returncode}")
+    return (
+        done.stdout
+        + done.stderr
+        + ("" if done.returncode == 0 else f"ended with {done.returncode}")
+    )
 
 
 def known(program: Path) -> list[str]:
     """Return the architectures of Turing and later that a ptxas names in its own help."""
-    text = subprocess.run([str(program), "--help"], capture_output=True, text=True, check=True).stdout
-    return sorted({number for number in re.findall(r"\bsm_(\d+)\b", text) if int(number) >= 75}, key=int)
+    text = subprocess.run(
+        [str(program), "--help"], capture_output=True, text=True, check=True
+    ).stdout
+    return sorted(
+        {number for number in re.findall(r"\bsm_(\d+)\b", text) if int(number) >= 75}, key=int
+    )
 
 
 def test_the_kernels_assemble_for_gpus_before_turing(ptxas: dict[str, Path]) -> None:

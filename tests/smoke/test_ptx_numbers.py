@@ -1,4 +1,7 @@
-"""The driver test's kernels compute the right numbers: their PTX, run on the processor. No GPU takes part."""
+"""The driver test's kernels compute the right numbers: their PTX, run on the processor.
+
+No GPU takes part.
+"""
 
 from __future__ import annotations
 
@@ -19,7 +22,9 @@ def text(kernel: str) -> str:
 def multiply(kernel: str, left: list[list[int]], right: list[list[int]]) -> list[list[float]]:
     half = kernel == "f16"
     rows, inner, columns = len(left), len(right), len(right[0])
-    arrays: list[list[Any]] = [[float(value) for row in matrix for value in row] for matrix in (left, right)]
+    arrays: list[list[Any]] = [
+        [float(value) for row in matrix for value in row] for matrix in (left, right)
+    ]
     arrays = [[to_half(value) for value in array] if half else array for array in arrays]
     arrays.append([to_half(-1.0) if half else -1.0] * (rows * columns))
     launch(compile_kernel(text(kernel)), Memory(arrays, 2 if half else 4), (rows, columns, inner))
@@ -29,17 +34,25 @@ def multiply(kernel: str, left: list[list[int]], right: list[list[int]]) -> list
 
 def expected(left: list[list[int]], right: list[list[int]]) -> list[list[float]]:
     columns = list(zip(*right, strict=True))
-    return [[float(sum(x * y for x, y in zip(row, column, strict=True))) for column in columns] for row in left]
+    return [
+        [float(sum(x * y for x, y in zip(row, column, strict=True))) for column in columns]
+        for row in left
+    ]
 
 
 @pytest.mark.parametrize("kernel", ["f32", "f16"])
 def test_the_small_product(kernel: str) -> None:
-    assert multiply(kernel, [[1, 2, 3], [4, 5, 6]], [[1, 2], [3, 4], [5, 6]]) == [[22, 28], [49, 64]]
+    assert multiply(kernel, [[1, 2, 3], [4, 5, 6]], [[1, 2], [3, 4], [5, 6]]) == [
+        [22, 28],
+        [49, 64],
+    ]
 
 
 @pytest.mark.parametrize("kernel", ["f32", "f16"])
 @pytest.mark.parametrize(("rows", "inner", "columns"), [(66, 17, 3), (3, 33, 70)])
-def test_products_that_reach_over_tiles_and_blocks(kernel: str, rows: int, inner: int, columns: int) -> None:
+def test_products_that_reach_over_tiles_and_blocks(
+    kernel: str, rows: int, inner: int, columns: int
+) -> None:
     left = [[(row * 7 + column * 3) % 11 - 5 for column in range(inner)] for row in range(rows)]
     right = [[(row * 5 + column * 2) % 9 - 4 for column in range(columns)] for row in range(inner)]
     assert multiply(kernel, left, right) == expected(left, right)

@@ -41,7 +41,9 @@ def test_a_framework_that_works_passes() -> None:
         ("matmul", "passed"),
     ]
     assert found.results[-1].ran_on == "CPU:0"
-    assert heard == [f"{found.job.title}: {step}" for step in ("import ", "devices ", "matmul CPU:0")]
+    assert heard == [
+        f"{found.job.title}: {step}" for step in ("import ", "devices ", "matmul CPU:0")
+    ]
     assert found.peak_memory
     assert 0 < found.peak_memory < 1 << 30
     assert found.told
@@ -66,7 +68,9 @@ def test_a_framework_that_works_passes() -> None:
         ("closed-descriptors", "crashed", "smoke-failed", "exit status 1"),
     ],
 )
-def test_a_framework_that_fails_is_told_by_its_kind(how: str, outcome: str, finding: str, words: str) -> None:
+def test_a_framework_that_fails_is_told_by_its_kind(
+    how: str, outcome: str, finding: str, words: str
+) -> None:
     (found,) = run({"TORCH": how})
     assert last(found) == ("matmul", "CPU:0", outcome, finding)
     assert words in found.results[-1].message
@@ -82,13 +86,17 @@ def test_the_last_words_of_a_crash_are_kept() -> None:
 
 def test_a_framework_that_hangs_is_ended_with_its_children() -> None:
     own = f"3663.{os.getpid()}"
-    (found,) = run({"TORCH": "hang", "SLEEP": own}, seconds=5.0)  # enough to get there on a busy machine
+    # enough to get there on a busy machine
+    (found,) = run({"TORCH": "hang", "SLEEP": own}, seconds=5.0)
     assert last(found) == ("matmul", "CPU:0", "hung", "smoke-failed")
     said = found.results[-1].error.splitlines()
-    assert [line.rpartition(" in ")[2] for line in said] == ["misbehave", "matmul", "product"]  # down to our own call
+    # down to our own call
+    assert [line.rpartition(" in ")[2] for line in said] == ["misbehave", "matmul", "product"]
     assert "torch/__init__.py" in said[0]
     assert re.search(r"it was in misbehave \(.*torch/__init__.py:\d+\)$", found.results[-1].message)
-    listed = subprocess.run(["ps", "-eo", "args"], capture_output=True, text=True, check=True).stdout
+    listed = subprocess.run(
+        ["ps", "-eo", "args"], capture_output=True, text=True, check=True
+    ).stdout
     assert f"sleep {own}" not in listed
 
 
@@ -115,8 +123,15 @@ def test_an_import_error_ends_the_run() -> None:
 
 def test_only_the_gpu_that_lies_fails() -> None:
     cpu, first, second, together = on_gpus(TORCH="wrong", TORCH_GPU=GPUS[1].uuid)
-    assert [cpu.outcome, first.outcome, second.outcome, together.outcome] == ["passed", "passed", "failed", "failed"]
-    assert [(result.device, result.finding) for result in second.bad] == [("GPU:0", "gpu-hardware-fault")]
+    assert [cpu.outcome, first.outcome, second.outcome, together.outcome] == [
+        "passed",
+        "passed",
+        "failed",
+        "failed",
+    ]
+    assert [(result.device, result.finding) for result in second.bad] == [
+        ("GPU:0", "gpu-hardware-fault")
+    ]
     assert [result.device for result in together.bad] == ["GPU:1"]
 
 
@@ -168,14 +183,23 @@ def test_a_python_that_cannot_start_is_told() -> None:
     assert "/no/such/python could not be started" in found.results[0].message
 
 
-@pytest.mark.parametrize("name", [*(item.name for item in identities() if item.smoke.has_test), DRIVER])
+@pytest.mark.parametrize(
+    "name", [*(item.name for item in identities() if item.smoke.has_test), DRIVER]
+)
 def test_each_subject_has_a_script_for_each_level(name: str) -> None:
     for version in ("1.15", "2.15") if name == "tensorflow" else ("",):
         subject = Subject(name, version)
         script = CHILDREN / f"{script_of(subject)}.py"
         tree = ast.parse(script.read_text(encoding="utf-8"))
-        defined = {node.name for node in tree.body if isinstance(node, (ast.FunctionDef, ast.ClassDef))}
-        imported = {item.name for node in ast.walk(tree) if isinstance(node, ast.ImportFrom) for item in node.names}
+        defined = {
+            node.name for node in tree.body if isinstance(node, (ast.FunctionDef, ast.ClassDef))
+        }
+        imported = {
+            item.name
+            for node in ast.walk(tree)
+            if isinstance(node, ast.ImportFrom)
+            for item in node.names
+        }
         assert defined >= ({"run", "full", "bench"} if name == DRIVER else {"Engine"})
         if subject.framework and subject.framework.smoke.takes_memory_at_start:
             assert "share" in defined | imported
@@ -183,16 +207,21 @@ def test_each_subject_has_a_script_for_each_level(name: str) -> None:
 
 @pytest.mark.needs("c-compiler")
 def test_the_card_tells_its_clocks_through_the_driver(tmp_path: Path) -> None:
-    code = (
-        "import sys; sys.path.append(sys.argv[1]); import smoke_card as card; print([card.memory(), card.attributes()])"
-    )
+    code = "import sys; sys.path.append(sys.argv[1]); import smoke_card as card; print([card.memory(), card.attributes()])"
 
     def ask(libraries: Path) -> str:
-        environment = {"LD_LIBRARY_PATH": str(libraries), "STANDIN_GPUS": "1", "STANDIN_CUDA": "12040"}
+        environment = {
+            "LD_LIBRARY_PATH": str(libraries),
+            "STANDIN_GPUS": "1",
+            "STANDIN_CUDA": "12040",
+        }
         argv = [sys.executable, "-I", "-c", code, str(CHILDREN)]
-        return subprocess.run(argv, env=environment, capture_output=True, text=True, check=True).stdout
+        return subprocess.run(
+            argv, env=environment, capture_output=True, text=True, check=True
+        ).stdout
 
-    # The stand-in libcuda has an A100's clocks and, like a driver of old, no primary context to ask for memory.
+    # The stand-in libcuda has an A100's clocks and, like a driver of old, no primary context to ask
+    # for memory.
     told = ask(build_libraries())
     assert "None, {'clock_khz': 1410000, 'processors': 108," in told
     assert "'memory_clock_khz': 1215000, 'bus_bits': 5120" in told
@@ -202,7 +231,12 @@ def test_the_card_tells_its_clocks_through_the_driver(tmp_path: Path) -> None:
 
 @pytest.mark.parametrize(
     ("device", "given", "platforms"),
-    [(CPU_DEVICE, "cuda", "cpu"), (GPUS[0], "cuda", "cuda,cpu"), (GPUS[0], "cuda,cpu", "cuda,cpu"), (GPUS[0], "", "")],
+    [
+        (CPU_DEVICE, "cuda", "cpu"),
+        (GPUS[0], "cuda", "cuda,cpu"),
+        (GPUS[0], "cuda,cpu", "cuda,cpu"),
+        (GPUS[0], "", ""),
+    ],
 )
 def test_jax_always_has_the_cpu(device: Device, given: str, platforms: str) -> None:
     from envcheck.smoke.runner import _environment

@@ -15,7 +15,9 @@ from tests.smoke.standin import GPUS, TORCH, on_gpus
 pytestmark = pytest.mark.needs("linux")
 
 
-def test_on_many_processors_jobs_run_side_by_side_and_come_in_their_order(monkeypatch: pytest.MonkeyPatch) -> None:
+def test_on_many_processors_jobs_run_side_by_side_and_come_in_their_order(
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:
     monkeypatch.setattr("os.cpu_count", lambda: 16)
     found = on_gpus(TORCH="wrong", TORCH_GPU=GPUS[1].uuid)
     assert [each.job.device.label for each in found] == ["CPU", "GPU 0", "GPU 1", "all 2 GPUs"]

@@ -29,11 +29,19 @@ Detected at node Add defined at (most recent call last):
     [
         (RuntimeError("one\ntwo"), "error", "RuntimeError: one"),
         (RuntimeError(), "error", "RuntimeError:"),
-        (ValueError(ONE), "error", "Attempting to perform BLAS operation using StreamExecutor without BLAS support"),
+        (
+            ValueError(ONE),
+            "error",
+            "Attempting to perform BLAS operation using StreamExecutor without BLAS support",
+        ),
         (ValueError(SEVERAL), "error", "(0) INTERNAL:  Failed to build OpKernel for Add"),
         (ValueError("Graph execution error:"), "error", "ValueError: Graph execution error:"),
         (MemoryError(), "out-of-memory", "MemoryError:"),
-        (RuntimeError("CUDA out of memory. Tried to allocate"), "out-of-memory", "RuntimeError: CUDA out of memory."),
+        (
+            RuntimeError("CUDA out of memory. Tried to allocate"),
+            "out-of-memory",
+            "RuntimeError: CUDA out of memory.",
+        ),
     ],
 )
 def test_an_exception_becomes_an_outcome_with_its_most_telling_line(

@@ -15,7 +15,17 @@ import envcheck
 from envcheck.cli.smoke_causes import CauseFinder, merge_session
 from envcheck.diagnosis import diagnose
 from envcheck.matrix import load_matrix
-from envcheck.model import COMPATIBLE, INCOMPATIBLE, UNDETERMINED, Facts, HostFacts, Judged, Known, Source, replace
+from envcheck.model import (
+    COMPATIBLE,
+    INCOMPATIBLE,
+    UNDETERMINED,
+    Facts,
+    HostFacts,
+    Judged,
+    Known,
+    Source,
+    replace,
+)
 from envcheck.model.fixes.hardware import StopUsingGpu
 from envcheck.render.formats import render
 from envcheck.render.smoke import describe_session, placement_lines, render_smoke_json
@@ -57,11 +67,31 @@ def run(device: Device, *results: Result, log: str = "") -> Run:
     placed = (Placement("matmul", "GPU:0", "mm\t\x1b[2J", "MatMul", "GPU:0", "placer"),)
     told = {"name": "torch"}
     listed = (Listing("torch.cuda", ("GPU:0",)),)
-    return Run(Job(TORCH, device), worst(results), results, measures, listed, placed, told, 1.5, 200 << 20, log)
+    return Run(
+        Job(TORCH, device),
+        worst(results),
+        results,
+        measures,
+        listed,
+        placed,
+        told,
+        1.5,
+        200 << 20,
+        log,
+    )
 
 
 GOOD = Result("matmul", "CPU:0", "passed", "gave [[22, 28], [49, 64]]", 0.1, "CPU:0")
-BAD = Result("matmul", "GPU:0", "failed", "gave 23", 0.1, "GPU:0", "words\nlast \x1b[31mwords", "gpu-hardware-fault")
+BAD = Result(
+    "matmul",
+    "GPU:0",
+    "failed",
+    "gave 23",
+    0.1,
+    "GPU:0",
+    "words\nlast \x1b[31mwords",
+    "gpu-hardware-fault",
+)
 ON_CPU = run(CPU_DEVICE, GOOD)
 ON_GPU = run(GPU_0, GOOD)
 FAILED = run(GPU_0, GOOD, BAD, log="/tmp/x.log")
@@ -98,9 +128,17 @@ def session(*runs: Run, **about: Any) -> Session:
             "the test of the CUDA driver needs a GPU, and this machine",
         ),
         (session(run(CPU_DEVICE)), UNDETERMINED, "No GPU was tested"),
-        (session(ON_CPU, FAILED), INCOMPATIBLE, "1 of 2 runs failed: PyTorch 2.7.0 on GPU 0 (NVIDIA A100)."),
+        (
+            session(ON_CPU, FAILED),
+            INCOMPATIBLE,
+            "1 of 2 runs failed: PyTorch 2.7.0 on GPU 0 (NVIDIA A100).",
+        ),
         (session(ON_CPU, ON_GPU, left_out=(HIDDEN,)), COMPATIBLE, "Not tested: GPU 1."),
-        (session(ON_CPU, left_out=(HIDDEN,)), UNDETERMINED, "GPU 1: CUDA_VISIBLE_DEVICES=0 hides it"),
+        (
+            session(ON_CPU, left_out=(HIDDEN,)),
+            UNDETERMINED,
+            "GPU 1: CUDA_VISIBLE_DEVICES=0 hides it",
+        ),
     ],
 )
 def test_the_verdict_and_its_sentence(found: Session, verdict: str, said: str) -> None:
@@ -129,14 +167,21 @@ def test_a_slow_gpu_is_no_broken_one() -> None:
 @pytest.mark.parametrize("outcome", BAD_OUTCOMES)
 def test_no_bad_outcome_is_ever_compatible(outcome: str) -> None:
     assert (
-        verdict_of(session(ON_GPU, run(CPU_DEVICE, GOOD, Result("x", "", outcome, finding="os-limit")))) == INCOMPATIBLE
+        verdict_of(
+            session(ON_GPU, run(CPU_DEVICE, GOOD, Result("x", "", outcome, finding="os-limit")))
+        )
+        == INCOMPATIBLE
     )
 
 
 def test_findings_carry_what_was_seen() -> None:
     (finding,) = findings_of(session(ON_CPU, FAILED))
     assert finding.id in catalogue()
-    assert (finding.id, finding.severity, finding.verdict) == ("gpu-hardware-fault", "error", INCOMPATIBLE)
+    assert (finding.id, finding.severity, finding.verdict) == (
+        "gpu-hardware-fault",
+        "error",
+        INCOMPATIBLE,
+    )
     assert "PyTorch 2.7.0 on GPU 0 (NVIDIA A100, GPU-0): matmul failed: gave 23" in finding.message
     assert finding.evidence[0].source
     assert finding.evidence[0].source.where == "/tmp/x.log"
@@ -150,9 +195,18 @@ def test_findings_carry_what_was_seen() -> None:
 @pytest.mark.parametrize("outcome", BAD_OUTCOMES)
 def test_every_failure_has_a_remedy(framework: str, device: Device, outcome: str) -> None:
     job = Job(Subject(framework, "1"), device)
-    own = ("", "os-limit", "device-placement", "gpu-hardware-fault", "cpu-missing-avx", "gpu-memory-held")
+    own = (
+        "",
+        "os-limit",
+        "device-placement",
+        "gpu-hardware-fault",
+        "cpu-missing-avx",
+        "gpu-memory-held",
+    )
     for finding in own:
-        results = with_results((Result("matmul", "GPU:0", outcome, "m", finding=finding),), job, "", None)
+        results = with_results(
+            (Result("matmul", "GPU:0", outcome, "m", finding=finding),), job, "", None
+        )
         failed = with_findings(session(Run(job, outcome, results, log="/tmp/x.log")))
         (fix,) = (item.fix for item in failed.findings)
         assert fix, (finding, results)
@@ -165,7 +219,15 @@ def test_a_machine_with_damaged_files_explains_an_import_that_fails() -> None:
     cause = CauseFinder(context).find(words, words, on_gpu=False)
     assert cause
     assert cause.id == "install-damaged"
-    failed = replace(GOOD, check="import", outcome="error", message=words, error=words, finding=cause.id, cause=cause)
+    failed = replace(
+        GOOD,
+        check="import",
+        outcome="error",
+        message=words,
+        error=words,
+        finding=cause.id,
+        cause=cause,
+    )
     found = CauseFinder(context).with_findings(session(run(CPU_DEVICE, failed, log="/tmp/x.log")))
     report = diagnose(context)
     merged = merge_session(report, found)
@@ -193,7 +255,9 @@ def test_without_an_environment_the_machine_keeps_its_verdict() -> None:
     report = replace(diagnose(context), judged=Judged())
     merged = merge_session(report, session())
     assert (merged.verdict, merged.findings) == (report.verdict, report.findings)
-    assert merged.headline.endswith("No framework was tested: name an environment that has one with --env or --python.")
+    assert merged.headline.endswith(
+        "No framework was tested: name an environment that has one with --env or --python."
+    )
 
 
 def test_a_pass_beside_findings_of_the_rules_says_what_it_does_not_test() -> None:
@@ -203,22 +267,31 @@ def test_a_pass_beside_findings_of_the_rules_says_what_it_does_not_test() -> Non
     assert merged.headline.endswith("It does not test what is named below.")
 
 
-@pytest.mark.parametrize("found", [session(ON_CPU, FAILED, left_out=(HIDDEN,)), session(), session(ON_GPU)])
+@pytest.mark.parametrize(
+    "found", [session(ON_CPU, FAILED, left_out=(HIDDEN,)), session(), session(ON_GPU)]
+)
 def test_the_json_document_fits_its_schema(found: Session) -> None:
     text = render_smoke_json(with_findings(found))
     assert "\n" not in text
     document = json.loads(text)
     fastjsonschema.compile(json.loads(SCHEMA.read_text(encoding="utf-8")))(document)
     assert document["verdict"] == verdict_of(found)
-    assert [entry["outcome"] for entry in document["runs"]] == [entry.outcome for entry in found.runs]
+    assert [entry["outcome"] for entry in document["runs"]] == [
+        entry.outcome for entry in found.runs
+    ]
 
 
 def test_junit_has_a_suite_for_each_run_and_a_case_for_each_check() -> None:
     hung = run(
-        GPU_3, Result("matmul", "GPU:0", "hung", "no answer", finding="smoke-failed"), Result("x", "", "skipped", "w")
+        GPU_3,
+        Result("matmul", "GPU:0", "hung", "no answer", finding="smoke-failed"),
+        Result("x", "", "skipped", "w"),
     )
     root = ET.fromstring(junit(session(ON_CPU, FAILED, hung, left_out=(HIDDEN,))))
-    suites = [(s.get("name"), s.get("tests"), s.get("failures"), s.get("errors"), s.get("skipped")) for s in root]
+    suites = [
+        (s.get("name"), s.get("tests"), s.get("failures"), s.get("errors"), s.get("skipped"))
+        for s in root
+    ]
     title = "PyTorch 2.7.0 on GPU 0 (NVIDIA A100, GPU-0)"
     assert suites == [
         ("PyTorch 2.7.0 on CPU", "1", "0", "0", "0"),
@@ -249,8 +322,24 @@ def test_the_text_names_what_is_wrong(capsys: pytest.CaptureFixture[str]) -> Non
     lines = text.splitlines()
     assert [re.split("  +", line) for line in lines[2:5]] == [
         ["framework", "device", "result", "place", "checks", "time", "memory"],
-        ["PyTorch 2.7.0", "CPU", "passed: gave [[22, 28], [49, 64]]", "CPU:0", "1", "1.5 s", "200 MiB"],
-        ["PyTorch 2.7.0", "GPU 0 (NVIDIA A100)", "failed: matmul", "GPU 0", "2", "1.5 s", "200 MiB"],
+        [
+            "PyTorch 2.7.0",
+            "CPU",
+            "passed: gave [[22, 28], [49, 64]]",
+            "CPU:0",
+            "1",
+            "1.5 s",
+            "200 MiB",
+        ],
+        [
+            "PyTorch 2.7.0",
+            "GPU 0 (NVIDIA A100)",
+            "failed: matmul",
+            "GPU 0",
+            "2",
+            "1.5 s",
+            "200 MiB",
+        ],
     ]
     assert "  matmul GPU 0: failed: gave 23 [gpu-hardware-fault]" in lines
     assert "    last \ufffd[31mwords" in lines
@@ -317,15 +406,28 @@ def test_windows_has_no_kernel_log_to_look_at(capsys: pytest.CaptureFixture[str]
 
 def test_quiet_and_verbose_and_color(capsys: pytest.CaptureFixture[str]) -> None:
     assert printed(capsys, session(ON_GPU), quiet=True).startswith("PASSED  ")
-    assert "  matmul CPU:0: passed: gave [[22, 28]" in printed(capsys, session(ON_GPU), verbose=True)
+    assert "  matmul CPU:0: passed: gave [[22, 28]" in printed(
+        capsys, session(ON_GPU), verbose=True
+    )
     assert "  torch.cuda: GPU:0" in printed(capsys, session(ON_GPU), verbose=True)
-    assert "\u2717 FAILED  \x1b[0m1 of 1 runs failed" in printed(capsys, session(FAILED), color=True)
+    assert "\u2717 FAILED  \x1b[0m1 of 1 runs failed" in printed(
+        capsys, session(FAILED), color=True
+    )
     assert "UNDETERMINED  Nothing" in printed(capsys, session())
 
 
 def test_placements_are_a_table_of_inert_text() -> None:
     head, first, *_ = placement_lines(session(ON_GPU))
-    assert head.split("\t") == ["run", "check", "asked", "operation", "type", "device", "told by", "gpu"]
+    assert head.split("\t") == [
+        "run",
+        "check",
+        "asked",
+        "operation",
+        "type",
+        "device",
+        "told by",
+        "gpu",
+    ]
     assert first.split("\t")[1:] == [
         "matmul",
         "GPU:0",

@@ -20,7 +20,8 @@ short_description: one JSON line per host
 description: Prints the answer of the collector on each host as soon as the host has finished.
 """
 FIELDS = ("stdout", "stderr", "msg", "module_stderr", "rc")
-MAX_FIELD = 17 << 20  # characters: more than any answer has; a truncated one is rejected as invalid JSON
+# characters: more than any answer has; a truncated one is rejected as invalid JSON
+MAX_FIELD = 17 << 20
 _MARK = os.environ.get("ENVCHECK_EVENT_MARK", "")
 
 

@@ -62,7 +62,8 @@ def find_library_names(data: bytes | mmap.mmap, start: int, end: int, kind: byte
 
 _MAGIC = 0xBA55ED50
 _CONTAINER = struct.Struct("<IHHQ")  # magic, version, header size, bytes that follow
-_ENTRY = struct.Struct("<HHIQ8xHHI8xQ")  # kind, version, header size, payload size, minor, major, architecture, flags
+# kind, version, header size, payload size, minor, major, architecture, flags
+_ENTRY = struct.Struct("<HHIQ8xHHI8xQ")
 _ENTRY_SIZE = 64  # bytes a header has at least
 _PTX, _CUBIN, _NVVM = 1, 2, 8
 _KINDS = {_PTX: "compute", _CUBIN: "sm", _NVVM: "lto"}
@@ -130,10 +131,13 @@ class Binary:
     format: str  # elf, pe
     machine: str  # x86_64, aarch64
     needed: tuple[str, ...]  # libraries that the loader must find, in order
-    opens: tuple[str, ...] = ()  # names of libraries among its strings, which it may open at run time
+    # names of libraries among its strings, which it may open at run time
+    opens: tuple[str, ...] = ()
     runpath: tuple[str, ...] = ()  # folders that the loader searches, as written
-    gpu_code: Mapping[str, int] = field(default_factory=dict)  # targets -> the fat binaries that hold just these
-    symbols: dict[str, str] = field(default_factory=dict)  # GLIBC -> 2.17: the newest version that it needs
+    # targets -> the fat binaries that hold just these
+    gpu_code: Mapping[str, int] = field(default_factory=dict)
+    # GLIBC -> 2.17: the newest version that it needs
+    symbols: dict[str, str] = field(default_factory=dict)
     compilers: tuple[str, ...] = ()  # as they name themselves
 
     def to_json(self) -> dict[str, Any]:
@@ -191,9 +195,19 @@ def read_elf(path: Path) -> Binary:
         _check_header(data)
         try:
             return _read_elf_facts(ELFFile(stream), data)
-        except (ELFError, ConstructError, ValueError, AttributeError, AssertionError, TypeError, IndexError) as error:
+        except (
+            ELFError,
+            ConstructError,
+            ValueError,
+            AttributeError,
+            AssertionError,
+            TypeError,
+            IndexError,
+        ) as error:
             # pyelftools raises any of these for corrupt files.
-            raise BinaryError(f"it is a corrupt ELF file ({error or type(error).__name__})") from error
+            raise BinaryError(
+                f"it is a corrupt ELF file ({error or type(error).__name__})"
+            ) from error
 
 
 def _check_header(data: mmap.mmap) -> None:
@@ -205,7 +219,9 @@ def _check_header(data: mmap.mmap) -> None:
     if not start or not count:
         raise BinaryError("it has no section table, or one larger than any real library's")
     if count > _SECTIONS or size < 64 or start + size * count > len(data) or names >= count:
-        raise BinaryError(f"its section table ({count} sections) is larger than any real library's, or cut off")
+        raise BinaryError(
+            f"its section table ({count} sections) is larger than any real library's, or cut off"
+        )
 
 
 def _read_elf_facts(elf: Any, data: mmap.mmap) -> Binary:
@@ -220,13 +236,22 @@ def _read_elf_facts(elf: Any, data: mmap.mmap) -> Binary:
         machine=_MACHINES.get(elf["e_machine"], str(elf["e_machine"])),
         needed=tuple(needed),
         opens=tuple(sorted(opened - {*needed, *tags.get("DT_SONAME", [])})),
-        runpath=tuple(dict.fromkeys(part for part in runpath.split(":") if part)),  # without repetitions
+        # without repetitions
+        runpath=tuple(dict.fromkeys(part for part in runpath.split(":") if part)),
         gpu_code=sum(
-            (parse_fatbins(data, *_get_span(sections[name], data)) for name in _GPU_SECTIONS if name in sections),
+            (
+                parse_fatbins(data, *_get_span(sections[name], data))
+                for name in _GPU_SECTIONS
+                if name in sections
+            ),
             Counter[str](),
         ),
         symbols=find_newest_versions(_iterate_versions(sections.get(".gnu.version_r"))),
-        compilers=_read_compilers(data, *_get_span(sections[".comment"], data)) if ".comment" in sections else (),
+        compilers=(
+            _read_compilers(data, *_get_span(sections[".comment"], data))
+            if ".comment" in sections
+            else ()
+        ),
     )
 
 
@@ -242,14 +267,21 @@ def _get_span(section: Any, data: mmap.mmap) -> tuple[int, int]:
 
 def _read_dynamic(elf: Any) -> dict[str, list[str]]:
     """Return the names in the dynamic section by tag."""
-    names = {"DT_NEEDED": "needed", "DT_SONAME": "soname", "DT_RUNPATH": "runpath", "DT_RPATH": "rpath"}
+    names = {
+        "DT_NEEDED": "needed",
+        "DT_SONAME": "soname",
+        "DT_RUNPATH": "runpath",
+        "DT_RPATH": "rpath",
+    }
     found: dict[str, list[str]] = {}
     for segment in islice(elf.iter_segments("PT_DYNAMIC"), 1):
         for number, tag in enumerate(segment.iter_tags()):
             if number >= _TAGS:
                 raise BinaryError("its dynamic section is larger than any real library's")
             if tag.entry.d_tag in names:
-                found.setdefault(tag.entry.d_tag, []).append(str(getattr(tag, names[tag.entry.d_tag])))
+                found.setdefault(tag.entry.d_tag, []).append(
+                    str(getattr(tag, names[tag.entry.d_tag]))
+                )
     return found
 
 
@@ -281,7 +313,10 @@ def read_pe(path: Path) -> Binary:
     """Read a 64-bit PE file; raises BinaryError."""
     import pefile
 
-    kinds = [pefile.DIRECTORY_ENTRY[f"IMAGE_DIRECTORY_ENTRY_{name}"] for name in ("IMPORT", "DELAY_IMPORT")]
+    kinds = [
+        pefile.DIRECTORY_ENTRY[f"IMAGE_DIRECTORY_ENTRY_{name}"]
+        for name in ("IMPORT", "DELAY_IMPORT")
+    ]
     with path.open("rb") as stream, mmap.mmap(stream.fileno(), 0, access=mmap.ACCESS_READ) as data:
         try:
             image = pefile.PE(str(path), fast_load=True)
@@ -290,14 +325,27 @@ def read_pe(path: Path) -> Binary:
                 return _read_pe_facts(image, data)
             finally:
                 image.close()
-        except (pefile.PEFormatError, struct.error, ValueError, AttributeError, TypeError, IndexError) as error:
+        except (
+            pefile.PEFormatError,
+            struct.error,
+            ValueError,
+            AttributeError,
+            TypeError,
+            IndexError,
+        ) as error:
             # pefile raises any of these for corrupt files.
-            raise BinaryError(f"it is a corrupt PE file ({error or type(error).__name__})") from error
+            raise BinaryError(
+                f"it is a corrupt PE file ({error or type(error).__name__})"
+            ) from error
 
 
 def _read_pe_facts(image: Any, data: mmap.mmap) -> Binary:
     imported = sorted(set(_iterate_imports(image)), key=str.lower)
-    texts = (_get_pe_span(section, data) for section in image.sections if section.Name.rstrip(b"\0") in _PE_TEXTS)
+    texts = (
+        _get_pe_span(section, data)
+        for section in image.sections
+        if section.Name.rstrip(b"\0") in _PE_TEXTS
+    )
     opened = {name for text in texts for name in find_library_names(data, *text, DLL)}
     known = {name.lower() for name in imported}
     gpu = (section for section in image.sections if section.Name.startswith(_PE_GPU_SECTIONS))
@@ -307,7 +355,9 @@ def _read_pe_facts(image: Any, data: mmap.mmap) -> Binary:
         machine=_PE_MACHINES.get(image.FILE_HEADER.Machine, hex(image.FILE_HEADER.Machine)),
         needed=tuple(imported),
         opens=tuple(sorted(name for name in opened if name.lower() not in known)),
-        gpu_code=sum((parse_fatbins(data, *_get_pe_span(section, data)) for section in gpu), Counter[str]()),
+        gpu_code=sum(
+            (parse_fatbins(data, *_get_pe_span(section, data)) for section in gpu), Counter[str]()
+        ),
         compilers=(f"linker {linker.MajorLinkerVersion}.{linker.MinorLinkerVersion:02}",),
     )
 
@@ -330,11 +380,13 @@ def _get_pe_span(section: Any, data: mmap.mmap) -> tuple[int, int]:
 _BINARY = r".*\.(so(\.\d+)*|pyd|dll)"
 
 
-def choose_binaries(members: Iterable[zipfile.ZipInfo], framework: str) -> tuple[list[zipfile.ZipInfo], int]:
+def choose_binaries(
+    members: Iterable[zipfile.ZipInfo], framework: str
+) -> tuple[list[zipfile.ZipInfo], int]:
     """Return the members to read, sorted by name, and the number of binaries in the wheel.
 
-    A library with several names, libx.so and libx.so.1, is read once, under the longest. Nothing is claimed about the
-    other binaries of a wheel.
+    A library with several names, libx.so and libx.so.1, is read once, under the longest. Nothing is
+    claimed about the other binaries of a wheel.
     """
     binaries = [item for item in members if re.fullmatch(_BINARY, item.filename)]
     chosen: dict[tuple[str, int, int], zipfile.ZipInfo] = {}
@@ -363,8 +415,13 @@ class Download:
     ) -> None:
         """Send nothing yet; raises ArtifactError for a member that no real wheel has."""
         if member.file_size > _LIMIT or member.compress_size > _LIMIT:
-            raise OddWheelError(f"{member.filename} claims {member.file_size >> 20} MiB, more than any real library")
-        if member.compress_type not in {zipfile.ZIP_STORED, zipfile.ZIP_DEFLATED} or member.flag_bits & 1:
+            raise OddWheelError(
+                f"{member.filename} claims {member.file_size >> 20} MiB, more than any real library"
+            )
+        if (
+            member.compress_type not in {zipfile.ZIP_STORED, zipfile.ZIP_DEFLATED}
+            or member.flag_bits & 1
+        ):
             raise OddWheelError(f"{member.filename} has an unsupported compression")
         self.received = 0  # bytes of this run
         self._progress = progress
@@ -397,13 +454,17 @@ class Download:
             raise ArtifactError("the response is incomplete")
         signature, name, extra = LOCAL_HEADER.unpack(data)
         if signature != b"PK\3\4":
-            raise ArtifactError(f"{self._member.filename} is not where the directory of the wheel states")
+            raise ArtifactError(
+                f"{self._member.filename} is not where the directory of the wheel states"
+            )
         return offset + LOCAL_HEADER.size + int(name) + int(extra)
 
     def _append(self, part: Path, first: int, last: int) -> None:
         """Append the bytes first..last of the wheel to a file; bytes received before an error stay."""
         size = last - first + 1
-        with open_range(self._session, self._settings, self._url, f"bytes={first}-{last}") as opened:
+        with open_range(
+            self._session, self._settings, self._url, f"bytes={first}-{last}"
+        ) as opened:
             if opened is None:
                 raise ArtifactError("the server does not serve byte ranges")
             response, *served = opened
@@ -436,7 +497,9 @@ class Download:
             with suppress(OSError):
                 part.unlink()
             if isinstance(error, zlib.error):
-                raise OddWheelError(f"{self._member.filename} cannot be unpacked ({error})") from error
+                raise OddWheelError(
+                    f"{self._member.filename} cannot be unpacked ({error})"
+                ) from error
             raise
 
     def _unpack(self, part: Path, target: Path, digest: str) -> None:
@@ -446,14 +509,21 @@ class Download:
             for chunk in packed if member.compress_type == zipfile.ZIP_STORED else _inflate(packed):
                 size += len(chunk)
                 if size > member.file_size:
-                    raise OddWheelError(f"{member.filename} unpacks to more than the {member.file_size} bytes stated")
+                    raise OddWheelError(
+                        f"{member.filename} unpacks to more than the {member.file_size} bytes"
+                        " stated"
+                    )
                 checksum = zlib.crc32(chunk, checksum)
                 hashed.update(chunk)
                 unpacked.write(chunk)
         if size != member.file_size:
-            raise OddWheelError(f"{member.filename} unpacks to {size} bytes instead of {member.file_size}")
+            raise OddWheelError(
+                f"{member.filename} unpacks to {size} bytes instead of {member.file_size}"
+            )
         if checksum != member.CRC:
-            raise OddWheelError(f"{member.filename} does not have the checksum that the directory states")
+            raise OddWheelError(
+                f"{member.filename} does not have the checksum that the directory states"
+            )
         found = "sha256=" + base64.urlsafe_b64encode(hashed.digest()).rstrip(b"=").decode("ascii")
         if digest not in {"", found}:
             raise OddWheelError(f"{member.filename} does not have the hash that its RECORD states")
@@ -476,7 +546,11 @@ def _inflate(packed: Iterator[bytes]) -> Iterator[bytes]:
 
 def name_cached(framework: str, wheel: Wheel) -> str:
     """Name what is cached of a wheel; a companion's row of data may name other binaries to read than before."""
-    wanted = "" if published_framework(framework) else f"-{zlib.crc32(binary_names(framework).encode()):08x}"
+    wanted = (
+        ""
+        if published_framework(framework)
+        else f"-{zlib.crc32(binary_names(framework).encode()):08x}"
+    )
     return f"{wheel.sha256}{wanted}"
 
 
@@ -507,41 +581,68 @@ class DeepReader:
             with self._folder() as folder:
                 found = self._read(framework, wheel, folder)
         except ArtifactError as error:
-            raise type(error)(f"{wheel.filename} cannot be used: {str(error).rstrip('.')}.") from error
-        except (zipfile.BadZipFile, zlib.error, RemoteZipError, ValueError, EOFError, RuntimeError) as error:
-            raise OddWheelError(f"{wheel.filename} is not a readable wheel: {error or 'it ends too early'}.") from error
+            raise type(error)(
+                f"{wheel.filename} cannot be used: {str(error).rstrip('.')}."
+            ) from error
+        except (
+            zipfile.BadZipFile,
+            zlib.error,
+            RemoteZipError,
+            ValueError,
+            EOFError,
+            RuntimeError,
+        ) as error:
+            raise OddWheelError(
+                f"{wheel.filename} is not a readable wheel: {error or 'it ends too early'}."
+            ) from error
         except OSError as error:
-            raise ArtifactError(f"{wheel.filename} cannot be saved while it is read: {error.strerror}.") from error
+            raise ArtifactError(
+                f"{wheel.filename} cannot be saved while it is read: {error.strerror}."
+            ) from error
         self.wheels_read += 1
         return found
 
     def _read(self, framework: str, wheel: Wheel, folder: Path) -> Binaries:
         members, record = self._directory(framework, wheel)
         sampled, count = choose_binaries(members, framework)
-        parts = [folder / f"{wheel.sha256}-{sha256(item.filename.encode()).hexdigest()[:16]}.part" for item in sampled]
+        parts = [
+            folder / f"{wheel.sha256}-{sha256(item.filename.encode()).hexdigest()[:16]}.part"
+            for item in sampled
+        ]
         read = {}
         for member, part in zip(sampled, parts, strict=True):
-            read[member.filename] = self._member(wheel, member, part, record.get(member.filename, ""))
+            read[member.filename] = self._member(
+                wheel, member, part, record.get(member.filename, "")
+            )
         found = {"wheel": wheel.filename, "sha256": wheel.sha256, "binaries": count, "read": read}
         if self.cache:
-            write_atomically(folder / f"{name_cached(framework, wheel)}.json", json.dumps(found, ensure_ascii=False))
+            write_atomically(
+                folder / f"{name_cached(framework, wheel)}.json",
+                json.dumps(found, ensure_ascii=False),
+            )
         for part in parts:
             part.unlink(missing_ok=True)
         return found
 
-    def _directory(self, framework: str, wheel: Wheel) -> tuple[list[zipfile.ZipInfo], dict[str, str]]:
+    def _directory(
+        self, framework: str, wheel: Wheel
+    ) -> tuple[list[zipfile.ZipInfo], dict[str, str]]:
         """Return the members of a wheel and the hashes that its RECORD states."""
         from remotezip import RemoteZip
 
         fetcher = Fetcher(wheel.url, self.session, self.settings)
-        with RemoteZip(wheel.url, initial_buffer_size=_TAIL, fetcher=lambda *_, **__: fetcher) as archive:
+        with RemoteZip(
+            wheel.url, initial_buffer_size=_TAIL, fetcher=lambda *_, **__: fetcher
+        ) as archive:
             record = choose_members(archive.namelist(), framework)["RECORD"]
             digests = parse_record(read_member(archive, record).decode("utf-8"))
             members = archive.infolist()
         self.received += fetcher.received
         return members, digests
 
-    def _member(self, wheel: Wheel, member: zipfile.ZipInfo, part: Path, digest: str) -> dict[str, Any]:
+    def _member(
+        self, wheel: Wheel, member: zipfile.ZipInfo, part: Path, digest: str
+    ) -> dict[str, Any]:
         download = Download(self.session, self.settings, wheel.url, member, self.progress)
         try:
             download.fetch(part)
@@ -570,7 +671,11 @@ class DeepReader:
         found: Any = None
         with suppress(OSError, ValueError):
             if self.cache:
-                found = json.loads((self.cache / f"{name_cached(framework, wheel)}.json").read_text(encoding="utf-8"))
+                found = json.loads(
+                    (self.cache / f"{name_cached(framework, wheel)}.json").read_text(
+                        encoding="utf-8"
+                    )
+                )
         if (
             not isinstance(found, dict)
             or found.get("sha256") != wheel.sha256
@@ -604,7 +709,11 @@ def derive_cells(framework: str, binaries: Binaries) -> Row:
         "compiler": _find_compiler([set(item.get("compilers", ())) for item in read]),
         "compute_capabilities": list_supported(read),
         "glibc": max(floors, key=numbers, default=None),
-        **(known.binary_cells(binaries["read"]) if (known := published_framework(framework)) else {}),
+        **(
+            known.binary_cells(binaries["read"])
+            if (known := published_framework(framework))
+            else {}
+        ),
     }
     return {cell: value for cell, value in cells.items() if value}
 
@@ -626,7 +735,9 @@ def _find_compiler(named: list[set[str]]) -> str | None:
     return None
 
 
-def apply_binaries(framework: str, row: Row, binaries: Binaries, citations: dict[str, Any], today: str = "") -> None:
+def apply_binaries(
+    framework: str, row: Row, binaries: Binaries, citations: dict[str, Any], today: str = ""
+) -> None:
     """Put the facts of binaries into the row of their wheel; cells of tier 1 and curated cells stay.
 
     `today`: the new date of the citation if the wheel was read just now.
@@ -649,7 +760,9 @@ def apply_binaries(framework: str, row: Row, binaries: Binaries, citations: dict
 def _update_citations(row: Row, binaries: Binaries, citations: dict[str, Any], today: str) -> None:
     """Note in the citation of the wheel that its binaries were read, and remove the note from an older wheel."""
     for name in [name for name in row["citations"] if "sha256" in citations[name]]:
-        parts = [part for part in citations[name]["locator"].split(", ") if not re.fullmatch(READ, part)]
+        parts = [
+            part for part in citations[name]["locator"].split(", ") if not re.fullmatch(READ, part)
+        ]
         if citations[name]["sha256"] == binaries["sha256"]:
             parts.append(f"{len(binaries['read'])} of {binaries['binaries']} binaries")
             citations[name] = {**citations[name], **({"checked": today} if today else {})}

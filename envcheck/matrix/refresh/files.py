@@ -41,7 +41,8 @@ def find_user_matrix() -> Path:
 def save_document(document: dict[str, Any], path: Path) -> None:
     """Check a document, then write it to a file, or as the files of data/ to a folder that exists.
 
-    Raises MatrixError for a document that cannot be loaded, ArtifactError for a path that cannot be written.
+    Raises MatrixError for a document that cannot be loaded, ArtifactError for a path that cannot be
+    written.
     """
     check_document(document, str(path))
     files = {path: format_document(document)}
@@ -57,7 +58,9 @@ def save_document(document: dict[str, Any], path: Path) -> None:
 
 def format_document(document: Mapping[str, Any]) -> str:
     """Format a document in canonical form: sections in order, one row a line, cells sorted."""
-    sections = {name: _SORT.get(name, _keep)(document[name]) for name in SECTIONS if name in document}
+    sections = {
+        name: _SORT.get(name, _keep)(document[name]) for name in SECTIONS if name in document
+    }
     return _format_file(sections, SECTIONS)
 
 
@@ -83,7 +86,9 @@ def split_document(document: Mapping[str, Any]) -> Iterator[tuple[str, str]]:
 
 def fold(versions: Mapping[str, list[Row]]) -> list[Row]:
     """Fold the rows of releases: equal rows of a release, then those of releases that follow one another."""
-    rows = [(version, row) for version, rows in _sort_by_version(dict(versions)).items() for row in rows]
+    rows = [
+        (version, row) for version, rows in _sort_by_version(dict(versions)).items() for row in rows
+    ]
     rows.sort(key=lambda item: str(item[1]["distribution"]))  # stable: the releases stay in order
     lines: list[Row] = []
     for _, items in groupby(rows, key=lambda item: str(item[1]["distribution"])):
@@ -141,7 +146,8 @@ def _format_evidence(document: Mapping[str, Any], versions: Mapping[str, list[Ro
         for version, held in _sort_releases({"": dict(versions)})[""].items()
     }
     return _format_file(
-        {"citations": _cite(document, {"releases": {"": rows}}), "rows": rows}, {"citations": 1, "rows": 2}
+        {"citations": _cite(document, {"releases": {"": rows}}), "rows": rows},
+        {"citations": 1, "rows": 2},
     )
 
 
@@ -151,7 +157,9 @@ def _format_package(section: str, lines: list[Row]) -> str:
         held = json.loads(read_data(f"{releases_file(section)}.json"))
     except OSError:
         held = {}
-    return _format_file({"schema": _PACKAGE_ID, **held, "releases": lines}, {"releases": 1, "elsewhere": 2})
+    return _format_file(
+        {"schema": _PACKAGE_ID, **held, "releases": lines}, {"releases": 1, "elsewhere": 2}
+    )
 
 
 def _cite(document: Mapping[str, Any], part: Mapping[str, Any]) -> dict[str, Any]:
@@ -181,7 +189,8 @@ def _pick(table: Any, is_wanted: Callable[[str], bool]) -> Any:
 def _format_file(sections: Mapping[str, Any], depths: Mapping[str, int]) -> str:
     """Format sections, each down to its depth with one item a line."""
     parts = (
-        f" {json.dumps(name)}: {_format_value(value, depths.get(name, 0), ' ')}" for name, value in sections.items()
+        f" {json.dumps(name)}: {_format_value(value, depths.get(name, 0), ' ')}"
+        for name, value in sections.items()
     )
     return "{\n" + ",\n".join(parts) + "\n}\n"
 
@@ -192,7 +201,9 @@ def _format_value(value: Any, depth: int, indent: str) -> str:
         return _format_line(value)
     opening, closing = "{}" if isinstance(value, dict) else "[]"
     inner = indent + " "
-    body = ",\n".join(inner + key + _format_value(item, depth - 1, inner) for key, item in _pair_items(value))
+    body = ",\n".join(
+        inner + key + _format_value(item, depth - 1, inner) for key, item in _pair_items(value)
+    )
     return f"{opening}\n{body}\n{indent}{closing}"
 
 
@@ -206,7 +217,10 @@ def _sort_cells(value: Any) -> Any:
         return [_sort_cells(item) for item in value]
     if not isinstance(value, dict):
         return value
-    names = [*(name for name in _FIRST if name in value), *sorted(name for name in value if name not in _FIRST)]
+    names = [
+        *(name for name in _FIRST if name in value),
+        *sorted(name for name in value if name not in _FIRST),
+    ]
     return {name: _sort_cells(value[name]) for name in names}
 
 

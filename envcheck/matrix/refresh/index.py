@@ -106,7 +106,9 @@ class Group:
     @property
     def yank_remark(self) -> str:
         """Say how many wheels are yanked, and why: "Yanked wheels: 2 of 9 (broken METADATA)."; "" for none."""
-        reasons = {" ".join(wheel.yanked_reason[:_REASON].split()).rstrip(".") for wheel in self.wheels} - {""}
+        reasons = {
+            " ".join(wheel.yanked_reason[:_REASON].split()).rstrip(".") for wheel in self.wheels
+        } - {""}
         why = f" ({'; '.join(sorted(reasons))})".replace(". ", "; ") if reasons else ""
         if self.yanked:
             return f"Yanked wheels: {self.yanked} of {len(self.wheels)}{why}."
@@ -117,7 +119,8 @@ class Group:
         found = {
             _parse_python(tag)
             for wheel in self.wheels
-            if any(abi.endswith("t") for abi in wheel.name.abis) == free_threaded and not wheel.name.oldest_pythons
+            if any(abi.endswith("t") for abi in wheel.name.abis) == free_threaded
+            and not wheel.name.oldest_pythons
             for tag in wheel.name.interpreters
             if re.fullmatch(r"cp\d\d+", tag)
         }
@@ -157,9 +160,13 @@ def group_wheels(wheels: Iterable[Wheel]) -> list[Group]:
     found: dict[tuple[str, str, str], list[Wheel]] = {}
     for wheel in wheels:
         for platform in wheel.name.platforms:
-            found.setdefault((wheel.name.distribution, wheel.name.version, platform), []).append(wheel)
+            found.setdefault((wheel.name.distribution, wheel.name.version, platform), []).append(
+                wheel
+            )
     return [
-        Group(*key, tuple(sorted(members, key=lambda item: (item.name.newest_python, item.filename))))
+        Group(
+            *key, tuple(sorted(members, key=lambda item: (item.name.newest_python, item.filename)))
+        )
         for key, members in sorted(found.items())
     ]
 
@@ -169,7 +176,9 @@ def parse_platform(tag: str) -> str:
     if tag in {"any", "win_amd64"}:
         return tag
     if "linux" in tag:
-        return next((f"linux_{machine}" for machine in ("x86_64", "aarch64") if tag.endswith(machine)), "")
+        return next(
+            (f"linux_{machine}" for machine in ("x86_64", "aarch64") if tag.endswith(machine)), ""
+        )
     if tag.startswith("macosx"):
         if tag.endswith(("arm64", "universal2")):
             return "macosx_arm64"
@@ -222,12 +231,18 @@ def open_session(settings: IndexSettings) -> requests.Session:
 
     for name in (settings.ca_file, settings.client_certificate):
         if name and not Path(name).exists():
-            raise SettingsError(f"pip is configured with the certificate {name}, which does not exist.")
+            raise SettingsError(
+                f"pip is configured with the certificate {name}, which does not exist."
+            )
     session = requests.Session()
     session.headers["User-Agent"] = f"envcheck/{__version__}"
     session.max_redirects = 10
-    retry = Retry(settings.retries, backoff_factor=0.5, status_forcelist=_RETRY_STATUS, raise_on_status=False)
-    adapter = HTTPAdapter(pool_connections=4, pool_maxsize=CONNECTIONS, pool_block=True, max_retries=retry)
+    retry = Retry(
+        settings.retries, backoff_factor=0.5, status_forcelist=_RETRY_STATUS, raise_on_status=False
+    )
+    adapter = HTTPAdapter(
+        pool_connections=4, pool_maxsize=CONNECTIONS, pool_block=True, max_retries=retry
+    )
     for scheme in ("https://", "http://"):
         session.mount(scheme, adapter)
     if settings.proxy:
@@ -254,7 +269,9 @@ def read_limited(response: requests.Response, limit: int, seconds: float) -> byt
         chunks.append(chunk)
         size += len(chunk)
         if size > limit:
-            raise ArtifactError(f"{strip_url(response.url)} is larger than {limit >> 20} MiB; refused.")
+            raise ArtifactError(
+                f"{strip_url(response.url)} is larger than {limit >> 20} MiB; refused."
+            )
         if time.monotonic() > end:
             raise ArtifactError(f"{strip_url(response.url)} timed out.")
     return b"".join(chunks)
@@ -264,7 +281,9 @@ def reject_downgrade(response: requests.Response) -> None:
     """Raise ArtifactError for a redirect from https to http."""
     schemes = [urlsplit(item.url).scheme for item in (*response.history, response)]
     if "https" in schemes and schemes[-1] == "http":
-        raise ArtifactError(f"{strip_url(response.history[0].url)} redirects from https to http; refused.")
+        raise ArtifactError(
+            f"{strip_url(response.history[0].url)} redirects from https to http; refused."
+        )
 
 
 def strip_url(url: str) -> str:
@@ -295,23 +314,31 @@ def describe_error(error: Exception) -> str:
 _PAGE_LIMIT = 64 << 20  # bytes; the largest real pages are below two megabytes
 
 
-def read_page(session: requests.Session, settings: IndexSettings, distribution: str) -> list[Wheel] | None:
+def read_page(
+    session: requests.Session, settings: IndexSettings, distribution: str
+) -> list[Wheel] | None:
     """List the wheels of final releases on a distribution's page; None if the index has no such page."""
     import pypi_simple
     import requests
 
-    client = pypi_simple.PyPISimple(settings.url or pypi_simple.PYPI_SIMPLE_ENDPOINT, session=session)
+    client = pypi_simple.PyPISimple(
+        settings.url or pypi_simple.PYPI_SIMPLE_ENDPOINT, session=session
+    )
     address = client.get_project_url(distribution)
     headers = {"Accept": pypi_simple.ACCEPT_JSON_PREFERRED}
     try:
-        with session.get(address, headers=headers, stream=True, **build_request_options(settings, address)) as response:
+        with session.get(
+            address, headers=headers, stream=True, **build_request_options(settings, address)
+        ) as response:
             if response.status_code == requests.codes.not_found:
                 return None
             response.raise_for_status()
             reject_downgrade(response)
             content = read_limited(response, _PAGE_LIMIT, settings.whole_timeout)
     except requests.RequestException as error:
-        raise ArtifactError(f"The index page {strip_url(address)} cannot be read: {describe_error(error)}.") from error
+        raise ArtifactError(
+            f"The index page {strip_url(address)} cannot be read: {describe_error(error)}."
+        ) from error
     packages = _parse_page(content, response, distribution)
     if not packages:
         raise ArtifactError(f"The index page {strip_url(address)} lists no file.")
@@ -319,7 +346,9 @@ def read_page(session: requests.Session, settings: IndexSettings, distribution: 
     return [wheel for wheel in found if wheel is not None]
 
 
-def read_release_files(session: requests.Session, settings: IndexSettings, name: str, version: str) -> set[str] | None:
+def read_release_files(
+    session: requests.Session, settings: IndexSettings, name: str, version: str
+) -> set[str] | None:
     """List the files of a release by its own document, beside the index pages; None if the index has none.
 
     https://host/simple/ has https://host/pypi/torch/2.11.0/json
@@ -330,7 +359,9 @@ def read_release_files(session: requests.Session, settings: IndexSettings, name:
     base = re.sub(r"/(simple/?)?$", "", settings.url or pypi_simple.PYPI_SIMPLE_ENDPOINT)
     address = f"{base}/pypi/{name}/{version}/json"
     try:
-        with session.get(address, stream=True, **build_request_options(settings, address)) as response:
+        with session.get(
+            address, stream=True, **build_request_options(settings, address)
+        ) as response:
             response.raise_for_status()
             reject_downgrade(response)
             files = json.loads(read_limited(response, _PAGE_LIMIT, settings.whole_timeout))["urls"]
@@ -349,12 +380,17 @@ def _parse_page(content: bytes, response: requests.Response, distribution: str) 
             return ProjectPage.from_json_data(json.loads(content), response.url).packages
         if kind in {"application/vnd.pypi.simple.v1+html", "text/html"}:
             if b"<html" in content.lower() and b"</html" not in content.lower():
-                raise ArtifactError(f"The index page {strip_url(response.url)} is incomplete: it has no </html>.")
+                raise ArtifactError(
+                    f"The index page {strip_url(response.url)} is incomplete: it has no </html>."
+                )
             return ProjectPage.from_html(distribution, content, response.url).packages
     except (ValueError, KeyError, TypeError, RecursionError, UnsupportedRepoVersionError) as error:
-        raise ArtifactError(f"The index page {strip_url(response.url)} is not valid {kind}.") from error
+        raise ArtifactError(
+            f"The index page {strip_url(response.url)} is not valid {kind}."
+        ) from error
     raise ArtifactError(
-        f"The index page {strip_url(response.url)} has the content type {kind or 'none'}, which is no index page."
+        f"The index page {strip_url(response.url)} has the content type {kind or 'none'}, which is"
+        " no index page."
     )
 
 
@@ -365,7 +401,9 @@ def _wheel(package: Any, page: str, distribution: str) -> Wheel | None:
         return None
     digest = package.digests.get("sha256", "")
     if len(digest) != 64:
-        raise ArtifactError(f"The index gives no SHA-256 for {package.filename}, so the matrix cannot cite it.")
+        raise ArtifactError(
+            f"The index gives no SHA-256 for {package.filename}, so the matrix cannot cite it."
+        )
     if page.startswith("https:") and not package.url.lower().startswith("https:"):
         raise ArtifactError(f"The https index links to http for {package.filename}; refused.")
     return Wheel(
@@ -386,8 +424,8 @@ _FETCH_SECONDS = 60.0  # for the whole response
 def fetch_pinned(url: str, limit: int) -> bytes:
     """Fetch a URL such as https://host/matrix.json#sha256=<64 hex digits>, at most `limit` bytes.
 
-    Raises ArtifactError for a URL without a hash, a failed transfer and another hash, MissingExtraError without
-    the extra.
+    Raises ArtifactError for a URL without a hash, a failed transfer and another hash,
+    MissingExtraError without the extra.
     """
     pin = parse_pin(url)
     address = url.partition("#")[0]
@@ -434,4 +472,6 @@ def _fetch(session: requests.Session, settings: IndexSettings, address: str, lim
         requests.RequestException,
         OSError,
     ) as error:  # OSError: the certificate file does not exist
-        raise ArtifactError(f"{strip_url(address)} cannot be read: {describe_error(error)}.") from error
+        raise ArtifactError(
+            f"{strip_url(address)} cannot be read: {describe_error(error)}."
+        ) from error

@@ -32,7 +32,9 @@ def find_user_cache() -> Path:
     """Return the folder of the user's cache that refreshes share."""
     import platformdirs
 
-    return Path(platformdirs.user_cache_dir("envcheck", appauthor=False)) / f"wheels-{CACHE_EDITION}"
+    return (
+        Path(platformdirs.user_cache_dir("envcheck", appauthor=False)) / f"wheels-{CACHE_EDITION}"
+    )
 
 
 class Cache:
@@ -67,15 +69,20 @@ class Reading:
     """The result of reading wheels, by their SHA-256."""
 
     contents: dict[str, Contents] = field(default_factory=dict)
-    unusable: dict[str, str] = field(default_factory=dict)  # the reason why no installer takes the wheel
-    odd: dict[str, str] = field(default_factory=dict)  # the reason why nothing is taken from the wheel
-    failed: dict[str, str] = field(default_factory=dict)  # the reason why the wheel could not be read
+    # the reason why no installer takes the wheel
+    unusable: dict[str, str] = field(default_factory=dict)
+    # the reason why nothing is taken from the wheel
+    odd: dict[str, str] = field(default_factory=dict)
+    # the reason why the wheel could not be read
+    failed: dict[str, str] = field(default_factory=dict)
 
     def require_all(self) -> None:
         """Raise ArtifactError with the reasons if any wheel could not be read, or nothing is taken from any."""
         reasons = sorted({**self.failed, **({} if self.contents else self.odd)}.values())
         if self.failed or len(reasons) > 1:
-            rest = f" And {len(reasons) - _MAX_REASONS} more." if len(reasons) > _MAX_REASONS else ""
+            rest = (
+                f" And {len(reasons) - _MAX_REASONS} more." if len(reasons) > _MAX_REASONS else ""
+            )
             raise ArtifactError(" ".join(reasons[:_MAX_REASONS]) + rest)
 
 
@@ -121,7 +128,10 @@ class Reader:
         progress(0, len(wheels))
         pool = ThreadPoolExecutor(CONNECTIONS)
         try:
-            waiting = {pool.submit(self._read, *item, digest in compared): digest for digest, item in wheels.items()}
+            waiting = {
+                pool.submit(self._read, *item, digest in compared): digest
+                for digest, item in wheels.items()
+            }
             for done, future in enumerate(as_completed(waiting), 1):
                 try:
                     reading.contents[waiting[future]] = future.result()
@@ -142,7 +152,9 @@ class Reader:
         kept = self._cache.get(name_cached(framework, wheel)) if self._cache else None
         if kept is not None:
             return kept
-        contents, received = read_wheel(self._session, self._settings, wheel, framework, compare=not was_compared)
+        contents, received = read_wheel(
+            self._session, self._settings, wheel, framework, compare=not was_compared
+        )
         self.received += received
         self.wheels_read += 1
         if self._cache:
@@ -174,7 +186,9 @@ def drop_unusable(groups: Iterable[Group], reading: Reading) -> list[Group]:
 
 
 def _find_replacements(groups: Iterable[Group], reading: Reading) -> list[Group]:
-    left = drop_unusable((group for group in groups if group.representative.sha256 in reading.unusable), reading)
+    left = drop_unusable(
+        (group for group in groups if group.representative.sha256 in reading.unusable), reading
+    )
     return [group for group in left if group.representative.sha256 not in reading.unusable]
 
 

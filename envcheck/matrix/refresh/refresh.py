@@ -13,8 +13,20 @@ from packaging.version import Version
 from envcheck.frameworks import all_frameworks
 from envcheck.matrix.companions import companion_row, companion_sections, published_framework
 from envcheck.matrix.load import iterate_rows, load_document
-from envcheck.matrix.refresh.deep import DeepReader, apply_binaries, lacks_counts, load_known_binaries
-from envcheck.matrix.refresh.index import ArtifactError, Group, OddWheelError, Wheel, group_wheels, parse_wheel
+from envcheck.matrix.refresh.deep import (
+    DeepReader,
+    apply_binaries,
+    lacks_counts,
+    load_known_binaries,
+)
+from envcheck.matrix.refresh.index import (
+    ArtifactError,
+    Group,
+    OddWheelError,
+    Wheel,
+    group_wheels,
+    parse_wheel,
+)
 from envcheck.matrix.refresh.reader import Reader, Reading, drop_unusable, read_usable
 from envcheck.matrix.refresh.rows import Draft, Row, draft_release, is_remark, sentences
 from envcheck.matrix.refresh.wheel_contents import Contents
@@ -43,7 +55,8 @@ class Curated:
     sentences: tuple[str, ...] = ()
     citations: tuple[str, ...] = ()  # ids of documents
     members: tuple[str, ...] = ()  # what of the wheel's binaries was read
-    wheel: Mapping[str, str] = field(default_factory=dict)  # citation of the wheel that has these members
+    # citation of the wheel that has these members
+    wheel: Mapping[str, str] = field(default_factory=dict)
 
 
 @lru_cache(maxsize=1)
@@ -64,12 +77,20 @@ def extract_curated(row: Row, citations: Mapping[str, Any]) -> Curated:
     proof = {cell: get_tier(row, cell) for cell in row if cell not in NO_CELLS}
     cells = {cell: row[cell] for cell, tier in proof.items() if tier != "tier1"}
     first, *others = row["citations"]
-    members = [name for name in citations[first]["locator"].split(", ") if not re.fullmatch(_tier1_members(), name)]
+    members = [
+        name
+        for name in citations[first]["locator"].split(", ")
+        if not re.fullmatch(_tier1_members(), name)
+    ]
     return Curated(
         cells,
         {cell: proof[cell] for cell in cells},
         tuple(item for item in sentences(row.get("note", "")) if not is_remark(item)),
-        tuple(name for name in others if "sha256" not in citations[name] or name.endswith(_BINARIES_SUFFIX)),
+        tuple(
+            name
+            for name in others
+            if "sha256" not in citations[name] or name.endswith(_BINARIES_SUFFIX)
+        ),
         tuple(members),
         citations[first],
     )
@@ -98,7 +119,9 @@ def merge_release(document: Document, framework: str, drafts: Iterable[Draft], t
     """Put the rows of one release into a document; rows that it holds keep their curated part."""
     for draft in drafts:
         rows = document["releases"].setdefault(framework, {}).setdefault(draft.group.version, [])
-        old = next((row for row in rows if (row["distribution"], row["platform"]) == draft.key), None)
+        old = next(
+            (row for row in rows if (row["distribution"], row["platform"]) == draft.key), None
+        )
         if old is None:
             curated = find_curated(framework, *draft.key, draft.group.version)
         else:
@@ -110,7 +133,9 @@ def merge_release(document: Document, framework: str, drafts: Iterable[Draft], t
         if row != old or not _is_cited(cited, document["citations"]):
             document["citations"].update(cited)
         if draft.wheel.sha256 in load_known_binaries():
-            apply_binaries(framework, row, load_known_binaries()[draft.wheel.sha256], document["citations"])
+            apply_binaries(
+                framework, row, load_known_binaries()[draft.wheel.sha256], document["citations"]
+            )
 
 
 def _is_cited(cited: Document, citations: Document) -> bool:
@@ -123,7 +148,11 @@ def _is_cited(cited: Document, citations: Document) -> bool:
 
 def build_row(draft: Draft, curated: Curated) -> Row:
     """Build a row: curated cells replace those of tier 1, and the remarks that they answer are dropped."""
-    cells = {cell: value for cell, value in curated.cells.items() if not _is_inferred(draft, curated, cell)}
+    cells = {
+        cell: value
+        for cell, value in curated.cells.items()
+        if not _is_inferred(draft, curated, cell)
+    }
     proof = {**draft.proof, **{cell: curated.proof[cell] for cell in cells}}
     remarks = [
         item.text
@@ -131,7 +160,12 @@ def build_row(draft: Draft, curated: Curated) -> Row:
         if item.cell not in cells or not (item.gap or proof.get(item.cell) == "tier2")
     ]
     distribution, platform = draft.key
-    citations = [draft.citation_id, *draft.also, *curated.citations, *_cite_older_wheel(draft, curated)]
+    citations = [
+        draft.citation_id,
+        *draft.also,
+        *curated.citations,
+        *_cite_older_wheel(draft, curated),
+    ]
     row: Row = {
         "distribution": distribution,
         "platform": platform,
@@ -146,7 +180,10 @@ def build_row(draft: Draft, curated: Curated) -> Row:
 
 def _is_inferred(draft: Draft, curated: Curated, cell: str) -> bool:
     """Tell whether a curated cell is the one that the draft infers itself."""
-    return cell in draft.proof and (draft.cells[cell], draft.proof[cell]) == (curated.cells[cell], curated.proof[cell])
+    return cell in draft.proof and (draft.cells[cell], draft.proof[cell]) == (
+        curated.cells[cell],
+        curated.proof[cell],
+    )
 
 
 def _build_citations(draft: Draft, curated: Curated, today: str) -> Document:
@@ -176,7 +213,9 @@ def _cite_older_wheel(draft: Draft, curated: Curated) -> list[str]:
 def drop_unused_citations(document: Document) -> None:
     """Drop the citations that no row cites."""
     cited = {name for row in iterate_rows(document) for name in row["citations"]}
-    document["citations"] = {name: body for name, body in document["citations"].items() if name in cited}
+    document["citations"] = {
+        name: body for name, body in document["citations"].items() if name in cited
+    }
 
 
 Progress = Callable[[int, int], None]  # wheels done, wheels in all
@@ -222,13 +261,18 @@ def list_framework(reader: Reader, framework: str, since: str = "") -> Listing:
     first = first_releases(framework)
     pages = {name: reader.page(name) for name in first}
     if all(page is None for page in pages.values()):
-        raise ArtifactError(f"The index has no page for any distribution of {framework}; its address may be wrong.")
-    lowest = {name: max(Version(floor) for floor in (first[name], since) if floor) for name in first}
+        raise ArtifactError(
+            f"The index has no page for any distribution of {framework}; its address may be wrong."
+        )
+    lowest = {
+        name: max(Version(floor) for floor in (first[name], since) if floor) for name in first
+    }
     wheels = [
         item
         for name, page in pages.items()
         for item in page or ()
-        if Version(item.name.version) >= lowest[name] and item.name.version not in companion_row(name).placeholders
+        if Version(item.name.version) >= lowest[name]
+        and item.name.version not in companion_row(name).placeholders
     ]
     return Listing(framework, tuple(group_wheels(wheels)), since or "0")
 
@@ -238,7 +282,8 @@ def refresh(
 ) -> RefreshResult:
     """Return a refreshed copy of a document; raises ArtifactError if any wheel cannot be read.
 
-    Every row is drawn again from its wheel, so that one that an older edition of this program drew is corrected, too.
+    Every row is drawn again from its wheel, so that one that an older edition of this program drew
+    is corrected, too.
     """
     wanted, losses = _find_wanted(document, listings, reader)
     cited = {body["sha256"] for body in document["citations"].values() if "sha256" in body}
@@ -272,11 +317,14 @@ def _find_wanted(
     return wanted, kept
 
 
-def _find_losses(document: Document, listing: Listing, groups: Sequence[Group], reader: Reader) -> list[str]:
+def _find_losses(
+    document: Document, listing: Listing, groups: Sequence[Group], reader: Reader
+) -> list[str]:
     """List the Pythons that the rows of a release would lose by an index page alone.
 
-    A page that was cut off lists a part of the files. So the index must say it twice: the document of the release
-    must lack them, too. Raises ArtifactError if that lists wheels that the page lacks.
+    A page that was cut off lists a part of the files. So the index must say it twice: the document
+    of the release must lack them, too. Raises ArtifactError if that lists wheels that the page
+    lacks.
     """
     rows = _map_rows(document["releases"].get(listing.framework, {}).get(groups[0].version, ()))
     found = []
@@ -285,11 +333,17 @@ def _find_losses(document: Document, listing: Listing, groups: Sequence[Group], 
         files = reader.release_files(group.distribution, group.version) if lost else None
         if lost and files is None:
             found.append(f"{group.distribution} {group.version} on {group.platform}: {lost}")
-        listed = {wheel.filename for item in groups if item.distribution == group.distribution for wheel in item.wheels}
+        listed = {
+            wheel.filename
+            for item in groups
+            if item.distribution == group.distribution
+            for wheel in item.wheels
+        }
         known = {name for name in files or () if (parsed := parse_wheel(name)) and parsed.platforms}
         if known - listed:
             raise ArtifactError(
-                f"The index page of {group.distribution} is incomplete: it lacks files of {group.version}."
+                f"The index page of {group.distribution} is incomplete: it lacks files of"
+                f" {group.version}."
             )
     return found
 
@@ -299,7 +353,9 @@ def _describe_loss(row: Mapping[str, Any] | None, group: Group) -> str:
     listed, free = group.pythons(), group.pythons(free_threaded=True)
     if row is None or not listed:
         return ""
-    lost = [python for python in row["pythons"] if python not in listed and not group.admits(python)]
+    lost = [
+        python for python in row["pythons"] if python not in listed and not group.admits(python)
+    ]
     lost += [f"{python}t" for python in row.get("free_threaded", ()) if python not in free]
     return "Python " + ", ".join(lost) if lost else ""
 
@@ -311,11 +367,17 @@ def _introduce(document: Document, name: str) -> None:
         section = "frameworks" if known else "companions"
         rows = [known] if known else companion_sections()[name]
         named = [(item, module) for row in rows for item, module in row.distributions.items()]
-        document[section][name] = {"distributions": [{"module": module, "name": item} for item, module in named]}
+        document[section][name] = {
+            "distributions": [{"module": module, "name": item} for item, module in named]
+        }
 
 
 def _merge(
-    document: Document, listing: Listing, groups: Sequence[Group], contents: Mapping[str, Contents], today: str
+    document: Document,
+    listing: Listing,
+    groups: Sequence[Group],
+    contents: Mapping[str, Contents],
+    today: str,
 ) -> list[str]:
     """Put what was read into the document; return a sentence for each wheel that makes no row."""
     left_out: list[str] = []
@@ -323,7 +385,9 @@ def _merge(
         drafts, odd = draft_release(listing.framework, members, contents, listing.published)
         merge_release(document, listing.framework, drafts, today)
         done = {*odd, *(draft.wheel.sha256 for draft in drafts)}
-        read = (group.representative for group in members if group.representative.sha256 in contents)
+        read = (
+            group.representative for group in members if group.representative.sha256 in contents
+        )
         silent = (wheel.filename for wheel in read if wheel.sha256 not in done)
         left_out += [*odd.values(), *(f"{name} names no Python that it is for." for name in silent)]
     return left_out
@@ -344,7 +408,8 @@ def _find_vanished(document: Document, listing: Listing) -> list[str]:
         f"{row['distribution']} {version} on {row['platform']}"
         for version, rows in document["releases"].get(listing.framework, {}).items()
         for row in rows
-        if Version(version) >= Version(listing.since) and (row["distribution"], version, row["platform"]) not in listed
+        if Version(version) >= Version(listing.since)
+        and (row["distribution"], version, row["platform"]) not in listed
     ]
 
 
@@ -380,7 +445,11 @@ def add_binaries(
 def find_new_rows(old: Document, new: Document) -> set[Key]:
     """Name the rows of a refreshed document that are new, or rest on another wheel than before."""
     known = {key: _get_wheel_hash(row, old["citations"]) for key, row in iterate_releases(old)}
-    return {key for key, row in iterate_releases(new) if known.get(key) != _get_wheel_hash(row, new["citations"])}
+    return {
+        key
+        for key, row in iterate_releases(new)
+        if known.get(key) != _get_wheel_hash(row, new["citations"])
+    }
 
 
 def _iterate_unread_rows(document: Document, listing: Listing) -> Iterator[tuple[Key, Row, Wheel]]:
@@ -411,7 +480,8 @@ def _get_wheel_hash(row: Row, citations: Mapping[str, Any]) -> str:
 
 ADDED, REMOVED, CHANGED = "added", "removed", "changed"
 _NO_CELLS = {"distribution", "platform", "citations"}
-_SUMMARY = ("pythons", "cuda", "cudnn", "glibc", "compute_capabilities", "stub_for")  # cells shown of a new row
+# cells shown of a new row
+_SUMMARY = ("pythons", "cuda", "cudnn", "glibc", "compute_capabilities", "stub_for")
 
 
 @dataclass
@@ -424,7 +494,8 @@ class Change:
     version: str
     platform: str
     artifact: str  # file name of the wheel it was read from
-    cells: dict[str, dict[str, Any]]  # cell -> {"old": ..., "new": ...}; null where the row has no such cell
+    # cell -> {"old": ..., "new": ...}; null where the row has no such cell
+    cells: dict[str, dict[str, Any]]
 
     @property
     def label(self) -> str:
@@ -434,17 +505,28 @@ class Change:
 
 def list_changes(old: Mapping[str, Any], new: Mapping[str, Any]) -> list[Change]:
     """List the rows that differ, by framework and version; `checked` and hashes aside."""
-    return [change for framework in new["releases"] for change in _compare_framework(framework, old, new)]
+    return [
+        change
+        for framework in new["releases"]
+        for change in _compare_framework(framework, old, new)
+    ]
 
 
 def format_change(change: Change) -> list[str]:
     """Format a change: "+ torch 2.6.0 on linux_x86_64: pythons 3.9 3.10", or one line for each changed cell."""
     if change.kind == ADDED:
         cells = {cell: change.cells[cell]["new"] for cell in _SUMMARY if cell in change.cells}
-        return [f"+ {change.label}: " + ", ".join(f"{cell} {_format(value)}" for cell, value in cells.items() if value)]
+        return [
+            f"+ {change.label}: "
+            + ", ".join(f"{cell} {_format(value)}" for cell, value in cells.items() if value)
+        ]
     if change.kind == REMOVED:
         return [f"- {change.label}"]
-    lines = (line for cell, both in change.cells.items() for line in _format_cell(cell, both["old"], both["new"]))
+    lines = (
+        line
+        for cell, both in change.cells.items()
+        for line in _format_cell(cell, both["old"], both["new"])
+    )
     return [f"  {change.label}: {line}" for line in lines]
 
 
@@ -469,7 +551,9 @@ def _format(value: Any) -> str:
     return "none" if value is None else str(value)
 
 
-def _compare_framework(framework: str, old: Mapping[str, Any], new: Mapping[str, Any]) -> Iterator[Change]:
+def _compare_framework(
+    framework: str, old: Mapping[str, Any], new: Mapping[str, Any]
+) -> Iterator[Change]:
     before, after = (edition["releases"].get(framework, {}) for edition in (old, new))
     for version in sorted({*before, *after}, key=Version):
         known, found = _map_rows(before.get(version, ())), _map_rows(after.get(version, ()))

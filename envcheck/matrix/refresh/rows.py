@@ -8,7 +8,13 @@ from dataclasses import dataclass, field
 from functools import cached_property, lru_cache
 from typing import Any
 
-from envcheck.frameworks import Framework, all_frameworks, distribution_names, framework_of, identity
+from envcheck.frameworks import (
+    Framework,
+    all_frameworks,
+    distribution_names,
+    framework_of,
+    identity,
+)
 from envcheck.frameworks.base import Need, RowDraft
 from envcheck.matrix.companions import companion_row, load_companions, published_framework
 from envcheck.matrix.load import check_cells
@@ -33,7 +39,8 @@ from envcheck.model.requirements import Requirement, read_requirement
 
 Row = dict[str, Any]
 
-# Sentences of a note that are written here, beside those of the frameworks; all else is somebody's finding and is kept.
+# Sentences of a note that are written here, beside those of the frameworks; all else is somebody's
+# finding and is kept.
 _REMARKS = (
     r"[\w-]+[<>=!~].* from Python 3\.\d+ on\.",
     r"Compute capabilities were not read\.",
@@ -48,7 +55,10 @@ _REMARKS = (
     r"Which TensorFlow it goes with was not read\.",
     r"The wheel holds Python bindings only\.",
     r"What it requires is what its extra [\w-]+ asks for\.",
-    r"Its name states (no|only the oldest) Python; those that its (classifiers name|metadata admits) are listed\.",
+    (
+        r"Its name states (no|only the oldest) Python; those that its (classifiers name|metadata"
+        r" admits) are listed\."
+    ),
     r"Yanked wheels: \d+ of \d+( \(.*\))?\.",
     r"Left out, since no installer takes it: \S+\.",
 )
@@ -69,8 +79,10 @@ class Draft:
 
     group: Group
     contents: Contents
-    published: Mapping[str, Collection[str]] = field(default_factory=dict)  # versions of each distribution
-    members: list[str] = field(default_factory=list)  # what was read of the wheel, as its citation says it
+    # versions of each distribution
+    published: Mapping[str, Collection[str]] = field(default_factory=dict)
+    # what was read of the wheel, as its citation says it
+    members: list[str] = field(default_factory=list)
     cells: Row = field(default_factory=dict)
     proof: dict[str, str] = field(default_factory=dict)  # of the cells that are not tier 1
     remarks: list[Remark] = field(default_factory=list)
@@ -99,7 +111,11 @@ class Draft:
     @property
     def citation_id(self) -> str:
         """Name its wheel in the citation table: tensorflow-2.15.0-mac-arm64."""
-        platform = re.sub(r"^linux_", "", self.group.platform).replace("macosx_", "mac-").replace("win_amd64", "win")
+        platform = (
+            re.sub(r"^linux_", "", self.group.platform)
+            .replace("macosx_", "mac-")
+            .replace("win_amd64", "win")
+        )
         return f"{self.group.distribution}-{self.group.version}-{platform}"
 
     @property
@@ -142,7 +158,10 @@ class Draft:
     def is_published(self, need: Need) -> bool:
         """Tell whether the index has a release of the same framework that meets a requirement."""
         asked = read_requirement(need.text)
-        return any(asked.admits(version, prereleases=False) for version in self.published.get(asked.name, ()))
+        return any(
+            asked.admits(version, prereleases=False)
+            for version in self.published.get(asked.name, ())
+        )
 
     def rest_on(self, other: RowDraft) -> None:
         """Cite the wheel of another row, too."""
@@ -158,7 +177,10 @@ class Draft:
 
 
 def start_draft(
-    group: Group, contents: Contents, published: Mapping[str, Collection[str]], names: Sequence[str] = COLUMNS
+    group: Group,
+    contents: Contents,
+    published: Mapping[str, Collection[str]],
+    names: Sequence[str] = COLUMNS,
 ) -> Draft | None:
     """Fill the cells that every row has, with what it requires of `names`; None for a release without any Python."""
     pythons = _list_pythons(group, contents.metadata)
@@ -169,9 +191,15 @@ def start_draft(
     requirements = parse_requirements(contents.metadata)
     extra = _usual_extra(group.distribution, requirements)
     extras = nested_extras(requirements, group.distribution, extra) if extra else ()
-    others = [name for name in names if name != group.distribution]  # sglang[srt] requires sglang[runtime-common]
+    # sglang[srt] requires sglang[runtime-common]
+    others = [name for name in names if name != group.distribution]
     requires, notes = columns(requirements, group.platform, pythons, others, extras)
-    draft.cells = {"pythons": pythons, "tags": group.tags, "requires": requires, "cuda_build": False}
+    draft.cells = {
+        "pythons": pythons,
+        "tags": group.tags,
+        "requires": requires,
+        "cuda_build": False,
+    }
     if extra:
         draft.cells["usual_extra"] = extra
         draft.say("requires", f"What it requires is what its extra {extra} asks for.")
@@ -232,10 +260,12 @@ _LINKED = (
     r"^(?:lib(?:cudart|cublas|cublasLt|nvrtc|nvJitLink)(?:[.-][0-9a-f]{8})?\.so\."
     r"|(?:(?:cudart|cublas|cublasLt|nvrtc)64|nvJitLink)_)(1\d)"
 )
-# Libraries that only a build for some CUDA needs, and all that have to do with CUDA, the driver's among them.
+# Libraries that only a build for some CUDA needs, and all that have to do with CUDA, the driver's
+# among them.
 _NEEDS_CUDA = re.compile(r"^(lib)?(\w+_cuda|nvcudart\w*)\.(so|dll)", re.MULTILINE)
 _OF_CUDA = re.compile(
-    r"^(lib)?(cu(da|blas|dnn|fft|pti|rand|solver|sparse)|nv(cu|infer|rtc|JitLink|jpeg))", re.MULTILINE
+    r"^(lib)?(cu(da|blas|dnn|fft|pti|rand|solver|sparse)|nv(cu|infer|rtc|JitLink|jpeg))",
+    re.MULTILINE,
 )
 _OF_MAJOR = r"^[\w-]+-cu(\d\d)(?![\w])"
 
@@ -244,7 +274,11 @@ _OF_MAJOR = r"^[\w-]+-cu(\d\d)(?![\w])"
 def _names_beside() -> tuple[str, ...]:
     """Name what a companion's row says that it requires: the columns, the frameworks, and other companions."""
     beside = (name for row in load_companions().rows if row.releases for name in row.distributions)
-    return tuple(dict.fromkeys((*COLUMNS, *(name for name in distribution_names() if "*" not in name), *beside)))
+    return tuple(
+        dict.fromkeys(
+            (*COLUMNS, *(name for name in distribution_names() if "*" not in name), *beside)
+        )
+    )
 
 
 def fill_companion(draft: Draft) -> None:
@@ -252,7 +286,9 @@ def fill_companion(draft: Draft) -> None:
     oldest = [item for wheel in draft.group.wheels for item in wheel.name.oldest_pythons]
     if oldest:
         stated = "no Python" if max(oldest) <= (3, 0) else "only the oldest Python"
-        draft.say("pythons", f"Its name states {stated}; those that its metadata admits are listed.")
+        draft.say(
+            "pythons", f"Its name states {stated}; those that its metadata admits are listed."
+        )
     for name in {*companion_row(draft.distribution).frameworks[:1]}.intersection(_CELLS):
         _add_framework(draft, name)
     _add_cuda(draft)
@@ -274,18 +310,25 @@ def _add_framework(draft: Draft, name: str) -> None:
 
 def _add_cuda(draft: Draft) -> None:
     """State the CUDA major, and whether the wheel is for CUDA at all; the gap where neither can be read."""
-    wheels = [need.text for need in draft.needs if re.fullmatch(_LIBRARIES, need.name) and not need.extra]
+    wheels = [
+        need.text for need in draft.needs if re.fullmatch(_LIBRARIES, need.name) and not need.extra
+    ]
     names = {name: text for name, text in draft.contents.texts.items() if name != CUBINS}
     linked = {major for text in names.values() for major in re.findall(_LINKED, text, re.MULTILINE)}
     named = re.findall(r"-(?:cu|cuda)(\d\d)", draft.distribution)
-    has_code = companion_row(draft.distribution).binaries != "(?!)" and draft.platform.startswith(("linux", "win"))
+    has_code = companion_row(draft.distribution).binaries != "(?!)" and draft.platform.startswith(
+        ("linux", "win")
+    )
     asked = [need.text for need in draft.needs if not need.extra] if has_code else wheels
-    majors = set(named) or linked or {major for text in asked for major in re.findall(_OF_MAJOR, text)}
+    majors = (
+        set(named) or linked or {major for text in asked for major in re.findall(_OF_MAJOR, text)}
+    )
     if linked:
         draft.cite(f"libraries of {len(names)} binaries")
     if named and not has_code:
         draft.say("cuda", "The wheel holds Python bindings only.")
-    is_judged = bool(named and framework_of(draft.distribution))  # its CUDA lies in parts that it requires
+    # its CUDA lies in parts that it requires
+    is_judged = bool(named and framework_of(draft.distribution))
     is_for_cuda = is_judged or bool(wheels or linked or (named and has_code))
     is_for_cuda = is_for_cuda or any(map(_NEEDS_CUDA.search, names.values()))
     if is_for_cuda:
@@ -336,7 +379,11 @@ def _add_extras(draft: Draft) -> None:
     """List the extras that bring NVIDIA's wheels to a package that needs no framework: ctk of cupy-cuda12x."""
     if companion_row(draft.distribution).frameworks:
         return
-    wheels = [need for need in draft.needs if need.extra and need.here and re.match(r"nvidia-|cuda-toolkit", need.name)]
+    wheels = [
+        need
+        for need in draft.needs
+        if need.extra and need.here and re.match(r"nvidia-|cuda-toolkit", need.name)
+    ]
     wheels = [need for need in wheels if not need.extra.startswith(("test", "dev", "doc"))]
     extras = sorted({need.extra for need in wheels})
     if extras:
@@ -360,20 +407,30 @@ def draft_release(
     """
     known = published_framework(name)
     kept = [group for group in groups if group.representative.sha256 in contents]
-    made = [_draft(known, group, contents[group.representative.sha256], published) for group in kept]
+    made = [
+        _draft(known, group, contents[group.representative.sha256], published) for group in kept
+    ]
     drafts = [draft for draft in made if isinstance(draft, Draft)]
-    odd = {group.representative.sha256: item for group, item in zip(kept, made, strict=True) if isinstance(item, str)}
+    odd = {
+        group.representative.sha256: item
+        for group, item in zip(kept, made, strict=True)
+        if isinstance(item, str)
+    }
     if known is not None:
         known.complete({draft.key: draft for draft in drafts})
     return drafts, odd
 
 
-# What reading a wheel raises where its texts hold what no wheel held before, such as a version that is a list.
+# What reading a wheel raises where its texts hold what no wheel held before, such as a version that
+# is a list.
 _MISREADINGS = (ArtifactError, ValueError, TypeError, KeyError, IndexError, AttributeError)
 
 
 def _draft(
-    known: Framework | None, group: Group, contents: Contents, published: Mapping[str, Collection[str]]
+    known: Framework | None,
+    group: Group,
+    contents: Contents,
+    published: Mapping[str, Collection[str]],
 ) -> Draft | str | None:
     """Draft the row of one wheel; return the reason for one that states what no row can hold."""
     try:

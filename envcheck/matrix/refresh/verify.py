@@ -29,7 +29,8 @@ from envcheck.matrix.refresh.refresh import (
 from envcheck.matrix.refresh.rows import Draft, Row, draft_release
 from envcheck.model import COMPATIBLE, INCOMPATIBLE, UNDETERMINED
 
-# Releases without a row that a sample reads: wheels that no installer takes need no row, so some are expected.
+# Releases without a row that a sample reads: wheels that no installer takes need no row, so some
+# are expected.
 _MAX_MISSING = 20
 
 
@@ -57,7 +58,8 @@ class Verification:
     vanished: list[str] = field(default_factory=list)  # rows whose wheels the index no longer lists
     held: list[str] = field(default_factory=list)  # the rows that were compared
     binaries: int = 0  # rows whose binaries were read again and compared, on request
-    documented: dict[str, int] = field(default_factory=dict)  # "torch variants" -> cells of those rows; not compared
+    # "torch variants" -> cells of those rows; not compared
+    documented: dict[str, int] = field(default_factory=dict)
 
     @property
     def verdict(self) -> str:
@@ -83,7 +85,11 @@ def verify(
 ) -> Verification:
     """Read `sample` random rows again, or all for 0, and compare all releases with the index pages."""
     rows = {key for listing in listings for key, _ in iterate_releases(document, listing.framework)}
-    listed = {_make_key(listing.framework, group): group for listing in listings for group in listing.groups}
+    listed = {
+        _make_key(listing.framework, group): group
+        for listing in listings
+        for group in listing.groups
+    }
     chosen = rows if not sample else set(random.sample(sorted(rows), min(sample, len(rows))))
     missing = set(listed) - rows
     found = Verification(vanished=[_format_key(key) for key in sorted(rows - set(listed))])
@@ -97,7 +103,9 @@ def verify(
         groups = drop_unusable(wanted[listing.framework], reading)
         found.disagreements += _report_unusable(listing.framework, groups, reading, chosen)
         for members in group_by_version(groups).values():
-            drafts, odd = draft_release(listing.framework, members, reading.contents, listing.published)
+            drafts, odd = draft_release(
+                listing.framework, members, reading.contents, listing.published
+            )
             found.unread += odd.values()
             _verify_release(document, listing.framework, drafts, chosen, found)
     return found
@@ -139,34 +147,48 @@ def _choose_groups(listing: Listing, chosen: Collection[Key]) -> list[Group]:
 
 
 def _verify_release(
-    document: Document, framework: str, drafts: Sequence[Draft], chosen: Collection[Key], found: Verification
+    document: Document,
+    framework: str,
+    drafts: Sequence[Draft],
+    chosen: Collection[Key],
+    found: Verification,
 ) -> None:
     """Compare the rows of one release with what was read of its wheels."""
     versions = document["releases"].get(framework, {})
     for draft in drafts:
         key = _make_key(framework, draft.group)
         rows = versions.get(draft.group.version, ())
-        row = next((row for row in rows if (row["distribution"], row["platform"]) == draft.key), None)
+        row = next(
+            (row for row in rows if (row["distribution"], row["platform"]) == draft.key), None
+        )
         if row is None:
             found.disagreements.append(_report_missing(key, draft.group))
         elif key in chosen:
             found.rows += 1
             found.held.append(_format_key(key))
-            found.cells += sum(get_tier(row, cell) == "tier1" for cell in row if cell not in NO_CELLS)
+            found.cells += sum(
+                get_tier(row, cell) == "tier1" for cell in row if cell not in NO_CELLS
+            )
             for cell in _list_documented(key, row):
-                found.documented[f"{framework} {cell}"] = found.documented.get(f"{framework} {cell}", 0) + 1
+                found.documented[f"{framework} {cell}"] = (
+                    found.documented.get(f"{framework} {cell}", 0) + 1
+                )
             found.disagreements += _compare(key, row, draft, document["citations"])
 
 
 def _list_documented(key: Key, row: Row) -> Iterator[str]:
     """List the cells of a row that rest on a document: no artifact is read for them here."""
     _, version, distribution, platform = key
-    yield from (cell for cell in row if cell not in NO_CELLS and get_tier(row, cell) == "documented")
+    yield from (
+        cell for cell in row if cell not in NO_CELLS and get_tier(row, cell) == "documented"
+    )
     if documented_gpus(distribution, version, platform) is not None:
         yield "documented_gpus"
 
 
-def _compare(key: Key, row: Row, draft: Draft, citations: Mapping[str, Any]) -> Iterator[Disagreement]:
+def _compare(
+    key: Key, row: Row, draft: Draft, citations: Mapping[str, Any]
+) -> Iterator[Disagreement]:
     """Yield each cell of a row that differs from its artifact."""
     read = build_row(draft, extract_curated(row, citations))
     for cell in sorted({*row, *read} - NO_CELLS):
@@ -176,7 +198,11 @@ def _compare(key: Key, row: Row, draft: Draft, citations: Mapping[str, Any]) -> 
         if not _agrees(row.get(cell), draft.cells.get(cell)):
             yield Disagreement(*key, cell, row.get(cell), draft.cells.get(cell))
     is_stated = "cuda_build" not in draft.proof
-    if is_stated and row["cuda_build"] != draft.cells["cuda_build"] and read["cuda_build"] == row["cuda_build"]:
+    if (
+        is_stated
+        and row["cuda_build"] != draft.cells["cuda_build"]
+        and read["cuda_build"] == row["cuda_build"]
+    ):
         yield Disagreement(*key, "cuda_build", row["cuda_build"], draft.cells["cuda_build"])
     cited = citations[row["citations"][0]]
     listed = {wheel.filename: wheel.sha256 for wheel in draft.group.wheels}
@@ -208,13 +234,20 @@ def verify_binaries(
         if "binaries" in row
     }
     chosen = sorted(random.sample(sorted(rows), min(sample, len(rows))) if sample else rows)
-    wheels = {wheel.sha256: wheel for listing in listings for group in listing.groups for wheel in group.wheels}
+    wheels = {
+        wheel.sha256: wheel
+        for listing in listings
+        for group in listing.groups
+        for wheel in group.wheels
+    }
     progress(0, len(chosen))
     for done, key in enumerate(chosen, 1):
         row = rows[key]
         wheel = wheels.get(row["binaries"]["sha256"])
         if wheel is None:
-            found.unread.append(f"{row['binaries']['wheel']}, whose binaries were read, is no longer on the index.")
+            found.unread.append(
+                f"{row['binaries']['wheel']}, whose binaries were read, is no longer on the index."
+            )
         else:
             try:
                 found.disagreements += _compare_binaries(key, row, reader.read(key[0], wheel))
@@ -239,7 +272,9 @@ def _compare_binaries(key: Key, row: Row, read: Binaries) -> Iterator[Disagreeme
             theirs = {**theirs, "architectures": list_targets(theirs), "gpu_code": None}
         for fact in sorted({*ours, *theirs}):
             if ours.get(fact) != theirs.get(fact):
-                yield Disagreement(*key, f"binaries {name} {fact}", ours.get(fact), theirs.get(fact))
+                yield Disagreement(
+                    *key, f"binaries {name} {fact}", ours.get(fact), theirs.get(fact)
+                )
     for cell, value in derive_cells(key[0], read).items():
         if row["proof"].get(cell) == "tier2" and row.get(cell) != value:
             yield Disagreement(*key, cell, row.get(cell), value)

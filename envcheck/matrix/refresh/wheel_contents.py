@@ -44,8 +44,10 @@ class Contents:
 
     metadata: str  # the header of METADATA, without the description
     entries: int  # members in the wheel
-    texts: Mapping[str, str]  # member name -> Python text; of a companion's binary the libraries that it names
-    altered: bool = False  # METADATA does not have the hash that RECORD states, as in some published wheels
+    # member name -> Python text; of a companion's binary the libraries that it names
+    texts: Mapping[str, str]
+    # METADATA does not have the hash that RECORD states, as in some published wheels
+    altered: bool = False
 
     def text(self, ending: str) -> str:
         """Return the text of the member whose name ends with `ending`; "" if there is none."""
@@ -62,7 +64,11 @@ def parse_contents(value: Any) -> Contents | None:
     if not isinstance(value, dict) or set(value) != {"metadata", "entries", "texts", "altered"}:
         return None
     texts = value["texts"]
-    fits = isinstance(value["metadata"], str) and isinstance(value["entries"], int) and isinstance(texts, dict)
+    fits = (
+        isinstance(value["metadata"], str)
+        and isinstance(value["entries"], int)
+        and isinstance(texts, dict)
+    )
     if not fits or not all(isinstance(item, str) for item in texts.values()):
         return None
     return Contents(**value)
@@ -71,9 +77,14 @@ def parse_contents(value: Any) -> Contents | None:
 def choose_members(names: list[str], framework: str) -> dict[str, str]:
     """Choose the members to read: {"METADATA": ..., "RECORD": ..., name: name for each text}.
 
-    Raises OddWheelError for paths outside the folder of the wheel, although nothing is unpacked here.
+    Raises OddWheelError for paths outside the folder of the wheel, although nothing is unpacked
+    here.
     """
-    bad = [name for name in names if name.startswith("/") or "\\" in name or ":" in name or ".." in name.split("/")]
+    bad = [
+        name
+        for name in names
+        if name.startswith("/") or "\\" in name or ":" in name or ".." in name.split("/")
+    ]
     if bad:
         raise OddWheelError(f"it has a path outside its folder ({bad[0][:80]!r})")
     known = published_framework(framework)
@@ -90,7 +101,9 @@ def choose_members(names: list[str], framework: str) -> dict[str, str]:
     return found
 
 
-def build_contents(wheel: Wheel, chosen: Mapping[str, str], members: Mapping[str, bytes], entries: int) -> Contents:
+def build_contents(
+    wheel: Wheel, chosen: Mapping[str, str], members: Mapping[str, bytes], entries: int
+) -> Contents:
     """Build the contents after checking METADATA against the index, and Python files against RECORD.
 
     Installers do not check METADATA against RECORD, and in dozens of published wheels it differs: that is noted.
@@ -104,9 +117,14 @@ def build_contents(wheel: Wheel, chosen: Mapping[str, str], members: Mapping[str
     texts = {name: data for name, data in members.items() if name not in {"METADATA", "RECORD"}}
     for name in sorted(differing & set(texts)):
         raise OddWheelError(f"{name} does not have the hash that its RECORD states")
-    if wheel.metadata_sha256 and hashlib.sha256(members["METADATA"]).hexdigest() != wheel.metadata_sha256:
+    if (
+        wheel.metadata_sha256
+        and hashlib.sha256(members["METADATA"]).hexdigest() != wheel.metadata_sha256
+    ):
         raise OddWheelError("its METADATA does not have the hash that the index states")
-    header = members["METADATA"].decode("utf-8", "replace").replace("\r\n", "\n").partition("\n\n")[0]
+    header = (
+        members["METADATA"].decode("utf-8", "replace").replace("\r\n", "\n").partition("\n\n")[0]
+    )
     _check_name(wheel, header)
     read = {name: data.decode("utf-8") for name, data in texts.items()}
     return Contents(header, entries, read, altered="METADATA" in differing)
@@ -122,7 +140,9 @@ def parse_record(text: str) -> dict[str, str]:
 
 
 def _compute_digest(data: bytes) -> str:
-    return "sha256=" + base64.urlsafe_b64encode(hashlib.sha256(data).digest()).rstrip(b"=").decode("ascii")
+    return "sha256=" + base64.urlsafe_b64encode(hashlib.sha256(data).digest()).rstrip(b"=").decode(
+        "ascii"
+    )
 
 
 def _check_name(wheel: Wheel, header: str) -> None:
@@ -130,7 +150,9 @@ def _check_name(wheel: Wheel, header: str) -> None:
     from packaging.utils import canonicalize_name
     from packaging.version import InvalidVersion, Version
 
-    fields = dict(line.split(": ", 1) for line in header.splitlines() if re.match(r"(Name|Version): ", line))
+    fields = dict(
+        line.split(": ", 1) for line in header.splitlines() if re.match(r"(Name|Version): ", line)
+    )
     try:
         same = canonicalize_name(fields["Name"]) == wheel.name.distribution
         same = same and Version(fields["Version"]).public == Version(wheel.name.version).public
@@ -142,13 +164,16 @@ def _check_name(wheel: Wheel, header: str) -> None:
 
 _TAIL = 64 << 10  # bytes fetched first: the end record and, in small wheels, the whole directory
 _RANGE_LIMIT = 32 << 20  # bytes of one range: directories of real wheels stay below four megabytes
-_MEMBER_LIMIT = 16 << 20  # bytes of one member unpacked: RECORD is the largest, below four megabytes
+# bytes of one member unpacked: RECORD is the largest, below four megabytes
+_MEMBER_LIMIT = 16 << 20
 
 
 class Fetcher:
     """Fetch ranges of one file; `received` counts the bytes."""
 
-    def __init__(self, url: str, session: requests.Session, settings: IndexSettings, **_: Any) -> None:
+    def __init__(
+        self, url: str, session: requests.Session, settings: IndexSettings, **_: Any
+    ) -> None:
         """Send nothing yet."""
         self.received = 0
         self.size: int | None = None  # of the file, as the server states it
@@ -162,7 +187,9 @@ class Fetcher:
 
         first, last = data_range
         if last is not None and last - first >= _RANGE_LIMIT:
-            raise OddWheelError(f"its directory claims {last - first + 1} bytes, more than any real wheel has")
+            raise OddWheelError(
+                f"its directory claims {last - first + 1} bytes, more than any real wheel has"
+            )
         wanted = f"bytes={first}" if last is None else f"bytes={first}-{last}"
         answer = self._get(wanted)
         if answer is None and last is None:  # some servers know no ranges from the end
@@ -231,14 +258,18 @@ def open_range(
 
     headers = {"Range": wanted, "Accept-Encoding": "identity"}
     try:
-        with session.get(url, headers=headers, stream=True, **build_request_options(settings, url)) as response:
+        with session.get(
+            url, headers=headers, stream=True, **build_request_options(settings, url)
+        ) as response:
             reject_downgrade(response)
             if response.status_code in {200, 416, 501}:
                 yield None
                 return
             response.raise_for_status()
             yield response, *_parse_content_range(response.headers.get("Content-Range", ""))
-    except requests.RequestException as error:  # not left to zipfile, which takes it for the end of the file
+    except (
+        requests.RequestException
+    ) as error:  # not left to zipfile, which takes it for the end of the file
         raise ArtifactError(f"{strip_url(url)}: {describe_error(error)}") from error
 
 
@@ -264,7 +295,8 @@ _HASH_RATE = 50_000  # bytes per second over a whole wheel: slower servers time 
 def compare_with_index(fetcher: Fetcher, wheel: Wheel) -> None:
     """Compare a wheel with the size and the hash that the index states; raises OddWheelError.
 
-    A large wheel is read whole only where the index states no hash of its METADATA, which is compared otherwise.
+    A large wheel is read whole only where the index states no hash of its METADATA, which is
+    compared otherwise.
     """
     if wheel.size is not None and fetcher.size not in {None, wheel.size}:
         raise OddWheelError(f"it has {fetcher.size} bytes, and the index states {wheel.size}")
@@ -276,9 +308,16 @@ def compare_with_index(fetcher: Fetcher, wheel: Wheel) -> None:
 
 
 def read_wheel(
-    session: requests.Session, settings: IndexSettings, wheel: Wheel, framework: str, *, compare: bool = True
+    session: requests.Session,
+    settings: IndexSettings,
+    wheel: Wheel,
+    framework: str,
+    *,
+    compare: bool = True,
 ) -> tuple[Contents, int]:
-    """Read the contents of a wheel; return them with the number of bytes received. Raises ArtifactError.
+    """Read the contents of a wheel; return them with the number of bytes received.
+
+    Raises ArtifactError.
 
     Without `compare` the hash of the whole file is left alone: an earlier run compared it.
     """
@@ -292,28 +331,47 @@ def read_wheel(
             compare_with_index(fetcher, wheel)  # the large wheels of companions would be 195 GB
     except ArtifactError as error:
         raise type(error)(f"{wheel.filename} cannot be used: {str(error).rstrip('.')}.") from error
-    except (zipfile.BadZipFile, zlib.error, RemoteZipError, ValueError, EOFError, RuntimeError) as error:
-        raise OddWheelError(f"{wheel.filename} is not a readable wheel: {error or 'it ends too early'}.") from error
+    except (
+        zipfile.BadZipFile,
+        zlib.error,
+        RemoteZipError,
+        ValueError,
+        EOFError,
+        RuntimeError,
+    ) as error:
+        raise OddWheelError(
+            f"{wheel.filename} is not a readable wheel: {error or 'it ends too early'}."
+        ) from error
     return contents, fetcher.received
 
 
 def _read(fetcher: Fetcher, wheel: Wheel, framework: str) -> Contents:
     from remotezip import RemoteZip
 
-    with RemoteZip(wheel.url, initial_buffer_size=_TAIL, fetcher=lambda *_, **__: fetcher) as archive:
+    with RemoteZip(
+        wheel.url, initial_buffer_size=_TAIL, fetcher=lambda *_, **__: fetcher
+    ) as archive:
         names = archive.namelist()
         chosen = choose_members(names, framework)
         members = {key: read_member(archive, name) for key, name in chosen.items()}
         contents = build_contents(wheel, chosen, members, len(names))
         if published_framework(framework) is None:
-            heads = [item for item in archive.infolist() if re.fullmatch(binary_names(framework), item.filename)]
-            linked = {item.filename: "\n".join(read_libraries(fetcher, item)) for item in heads[:_MAX_HEADS]}
+            heads = [
+                item
+                for item in archive.infolist()
+                if re.fullmatch(binary_names(framework), item.filename)
+            ]
+            linked = {
+                item.filename: "\n".join(read_libraries(fetcher, item))
+                for item in heads[:_MAX_HEADS]
+            }
             contents = replace(contents, texts={**linked, **_list_cubins(names)})
     return contents
 
 
 _MAX_HEADS = 4  # binaries of a companion's wheel
-_HEADS = (1 << 18, 3 << 19)  # compressed bytes of each: the names of libraries stand before the GPU code
+# compressed bytes of each: the names of libraries stand before the GPU code
+_HEADS = (1 << 18, 3 << 19)
 CUT_OFF = "..."  # ends the libraries of a binary that was not read to its end
 CUBINS = "*.cubin"
 LOCAL_HEADER = struct.Struct("<4s22xHH")  # signature, length of the name, length of the extra field
@@ -336,7 +394,11 @@ def _read_names(fetcher: Fetcher, member: zipfile.ZipInfo, size: int) -> set[str
     _, name, extra = LOCAL_HEADER.unpack_from(data)
     packed = data[LOCAL_HEADER.size + name + extra :][: member.compress_size]
     is_packed = member.compress_type == zipfile.ZIP_DEFLATED
-    head = zlib.decompressobj(-zlib.MAX_WBITS).decompress(packed, _MEMBER_LIMIT) if is_packed else packed
+    head = (
+        zlib.decompressobj(-zlib.MAX_WBITS).decompress(packed, _MEMBER_LIMIT)
+        if is_packed
+        else packed
+    )
     names = re.findall(rb"\0(lib[\w.+-]{1,60}\.so(?:\.\d+)*|[\w.+-]{1,60}\.dll)(?=\0)", head)
     return {name.decode() for name in names}
 
@@ -344,7 +406,10 @@ def _read_names(fetcher: Fetcher, member: zipfile.ZipInfo, size: int) -> set[str
 def _list_cubins(names: Iterable[str]) -> dict[str, str]:
     """List the GPUs that the names of files with GPU code state, "?" for none: fmha_sm100f.cubin -> sm_100f."""
     files = [name.rpartition("/")[2] for name in names if name.endswith(".cubin")]
-    targets = {f"sm_{found[1]}" if (found := re.search(r"(?i)sm_?(\d+[af]?)", name)) else "?" for name in files}
+    targets = {
+        f"sm_{found[1]}" if (found := re.search(r"(?i)sm_?(\d+[af]?)", name)) else "?"
+        for name in files
+    }
     return {CUBINS: "\n".join(sorted(targets))} if targets else {}
 
 
@@ -499,7 +564,9 @@ def columns(
     found: dict[str, str] = {}
     notes = []
     for name in names:
-        ranges = [(python, _join_specifiers(plain.get(name, []), platform, python)) for python in pythons]
+        ranges = [
+            (python, _join_specifiers(plain.get(name, []), platform, python)) for python in pythons
+        ]
         stated = [(python, text) for python, text in ranges if text is not None]
         if not any(text for _, text in stated) and (name in COLUMNS or not stated):
             continue
@@ -520,7 +587,9 @@ def bare(requirement: Requirement) -> str:
     """Format a requirement without its marker, extras as they are written: jax-cuda12-plugin[with_cuda]>=0.5.1,<0.6."""
     extras = re.match(r"[^;\[]*\[([^\]]*)\]", requirement.text)
     names = sorted(re.findall(r"[\w.-]+", extras[1])) if extras else []
-    return requirement.name + (f"[{','.join(names)}]" if names else "") + _format_bounds(requirement)
+    return (
+        requirement.name + (f"[{','.join(names)}]" if names else "") + _format_bounds(requirement)
+    )
 
 
 def _format_bounds(requirement: Requirement) -> str:

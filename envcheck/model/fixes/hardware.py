@@ -90,7 +90,8 @@ class UseOtherProcessor(Fix):
     """Use a processor with these instructions, or the last release built without them."""
 
     framework: str = ""
-    instructions: Tuple[str, ...] = ()  # those that the processor lacks; () for one that nobody names
+    # those that the processor lacks; () for one that nobody names
+    instructions: Tuple[str, ...] = ()
     is_stated: bool = True  # False: a program died of some illegal instruction
 
 

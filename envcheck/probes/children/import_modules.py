@@ -42,7 +42,8 @@ def import_module(name):  # type: (str) -> None
 def main(arguments):  # type: (List[str]) -> None
     """Import the modules that `arguments` name, and report to what the last two name."""
     kind, place = arguments[-2:]
-    sys.path[:] = [folder for folder in sys.path if folder]  # the working folder belongs to no environment
+    # the working folder belongs to no environment
+    sys.path[:] = [folder for folder in sys.path if folder]
     answer = json.dumps(attempt(arguments[:-2])).encode("ascii")
     descriptor = int(place) if kind == "--fd" else os.open(place, os.O_WRONLY)
     os.write(descriptor, answer)

@@ -1,6 +1,7 @@
 """Describe an interpreter and its packages as one JSON object on standard output.
 
-Runs in the inspected Python, 3.6 or later; 2.7 must parse it. Importing `json` takes as long as the interpreter start.
+Runs in the inspected Python, 3.6 or later; 2.7 must parse it. Importing `json` takes as long as the
+interpreter start.
 """
 
 import io
@@ -30,7 +31,11 @@ def describe(environ, without_packages=""):  # type: (Mapping[str, str], str) ->
     conda = os.path.isdir(os.path.join(base, "conda-meta"))
     venv, config = find_venv(sys.executable)
     user, enabled = find_user_site(environ), is_user_site_enabled(environ, config)
-    folders = [] if without_packages else list_site_folders(environ, venv, base, config, user if enabled else "")
+    folders = (
+        []
+        if without_packages
+        else list_site_folders(environ, venv, base, config, user if enabled else "")
+    )
     found = read_distributions(folders)
     machine = os.uname()[4] if hasattr(os, "uname") else environ.get("PROCESSOR_ARCHITECTURE", "")
     managed = os.path.join(os.path.dirname(os.__file__), "EXTERNALLY-MANAGED")
@@ -40,7 +45,11 @@ def describe(environ, without_packages=""):  # type: (Mapping[str, str], str) ->
         "implementation": sys.implementation.name,
         "bits": 64 if sys.maxsize > 2**32 else 32,
         "machine": "i686" if machine == "x86_64" and sys.maxsize < 2**32 else machine,
-        "platform": "linux-" + machine if sys.platform == "linux" else __import__("sysconfig").get_platform(),
+        "platform": (
+            "linux-" + machine
+            if sys.platform == "linux"
+            else __import__("sysconfig").get_platform()
+        ),
         "abi": get_abi_tag(),
         "prefix": venv or base,
         "base_prefix": base,
@@ -69,7 +78,10 @@ def find_venv(executable):  # type: (str) -> Tuple[str, Dict[str, str]]
     folder = os.path.dirname(os.path.abspath(executable or sys.prefix))
     for path in (folder, os.path.dirname(folder)):
         if os.path.isfile(os.path.join(path, "pyvenv.cfg")):
-            pairs = [line.partition("=") for line in read_text(os.path.join(path, "pyvenv.cfg")).splitlines()]
+            pairs = [
+                line.partition("=")
+                for line in read_text(os.path.join(path, "pyvenv.cfg")).splitlines()
+            ]
             return path, {key.strip().lower(): value.strip().lower() for key, _, value in pairs}
     return "", {_SHARES: "true"}
 
@@ -78,7 +90,9 @@ def is_user_site_enabled(environ, config):  # type: (Mapping[str, str], Mapping[
     """Tell whether a normal start imports from the user's site-packages (-I disables it for this run)."""
     if environ.get("PYTHONNOUSERSITE") or config.get(_SHARES) != "true":
         return False
-    return not hasattr(os, "geteuid") or (os.geteuid() == os.getuid() and os.getegid() == os.getgid())
+    return not hasattr(os, "geteuid") or (
+        os.geteuid() == os.getuid() and os.getegid() == os.getgid()
+    )
 
 
 def find_user_site(environ):  # type: (Mapping[str, str]) -> str
@@ -91,7 +105,9 @@ def find_user_site(environ):  # type: (Mapping[str, str]) -> str
     if getattr(sys, "_framework", ""):
         base = base or os.path.join(home, "Library", "Python", "%d.%d" % sys.version_info[:2])
         return os.path.join(base, "lib", "python", "site-packages")
-    return os.path.join(base or os.path.join(home, ".local"), "lib", get_library_name(), "site-packages")
+    return os.path.join(
+        base or os.path.join(home, ".local"), "lib", get_library_name(), "site-packages"
+    )
 
 
 def get_library_name():  # type: () -> str
@@ -103,10 +119,18 @@ def get_library_name():  # type: () -> str
 def list_site_folders(environ, venv, base, config, user):
     # type: (Mapping[str, str], str, str, Mapping[str, str], str) -> List[Tuple[str, str]]
     """List the existing import folders, without the standard library, with their scope in the order of sys.path."""
-    found = [(entry, "path") for entry in environ.get("PYTHONPATH", "").split(os.pathsep) if os.path.isabs(entry)]
+    found = [
+        (entry, "path")
+        for entry in environ.get("PYTHONPATH", "").split(os.pathsep)
+        if os.path.isabs(entry)
+    ]
     users = [(user, "user")] if user else []
     own = "system" if venv or not os.path.isdir(os.path.join(base, "conda-meta")) else "environment"
-    bases = [(path, own) for path in list_packages_folders(base)] if config.get(_SHARES) == "true" else []
+    bases = (
+        [(path, own) for path in list_packages_folders(base)]
+        if config.get(_SHARES) == "true"
+        else []
+    )
     found += [(path, "environment") for path in list_packages_folders(venv)] if venv else []
     result = {}  # type: Dict[str, str]
     for path, scope in found + users + bases:
@@ -130,8 +154,13 @@ def list_pth_folders(folder):  # type: (str) -> List[str]
     found = []  # type: List[str]
     for name in list_names(folder):
         if name.endswith(".pth") and not name.startswith("."):
-            lines = [line.rstrip() for line in read_text(os.path.join(folder, name)).lstrip("\ufeff").splitlines()]
-            paths = [line for line in lines if line and not line.startswith(("#", "import ", "import\t"))]
+            lines = [
+                line.rstrip()
+                for line in read_text(os.path.join(folder, name)).lstrip("\ufeff").splitlines()
+            ]
+            paths = [
+                line for line in lines if line and not line.startswith(("#", "import ", "import\t"))
+            ]
             found += [os.path.normpath(os.path.join(folder, path)) for path in paths]
     return found
 
@@ -143,7 +172,11 @@ def read_distributions(folders):  # type: (List[Tuple[str, str]]) -> List[Dict[s
         if folder.endswith(".egg"):
             found.append(read_distribution(folder, "EGG-INFO", os.path.basename(folder), scope))
         for name in list_names(folder):
-            if name.endswith((".dist-info", ".egg-info")) and not name.startswith("~") and len(found) <= LIMIT:
+            if (
+                name.endswith((".dist-info", ".egg-info"))
+                and not name.startswith("~")
+                and len(found) <= LIMIT
+            ):
                 found.append(read_distribution(folder, name, name, scope))
     return found
 
@@ -157,7 +190,11 @@ def read_distribution(folder, entry, stem, scope):  # type: (str, str, str, str)
     parts = stem.rsplit(".", 1)[0].split("-") + [""]
     name = normalize_name(name or parts[0])
     modules = sorted(set(read_text(os.path.join(path, "top_level.txt")).split()))
-    record = "" if modules and not name.startswith("nvidia-") else read_text(os.path.join(path, "RECORD"))
+    record = (
+        ""
+        if modules and not name.startswith("nvidia-")
+        else read_text(os.path.join(path, "RECORD"))
+    )
     files = [line.split(",")[0] for line in record.splitlines()]
     return {
         "name": name,
@@ -166,7 +203,9 @@ def read_distribution(folder, entry, stem, scope):  # type: (str, str, str, str)
         "metadata": entry,
         "scope": scope,
         "installer": read_text(os.path.join(path, "INSTALLER")).strip()[:40],
-        "requires": requires if wheel else parse_requires(read_text(os.path.join(path, "requires.txt"))),
+        "requires": (
+            requires if wheel else parse_requires(read_text(os.path.join(path, "requires.txt")))
+        ),
         "modules": (modules or list_modules(files))[:50],
         "files": [each for each in files if each.startswith("nvidia/") and ".so" in each],
     }
@@ -191,7 +230,8 @@ def parse_metadata(text):  # type: (str) -> Tuple[str, str, List[str]]
 def parse_requires(text):  # type: (str) -> List[str]
     r"""Parse an egg's requires.txt into Requires-Dist lines.
 
-    Sample: 'six>=1.9\n\n[:python_version < "3"]\nenum34\n\n[gpu:sys_platform == "linux"]\nnvidia-cublas\n'
+    Sample: 'six>=1.9\n\n[:python_version < "3"]\nenum34\n\n[gpu:sys_platform ==
+    "linux"]\nnvidia-cublas\n'
     """
     found, condition = [], ""  # type: List[str], str
     for line in (each.strip() for each in text.splitlines()):
@@ -207,13 +247,19 @@ def parse_requires(text):  # type: (str) -> List[str]
 def list_modules(files):  # type: (List[str]) -> List[str]
     """List the top-level modules among the paths of a RECORD."""
     folders = {path.split("/")[0] for path in files if "/" in path} - {"..", "__pycache__"}
-    single = {path.split(".")[0] for path in files if "/" not in path and path.endswith((".py", ".so", ".pyd"))}
+    single = {
+        path.split(".")[0]
+        for path in files
+        if "/" not in path and path.endswith((".py", ".so", ".pyd"))
+    }
     return sorted(single.union(each for each in folders if "." not in each))
 
 
 def normalize_name(name):  # type: (str) -> str
     """Return a distribution name in lower case with runs of -_. as one dash."""
-    return "-".join(part for part in name.lower().replace("_", "-").replace(".", "-").split("-") if part)
+    return "-".join(
+        part for part in name.lower().replace("_", "-").replace(".", "-").split("-") if part
+    )
 
 
 def list_names(folder):  # type: (str) -> List[str]
@@ -238,7 +284,9 @@ def read_text(path):  # type: (str) -> str
 def encode(value):  # type: (Any) -> str
     """Encode a value as JSON without importing json."""
     if isinstance(value, dict):
-        return "{%s}" % ", ".join("%s: %s" % (quote(key), encode(each)) for key, each in value.items())
+        return "{%s}" % ", ".join(
+            "%s: %s" % (quote(key), encode(each)) for key, each in value.items()
+        )
     if isinstance(value, (list, tuple)):
         return "[%s]" % ", ".join(map(encode, value))
     if isinstance(value, (bool, int)):

@@ -54,7 +54,10 @@ class Nvml:
         info = self.call("nvmlDeviceGetPciInfo", handle)
         if isinstance(info, dict):
             return {"pci_address": info, "pci_id": info}
-        return {"pci_address": self.attempt(lambda: info.busId), "pci_id": f"{info.pciDeviceId >> 16:04x}"}
+        return {
+            "pci_address": self.attempt(lambda: info.busId),
+            "pci_id": f"{info.pciDeviceId >> 16:04x}",
+        }
 
     def read_memory(self, handle: Any) -> Dict[str, Any]:
         """Return total, used and reserved memory of a GPU in bytes, as nvidia-smi does since driver 510.
@@ -79,7 +82,11 @@ class Nvml:
         if isinstance(mode, dict):
             return {"mig_enabled": mode, "mig_devices": mode}
         devices = self.list_mig_handles(handle) if mode[0] else []
-        found = devices if isinstance(devices, dict) else [self.read_mig_device(device) for device in devices]
+        found = (
+            devices
+            if isinstance(devices, dict)
+            else [self.read_mig_device(device) for device in devices]
+        )
         return {"mig_enabled": bool(mode[0]), "mig_devices": found}
 
     def list_mig_handles(self, handle: Any) -> Any:
@@ -87,13 +94,19 @@ class Nvml:
         count = self.call("nvmlDeviceGetMaxMigDeviceCount", handle)
         if isinstance(count, dict):
             return count
-        devices = [self.call("nvmlDeviceGetMigDeviceHandleByIndex", handle, index) for index in range(count)]
+        devices = [
+            self.call("nvmlDeviceGetMigDeviceHandleByIndex", handle, index)
+            for index in range(count)
+        ]
         return [device for device in devices if not isinstance(device, dict)]
 
     def read_mig_device(self, device: Any) -> Dict[str, str]:
         """Return UUID and name of a MIG device, "" where refused."""
         uuid, name = self.call("nvmlDeviceGetUUID", device), self.call("nvmlDeviceGetName", device)
-        return {"uuid": uuid if isinstance(uuid, str) else "", "name": name if isinstance(name, str) else ""}
+        return {
+            "uuid": uuid if isinstance(uuid, str) else "",
+            "name": name if isinstance(name, str) else "",
+        }
 
     def list_processes(self, handle: Any) -> Any:
         """Return the distinct compute, MPS and graphics processes of a GPU.
@@ -105,9 +118,15 @@ class Nvml:
         answers = [self.list_running("Compute", place) for place in places]
         if all(isinstance(answer, dict) for answer in answers):
             return answers[0]
-        answers += [self.list_running(kind, place) for kind in ("MPSCompute", "Graphics") for place in places]
+        answers += [
+            self.list_running(kind, place)
+            for kind in ("MPSCompute", "Graphics")
+            for place in places
+        ]
         shares: Dict[int, Dict[Any, Any]] = {}  # process -> instance -> bytes
-        for process in [each for answer in answers if not isinstance(answer, dict) for each in answer]:
+        for process in [
+            each for answer in answers if not isinstance(answer, dict) for each in answer
+        ]:
             instance = (process.gpuInstanceId, process.computeInstanceId)
             shares.setdefault(process.pid, {})[instance] = process.usedGpuMemory
         return [self.describe_process(pid, list(shares[pid].values())) for pid in sorted(shares)]
@@ -151,7 +170,9 @@ class Nvml:
         return {
             "minor": self.call("nvmlDeviceGetMinorNumber", handle),
             "utilization": rates if isinstance(rates, dict) else rates.gpu,
-            "temperature": self.call_newest("nvmlDeviceGetTemperature", "nvmlDeviceGetTemperatureV", handle, 0),
+            "temperature": self.call_newest(
+                "nvmlDeviceGetTemperature", "nvmlDeviceGetTemperatureV", handle, 0
+            ),
             "power": self.call("nvmlDeviceGetPowerUsage", handle),
             "power_limit": self.call("nvmlDeviceGetEnforcedPowerLimit", handle),
             "fan": self.call("nvmlDeviceGetFanSpeed", handle),
@@ -164,7 +185,9 @@ class Nvml:
         devices = self.list_mig_handles(handle)
         if isinstance(devices, dict):
             return devices
-        return [dict(self.read_mig_device(device), **self.read_memory(device)) for device in devices]
+        return [
+            dict(self.read_mig_device(device), **self.read_memory(device)) for device in devices
+        ]
 
     def list_gpus(self, what: str) -> Any:
         """Return all GPUs, or the refusal to count them."""
@@ -194,7 +217,9 @@ def query(library: str, folder: str, what: str = "") -> Dict[str, Any]:
     return {
         "init": 0,
         "driver": nvml.call("nvmlSystemGetDriverVersion"),
-        "cuda": nvml.call_newest("nvmlSystemGetCudaDriverVersion_v2", "nvmlSystemGetCudaDriverVersion"),
+        "cuda": nvml.call_newest(
+            "nvmlSystemGetCudaDriverVersion_v2", "nvmlSystemGetCudaDriverVersion"
+        ),
         "gpus": nvml.list_gpus(what),
     }
 

@@ -38,8 +38,12 @@ class Engine(Base):
         try:
             return "%d GPUs" % runtime.getDeviceCount()
         except runtime.CUDARuntimeError as error:
-            has_driver = runtime.driverGetVersion() > 0  # 0 without one: the runtime then calls it insufficient
-            return "%s (%s)" % (error, "its driver runs no GPU" if has_driver else "no NVIDIA driver is loaded")
+            # 0 without one: the runtime then calls it insufficient
+            has_driver = runtime.driverGetVersion() > 0
+            return "%s (%s)" % (
+                error,
+                "its driver runs no GPU" if has_driver else "no NVIDIA driver is loaded",
+            )
 
     def list_devices(self, report: "Report", step: "Step") -> Optional[List[str]]:
         """List the GPUs."""
@@ -49,7 +53,9 @@ class Engine(Base):
         if count < report.count:
             step.failed("CuPy lists %d of %d GPUs" % (count, report.count))
             return None
-        step.passed(", ".join(runtime.getDeviceProperties(index)["name"].decode() for index in range(count)))
+        step.passed(
+            ", ".join(runtime.getDeviceProperties(index)["name"].decode() for index in range(count))
+        )
         return ["GPU:%d" % index for index in range(count)]
 
     def _on(self, device: str, numbers: Any) -> Any:
@@ -72,7 +78,9 @@ class Engine(Base):
     def compiled(self, device: str, left: Any, right: Any) -> Tuple[Any, str]:
         """Compile a kernel of several operations by NVRTC."""
         with self._cupy.cuda.Device(number_of(device)):
-            kernel = self._cupy.ElementwiseKernel("float32 c", "float32 d", "d = c + 0 * exp(c)", "envcheck")
+            kernel = self._cupy.ElementwiseKernel(
+                "float32 c", "float32 d", "d = c + 0 * exp(c)", "envcheck"
+            )
             found = kernel(self._on(device, left) @ self._on(device, right))
             return found.get().tolist(), place_of(found)
 
@@ -87,7 +95,11 @@ class Engine(Base):
         with self._cupy.cuda.Device(number_of(target)):
             found = self._cupy.asarray(left)
         direct = self._cupy.cuda.runtime.deviceCanAccessPeer(number_of(source), number_of(target))
-        return found.get().tolist(), place_of(found), " (%s)" % ("directly" if direct else "through the host's memory")
+        return (
+            found.get().tolist(),
+            place_of(found),
+            " (%s)" % ("directly" if direct else "through the host's memory"),
+        )
 
     def reduce(self, _targets: List[str]) -> Tuple[List[float], str]:
         """Say why no sum over all devices is asked for."""

@@ -13,7 +13,13 @@ from typing import TYPE_CHECKING, Any, Dict, Iterator, List, Optional, Tuple
 if TYPE_CHECKING:
     from collections.abc import Sequence
 
-    from envcheck.smoke.children.smoke_card import ATTRIBUTES, expected, judge_speed, load_library, read_table
+    from envcheck.smoke.children.smoke_card import (
+        ATTRIBUTES,
+        expected,
+        judge_speed,
+        load_library,
+        read_table,
+    )
     from envcheck.smoke.children.smoke_engine import SkippedError
     from envcheck.smoke.children.start import Report, Step
 else:
@@ -33,7 +39,8 @@ PERIOD = 8191  # a prime, so that no two rows are alike
 STEPS = 16  # values are multiples of 1/16: exact in float16, too
 ALLOWED = {"matmul_f32": 1e-4, "matmul_f16": 5e-3}  # error, as a share of the typical number
 BYTES = {"matmul_f32": 4, "matmul_f16": 2}
-LEFT, RIGHT = [1.0, 2.0, 3.0, 4.0, 5.0, 6.0], [1.0, 2.0, 3.0, 4.0, 5.0, 6.0]  # 2 x 3 and 3 x 2, row by row
+# 2 x 3 and 3 x 2, row by row
+LEFT, RIGHT = [1.0, 2.0, 3.0, 4.0, 5.0, 6.0], [1.0, 2.0, 3.0, 4.0, 5.0, 6.0]
 PRODUCT = [[22.0, 28.0], [49.0, 64.0]]
 HALF_FROM = (5, 3)  # compute capability of float16 arithmetic
 SHARE = 0.5  # of the free memory that is asked for
@@ -43,7 +50,10 @@ WORDS = 4 << 20  # of four bytes: 16 MiB
 PATIENCE = 60.0  # seconds for all pairs: sixteen GPUs are 240 of them
 COPIED = 256 << 20  # bytes of a copy
 TIMES = 10
-PLAIN = "envcheck's own plain kernel, without tensor cores: a framework's library is several times faster"
+PLAIN = (
+    "envcheck's own plain kernel, without tensor cores: a framework's library is several times"
+    " faster"
+)
 PER_LINK = "through the link between the computer's memory and the GPU's"
 
 
@@ -51,7 +61,10 @@ class CudaError(Exception):
     """A call that did not return CUDA_SUCCESS, with the name of its result and the finding it points to."""
 
     def __init__(self, call: str, code: int, row: Dict[str, Any], log: str) -> None:
-        name, means = row.get("name", "a result without a name here"), row.get("means", "unknown to this program")
+        name, means = (
+            row.get("name", "a result without a name here"),
+            row.get("means", "unknown to this program"),
+        )
         super().__init__("%s: %s (%d): %s%s" % (call, name, code, means, "\n" + log if log else ""))
         self.call, self.code, self.finding = call, code, row.get("finding", "")
         self.ends_context = bool(row.get("ends_context"))
@@ -62,7 +75,9 @@ class Cuda:
 
     def __init__(self) -> None:
         self._library = load_library()
-        self._results = {row["code"]: row for row in read_table("nvidia/cuda_results.json")["results"]}
+        self._results = {
+            row["code"]: row for row in read_table("nvidia/cuda_results.json")["results"]
+        }
         self.ended = ""  # the error after which nothing runs in this process any more
 
     def call(self, name: str, *arguments: Any, **more: Any) -> None:
@@ -105,7 +120,9 @@ class Cuda:
     def uuid(self, device: int) -> str:
         """Return a device's UUID without its prefix; of a MIG instance its own where the driver can tell it."""
         buffer = (ctypes.c_ubyte * 16)()
-        self.call("cuDeviceGetUuid_v2" if self.tells_instances() else "cuDeviceGetUuid", buffer, device)
+        self.call(
+            "cuDeviceGetUuid_v2" if self.tells_instances() else "cuDeviceGetUuid", buffer, device
+        )
         digits = bytes(bytearray(buffer)).hex()
         return "-".join((digits[:8], digits[8:12], digits[12:16], digits[16:20], digits[20:]))
 
@@ -134,10 +151,13 @@ class Cuda:
 
 
 @contextmanager
-def checked(report: "Report", check: str, device: str, exhausted: str = "gpu-memory-held") -> Iterator["Step"]:
+def checked(
+    report: "Report", check: str, device: str, exhausted: str = "gpu-memory-held"
+) -> Iterator["Step"]:
     """Begin a check whose CUDA errors point to their finding.
 
-    `exhausted` is the one for too little memory: what the test asks for is little, others hold the rest.
+    `exhausted` is the one for too little memory: what the test asks for is little, others hold the
+    rest.
     """
     with report.step(check, device) as step:
         try:
@@ -237,7 +257,9 @@ class Gpu:
             return "GPU:%d" % self.cuda.number("cuCtxGetDevice")
         return "GPU:%d" % self.cuda.number("cuPointerGetAttribute", ORDINAL_OF_POINTER, address)
 
-    def launch(self, kernel: str, matrices: Any, sizes: Any, stream: Optional[ctypes.c_void_p] = None) -> None:
+    def launch(
+        self, kernel: str, matrices: Any, sizes: Any, stream: Optional[ctypes.c_void_p] = None
+    ) -> None:
         """Start c[m x n] = a[m x k] * b[k x n]; the caller waits for it."""
         rows, columns = sizes[0], sizes[1]
         values = list(matrices) + [ctypes.c_uint32(size) for size in sizes]
@@ -300,8 +322,9 @@ def unpacked(values: Any, kernel: str) -> "Sequence[float]":
 def largest_error(left: List[float], right: List[float], product: "Sequence[float]") -> float:
     """Return the largest error of a product's rows, as a share of the typical number.
 
-    Freivalds: with random signs s, each row of product * s must be that row of left * (right * s). A wrong number
-    anywhere in a row shows; the cost is that of three vectors, not of a second product.
+    Freivalds: with random signs s, each row of product * s must be that row of left * (right * s).
+    A wrong number anywhere in a row shows; the cost is that of three vectors, not of a second
+    product.
     """
     source = random.Random(3)  # noqa: S311 - test data
     signs = [source.choice((-1.0, 1.0)) for _ in range(SIZE)]
@@ -342,13 +365,18 @@ def load(report: "Report") -> Optional[Cuda]:
         try:
             opened.append(Cuda())
         except OSError as error:
-            step.refused("the driver's library cannot be loaded: %s" % error, not_loaded(), str(error))
+            step.refused(
+                "the driver's library cannot be loaded: %s" % error, not_loaded(), str(error)
+            )
         for cuda in opened:
             version = cuda.number("cuDriverGetVersion")
             cuda.call("cuInit", 0)
             seconds = time.time() - begun
             report.framework("driver", "%d.%d" % (version // 1000, version % 1000 // 10), seconds)
-            step.passed("CUDA driver API %d.%d, started in %.1f s" % (version // 1000, version % 1000 // 10, seconds))
+            step.passed(
+                "CUDA driver API %d.%d, started in %.1f s"
+                % (version // 1000, version % 1000 // 10, seconds)
+            )
     return opened[0] if step.said["outcome"] == "passed" else None
 
 
@@ -373,7 +401,9 @@ def list_devices(report: "Report", cuda: Cuda) -> List[Gpu]:
 def asked_uuid(name: str, cuda: Cuda) -> str:
     """Return the digits of the UUID asked for; "" for a number, and for what this driver cannot tell."""
     kind, _, digits = name.lower().partition("-")
-    told = (kind == "gpu" and cuda.tells_uuids()) or (kind == "mig" and cuda.tells_instances() and "/" not in digits)
+    told = (kind == "gpu" and cuda.tells_uuids()) or (
+        kind == "mig" and cuda.tells_instances() and "/" not in digits
+    )
     return digits if told else ""
 
 
@@ -390,7 +420,10 @@ def multiply(report: "Report", gpu: Gpu) -> bool:
     if step.said["outcome"] != "passed":
         return False
     with checked(report, "matmul", gpu.label) as step:
-        operands, target = (array.array("f", LEFT), array.array("f", RIGHT)), array.array("f", [-1.0] * 4)
+        operands, target = (
+            (array.array("f", LEFT), array.array("f", RIGHT)),
+            array.array("f", [-1.0] * 4),
+        )
         found, place = gpu.multiply("matmul_f32", operands, target, (2, 2, 3))
         step.judge([found[:2].tolist(), found[2:].tolist()], PRODUCT, place)
     return step.said["outcome"] == "passed"
@@ -420,7 +453,9 @@ def allocate(report: "Report", gpu: "Gpu") -> None:
             ends = [gpu.word_at(address, offset) for offset in (0, size - 4)]
         told = "%d of %d MiB are free; %d MiB were written" % (free >> 20, total >> 20, size >> 20)
         if ends != [PATTERN, PATTERN]:
-            step.failed("%s and %s read back" % (told, ["%#x" % end for end in ends]), "gpu-hardware-fault")
+            step.failed(
+                "%s and %s read back" % (told, ["%#x" % end for end in ends]), "gpu-hardware-fault"
+            )
         else:
             step.passed("%s and read back" % told)
 
@@ -448,7 +483,8 @@ def two_streams(report: "Report", gpu: "Gpu") -> None:
     identity = array.array("f", [1.0, 0.0, 0.0, 1.0])
     inputs = [array.array("f", [1.0, 2.0, 3.0, 4.0]), array.array("f", [5.0, 6.0, 7.0, 8.0])]
     with checked(report, "streams", gpu.label) as step:
-        streams = [gpu.cuda.pointer("cuStreamCreate", 1) for _ in inputs]  # 1: not in line with the default stream
+        # 1: not in line with the default stream
+        streams = [gpu.cuda.pointer("cuStreamCreate", 1) for _ in inputs]
         with ExitStack() as stack:
             one = stack.enter_context(gpu.filled(identity))
             held = [stack.enter_context(gpu.filled(values)) for values in inputs]
@@ -476,9 +512,12 @@ def copy_between(report: "Report", gpus: "List[Gpu]") -> None:
             direct = open_way(source, target)
             right = arrives(source, target)
             if direct:
-                source.cuda.call("cuCtxDisablePeerAccess", target.context)  # a GPU may have eight such ways at a time
+                # a GPU may have eight such ways at a time
+                source.cuda.call("cuCtxDisablePeerAccess", target.context)
             if right:
-                step.passed("16 MiB arrived %s" % ("directly" if direct else "through the host's memory"))
+                step.passed(
+                    "16 MiB arrived %s" % ("directly" if direct else "through the host's memory")
+                )
             else:
                 how = "a direct copy" if direct else "a copy through the host's memory"
                 step.failed("%s arrived with other bytes" % how, "multi-gpu-p2p-nccl")
@@ -495,7 +534,9 @@ def open_way(source: "Gpu", target: "Gpu") -> bool:
 
 def arrives(source: "Gpu", target: "Gpu") -> bool:
     """Copy random words from one GPU to another and compare them."""
-    sent = array.array("I", [(7919 * word) & 0xFFFFFFFF for word in range(8191)]) * (WORDS // 8191 + 1)
+    sent = array.array("I", [(7919 * word) & 0xFFFFFFFF for word in range(8191)]) * (
+        WORDS // 8191 + 1
+    )
     size = ctypes.c_size_t(4 * len(sent))
     source.select()
     with source.filled(sent) as origin:
@@ -518,7 +559,9 @@ def bench(report: "Report", opened: "Tuple[Cuda, List[Gpu]]") -> None:
         copy_to_and_from(report, gpu)
 
 
-def measure_product(report: "Report", gpu: "Gpu", kernel: str, name: str, expected: Optional[float]) -> None:
+def measure_product(
+    report: "Report", gpu: "Gpu", kernel: str, name: str, expected: Optional[float]
+) -> None:
     """Measure TFLOP/s of the large product."""
     with checked(report, "speed-" + name, gpu.label) as step:
         if name == "float16" and gpu.capability < HALF_FROM:
@@ -527,9 +570,16 @@ def measure_product(report: "Report", gpu: "Gpu", kernel: str, name: str, expect
         with gpu.memory(BYTES[kernel] * SIZE**2) as values:
             gpu.fill(values, 0, BYTES[kernel] * SIZE**2 // 4)
             with gpu.memory(BYTES[kernel] * SIZE**2) as target:
-                seconds = gpu.seconds(lambda: gpu.launch(kernel, (values, values, target), (SIZE,) * 3), TIMES)
+                seconds = gpu.seconds(
+                    lambda: gpu.launch(kernel, (values, values, target), (SIZE,) * 3), TIMES
+                )
         tell(
-            report, step, gpu, ("matmul %s %s" % (name, shape), operations / seconds / 1e12, "TFLOP/s"), expected, PLAIN
+            report,
+            step,
+            gpu,
+            ("matmul %s %s" % (name, shape), operations / seconds / 1e12, "TFLOP/s"),
+            expected,
+            PLAIN,
         )
 
 
@@ -538,12 +588,16 @@ def copy_on_device(report: "Report", gpu: "Gpu") -> None:
     with checked(report, "copy-on-device", gpu.label) as step:
         size = ctypes.c_size_t(COPIED)
         with gpu.memory(COPIED) as source, gpu.memory(COPIED) as target:
-            seconds = gpu.seconds(lambda: gpu.cuda.call("cuMemcpyDtoD_v2", target, source, size), TIMES)
+            seconds = gpu.seconds(
+                lambda: gpu.cuda.call("cuMemcpyDtoD_v2", target, source, size), TIMES
+            )
         found = ("device to device, read and written", 2 * COPIED / seconds / 1e9, "GB/s")
-        whole = not report.gpu.startswith("MIG-")  # an instance has a part of the width, which the driver does not tell
+        # an instance has a part of the width, which the driver does not tell
+        whole = not report.gpu.startswith("MIG-")
         best = expected_of(gpu, "memory") if whole else None
         tell(report, step, gpu, found, best, "how fast the GPU reaches its own memory")
-        judge_speed(step, step.said["message"], found[1], best)  # our own product says less: no library tuned it
+        # our own product says less: no library tuned it
+        judge_speed(step, step.said["message"], found[1], best)
 
 
 def copy_to_and_from(report: "Report", gpu: "Gpu") -> None:
@@ -551,22 +605,35 @@ def copy_to_and_from(report: "Report", gpu: "Gpu") -> None:
     with checked(report, "copy-to-device", gpu.label) as step:
         size = ctypes.c_size_t(COPIED)
         with gpu.locked(COPIED) as here, gpu.memory(COPIED) as there:
-            up = gpu.seconds(lambda: gpu.cuda.call("cuMemcpyHtoDAsync_v2", there, here, size, None), TIMES)
-            down = gpu.seconds(lambda: gpu.cuda.call("cuMemcpyDtoHAsync_v2", here, there, size, None), TIMES)
+            up = gpu.seconds(
+                lambda: gpu.cuda.call("cuMemcpyHtoDAsync_v2", there, here, size, None), TIMES
+            )
+            down = gpu.seconds(
+                lambda: gpu.cuda.call("cuMemcpyDtoHAsync_v2", here, there, size, None), TIMES
+            )
         tell(report, step, gpu, ("device to host", COPIED / down / 1e9, "GB/s"), None, PER_LINK)
         tell(report, step, gpu, ("host to device", COPIED / up / 1e9, "GB/s"), None, PER_LINK)
 
 
-def tell(report: "Report", step: Any, gpu: "Gpu", found: Any, expected: Optional[float], note: str) -> None:
+def tell(
+    report: "Report", step: Any, gpu: "Gpu", found: Any, expected: Optional[float], note: str
+) -> None:
     """Tell a number and, where the driver tells clocks and widths, the one the hardware could reach."""
     name, value, unit = found
     about = note
     if expected:
-        about = "%.0f %% of the %.4g %s that clock and width allow; %s" % (100 * value / expected, expected, unit, note)
+        about = "%.0f %% of the %.4g %s that clock and width allow; %s" % (
+            100 * value / expected,
+            expected,
+            unit,
+            note,
+        )
     report.measure(step.check, gpu.label, name, value, unit, about)
     step.passed("%s: %.4g %s" % (name, value, unit))
 
 
 def expected_of(gpu: "Gpu", what: str) -> Optional[float]:
     """Return what clocks and widths allow: TFLOP/s of float32, GB/s of the memory."""
-    return expected({name: gpu.cuda.attribute(number, gpu.device) for name, number in ATTRIBUTES.items()}).get(what)
+    return expected(
+        {name: gpu.cuda.attribute(number, gpu.device) for name, number in ATTRIBUTES.items()}
+    ).get(what)

@@ -9,7 +9,13 @@ if TYPE_CHECKING:
     from envcheck.smoke.children import smoke_card as card
     from envcheck.smoke.children.smoke_engine import Engine as Base
     from envcheck.smoke.children.smoke_engine import SkippedError
-    from envcheck.smoke.children.smoke_numbers import LEFT, RIGHT, product_error, random_factors, to_array
+    from envcheck.smoke.children.smoke_numbers import (
+        LEFT,
+        RIGHT,
+        product_error,
+        random_factors,
+        to_array,
+    )
     from envcheck.smoke.children.start import Report, Step
 else:
     import smoke_card as card
@@ -59,9 +65,13 @@ class Engine(Base):
         names += ["GPU:%d" % index for index in range(len(gpus))]
         if len(gpus) < wanted:
             cause = "" if gpus or has_cuda() else "framework-cpu-build"
-            step.failed("JAX lists %d of %d GPU%s" % (len(gpus), wanted, "s" if wanted > 1 else ""), cause)
+            step.failed(
+                "JAX lists %d of %d GPU%s" % (len(gpus), wanted, "s" if wanted > 1 else ""), cause
+            )
         else:
-            step.passed(", ".join("%s (%s)" % (name, self._device(name).device_kind) for name in names))
+            step.passed(
+                ", ".join("%s (%s)" % (name, self._device(name).device_kind) for name in names)
+            )
         return names if gpus or not wanted else None
 
     def _device(self, name: str) -> Any:
@@ -83,8 +93,11 @@ class Engine(Base):
         """Multiply random matrices, compiled."""
         factors = random_factors(kind, size)
         put = [self._jax.device_put(each, self._device(device)) for each in factors]
-        precision = self._jax.lax.Precision.HIGHEST  # else XLA's own kernels may cut factors off to TF32
-        found = self._jax.jit(lambda left, right: self._jax.numpy.matmul(left, right, precision=precision))(*put)
+        # else XLA's own kernels may cut factors off to TF32
+        precision = self._jax.lax.Precision.HIGHEST
+        found = self._jax.jit(
+            lambda left, right: self._jax.numpy.matmul(left, right, precision=precision)
+        )(*put)
         return product_error(found, factors), place_of(self._jax, found)
 
     def convolve(self, device: str, image: Any) -> Tuple[List[float], str]:
@@ -123,17 +136,27 @@ class Engine(Base):
 
         if hasattr(jax, "pmap"):
             return jax.pmap(summed, "all", devices=where)
-        mesh, split = jax.sharding.Mesh(self._np.array(where), ("all",)), jax.sharding.PartitionSpec("all")
+        mesh, split = (
+            jax.sharding.Mesh(self._np.array(where), ("all",)),
+            jax.sharding.PartitionSpec("all"),
+        )
         return jax.jit(
             jax.shard_map(
-                lambda part: summed(part[0])[None], mesh=mesh, in_specs=split, out_specs=split, check_vma=False
+                lambda part: summed(part[0])[None],
+                mesh=mesh,
+                in_specs=split,
+                out_specs=split,
+                check_vma=False,
             )
         )  # what is to take pmap's place; unchecked, for the check would add up gradients by itself
 
     def reduce(self, targets: List[str]) -> Tuple[List[float], str]:
         """Add up; between GPUs NCCL does it."""
         numbers = self._np.arange(1, len(targets) + 1, dtype="float32")
-        return self._np.asarray(self._on_all(lambda number: number, targets)(numbers)).tolist(), "psum"
+        return (
+            self._np.asarray(self._on_all(lambda number: number, targets)(numbers)).tolist(),
+            "psum",
+        )
 
     def gradients(self, rows: Any, targets: List[str]) -> Tuple[List[List[float]], List[float]]:
         """Return each device's sum of all gradients, and the first one's of all rows."""
@@ -142,7 +165,10 @@ class Engine(Base):
         shares = np.array(rows, "float32").reshape(len(targets), -1, 4)
         together = self._on_all(lambda part: gradient(weights, part), targets)(shares)
         alone = gradient(self._on(targets[0], weights), self._on(targets[0], rows))
-        return np.asarray(together).reshape(len(targets), -1).tolist(), np.asarray(alone).ravel().tolist()
+        return (
+            np.asarray(together).reshape(len(targets), -1).tolist(),
+            np.asarray(alone).ravel().tolist(),
+        )
 
     def _put(self, value: Any, device: str) -> Any:
         return self._jax.device_put(value, self._device(device)).block_until_ready()
@@ -152,7 +178,8 @@ class Engine(Base):
         np, jax, kind = self._np, self._jax, "float32" if precision == "tf32" else precision
         numbers = np.random.RandomState(0).rand(size, size).astype("float32")
         left, right = (self._put(numbers, device).astype(kind) for _ in range(2))
-        exact = jax.lax.Precision.HIGHEST if precision == "float32" else jax.lax.Precision.DEFAULT  # which takes TF32
+        # which takes TF32
+        exact = jax.lax.Precision.HIGHEST if precision == "float32" else jax.lax.Precision.DEFAULT
         product = jax.jit(lambda left, right: jax.numpy.matmul(left, right, precision=exact))
         return lambda: product(left, right).block_until_ready()
 
@@ -173,14 +200,17 @@ class Engine(Base):
         images, labels = (self._put(each.astype("float32"), device) for each in made)
         shapes = ((16, 1, 3, 3), (16 * 26 * 26, 10))
         weights = [
-            self._put((np.random.RandomState(0).rand(*shape) * 0.01).astype("float32"), device) for shape in shapes
+            self._put((np.random.RandomState(0).rand(*shape) * 0.01).astype("float32"), device)
+            for shape in shapes
         ]
 
         def loss(weights: Any) -> Any:
             hidden = jax.nn.relu(jax.lax.conv(images, weights[0], (1, 1), "VALID")).reshape(64, -1)
             return -(jax.nn.log_softmax(hidden @ weights[1]) * labels).sum(axis=1).mean()
 
-        step = jax.jit(lambda weights: [w - 0.01 * g for w, g in zip(weights, jax.grad(loss)(weights))])
+        step = jax.jit(
+            lambda weights: [w - 0.01 * g for w, g in zip(weights, jax.grad(loss)(weights))]
+        )
         state = [weights]
 
         def one() -> None:
@@ -193,7 +223,11 @@ class Engine(Base):
 def place_of(jax: Any, array: Any) -> str:
     """Return the device that holds an array; JAX before 0.4.31 names it by another attribute."""
     held = array.devices() if hasattr(array, "devices") else {array.device()}
-    names = [kind + ":%d" % jax.devices(kind.lower()).index(each) for each in held for kind in [kind_of(each)]]
+    names = [
+        kind + ":%d" % jax.devices(kind.lower()).index(each)
+        for each in held
+        for kind in [kind_of(each)]
+    ]
     return "+".join(sorted(names))
 
 
@@ -217,13 +251,18 @@ def has_cuda() -> bool:
     spec = importlib.util.find_spec("jax_plugins")
     folders = list(spec.submodule_search_locations or ()) if spec else []
     names = [module.name for module in pkgutil.iter_modules(folders)]
-    return any("cuda" in name for name in names) or "cuda" in str(getattr(jaxlib, "__version__", ""))
+    return any("cuda" in name for name in names) or "cuda" in str(
+        getattr(jaxlib, "__version__", "")
+    )
 
 
 def share(report: "Report") -> Any:
     """Compute once with a share of the memory, all of which JAX takes at once; ask the driver how much is gone."""
-    os.environ.pop("XLA_CLIENT_MEM_FRACTION", None)  # newer releases know this name too, and refuse to be given both
-    os.environ.update(XLA_PYTHON_CLIENT_MEM_FRACTION=str(card.SHARE), XLA_PYTHON_CLIENT_PREALLOCATE="true")
+    # newer releases know this name too, and refuse to be given both
+    os.environ.pop("XLA_CLIENT_MEM_FRACTION", None)
+    os.environ.update(
+        XLA_PYTHON_CLIENT_MEM_FRACTION=str(card.SHARE), XLA_PYTHON_CLIENT_PREALLOCATE="true"
+    )
     with report.step("memory share", "GPU:0") as step:
         before = card.memory()
         import jax

@@ -1,7 +1,7 @@
 """ONNX Runtime: its providers, and models encoded here.
 
-A model is protocol-buffer bytes (https://github.com/onnx/onnx/blob/v1.16.0/onnx/onnx.proto), so no other package is
-needed. Where a node ran, a session's own profile tells.
+A model is protocol-buffer bytes (https://github.com/onnx/onnx/blob/v1.16.0/onnx/onnx.proto), so no
+other package is needed. Where a node ran, a session's own profile tells.
 """
 
 import json
@@ -51,7 +51,9 @@ class Engine(Base):
         opened, how = open_sessions(self._ort, gpus)
         report.devices("session.get_providers", [CPU] + [CUDA] * len(opened))
         if wanted and CUDA not in providers:
-            step.failed("this ONNX Runtime is a build without the CUDA provider", "framework-cpu-build")
+            step.failed(
+                "this ONNX Runtime is a build without the CUDA provider", "framework-cpu-build"
+            )
         elif len(opened) < wanted:
             step.refused("the CUDA provider does not load for %s" % ", ".join(gpus[len(opened) :]))
         else:
@@ -67,10 +69,15 @@ class Engine(Base):
     def convolve(self, device: str, image: Any) -> Tuple[List[float], str]:
         """Convolve with ones."""
         side = len(image)
-        inputs = [encode_value("x", "float32", [1, 1, side, side]), encode_value("k", "float32", [1, 1, 3, 3])]
+        inputs = [
+            encode_value("x", "float32", [1, 1, side, side]),
+            encode_value("k", "float32", [1, 1, 3, 3]),
+        ]
         outputs = [encode_value("y", "float32", [1, 1, side - 2, side - 2])]
         model = encode_model([encode_node("Conv", "xk", "y")], inputs, outputs)
-        found, place = compute(self._ort, model, device, {"x": to_array([[image]]), "k": to_array([[[[1.0] * 3] * 3]])})
+        found, place = compute(
+            self._ort, model, device, {"x": to_array([[image]]), "k": to_array([[[[1.0] * 3] * 3]])}
+        )
         return found.ravel().tolist(), place
 
     def compiled(self, device: str, left: Any, right: Any) -> Tuple[Any, str]:
@@ -81,21 +88,28 @@ class Engine(Base):
         inputs.append(encode_value("z", "float32", [1]))
         model = encode_model(nodes, inputs, [encode_value("d", "float32", [2, 2])])
         found, place = compute(
-            self._ort, model, device, {"a": to_array(left), "b": to_array(right), "z": to_array([0.0])}
+            self._ort,
+            model,
+            device,
+            {"a": to_array(left), "b": to_array(right), "z": to_array([0.0])},
         )
         return found.tolist(), place
 
     def ask_for_missing(self) -> None:
         """Ask for a device that is not there: a session that takes another provider has refused it."""
         if CUDA not in self._ort.get_available_providers():
-            raise SkippedError("this build has no CUDA provider, and the CPU's devices have no numbers")
+            raise SkippedError(
+                "this build has no CUDA provider, and the CPU's devices have no numbers"
+            )
         if CUDA not in session(self._ort, product_model(1, 1, 1), MISSING).get_providers():
             raise RuntimeError("the session took the CPU instead")
 
     def towers(self, targets: List[str]) -> Tuple[Any, str]:
         """Multiply in two towers and add on the CPU."""
         inputs = [encode_value(name, "float32", [2, 2]) for name in "ab"]
-        model = encode_model([encode_node("Add", "ab", "c")], inputs, [encode_value("c", "float32", [2, 2])])
+        model = encode_model(
+            [encode_node("Add", "ab", "c")], inputs, [encode_value("c", "float32", [2, 2])]
+        )
         one, other = (self.product(target, LEFT, RIGHT)[0] for target in targets)
         found, place = compute(self._ort, model, "CPU:0", {"a": one, "b": other})
         return found.tolist(), place
@@ -118,7 +132,9 @@ class Engine(Base):
         opened = session(self._ort, model, device)
         binding = opened.io_binding()
         for name, value in fed.items():
-            binding.bind_ortvalue_input(name, self._ort.OrtValue.ortvalue_from_numpy(value, *on(device)))
+            binding.bind_ortvalue_input(
+                name, self._ort.OrtValue.ortvalue_from_numpy(value, *on(device))
+            )
         binding.bind_output(opened.get_outputs()[0].name, *on(device))
 
         def whole() -> None:
@@ -130,7 +146,9 @@ class Engine(Base):
     def multiply(self, device: str, precision: str, size: int) -> Callable[[], Any]:
         """Multiply two square matrices; the CUDA provider takes TF32 for float32 unless it is told otherwise."""
         left, right = random_factors(precision, size)
-        return self._bound(product_model(size, size, size, precision), device, {"a": left, "b": right})
+        return self._bound(
+            product_model(size, size, size, precision), device, {"a": left, "b": right}
+        )
 
     def copy_to(self, device: str, size: int) -> Callable[[], Any]:
         """Copy from the host to the device."""
@@ -161,8 +179,8 @@ def on(device: str) -> Tuple[str, int]:
 def open_sessions(ort: Any, gpus: List[str]) -> Tuple[List[str], str]:
     """Return the GPUs on which a session has the CUDA provider, and what had to be called for it.
 
-    Since 1.21 preload_dlls() loads CUDA and cuDNN from NVIDIA's wheels; a program has to call it. Its log keeps what
-    the provider misses in the end, not what it misses before that call.
+    Since 1.21 preload_dlls() loads CUDA and cuDNN from NVIDIA's wheels; a program has to call it.
+    Its log keeps what the provider misses in the end, not what it misses before that call.
     """
     if not hasattr(ort, "preload_dlls"):
         return with_cuda(ort, gpus), ""
@@ -177,7 +195,9 @@ def open_sessions(ort: Any, gpus: List[str]) -> Tuple[List[str], str]:
 
 def with_cuda(ort: Any, gpus: List[str]) -> List[str]:
     """Return the GPUs on which a session has the CUDA provider."""
-    return [gpu for gpu in gpus if CUDA in session(ort, product_model(1, 1, 1), gpu).get_providers()]
+    return [
+        gpu for gpu in gpus if CUDA in session(ort, product_model(1, 1, 1), gpu).get_providers()
+    ]
 
 
 def session(ort: Any, model: bytes, device: str, **options: Any) -> Any:
@@ -185,8 +205,13 @@ def session(ort: Any, model: bytes, device: str, **options: Any) -> Any:
     made = ort.SessionOptions()
     for name, value in options.items():
         setattr(made, name, value)
-    provider = (CUDA, {"device_id": device.split(":")[1], "arena_extend_strategy": "kSameAsRequested"})
-    found = ort.InferenceSession(model, made, providers=[provider] if device.startswith("GPU") else [CPU])
+    provider = (
+        CUDA,
+        {"device_id": device.split(":")[1], "arena_extend_strategy": "kSameAsRequested"},
+    )
+    found = ort.InferenceSession(
+        model, made, providers=[provider] if device.startswith("GPU") else [CPU]
+    )
     found.disable_fallback()
     return found
 
@@ -206,9 +231,14 @@ def compute(ort: Any, model: bytes, device: str, fed: Dict[str, Any]) -> Tuple[A
 def place_of(events: List[Dict[str, Any]], device: str) -> str:
     """Return the devices that ran the nodes of a model; casts and copies are left out, which may run elsewhere."""
     ran = [event.get("args", {}) for event in events if event.get("cat") == "Node"]
-    providers = {each.get("provider") for each in ran if each.get("op_name") not in ("Cast", "Memcpy", None)}
+    providers = {
+        each.get("provider") for each in ran if each.get("op_name") not in ("Cast", "Memcpy", None)
+    }
     names = {CPU: "CPU:0", CUDA: device if device.startswith("GPU") else "GPU"}
-    return "+".join(sorted(names.get(each, str(each)) for each in providers)) or "no device its profile names"
+    return (
+        "+".join(sorted(names.get(each, str(each)) for each in providers))
+        or "no device its profile names"
+    )
 
 
 def encode_field(number: int, value: Any) -> bytes:
@@ -243,12 +273,20 @@ def encode_node(operation: str, inputs: str, outputs: str) -> bytes:
 
 def encode_model(nodes: List[bytes], inputs: List[bytes], outputs: List[bytes]) -> bytes:
     """Encode a ModelProto with one graph."""
-    values = [encode_field(11, each) for each in inputs] + [encode_field(12, each) for each in outputs]
+    values = [encode_field(11, each) for each in inputs] + [
+        encode_field(12, each) for each in outputs
+    ]
     graph = b"".join(nodes) + encode_field(2, "g") + b"".join(values)
-    return encode_field(1, IR_VERSION) + encode_field(7, graph) + encode_field(8, encode_field(2, OPSET))
+    return (
+        encode_field(1, IR_VERSION)
+        + encode_field(7, graph)
+        + encode_field(8, encode_field(2, OPSET))
+    )
 
 
 def product_model(rows: int, inner: int, columns: int, kind: str = "float32") -> bytes:
     """Encode c = a b."""
     inputs = [encode_value("a", kind, [rows, inner]), encode_value("b", kind, [inner, columns])]
-    return encode_model([encode_node("MatMul", "ab", "c")], inputs, [encode_value("c", kind, [rows, columns])])
+    return encode_model(
+        [encode_node("MatMul", "ab", "c")], inputs, [encode_value("c", kind, [rows, columns])]
+    )

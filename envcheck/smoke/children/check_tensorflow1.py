@@ -36,7 +36,9 @@ class Engine(TensorFlow):
 
     def _config(self, **options: Any) -> Any:
         """Make a session's options: devices exactly as asked for and logged, no more GPU memory than needed."""
-        made = self._tf.ConfigProto(**dict({"allow_soft_placement": False, "log_device_placement": True}, **options))
+        made = self._tf.ConfigProto(
+            **dict({"allow_soft_placement": False, "log_device_placement": True}, **options)
+        )
         made.gpu_options.allow_growth = True
         if self._processors > 1:
             made.device_count["CPU"] = self._processors
@@ -50,7 +52,9 @@ class Engine(TensorFlow):
         found: Dict[str, List[str]] = {}
         with tf.Session(config=self._config()) as session:
             found["session.list_devices"] = [short(each.name) for each in session.list_devices()]
-        found["list_local_devices"] = [short(each.name) for each in device_lib.list_local_devices(self._config())]
+        found["list_local_devices"] = [
+            short(each.name) for each in device_lib.list_local_devices(self._config())
+        ]
         found["gpu_device_name"] = [short(name) for name in [tf.test.gpu_device_name()] if name]
         listed = self.judge_listing(report, step, found, "session.list_devices")
         # XLA_GPU is experimental: it needs ptxas and libdevice, which GPU:0 does without.
@@ -73,7 +77,8 @@ class Engine(TensorFlow):
         """Run one operation; return its value and the device that computed it, by the run's own statistics."""
         tf, metadata = self._tf, self._tf.RunMetadata()
         with tf.Session(config=self._config(**options)) as session:
-            traced = tf.RunOptions(trace_level=tf.RunOptions.SOFTWARE_TRACE)  # a full one needs CUPTI
+            # a full one needs CUPTI
+            traced = tf.RunOptions(trace_level=tf.RunOptions.SOFTWARE_TRACE)
             found = session.run(product, fed, options=traced, run_metadata=metadata)
         places = [
             short(stats.device)
@@ -110,10 +115,14 @@ class Engine(TensorFlow):
         def product(left: Any, right: Any) -> Any:
             return tf.matmul(left, right) + 0.0 * tf.exp(tf.matmul(left, right))
 
-        xla = tf.xla.experimental if hasattr(tf, "xla") else getattr(tf.contrib.compiler, "xla", None)
+        xla = (
+            tf.xla.experimental if hasattr(tf, "xla") else getattr(tf.contrib.compiler, "xla", None)
+        )
         if xla is None:
             raise SkippedError("functions compiled by XLA came with TensorFlow 1.12")
-        found, place = self._run(device, lambda: xla.compile(product, [self._feed(left), self._feed(right)])[0])
+        found, place = self._run(
+            device, lambda: xla.compile(product, [self._feed(left), self._feed(right)])[0]
+        )
         return found.tolist(), place
 
     def soften(self) -> Tuple[Any, str]:
@@ -128,7 +137,9 @@ class Engine(TensorFlow):
     def towers(self, targets: List[str]) -> Tuple[Any, str]:
         """Multiply in two towers and add on the CPU."""
         tf = self._tf
-        found, place = self._run("CPU:0", lambda: tf.add_n([self._on(each, self._product) for each in targets]))
+        found, place = self._run(
+            "CPU:0", lambda: tf.add_n([self._on(each, self._product) for each in targets])
+        )
         return found.tolist(), place
 
     def copy(self, source: str, target: str) -> Tuple[Any, str, str]:
@@ -145,7 +156,8 @@ class Engine(TensorFlow):
             with tf.device("/device:CPU:0"):
                 made = part()
             told = mirrored.on_all(tf, strategy, made, lambda each: each)
-            # Softly: what a strategy makes of itself (an index, a number of replicas) may have no GPU form.
+            # Softly: what a strategy makes of itself (an index, a number of replicas) may have no
+            # GPU form.
             with tf.Session(config=self._config(allow_soft_placement=True)) as session:
                 return [each.ravel().tolist() for each in session.run(told, self._fed)]
 
@@ -167,7 +179,9 @@ class Engine(TensorFlow):
             shares = tf.reshape(self._feed(rows), [len(targets), -1, 4])
             return lambda index: self._gradient(tf.gather(shares, index))
 
-        alone, _ = self._run(targets[0], lambda: self._gradient(self._feed(rows)), allow_soft_placement=True)
+        alone, _ = self._run(
+            targets[0], lambda: self._gradient(self._feed(rows)), allow_soft_placement=True
+        )
         return self._mirrored(targets, part), alone.ravel().tolist()
 
     def _gradient(self, rows: Any) -> Any:
@@ -177,7 +191,8 @@ class Engine(TensorFlow):
 
     def _session(self, device: str, build: Callable[[Any], Any]) -> Callable[[], Any]:
         tf, graph = self._tf, self._tf.Graph()
-        config = tf.ConfigProto(allow_soft_placement=True)  # some of what initialises has no GPU form
+        # some of what initialises has no GPU form
+        config = tf.ConfigProto(allow_soft_placement=True)
         config.gpu_options.allow_growth = True
         with graph.as_default(), tf.device("/device:" + device):
             fetched = build(tf)
@@ -189,7 +204,9 @@ class Engine(TensorFlow):
         """Multiply two square matrices."""
 
         def build(tf: Any) -> Any:
-            left, right = (tf.Variable(tf.cast(tf.random.uniform([size, size]), precision)) for _ in range(2))
+            left, right = (
+                tf.Variable(tf.cast(tf.random.uniform([size, size]), precision)) for _ in range(2)
+            )
             return tf.matmul(left, right)[0, 0]
 
         return self._session(device, build)
@@ -208,19 +225,27 @@ class Engine(TensorFlow):
         """Copy within the device's memory, by the operation that shares none."""
         from tensorflow.python.ops import gen_array_ops
 
-        return self._session(device, lambda tf: gen_array_ops.deep_copy(tf.Variable(tf.ones([size // 4])))[0])
+        return self._session(
+            device, lambda tf: gen_array_ops.deep_copy(tf.Variable(tf.ones([size // 4])))[0]
+        )
 
     def train(self, device: str) -> Callable[[], Any]:
         """Train a small convolutional network for one step on images made on the spot."""
 
         def build(tf: Any) -> Any:
             images = tf.Variable(tf.random.uniform([64, 28, 28, 1]), trainable=False)
-            labels = tf.Variable(tf.random.uniform([64], maxval=10, dtype=tf.int32), trainable=False)
+            labels = tf.Variable(
+                tf.random.uniform([64], maxval=10, dtype=tf.int32), trainable=False
+            )
             kernel = tf.Variable(tf.random.normal([3, 3, 1, 16]) * 0.01)
             matrix = tf.Variable(tf.random.normal([26 * 26 * 16, 10]) * 0.01)
-            hidden = tf.reshape(tf.nn.relu(tf.nn.conv2d(images, kernel, [1, 1, 1, 1], "VALID")), [64, -1])
+            hidden = tf.reshape(
+                tf.nn.relu(tf.nn.conv2d(images, kernel, [1, 1, 1, 1], "VALID")), [64, -1]
+            )
             logits = tf.matmul(hidden, matrix)
-            loss = tf.reduce_mean(tf.nn.sparse_softmax_cross_entropy_with_logits(labels=labels, logits=logits))
+            loss = tf.reduce_mean(
+                tf.nn.sparse_softmax_cross_entropy_with_logits(labels=labels, logits=logits)
+            )
             return tf.train.GradientDescentOptimizer(0.01).minimize(loss)
 
         return self._session(device, build)

@@ -47,8 +47,12 @@ class Engine(TensorFlow):
 
         tf = self._tf
         found: Dict[str, List[str]] = {}
-        found["list_physical_devices"] = [short(each.name) for each in listing(tf, "list_physical_devices")()]
-        found["list_logical_devices"] = [short(each.name) for each in listing(tf, "list_logical_devices")()]
+        found["list_physical_devices"] = [
+            short(each.name) for each in listing(tf, "list_physical_devices")()
+        ]
+        found["list_logical_devices"] = [
+            short(each.name) for each in listing(tf, "list_logical_devices")()
+        ]
         local = device_lib.list_local_devices()
         found["list_local_devices"] = [short(each.name) for each in local]
         found["gpu_device_name"] = [short(name) for name in [tf.test.gpu_device_name()] if name]
@@ -141,7 +145,8 @@ class Engine(TensorFlow):
         self._strategy = self._strategy or mirrored.over(
             tf, targets
         )  # a second one would take the first one's messages
-        # Softly: what a strategy makes of itself (an index, a number of replicas) may have no GPU form.
+        # Softly: what a strategy makes of itself (an index, a number of replicas) may have no GPU
+        # form.
         told = self._softly(lambda: mirrored.on_all(tf, self._strategy, part, tf.function))
         return [each.numpy().ravel().tolist() for each in told]
 
@@ -171,8 +176,10 @@ class Engine(TensorFlow):
         """Measure without the log of placements, which would be what is measured."""
         tf = self._tf
         tf.debugging.set_log_device_placement(False)
-        tf.config.set_soft_device_placement(True)  # a label may have no GPU form; last, for the line above undoes it
-        self._set_tf32 = getattr(tf.config.experimental, "enable_tensor_float_32_execution", None)  # TensorFlow 2.4
+        # a label may have no GPU form; last, for the line above undoes it
+        tf.config.set_soft_device_placement(True)
+        # TensorFlow 2.4
+        self._set_tf32 = getattr(tf.config.experimental, "enable_tensor_float_32_execution", None)
         if self._set_tf32:
             self.precisions = ("float32", "tf32", "float16")
         super().bench(report, devices)
@@ -221,12 +228,16 @@ class Engine(TensorFlow):
         with self._on(device):
             images = tf.random.uniform([64, 28, 28, 1])
             labels = tf.cast(tf.random.uniform([64]) * 10, tf.int32)
-            kernel, matrix = (tf.Variable(tf.random.normal(s) * 0.01) for s in ([3, 3, 1, 16], [26 * 26 * 16, 10]))
+            kernel, matrix = (
+                tf.Variable(tf.random.normal(s) * 0.01) for s in ([3, 3, 1, 16], [26 * 26 * 16, 10])
+            )
 
         def step() -> Any:
             with tf.GradientTape() as tape:
                 hidden = tf.reshape(tf.nn.relu(tf.nn.conv2d(images, kernel, 1, "VALID")), [64, -1])
-                told = tf.nn.sparse_softmax_cross_entropy_with_logits(labels, tf.matmul(hidden, matrix))
+                told = tf.nn.sparse_softmax_cross_entropy_with_logits(
+                    labels, tf.matmul(hidden, matrix)
+                )
                 loss = tf.reduce_mean(told)
             for variable, gradient in zip((kernel, matrix), tape.gradient(loss, (kernel, matrix))):
                 variable.assign_sub(0.01 * gradient)

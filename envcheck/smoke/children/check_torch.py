@@ -14,14 +14,16 @@ else:
     from smoke_engine import SkippedError
     from smoke_numbers import LEFT, RIGHT, product_error
 
-SHARE, MORE = 0.25, 0.3  # of the card's memory: what this process is given, and what it then asks for
+# of the card's memory: what this process is given, and what it then asks for
+SHARE, MORE = 0.25, 0.3
 
 
 class Engine(Base):
     """PyTorch."""
 
     name, title = "torch", "PyTorch"
-    refusals = (RuntimeError, AssertionError)  # the second one's words are those of a build without CUDA
+    # the second one's words are those of a build without CUDA
+    refusals = (RuntimeError, AssertionError)
     precisions = ("float32", "tf32", "float16", "bfloat16")
 
     def before_import(self, report: "Report") -> None:
@@ -105,7 +107,10 @@ class Engine(Base):
             cuda.set_per_process_memory_fraction(SHARE)
             try:
                 self._torch.empty(asked, dtype=self._torch.uint8, device="cuda:0")
-                step.failed("%d %% of the card was handed out, %d %% was allowed" % (100 * MORE, 100 * SHARE))
+                step.failed(
+                    "%d %% of the card was handed out, %d %% was allowed"
+                    % (100 * MORE, 100 * SHARE)
+                )
             except RuntimeError as error:
                 step.passed("refused full, as it should: %s" % str(error).splitlines()[0][:200])
             finally:
@@ -128,7 +133,9 @@ class Engine(Base):
     def reduce(self, targets: List[str]) -> Tuple[List[float], str]:
         """Add up by NCCL, on the CPU by gloo."""
         torch = self._torch
-        numbers = [torch.full((4,), at + 1.0, device=name_of(target)) for at, target in enumerate(targets)]
+        numbers = [
+            torch.full((4,), at + 1.0, device=name_of(target)) for at, target in enumerate(targets)
+        ]
         if not targets[0].startswith("GPU"):
             return reduce_by_gloo(torch, numbers), "gloo"
         if not torch.cuda.nccl.is_available(numbers):
@@ -152,7 +159,9 @@ class Engine(Base):
         torch, kind = self._torch, "float32" if precision == "tf32" else precision
         if hasattr(torch.backends.cuda, "matmul"):  # since PyTorch 1.7
             torch.backends.cuda.matmul.allow_tf32 = precision == "tf32"
-        factors = [torch.rand(size, size).to(name_of(device)).to(getattr(torch, kind)) for _ in range(2)]
+        factors = [
+            torch.rand(size, size).to(name_of(device)).to(getattr(torch, kind)) for _ in range(2)
+        ]
         return self._finished(device, lambda: factors[0] @ factors[1])
 
     def copy_to(self, device: str, size: int) -> Callable[[], Any]:
@@ -198,7 +207,10 @@ class Engine(Base):
 
 def place_of(tensor: Any) -> str:
     """Return the device that holds a tensor."""
-    return "%s:%d" % ("GPU" if tensor.device.type == "cuda" else tensor.device.type.upper(), tensor.device.index or 0)
+    return "%s:%d" % (
+        "GPU" if tensor.device.type == "cuda" else tensor.device.type.upper(),
+        tensor.device.index or 0,
+    )
 
 
 def name_of(device: str) -> str:

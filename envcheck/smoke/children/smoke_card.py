@@ -11,11 +11,20 @@ if TYPE_CHECKING:
 
 LIBRARY, IN_WSL = "libcuda.so.1", "/usr/lib/wsl/lib/libcuda.so.1"
 # Numbers of cuDeviceGetAttribute in cuda.h, CUDA 5.0 and newer.
-ATTRIBUTES = {"clock_khz": 13, "processors": 16, "memory_clock_khz": 36, "bus_bits": 37, "major": 75, "minor": 76}
+ATTRIBUTES = {
+    "clock_khz": 13,
+    "processors": 16,
+    "memory_clock_khz": 36,
+    "bus_bits": 37,
+    "major": 75,
+    "minor": 76,
+}
 SHARE = 0.25  # of the card's memory that a process is given where that is tested
 _BESIDE = 3 << 29  # bytes that CUDA and its libraries take beside the share
-SLOW = 0.25  # of what clock and width allow: copies and products of any healthy GPU reach half or more
-_WHOLE = 0.7  # of what was free: JAX takes 75 % at once, TensorFlow nearly all, where memory does not grow
+# of what clock and width allow: copies and products of any healthy GPU reach half or more
+SLOW = 0.25
+# of what was free: JAX takes 75 % at once, TensorFlow nearly all, where memory does not grow
+_WHOLE = 0.7
 
 
 def check_growth(report: "Report", device: str) -> None:
@@ -42,7 +51,11 @@ def judge_share(step: "Step", before: Optional[Tuple[int, int]], *, right: bool)
         step.skipped("the driver does not tell the free memory")
         return
     held, allowed = max(0, before[0] - now[0]), SHARE * before[1] + _BESIDE
-    said = "holds %.1f GiB of %.1f, allowed are %.1f" % (held / 2.0**30, before[1] / 2.0**30, allowed / 2.0**30)
+    said = "holds %.1f GiB of %.1f, allowed are %.1f" % (
+        held / 2.0**30,
+        before[1] / 2.0**30,
+        allowed / 2.0**30,
+    )
     if right:
         (step.passed if held <= allowed else step.failed)(said)
     else:
@@ -59,7 +72,8 @@ def memory() -> Optional[Tuple[int, int]]:
 
 
 def _memory(cuda: Any, device: ctypes.c_int) -> Optional[Tuple[int, int]]:
-    release = getattr(cuda, "cuDevicePrimaryCtxRelease_v2", None) or cuda.cuDevicePrimaryCtxRelease  # _v2: CUDA 11
+    # _v2: CUDA 11
+    release = getattr(cuda, "cuDevicePrimaryCtxRelease_v2", None) or cuda.cuDevicePrimaryCtxRelease
     context, free, total = ctypes.c_void_p(), ctypes.c_size_t(), ctypes.c_size_t()
     if cuda.cuDevicePrimaryCtxRetain(ctypes.byref(context), device):
         return None
@@ -86,7 +100,8 @@ def expected(told: Dict[str, int]) -> Dict[str, float]:
     """Return what clocks and widths allow: memory in GB/s, float32 (without tensor cores) in TFLOP/s."""
     found: Dict[str, float] = {}
     if told.get("memory_clock_khz") and told.get("bus_bits"):
-        found["memory"] = 2.0 * told["memory_clock_khz"] * 1e3 * told["bus_bits"] / 8 / 1e9  # two words a clock
+        # two words a clock
+        found["memory"] = 2.0 * told["memory_clock_khz"] * 1e3 * told["bus_bits"] / 8 / 1e9
     lanes = read_table("nvidia/gpu_arithmetic.json")["float32_lanes"].get(
         "%s.%s" % (told.get("major"), told.get("minor", 0))
     )
@@ -98,7 +113,10 @@ def expected(told: Dict[str, int]) -> Dict[str, float]:
 def judge_speed(step: "Step", said: str, found: float, best: Optional[float]) -> None:
     """Say whether a GPU reaches a fair part of what its own clocks and widths allow, where the driver tells those."""
     if best and found < SLOW * best:
-        step.failed("%s: %.2g %% of the %.3g that its clock and width allow" % (said, 100 * found / best, best))
+        step.failed(
+            "%s: %.2g %% of the %.3g that its clock and width allow"
+            % (said, 100 * found / best, best)
+        )
     else:
         step.passed(said)
 

@@ -6,7 +6,14 @@ from typing import TYPE_CHECKING, Any, Dict, List, Optional, Tuple
 if TYPE_CHECKING:
     from envcheck.smoke.children import smoke_card as card
     from envcheck.smoke.children import smoke_full, smoke_speed
-    from envcheck.smoke.children.smoke_numbers import LEFT, MISSING, PRODUCT, RIGHT, product_error, random_factors
+    from envcheck.smoke.children.smoke_numbers import (
+        LEFT,
+        MISSING,
+        PRODUCT,
+        RIGHT,
+        product_error,
+        random_factors,
+    )
     from envcheck.smoke.children.start import Report, Step
 else:
     import smoke_card as card
@@ -22,13 +29,14 @@ class SkippedError(Exception):
 class Engine:
     """A framework as a smoke test sees it: `check_NAME.py` defines one by the same name.
 
-    Devices are named CPU:0, GPU:0 ... to and by an engine, however its framework calls them. Results are plain numbers
-    or arrays, and where it can be told the device that made them: by the framework's word, never by what was asked
-    for. What cannot be done here it says with SkippedError.
+    Devices are named CPU:0, GPU:0 ... to and by an engine, however its framework calls them.
+    Results are plain numbers or arrays, and where it can be told the device that made them: by the
+    framework's word, never by what was asked for. What cannot be done here it says with
+    SkippedError.
 
-    Beside the methods that raise NotImplementedError here, the full level asks for convolve, compiled, towers, copy,
-    reduce and gradients, and for soften where there is one; the bench level for multiply, copy_to, copy_within and
-    train, which return an action that ends when it is done.
+    Beside the methods that raise NotImplementedError here, the full level asks for convolve,
+    compiled, towers, copy, reduce and gradients, and for soften where there is one; the bench level
+    for multiply, copy_to, copy_within and train, which return an action that ends when it is done.
     """
 
     name, title = "", ""

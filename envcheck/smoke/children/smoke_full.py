@@ -10,8 +10,10 @@ else:
     from smoke_numbers import LEFT, MISSING, PRODUCT, RIGHT
 
 SIZE = 2048
-# Of the typical number, the root of the size. TF32 keeps 10 bits of each factor: rounded as cuBLAS does, that errs by
-# 0.0016 here (0.0017 by PyTorch's documentation, on an A100), cut off by 0.0043. Half adds up in 11 bits on some CPUs.
+# Of the typical number, the root of the size. TF32 keeps 10 bits of each factor: rounded as cuBLAS
+# does, that errs by
+# 0.0016 here (0.0017 by PyTorch's documentation, on an A100), cut off by 0.0043. Half adds up in 11
+# bits on some CPUs.
 ALLOWED = {"float32": 2.5e-3, "float16": 5e-2}
 SIDE = 8  # of the image that is convolved
 ROUNDED = 5e-3  # of the largest number: some of cuDNN's ways to convolve are not exact
@@ -22,7 +24,9 @@ SUM = [[44.0, 56.0], [98.0, 128.0]]  # of two products
 
 def run(report: "Report", devices: List[str], engine: Any) -> None:
     """Check one device at a time, then several together."""
-    targets = [name for name in devices if name.startswith("GPU")] or [n for n in devices if n.startswith("CPU")]
+    targets = [name for name in devices if name.startswith("GPU")] or [
+        n for n in devices if n.startswith("CPU")
+    ]
     if report.gpu != "all":
         check_alone(report, engine, targets[0])
     towers(report, engine, (targets * 2)[:2])
@@ -42,9 +46,12 @@ def check_alone(report: "Report", engine: Any, device: str) -> None:
         multiply_large(report, engine, device, kind)
     convolve(report, engine, device)
     with report.step("jit", device) as step:
-        eighths = [[number / 8.0 for number in row] for row in LEFT]  # exact everywhere; their exponential is finite
+        # exact everywhere; their exponential is finite
+        eighths = [[number / 8.0 for number in row] for row in LEFT]
         found, place = engine.compiled(device, eighths, RIGHT)
-        step.judge([[round(8.0 * float(number), 3) for number in row] for row in found], PRODUCT, place)
+        step.judge(
+            [[round(8.0 * float(number), 3) for number in row] for row in found], PRODUCT, place
+        )
     if device.startswith("GPU"):
         engine.check_memory(report, device)
     ask_for_missing(report, engine)
@@ -64,7 +71,8 @@ def convolve(report: "Report", engine: Any, device: str) -> None:
     with report.step("convolution", device) as step:
         image = [[float(SIDE * y + x) for x in range(SIDE)] for y in range(SIDE)]
         inner = range(1, SIDE - 1)
-        wanted = [9.0 * image[y][x] for y in inner for x in inner]  # the mean of these neighbours is the middle one
+        # the mean of these neighbours is the middle one
+        wanted = [9.0 * image[y][x] for y in inner for x in inner]
         found, place = engine.convolve(device, image)
         step.within(largest_difference(found, wanted), ROUNDED, place)
 
@@ -84,7 +92,9 @@ def fall_back(report: "Report", engine: Any) -> None:
     if hasattr(engine, "soften"):
         with report.step("soft placement") as step:
             found, place = engine.soften()
-            (step.passed if found == PRODUCT else step.failed)("%s was asked for, %s took it" % (MISSING, place))
+            (step.passed if found == PRODUCT else step.failed)(
+                "%s was asked for, %s took it" % (MISSING, place)
+            )
 
 
 def towers(report: "Report", engine: Any, targets: List[str]) -> None:
@@ -107,7 +117,9 @@ def reduce_over_all(report: "Report", engine: Any, targets: List[str]) -> None:
     with report.step("all-reduce over %s" % ", ".join(targets)) as step:
         found, by = engine.reduce(targets)
         wanted = [float(sum(range(len(targets) + 1)))] * len(targets)
-        (step.passed if found == wanted else step.failed)("%s gave %s, right is %s" % (by, found, wanted))
+        (step.passed if found == wanted else step.failed)(
+            "%s gave %s, right is %s" % (by, found, wanted)
+        )
 
 
 def train_together(report: "Report", engine: Any, targets: List[str]) -> None:
@@ -115,9 +127,13 @@ def train_together(report: "Report", engine: Any, targets: List[str]) -> None:
     with report.step("gradients over %s" % ", ".join(targets)) as step:
         source = random.Random(1)  # noqa: S311 - test data
         # Sixteenths are exact in TF32, too: devices of different kinds agree.
-        rows = [[source.randint(-16, 16) / 16.0 for _ in range(4)] for _ in range(ROWS * len(targets))]
+        rows = [
+            [source.randint(-16, 16) / 16.0 for _ in range(4)] for _ in range(ROWS * len(targets))
+        ]
         together, alone = engine.gradients(rows, targets)
-        step.within(max(largest_difference(each, alone) for each in together), SHARE_ROUNDED, step.device)
+        step.within(
+            max(largest_difference(each, alone) for each in together), SHARE_ROUNDED, step.device
+        )
 
 
 def largest_difference(found: List[float], wanted: List[float]) -> float:

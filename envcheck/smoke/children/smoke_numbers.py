@@ -31,4 +31,7 @@ def product_error(found: Any, factors: Any) -> float:
     import numpy as np
 
     left, right = (each.astype("float64") for each in factors)
-    return float(np.abs(np.asarray(found).astype("float64") - np.matmul(left, right)).max() / len(left) ** 0.5)
+    return float(
+        np.abs(np.asarray(found).astype("float64") - np.matmul(left, right)).max()
+        / len(left) ** 0.5
+    )

@@ -10,11 +10,17 @@ else:
     from smoke_card import attributes, expected, judge_speed
 
 SMALL, LARGE = 1024, 8192  # a side of the matrices: a fast GPU is done with less before it is busy
-COPIED, WITHIN = 64 << 20, 512 << 20  # bytes, to the device and within it: many times what its caches hold
+# bytes, to the device and within it: many times what its caches hold
+COPIED, WITHIN = 64 << 20, 512 << 20
 ENOUGH = 0.3  # seconds of one measurement, at least
 SINCE_AMPERE = {"tf32", "bfloat16"}
-ABOUT_SPEED = "a TFLOP/s is a million million multiplications and additions a second; training is mostly these"
-ABOUT_COPIES = "how fast batches reach the GPU; a GPU that waits for its data is no faster than this"
+ABOUT_SPEED = (
+    "a TFLOP/s is a million million multiplications and additions a second; training is mostly"
+    " these"
+)
+ABOUT_COPIES = (
+    "how fast batches reach the GPU; a GPU that waits for its data is no faster than this"
+)
 ABOUT_MEMORY = "how fast the GPU reads and writes its own memory; small operations are bound by it"
 ABOUT_STEP = "a step: 64 images of 28 x 28 through a small convolutional network, and back"
 
@@ -55,7 +61,8 @@ def multiply(report: "Report", engine: Any, device: str, precision: str) -> None
 
 def product_time(engine: Any, device: str, precision: str) -> Tuple[int, float]:
     """Return a size that keeps the device busy without taking long, and the seconds of its product."""
-    size = SMALL if precision == "float32" or device.startswith("GPU") else SMALL // 4  # half on a CPU is slow
+    # half on a CPU is slow
+    size = SMALL if precision == "float32" or device.startswith("GPU") else SMALL // 4
     seconds = seconds_of(engine.multiply(device, precision, size))
     if device.startswith("GPU"):
         while size < LARGE and 8 * seconds < ENOUGH:
@@ -68,12 +75,23 @@ def copy(report: "Report", engine: Any, device: str) -> None:
     """Tell the GB/s to the device and within it."""
     with report.step("speed of copies", device) as step:
         up = COPIED / seconds_of(engine.copy_to(device, COPIED)) / 1e9
-        within = 2.0 * WITHIN / seconds_of(engine.copy_within(device, WITHIN)) / 1e9  # each byte is read and written
+        # each byte is read and written
+        within = 2.0 * WITHIN / seconds_of(engine.copy_within(device, WITHIN)) / 1e9
         report.measure(step.check, device, "host to device", up, "GB/s", ABOUT_COPIES)
-        whole = not report.gpu.startswith("MIG-")  # an instance has a part of the width, which the driver does not tell
+        # an instance has a part of the width, which the driver does not tell
+        whole = not report.gpu.startswith("MIG-")
         best = expected(attributes()).get("memory") if whole else None
-        report.measure(step.check, device, "device to device", within, "GB/s", share(within, best) + ABOUT_MEMORY)
-        judge_speed(step, "%.3g GB/s to the device, %.3g GB/s within it" % (up, within), within, best)
+        report.measure(
+            step.check,
+            device,
+            "device to device",
+            within,
+            "GB/s",
+            share(within, best) + ABOUT_MEMORY,
+        )
+        judge_speed(
+            step, "%.3g GB/s to the device, %.3g GB/s within it" % (up, within), within, best
+        )
 
 
 def train(report: "Report", engine: Any, devices: List[str]) -> None:
@@ -82,7 +100,9 @@ def train(report: "Report", engine: Any, devices: List[str]) -> None:
     for device in devices:
         with report.step("training", device) as step:
             found[device] = seconds_of(engine.train(device)) * 1e3
-            report.measure(step.check, device, "training step", found[device], "ms", compared(found, device))
+            report.measure(
+                step.check, device, "training step", found[device], "ms", compared(found, device)
+            )
             step.passed("%.3g ms a step" % found[device])
 
 
@@ -94,7 +114,10 @@ def compared(found: Dict[str, float], device: str) -> str:
     times = found[device] / gpus[0]
     if times >= 1:
         return "the GPU is %.1f times as fast; with a larger network its lead grows" % times
-    return "the CPU is faster here, which is normal: so small a network is done before a GPU has been told what to do"
+    return (
+        "the CPU is faster here, which is normal: so small a network is done before a GPU has been"
+        " told what to do"
+    )
 
 
 def seconds_of(action: Callable[[], Any]) -> float:
@@ -117,5 +140,8 @@ def share(found: float, best: Optional[float]) -> str:
     if not best:
         return ""
     if found > 1.05 * best:
-        return "more than the %.3g that clock and width allow without tensor cores, which take part here; " % best
+        return (
+            "more than the %.3g that clock and width allow without tensor cores, which take part"
+            " here; " % best
+        )
     return "%.0f %% of the %.3g that clock and width allow; " % (100 * found / best, best)

@@ -33,16 +33,26 @@ class TensorFlow(Engine):
         """Say whether it was built with CUDA."""
         return {"cuda_build": bool(self._tf.test.is_built_with_cuda())}
 
-    def judge_listing(self, report: "Report", step: "Step", found: Dict[str, List[str]], main: str) -> int:
+    def judge_listing(
+        self, report: "Report", step: "Step", found: Dict[str, List[str]], main: str
+    ) -> int:
         """Say whether as many GPUs are listed as are visible, the same in each way; return those of the `main` one."""
         for way, names in found.items():
             report.devices(way, names)
-        counted = {way: len([name for name in names if name.startswith("GPU")]) for way, names in found.items()}
+        counted = {
+            way: len([name for name in names if name.startswith("GPU")])
+            for way, names in found.items()
+        }
         wanted, listed = 0 if report.gpu == "cpu" else report.count, counted[main]
         if listed < wanted:
             cause = "" if self._tf.test.is_built_with_cuda() else "framework-cpu-build"
-            step.failed("TensorFlow lists %d of %d GPU%s" % (listed, wanted, "s" if wanted > 1 else ""), cause)
-        elif counted["list_local_devices"] != listed or bool(counted["gpu_device_name"]) != bool(listed):
+            step.failed(
+                "TensorFlow lists %d of %d GPU%s" % (listed, wanted, "s" if wanted > 1 else ""),
+                cause,
+            )
+        elif counted["list_local_devices"] != listed or bool(counted["gpu_device_name"]) != bool(
+            listed
+        ):
             step.failed("its ways of listing GPUs disagree: %s" % counted)
         else:
             step.passed(", ".join(found[main]))
@@ -56,15 +66,20 @@ def over(tf: Any, targets: List[str]) -> Any:
     return tf.distribute.MirroredStrategy(["/device:" + target for target in targets])
 
 
-def on_all(tf: Any, strategy: Any, part: Callable[[Any], Any], compiled: Callable[[Any], Any]) -> List[Any]:
+def on_all(
+    tf: Any, strategy: Any, part: Callable[[Any], Any], compiled: Callable[[Any], Any]
+) -> List[Any]:
     """Run `part(index)` on each device at once and add up what it returns; return the sum each device got."""
-    start = getattr(strategy, "run", None) or getattr(strategy, "experimental_run_v2", None)  # run: TensorFlow 2.2
+    # run: TensorFlow 2.2
+    start = getattr(strategy, "run", None) or getattr(strategy, "experimental_run_v2", None)
     if start is None:
         raise SkippedError("what adds up within MirroredStrategy came with TensorFlow 1.14")
 
     def summed() -> Any:
         replica = tf.distribute.get_replica_context()
-        return replica.all_reduce(tf.distribute.ReduceOp.SUM, part(replica.replica_id_in_sync_group))
+        return replica.all_reduce(
+            tf.distribute.ReduceOp.SUM, part(replica.replica_id_in_sync_group)
+        )
 
     return list(strategy.experimental_local_results(start(compiled(summed))))
 
@@ -78,7 +93,10 @@ def share(report: "Report") -> Any:
 
         v1 = tf.compat.v1 if tf.__version__.split(".")[0] != "1" else tf
         options = v1.GPUOptions(per_process_gpu_memory_fraction=card.SHARE)
-        with tf.Graph().as_default(), v1.Session(config=v1.ConfigProto(gpu_options=options)) as session:
+        with (
+            tf.Graph().as_default(),
+            v1.Session(config=v1.ConfigProto(gpu_options=options)) as session,
+        ):
             with tf.device("/device:GPU:0"):
                 left, right = v1.placeholder("float32", [1, 2]), v1.placeholder("float32", [2, 1])
                 product = tf.matmul(left, right)

@@ -44,7 +44,12 @@ class Step:
             self.skipped(str(error))
         elif error is not None:
             self.raised(error)
-        about = {"check": self.check, "device": self.device, "ran_on": self.ran_on, "seconds": seconds}
+        about = {
+            "check": self.check,
+            "device": self.device,
+            "ran_on": self.ran_on,
+            "seconds": seconds,
+        }
         self._write(dict(self.said, event="result", **about))
         return True
 
@@ -62,7 +67,9 @@ class Step:
         if found != wanted:
             self.failed("gave %s instead of %s" % (shortened(found), shortened(wanted)))
         elif ran_on != self.device:
-            self.failed("was asked to run on %s and ran on %s" % (self.device, ran_on), "device-placement")
+            self.failed(
+                "was asked to run on %s and ran on %s" % (self.device, ran_on), "device-placement"
+            )
         else:
             self.passed("gave %s on %s" % (shortened(found), ran_on))
 
@@ -70,11 +77,17 @@ class Step:
         """Say whether the largest error, as a share of the typical number, is one that this precision may have."""
         self.ran_on = ran_on
         if not error <= allowed:  # a NaN is no small error
-            self.failed("is wrong by %.2g of the typical number, allowed are %.2g" % (error, allowed))
+            self.failed(
+                "is wrong by %.2g of the typical number, allowed are %.2g" % (error, allowed)
+            )
         elif ran_on != self.device:
-            self.failed("was asked to run on %s and ran on %s" % (self.device, ran_on), "device-placement")
+            self.failed(
+                "was asked to run on %s and ran on %s" % (self.device, ran_on), "device-placement"
+            )
         else:
-            self.passed("largest error %.2g of the typical number, allowed are %.2g" % (error, allowed))
+            self.passed(
+                "largest error %.2g of the typical number, allowed are %.2g" % (error, allowed)
+            )
 
     def skipped(self, message: str) -> None:
         """Say why this check was not made."""
@@ -87,8 +100,12 @@ class Step:
     def raised(self, error: BaseException) -> None:
         """Turn a framework's exception into an outcome."""
         text = "%s: %s" % (type(error).__name__, error)
-        exhausted = isinstance(error, MemoryError) or any(words in text.lower() for words in _WORDS_OF_MEMORY)
-        self._say("out-of-memory" if exhausted else "error", telling_line(text)[:300], "", text[:_LIMIT])
+        exhausted = isinstance(error, MemoryError) or any(
+            words in text.lower() for words in _WORDS_OF_MEMORY
+        )
+        self._say(
+            "out-of-memory" if exhausted else "error", telling_line(text)[:300], "", text[:_LIMIT]
+        )
 
     def _say(self, outcome: str, message: str, finding: str = "", error: str = "") -> None:
         self.said = {"outcome": outcome, "message": message, "finding": finding, "error": error}
@@ -99,19 +116,35 @@ class Report:
 
     def __init__(self, stream: Any, gpu: str, count: int, level: str) -> None:
         self._stream, self.gpu, self.count, self.level = stream, gpu, count, level
-        self.free_before: Optional[Tuple[int, int]] = None  # (free, total) bytes of the card, where a script asked
+        # (free, total) bytes of the card, where a script asked
+        self.free_before: Optional[Tuple[int, int]] = None
 
     def framework(self, name: str, version: str, seconds: float, **more: Any) -> None:
         """Name the framework that was imported, and how long that took."""
-        self._write(dict(more, event="framework", name=name, version=str(version), seconds=round(seconds, 3)))
+        self._write(
+            dict(
+                more, event="framework", name=name, version=str(version), seconds=round(seconds, 3)
+            )
+        )
 
     def devices(self, way: str, devices: List[str]) -> None:
         """Tell the devices one way of listing them gives."""
-        self._write({"event": "devices", "way": way, "devices": [str(device) for device in devices]})
+        self._write(
+            {"event": "devices", "way": way, "devices": [str(device) for device in devices]}
+        )
 
-    def measure(self, check: str, device: str, name: str, value: float, unit: str, note: str = "") -> None:
+    def measure(
+        self, check: str, device: str, name: str, value: float, unit: str, note: str = ""
+    ) -> None:
         """Tell a number of a benchmark, with a sentence for who meets it the first time."""
-        said = {"event": "measure", "check": check, "device": device, "name": name, "unit": unit, "note": note}
+        said = {
+            "event": "measure",
+            "check": check,
+            "device": device,
+            "name": name,
+            "unit": unit,
+            "note": note,
+        }
         self._write(dict(said, value=float("%.4g" % value)))
 
     def step(self, check: str, device: str = "") -> Step:
@@ -150,18 +183,24 @@ def shortened(value: Any) -> str:
 
 def main() -> None:
     """Run the script that the runner names: it opens the framework, then does what the level asks for."""
-    given = list(zip(sys.argv[1::2], sys.argv[2::2]))  # the runner writes pairs; argparse would cost half a bare start
+    # the runner writes pairs; argparse would cost half a bare start
+    given = list(zip(sys.argv[1::2], sys.argv[2::2]))
     one = dict(given)
     paths = [value for name, value in given if name == "--path"]
     stream = open_stream(int(one.get("--fd", -1)), one.get("--file", ""))
     sys.path.extend(paths)
-    sys.path.append(os.path.dirname(os.path.abspath(__file__)))  # last: nothing here may hide a module of the framework
+    # last: nothing here may hide a module of the framework
+    sys.path.append(os.path.dirname(os.path.abspath(__file__)))
     faulthandler.enable()
     limit = float(one.get("--limit", 3600.0))
-    faulthandler.dump_traceback_later(limit - min(1.0, limit / 4))  # the stack of a process that hangs
-    sys.stderr.write("".join("##### envcheck: %s\n" % value for name, value in given if name == "--about"))
+    # the stack of a process that hangs
+    faulthandler.dump_traceback_later(limit - min(1.0, limit / 4))
+    sys.stderr.write(
+        "".join("##### envcheck: %s\n" % value for name, value in given if name == "--about")
+    )
     report = Report(stream, one["--gpu"], int(one["--count"]), one["--level"])
-    gc.disable()  # an import leaves nothing to collect, and the search for it is a tenth of its time
+    # an import leaves nothing to collect, and the search for it is a tenth of its time
+    gc.disable()
     script = __import__(one["--script"])
     if "--part" in one:
         getattr(script, one["--part"])(report)
@@ -169,7 +208,8 @@ def main() -> None:
         test = script.Engine() if hasattr(script, "Engine") else script
         opened = test.run(report)
         if opened is not None and report.level != "quick":
-            getattr(gc, "freeze", int)()  # nor does it later; Python 3.6 has to look through it once
+            # nor does it later; Python 3.6 has to look through it once
+            getattr(gc, "freeze", int)()
             gc.enable()
             getattr(test, report.level)(report, opened)
     report.done()

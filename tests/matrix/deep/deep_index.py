@@ -29,7 +29,9 @@ def fill(index: LocalIndex, members: Mapping[str, bytes]) -> None:
     """Serve the wheel with these members beside its metadata."""
     folder = "jax_cuda12_plugin-0.12.0.1"
     metadata = recorded()["texts"][recorded()["wheels"][WHEEL]["members"]["METADATA"]].encode()
-    index.archives[WHEEL] = archive({f"{folder}.dist-info/METADATA": metadata, **members}, folder=folder)
+    index.archives[WHEEL] = archive(
+        {f"{folder}.dist-info/METADATA": metadata, **members}, folder=folder
+    )
 
 
 def row_of(matrix: dict[str, Any]) -> dict[str, Any]:
@@ -40,10 +42,16 @@ def row_of(matrix: dict[str, Any]) -> dict[str, Any]:
 def one_release() -> dict[str, Any]:
     """Return the built-in matrix with one release of JAX, which is quick to copy and to compare."""
     kept = deepcopy(
-        {**document(), "citations": {}, "releases": {"jax": {KEY[1]: document()["releases"]["jax"][KEY[1]]}}}
+        {
+            **document(),
+            "citations": {},
+            "releases": {"jax": {KEY[1]: document()["releases"]["jax"][KEY[1]]}},
+        }
     )
     kept["citations"] = {
-        name: dict(document()["citations"][name]) for row in iterate_rows(kept) for name in row["citations"]
+        name: dict(document()["citations"][name])
+        for row in iterate_rows(kept)
+        for name in row["citations"]
     }
     return kept
 
@@ -67,12 +75,16 @@ def list_as_unknown(index: LocalIndex) -> None:
     index.wheels[WHEEL] = {**index.wheels[WHEEL], "sha256": UNKNOWN}
 
 
-def deepened(index: LocalIndex, matrix: dict[str, Any], cache: Path | None = None, **settings: Any) -> dict[str, Any]:
+def deepened(
+    index: LocalIndex, matrix: dict[str, Any], cache: Path | None = None, **settings: Any
+) -> dict[str, Any]:
     """Read the binaries of that row from the index, as `matrix refresh --deep` does; raises what it leaves out."""
     opened = reader(index, cache, **settings)
     try:
         listings = [list_framework(opened, "jax", "0.12.0.1")]
-        left_out = add_binaries(matrix, listings, opened.open_binaries(), "2030-01-02", lambda *_: None, chosen={KEY})
+        left_out = add_binaries(
+            matrix, listings, opened.open_binaries(), "2030-01-02", lambda *_: None, chosen={KEY}
+        )
     finally:
         opened.close()
     if left_out:
@@ -83,7 +95,9 @@ def deepened(index: LocalIndex, matrix: dict[str, Any], cache: Path | None = Non
 def with_field(whole: bytes, member: str, offset: int, form: str, value: int) -> bytes:
     """Change a field of a member's entry in the directory of an archive."""
     data, at = bytearray(whole), -1
-    while (at := whole.index(b"PK\1\2", at + 1)) and whole[at + 46 : at + 46 + len(member)] != member.encode():
+    while (at := whole.index(b"PK\1\2", at + 1)) and whole[
+        at + 46 : at + 46 + len(member)
+    ] != member.encode():
         pass
     struct.pack_into(form, data, at + offset, value)
     return bytes(data)

@@ -40,4 +40,12 @@ def _imports(base: int) -> bytes:
     table, names = base + 40, base + 80
     descriptor = struct.pack("<IIIII", table, 0, 0, names + 16, table + 16)
     thunks = struct.pack("<QQ", names, 0)
-    return descriptor + bytes(20) + thunks + thunks + bytes(8) + b"\0\0Sleep\0".ljust(16, b"\0") + b"KERNEL32.dll\0"
+    return (
+        descriptor
+        + bytes(20)
+        + thunks
+        + thunks
+        + bytes(8)
+        + b"\0\0Sleep\0".ljust(16, b"\0")
+        + b"KERNEL32.dll\0"
+    )

@@ -53,8 +53,19 @@ def test_a_library_of_gcc_and_nvcc(tmp_path: Path) -> None:
 @pytest.mark.needs("c-compiler", "linux")
 def test_a_library_of_this_machines_gcc(tmp_path: Path) -> None:
     source, built = tmp_path / "own.c", tmp_path / "own.so"
-    source.write_text("#include <math.h>\ndouble own(double x) { return cos(x); }\n", encoding="utf-8")
-    command = ["gcc", "-shared", "-fPIC", "-o", str(built), str(source), "-lm", "-Wl,--disable-new-dtags,-rpath,/opt/x"]
+    source.write_text(
+        "#include <math.h>\ndouble own(double x) { return cos(x); }\n", encoding="utf-8"
+    )
+    command = [
+        "gcc",
+        "-shared",
+        "-fPIC",
+        "-o",
+        str(built),
+        str(source),
+        "-lm",
+        "-Wl,--disable-new-dtags,-rpath,/opt/x",
+    ]
     subprocess.run(command, check=True)
     found = read_binary(built)
     assert "libm.so.6" in found.needed or found.needed == ("libc.so.6",)
@@ -79,7 +90,9 @@ def test_containers_follow_each_other_with_zeros_between() -> None:
 def test_an_unknown_kind_of_code_is_named() -> None:
     data = bytearray(FATBIN)
     struct.pack_into("<H", data, 16, 64)
-    assert parse_fatbins(bytes(data), 0, len(data)) == {" ".join([*TARGETS[1:-1], "kind64_75", "lto_90"]): 1}
+    assert parse_fatbins(bytes(data), 0, len(data)) == {
+        " ".join([*TARGETS[1:-1], "kind64_75", "lto_90"]): 1
+    }
 
 
 @pytest.mark.parametrize(
@@ -155,18 +168,25 @@ def numbered(name: bytes) -> int:
 
 @pytest.mark.parametrize("name", [b".nv_fatbin", b".rodata", b".comment"])
 def test_a_section_beyond_the_end(tmp_path: Path, name: bytes) -> None:
-    assert "beyond its end" in refused(tmp_path, changed(section(numbered(name)) + 32, "<Q", 1 << 50))
+    assert "beyond its end" in refused(
+        tmp_path, changed(section(numbered(name)) + 32, "<Q", 1 << 50)
+    )
 
 
 def test_a_section_without_bytes_in_the_file(tmp_path: Path) -> None:
-    data = changed(section(numbered(b".nv_fatbin")) + 4, "<I", 8)  # SHT_NOBITS, as in files of debug symbols
+    # SHT_NOBITS, as in files of debug symbols
+    data = changed(section(numbered(b".nv_fatbin")) + 4, "<I", 8)
     assert "gpu_code" not in read(tmp_path, data)
 
 
 def test_more_than_any_real_library_has(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     from envcheck.matrix.refresh import deep as elf
 
-    for name, said in (("_TAGS", "dynamic section"), ("_VERSIONS", "symbol versions"), ("_COMMENT", ".comment")):
+    for name, said in (
+        ("_TAGS", "dynamic section"),
+        ("_VERSIONS", "symbol versions"),
+        ("_COMMENT", ".comment"),
+    ):
         with monkeypatch.context() as patch:
             patch.setattr(elf, name, 1 if name != "_VERSIONS" else 0)
             assert said in refused(tmp_path, SAMPLE)
@@ -188,21 +208,37 @@ def outcome(tmp_path: Path, data: bytes) -> str:
 
 
 def test_newest_versions_of_symbols() -> None:
-    names = ["GLIBC_2.2.5", "GLIBC_2.17", "GLIBC_PRIVATE", "GLIBCXX_3.4.9", "GLIBCXX_3.4.21", "CXXABI_TM_1", "LLVM_17"]
+    names = [
+        "GLIBC_2.2.5",
+        "GLIBC_2.17",
+        "GLIBC_PRIVATE",
+        "GLIBCXX_3.4.9",
+        "GLIBCXX_3.4.21",
+        "CXXABI_TM_1",
+        "LLVM_17",
+    ]
     assert find_newest_versions(names) == {"GLIBC": "2.17", "GLIBCXX": "3.4.21"}
 
 
 def test_names_among_strings() -> None:
     data = b"libcuda.so.1\0libcudart.so.11.0\0not/libx.so\0libx.so \0libnccl.so\0liby.so"
-    assert list(find_library_names(data, 0, len(data), SHARED)) == ["libcuda.so.1", "libcudart.so.11.0", "libnccl.so"]
-    assert list(find_library_names(b"\0cudart64_110.dll\0x.dll", 0, 24, DLL)) == ["cudart64_110.dll"]
+    assert list(find_library_names(data, 0, len(data), SHARED)) == [
+        "libcuda.so.1",
+        "libcudart.so.11.0",
+        "libnccl.so",
+    ]
+    assert list(find_library_names(b"\0cudart64_110.dll\0x.dll", 0, 24, DLL)) == [
+        "cudart64_110.dll"
+    ]
 
 
 # -- PE --
 
 
 def test_a_windows_library(tmp_path: Path) -> None:
-    assert read(tmp_path, portable({b".nv_fatb": FATBIN, b".rdata": b"nvcuda.dll\0KERNEL32.dll\0"})) == {
+    assert read(
+        tmp_path, portable({b".nv_fatb": FATBIN, b".rdata": b"nvcuda.dll\0KERNEL32.dll\0"})
+    ) == {
         "format": "pe",
         "machine": "x86_64",
         "needed": ["KERNEL32.dll"],

@@ -16,7 +16,17 @@ import pytest
 
 from envcheck.matrix.refresh import deep as deep_stream
 from envcheck.matrix.refresh.index import ArtifactError
-from tests.matrix.deep.deep_index import FILE, SAMPLE, SHA256, SOLVER, WHEEL, deepened, fill, unread, with_field
+from tests.matrix.deep.deep_index import (
+    FILE,
+    SAMPLE,
+    SHA256,
+    SOLVER,
+    WHEEL,
+    deepened,
+    fill,
+    unread,
+    with_field,
+)
 from tests.matrix.index.server import Handler, LocalIndex, serve
 
 NOISE = bytes((number * 7919 >> 3) & 0xFF for number in range(40_000))
@@ -34,7 +44,9 @@ def matrix() -> dict[str, Any]:
     return unread()
 
 
-def failure(index: LocalIndex, matrix: dict[str, Any], cache: Path | None = None, **settings: Any) -> str:
+def failure(
+    index: LocalIndex, matrix: dict[str, Any], cache: Path | None = None, **settings: Any
+) -> str:
     """Read the wheel's binaries and return the error, which names the wheel and leaves the matrix as it was."""
     before = str(matrix)
     with pytest.raises(ArtifactError) as caught:
@@ -94,7 +106,9 @@ def test_server_that_stalls(index: LocalIndex, matrix: dict[str, Any]) -> None:
     def stall(handler: Handler, first: int) -> None:
         handler.send_response(206)
         last = handler.headers["Range"].rpartition("-")[2]
-        handler.send_header("Content-Range", f"bytes {first}-{last}/{len(handler.index.archive(WHEEL))}")
+        handler.send_header(
+            "Content-Range", f"bytes {first}-{last}/{len(handler.index.archive(WHEEL))}"
+        )
         handler.send_header("Content-Length", str(int(last) - first + 1))
         handler.end_headers()
         handler.never()
@@ -103,7 +117,9 @@ def test_server_that_stalls(index: LocalIndex, matrix: dict[str, Any]) -> None:
     assert "timed out" in failure(index, matrix, read_timeout=1.0)
 
 
-def test_download_that_sends_slowly(index: LocalIndex, matrix: dict[str, Any], monkeypatch: pytest.MonkeyPatch) -> None:
+def test_download_that_sends_slowly(
+    index: LocalIndex, matrix: dict[str, Any], monkeypatch: pytest.MonkeyPatch
+) -> None:
     def drip(handler: Handler, first: int) -> None:
         data = handler.index.archive(WHEEL)
         last = int(handler.headers["Range"].rpartition("-")[2])
@@ -239,7 +255,9 @@ def test_stored_members_are_read_too(index: LocalIndex, matrix: dict[str, Any]) 
         (SAMPLE[:3000], "its section table"),
     ],
 )
-def test_hostile_binaries(index: LocalIndex, matrix: dict[str, Any], data: bytes, said: str) -> None:
+def test_hostile_binaries(
+    index: LocalIndex, matrix: dict[str, Any], data: bytes, said: str
+) -> None:
     fill(index, {SOLVER: data})
     told = failure(index, matrix)
     assert f"{SOLVER}: " in told

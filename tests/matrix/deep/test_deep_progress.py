@@ -134,7 +134,10 @@ def test_an_interruption_changes_nothing_and_the_next_run_continues(
     new.write_text("as it was", encoding="utf-8")
     environment = {**os.environ, "PYTHONPATH": str(ROOT)}
     running = subprocess.Popen(
-        [sys.executable, "-m", "envcheck", *words], cwd=ROOT, env=environment, stderr=subprocess.PIPE
+        [sys.executable, "-m", "envcheck", *words],
+        cwd=ROOT,
+        env=environment,
+        stderr=subprocess.PIPE,
     )
     wait_for(lambda: parts(cache), "two pieces of the wheel")
     running.send_signal(signal.SIGINT)

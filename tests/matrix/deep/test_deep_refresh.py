@@ -38,17 +38,30 @@ from tests.matrix.index.server import Handler, LocalIndex, serve
 @pytest.fixture
 def index() -> Iterator[LocalIndex]:
     with serve() as served:
-        fill(served, {SOLVER: SAMPLE, VERSIONS: SAMPLE, "jax_cuda12_plugin/_rnn.so": b"not sampled"})
+        fill(
+            served, {SOLVER: SAMPLE, VERSIONS: SAMPLE, "jax_cuda12_plugin/_rnn.so": b"not sampled"}
+        )
         yield served
 
 
 def test_facts_of_binaries_are_in_their_row(index: LocalIndex) -> None:
     found = deepened(index, unread())
     row = row_of(found)
-    assert (row["binaries"]["wheel"], row["binaries"]["sha256"], row["binaries"]["binaries"]) == (WHEEL, SHA256, 3)
+    assert (row["binaries"]["wheel"], row["binaries"]["sha256"], row["binaries"]["binaries"]) == (
+        WHEEL,
+        SHA256,
+        3,
+    )
     assert sorted(row["binaries"]["read"]) == [SOLVER, VERSIONS]
     assert row["binaries"]["read"][SOLVER]["runpath"] == ["$ORIGIN/../nvidia/cudnn/lib", "$ORIGIN"]
-    assert row["compute_capabilities"] == ["sm_75", "sm_86", "sm_90a", "sm_100f", "compute_86", "compute_90a"]
+    assert row["compute_capabilities"] == [
+        "sm_75",
+        "sm_86",
+        "sm_90a",
+        "sm_100f",
+        "compute_86",
+        "compute_90a",
+    ]
     assert row["compiler"] == "GCC 12.2.0"
     for cell in ("binaries", "compiler", "compute_capabilities"):
         assert row["proof"][cell] == "tier2"
@@ -123,7 +136,9 @@ def small_pieces(monkeypatch: pytest.MonkeyPatch) -> None:
 
 
 @pytest.mark.usefixtures("small_pieces")
-def test_an_interrupted_download_continues_where_it_stopped(index: LocalIndex, tmp_path: Path) -> None:
+def test_an_interrupted_download_continues_where_it_stopped(
+    index: LocalIndex, tmp_path: Path
+) -> None:
     ranges: list[str] = []
     index.answers[FILE] = lambda handler: broken_off(handler, ranges)
     with pytest.raises(ArtifactError, match=r"_x86_64\.whl cannot be used: .*incomplete"):
@@ -195,8 +210,16 @@ def test_curated_and_tier_1_cells_stay(index: LocalIndex) -> None:
 def test_cells_derived_from_binaries() -> None:
     shared, own = "GCC: (GNU) 11.2.1 20220127 (Red Hat 11.2.1-9)", "GCC: (GNU) 7.5.0"
     read = {
-        "a.so": {"compilers": [shared, own], "symbols": {"GLIBC": "2.9"}, "architectures": ["compute_90", "lto_90"]},
-        "b.so": {"compilers": [shared], "symbols": {"GLIBC": "2.17"}, "architectures": ["sm_90a", "sm_90"]},
+        "a.so": {
+            "compilers": [shared, own],
+            "symbols": {"GLIBC": "2.9"},
+            "architectures": ["compute_90", "lto_90"],
+        },
+        "b.so": {
+            "compilers": [shared],
+            "symbols": {"GLIBC": "2.17"},
+            "architectures": ["sm_90a", "sm_90"],
+        },
     }
     assert derive_cells("tensorflow", {"read": read}) == {
         "compiler": "GCC 11.2.1",
@@ -219,10 +242,18 @@ def entry(name: str, size: int, crc: int = 7) -> zipfile.ZipInfo:
 
 def test_a_library_under_several_names_is_read_once() -> None:
     folder = "tensorflow/libtensorflow_framework.so"
-    members = [entry(folder, 9), entry(f"{folder}.2", 9), entry("tensorflow/x.so", 1), entry("tensorflow/x.py", 1)]
+    members = [
+        entry(folder, 9),
+        entry(f"{folder}.2", 9),
+        entry("tensorflow/x.so", 1),
+        entry("tensorflow/x.py", 1),
+    ]
     chosen, count = choose_binaries(members, "tensorflow")
     assert ([item.filename for item in chosen], count) == ([f"{folder}.2"], 3)
-    assert [item.filename for item in choose_binaries([*members, entry(f"{folder}.1", 9, 8)], "tensorflow")[0]] == [
+    assert [
+        item.filename
+        for item in choose_binaries([*members, entry(f"{folder}.1", 9, 8)], "tensorflow")[0]
+    ] == [
         f"{folder}.1",
         f"{folder}.2",
     ]

@@ -64,7 +64,9 @@ def held(index: LocalIndex, matrix: dict[str, Any], sample: int = 0) -> Verifica
     opened = reader(index)
     try:
         listings = [list_framework(opened, "jax")]
-        verify_binaries(matrix, listings, opened.open_binaries(), sample, lambda *_: None, found=found)
+        verify_binaries(
+            matrix, listings, opened.open_binaries(), sample, lambda *_: None, found=found
+        )
     finally:
         opened.close()
     return found
@@ -82,13 +84,20 @@ def test_each_wrong_fact_is_reported(index: LocalIndex, read: dict[str, Any]) ->
     facts = row["binaries"]["read"][SOLVER]
     facts.update(needed=["libm.so.6"], gpu_code={"sm_75": 1})
     del facts["runpath"]
-    row["binaries"]["read"]["jax_cuda12_plugin/_gone.so"] = {"format": "elf", "machine": "x86_64", "needed": []}
+    row["binaries"]["read"]["jax_cuda12_plugin/_gone.so"] = {
+        "format": "elf",
+        "machine": "x86_64",
+        "needed": [],
+    }
     row.update(compiler="GCC 4.8.5", compute_capabilities=["sm_35"])
     told = {item.cell: (item.matrix, item.artifact) for item in held(index, read).disagreements}
     assert set(told) == {
         "binaries binaries",
         *(f"binaries {SOLVER} {fact}" for fact in ("needed", "gpu_code", "runpath")),
-        *(f"binaries jax_cuda12_plugin/_gone.so {fact}" for fact in ("format", "machine", "needed")),
+        *(
+            f"binaries jax_cuda12_plugin/_gone.so {fact}"
+            for fact in ("format", "machine", "needed")
+        ),
         "compiler",
         "compute_capabilities",
     }
@@ -97,15 +106,21 @@ def test_each_wrong_fact_is_reported(index: LocalIndex, read: dict[str, Any]) ->
     assert told["compiler"] == ("GCC 4.8.5", "GCC 12.2.0")
 
 
-def test_facts_of_an_earlier_edition_are_compared_without_counts(index: LocalIndex, read: dict[str, Any]) -> None:
+def test_facts_of_an_earlier_edition_are_compared_without_counts(
+    index: LocalIndex, read: dict[str, Any]
+) -> None:
     facts = row_of(read)["binaries"]["read"][SOLVER]
     facts["architectures"] = list_targets({"gpu_code": facts.pop("gpu_code")})
     assert held(index, read).disagreements == []
     facts["architectures"].pop()
-    assert [item.cell for item in held(index, read).disagreements] == [f"binaries {SOLVER} architectures"]
+    assert [item.cell for item in held(index, read).disagreements] == [
+        f"binaries {SOLVER} architectures"
+    ]
 
 
-def test_tier_1_cells_are_not_compared_with_binaries(index: LocalIndex, read: dict[str, Any]) -> None:
+def test_tier_1_cells_are_not_compared_with_binaries(
+    index: LocalIndex, read: dict[str, Any]
+) -> None:
     row = row_of(read)
     row["compiler"], row["proof"]["compiler"] = "clang 18", "documented"
     assert held(index, read).disagreements == []
@@ -117,12 +132,16 @@ def test_wheels_that_cannot_be_read(index: LocalIndex, read: dict[str, Any]) -> 
     assert (found.binaries, len(found.unread), found.verdict) == (0, 1, "undetermined")
     assert WHEEL in found.unread[0]
     row_of(read)["binaries"]["sha256"] = "0" * 64
-    assert held(index, read).unread == [f"{WHEEL}, whose binaries were read, is no longer on the index."]
+    assert held(index, read).unread == [
+        f"{WHEEL}, whose binaries were read, is no longer on the index."
+    ]
 
 
 def test_nothing_to_verify_is_undetermined(index: LocalIndex, read: dict[str, Any]) -> None:
     del row_of(read)["binaries"]
-    assert held(index, read).unread == ["The matrix holds no binaries of these rows, so none can be verified."]
+    assert held(index, read).unread == [
+        "The matrix holds no binaries of these rows, so none can be verified."
+    ]
 
 
 # -- the commands --
@@ -163,7 +182,22 @@ def test_refresh_deep_reads_new_rows(configured_index: LocalIndex, tmp_path: Pat
     configured_index.wheels[newer] = {**configured_index.wheels[WHEEL], "sha256": "1" * 64}
     configured_index.archives[newer] = configured_index.archive(WHEEL)
     own, new = saved(tmp_path / "own.json", one_release()), tmp_path / "new.json"
-    assert run(["matrix", "refresh", "--framework", "jax", "--matrix", own, "--output", str(new), "--deep"]) == 0
+    assert (
+        run(
+            [
+                "matrix",
+                "refresh",
+                "--framework",
+                "jax",
+                "--matrix",
+                own,
+                "--output",
+                str(new),
+                "--deep",
+            ]
+        )
+        == 0
+    )
     assert row_of(json.loads(new.read_text(encoding="utf-8")))["binaries"]["wheel"] == newer
 
 
@@ -210,9 +244,13 @@ def test_verify_deep_as_text_and_json(
     assert f"binaries {SOLVER} needed" in {item["cell"] for item in found["disagreements"]}
 
 
-def test_a_release_that_came_back_has_its_binaries_again(configured_index: LocalIndex, tmp_path: Path) -> None:
+def test_a_release_that_came_back_has_its_binaries_again(
+    configured_index: LocalIndex, tmp_path: Path
+) -> None:
     own, new = saved(tmp_path / "own.json", without("jax", "0.12.0.1")), tmp_path / "new.json"
-    assert run(["matrix", "refresh", "--framework", "jax", "--matrix", own, "--output", str(new)]) == 0
+    assert (
+        run(["matrix", "refresh", "--framework", "jax", "--matrix", own, "--output", str(new)]) == 0
+    )
     assert row_of(json.loads(new.read_text(encoding="utf-8"))) == row_of(document())
 
 
@@ -221,7 +259,9 @@ def test_show_prints_binaries_on_request(capsys: pytest.CaptureFixture[str]) -> 
     assert run([*asked, "-v"]) == 0
     told = capsys.readouterr().out
     assert f" binaries: 3 of the 11 in {WHEEL} were read:" in told
-    line = next(line for line in told.splitlines() if line.startswith(f"  {SOLVER}: GPU code sm_50 sm_60 "))
+    line = next(
+        line for line in told.splitlines() if line.startswith(f"  {SOLVER}: GPU code sm_50 sm_60 ")
+    )
     assert "; needs libpthread.so.0 " in line
     assert "; needs symbols CXXABI_" in line
     assert "; compiled by Linker: LLD 18.1.8, clang version 18.1.8" in line

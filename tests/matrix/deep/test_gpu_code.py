@@ -8,9 +8,16 @@ import pytest
 
 from envcheck.matrix.load import iterate_rows, load_document
 from envcheck.matrix.refresh.deep import derive_cells, lacks_counts
-from envcheck.matrix.refresh.gpu_code import MACHINE_CODE_SHARE, PTX_SHARE, list_supported, list_targets, parse
+from envcheck.matrix.refresh.gpu_code import (
+    MACHINE_CODE_SHARE,
+    PTX_SHARE,
+    list_supported,
+    list_targets,
+    parse,
+)
 
-# Composed after the libraries of vllm 0.19.1 for Linux x86_64: 106 fat binaries, of which one has code for sm_52.
+# Composed after the libraries of vllm 0.19.1 for Linux x86_64: 106 fat binaries, of which one has
+# code for sm_52.
 STRAY = {
     "sm_90a": 20,
     "sm_75 sm_80 sm_90": 40,
@@ -39,7 +46,11 @@ def test_the_boundaries_of_both_shares() -> None:
 def test_code_for_an_older_gpu_serves_a_newer_one() -> None:
     """sm_86 runs the code of sm_80, and every newer GPU older PTX; sm_90 does not run that of sm_80."""
     assert supported({"sm_80": 99, "sm_80 sm_86": 1}) == ["sm_80", "sm_86"]
-    assert supported({"sm_70 compute_70": 99, "sm_70 compute_70 sm_90": 1}) == ["sm_70", "sm_90", "compute_70"]
+    assert supported({"sm_70 compute_70": 99, "sm_70 compute_70 sm_90": 1}) == [
+        "sm_70",
+        "sm_90",
+        "compute_70",
+    ]
     assert supported({"sm_80": 99, "sm_80 sm_90": 1}) == ["sm_80"]
     assert supported({"sm_90a": 99, "sm_90": 1}) == ["sm_90", "sm_90a"]
     assert supported({"sm_90a": 99, "sm_100": 1}) == ["sm_90a"]
@@ -67,9 +78,13 @@ ROWS: list[dict[str, Any]] = [
 ]
 
 
-@pytest.mark.parametrize("section", sorted({row["distribution"] for row in ROWS} - {"jax", "torch", "tensorflow"}))
+@pytest.mark.parametrize(
+    "section", sorted({row["distribution"] for row in ROWS} - {"jax", "torch", "tensorflow"})
+)
 def test_rows_of_the_matrix_follow_the_rule(section: str) -> None:
-    rows = [row for row in ROWS if row["distribution"] == section and not lacks_counts(row["binaries"])]
+    rows = [
+        row for row in ROWS if row["distribution"] == section and not lacks_counts(row["binaries"])
+    ]
     for row in rows:
         derived = derive_cells(section, row["binaries"]).get("compute_capabilities", [])
         if row["proof"].get("compute_capabilities") == "tier2":
@@ -83,4 +98,5 @@ def test_no_vllm_counts_a_gpu_of_one_kernel() -> None:
         assert not any(parse(text)[1:3] < (7, 0) for text in row["compute_capabilities"])
         assert "sm_80" in row["compute_capabilities"]
     libraries = [facts for row in rows for facts in row["binaries"]["read"].values()]
-    assert sum("sm_52" in list_targets(facts) for facts in libraries) >= 38  # they hold some all the same
+    # they hold some all the same
+    assert sum("sm_52" in list_targets(facts) for facts in libraries) >= 38

@@ -20,7 +20,8 @@ from tests.matrix.documents import changed_copy, document
 from tests.matrix.index.server import LocalIndex, recorded
 from tests.patience import PATIENCE
 
-FRAMEWORKS = ("jax", "keras", "onnxruntime", "tensorflow", "tensorflow-metal", "tensorrt", "torch")  # companions, too
+# companions, too
+FRAMEWORKS = ("jax", "keras", "onnxruntime", "tensorflow", "tensorflow-metal", "tensorrt", "torch")
 
 
 def reader(index: LocalIndex, cache: Path | None = None, **settings: Any) -> Reader:
@@ -40,7 +41,9 @@ def renew(
     opened = reader(index, cache, **settings)
     try:
         listings = [list_framework(opened, name, since) for name in frameworks or FRAMEWORKS]
-        found = refresh(old, listings, opened, today or document()["checked"], lambda done, total: None)
+        found = refresh(
+            old, listings, opened, today or document()["checked"], lambda done, total: None
+        )
         return found if today else dated_as_before(found)
     finally:
         opened.close()

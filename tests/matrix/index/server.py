@@ -31,7 +31,9 @@ def recorded() -> dict[str, Any]:
     return found
 
 
-def archive(members: dict[str, bytes], entries: int = 0, *, altered: bool = False, folder: str = "x-1") -> bytes:
+def archive(
+    members: dict[str, bytes], entries: int = 0, *, altered: bool = False, folder: str = "x-1"
+) -> bytes:
     """Zip members with a RECORD of their hashes, and empty files up to `entries`; `altered` falsifies METADATA's."""
     lines = [f"{name},{_digest(data)},{len(data)}" for name, data in members.items()]
     if altered:
@@ -57,7 +59,9 @@ class LocalIndex:
         self.url = ""
         self.form = "html"
         self.ranges = "full"  # "no-suffix": none from the end; "none": whole files only
-        self.wheels: dict[str, dict[str, Any]] = {name: dict(body) for name, body in recorded()["wheels"].items()}
+        self.wheels: dict[str, dict[str, Any]] = {
+            name: dict(body) for name, body in recorded()["wheels"].items()
+        }
         self.archives: dict[str, bytes] = {}  # file name -> bytes served instead
         self.answers: dict[str, Answer] = {}  # path -> what answers it instead
         self.asked: list[str] = []  # paths of all requests
@@ -74,7 +78,9 @@ class LocalIndex:
             }
             members = {name: recorded()["texts"][key].encode() for name, key in named.items()}
             altered = bool(body.get("altered"))
-            self.archives[filename] = archive(members, body["entries"], altered=altered, folder=folder)
+            self.archives[filename] = archive(
+                members, body["entries"], altered=altered, folder=folder
+            )
         return self.archives[filename]
 
     def files(self, project: str) -> list[dict[str, Any]]:
@@ -94,14 +100,17 @@ class LocalIndex:
 
     def read(self) -> list[str]:
         """Return the names of the wheels asked for so far."""
-        return sorted({path.rpartition("/")[2] for path in self.asked if path.startswith("/files/")})
+        return sorted(
+            {path.rpartition("/")[2] for path in self.asked if path.startswith("/files/")}
+        )
 
 
 class Handler(BaseHTTPRequestHandler):
     """Answer pages and ranges."""
 
     protocol_version = "HTTP/1.1"
-    disable_nagle_algorithm = True  # a body behind its headers would wait 40 ms for the word that those have come
+    # a body behind its headers would wait 40 ms for the word that those have come
+    disable_nagle_algorithm = True
 
     @property
     def index(self) -> LocalIndex:
@@ -150,12 +159,18 @@ class Handler(BaseHTTPRequestHandler):
 
     def _file(self, content: bytes) -> None:
         asked = re.fullmatch(r"bytes=(\d*)-(\d*)", self.headers.get("Range", ""))
-        if asked is None or self.index.ranges == "none" or (self.index.ranges == "no-suffix" and not asked[1]):
+        if (
+            asked is None
+            or self.index.ranges == "none"
+            or (self.index.ranges == "no-suffix" and not asked[1])
+        ):
             self.reply(200, content)
             return
         first = int(asked[1]) if asked[1] else max(0, len(content) - int(asked[2]))
         last = min(int(asked[2]), len(content) - 1) if asked[1] and asked[2] else len(content) - 1
-        self.reply(206, content[first : last + 1], Content_Range=f"bytes {first}-{last}/{len(content)}")
+        self.reply(
+            206, content[first : last + 1], Content_Range=f"bytes {first}-{last}/{len(content)}"
+        )
 
     def never(self) -> None:
         """Answer nothing for as long as the index is served."""

@@ -5,12 +5,26 @@ from __future__ import annotations
 from collections.abc import Iterator
 
 from envcheck.fleet.results import FleetListener, FleetRequest, HostResult
-from envcheck.model import INCOMPATIBLE, SCHEMA_VERSION, WARNING, Facts, Finding, Remedy, Report, Snapshot
+from envcheck.model import (
+    INCOMPATIBLE,
+    SCHEMA_VERSION,
+    WARNING,
+    Facts,
+    Finding,
+    Remedy,
+    Report,
+    Snapshot,
+)
 from envcheck.rules.catalogue import Entry
 from envcheck.rules.context import Context, rule
 
 FINDINGS = (
-    Entry("site-os-retired", "runtime", "This system is retired here.", "the site no longer supports the distribution"),
+    Entry(
+        "site-os-retired",
+        "runtime",
+        "This system is retired here.",
+        "the site no longer supports the distribution",
+    ),
 )
 
 
@@ -19,7 +33,14 @@ def retired(context: Context, distribution: str | None) -> Iterator[Finding]:
     """Find a distribution that the site no longer supports."""
     if distribution == "ubuntu":
         fix = Remedy("Move to the site's image.")
-        yield Finding("", INCOMPATIBLE, "", "The site retired ubuntu.", (context.seen("host.distribution_id"),), fix)
+        yield Finding(
+            "",
+            INCOMPATIBLE,
+            "",
+            "The site retired ubuntu.",
+            (context.seen("host.distribution_id"),),
+            fix,
+        )
 
 
 FRAMEWORK = {
@@ -31,7 +52,9 @@ FRAMEWORK = {
 
 def brief(report: Report, snapshot: Snapshot) -> str:
     """Render a report in one line."""
-    return f"{report.verdict}: {len(report.findings)} findings of {snapshot.tool_version or 'nobody'}"
+    return (
+        f"{report.verdict}: {len(report.findings)} findings of {snapshot.tool_version or 'nobody'}"
+    )
 
 
 def run_fixed(request: FleetRequest, listener: FleetListener) -> None:

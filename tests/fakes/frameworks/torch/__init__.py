@@ -81,7 +81,9 @@ class cuda:
     @staticmethod
     def init() -> None:
         """Complain as PyTorch does without a driver."""
-        raise RuntimeError("Found no NVIDIA driver on your system. Please check that you have an NVIDIA GPU")
+        raise RuntimeError(
+            "Found no NVIDIA driver on your system. Please check that you have an NVIDIA GPU"
+        )
 
 
 def tensor(rows: Any, device: str = "cpu") -> Tensor:
@@ -94,7 +96,10 @@ def matmul(left: Tensor, right: Tensor) -> Tensor:
     where = left.device
     how = told("cpu" if where.type == "cpu" else where)
     misbehave(how)
-    rows = [[sum(a * b for a, b in zip(row, column)) for column in zip(*right.rows)] for row in left.rows]
+    rows = [
+        [sum(a * b for a, b in zip(row, column)) for column in zip(*right.rows)]
+        for row in left.rows
+    ]
     if how == "wrong":
         rows[0][0] += 1.0
     return Tensor(rows, Device("cpu") if how == "misplaced" else where)
@@ -131,7 +136,9 @@ def talk(how: str) -> None:
     elif how in ("closed-descriptors", "noisy-descriptor"):
         for number in range(3, 64):
             with contextlib.suppress(OSError):
-                os.close(number) if how == "closed-descriptors" else os.write(number, b"no event\n{half\n[1]\n")
+                os.close(number) if how == "closed-descriptors" else os.write(
+                    number, b"no event\n{half\n[1]\n"
+                )
 
 
 SIGNALS = {
