@@ -128,6 +128,28 @@ BASES = (
         ("tensorflow-cpu", "torch"),
         twins=("tensorflow",),
     ),
+    Base(
+        "jax-0.6-flax",
+        "3.11",
+        ("jax==0.6.2", "flax==0.11.2", "optax==0.2.8"),
+        ("jax",),
+        ("jax", "jaxlib"),
+    ),
+    Base(
+        "tf-2.18-hub",
+        "3.11",
+        ("tensorflow==2.18.1", "tensorflow-hub==0.16.1", "tf-keras==2.18.0"),
+        ("tensorflow",),
+        ("tensorflow",),
+        twins=("tensorflow-cpu",),
+    ),
+    Base(
+        "torch-2.8-lightning",
+        "3.11",
+        ("torch==2.8.0", "torchvision==0.23.0", "pytorch-lightning==2.6.6", "transformers==5.24.0"),
+        VISION,
+        VISION,
+    ),
 )
 
 
@@ -264,6 +286,57 @@ UNSEEN_PAIRS = {
     "tf-2.18-text": (
         "tensorflow-text==2.21.1 tensorflow_text",
         "tf-keras==2.17.0 tf_keras",
+    ),
+}
+
+# Variables of each module with values that may harm, or do not.
+VARIABLES = {
+    "python": (
+        ("PYTHONHOME", "/nonexistent"),
+        ("PYTHONNOUSERSITE", "1"),
+        ("PYTHONMALLOC", "bogus"),
+        ("PYTHONUTF8", "2"),
+    ),
+    "jax": (
+        ("JAX_PLATFORMS", "cuda"),
+        ("JAX_PLATFORMS", "cpu,"),
+        ("JAX_PLATFORMS", "cuda,cpu"),
+        ("JAX_PLATFORMS", "CPU"),
+        ("JAX_PLATFORM_NAME", "gpu"),
+        ("JAX_ENABLE_X64", "maybe"),
+        ("JAX_ENABLE_X64", "1"),
+        ("JAX_DEBUG_NANS", "2"),
+        ("JAX_NUM_CPU_DEVICES", "abc"),
+        ("JAX_DEFAULT_MATMUL_PRECISION", "bogus"),
+        ("JAX_LOGGING_LEVEL", "bogus"),
+        ("XLA_FLAGS", "--bogus"),
+        ("XLA_FLAGS", "--xla_force_host_platform_device_count=2"),
+        ("XLA_PYTHON_CLIENT_PREALLOCATE", "maybe"),
+    ),
+    "torch": (
+        ("TORCH_LOGS", "bogus"),
+        ("TORCH_LOGS", "+dynamo"),
+        ("TORCH_DISTRIBUTED_DEBUG", "bogus"),
+        ("PYTORCH_CUDA_ALLOC_CONF", "bogus"),
+        ("CUDA_VISIBLE_DEVICES", "-1"),
+        ("OMP_NUM_THREADS", "abc"),
+        ("TORCH_ALLOW_TF32_CUBLAS_OVERRIDE", "bogus"),
+    ),
+    "tensorflow": (
+        ("PROTOCOL_BUFFERS_PYTHON_IMPLEMENTATION", "cpp"),
+        ("PROTOCOL_BUFFERS_PYTHON_IMPLEMENTATION", "python"),
+        ("PROTOCOL_BUFFERS_PYTHON_IMPLEMENTATION", "bogus"),
+        ("TF_USE_LEGACY_KERAS", "1"),
+        ("KERAS_BACKEND", "bogus"),
+        ("TF_XLA_FLAGS", "--bogus"),
+        ("TF_NUM_INTEROP_THREADS", "abc"),
+        ("TF_ENABLE_ONEDNN_OPTS", "0"),
+        ("CUDA_VISIBLE_DEVICES", ""),
+    ),
+    "onnxruntime": (
+        ("ORT_LOG_LEVEL", "bogus"),
+        ("OMP_NUM_THREADS", "abc"),
+        ("CUDA_VISIBLE_DEVICES", "-1"),
     ),
 }
 
@@ -420,6 +493,7 @@ class Generator:
         kinds = (
             self._requirements, self._files, self._duplicates, self._shadows, self._python_paths, self._interruptions,
             self._library_paths, self._other_majors, self._pairs, self._contents, self._metadata, self._starts,
+            self._variables,
         )  # fmt: skip
         found = []
         for held in self._bases:
@@ -519,6 +593,17 @@ class Generator:
             held.base.name, "start-code", 0, f"sitecustomize.py: {code}", (Step("start", code),),
             causes=("import-failed",), is_mendable=False,
         )  # fmt: skip
+
+    def _variables(self, held: Installed, dice: random.Random) -> Iterator[Breakage]:
+        """Set variables that the frameworks of the base, or Python itself, read."""
+        known = [
+            each for name in ("python", *held.base.imports) for each in VARIABLES.get(name, ())
+        ]
+        for name, value in dice.sample(known, 4):
+            yield Breakage(
+                held.base.name, "variable", 0, f"{name}={value!r} is set", variables=((name, value),),
+                causes=("environment-variable",), names=(name,), is_mendable=False,
+            )  # fmt: skip
 
     def _file(self, held: Installed, dice: random.Random, stratum: str) -> tuple[str, str]:
         """Choose a distribution of the framework or its direct requirements, then a file of it."""
