@@ -47,6 +47,7 @@ def diagnose(
 def with_remedies(report: Report, situation: Situation, *, strictly: bool = False) -> Report:
     """Give every finding its remedy: a plan where another build or release takes it away.
 
+    None is given that the judge would refuse on this machine.
     `strictly`: no plan takes a release that the requirements asked for do not admit.
     """
     from envcheck.remedies import with_remedy  # a machine that is well needs no remedy
@@ -55,9 +56,11 @@ def with_remedies(report: Report, situation: Situation, *, strictly: bool = Fals
     changed: Report = replace(report, findings=findings)
     if not any(item.verdict == INCOMPATIBLE for item in findings):
         return changed
+    from envcheck.diagnosis.acceptance import with_accepted_remedies
     from envcheck.diagnosis.planned import with_planned_remedies
 
-    return with_planned_remedies(changed, situation, strictly=strictly)
+    planned = with_planned_remedies(changed, situation, strictly=strictly)
+    return with_accepted_remedies(planned, situation)
 
 
 def with_steps(report: Report, *, exists: Callable[[str], bool] | None = None) -> Report:

@@ -5,6 +5,7 @@ from __future__ import annotations
 from functools import partial
 
 from envcheck.actions import Action, AddPip, CreateEnvironment, ImportFrameworks, quoted
+from envcheck.diagnosis.acceptance import RELEASE_FINDINGS
 from envcheck.model import (
     CONDA,
     ERROR,
@@ -51,26 +52,8 @@ from envcheck.rules.judged_builds import judged_frameworks
 from envcheck.rules.judgement import judge_release
 from envcheck.rules.wanted_releases import wanted_releases
 
-# Findings that another build or release of the framework may take away ...
-_CAUSES = frozenset(
-    {
-        "cpu-missing-avx",
-        "driver-too-old",
-        "framework-cpu-build",
-        "framework-cuda-extra-missing",
-        "framework-duplicate-dists",
-        "framework-package-removed",
-        "glibc-too-old",
-        "gpu-arch-too-new",
-        "gpu-arch-too-old",
-        "platform-no-gpu-wheel",
-        "python-unsupported",
-        "toolkit-missing",
-        "toolkit-wrong-version",
-    }
-)
-# ... and those that go with the one that is replaced.
-_REPLACED_FINDINGS = _CAUSES | {
+# Findings that go with the release that is replaced.
+_REPLACED_FINDINGS = RELEASE_FINDINGS | {
     "cuda-wheel-not-found",
     "cudnn-missing",
     "cudnn-too-old",
@@ -219,7 +202,7 @@ def _is_cause(finding: Finding) -> bool:
     is_root = finding.caused_by is None or finding.caused_by in _REPLACED_FINDINGS
     return (
         is_root
-        and finding.id in _CAUSES
+        and finding.id in RELEASE_FINDINGS
         and finding.severity != NOTE
         and finding.verdict == INCOMPATIBLE
     )
@@ -260,10 +243,18 @@ def _list_failing_frameworks(
                     name,
                     _list_requests(context, name, causes, strictly=strictly),
                     frozenset(causes),
+                    _has_gpu_build(context, name),
                 )
             )
             replaced |= related
     return failing, replaced
+
+
+def _has_gpu_build(context: Context, framework: str) -> bool:
+    matrix, platform = context.matrix, context.platform
+    installed = filter(None, map(context.distributions.get, matrix.distributions(framework)))
+    rows = (matrix.release(framework, item.version, platform, item.name) for item in installed)
+    return any(row is not None and row.cuda_build for row in rows)
 
 
 def _list_findings_of(context: Context, framework: str) -> _FindingKeys:
@@ -308,6 +299,7 @@ class FailingFramework:
     name: str
     requests: tuple[str, ...]  # what to ask for, the least change first
     causes: frozenset[str]  # the finding ids that are to go
+    has_gpu_build: bool = False  # a distribution is installed that is built for GPUs
 
 
 def _plan_remedy(context: Context, judge: Judge, failing: list[FailingFramework]) -> Remedy | None:
@@ -408,7 +400,10 @@ def _build_certain_plan(
         choices, clashes = choose_all(
             judge, requests, options.installer, partial(is_possible, judge.context)
         )
-        is_certain = all(_is_certain(judge, choice, unwanted) for choice in choices)
+        is_certain = all(
+            _is_certain(judge, choice, unwanted) and not _loses_gpu(choice, failing)
+            for choice in choices
+        )
         return plan_of(judge, choices, clashes, options) if is_certain else None
     except ValueError:
         return None  # a user's matrix holds what may stand in no command
@@ -424,6 +419,17 @@ def _is_certain(judge: Judge, choice: Choice, unwanted: frozenset[str]) -> bool:
         return False
     is_known = facts.toolkits.installs.value is not None and facts.cudnn.value is not None
     return best.source.kind != SYSTEM_TOOLKIT or (is_known and not best.resolved)
+
+
+def _loses_gpu(choice: Choice, failing: list[FailingFramework]) -> bool:
+    """Whether a build for the CPU would take the place of one for GPUs, which works on a CPU, too."""
+    best = choice.best
+    if best is None:
+        return False
+    row = best.candidate.row
+    return not row.cuda_build and any(
+        item.name == row.framework and item.has_gpu_build for item in failing
+    )
 
 
 def _is_from_conda(context: Context, failing: list[FailingFramework]) -> bool:

@@ -2,8 +2,10 @@
 
 from __future__ import annotations
 
+from collections.abc import Iterator
+
 from envcheck.actions import Action, RunCommand, RunEnvcheck
-from envcheck.frameworks import framework_names, identity
+from envcheck.frameworks import framework_names, framework_of, identity
 from envcheck.matrix.package_index import cuda_label, index_url
 from envcheck.model import USER, WINDOWS, Alternative, Remedy, major_minor
 from envcheck.model.fixes.frameworks import (
@@ -15,6 +17,7 @@ from envcheck.model.fixes.frameworks import (
     RenewMatrix,
     UseOtherPlatform,
 )
+from envcheck.model.requirements import name_of
 from envcheck.remedies import writes
 from envcheck.remedies.situation import Situation, find_last_gpu_release, install_conda_packages
 from envcheck.remedies.system import system_packages
@@ -54,10 +57,14 @@ def _pinned(wanted: WantedRelease, build: Build) -> str:
 
 @writes(ChooseFramework)
 def choose_framework(situation: Situation, _: ChooseFramework) -> Remedy:
-    """Install the framework that most start with, or another that has releases for this platform."""
+    """Install the framework that installed packages require, else the one that most start with.
+
+    It has releases for this platform.
+    """
     summary = "Install a framework, or check one before the installation with --for."
     platform = situation.context.platform
-    names = (system_packages().python.usual_framework, *framework_names())
+    usual = system_packages().python.usual_framework
+    names = (*_list_required(situation.context), usual, *framework_names())
     name = next((each for each in names if any(situation.matrix.releases(each, platform))), "")
     if not name:
         return Remedy(summary)
@@ -67,6 +74,13 @@ def choose_framework(situation: Situation, _: ChooseFramework) -> Remedy:
         f"Install the {identity(name).title} that fits this machine, or name another framework."
     )
     return Remedy(summary, (RunEnvcheck(("install", name, *folder), purpose, USER),))
+
+
+def _list_required(context: Context) -> Iterator[str]:
+    """Yield the frameworks that installed distributions require, extras aside."""
+    for owner in context.distributions.values():
+        plain = (text for text in owner.requires if "extra" not in text)
+        yield from filter(None, (framework_of(name_of(text)) for text in plain))
 
 
 @writes(InstallFramework)

@@ -15,6 +15,7 @@ from envcheck.actions import (
     CreateEnvironment,
     ImportFrameworks,
     InstallPackages,
+    UninstallPackages,
     UpgradePip,
     WriteFile,
     action_line,
@@ -50,6 +51,7 @@ from envcheck.model import (
     inert,
     replace,
 )
+from envcheck.model.requirements import name_of
 from envcheck.plan.data import Images, images_for
 from envcheck.plan.requests import join_words
 from envcheck.render.document import Block, Command, Document, Line, Section, Shown, type_command
@@ -661,6 +663,9 @@ def describe_fix(plan: Plan, remaining: tuple[Step, ...], *, verbose: bool = Fal
     )
     steps = tuple(_describe_steps(plan, is_traced=verbose, is_typed=verbose))
     sections = [Section(steps, is_apart=False) if steps else Section((whole,))]
+    removed = _list_removed(plan)
+    if removed:
+        sections.append(Section((Line(f"Removed for good: {', '.join(removed)}."),)))
     by_person = [step for step in remaining if not isinstance(step.action, AskPerson)]
     if by_person:
         commands = tuple(_type_for_person(step, plan.system) for step in by_person)
@@ -670,6 +675,17 @@ def describe_fix(plan: Plan, remaining: tuple[Step, ...], *, verbose: bool = Fal
     return Document(
         "envcheck fix", INCOMPATIBLE, headline, "FIX  ", "bold", sections=(*sections, end)
     )
+
+
+def _list_removed(plan: Plan) -> list[str]:
+    """List the distributions that the steps remove and do not install again."""
+    removed: dict[str, None] = {}
+    for action in (step.action for step in plan.steps):
+        if isinstance(action, UninstallPackages):
+            removed.update(dict.fromkeys(action.names))
+        for text in getattr(action, "requirements", ()):
+            removed.pop(name_of(text), None)
+    return list(removed)
 
 
 def _type_for_person(step: Step, system: str) -> Command:

@@ -231,11 +231,7 @@ def _is_stub(context: Context, item: Distribution, names: set[str]) -> bool:
 def _rival_to_keep(context: Context, rivals: list[Distribution]) -> str:
     """Choose what to install again: the framework's usual distribution, of the newest version among them."""
     default = context.matrix.framework_of(rivals[0].name) or rivals[0].name
-    twin = (
-        known_framework(default).plans.gpu_twin
-        if default in framework_names() and context.goal == "gpu"
-        else ""
-    )
+    twin = known_framework(default).plans.gpu_twin if default in framework_names() else ""
     for_gpu = next((item for item in rivals if item.name == twin), None)
     if for_gpu is not None:
         return f"{twin}=={for_gpu.version.partition('+')[0]}"
