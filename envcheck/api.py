@@ -438,12 +438,10 @@ def check(
     `driver` and `gpu` state the machines that run it; without them, the minima of the table count.
     `expect` overrides the table. The other arguments are those of `doctor`.
     """
-    config, python, env, file = (
-        os.fspath(config),
-        os.fspath(python),
-        os.fspath(env),
-        _relative(os.fspath(file)),
-    )
+    config = os.fspath(config)
+    python = os.fspath(python)
+    env = os.fspath(env)
+    file = _relative(os.fspath(file))
     gate = read_gate(config, matrix, required=not file)
     if expect is not None:
         gate = replace(gate, config=replace(gate.config, expect=_target(expect).expect))
@@ -726,7 +724,9 @@ def _explain_import(context: rules.Context, printed: str) -> Finding | None:
     events = scan([("import", [printed.encode()])], load_signatures()).events
     explained = judge_log(events, context.matrix, context.facts, rules.Target(context.goal))
     primary = next((item for item in explained.findings if item.primary), None)
-    return primary if primary and any(item.fact == "log" for item in primary.evidence) else None
+    if primary and any(item.fact == "log" for item in primary.evidence):
+        return primary
+    return None
 
 
 def _read_saved(saved: Saved) -> Snapshot:

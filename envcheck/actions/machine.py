@@ -133,7 +133,9 @@ class RunCommand(Action):
     windows_argv: tuple[str, ...] = ()  # where Windows writes it otherwise
 
     def command(self, system: str = "") -> tuple[str, ...]:
-        argv = self.windows_argv if system == WINDOWS and self.windows_argv else self.argv
+        argv = self.argv
+        if system == WINDOWS and self.windows_argv:
+            argv = self.windows_argv
         return as_root((program_path(argv[0], system), *argv[1:]), sudo=self.sudo)
 
     def variables(self) -> dict[str, str]:

@@ -76,7 +76,10 @@ def _program(word: str) -> str:
     """Quote the parts of a path: PowerShell takes what begins with a quote for a text and runs nothing."""
     path = word.replace("/", "\\")  # cmd takes what follows a / for an option
     first, *rest = path.split("\\")
-    parts = rest if not first or re.match(rf"(?!~){_HARMLESS}", first) else [".", first, *rest]
+    if not first or re.match(rf"(?!~){_HARMLESS}", first):
+        parts = rest
+    else:
+        parts = [".", first, *rest]
     return (_part(first)[1:] if parts is rest else ".") + "".join(map(_part, parts))
 
 
@@ -144,7 +147,8 @@ def _parts(text: str) -> Iterator[str]:
             yield "'" + part.replace("'", "''") + "'"
         else:
             units = part.encode("utf-16-be", "replace")
-            yield from (f"[char]0x{units[at : at + 2].hex()}" for at in range(0, len(units), 2))
+            for at in range(0, len(units), 2):
+                yield f"[char]0x{units[at : at + 2].hex()}"
 
 
 def shell_line(argv: tuple[str, ...], system: str = "") -> str:

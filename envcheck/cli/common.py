@@ -340,16 +340,15 @@ class ProgressLine:
                     self._draw()
 
     def _draw(self) -> None:
-        width, seconds = (
-            terminal_size(sys.stderr)[0] - 1,
-            f" ({time.monotonic() - self._since:.0f} s)",
-        )
+        width = terminal_size(sys.stderr)[0] - 1
+        seconds = f" ({time.monotonic() - self._since:.0f} s)"
         bar = counted = ""
         if self._total:
             size = min(24, width // 4)
             full = size * min(self._done, self._total) // self._total
             left, right = ("#", "-") if wants_ascii(sys.stderr) else ("\u2501", "\u2500")
-            bar, counted = left * full + right * (size - full), f" {self._done}/{self._total} "
+            bar = left * full + right * (size - full)
+            counted = f" {self._done}/{self._total} "
         room = max(width - len(bar + counted + seconds), 0)
         self._write(
             f"\r\x1b[K{f'{bar}{counted}{inert(self._text)[:room]}'.rstrip()}{seconds}"[: width + 4]

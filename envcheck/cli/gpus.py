@@ -21,7 +21,16 @@ from envcheck.gpus.holders import GpuView, build_views, list_blind_spots, list_r
 from envcheck.gpus.listing import COLUMNS, Listing, Row, RowBuilder, choose_free, judge
 from envcheck.host.local import LocalHost
 from envcheck.host.system import read_available_memory, read_processes
-from envcheck.model import COMPATIBLE, ActivityReading, Fact, Known, Source, Unknown, dataclass
+from envcheck.model import (
+    COMPATIBLE,
+    ActivityReading,
+    Fact,
+    GpuActivity,
+    Known,
+    Source,
+    Unknown,
+    dataclass,
+)
 from envcheck.probes.activity import find_nvml, read_activity
 from envcheck.render.document import Document
 from envcheck.render.gpus import describe_listing, render_gpus_json, show_live
@@ -49,23 +58,21 @@ def read_listing(question: Question, library: Fact[str] | None = None) -> Listin
 
 
 def _build_listing(reading: ActivityReading, system: str, question: Question) -> Listing:
-    taken_at, job, wanted = (
-        datetime.now(timezone.utc).strftime("%Y-%m-%dT%H:%M:%SZ"),
-        question.job,
-        question.free,
-    )
+    taken_at = datetime.now(timezone.utc).strftime("%Y-%m-%dT%H:%M:%SZ")
+    job = question.job
+    wanted = question.free
     if not isinstance(reading.gpus, Known):
         return Listing(taken_at, reading.driver, reading.gpus, job=job, wanted=wanted)
     found = reading.gpus.value
     processes = read_processes(list_reported_pids(found))
     shown = build_views(found, processes, system)
-    gpus, spots = Known(shown, reading.gpus.source), list_blind_spots(found, processes, system)
+    gpus = Known(shown, reading.gpus.source)
+    spots = list_blind_spots(found, processes, system)
     fits = judge_fits(job, shown, _read_memory()) if job else ()
-    free = (
-        choose_free(_list_visible(shown, os.environ.get("CUDA_VISIBLE_DEVICES")), wanted)
-        if wanted
-        else ()
-    )
+    if wanted:
+        free = choose_free(_list_visible(shown, os.environ.get("CUDA_VISIBLE_DEVICES")), wanted)
+    else:
+        free = ()
     return Listing(taken_at, reading.driver, gpus, spots, job, fits, wanted, free)
 
 
@@ -143,12 +150,11 @@ class Table:
     def append(self, listing: Listing) -> None:
         """Append a row for each GPU."""
         now = datetime.now().astimezone().strftime("%Y/%m/%d %H:%M:%S.%f")[:-3]
-        found = listing.gpus
-        gpus = (
-            Known(tuple(view.activity for view in found.value), found.source)
-            if isinstance(found, Known)
-            else found
-        )
+        gpus: Fact[tuple[GpuActivity, ...]]
+        if isinstance(listing.gpus, Known):
+            gpus = Known(tuple(view.activity for view in listing.views), listing.gpus.source)
+        else:
+            gpus = listing.gpus
         text = "".join(_line(row) for row in self._rows.build_rows(now, gpus))
         self._write(lambda: _add(Path(self._path), text))
 

@@ -108,9 +108,9 @@ def _unknown(name: str) -> str:
     from difflib import get_close_matches
 
     close = get_close_matches(name, COMMANDS, n=1)
-    hint = (
-        f"Did you mean `envcheck {close[0]}`?" if close else "`envcheck --help` lists the commands."
-    )
+    hint = "`envcheck --help` lists the commands."
+    if close:
+        hint = f"Did you mean `envcheck {close[0]}`?"
     return f"there is no command {name!r}. {hint}"
 
 

@@ -70,11 +70,10 @@ from envcheck.smoke.session import headline_of, verdict_of
 def _default_folder(installer: str) -> str:
     """Return the venv of the project, which the doctor judges, or the folder of a new one."""
     default = DEFAULT_FOLDERS[installer == CONDA]
-    found = (
-        ""
-        if installer == CONDA or Path(default).exists()
-        else find_project_environment(LocalHost())
-    )
+    if installer == CONDA or Path(default).exists():
+        found = ""
+    else:
+        found = find_project_environment(LocalHost())
     return found or default
 
 
@@ -182,7 +181,9 @@ def resume_installation(folder: str, output: OutputOptions) -> int:
     with before_any_change(place_of(folder)):
         place = find_resumable(folder)
     if place is None:
-        where = str(place_of(folder).folder) if folder else "any environment in this folder"
+        where = "any environment in this folder"
+        if folder:
+            where = str(place_of(folder).folder)
         words = f"There is nothing to resume: envcheck has never installed into {where}."
         return _end(
             Outcome(UNCHANGED, where if folder else str(Path.cwd()), why=words), output, words
@@ -204,11 +205,9 @@ def forget_kept(folder: str, output: OutputOptions) -> int:
         place = find_place(folder)
         kept = place.leftovers()
         if not kept or unsettled(place):
-            what = (
-                "its installation is not complete: run --resume first"
-                if kept
-                else "no earlier environment is kept"
-            )
+            what = "no earlier environment is kept"
+            if kept:
+                what = "its installation is not complete: run --resume first"
             raise UserError(f"nothing was changed: {what} ({place.folder}).")
         size = f"{sum(measure_tree(str(path)) for path in kept) / (1 << 20):.0f} MiB"
     question = (

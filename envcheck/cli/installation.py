@@ -122,7 +122,9 @@ class InstallProgress:
         if not self._verbose:
             for line in self._tail:
                 self._print(f"    {line}")
-        old = "the old environment, as it was before" if existed else "not there, as before"
+        old = "not there, as before"
+        if existed:
+            old = "the old environment, as it was before"
         self._print(
             f"Not {self._what}: {outcome.why}. {folder} is {old}. The output of the steps:"
             f" {outcome.log}"

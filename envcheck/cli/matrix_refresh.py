@@ -77,7 +77,10 @@ def refresh(request: RefreshRequest, printing: common.Printing) -> int:
         )
         return OF_VERDICT[COMPATIBLE]
     _print_result(changes, result, printing)
-    use = "" if target.is_dir() else f" Use it: envcheck doctor --matrix {inert(str(target))}"
+    if target.is_dir():
+        use = ""
+    else:
+        use = f" Use it: envcheck doctor --matrix {inert(str(target))}"
     click.echo(f"Saved to {inert(str(target))}.{use}", err=True)
     return OF_VERDICT[COMPATIBLE]
 
@@ -104,7 +107,10 @@ def _refresh(
             document, listings, reader, request.today, progress.count_wheels
         )
         if request.deep:
-            chosen = None if request.since else refreshing.find_new_rows(document, result.document)
+            if request.since:
+                chosen = None
+            else:
+                chosen = refreshing.find_new_rows(document, result.document)
             with closing(Progress("Reading binaries", quiet=printing.quiet)) as bar:
                 deep = reader.open_binaries(bar.count_bytes)
                 odd = refreshing.add_binaries(
@@ -134,7 +140,9 @@ class Progress(common.ProgressLine):
     def count_wheels(self, done: int, total: int) -> None:
         """Show how many wheels were read."""
         self._wheels = done, total
-        received = f", {self._received // 1_000_000} MB received" if self._received else ""
+        received = ""
+        if self._received:
+            received = f", {self._received // 1_000_000} MB received"
         self.show(f"{self._label}{received}", done, total)
 
     def count_bytes(self, size: int) -> None:
@@ -236,7 +244,9 @@ def _verify(
 def _print_verification(found: verifying.Verification, printing: common.Printing) -> None:
     for line in () if printing.quiet else _render_verification(found, printing):
         click.echo(line, color=printing.color)
-    binaries = f", and {found.binaries} with the binaries of their wheels" if found.binaries else ""
+    binaries = ""
+    if found.binaries:
+        binaries = f", and {found.binaries} with the binaries of their wheels"
     click.echo(
         f"Compared {found.rows} rows with {found.cells} cells that were read from"
         f" artifacts{binaries}: {len(found.disagreements)} differences, {len(found.vanished)} no"

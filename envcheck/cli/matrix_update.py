@@ -29,7 +29,10 @@ def run_undo(printing: common.Printing) -> int:
 
 
 def _print(done: Update, printing: common.Printing) -> int:
-    changes = list_changes(done.before, done.after) if done.before is not done.after else []
+    if done.before is not done.after:
+        changes = list_changes(done.before, done.after)
+    else:
+        changes = []
     if printing.form == "json":
         click.echo(document_text(_make_document(done, changes)))
         return OF_VERDICT[COMPATIBLE]

@@ -113,7 +113,10 @@ def _check_sizes(arguments: dict[str, Any]) -> None:
         if len(texts) > _LIST_LIMIT or any(
             isinstance(each, str) and len(each) > limit for each in texts
         ):
-            size = f"{_LIST_LIMIT} texts" if len(texts) > _LIST_LIMIT else f"{limit:,} characters"
+            if len(texts) > _LIST_LIMIT:
+                size = f"{_LIST_LIMIT} texts"
+            else:
+                size = f"{limit:,} characters"
             raise UserError(f"{name} is too long: give at most {size}.")
 
 

@@ -211,7 +211,8 @@ def run(
 
 
 def _choose_devices(gpus: tuple[Gpu, ...], wanted: SmokeOptions) -> DeviceChoice:
-    visible, order = os.environ.get("CUDA_VISIBLE_DEVICES"), os.environ.get("CUDA_DEVICE_ORDER", "")
+    visible = os.environ.get("CUDA_VISIBLE_DEVICES")
+    order = os.environ.get("CUDA_DEVICE_ORDER", "")
     try:
         return choose_devices(gpus, visible, wanted.gpus, order)
     except DeviceError as error:

@@ -179,9 +179,9 @@ def _format_compilers(facts: Facts) -> str:
 
 def _format_python(facts: Facts) -> str:
     python = facts.python
-    broken = (
-        f". {_describe_lost_python(python.broken_environment)}" if python.broken_environment else ""
-    )
+    broken = ""
+    if python.broken_environment:
+        broken = f". {_describe_lost_python(python.broken_environment)}"
     if python.chosen_by == NO_ENVIRONMENT:
         return _NO_ENVIRONMENT + broken
     if not isinstance(python.executable, Known):

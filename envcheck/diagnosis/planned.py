@@ -164,7 +164,8 @@ def describe_host(driver: str, gpus: tuple[str, ...]) -> Description:
 def name_working_releases(context: Context, texts: tuple[str, ...]) -> str:
     """Write what to ask for in place of requirements: the newest releases that the rules accept; "" for none."""
     facts, usual = context.facts, system_packages().python.usual
-    facts = facts if facts.python.version.value is not None else with_python(facts, usual)
+    if not (facts.python.version.value is not None):
+        facts = with_python(facts, usual)
     gpus = facts.gpus if isinstance(facts.gpus, Known) else NOT_STATED
     judge = Judge(Context(replace(facts, gpus=gpus), context.matrix, Target(context.goal)))
     requests = read_requests(texts, context.matrix)
@@ -235,7 +236,9 @@ def _list_failing_frameworks(
     names = [*dict.fromkeys((*installed, *(item.framework for item in wanted_releases(context))))]
     failing, replaced = [], frozenset[tuple[str, str]]()
     for name in names:
-        related = remaining & _list_findings_of(context, name) if len(names) > 1 else remaining
+        related = remaining
+        if len(names) > 1:
+            related = remaining & _list_findings_of(context, name)
         causes = {key[0] for key in related if _is_cause(keyed_findings[key])}
         if causes:
             failing.append(
@@ -345,13 +348,11 @@ def _plan_in_place(
         return None  # a version that no requirement can name
     is_condas = _is_from_conda(context, failing)
     folder = _find_environment_folder(context, is_condas=is_condas)
-    plan = (
-        _build_certain_plan(
+    plan = None
+    if folder:
+        plan = _build_certain_plan(
             judge, requests, failing, PlanOptions(context.goal, CONDA if is_condas else PIP, folder)
         )
-        if folder
-        else None
-    )
     if plan is not None and (
         _has_activation(context, folder)
         or not any(environment.library_folders for environment in plan.environments)
@@ -374,16 +375,14 @@ def _plan_with_other_python(
     facts = planned_facts(judge.context.facts, description, context.matrix, expects_gpu=False)
     other = Judge(Context(facts, context.matrix, Target(context.goal)))
     folder = f".conda-env-{python}" if installer else f".venv-{python}"
-    plan = (
-        _build_certain_plan(
+    plan = None
+    if python:
+        plan = _build_certain_plan(
             other,
             requests,
             failing,
             PlanOptions(context.goal, installer, folder, description=description),
         )
-        if python
-        else None
-    )
     if plan is not None:
         return _make_remedy(context, plan, failing, python=python)
     return None

@@ -123,11 +123,10 @@ def mark_existing_folders(report: Report, exists: Callable[[str], bool]) -> Repo
 
 def _take_free_folders(finding: Finding, exists: Callable[[str], bool]) -> Finding:
     fix = finding.fix
-    every = (
-        (*fix.actions, *(action for way in fix.alternatives for action in way.actions))
-        if fix
-        else ()
-    )
+    if fix:
+        every = (*fix.actions, *(action for way in fix.alternatives for action in way.actions))
+    else:
+        every = ()
     folders = {item.folder for item in every if isinstance(item, CreateEnvironment) and item.folder}
     taken = sorted(filter(exists, folders))
     if fix is None or not taken:

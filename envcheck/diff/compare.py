@@ -211,7 +211,8 @@ def _list_installs(finding: Finding) -> Iterator[str]:
     """List what a fix installs: `pip install 'numpy<2'` installs numpy."""
     for action in finding.fix.actions if finding.fix else ():
         if isinstance(action, InstallPackages):
-            yield from (_split_names(text)[0] for text in action.requirements)
+            for text in action.requirements:
+                yield _split_names(text)[0]
 
 
 def _is_explained_by(item: FindingEvidence, difference: Difference) -> bool:

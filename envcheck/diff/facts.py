@@ -191,11 +191,8 @@ def compare_facts(a: Facts, b: Facts) -> list[Difference]:
                 subject, pair, _ITEMS[kind], needed.get(kind, frozenset())
             )
         else:
-            pair = (
-                (resolve_roots(a, pair[0]), resolve_roots(b, pair[1]))
-                if kind in {"root", "roots"}
-                else pair
-            )
+            if kind in {"root", "roots"}:
+                pair = (resolve_roots(a, pair[0]), resolve_roots(b, pair[1]))
             differences += compare_sides(subject, *map(_DESCRIBE.get(kind, describe), pair))
     return differences
 
@@ -444,7 +441,8 @@ def compare_frameworks(pair: Pair, *, libraries: bool) -> list[Difference]:
         )
         if a is not None and b is not None:
             differences += _compare_build_fields(name, a, b, names)
-            differences += _compare_libraries(name, a, b) if libraries else ()
+            if libraries:
+                differences += _compare_libraries(name, a, b)
     return differences
 
 
@@ -516,7 +514,8 @@ def list_needed_names(facts: Facts) -> frozenset[str]:
         name = waiting.pop()
         if name not in needed:
             needed.add(name)
-            waiting += _parse_required(installed[name].requires) if name in installed else ()
+            if name in installed:
+                waiting += _parse_required(installed[name].requires)
     return frozenset(needed)
 
 

@@ -142,7 +142,10 @@ class _Events:
 
     def handle(self, line: str) -> None:
         """Handle one line of Ansible's output."""
-        event = _parse_event(line[len(self.mark) :]) if line.startswith(self.mark) else {}
+        if line.startswith(self.mark):
+            event = _parse_event(line[len(self.mark) :])
+        else:
+            event = {}
         if event.get("kind") == "hosts":
             self._pending = dict.fromkeys(event["hosts"])
             self._has_hosts = bool(self._pending)

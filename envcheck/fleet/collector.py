@@ -114,7 +114,8 @@ def _list_sources() -> Iterator[tuple[str, Path]]:
     for name in PACKAGES:
         yield from _list_modules(package / name, f"envcheck/{name}")
     data = package / "data" if (package / "data").is_dir() else package.parent / "data"
-    yield from ((f"envcheck/data/{name}", data / name) for name in _DATA)
+    for name in _DATA:
+        yield (f"envcheck/data/{name}", data / name)
     yield "pynvml.py", _find_nvml()
 
 

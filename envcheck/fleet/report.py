@@ -205,11 +205,10 @@ def _judge_host(result: HostResult, judge: _Judge) -> HostRow:
         return HostRow(result.host, UNDETERMINED, answer.kind, answer.reason)
     report = judge(answer)
     facts, cause = answer.facts, _find_cause(report)
-    gpus = (
-        None
-        if isinstance(facts.gpus, Unknown)
-        else tuple(sorted(map(get_gpu_model, facts.gpus.value or ())))
-    )
+    if isinstance(facts.gpus, Unknown):
+        gpus = None
+    else:
+        gpus = tuple(sorted(map(get_gpu_model, facts.gpus.value or ())))
     return HostRow(
         host=result.host,
         verdict=report.verdict,
@@ -263,10 +262,8 @@ Kinds = list[list[int]]  # the places of the rows of hosts of one kind
 
 def _find_kinds(rows: list[HostRow]) -> Kinds:
     """Put hosts of one name but for its digits and of one processor together; names of their own, by processor."""
-    by_name, by_processor = (
-        defaultdict[tuple[str, str], list[int]](list),
-        defaultdict[str, list[int]](list),
-    )
+    by_name = defaultdict[tuple[str, str], list[int]](list)
+    by_processor = defaultdict[str, list[int]](list)
     for place, row in enumerate(rows):
         if row.machine:
             by_name[re.sub(r"\d+", "#", row.host), row.processor].append(place)

@@ -192,9 +192,9 @@ class Framework:
 
     def _holding(self, installed: Installation) -> Iterator[Distribution]:
         for name in self.distributions:
-            yield from (
-                each for each in installed.named((name,)) if self.is_whole(name, each.modules)
-            )
+            for each in installed.named((name,)):
+                if self.is_whole(name, each.modules):
+                    yield each
 
     def draft(self, row: RowDraft) -> None:
         """Fill the row of a release on one platform by what its wheel states."""

@@ -193,10 +193,8 @@ class LibrarySearch:
                 yield top
                 yield posixpath.join(top, "lib")
                 if name == "nvidia":
-                    yield from (
-                        posixpath.join(top, part, "lib")
-                        for part in sorted(self._loader.names(top) or ())
-                    )
+                    for part in sorted(self._loader.names(top) or ()):
+                        yield posixpath.join(top, part, "lib")
 
     def _list_other_folders(self) -> Iterator[str]:
         environment = self._host.environment()
@@ -204,16 +202,17 @@ class LibrarySearch:
             self._installed.base_prefix if self._installed.is_conda else "",
             environment.get("CONDA_PREFIX", ""),
         ]
-        yield from (posixpath.join(prefix, "lib") for prefix in prefixes if prefix)
+        for prefix in prefixes:
+            if prefix:
+                yield posixpath.join(prefix, "lib")
         roots = [environment.get(name, "") for name in ("CUDA_HOME", "CUDA_PATH")] + ["/opt/cuda"]
         names = self._loader.names("/usr/local") or ()
         roots += [
             posixpath.join("/usr/local", name) for name in sorted(names) if name.startswith("cuda")
         ]
         for root in filter(None, roots):
-            yield from (
-                posixpath.join(root, folder) for folder in ("lib64", "extras/CUPTI/lib64", "lib")
-            )
+            for folder in ("lib64", "extras/CUPTI/lib64", "lib"):
+                yield posixpath.join(root, folder)
 
     def _read_program_rpath(self) -> Tuple[str, ...]:
         if not self._installed.is_conda:

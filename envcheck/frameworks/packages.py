@@ -101,7 +101,8 @@ def _add_conda_packages(
     for package in packages:
         twin = by_name.get(package.name)
         if twin is None:
-            extra += [package] if _is_gpu_package(package.name) else []
+            if _is_gpu_package(package.name):
+                extra += [package]
         elif twin.installer not in ("", "conda") and twin.version != package.version:
             extra.append(replace(package, location=twin.location, scope=twin.scope))
     return (*merged, *extra)

@@ -165,7 +165,8 @@ def format_formula(job: Job) -> str:
     if job.activations:
         copies, (kept_layers, layers) = _count_copies(job, kept), _count_layers(job)
         shares = [f"{copies} x "] if copies > 1 else []
-        shares += [f"{kept_layers}/{layers} layers x "] if kept_layers < layers else []
+        if kept_layers < layers:
+            shares += [f"{kept_layers}/{layers} layers x "]
         terms.append(
             f"activations {job.activations:,} x {''.join(shares)}{sizes.activations} x batch"
             f" {job.batch}"

@@ -243,7 +243,9 @@ def _count_unaccounted(activity: GpuActivity) -> Fact[int]:
 def has_unexplained_memory(view: GpuView) -> bool:
     """Tell whether more memory is in use than the driver and all listed processes take."""
     left = view.unaccounted_bytes
-    limit = _TOLERANCE if view.activity.memory_reserved_bytes.value is not None else _RESERVED
+    limit = _RESERVED
+    if view.activity.memory_reserved_bytes.value is not None:
+        limit = _TOLERANCE
     return left.value is not None and left.value > limit
 
 

@@ -128,7 +128,9 @@ def judge(listing: Listing) -> tuple[str, str]:
         return COMPATIBLE, f"{gpus} read."
     reason = unread[0].gpu.memory_bytes
     detail = reason.detail if isinstance(reason, Unknown) else ""
-    problem = "No answer from" if any(map(is_lost, unread)) else "Could not read all values of"
+    problem = "Could not read all values of"
+    if any(map(is_lost, unread)):
+        problem = "No answer from"
     return UNDETERMINED, f"{problem} {len(unread)} of {gpus}: {detail}."
 
 

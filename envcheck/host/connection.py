@@ -24,7 +24,8 @@ def find_connection_error(
     if ca_file and not os.path.isfile(ca_file):
         return f"the file of CA certificates {ca_file} does not exist"
     handlers: List[urllib.request.BaseHandler] = []
-    handlers += [urllib.request.ProxyHandler({"http": proxy, "https": proxy})] if proxy else []
+    if proxy:
+        handlers += [urllib.request.ProxyHandler({"http": proxy, "https": proxy})]
     headers = {"User-Agent": "envcheck"}
     try:
         request = urllib.request.Request(_remove_credentials(url), method="HEAD", headers=headers)  # noqa: S310

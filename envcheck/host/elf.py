@@ -178,7 +178,10 @@ class _Image:
 
     def defines(self, name: bytes, version: str) -> bool:
         """Look a symbol up as the loader does."""
-        found = self._list_gnu(name) if _GNU_HASH in self.entries else self._list_sysv(name)
+        if _GNU_HASH in self.entries:
+            found = self._list_gnu(name)
+        else:
+            found = self._list_sysv(name)
         return any(self._is_definition(index, name, version) for index in found)
 
     def _list_gnu(self, name: bytes) -> Iterator[int]:

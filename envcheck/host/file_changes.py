@@ -241,9 +241,9 @@ def sync_file_system(folder: StrPath) -> None:
 
     descriptor = os.open(folder, os.O_RDONLY)
     try:
-        syncfs = (
-            getattr(CDLL(None, use_errno=True), "syncfs", None) if sys.platform == "linux" else None
-        )
+        syncfs = None
+        if sys.platform == "linux":
+            syncfs = getattr(CDLL(None, use_errno=True), "syncfs", None)
         if syncfs is None:
             os.sync()
         elif syncfs(descriptor) != 0:

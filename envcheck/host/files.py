@@ -29,7 +29,10 @@ def read_as_fact(path: str, read: Callable[[], Fact[T]]) -> Fact[T]:
     except PermissionError as error:
         return Unknown("denied", f"{path}: {error.strerror}", (path,))
     except (OSError, ValueError) as error:
-        reason = error.strerror if isinstance(error, OSError) and error.strerror else str(error)
+        if isinstance(error, OSError) and error.strerror:
+            reason = error.strerror
+        else:
+            reason = str(error)
         return Unknown("failed", f"{path}: {reason}", (path,))
 
 
@@ -106,7 +109,9 @@ def find_trust_problem(host: Host, path: str) -> Optional[str]:
     place = real.value or path
     while True:
         status = host.status(place)
-        problem = _find_change_right(place, status.value) if status.value is not None else None
+        problem = None
+        if status.value is not None:
+            problem = _find_change_right(place, status.value)
         if problem or place == os.path.dirname(place):
             return problem
         place = os.path.dirname(place)

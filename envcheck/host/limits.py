@@ -203,7 +203,8 @@ def _wait(
         if now >= next_check:
             next_check = now + _MEMORY_INTERVAL
             memory = read_resident_memory(process.pid)
-            peak = memory if peak is None or (memory is not None and memory > peak) else peak
+            if peak is None or (memory is not None and memory > peak):
+                peak = memory
             if limits.memory is not None and memory is not None and memory > limits.memory:
                 ended = MEMORY
             if os.fstat(log).st_size > limits.output:

@@ -91,10 +91,13 @@ class Loader:
             (self._library_path, "LD_LIBRARY_PATH"),
             (runpath, "runpath"),
         ):
-            yield from ((path, via) for path in self._list_in_folders(soname, folders))
+            for path in self._list_in_folders(soname, folders):
+                yield (path, via)
         cache = self._host.loader_cache().value or {}
-        yield from ((path, "ld.so cache") for path in cache.get(soname, ()))
-        yield from ((path, "default") for path in self._list_in_folders(soname, self._default))
+        for path in cache.get(soname, ()):
+            yield (path, "ld.so cache")
+        for path in self._list_in_folders(soname, self._default):
+            yield (path, "default")
 
     def _list_in_folders(self, soname: str, folders: Sequence[str]) -> Iterator[str]:
         for folder in folders:

@@ -209,7 +209,9 @@ class LocalHost:
         if left <= 0.05:
             return Unknown("timeout", "no time is left for external programs", (" ".join(argv),))
         program = argv[0]
-        problem = files.find_trust_problem(self, program) if program != sys.executable else None
+        problem = None
+        if program != sys.executable:
+            problem = files.find_trust_problem(self, program)
         if problem:
             return Unknown("denied", f"not run as root: {problem}", (program,))
         return run_program(

@@ -230,7 +230,8 @@ def uv_variables(environment: Mapping[str, str], folder: Path) -> dict[str, str]
 
     uv's own go before. Raises SettingsError for a broken file.
     """
-    options, settings = read_pip_options(environment), read_connection_settings(environment)
+    options = read_pip_options(environment)
+    settings = read_connection_settings(environment)
     found = {
         "UV_FIND_LINKS": ",".join(options.get("find-links", "").split()),
         "UV_DEFAULT_INDEX": options.get("index-url", "").strip(),
@@ -418,4 +419,5 @@ def _format_section(section: configparser.SectionProxy, names: Iterable[str]) ->
     for key, value in section.items():
         if key.replace("_", "-") not in names:
             yield f"{key} = " + value.replace("\n", "\n  ")
-    yield from (f"{key} =" for key in names)
+    for key in names:
+        yield f"{key} ="

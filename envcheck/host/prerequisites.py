@@ -63,7 +63,9 @@ def _list_candidate_pythons(minor: str, environment: Mapping[str, str]) -> Itera
         root, "shims", ""
     )  # shell scripts that start what lies below: each takes as long as six Pythons
     on_path = (find_program(name, environment) for name in (f"python{minor}", "python3", "python"))
-    yield from (path for path in on_path if path and not path.startswith(shims))
+    for path in on_path:
+        if path and not path.startswith(shims):
+            yield path
     yield from sorted(
         glob.glob(os.path.join(root, "versions", f"{minor}.*", "bin", "python")), reverse=True
     )

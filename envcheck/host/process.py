@@ -456,7 +456,8 @@ def _set_subreaper(*, is_one: bool) -> None:
 
 
 def _list_adopted() -> Iterator[int]:
-    own, session = os.getpid(), os.getsid(0) if os.name == "posix" else 0
+    own = os.getpid()
+    session = os.getsid(0) if os.name == "posix" else 0
     for pid, _, parent, _, its_session in _list_processes():
         if parent == own and its_session != session:
             yield pid

@@ -158,14 +158,15 @@ def _find_target(
     if created is None:
         installer = installer_of(place_of(place).folder)
         lacks_pip = installer == PIP and isinstance(context.facts.python.pip_version, Absent)
-        reported, starter, python = (
-            context.facts.python.prefix.value or folder,
-            "",
-            context.python_program,
-        )
+        reported = context.facts.python.prefix.value or folder
+        starter = ""
+        python = context.python_program
         uv = find_uv_for_pip() if lacks_pip else ""
     else:
-        installer, lacks_pip, reported, python = created.installer, False, created.folder, ""
+        installer = created.installer
+        lacks_pip = False
+        reported = created.folder
+        python = ""
         needs_starter = installer == PIP and not created.starter
         starter = find_python(created.python, os.environ) if needs_starter else ""
         uv = find_uv_for_pip() if needs_starter and not starter else ""  # it downloads the Python

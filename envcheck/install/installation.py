@@ -196,11 +196,9 @@ def _describe_missing_python(place: Place) -> str:
         ),
         "",
     )
-    where = (
-        f"its base Python, {base}, is missing or unreadable"
-        if base
-        else "its base Python is missing"
-    )
+    where = "its base Python is missing"
+    if base:
+        where = f"its base Python, {base}, is missing or unreadable"
     advice = "name a new folder with --env, or remove this one first."
     if settings:
         return f"the Python of {place.folder} does not start: {where}; {advice}"
@@ -278,7 +276,9 @@ def _only_environment(plan: Plan) -> Environment:
 def _describe_manual_steps(steps: list[Step], shells: str, *, system: bool) -> str:
     lines = ((step.purpose.rstrip("."), action_line(step.action, shells)) for step in steps)
     told = "; ".join(what + (f": `{line}`" if line else "") for what, line in lines)
-    could = "" if system or any(map(_needs_person, steps)) else ", or add --system to have it done"
+    could = ", or add --system to have it done"
+    if system or any(map(_needs_person, steps)):
+        could = ""
     who = " as an administrator" if any(step.scope == SYSTEM for step in steps) else ""
     hint = f"Do that{who}{could}; --expect cpu plans without a GPU."
     return f"the machine itself needs something first: {told}. {hint}"

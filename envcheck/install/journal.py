@@ -64,7 +64,10 @@ class Place:
 
     def identities(self) -> tuple[str, ...]:
         """List the installations that left a journal, oldest first."""
-        names = [path.name for path in self.state.iterdir()] if self.state.is_dir() else []
+        if self.state.is_dir():
+            names = [path.name for path in self.state.iterdir()]
+        else:
+            names = []
         return tuple(sorted(name[:-6] for name in names if re.fullmatch(rf"{_ID}\.jsonl", name)))
 
     def leftovers(self, identity: str = "") -> tuple[Path, ...]:

@@ -121,9 +121,9 @@ def find_broken_requirement(before: Facts | None, now: Context) -> str:
     }
     for item in broken_pins(now):
         if (item.owner.name, item.owner.version, item.name) not in was:
-            found = (
-                f"{item.found.version} would be installed" if item.found else "it would be missing"
-            )
+            found = "it would be missing"
+            if item.found:
+                found = f"{item.found.version} would be installed"
             needs = f"{item.owner.name} {item.owner.version} requires {item.name}{item.specifier}"
             return f"it would break an installed package: {needs}; {found}"
     return ""
@@ -142,13 +142,15 @@ class FixedEnvironment:
     def judge(self) -> str:
         """Return "" if the environment is better than before; else what is wrong with it."""
         now = self.doctor.examine("", str(self.folder), is_unfinished=True, is_proven=True)
-        broken = (
-            "" if self.is_new else find_broken_requirement(self.before.context.facts, now.context)
-        )
+        if self.is_new:
+            broken = ""
+        else:
+            broken = find_broken_requirement(self.before.context.facts, now.context)
         if broken:
             return broken
         failed_before = {} if self.is_new else list_failing_imports(self.before)
-        errors, errors_before = _list_errors(now.report), _list_errors(self.before.report)
+        errors = _list_errors(now.report)
+        errors_before = _list_errors(self.before.report)
         for name, text in list_failing_imports(now).items():
             if name not in failed_before:
                 return f"{name} no longer imports: {_last_line(text)}"

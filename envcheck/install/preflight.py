@@ -298,10 +298,8 @@ def _check_disk_space(asked: Preflight) -> Iterator[str]:
 
 def _check_temporary_space(asked: Preflight) -> Iterator[str]:
     """Check that pip has space for all wheels if it downloads to another disk."""
-    parent, temporary = (
-        asked.place.folder.parent,
-        Path(asked.environment.get("TMPDIR") or tempfile.gettempdir()),
-    )
+    parent = asked.place.folder.parent
+    temporary = Path(asked.environment.get("TMPDIR") or tempfile.gettempdir())
     if asked.plan.environments[0].installer != PIP or not (parent.is_dir() and temporary.is_dir()):
         return
     needed, free = wheel_space_for(asked.plan), get_free_bytes(str(temporary))

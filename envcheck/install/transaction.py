@@ -362,7 +362,9 @@ def before_any_change(place: Place) -> Iterator[None]:
 
 def describe_error(error: OSError, place: Place) -> str:
     """Say in words what the system refused; of a full disk, what could not be written."""
-    named = error.filename2 if error.errno == errno.ENOSPC and error.filename2 else error.filename
+    named = error.filename
+    if error.errno == errno.ENOSPC and error.filename2:
+        named = error.filename2
     return f"{named or place.folder}: {error.strerror or error}"
 
 

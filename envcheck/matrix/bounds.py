@@ -71,17 +71,16 @@ def check_bounds(document: Document, name: str, built_in: Document) -> None:
 def _list_packages(document: Document) -> Iterator[str]:
     """Yield the names of packages that a document states, but those inside requirements."""
     for family in _FAMILIES:
-        yield from (
-            item["name"] for body in document[family].values() for item in body["distributions"]
-        )
+        for body in document[family].values():
+            for item in body["distributions"]:
+                yield item["name"]
     for row in iterate_rows(document):
         yield from row.get("requires", ())
         for cell in _PACKAGES:
             yield from _words(row.get(cell, []))
         for cell in _REQUIREMENTS:
-            yield from (
-                _parse_requirement(cell, text).name for text in _words(row.get(cell, []), cell)
-            )
+            for text in _words(row.get(cell, []), cell):
+                yield _parse_requirement(cell, text).name
 
 
 def _words(value: Any, cell: str = "") -> list[str]:

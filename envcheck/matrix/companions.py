@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import json
 import re
-from collections.abc import Iterator, Mapping
+from collections.abc import Iterable, Iterator, Mapping
 from functools import lru_cache
 
 from envcheck.frameworks import Framework, framework, framework_names, identity
@@ -89,7 +89,9 @@ def section_of(name: str) -> str:
     """Return the section that holds a framework, companion or distribution: rapids for cudf; "" for an unknown one."""
     if name in matrix_sections():
         return name
-    distributions = identity(name).distributions if name in framework_names() else (name,)
+    distributions: Iterable[str] = (name,)
+    if name in framework_names():
+        distributions = identity(name).distributions
     return next((row.releases for row in map(companion_row, distributions) if row.releases), "")
 
 
@@ -262,9 +264,9 @@ def _list_fitting(
         for files in release.files or ():
             cuda = _fitting_cuda(files, wanted)
             if cuda:
-                yield from (
-                    (version, cuda) for version in release.versions if within(version, specifier)
-                )
+                for version in release.versions:
+                    if within(version, specifier):
+                        yield (version, cuda)
 
 
 def _fitting_cuda(files: BuiltFiles, wanted: TorchBuild) -> str:
@@ -293,9 +295,10 @@ def _describe(
         "python": wanted.python.replace(".", ""),
         "platform": wanted.platform,
     }
-    requirement = (
-        f"{name} @ {package.file.format(**cells)}" if package.file else f"{name}=={version}"
-    )
+    if package.file:
+        requirement = f"{name} @ {package.file.format(**cells)}"
+    else:
+        requirement = f"{name}=={version}"
     return SourceInstall(
         name, version, requirement, tuple(item.format(**cells) for item in package.options)
     )

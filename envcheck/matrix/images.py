@@ -76,10 +76,8 @@ def parse_reference(reference: str) -> tuple[ImageConvention, dict[str, str]] | 
     name = reference.split("@", 1)[0]
     repository, _, tag = name.rpartition(":") if ":" in name.rsplit("/", 1)[-1] else (name, "", "")
     for row in load_base_images().images:
-        repository_match, tag_match = (
-            re.fullmatch(row.repository, repository),
-            re.fullmatch(row.tag, tag),
-        )
+        repository_match = re.fullmatch(row.repository, repository)
+        tag_match = re.fullmatch(row.tag, tag)
         if repository_match and tag_match:
             named = {**tag_match.groupdict(), **repository_match.groupdict()}
             parts = {key: value or "" for key, value in named.items()}

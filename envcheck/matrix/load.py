@@ -259,10 +259,8 @@ def _read_schema(name: str) -> dict[str, Any]:
 
 def _document_schema() -> dict[str, Any]:
     """Return the JSON schema of a whole document: its rows have the cells of a line, and those of the evidence."""
-    document, folded = (
-        _read_schema("program/matrix_document.schema.json"),
-        _read_schema("compat_matrix.schema.json"),
-    )
+    document = _read_schema("program/matrix_document.schema.json")
+    folded = _read_schema("compat_matrix.schema.json")
     definitions = {**folded["definitions"], **document["definitions"]}
     for kind, added in document.pop("added").items():
         body = definitions[kind]

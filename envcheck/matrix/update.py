@@ -68,7 +68,9 @@ def read_request(source: str, sha256: str, bundle: str, environ: Mapping[str, st
         raise UserError(f"no data file is named: give its path, or set {ADDRESS} to its address.")
     address, _, pin = source.partition("#") if is_url(source) else (source, "", "")
     pin = sha256 or re.sub("^sha256[=:]", "", pin)
-    name = re.sub(r"//[^/]*@", "//", address.partition("?")[0]) if is_url(source) else source
+    name = source
+    if is_url(source):
+        name = re.sub(r"//[^/]*@", "//", address.partition("?")[0])
     if pin and bundle:
         raise UserError("a SHA-256 and --bundle exclude each other: one proof is enough.")
     if pin and not re.fullmatch("[0-9a-fA-F]{64}", pin):
@@ -116,11 +118,10 @@ def update(request: Request, environ: Mapping[str, str]) -> Update:
         is_new = not path.exists()
         try:
             _write_text(path, content, request.name)
-            proof = (
-                "the SHA-256 that was given"
-                if request.sha256
-                else verify_attestation(path, request, environ)
-            )
+            if request.sha256:
+                proof = "the SHA-256 that was given"
+            else:
+                proof = verify_attestation(path, request, environ)
             document = parse_document(request.name, content)
             check_update(document, request.name, before)
             source = request.name if is_url(request.source) else request.source
@@ -194,7 +195,8 @@ def verify_attestation(path: Path, request: Request, environ: Mapping[str, str])
         workflow,
     ]
     argv += ["--source-ref", "refs/heads/main", "--deny-self-hosted-runners"]
-    argv += ["--bundle", os.path.realpath(request.bundle)] if request.bundle else []
+    if request.bundle:
+        argv += ["--bundle", os.path.realpath(request.bundle)]
     answer = run_program(argv, _SECONDS, environ)
     if isinstance(answer, Known) and answer.value.returncode == 0:
         return f"an attestation of {request.repository}"
@@ -202,10 +204,10 @@ def verify_attestation(path: Path, request: Request, environ: Mapping[str, str])
         said = answer.value.stderr.split() or [
             f"it exited with status {answer.value.returncode} and no output"
         ]
+    elif isinstance(answer, Absent):
+        said = ["it is not installed"]
     else:
-        said = (
-            ["it is not installed"] if isinstance(answer, Absent) else [answer.detail or answer.why]
-        )
+        said = [answer.detail or answer.why]
     words = " ".join(said)[:300].rstrip(".")
     raise MatrixError(
         f"gh finds no attestation of {request.repository} for {request.name}; refused. gh: {words}."

@@ -92,7 +92,9 @@ def find_requirement(line: str) -> Optional[Requirement]:
     match = re.match(_LOOSE, line, re.ASCII) if len(line) <= _LONGEST else None
     if match is None:
         return None
-    name, extras, marker = canonical_name(match[1]), _split_extras(match[2]), match[5] or ""
+    name = canonical_name(match[1])
+    extras = _split_extras(match[2])
+    marker = match[5] or ""
     bounds = re.sub(r"\s", "", match[3] or match[4] or "")
     if bounds.startswith("@"):
         return Requirement(line, name, extras, marker=marker, url=bounds[1:])

@@ -110,7 +110,9 @@ def _is_plain(clause: re.Match[str]) -> bool:
 
 
 def _admits(clause: re.Match[str], final: re.Match[str]) -> bool:
-    operator, version, release = clause[1], without_zeros(clause[2]), without_zeros(final[1])
+    operator = clause[1]
+    version = without_zeros(clause[2])
+    release = without_zeros(final[1])
     if clause[6]:
         return False  # a pre-release is no final release
     if clause[3]:

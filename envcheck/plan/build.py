@@ -154,7 +154,8 @@ class AlternativeSearch:
         relevant = requests or self.requests
         minor, choices = self.best_python(facts or self.context.facts, goal, relevant)
         if minor:
-            summary, expect = _python_named(self.context, minor), goal or self.options.expect
+            summary = _python_named(self.context, minor)
+            expect = goal or self.options.expect
             yield self._change(
                 summary,
                 PYTHON,
@@ -188,10 +189,8 @@ class AlternativeSearch:
         for requests in self._relaxed_requests():
             choices = self._find_choices(self.context.facts, goal, requests)
             if choices:
-                summary, expect = (
-                    "a different release from the one requested",
-                    goal or self.options.expect,
-                )
+                summary = "a different release from the one requested"
+                expect = goal or self.options.expect
                 yield self._change(summary, RELEASE, choices, requests=requests, expect=expect)
                 return
 
@@ -219,11 +218,10 @@ class AlternativeSearch:
     def cpu(self) -> Iterator[Change]:
         """Try CPU builds, of which no extra and no label brings CUDA."""
         requests = tuple(map(without_cuda, self.requests))
-        choices = (
-            self._find_choices(self.context.facts, "cpu", requests)
-            if self.context.goal == "gpu"
-            else []
-        )
+        if self.context.goal == "gpu":
+            choices = self._find_choices(self.context.facts, "cpu", requests)
+        else:
+            choices = []
         if choices:
             is_cpu_build = not any(
                 choice.best and choice.best.candidate.is_gpu for choice in choices
@@ -241,10 +239,8 @@ class AlternativeSearch:
                 replace(facts_in_wsl, host=replace(linux.host, wsl_version=Known(2, WHATIF)))
             )
             if choices:
-                release, gpus = (
-                    facts.driver.release,
-                    self.options.description.gpus or capabilities(facts),
-                )
+                release = facts.driver.release
+                gpus = self.options.description.gpus or capabilities(facts)
                 driver = release.value or ""
                 summary = "WSL 2, where the wheels for Linux run"
                 yield self._change(summary, WSL, choices, platform=LINUX, driver=driver, gpus=gpus)
@@ -252,7 +248,10 @@ class AlternativeSearch:
     def drivers(self) -> Iterator[Change]:
         """Try the newest driver that drives every GPU; where that is an older one, it is the last that does."""
         release, summary = self._newest_driver()
-        choices = self._find_choices(with_driver(self.context.facts, release)) if release else []
+        if release:
+            choices = self._find_choices(with_driver(self.context.facts, release))
+        else:
+            choices = []
         if choices:
             yield self._change(summary, DRIVER, choices, driver=release)
 
@@ -350,9 +349,10 @@ class AlternativeSearch:
         if context.goal != "gpu":
             return "", ""
         branch = newest_branch(context)
-        newest = (
-            (context.matrix.newest_driver(branch) or branch) if branch else self._highest_floor()
-        )
+        if branch:
+            newest = context.matrix.newest_driver(branch) or branch
+        else:
+            newest = self._highest_floor()
         current = Version(release.value) if release.value is not None else Version("0")
         if newest and Version(newest) > current:
             return (
@@ -425,7 +425,9 @@ def _python_named(context: Context, minor: str) -> str:
         return f"Python {minor} built for {machine.value}"
     if python.implementation.value and python.implementation.value.lower() != "cpython":
         return f"CPython {minor}"
-    return f"the usual build of Python {minor}" if is_free_threaded(context) else f"Python {minor}"
+    if is_free_threaded(context):
+        return f"the usual build of Python {minor}"
+    return f"Python {minor}"
 
 
 def _may_serve(context: Context, row: FrameworkRelease) -> bool:
@@ -593,7 +595,9 @@ def plan_of(
     """Put choices that were all made into environments, and write the steps."""
     context = judge.context
     groups = groups_of(choices, clashes)
-    environments, releases, steps = [], [], [*machine_steps(judge.machine_findings(), context)]
+    environments = []
+    releases = []
+    steps = [*machine_steps(judge.machine_findings(), context)]
     for group in groups:
         judgements = tuple(choice.best for choice in group if choice.best is not None)
         environment = environment_of(context, group, options)
@@ -664,10 +668,10 @@ def _notes(context: Context, environment: Environment, releases: list[PlannedRel
             _WITH_BACKEND.format(name=name, backend=text) for name, text in backends.items() if text
         ]
     for name in [] if plugins else dict.fromkeys(item.framework for item in releases):
-        newest, plugin = newest_with_apple_plugin(context, name), framework(name).apple_plugin
-        native += (
-            [_WITH_APPLE_PLUGIN.format(name=name, newest=newest, plugin=plugin)] if newest else []
-        )
+        newest = newest_with_apple_plugin(context, name)
+        plugin = framework(name).apple_plugin
+        if newest:
+            native += [_WITH_APPLE_PLUGIN.format(name=name, newest=newest, plugin=plugin)]
     if environment.installer == CONDA and context.os == "windows" and context.goal == "gpu":
         native.append(
             "Activate it before use (conda activate): Windows finds the CUDA libraries through the"

@@ -59,9 +59,9 @@ class ChosenCompanion:
     @property
     def label(self) -> str:
         """Name it in a sentence."""
-        return (
-            f"{self.name} {self.row.version}" if self.row else self.requirement.replace("==", " ")
-        )
+        if self.row:
+            return f"{self.name} {self.row.version}"
+        return self.requirement.replace("==", " ")
 
 
 @dataclass
@@ -207,7 +207,10 @@ def _by_version(context: Context, request: Request) -> Iterator[list[FrameworkRe
 
 def _provides(context: Context, row: FrameworkRelease, request: Request) -> bool:
     """Tell whether a release of the distribution has the extras that are asked for; its parts need none."""
-    extras = request.extras if row.distribution in framework(row.framework).distributions else ()
+    if row.distribution in framework(row.framework).distributions:
+        extras = request.extras
+    else:
+        extras = ()
     is_part = row.distribution == framework(row.framework).library
     return (
         not extras
@@ -252,11 +255,9 @@ def _distributions(context: Context, request: Request) -> tuple[str, ...]:
     if request.distribution != request.framework:
         return (request.distribution,)
     identity = framework(request.framework)
-    return (
-        identity.plans.gpu_distributions
-        if context.goal == "gpu"
-        else identity.plans.cpu_distributions
-    )
+    if context.goal == "gpu":
+        return identity.plans.gpu_distributions
+    return identity.plans.cpu_distributions
 
 
 def _by_plugin(
@@ -278,7 +279,9 @@ def _by_plugin(
     for extra in alternatives or [default]:
         extras = sorted({*request.extras, *([extra] if extra else [])})
         text = _text(identity.main, extras, row.version)
-        plugin = plugin_of(context, row, resolve_extras(row, (extra,))[0]) if extra else None
+        plugin = None
+        if extra:
+            plugin = plugin_of(context, row, resolve_extras(row, (extra,))[0])
         library_pin = f"{identity.library}=={(library or row).version}"
         yield Candidate(row, text, (text, library_pin), plugin=plugin, library=library)
 
@@ -289,7 +292,8 @@ def _by_label(
     label = _label(request)
     builds = [build for row in rows[:1] for build in (row, *context.matrix.index_builds(row))]
     chosen = [item for item in builds if item.local == label]
-    chosen = chosen if label else _choose_builds(context, builds, beside=bool(request.companions))
+    if not label:
+        chosen = _choose_builds(context, builds, beside=bool(request.companions))
     for build in chosen:
         text = _text(build.distribution, request.extras, build.build_version)
         yield Candidate(build, text, (text,))
@@ -309,11 +313,9 @@ def _choose_builds(
     named = [build for build in alternatives if build.cuda_build and is_proposed(build)]
     gpu = [build for build in named if beside or build.cuda != major_minor(default.cuda or "")]
     usable = [default, *gpu] if default.cuda_build or not gpu else gpu
-    return (
-        [*cpu, *(build for build in usable if build not in cpu)]
-        if context.goal == "cpu"
-        else usable
-    )
+    if context.goal == "cpu":
+        return [*cpu, *(build for build in usable if build not in cpu)]
+    return usable
 
 
 def _text(name: str, extras: Iterable[str], version: str) -> str:
@@ -354,7 +356,8 @@ def cuda_sources(context: Context, candidate: Candidate, installer: str) -> tupl
     if context.goal == "cpu":
         return (CudaSource(NONE),)  # a CUDA build that finds no CUDA computes on the CPU
     sources = [] if installer == CONDA else [*_wheel_sources(context, candidate)]
-    sources += _conda_sources(context, candidate) if installer in ("", CONDA) else []
+    if installer in ("", CONDA):
+        sources += _conda_sources(context, candidate)
     return (*sources, CudaSource(SYSTEM))
 
 
@@ -384,7 +387,8 @@ def _wheel_sources(context: Context, candidate: Candidate) -> list[CudaSource]:
 
 def _same_sonames(context: Context, row: CudaWheelSet, cuda: str) -> bool:
     """Tell whether libraries of one CUDA bear the names that builds for another load."""
-    sonames, expected = context.matrix.cuda_sonames(row.cuda), context.matrix.cuda_sonames(cuda)
+    sonames = context.matrix.cuda_sonames(row.cuda)
+    expected = context.matrix.cuda_sonames(cuda)
     return bool(expected) and all(
         sonames.get(name) == expected.get(name) for name in row.libraries if name in expected
     )
@@ -428,11 +432,9 @@ def _lowest_cudnn(lines: Sequence[str], lowest: str) -> str:
     A channel whose lines are not known (none listed) is taken to hold every one.
     """
     candidates = [line for line in lines if major(line) == major(lowest)]
-    return (
-        next((line for line in candidates if Version(line) >= Version(lowest)), "")
-        if lines and lowest
-        else lowest
-    )
+    if lines and lowest:
+        return next((line for line in candidates if Version(line) >= Version(lowest)), "")
+    return lowest
 
 
 _APPLE = "macosx_arm64"
@@ -498,10 +500,9 @@ def _bounding_problems(
         for stage in ("run", "advice"):
             for problem in context.matrix.problems(row.distribution, row.version, stage):
                 if problem.condition and _applies(context, problem):
-                    names = (
-                        item for item in problem.fix.split() if name_of(item) != row.distribution
-                    )
-                    yield from ((problem, item) for item in names)
+                    for item in problem.fix.split():
+                        if name_of(item) != row.distribution:
+                            yield problem, item
 
 
 def _applies(context: Context, problem: KnownProblem) -> bool:
@@ -557,7 +558,9 @@ def _apple_plugins(
     context: Context, release: FrameworkRelease | PlannedRelease
 ) -> list[FrameworkRelease]:
     """List the newest plugin for Apple's GPU that goes with a release here; [] where there is none."""
-    plugin = framework(release.framework).apple_plugin if context.platform == _APPLE else ""
+    plugin = ""
+    if context.platform == _APPLE:
+        plugin = framework(release.framework).apple_plugin
     known = (release.framework, release.version, context.platform, plugin)
     rows = context.matrix.companions_of(*known) if plugin else ()
     return [row for row in rows if python_minor(context) in row.pythons][:1]
@@ -589,9 +592,10 @@ def match_companions(
         if row is None or all(item.row is None or _go_together(row, item.row) for item in chosen):
             extras = [row.usual_extra] if row and row.usual_extra else []
             requirement = _text(name, extras, row.version) if row else texts[0]
-            is_there = (
-                context.matrix.is_on_index(row, release) if row else companion_row(name).on_index
-            )
+            if row:
+                is_there = context.matrix.is_on_index(row, release)
+            else:
+                is_there = companion_row(name).on_index
             item = ChosenCompanion(name, requirement, row, on_index=is_there)
             found = match_companions(context, release, texts[1:], (*chosen, item))
             if found is not None:
@@ -612,11 +616,9 @@ def _match_source(
 ) -> tuple[ChosenCompanion, ...] | None:
     """Choose the built file of a package's own project, or its sources, then what else is asked for."""
     name = name_of(texts[0])
-    source = (
-        find_install(context, texts[0], release.build_version, release.cuda)
-        if source_package(name)
-        else None
-    )
+    source = None
+    if source_package(name):
+        source = find_install(context, texts[0], release.build_version, release.cuda)
     if source is None or documented_above(context, name, source.version):
         return None
     item = ChosenCompanion(name, f"{name}=={source.version}", source=source)
@@ -751,16 +753,11 @@ def companion_fault(
     missing = [] if compiles else _unserved(context, row)
     if missing and not (release and context.matrix.is_on_index(row, release)):
         return f"has no code for compute capability {' or '.join(missing)}"
-    if release is None:
-        return ""
-    lacking = next(
-        (name for name in row.requires if not _has_dependency(context, row, name, release)), ""
-    )
-    return (
-        f"requires {lacking}{row.requires[lacking]}, which does not go with it here"
-        if lacking
-        else ""
-    )
+    if release is not None:
+        for name, specifier in row.requires.items():
+            if not _has_dependency(context, row, name, release):
+                return f"requires {name}{specifier}, which does not go with it here"
+    return ""
 
 
 def _has_python(context: Context, row: FrameworkRelease) -> bool:
@@ -774,19 +771,20 @@ def _has_python(context: Context, row: FrameworkRelease) -> bool:
 
 def _gpu_capabilities(context: Context) -> list[str]:
     """List the compute capabilities of the GPUs that are meant to work, as far as they are known."""
-    values = [gpu.compute_capability.value for gpu in context.gpus] if context.goal == "gpu" else []
+    if context.goal == "gpu":
+        values = [gpu.compute_capability.value for gpu in context.gpus]
+    else:
+        values = []
     return [text for text in values if text]
 
 
 def documented_above(context: Context, name: str, version: str) -> str:
     """Return the compute capability that a release is documented for, if all GPUs of a machine lie below it."""
-    document, capabilities = (
-        documented_gpus(name, version, context.platform),
-        _gpu_capabilities(context),
-    )
-    if document is None or not capabilities:
-        return ""
-    return document.minimum if all(map(document.excludes, capabilities)) else ""
+    document = documented_gpus(name, version, context.platform)
+    capabilities = _gpu_capabilities(context)
+    if document and capabilities and all(map(document.excludes, capabilities)):
+        return document.minimum
+    return ""
 
 
 def _unserved(context: Context, row: FrameworkRelease) -> list[str]:

@@ -131,7 +131,9 @@ class Judge:
         if brought not in self._facts:
             self._facts[brought] = _with_libraries(self.context.facts, source)
         # Of a release without a wheel for this Python nothing can be said of how it would run.
-        only = frozenset() if supports_python(self.context, candidate.row) else _list_python_ids()
+        only: frozenset[str] = frozenset()
+        if not supports_python(self.context, candidate.row):
+            only = _list_python_ids()
         judgement = self._releases.judge(candidate.targets, self._facts[brought], only=only)
         if only and not judgement.errors:
             judgement = self._releases.judge(candidate.targets, self._facts[brought])
@@ -283,9 +285,9 @@ def judgements(
     for candidate in candidates(judge.context, request, is_possible):
         if candidate.row.version != unsupported and admits(candidate):
             judgement = judge_candidate(judge, candidate, installer)
-            unsupported = (
-                candidate.row.version if not supports_python(judge.context, candidate.row) else ""
-            )
+            unsupported = ""
+            if not supports_python(judge.context, candidate.row):
+                unsupported = candidate.row.version
             yield judgement
 
 
@@ -334,7 +336,9 @@ def _reject_companions(context: Context, request: Request) -> tuple[Rejected, ..
         for item in needs_gpu(context, one)
     ]
     why = f"No known release that the request allows works with {names}.{''.join(faults)}"
-    return (Rejected(request.text, "dependency-conflict", why),) if request.companions else ()
+    if request.companions:
+        return (Rejected(request.text, "dependency-conflict", why),)
+    return ()
 
 
 def _newest_with_fault(
@@ -353,16 +357,12 @@ def _newest_with_fault(
 def _source_obstacle(context: Context, request: Request, text: str) -> str:
     """Say why what is published as source only cannot be had beside the newest CUDA build; "" for anything else."""
     builds = candidates(context, replace(request, companions=()))
-    candidate = (
-        next((item for item in builds if item.is_gpu), None)
-        if source_package(name_of(text))
-        else None
-    )
-    return (
-        find_obstacle(context, text, candidate.row.build_version, candidate.cuda)
-        if candidate
-        else ""
-    )
+    candidate = None
+    if source_package(name_of(text)):
+        candidate = next((item for item in builds if item.is_gpu), None)
+    if candidate:
+        return find_obstacle(context, text, candidate.row.build_version, candidate.cuda)
+    return ""
 
 
 def _first_with(context: Context, request: Request, texts: tuple[str, ...]) -> Candidate | None:
@@ -511,11 +511,9 @@ def _with_rejections(
             break
         reasons |= {_framework_part(item): item for item in newer_choice.rejected}
         clash = next(_clashes(judge, [*others, newer_choice]), None)
-        pins = (
-            f"{clash.first}; {clash.second}"
-            if clash
-            else "no compatible release of the others exists"
-        )
+        pins = "no compatible release of the others exists"
+        if clash:
+            pins = f"{clash.first}; {clash.second}"
         reasons[name] = Rejected(name, _CONFLICT, f"its pins conflict with the others: {pins}.")
     newer = []
     for candidate in candidates(judge.context, choice.request):
@@ -564,16 +562,12 @@ def _pins(judge: Judge, judgement: CandidateJudgement) -> tuple[str, ...]:
         wheels += candidate.cuda_row.cuda_wheels
     elif candidate.is_of_cuda_index:
         wheels += tuple(_list_index_pins(judge.context, candidate))
-    cuda_pins, row, context = (
-        () if judgement.source.kind == NONE else wheels,
-        candidate.row,
-        judge.context,
-    )
-    real = (
-        context.matrix.release(row.framework, row.version, context.platform, row.stub_for)
-        if row.stub_for
-        else None
-    )
+    cuda_pins = () if judgement.source.kind == NONE else wheels
+    row = candidate.row
+    context = judge.context
+    real = None
+    if row.stub_for:
+        real = context.matrix.release(row.framework, row.version, context.platform, row.stub_for)
     return (
         *cuda_pins,
         *(f"{name}{specifier}" for name, specifier in (real or row).requires.items()),
@@ -585,8 +579,10 @@ def _list_index_pins(context: Context, candidate: Candidate) -> Iterator[str]:
     """Yield what a build on its own index pins: versions nobody holds, but those of its CUDA and of its cuDNN major."""
     row = candidate.row
     default = context.matrix.release(row.framework, row.version, row.platform, row.distribution)
-    suffix, cudnn = row.local[:4], numbers((default.cudnn if default else None) or "")[:1]
-    yield from (f"{name}-{suffix}" for name in wheels_in_one_folder())
+    suffix = row.local[:4]
+    cudnn = numbers((default.cudnn if default else None) or "")[:1]
+    for name in wheels_in_one_folder():
+        yield f"{name}-{suffix}"
     # no suffix from 13 on
     runtime = "nvidia-cuda-runtime" + (f"-{suffix}" if suffix in ("cu11", "cu12") else "")
     yield f"{runtime}=={candidate.cuda}.*"

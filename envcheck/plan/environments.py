@@ -102,7 +102,9 @@ def describe_conda_release(
     context: Context, choice: Choice, release: PlannedRelease
 ) -> PlannedRelease:
     """Describe a planned release as conda brings it: under the framework's own name, any release of a line."""
-    build = conda_build(context, choice.request.specifier, choice.best) if choice.best else None
+    build = None
+    if choice.best:
+        build = conda_build(context, choice.request.specifier, choice.best)
     if build is None:
         return release
     return replace(
@@ -262,7 +264,9 @@ def _variables(
     if version.value is not None:
         return {"CONDA_OVERRIDE_CUDA": version.value}
     release = context.facts.driver.release
-    branch = context.matrix.driver_branch(release.value) if release.value is not None else None
+    branch = None
+    if release.value is not None:
+        branch = context.matrix.driver_branch(release.value)
     return {"CONDA_OVERRIDE_CUDA": branch.cuda} if branch else {}
 
 
@@ -347,7 +351,9 @@ def _toolkit_pins(judgements: tuple[CandidateJudgement, ...]) -> Iterator[str]:
                 for other in rows
                 if other.cuda and other.cuda.partition(".")[0] == row.cuda
             )
-            yield from (f"cuda-toolkit=={cuda}.*" for cuda in others if "." in cuda)
+            for cuda in others:
+                if "." in cuda:
+                    yield f"cuda-toolkit=={cuda}.*"
 
 
 def _set(

@@ -272,7 +272,9 @@ def conflicts(context: Context, release: PlannedRelease) -> tuple[str, ...]:
     Of two that own one module, or lie in one folder, the files of both are damaged; and to pip
     2.8.0+cpu meets ==2.8.0.
     """
-    matrix, name, public = context.matrix, release.distribution, release.version.partition("+")[0]
+    matrix = context.matrix
+    name = release.distribution
+    public = release.version.partition("+")[0]
     row = matrix.release(release.framework, public, context.platform, name)
     keep = (name, row.stub_for if row is not None else None)
     present = _own_distributions(context)
@@ -299,11 +301,9 @@ def _is_other_plugin(plugin: Distribution, release: PlannedRelease) -> bool:
     extra = known_framework(release.framework).extra_of_plugin(plugin.name)
     if not extra:
         return False
-    return (
-        extra not in release.requirement
-        if release.build == "gpu"
-        else plugin.version != release.version
-    )
+    if release.build == "gpu":
+        return extra not in release.requirement
+    return plugin.version != release.version
 
 
 def _wheels_of_another_cuda(
@@ -312,11 +312,10 @@ def _wheels_of_another_cuda(
     """Yield nvidia wheels whose folder is that of wheels of another CUDA that come, and those whose files it has."""
     for name in _wheels(context, release):
         bare, cuda = split_cuda_suffix(name)
-        others = (
-            [key for key in present if split_cuda_suffix(key)[0] == bare and key != name]
-            if cuda
-            else []
-        )
+        if cuda:
+            others = [key for key in present if split_cuda_suffix(key)[0] == bare and key != name]
+        else:
+            others = []
         yield from (*others, *((name,) if others and name in present else ()))
 
 
@@ -329,9 +328,9 @@ def _wheels(context: Context, release: PlannedRelease) -> list[str]:
         return [f"{name}-{label[:4]}" for name in wheels_in_one_folder()]
     rows = context.matrix.releases(release.framework, context.platform, admits=public.__eq__)
     match = re.search(r"\[(?:.*,)?(cuda\d+)", release.requirement)
-    plugin = (
-        known_framework(release.framework).plugin_of_extra.format(extra=match[1]) if match else ""
-    )
+    plugin = ""
+    if match:
+        plugin = known_framework(release.framework).plugin_of_extra.format(extra=match[1])
     names = (release.distribution, plugin)
     texts = [text for row in rows if row.distribution in names for text in row.cuda_wheels]
     return list(dict.fromkeys(name_of(text) for text in (*texts, *release.constraints)))
@@ -405,10 +404,8 @@ def plan_update(
     """Plan for the environment that `facts` describe. Raises OccupiedError."""
     empty = planned_facts(facts, Description(), matrix, expects_gpu=options.expect == "gpu")
     goal = goal_of(empty, matrix, requests, options)
-    context, empty_context = (
-        Context(facts, matrix, Target(goal)),
-        Context(empty, matrix, Target(goal)),
-    )
+    context = Context(facts, matrix, Target(goal))
+    empty_context = Context(empty, matrix, Target(goal))
     present = installed_frameworks(context, Judge(empty_context))
     satisfied = tuple(
         item
@@ -485,11 +482,9 @@ def _try_updates(
         if failure is not None:
             return EnvironmentUpdate(failure, keep)
         labels = tuple(f"{installed.label}: " for installed in keep)
-        clash = (
-            next((item for item in clashes if item.first.startswith(labels)), None)
-            if labels
-            else None
-        )
+        clash = None
+        if labels:
+            clash = next((item for item in clashes if item.first.startswith(labels)), None)
         if clash is None:
             return EnvironmentUpdate(
                 _with_removals(context, plan_of(judge, choices, clashes, update_options), keep),

@@ -46,7 +46,9 @@ class _Offer:
 
 def is_on_own_index(requirements: tuple[str, ...]) -> bool:
     """Return whether such a package is asked for, and nothing else."""
-    package = source_package(name_of(requirements[0])) if len(requirements) == 1 else None
+    package = None
+    if len(requirements) == 1:
+        package = source_package(name_of(requirements[0]))
     return package is not None and package.is_alone
 
 

@@ -112,10 +112,8 @@ def _owner(versions: Mapping[str, str], matrix: Matrix) -> str:
 def _beside(owner: str, versions: Mapping[str, str], context: Context) -> Iterator[str]:
     """Yield the framework, no newer than what the passenger takes, and what the matrix chooses together with it."""
     matrix = context.matrix
-    release, newest = (
-        versions.get(owner, "").partition("+")[0],
-        next(iter(matrix.versions(owner)), ""),
-    )
+    release = versions.get(owner, "").partition("+")[0]
+    newest = next(iter(matrix.versions(owner)), "")
     rows = matrix.releases(owner, context.platform, release.__eq__) if release else ()
     own = {name for row in rows for name in row.requires}
     yield f"{owner}<={release}" if release and release != newest else owner

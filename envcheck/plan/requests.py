@@ -133,9 +133,9 @@ def _parse_request(text: str, matrix: Matrix) -> Request:
             f"envcheck plans no release of {name}. `envcheck doctor --for {name}` judges one here."
         )
         raise RequestError(" ".join(filter(None, (judged, companion_row(name).install))))
-    gpu_requirement = (
-        known_framework(framework).plans.gpu_requirement if framework in framework_names() else ""
-    )
+    gpu_requirement = ""
+    if framework in framework_names():
+        gpu_requirement = known_framework(framework).plans.gpu_requirement
     brings_cuda = any(f"[{extra}]" in gpu_requirement for extra in extras)
     # tensorflow[and-cuda] is no tensorflow-cpu
     held_name = name if brings_cuda and name == framework else ""
@@ -149,7 +149,9 @@ def _suggest_companion(text: str, message: str) -> str:
 
     names = [name for row in load_companions().rows for name in row.distributions]
     matches = get_close_matches(name_of(text), names, n=1, cutoff=0.7)
-    return f" Did you mean {matches[0]}?" if matches and "Did you mean" not in message else ""
+    if matches and "Did you mean" not in message:
+        return f" Did you mean {matches[0]}?"
+    return ""
 
 
 def _companion(
@@ -271,7 +273,9 @@ def with_any_name(request: Request) -> Request:
 
 def without_cuda(request: Request) -> Request:
     """Ask by a name, extras and a version that bring no CUDA: jax[cuda12] -> jax, torch==2.7.1+cu118 -> ==2.7.1."""
-    named = request.framework if request.distribution.endswith("-gpu") else request.distribution
+    named = request.distribution
+    if request.distribution.endswith("-gpu"):
+        named = request.framework
     extras = tuple(name for name in request.extras if "cuda" not in name)
     return _with_specifier(
         replace(request, distribution=named), re.sub(r"\+cu\d+", "", request.specifier), extras
@@ -302,10 +306,8 @@ def stated_machine(context: Context) -> dict[str, str]:
 
 def _cuda(context: Context) -> str:
     """Return what the driver can start: as it said, or as its release is known to."""
-    release, reported = (
-        context.facts.driver.release.value or "",
-        context.facts.driver.cuda_driver_version.value or "",
-    )
+    release = context.facts.driver.release.value or ""
+    reported = context.facts.driver.cuda_driver_version.value or ""
     branch = context.matrix.driver_branch(release) if release and not reported else None
     return branch.cuda if branch else reported
 

@@ -63,10 +63,8 @@ class Resolver:
             why, finding = f"does not resolve: {error.reason}", _CONFLICT
         except UnreachableError as error:
             text = next(text for text in texts if is_passenger(text, context.matrix))
-            why, finding = (
-                _UNREAD.format(error=str(error).rstrip("."), name=name_of(text)),
-                "release-unknown",
-            )
+            why = _UNREAD.format(error=str(error).rstrip("."), name=name_of(text))
+            finding = "release-unknown"
         rejected = (Rejected(text, finding, f"{why}."),)
         return Plan(context.goal, (), (), requirements=texts, system=context.os, rejected=rejected)
 
@@ -157,7 +155,9 @@ def _with_refused(plan: Plan, refused: Mapping[str, Rejected]) -> Plan:
         own = [item for item in refused.values() if item.requirement.startswith(starts)]
         return replace(release, rejected=(*own, *release.rejected)) if own else release
 
-    return replace(plan, releases=tuple(map(complete, plan.releases))) if refused else plan
+    if refused:
+        return replace(plan, releases=tuple(map(complete, plan.releases)))
+    return plan
 
 
 def with_exact_companions(plan: Plan) -> Plan:
@@ -177,7 +177,9 @@ def _versions(pins: Iterable[str]) -> dict[str, str]:
 def _exact(text: str, versions: Mapping[str, str]) -> str:
     """Pin a requirement to the version that was resolved: transformers[torch]>=5 -> transformers[torch]==5.1.0."""
     version = versions.get(name_of(text))
-    return replace(read_requirement(text), specifier=f"=={version}").plain if version else text
+    if version:
+        return replace(read_requirement(text), specifier=f"=={version}").plain
+    return text
 
 
 def _replace_requirements(plan: Plan, exact: Mapping[str, str]) -> Plan:

@@ -164,9 +164,8 @@ def install_purpose(requirement_set: RequirementSet) -> str:
         return f"Build {', '.join(exact)}."
     purpose = f"Install {', '.join(exact)} and {'their' if len(exact) > 1 else 'its'} dependencies"
     owner = framework_of(exact[0].partition("[")[0]) if exact else ""
-    purpose += (
-        f" from {framework(owner).title}'s package index" if requirement_set.index and owner else ""
-    )
+    if requirement_set.index and owner:
+        purpose += f" from {framework(owner).title}'s package index"
     return purpose + (
         f"; {', '.join(requirement_set.kept)} must stay." if requirement_set.kept else "."
     )
@@ -222,7 +221,10 @@ def verification_step(
     computing = " and ".join(
         name for name in frameworks if name in doubted and framework(name).plans.computation
     )
-    claims = [_join(frameworks, "finds the GPU", "find the GPU")] if goal == "gpu" else []
+    if goal == "gpu":
+        claims = [_join(frameworks, "finds the GPU", "find the GPU")]
+    else:
+        claims = []
     claims += [_join([*([] if claims else frameworks), *imported], "imports", "import")]
     claims += [
         _join(installed, "is installed", "are installed"),
@@ -238,16 +240,16 @@ def verification_step(
 
 def _join(names: Sequence[str], one: str, several: str) -> str:
     """Write what names do: "torch and vllm import"; "" without names."""
-    return f"{join_words(names)} {several if len(names) > 1 else one}" if names else ""
+    if names:
+        return f"{join_words(names)} {several if len(names) > 1 else one}"
+    return ""
 
 
 def _import_line(name: str, goal: str, *, computes: bool) -> str:
     if goal == "gpu":
-        computation = (
-            f"; {framework(name).plans.computation}"
-            if computes and framework(name).plans.computation
-            else ""
-        )
+        computation = ""
+        if computes and framework(name).plans.computation:
+            computation = f"; {framework(name).plans.computation}"
         return (
             f"{framework(name).plans.gpu_listing}; print(t.__version__, d); assert d, 'no GPU"
             f" seen'{computation}"
@@ -301,7 +303,9 @@ def _find_remedy(finding: Finding, context: Context) -> Remedy | None:
 
     remedy = with_remedy(replace(finding, fix=None), Situation(context)).fix
     by_commands = remedy is not None and any(action.scope == SYSTEM for action in remedy.actions)
-    return remedy if by_commands or catalogue()[finding.id].layer not in _NO_STEP_HELPS else None
+    if by_commands or catalogue()[finding.id].layer not in _NO_STEP_HELPS:
+        return remedy
+    return None
 
 
 def with_remedies(findings: Iterable[Finding], context: Context) -> tuple[Finding, ...]:
@@ -324,10 +328,11 @@ def machine_steps(
     """
     steps: list[Step] = []
     for finding in _errors(findings):
-        remedy = (
-            _find_remedy(finding, context) if consequences or finding.caused_by is None else None
-        )
-        steps += _steps(finding, remedy, include_all=not consequences) if remedy else []
+        remedy = None
+        if consequences or finding.caused_by is None:
+            remedy = _find_remedy(finding, context)
+        if remedy:
+            steps += _steps(finding, remedy, include_all=not consequences)
     return tuple(steps)
 
 

@@ -135,7 +135,10 @@ def expand_spec(spec: str) -> str:
 
 
 async def _records(rattler: Any, environment: Environment, alias: str) -> list[Any]:
-    config = rattler.ChannelConfig(alias.rstrip("/") + "/") if alias else rattler.ChannelConfig()
+    if alias:
+        config = rattler.ChannelConfig(alias.rstrip("/") + "/")
+    else:
+        config = rattler.ChannelConfig()
     channel_names = plan_data().channel_names.rows
     names = [part for name in environment.channels for part in channel_names.get(name, (name,))]
     records: list[Any] = await rattler.solve(
@@ -224,15 +227,13 @@ def verify_plan(
             solved = solve(made, environ) if made.packages and channels else ()
         except UnreachableError as error:
             reasons.append(str(error))
-        reasons += (
-            ["conda's channel was not asked (--verify asks it)"]
-            if made.packages and not channels
-            else []
-        )
+        if made.packages and not channels:
+            reasons += ["conda's channel was not asked (--verify asks it)"]
         environments.append(replace(made, sets=tuple(sets), solved=solved))
-    verified = (
-        f"not resolved: {reasons[0].rstrip('.')}" if reasons else _describe_pins(environments)
-    )
+    if reasons:
+        verified = f"not resolved: {reasons[0].rstrip('.')}"
+    else:
+        verified = _describe_pins(environments)
     return replace(plan, environments=tuple(environments), verified=verified)
 
 
@@ -399,11 +400,9 @@ def compile_options(environment: Environment) -> tuple[str, ...]:
 
 def _system(environment: Environment) -> dict[str, str]:
     """State the macOS to resolve for, where uv's usual one is older than the wheels."""
-    return (
-        {"MACOSX_DEPLOYMENT_TARGET": environment.macos}
-        if environment.macos and float(environment.macos) > _UVS_MACOS
-        else {}
-    )
+    if environment.macos and float(environment.macos) > _UVS_MACOS:
+        return {"MACOSX_DEPLOYMENT_TARGET": environment.macos}
+    return {}
 
 
 def platform_name(environment: Environment) -> str:

@@ -176,7 +176,9 @@ def _list_places(survey: Survey, kind: LibraryKind) -> Iterator[LibraryPlace]:
     for toolkit in survey.toolkits:
         if toolkit.origin in ("debian", "wheels") or toolkit.root in ("/", "/usr"):
             continue  # it has no folder of its own: the other searches find its libraries
-        origin = toolkit.origin if toolkit.origin in ("conda", "environment") else "toolkit"
+        origin = "toolkit"
+        if toolkit.origin in ("conda", "environment"):
+            origin = toolkit.origin
         yield LibraryPlace(toolkit.root, origin, toolkit.headers, toolkit.libraries)
     for site in survey.sites:
         for folder in kind.wheel_folders:
@@ -207,7 +209,9 @@ def _list_system_places(survey: Survey) -> Iterator[LibraryPlace]:
 
 
 def _make_place_around(host: Host, folder: str, origin: str) -> LibraryPlace:
-    root = get_parent(folder) if get_base_name(folder) in ("lib", "lib64", "bin") else folder
+    root = folder
+    if get_base_name(folder) in ("lib", "lib64", "bin"):
+        root = get_parent(folder)
     return LibraryPlace(root, origin, (join_path(host, root, "include"),), (folder,))
 
 
@@ -340,9 +344,9 @@ def _read_headers(
         for name in kind.headers:
             path = join_path(host, folder, name)
             text = host.read_text(path, _HEADER_BYTES)
-            version = (
-                parse_version_macros(text.value, kind.macros) if isinstance(text, Known) else None
-            )
+            version = None
+            if isinstance(text, Known):
+                version = parse_version_macros(text.value, kind.macros)
             if version is not None:
                 fact = Known(
                     version, Source("file", path, f"{kind.macros[0][0]} {major(version)} ...")
@@ -373,10 +377,8 @@ def _find_package(
     elif place.origin == "system" and place.root == "/usr":
         version, cuda_major = _read_dpkg(host, kind, release)
     else:
-        version, cuda_major = (
-            Absent((f"no package manager installs into {place.root}",)),
-            Absent((place.root,)),
-        )
+        version = Absent((f"no package manager installs into {place.root}",))
+        cuda_major = Absent((place.root,))
     return version, (
         cuda_major if isinstance(cuda_major, Known) else parse_cuda_major(place.root) or cuda_major
     )

@@ -351,9 +351,10 @@ def _read_dkms_builds(
         DkmsModule(version, name, "installed" if installed.get(name) == version else "built")
         for name in kernels
     ]
-    log = (
-        host.read_text(f"{folder}/{version}/build/make.log", 4096) if "build" in names else Absent()
-    )
+    if "build" in names:
+        log = host.read_text(f"{folder}/{version}/build/make.log", 4096)
+    else:
+        log = Absent()
     failed = parse_make_log(log.value) if log.value is not None else None
     if failed and failed not in kernels:
         builds.append(DkmsModule(version, failed, "failed"))
@@ -388,11 +389,8 @@ def read_device_nodes(host: Host) -> Fact[Tuple[DeviceNode, ...]]:
     if not isinstance(names, Known):
         return names
     paths = [f"/dev/{name}" for name in names.value if re.match(_NODE, name)]
-    paths += (
-        [f"{_CAPS}/{name}" for name in list_names(host, _CAPS)]
-        if "nvidia-caps" in names.value
-        else []
-    )
+    if "nvidia-caps" in names.value:
+        paths += [f"{_CAPS}/{name}" for name in list_names(host, _CAPS)]
     if not paths and all(isinstance(host.status(path), Absent) for path in _MOUNTED):
         return Unknown(
             "failed",

@@ -63,11 +63,9 @@ def find_driver_libraries(host: Host) -> DriverLibraries:
         return DriverLibraries(cuda, Absent(), Absent(), nvml, nvml)
     search = _LibrarySearch(host)
     libcuda, nvml = search.find("libcuda.so.1"), search.find("libnvidia-ml.so.1")
-    query = (
-        nvml
-        if isinstance(nvml, Known)
-        else _find_first(host, ("/usr/lib/wsl/lib/libnvidia-ml.so.1",), nvml)
-    )
+    query = nvml
+    if not isinstance(nvml, Known):
+        query = _find_first(host, ("/usr/lib/wsl/lib/libnvidia-ml.so.1",), nvml)
     return DriverLibraries(
         libcuda, search.find("libcuda.so"), _find_other_copies(host, search, libcuda), nvml, query
     )
@@ -98,9 +96,11 @@ class _LibrarySearch:
 
     def list_candidates(self, name: str) -> Iterator[str]:
         """Yield the paths that the loader tries for `name`, in its order."""
-        yield from (f"{folder.rstrip('/')}/{name}" for folder in self._library_path)
+        for folder in self._library_path:
+            yield f"{folder.rstrip('/')}/{name}"
         yield from (self._cache.value or {}).get(name, ())
-        yield from (f"{folder}/{name}" for folder in self._default)
+        for folder in self._default:
+            yield f"{folder}/{name}"
 
     def find(self, name: str) -> Fact[str]:
         """Return the real file that the loader opens for `name`."""

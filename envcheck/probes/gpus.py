@@ -37,17 +37,16 @@ def collect_gpus(host: Host) -> Fact[Tuple[Gpu, ...]]:
     """
     if host.system not in ("linux", "windows"):
         return Absent((f"CUDA, which {host.system} does not run",))
-    bus = (
-        scan_pci(host)
-        if host.system == "linux"
-        else Absent((f"PCI in sysfs (this is {host.system})",))
-    )
+    if host.system == "linux":
+        bus = scan_pci(host)
+    else:
+        bus = Absent((f"PCI in sysfs (this is {host.system})",))
     jetson = find_jetson(host)
     nvml = read_nvml(host, find_driver_libraries(host).nvml_to_query)
     smi = read_smi(host, needed=not nvml.is_complete)
-    reported = (
-        smi.gpus if isinstance(smi.gpus, Known) and not isinstance(nvml.gpus, Known) else nvml.gpus
-    )
+    reported = nvml.gpus
+    if isinstance(smi.gpus, Known) and not isinstance(nvml.gpus, Known):
+        reported = smi.gpus
     on_bus = [_read_bus_gpu(host, device, reported) for device in bus.value or () if device.is_gpu]
     gpus = _combine(on_bus, list(reported.value or ()), jetson.value)
     if gpus:
@@ -351,7 +350,9 @@ def find_pci_name(host: Host, vendor: str, device_id: str) -> Fact[str]:
     """Find the product name of a device in the system's pci.ids."""
     for path in _PCI_IDS:
         text = host.read_text(path, 8 << 20)
-        name = parse_pci_ids(text.value, device_id, vendor) if text.value is not None else None
+        name = None
+        if text.value is not None:
+            name = parse_pci_ids(text.value, device_id, vendor)
         if name is not None:
             return Known(name, Source("file", path, f"{vendor}:{device_id}"))
     return Unknown("failed", f"no table contains PCI id {vendor}:{device_id}", _PCI_IDS)

@@ -212,7 +212,8 @@ def judge_elf(head: bytes, size: int) -> str:
     """
     if head[:4] != b"\x7fELF":
         return "not-elf"
-    is_64, order = head[4:5] == b"\x02", ">" if head[5:6] == b"\x02" else "<"
+    is_64 = head[4:5] == b"\x02"
+    order = ">" if head[5:6] == b"\x02" else "<"
     try:
         segments, sections = struct.unpack_from(
             order + ("QQ" if is_64 else "II"), head, 32 if is_64 else 28
@@ -236,18 +237,17 @@ def collect_leftovers(host: Host, answer: Mapping[str, Any]) -> Fact[Tuple[Insta
     text = host.read_text(marker)
     found: List[InstallLeftover] = []
     if text.value is not None:
-        command = (
-            "\n".join(text.value.splitlines()[1:2]) if _has_journal(host, answer["prefix"]) else ""
-        )
+        command = ""
+        if _has_journal(host, answer["prefix"]):
+            command = "\n".join(text.value.splitlines()[1:2])
         found.append(InstallLeftover(marker, "marker", command=command))
     entries = answer["distributions"]
     if any("metadata" not in entry for entry in entries):
         return Known(tuple(found), Source("file", marker)) if found else NOT_STATED
     names = {entry["name"] for entry in entries}
     for folder in answer["folders"]:
-        found += (
-            _find_renamed(host, folder["path"], names) if folder["scope"] == "environment" else ()
-        )
+        if folder["scope"] == "environment":
+            found += _find_renamed(host, folder["path"], names)
     found += [each for entry in entries for each in _find_without_record(host, entry)]
     found += _find_unowned(host, answer)
     return Known(tuple(found), Source("file", answer["prefix"]))
@@ -280,7 +280,8 @@ def _list_known(installed: Set[str]) -> Iterator[str]:
     """List the distributions of frameworks, and what importing these and installed companions needs."""
     yield from distribution_names()
     for name in framework_names():
-        yield from (module.replace("_", "-") for module in sorted(imported_modules(name)[0]))
+        for module in sorted(imported_modules(name)[0]):
+            yield module.replace("_", "-")
     for name in sorted(installed.intersection(companions())):
         yield from sorted(needed_distributions(name))
 

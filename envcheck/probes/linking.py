@@ -278,11 +278,10 @@ class _Process:
         """Tell whether a module may have a name: it stands in its text, or is a module in its folder."""
         path, text = self._read_module(location, module)
         is_open = not text or _MAKES_NAMES.search(text) is not None
-        beside = (
-            list_names(self._host, posixpath.dirname(path))
-            if path.endswith("__init__.py") and not is_open
-            else ()
-        )
+        if path.endswith("__init__.py") and not is_open:
+            beside = list_names(self._host, posixpath.dirname(path))
+        else:
+            beside = ()
         is_module = any(each.partition(".")[0] == name for each in beside)
         return is_open or is_module or re.search(rf"\b{re.escape(name)}\b", text) is not None
 
@@ -292,11 +291,9 @@ class _Process:
         files = self._list_files(companion.location, (row.by_cuda.format("cuda*"),))
         labels = (re.search(r"cuda(\d+)(\d)\D*$", file) for file in files)
         held = sorted({tuple(map(int, label.groups())) for label in labels if label})
-        parts = (
-            1
-            if row.by_major_from and numbers(companion.version) >= numbers(row.by_major_from)
-            else 2
-        )
+        parts = 2
+        if row.by_major_from and numbers(companion.version) >= numbers(row.by_major_from):
+            parts = 1
         if stated and held and not any(each[:parts] == numbers(stated)[:parts] for each in held):
             folder = posixpath.join(companion.location, posixpath.dirname(row.by_cuda))
             newest = ".".join(map(str, held[-1]))
@@ -354,11 +351,10 @@ class _Process:
             re.match(rf"{self._framework.name}\b(?![-_.])", line) for line in each.requires
         )
         known: Sequence[str] = load_cuda_data()["extensions"].get(each.name, ())
-        folders = (
-            [folder for module in each.modules for folder in (module, f"{module}/lib")]
-            if requires
-            else []
-        )
+        if requires:
+            folders = [folder for module in each.modules for folder in (module, f"{module}/lib")]
+        else:
+            folders = []
         return (*known, *(f"{folder}/*.so" for folder in folders))
 
     def _find_framework(self) -> Tuple[str, str, str]:
@@ -575,7 +571,10 @@ def _admits(requires: Sequence[str], name: str, release: str) -> bool:
         if not marker and re.match(rf"{name}\b(?![-_.])", text):
             for sign, version, rest in re.findall(r"(==|>=|<=|<|>)\s*(\d+(?:\.\d+)*)(\.\*)?", text):
                 wanted = numbers(version)
-                seen = here[: len(wanted)] if rest else here + (0,) * (len(wanted) - len(here))
+                if rest:
+                    seen = here[: len(wanted)]
+                else:
+                    seen = here + (0,) * (len(wanted) - len(here))
                 wanted += (0,) * (len(seen) - len(wanted))
                 if not _TESTS[sign](seen, wanted):
                     return False
@@ -595,21 +594,22 @@ def _list_imports(text: str, module: str, *, is_package: bool) -> Iterator[Tuple
         if isinstance(node, ast.Import):
             yield from ((each.name, "") for each in node.names)
         elif isinstance(node, ast.ImportFrom):
-            parts = (
-                module.split(".")[: -node.level + (1 if is_package else 0) or None]
-                if node.level
-                else []
-            )
-            source = ".".join((*parts, *filter(None, (node.module,))))
+            source = _resolve(node.module or "", node.level, module, is_package=is_package)
             yield from ((source, each.name) for each in node.names if each.name != "*")
         for value in (getattr(node, "value", None), *getattr(node, "decorator_list", ())):
             inner = list(ast.walk(value)) if value is not None else []
             if not any(isinstance(each, lazy) for each in inner):
-                yield from (
-                    (_dotted(each.value), each.attr)
-                    for each in inner
-                    if isinstance(each, ast.Attribute)
-                )
+                attributes = (each for each in inner if isinstance(each, ast.Attribute))
+                yield from ((_dotted(each.value), each.attr) for each in attributes)
+
+
+def _resolve(named: str, level: int, module: str, *, is_package: bool) -> str:
+    """Return the whole name of what `from ..named import` names in a module; `level` counts the dots."""
+    if not level:
+        return named
+    parts = module.split(".")
+    above = parts[: len(parts) - level + is_package]
+    return ".".join([*above, named] if named else above)
 
 
 def _dotted(node: Any) -> str:
@@ -623,9 +623,8 @@ def _list_prefixes(row: FrameworkImport) -> Iterator[str]:
     """Yield how the names of a framework's own symbols begin: C functions; C++ functions, methods, type information."""
     yield from row.functions
     for namespace in row.namespaces:
-        yield from (
-            f"{beginning}{namespace}" for beginning in ("_ZN", "_ZNK", "_ZNR", "_ZTIN", "_ZTVN")
-        )
+        for beginning in ("_ZN", "_ZNK", "_ZNR", "_ZTIN", "_ZTVN"):
+            yield f"{beginning}{namespace}"
 
 
 def _libraries_of(need: SymbolNeed, families: Mapping[str, Tuple[str, ...]]) -> Tuple[str, ...]:

@@ -131,9 +131,9 @@ def make_field_fact(
         converted = None
     if converted is None:
         return Unknown("unparsable", f"{where}: {name} is {str(value)[:80]!r}", (where,))
-    excerpt = (
-        f"{name}: {converted}" if isinstance(converted, (str, int)) and str(converted) else name
-    )
+    excerpt = name
+    if isinstance(converted, (str, int)) and str(converted):
+        excerpt = f"{name}: {converted}"
     return Known(converted, Source("library", where, excerpt))
 
 

@@ -85,7 +85,10 @@ def _describe_choice(host: Host, choice: PythonChoice, selection: PythonSelectio
     facts: Dict[str, Any] = {
         field: Known(answer[key], source) for field, key in _ANSWER_KEYS.items()
     }
-    installed = {} if selection.without_packages else _read_installed(host, answer, source)
+    if selection.without_packages:
+        installed = {}
+    else:
+        installed = _read_installed(host, answer, source)
     return PythonFacts(
         executable=choice.executable, chosen_by=choice.chosen_by, **facts, **installed
     )
@@ -195,11 +198,9 @@ def parse_kernel(text: str) -> str:
 def _list_kernel_folders(host: Host, prefix: str) -> Iterator[str]:
     environment = host.environment()
     home = environment.get("HOME", "")
-    yield from (
-        f"{entry}/kernels"
-        for entry in environment.get("JUPYTER_PATH", "").split(":")
-        if entry.startswith("/")
-    )
+    for entry in environment.get("JUPYTER_PATH", "").split(":"):
+        if entry.startswith("/"):
+            yield f"{entry}/kernels"
     if environment.get("JUPYTER_DATA_DIR"):
         yield posixpath.join(environment["JUPYTER_DATA_DIR"], "kernels")
     elif host.system == "darwin":
@@ -252,8 +253,8 @@ def find_libstdcxx(host: Host, installed: Installation) -> Tuple[Fact[str], Fact
         absent = Absent((f"{_LIBSTDCXX} on {host.system}",))
         return absent, absent
     # A conda interpreter has an RPATH to this folder.
-    folders = (posixpath.join(installed.base_prefix, "lib"),) if installed.is_conda else ()
-    library = Loader(host).find(_LIBSTDCXX, rpath=folders)
+    rpath = [posixpath.join(installed.base_prefix, "lib")] if installed.is_conda else []
+    library = Loader(host).find(_LIBSTDCXX, rpath=tuple(rpath))
     if not isinstance(library, Known):
         return library, library
     path = library.value.path

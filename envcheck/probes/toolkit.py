@@ -170,7 +170,8 @@ def _find_wheel_places(host: Host) -> Iterator[Place]:
 
 def _make_place_of_separate_wheels(host: Host, root: str) -> Place:
     # CUDA 11 and 12: one folder per wheel, and none has nvcc
-    runtime, nvcc = join_path(host, root, "cuda_runtime"), join_path(host, root, "cuda_nvcc")
+    runtime = join_path(host, root, "cuda_runtime")
+    nvcc = join_path(host, root, "cuda_nvcc")
     return Place(
         root=root,
         origin="wheels",
@@ -375,16 +376,17 @@ def _read_header_version(host: Host, folders: Tuple[str, ...]) -> Fact[str]:
         for name, macro in _HEADERS:
             path = join_path(host, folder, name)
             text = host.read_text(path, _HEADER_BYTES)
-            version = parse_cuda_define(text.value, macro) if isinstance(text, Known) else None
+            version = None
+            if isinstance(text, Known):
+                version = parse_cuda_define(text.value, macro)
             if version is not None:
                 return Known(version, Source("file", path, f"{macro} says {version}"))
             tried.append(path)
             if not isinstance(text, Absent):
-                unread = (
-                    text
-                    if isinstance(text, Unknown)
-                    else Unknown("unparsable", f"{path}: no {macro}", (path,))
-                )
+                if isinstance(text, Unknown):
+                    unread = text
+                else:
+                    unread = Unknown("unparsable", f"{path}: no {macro}", (path,))
     return unread or Absent(tuple(tried))
 
 
@@ -429,7 +431,9 @@ def _resolve_nvcc(host: Host, path: str) -> Fact[str]:
             return real
         head = host.read_bytes(real.value, _WRAPPER_BYTES)
         script = head.value.decode("utf-8", "replace") if head.value is not None else ""
-        target = parse_nvcc_wrapper(script, host.environment()) if script.startswith("#!") else None
+        target = None
+        if script.startswith("#!"):
+            target = parse_nvcc_wrapper(script, host.environment())
         if target is None:
             return Known(
                 real.value, Source("file", path, f"-> {real.value}" if real.value != path else "")
@@ -510,7 +514,9 @@ def find_host_compiler(host: Host, nvcc: str) -> Fact[str]:
     """
     environment = host.environment()
     for variable in ("NVCC_APPEND_FLAGS", "NVCC_PREPEND_FLAGS"):
-        chosen = parse_ccbin(environment[variable]) if environment.get(variable) else None
+        chosen = None
+        if environment.get(variable):
+            chosen = parse_ccbin(environment[variable])
         if chosen:
             return _find_named_compiler(host, chosen, variable)
     if environment.get("NVCC_CCBIN"):

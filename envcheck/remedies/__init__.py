@@ -60,11 +60,10 @@ def remedy_of(finding: Finding, fix: Fix, situation: Situation) -> Remedy | None
 
     row = fix if isinstance(fix, FollowRow) else FollowRow()
     values = RuleValues(row, finding.about.framework)
-    found = (
-        build_special_remedy(finding.id, values, situation)
-        if fix is row
-        else write_fix(fix, situation)
-    )
+    if fix is row:
+        found = build_special_remedy(finding.id, values, situation)
+    else:
+        found = write_fix(fix, situation)
     found = found or build_general_remedy(finding.id, values, situation)
     return fit_to_system(found, situation.os) if found else None
 
@@ -113,7 +112,9 @@ def with_remedy(finding: Finding, situation: Situation) -> Finding:
     """Return a finding with its remedy; one that has a remedy of its own keeps it."""
     if finding.fix is not None:
         return finding
-    fix = remedy_of(finding, finding.cure, situation) if finding.cure is not None else None
+    fix = None
+    if finding.cure is not None:
+        fix = remedy_of(finding, finding.cure, situation)
     return replace(finding, fix=fix) if fix else finding
 
 

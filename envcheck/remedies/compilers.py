@@ -34,9 +34,9 @@ def use_other_compiler(situation: Situation, fix: UseOtherCompiler) -> Remedy | 
     if highest and numbers(present)[:1] == (newest,):
         newest -= 1  # nvcc fails with the one that is there, though it takes that major
     found = install_compiler(situation, (lowest or (0,))[0], newest)
-    summary = (
-        f"{found.summary} A clang that it accepts works too." if fix.calls_clang else found.summary
-    )
+    summary = found.summary
+    if fix.calls_clang:
+        summary = f"{found.summary} A clang that it accepts works too."
     ways = (*found.alternatives, *_name_newer_cuda(situation, fix))
     return replace(found, summary=summary, alternatives=ways)
 

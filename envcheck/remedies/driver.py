@@ -97,7 +97,9 @@ def install_newer_driver(situation: Situation, fix: InstallDriver) -> Remedy:
     floor = fix.floor if fix.exact else lowest_driver(situation.context, fix.floor)
     driver = install_driver(situation, floor, exact=fix.exact)
     unknown = isinstance(situation.facts.driver.release, Unknown) and situation.family != JETSON
-    checks = (Show(("nvidia-smi",), "shows the host's driver", SYSTEM),) if unknown else ()
+    checks = []
+    if unknown:
+        checks = [Show(("nvidia-smi",), "shows the host's driver", SYSTEM)]
     reason = f" CUDA {fix.cuda} needs it." if fix.cuda and fix.floor and unknown else ""
     alternatives = (*_keep_driver(situation, fix), *driver.alternatives)
     return Remedy(driver.summary + reason, (*checks, *driver.actions), alternatives)
@@ -118,7 +120,10 @@ def _keep_driver(situation: Situation, fix: InstallDriver) -> tuple[Alternative,
         return (Alternative(f"Keep the driver and install {replacement}."),)
     driver = situation.facts.driver
     is_known = any(item.value is not None for item in (driver.release, driver.cuda_driver_version))
-    steps = situation.install_gpu_build(fix.framework) if situation.from_log and is_known else ()
+    if situation.from_log and is_known:
+        steps = situation.install_gpu_build(fix.framework)
+    else:
+        steps = ()
     if steps:
         return (Alternative("Use a build for the installed driver.", steps),)
     return ()
@@ -215,18 +220,16 @@ def replace_nouveau(situation: Situation, _: ReplaceNouveau) -> Remedy:
         lasting="after undoing the other steps, run it again",
     )  # fmt: skip
     dracut = replace(rebuild, argv=("dracut", "--force"))
-    others = (
-        ()
-        if situation.is_distribution_known
-        else (Alternative("Rebuild it on RHEL, Fedora and SUSE:", (dracut,)),)
-    )
+    others = []
+    if not situation.is_distribution_known:
+        others = [Alternative("Rebuild it on RHEL, Fedora and SUSE:", (dracut,))]
     install_steps = tuple(
         item for item in install_driver(situation).actions if not item.ends_session
     )
     return Remedy(
         "Install NVIDIA's driver and keep nouveau from loading, then restart.",
         (*install_steps, block, rebuild, build_reboot(situation)),
-        others,
+        tuple(others),
     )
 
 
@@ -364,14 +367,11 @@ def install_libcuda(situation: Situation, _: InstallLibcuda) -> Remedy:
     release = situation.facts.driver.release.value or ""
     branch = major(release)
     package = {UBUNTU: f"libnvidia-compute-{branch}", DEBIAN: "libcuda1"}.get(situation.family, "")
-    steps = (
-        (install_packages(situation, APT, (f"{package}={release}*",), "the driver's CUDA library"),)
-        if package and branch.isdigit()
-        else ()
-    )
-    return Remedy(
-        "Install the driver's user-space libraries in the same release as the kernel module.", steps
-    )
+    summary = "Install the driver's user-space libraries in the same release as the kernel module."
+    if not (package and branch.isdigit()):
+        return Remedy(summary)
+    named = (f"{package}={release}*",)
+    return Remedy(summary, (install_packages(situation, APT, named, "the driver's CUDA library"),))
 
 
 @writes(OpenDeviceNode)

@@ -190,10 +190,11 @@ def _split(text: str) -> tuple[str, str]:
 
 def _newest(name: str, specifier: str) -> str:
     package = source_package(name)
-    versions = (
-        (version for release in package.releases for version in release.versions) if package else ()
-    )
-    return next((version for version in versions if within(version, specifier)), "")
+    for release in package.releases if package else ():
+        for version in release.versions:
+            if within(version, specifier):
+                return version
+    return ""
 
 
 def _find_nvcc(context: Context, build: SourceBuild, cuda: str) -> ToolkitInstall | None:
@@ -266,16 +267,15 @@ def _describe_build(context: Context, pin: str, build: SourceBuild) -> tuple[str
     text = f"No built file of {name} is known for this torch, CUDA and Python, so it is compiled."
     if build.looks_for_file:
         text += " Its build first looks for a file on the project's page."
-    count = (
-        len(_limit_architectures(context, build).get(build.variable, "").split(";"))
-        if build.variable
-        else 0
-    )
+    count = 0
+    if build.variable:
+        count = len(_limit_architectures(context, build).get(build.variable, "").split(";"))
     minutes = build.core_minutes * (count or build.compiled)
     jobs = int(_limit_jobs(context, build).get("MAX_JOBS", "0"))
     if minutes:
         text += f" That takes about {minutes:.0f} minutes of one core"
-        text += f", {minutes / jobs:.0f} minutes on {jobs} cores" if jobs > 1 else ""
+        if jobs > 1:
+            text += f", {minutes / jobs:.0f} minutes on {jobs} cores"
         text += (
             f", and {build.job_gigabytes:g} GB of memory for each job."
             if build.job_gigabytes
@@ -353,11 +353,10 @@ def install_projects_build(situation: Situation, fix: InstallProjectsBuild) -> R
         if obstacle:
             return Remedy(f"{obstacle} Uninstall it." if removal else obstacle, removal)
         return None
-    verb = (
-        f"Build {name} {found.version} against"
-        if found.compiles
-        else f"Install {name} {found.version}, built for"
-    )
+    if found.compiles:
+        verb = f"Build {name} {found.version} against"
+    else:
+        verb = f"Install {name} {found.version}, built for"
     summary = " ".join((f"{verb} {build.label}.", *found.notes))
     plan = situation.plan_command("", name) if found.compiles else ()
     without_compiler = (
@@ -370,7 +369,8 @@ def install_projects_build(situation: Situation, fix: InstallProjectsBuild) -> R
 def _install_again(situation: Situation, found: SourceInstall) -> tuple[Action, ...]:
     """Replace an extension, and nothing else, by another build of it."""
     options = ("--force-reinstall", "--no-deps", *found.options)
-    options = (*options, "--no-cache-dir", "--no-binary", found.name) if found.compiles else options
+    if found.compiles:
+        options = (*options, "--no-cache-dir", "--no-binary", found.name)
     replaced = InstallPackages(
         (found.requirement,), situation.python, options=options, settings=found.settings
     )
@@ -397,7 +397,9 @@ def _install_fitting_pair(situation: Situation, name: str) -> Remedy | None:
     newest = next(
         (item for item in matrix.companion_releases(name) if item.platform == platform), None
     )
-    pin = matrix.companion_pins(row.framework, name).get(newest.version) if newest else None
+    pin = None
+    if newest:
+        pin = matrix.companion_pins(row.framework, name).get(newest.version)
     if newest is None or pin is None:
         return None
     admitted = matrix.releases(row.framework, platform, lambda version: matches(version, pin))

@@ -167,9 +167,12 @@ def _install_condas_build(situation: Situation, name: str) -> Remedy:
         " build."
     )
     steps = situation.install_gpu_build(name) if situation.from_log else ()
-    alternatives = (Alternative("Or install the build from pip's index.", steps),) if steps else ()
+    alternatives = []
+    if steps:
+        alternatives = [Alternative("Or install the build from pip's index.", steps)]
     spec = identity(name).plans.conda_gpu_spec
-    return Remedy(summary, (install_conda_packages(spec),) if spec else (), alternatives)
+    install = (install_conda_packages(spec),) if spec else ()
+    return Remedy(summary, install, tuple(alternatives))
 
 
 def install_build_of_log(situation: Situation, name: str, cuda: str = "") -> tuple[Action, ...]:
@@ -186,11 +189,9 @@ def install_build_of_log(situation: Situation, name: str, cuda: str = "") -> tup
 
 def _describe_end_on_windows(situation: Situation, name: str) -> str:
     """Say after which release a framework has no CUDA build for Windows, where this may be one."""
-    last = (
-        find_last_gpu_release(situation.matrix, name, "win_amd64")
-        if situation.os in ("", "windows")
-        else ""
-    )
+    last = ""
+    if situation.os in ("", "windows"):
+        last = find_last_gpu_release(situation.matrix, name, "win_amd64")
     title = identity(name).title
     if last:
         return f" On Windows no {title} after {major_minor(last)} has CUDA: use WSL 2 there."
@@ -240,6 +241,8 @@ def keep_one_distribution(situation: Situation, fix: KeepOneDistribution) -> Rem
 def renew_matrix(situation: Situation, fix: RenewMatrix) -> Remedy:
     """Renew it from where it came from."""
     renewal = situation.matrix.renewal
-    option = ("--framework", fix.framework) if fix.framework and renewal == "refresh" else ()
-    renew = RunEnvcheck(("matrix", renewal, *option), scope="user")
+    words = ["matrix", renewal]
+    if fix.framework and renewal == "refresh":
+        words += ["--framework", fix.framework]
+    renew = RunEnvcheck(tuple(words), scope="user")
     return Remedy(fix.advice or f"Update envcheck, or {renewal} its matrix.", (renew,))

@@ -116,7 +116,9 @@ def use_newer_build(situation: Situation, fix: UseNewerBuild) -> Remedy | None:
         " capability "
     )
     oldest = _find_first_labelled_release(situation, fix.framework, cuda)
-    oldest_text = f": {fix.framework} {oldest} is the oldest offered for it" if oldest else ""
+    oldest_text = ""
+    if oldest:
+        oldest_text = f": {fix.framework} {oldest} is the oldest offered for it"
     return Remedy(f"{summary}{fix.capability}{oldest_text}.", steps)
 
 
@@ -132,7 +134,9 @@ def use_older_build(situation: Situation, fix: UseOlderBuild) -> Remedy | None:
     if row is None or not fix.framework:
         return None
     steps = situation.install_gpu_build(fix.framework, capability=fix.capability)
-    reason = f", as none made with a CUDA after {row.last_toolkit} has" if row.last_toolkit else ""
+    reason = ""
+    if row.last_toolkit:
+        reason = f", as none made with a CUDA after {row.last_toolkit} has"
     summary = (
         f"Install a release whose build has code for compute capability {fix.capability}{reason}"
     )
@@ -255,7 +259,10 @@ def _name_newer_release(situation: Situation, build: Build, capability: str) -> 
     if not releases:
         return _build_from_source(situation, build, capability)
     row, newest = releases[-1], releases[0]
-    newest_text = "" if newest.version == row.version else f" ({newest.version} is the newest)"
+    if newest.version == row.version:
+        newest_text = ""
+    else:
+        newest_text = f" ({newest.version} is the newest)"
     summary = (
         f"Install {row.distribution} {row.version} or newer{newest_text}: the first after yours"
         " with machine code for "
@@ -397,7 +404,9 @@ def follow_xid(situation: Situation, fix: FollowXid) -> Remedy | None:
     if not known:
         return None
     row = min(known, key=lambda item: _XID_ORDER.index(item.action))
-    action = _read_recommendation(fix.recovery) if row.action == "as-stated" else row.action
+    action = row.action
+    if row.action == "as-stated":
+        action = _read_recommendation(fix.recovery)
     later = table.actions[row.follow_up] if row.follow_up else ""
     advice = f" If it comes back, {later[0].lower()}{later[1:]}" if later else ""
     steps = _build_xid_steps(situation, action, row.follow_up, fix.pci)

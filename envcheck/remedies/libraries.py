@@ -48,14 +48,19 @@ def install_matching_cudnn(situation: Situation, fix: InstallCudnn) -> Remedy | 
     if not ways:
         return Remedy(f"{summary} NVIDIA's archive: {_ARCHIVE}.")
     first, *others = ways
-    archive = "" if first.actions[0].scope == ENVIRONMENT else f" NVIDIA's archive: {_ARCHIVE}."
+    if first.actions[0].scope == ENVIRONMENT:
+        archive = ""
+    else:
+        archive = f" NVIDIA's archive: {_ARCHIVE}."
     return Remedy(summary + archive, first.actions, tuple(others))
 
 
 def _describe_cudnn(fix: InstallCudnn, build: Build | None, version: str, cuda: str) -> str:
     named = major_minor(version) if build else version
     for_cuda = f" for CUDA {numbers(cuda)[0] if build else cuda}" if cuda else ""
-    newer = f", or a newer {numbers(version)[0]}.x" if "." in version and not fix.exact else ""
+    newer = ""
+    if "." in version and not fix.exact:
+        newer = f", or a newer {numbers(version)[0]}.x"
     built = f"; {build.label} was built with it" if build else ""
     return f"Install cuDNN {named}{for_cuda}{newer}{built}."
 
@@ -122,11 +127,9 @@ def _install_wheel(
     limits = f"=={line}.*" if fix.exact else f">={line},<{major + 1}"
     steps = situation.install(_find_pinned_wheel(build, wheel) or f"{wheel}{limits}")
     if build is not None and not brings_cuda(build):
-        folder = (
-            f"{build.facts.location}/nvidia/cudnn/lib"
-            if build.facts and build.facts.location
-            else ""
-        )
+        folder = ""
+        if build.facts and build.facts.location:
+            folder = f"{build.facts.location}/nvidia/cudnn/lib"
         steps = (*steps, *(situation.add_loader_folders((folder,)) if folder else ()))
     elif (
         fix.site_packages and steps
@@ -245,7 +248,10 @@ def install_older_cudnn(situation: Situation, fix: InstallOlderCudnn) -> Remedy 
                 if name.startswith("nvidia-cudnn-cu")
             ]
             is_pinned = build.traits.cuda.pins_cudnn and len(needed) > 1
-            limits = f"=={built}" if is_pinned else f">={major}.{lowest},<{major}.{candidate + 1}"
+            if is_pinned:
+                limits = f"=={built}"
+            else:
+                limits = f">={major}.{lowest},<{major}.{candidate + 1}"
             steps = situation.install(f"{wheels[0]}{limits}") if wheels else ()
             reason = (
                 f"cuDNN {row.version} is the last that supports compute capability {fix.capability}"
@@ -291,11 +297,10 @@ def install_system_library(situation: Situation, fix: InstallSystemLibrary) -> R
     if fix.library.startswith(("libav", "libsw")):
         return _install_ffmpeg(situation)
     stem = fix.library.partition(".so")[0]
-    steps = (
-        install(situation, stem, f"contains {fix.library}")
-        if stem in system_packages().packages
-        else ()
-    )
+    if stem in system_packages().packages:
+        steps = install(situation, stem, f"contains {fix.library}")
+    else:
+        steps = ()
     return Remedy(f"Install the system package that contains {fix.library}.", steps)
 
 

@@ -130,9 +130,10 @@ def _keep_dependant(
     matrix, platform = situation.matrix, situation.context.platform
     pin = matrix.companion_pins(framework, installed.name).get(installed.version.partition("+")[0])
     minor = major_minor(situation.facts.python.version.value or "")
-    rows = (
-        matrix.releases(framework, platform, lambda version: matches(version, pin)) if pin else ()
-    )
+    if pin:
+        rows = matrix.releases(framework, platform, lambda version: matches(version, pin))
+    else:
+        rows = ()
     row = next(
         (
             item
@@ -143,9 +144,9 @@ def _keep_dependant(
     )
     if row is None:
         return None
-    index = (
-        index_url(framework, label) if matrix.build(framework, row.version, label, platform) else ""
-    )
+    index = ""
+    if matrix.build(framework, row.version, label, platform):
+        index = index_url(framework, label)
     summary = (
         f"Install {framework}=={row.version}, which {installed.name} {installed.version} was made"
         " for."
@@ -157,12 +158,15 @@ def _list_dependants(
     situation: Situation, framework: str, version: str, name: str
 ) -> list[FrameworkRelease]:
     """List the releases of a companion, or of one with the same module, that go with a framework's, newest first."""
-    matrix, row, platform = situation.matrix, companion_row(name), situation.context.platform
+    matrix = situation.matrix
+    row = companion_row(name)
+    platform = situation.context.platform
     minor = major_minor(situation.facts.python.version.value or "")
     found = [*matrix.companions_of(framework, version, platform, name)]
-    owners = (
-        matrix.companions_of(framework, version, platform, row.pinned_by) if row.pinned_by else ()
-    )
+    if row.pinned_by:
+        owners = matrix.companions_of(framework, version, platform, row.pinned_by)
+    else:
+        owners = ()
     for item in row.distributions if owners else ():
         pins = {owner.requires.get(item, "").removeprefix("==") for owner in owners}
         releases = matrix.companion_releases(item) if any(pins) else ()
@@ -182,7 +186,8 @@ def _install_for_cuda_of(
         (each for each in builds if each.cuda and major(each.cuda) == major(companion.cuda or "")),
         None,
     )
-    pin, label = f"{framework}=={version}", same.local if same else ""
+    pin = f"{framework}=={version}"
+    label = same.local if same else ""
     other = f"{companion.distribution}=={companion.version}"
     summary = (
         f"Install {pin}{'+' if label else ''}{label} with {other}: that one is for CUDA"
@@ -190,7 +195,10 @@ def _install_for_cuda_of(
     )
     installed = situation.context.distributions.get(companion.distribution)
     is_there = installed is not None and installed.version.partition("+")[0] == companion.version
-    steps = situation.install(f"{pin}+{label}", index=index_url(framework, label)) if label else ()
+    if label:
+        steps = situation.install(f"{pin}+{label}", index=index_url(framework, label))
+    else:
+        steps = ()
     return Remedy(summary, (*steps, *(() if is_there else situation.install(other))))
 
 
@@ -227,9 +235,9 @@ def install_required_release(situation: Situation, fix: InstallRequiredRelease) 
     """Install it within the bounds of the framework's release; None where that has no upper one."""
     build = situation.build(fix.framework)
     row = build.release if build else None
-    specifier = (
-        row.requires.get(fix.name, "").replace(" ", "").replace("dev", ".dev0") if row else ""
-    )
+    specifier = ""
+    if row:
+        specifier = row.requires.get(fix.name, "").replace(" ", "").replace("dev", ".dev0")
     requirement = f"{fix.name}{specifier}"
     if row is None or "<" not in specifier or not is_requirement(requirement):
         return None

@@ -58,7 +58,9 @@ def use_installed_toolkit(situation: Situation, fix: UseInstalledToolkit) -> Rem
     """Point the loader, or the build, at the folder where NVIDIA's packages install a CUDA."""
     if situation.os == "windows":
         return None
-    where = "it to the search path" if fix.compiles else "its lib64 folder to the loader's path"
+    where = "its lib64 folder to the loader's path"
+    if fix.compiles:
+        where = "it to the search path"
     step = point_at_toolkit(f"/usr/local/cuda-{fix.cuda}", compiles=fix.compiles)
     return Remedy(f"CUDA {fix.cuda} is installed: add {where}.", (step,))
 

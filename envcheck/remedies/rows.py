@@ -289,26 +289,27 @@ class _Filler:
                 for part in (item.split() if source == _LIST_PLACEHOLDER else (item,))
             )
         if isinstance(value, Action):
-            cells = {name: self._filled(getattr(value, name)) for name in list_fields(value)}
-            action: Action = replace(value, **cells)
-            return (
-                None
-                if None in cells.values()
-                else action
-                if self._situation.sudo
-                else action.without_sudo()
-            )
+            return self._fill_action(value)
         return value
+
+    def _fill_action(self, action: Action) -> Action | None:
+        cells = {name: self._filled(getattr(action, name)) for name in list_fields(action)}
+        if None in cells.values():
+            return None
+        filled: Action = replace(action, **cells)
+        return filled if self._situation.sudo else filled.without_sudo()
 
     def text(self, text: str) -> str | None:
         """Put values into a text; None where one is missing."""
         values = {name: self._value(name) for name in _PLACEHOLDER.findall(text)}
-        return (
-            _PLACEHOLDER.sub(lambda match: values[match[1]], text) if all(values.values()) else None
-        )
+        if all(values.values()):
+            return _PLACEHOLDER.sub(lambda match: values[match[1]], text)
+        return None
 
     def _value(self, name: str) -> str:
-        return self._situation.python if name == "python" else self._values.find_value(name)
+        if name == "python":
+            return self._situation.python
+        return self._values.find_value(name)
 
 
 def _list_texts(value: Any) -> Iterator[str]:

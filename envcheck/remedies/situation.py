@@ -316,7 +316,9 @@ class Situation:
             if row is None or not (public or cuda or capability or self._knows_cuda):
                 # pip's own index has some CUDA
                 return self.install(framework, upgrade=True) if row else ()
-            requirement = f"{framework}=={row.version}+{row.local}" if is_pinned else framework
+            requirement = framework
+            if is_pinned:
+                requirement = f"{framework}=={row.version}+{row.local}"
             return self.install(requirement, index=row.index or "", upgrade=not is_pinned)
         if self.os in ("windows", "darwin"):
             return ()
@@ -337,7 +339,9 @@ class Situation:
         self, framework: str, requirement: str = "", purpose: str = ""
     ) -> tuple[Action, ...]:
         """Name the command that plans for this machine; () for a log that leaves open what the plan depends on."""
-        target = requirement if requirement and is_requirement(requirement) else framework
+        target = framework
+        if requirement and is_requirement(requirement):
+            target = requirement
         if not target or (self.from_log and not set(self.plan_options) >= _STATED):
             return ()
         machine = " for that machine" if self.from_log else ""

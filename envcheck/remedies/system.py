@@ -292,11 +292,9 @@ def _list_driver_steps(
         refresh = RefreshPackageLists(situation.sudo, "read the package lists")
         if branch:
             return (refresh, install_packages(situation, APT, (f"nvidia-driver-{branch}",), ""))
-        check = (
-            f"the recommended driver; check that it is{required}"
-            if required
-            else "the recommended driver"
-        )
+        check = "the recommended driver"
+        if required:
+            check = f"the recommended driver; check that it is{required}"
         return (refresh, _install_recommended_driver(situation, check))
     if family == RHEL and not has_dnf_modules(situation):
         return (install_packages(situation, DNF, ("nvidia-open",), purpose),)
@@ -466,10 +464,8 @@ def install_compiler(situation: Situation, lowest: int, highest: int) -> Remedy:
             (*commands, set_host_compiler(path)),
             (_install_compiler_with_conda(situation, major),),
         )
-    alternative, reason = (
-        _install_compiler_with_conda(situation, major),
-        system_packages().compilers.none.get(situation.distribution),
-    )
+    alternative = _install_compiler_with_conda(situation, major)
+    reason = system_packages().compilers.none.get(situation.distribution)
     by_hand = f"Install GCC {major} with your distribution's package manager, if it has it"
     return Remedy(f"{reason or by_hand}. {alternative.summary}", alternative.actions)
 
@@ -502,7 +498,8 @@ def _choose_compiler(
     Returns its major, the path of its g++ and what installs it; ("", ()) where the distribution has none.
     """
     family, compilers = situation.distribution, system_packages().compilers
-    by_release, version = compilers.released.get(family, {}), situation.distribution_version
+    by_release = compilers.released.get(family, {})
+    version = situation.distribution_version
     majors = by_release.get(version, by_release.get(version.partition(".")[0]))
     matching = [major for major in majors or (highest,) if lowest <= major <= highest]
     if situation.os != "linux" or family not in compilers.path or not matching:
@@ -538,9 +535,9 @@ def _install_compiler_with_conda(situation: Situation, major: int) -> Alternativ
 
 def _find_conda_compiler(situation: Situation) -> tuple[str, str]:
     """Return conda's package of g++ for this architecture, and its program."""
-    machine = (
-        "aarch64" if situation.facts.host.architecture.value in ("aarch64", "arm64") else "x86_64"
-    )
+    machine = "x86_64"
+    if situation.facts.host.architecture.value in ("aarch64", "arm64"):
+        machine = "aarch64"
     return f"gxx_linux-{'64' if machine == 'x86_64' else machine}", f"{machine}-conda-linux-gnu-g++"
 
 

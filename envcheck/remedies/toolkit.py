@@ -109,12 +109,14 @@ def _install_outside_conda(
 def choose_toolkit(situation: Situation, fix: ChooseToolkit) -> Remedy:
     """Say which release was built with which of the CUDA lines that hold what is missing."""
     framework = identity(fix.framework) if fix.framework else None
-    built = (
-        _list_releases_by_cuda(situation, framework, fix.lines)
-        if framework and framework.cuda.build_info
-        else []
-    )
-    one_of = f"one of {fix.lines[-1]} to {fix.lines[0]}" if len(fix.lines) > 1 else fix.lines[0]
+    if framework and framework.cuda.build_info:
+        built = _list_releases_by_cuda(situation, framework, fix.lines)
+    else:
+        built = []
+    if len(fix.lines) > 1:
+        one_of = f"one of {fix.lines[-1]} to {fix.lines[0]}"
+    else:
+        one_of = fix.lines[0]
     cuda_text = ", ".join(built) or one_of
     summary = (
         f"Install the CUDA that the release was built with: {cuda_text}; or a release for the"
@@ -201,10 +203,8 @@ def _install_with_conda(situation: Situation, cuda: str, *, compiles: bool) -> t
 
 def find_conda_toolkit(situation: Situation, cuda: str) -> InstallCondaPackages | None:
     """Install the libraries of a CUDA line with conda: one package, or many beside one that fixes the line."""
-    toolkit_builds, version_builds = (
-        situation.matrix.conda_builds("cudatoolkit"),
-        situation.matrix.conda_builds("cuda-version"),
-    )
+    toolkit_builds = situation.matrix.conda_builds("cudatoolkit")
+    version_builds = situation.matrix.conda_builds("cuda-version")
     channels = [row.channel for row in toolkit_builds if cuda in row.cuda]
     if channels:
         return install_conda_packages(f"cudatoolkit={cuda}", channel=channels[0])
@@ -240,11 +240,10 @@ def _name_release_for_installed(
     if identity_row.index:
         build = situation.build(fix.framework, fix.distribution)
         named_row = build.release if build else None
-        matching = (
-            [named_row]
-            if named_row and line in named_row.variants
-            else [row for row in rows if line in row.variants]
-        )
+        if named_row and line in named_row.variants:
+            matching = [named_row]
+        else:
+            matching = [row for row in rows if line in row.variants]
         if not matching:
             return ()
         index = index_url(identity_row.name, cuda_label(line))

@@ -74,11 +74,10 @@ def _describe_differences(found: Comparison, told: set[str], *, verbose: bool) -
     )
     yield Section(unexplained, is_apart=False)
     rest = [item for item in found.differences if not item.matters]
-    shown = (
-        rest
-        if verbose
-        else [item for item in rest if item.area not in _UNTOLD and not item.unread][:_MORE]
-    )
+    if verbose:
+        shown = rest
+    else:
+        shown = [item for item in rest if item.area not in _UNTOLD and not item.unread][:_MORE]
     if shown:
         yield Section(tuple(_number(shown, found, told)), Line("What also differs:"))
     counts = Counter(
@@ -98,7 +97,8 @@ def _number(items: Sequence[Difference], found: Comparison, told: set[str]) -> I
     for number, item in enumerate(items, 1):
         yield Line(f"{item.label}: A {_short(item.a)}, B {_short(item.b)}", f"{number:>{width}}. ")
         leading = (led for led in item.findings if led.on != "both" and led.severity != NOTE)
-        yield from (Line(_lead(led, found, told), " " * (width + 2)) for led in leading)
+        for led in leading:
+            yield Line(_lead(led, found, told), " " * (width + 2))
 
 
 def _short(text: str) -> str:

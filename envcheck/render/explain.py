@@ -27,10 +27,12 @@ def describe_explanation(
 ) -> Document:
     """Describe an explanation; `quiet` leaves the verdict and its cause, `verbose` lists every known line."""
     report, event = reading.report, find_decisive_event(reading)
-    matter = Line(f"The line that matters: {_format_place(event)}", kind="bold") if event else None
-    others = (
-        () if quiet else (*_list_harmless(reading, verbose=verbose), _say_what_was_read(reading))
-    )
+    matter = None
+    if event:
+        matter = Line(f"The line that matters: {_format_place(event)}", kind="bold")
+    others = []
+    if not quiet:
+        others = [*_list_harmless(reading, verbose=verbose), _say_what_was_read(reading)]
     return Document(
         "envcheck explain",
         report.verdict,
@@ -38,7 +40,7 @@ def describe_explanation(
         f"{report.verdict.upper()}  ",
         about=(Section((Line(event.text, "> "),), matter),) if event else (),
         findings=_show_findings(reading, verbose=verbose, quiet=quiet),
-        sections=others,
+        sections=tuple(others),
         closing=JointPlan(report).closing,
         steps=describe_steps(report),
         rules=list_rules(list_judged(report)),
@@ -120,7 +122,8 @@ def _show_findings(reading: Reading, *, verbose: bool, quiet: bool) -> tuple[Sho
                     *_describe_rivals(rivals, report.system),
                 ),
             )
-            one = one if verbose else _without_decisive(one, find_decisive_event(reading))
+            if not (verbose):
+                one = _without_decisive(one, find_decisive_event(reading))
         shown.append(one)
     return tuple(shown)
 
@@ -134,12 +137,10 @@ def _describe_rivals(findings: list[Finding], system: str) -> list[Way]:
     """Name the other causes in a line each, then once each command that distinguishes them."""
     ways = [Way("or", f"{item.id}: {item.message}") for item in findings]
     for fix in dict.fromkeys(item.fix for item in findings):
-        commands = (
-            (replace(command, purpose="") for command in show_fix(fix, system)[0].commands)
-            if fix
-            else ()
-        )
-        ways += [Way("to tell", fix.summary, tuple(commands))] if fix else []
+        if fix:
+            commands = show_fix(fix, system)[0].commands
+            untold = tuple(replace(command, purpose="") for command in commands)
+            ways.append(Way("to tell", fix.summary, untold))
     return ways
 
 
@@ -176,10 +177,11 @@ def _cut(text: str) -> str:
 def _say_what_was_read(reading: Reading) -> Section:
     scan = reading.scan
     read = f"Read {_counted(scan.lines, 'line')}, {_size(scan.bytes)}"
-    read += f" of {_counted(len(reading.files), 'file')}" if len(reading.files) > 1 else ""
-    judged = (
-        "judged with the machine's facts" if reading.with_machine else "judged by the log alone"
-    )
+    if len(reading.files) > 1:
+        read += f" of {_counted(len(reading.files), 'file')}"
+    judged = "judged by the log alone"
+    if reading.with_machine:
+        judged = "judged with the machine's facts"
     lines = [Line(f"{read}; {judged}.", kind="dim")]
     if not reading.with_machine:
         lines.append(Line("If this machine wrote it, --here adds the machine's facts.", kind="dim"))

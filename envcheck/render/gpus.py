@@ -69,7 +69,9 @@ def _describe_views(listing: Listing, *, verbose: bool) -> Iterator[Line | Table
     )
     if processes:
         yield Table(_PROCESS_HEAD, processes)
-    yield from (Line(said) for view in listing.views for said in _remarks(view, verbose=verbose))
+    for view in listing.views:
+        for said in _remarks(view, verbose=verbose):
+            yield Line(said)
     yield from map(Line, listing.blind_spots)
     if listing.job is not None:
         yield from map(Line, _need_lines(listing.job))
@@ -110,11 +112,9 @@ def show_live(*, color: bool) -> Iterator[Callable[[Document], None]]:
 def _gpu_row(activity: GpuActivity) -> Row:
     gpu = activity.gpu
     used, total = (_shown(fact, _gibibytes) for fact in (gpu.memory_used_bytes, gpu.memory_bytes))
-    limit = (
-        f" / {activity.power_limit_watts.value:.0f}"
-        if activity.power_limit_watts.value is not None
-        else ""
-    )
+    limit = ""
+    if activity.power_limit_watts.value is not None:
+        limit = f" / {activity.power_limit_watts.value:.0f}"
     return (
         _shown(gpu.nvml_index),
         _shown(gpu.name),
@@ -162,11 +162,9 @@ def _mig(activity: GpuActivity) -> str:
 
 def _process_row(view: GpuView, holder: Holder) -> Row:
     ending = holder.ending
-    memory = (
-        _shown(holder.memory_bytes, lambda count: f"{count >> 20} MiB")
-        if holder.listed
-        else "hidden"
-    )
+    memory = "hidden"
+    if holder.listed:
+        memory = _shown(holder.memory_bytes, lambda count: f"{count >> 20} MiB")
     end = shell_line(ending.argv) if ending.argv else "-"
     index, time = _shown(view.activity.gpu.nvml_index), _run_time(holder.seconds)
     user, name = holder.user or "?", holder.name or "?"
@@ -196,11 +194,9 @@ def _remarks(view: GpuView, *, verbose: bool) -> Iterator[str]:
     left = view.unaccounted_bytes
     if left.value is not None and has_unexplained_memory(view):
         # On Grace the system itself manages the GPU's memory, and keeps there what it has read.
-        system = (
-            ", or the system's own cache"
-            if re.search(r"\bG[HB]\d{3}", str(view.activity.gpu.name.value))
-            else ""
-        )
+        system = ""
+        if re.search(r"\bG[HB]\d{3}", str(view.activity.gpu.name.value)):
+            system = ", or the system's own cache"
         hidden = ", ".join(
             f"{holder.pid} ({holder.name})" for holder in view.holders if not holder.listed
         )
@@ -222,7 +218,9 @@ def _fit_row(fit: Fit) -> Row:
 
 
 def _need_lines(job: Job) -> list[str]:
-    counted = f"{_gibibytes(job.reserve)} GiB are reserved for" if job.reserve else "Not counted:"
+    counted = "Not counted:"
+    if job.reserve:
+        counted = f"{_gibibytes(job.reserve)} GiB are reserved for"
     return [
         f"Needed: {_gibibytes(estimate_need(job).total)} GiB = {format_formula(job)}",
         (

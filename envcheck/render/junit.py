@@ -92,10 +92,12 @@ def _describe(finding: Shown) -> Iterable[str]:
     """Say what a finding follows from, what was seen and what to do."""
     if finding.follows:
         yield f"follows from {finding.follows}"
-    yield from (f"seen: {format_evidence(item)}" for item in finding.evidence)
+    for item in finding.evidence:
+        yield f"seen: {format_evidence(item)}"
     for way in finding.fix:
         yield f"{way.label}: {way.summary}"
-        yield from (f"  $ {command.line}" for command in way.commands)
+        for command in way.commands:
+            yield f"  $ {command.line}"
 
 
 def _clean(text: str) -> str:

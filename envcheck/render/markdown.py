@@ -51,11 +51,10 @@ def render_markdown(document: Document) -> str:
 
 
 def _write_section(section: Section) -> list[str]:
-    title = (
-        []
-        if section.title is None
-        else [f"**{escaped(section.title.label + section.title.text)}**", ""]
-    )
+    if section.title is None:
+        title = []
+    else:
+        title = [f"**{escaped(section.title.label + section.title.text)}**", ""]
     return [*title, *_write_blocks(section.blocks)]
 
 
@@ -138,7 +137,8 @@ def render_github(document: Document) -> str:
 def _annotate(finding: Shown, judged: str) -> str:
     level = {ERROR: "error", WARNING: "warning"}.get(finding.severity, "notice")
     title = f"envcheck {finding.id}" + (" (the cause)" if finding.is_cause else "")
-    title += " (undetermined)" if finding.verdict == UNDETERMINED else ""
+    if finding.verdict == UNDETERMINED:
+        title += " (undetermined)"
     text = inert(finding.message)
     for way in finding.fix:
         text += f"\n{way.label.capitalize()}: {inert(way.summary)}"

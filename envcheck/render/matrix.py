@@ -186,11 +186,9 @@ def _describe_newest(found: ReleasesFound, options: MatrixOptions) -> Document:
     if works or found.rows:
         sections.append(Section((_type(_list_all(found)),), Line("Every release that works:")))
     headline = f"{'Works' if works else 'Nothing works'} {_describe_question(found)}:"
-    shown = (
-        ()
-        if options.quiet
-        else (item for item in sections if item.blocks and item.blocks != (Line(""),))
-    )
+    shown = []
+    if not options.quiet:
+        shown = [item for item in sections if item.blocks and item.blocks != (Line(""),)]
     return Document(
         "envcheck matrix", found.verdict, headline, below=tuple(lines), sections=tuple(shown)
     )
@@ -237,7 +235,8 @@ def _describe_releases(
     remarks = [_LEGEND] if any(_MARK in cell for row in rows for cell in row) else []
     for group in () if options.quiet else groups:
         remarks += _render_group_remarks(group, sources, options, single=single)
-    remarks += sources.render() if options.sources else []
+    if options.sources:
+        remarks += sources.render()
     table = Table(_HEADS if options.sources else _HEADS[:-1], rows, narrowest=20)
     below = Section(tuple(map(Line, dict.fromkeys(remarks))))
     if rows:
@@ -286,11 +285,10 @@ def _render_group_remarks(
         if item.release.yanked:
             yield f"{_label(item.release)}: yanked from the index."
     if first.why:
-        oldest = (
-            f"{_label(last.release)}, and newer ones as listed"
-            if last is not first
-            else _label(first.release)
-        )
+        if last is not first:
+            oldest = f"{_label(last.release)}, and newer ones as listed"
+        else:
+            oldest = _label(first.release)
         yield f"? {oldest}: {'; '.join(last.why)}."
 
 
@@ -306,10 +304,8 @@ def _render_remarks(item: Answer, sources: Sources, options: MatrixOptions) -> I
     if item.why:
         yield f"? {label}: {'; '.join(item.why)}."
     for problem in item.problems:
-        fix, where = (
-            problem.fix or problem.remedy,
-            f" on {', '.join(problem.platforms)}" if problem.platforms else "",
-        )
+        fix = problem.fix or problem.remedy
+        where = f" on {', '.join(problem.platforms)}" if problem.platforms else ""
         yield f"{row.distribution}=={row.version}{where}: {problem.what}" + (
             f" Fix: {fix}" if fix else ""
         )
@@ -430,11 +426,10 @@ def _render_pythons(row: FrameworkRelease) -> str:
     complete = [
         (minors[0][0], number) for number in range(minors[0][1], minors[0][1] + len(minors))
     ]
-    text = (
-        f"{row.pythons[0]}-{row.pythons[-1]}"
-        if len(minors) > 1 and minors == complete
-        else " ".join(row.pythons)
-    )
+    if len(minors) > 1 and minors == complete:
+        text = f"{row.pythons[0]}-{row.pythons[-1]}"
+    else:
+        text = " ".join(row.pythons)
     return text + (f" (free-threaded {' '.join(row.free_threaded)})" if row.free_threaded else "")
 
 

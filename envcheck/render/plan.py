@@ -104,7 +104,8 @@ def describe_plan(
     `run_for_you`: nobody types the commands, and of a file that one writes the name is told unless
     `verbose`.
     """
-    wanted, is_plan = join_words(plan.requirements), bool(plan.releases) and not plan.blocked_by
+    wanted = join_words(plan.requirements)
+    is_plan = bool(plan.releases) and not plan.blocked_by
     sections = [
         *map(_warn, _list_reported_to_fail(plan)),
         *_describe_releases(plan, verbose=verbose),
@@ -112,12 +113,11 @@ def describe_plan(
     if not is_plan:
         sections += _describe_blocked(plan, verbose=verbose)
     else:
-        notes, steps = (
-            tuple(_describe_notes(plan)),
-            tuple(_describe_steps(plan, is_traced=verbose, is_typed=verbose or not run_for_you)),
-        )
-        used = () if run_for_you else tuple(_describe_use(plan, made) for made in plan.environments)
-        sections += [Section(notes, is_apart=False), Section((*steps, *used), is_apart=False)]
+        notes = tuple(_describe_notes(plan))
+        steps = tuple(_describe_steps(plan, is_traced=verbose, is_typed=verbose or not run_for_you))
+        if not run_for_you:
+            steps += tuple(_describe_use(plan, made) for made in plan.environments)
+        sections += [Section(notes, is_apart=False), Section(steps, is_apart=False)]
     found = (
         *plan.blocked_by,
         *(item for made in plan.releases for item in (*made.doubts, *made.warnings)),
@@ -140,11 +140,10 @@ def _say_what_is_planned(plan: Plan, wanted: str) -> str:
     chosen = ", ".join(
         text for item in plan.releases for text in (item.requirement, *item.companions)
     )
-    where = (
-        "without a GPU"
-        if any(item.needs_gpu for item in plan.releases)
-        else f"on the {plan.goal.upper()}"
-    )
+    if any(item.needs_gpu for item in plan.releases):
+        where = "without a GPU"
+    else:
+        where = f"on the {plan.goal.upper()}"
     return f"{wanted} {where}: {chosen}"
 
 
@@ -154,11 +153,9 @@ def _show_briefly(finding: Finding, system: str) -> Shown:
 
 def _list_reported_to_fail(plan: Plan) -> Iterator[Shown]:
     for release in plan.releases:
-        yield from (
-            show_finding(item, plan.system)
-            for item in release.warnings
-            if is_reported_to_fail(item)
-        )
+        for item in release.warnings:
+            if is_reported_to_fail(item):
+                yield show_finding(item, plan.system)
 
 
 def _warn(finding: Shown) -> Section:
@@ -179,9 +176,10 @@ def _describe_clashes(plan: Plan, *, verbose: bool) -> Iterator[Line]:
         (item.first.partition(": ")[0], item.second.partition(": ")[0]): item
         for item in reversed(plan.clashes)
     }
-    shown = (
-        plan.clashes if verbose else tuple(item for item in plan.clashes if item in pairs.values())
-    )
+    if verbose:
+        shown = plan.clashes
+    else:
+        shown = tuple(item for item in plan.clashes if item in pairs.values())
     for item in shown:
         yield Line(f"Clash: {item.first} and {item.second}{_in_one_folder(item)}.")
     if len(shown) < len(plan.clashes):
@@ -216,8 +214,10 @@ def _describe_releases(plan: Plan, *, verbose: bool) -> Iterator[Section]:
     for number, release in enumerate(plan.releases):
         backend = _apple_backend(plan, release)
         built = f"{backend} build" if backend else f"{release.build} build"
-        built += f", CUDA {release.cuda}" if release.cuda else ""
-        built += f", cuDNN {release.cudnn}" if release.cudnn else ""
+        if release.cuda:
+            built += f", CUDA {release.cuda}"
+        if release.cudnn:
+            built += f", cuDNN {release.cudnn}"
         title = Line(f"{release.requirement}  ({built}) in {release.environment}")
         blocks = tuple(_describe_release(plan, release, verbose=verbose))
         yield Section(blocks, title, is_apart=not number)
@@ -234,10 +234,8 @@ def _describe_release(plan: Plan, release: PlannedRelease, *, verbose: bool) -> 
     ):
         yield _show_briefly(item, plan.system)
     if verbose:
-        yield from (
-            Line(f"known: [{name}]")
-            for name in dict.fromkeys(each.url_or_artifact for each in release.citations)
-        )
+        for name in dict.fromkeys(each.url_or_artifact for each in release.citations):
+            yield Line(f"known: [{name}]")
 
 
 def _apple_backend(plan: Plan, release: PlannedRelease) -> str:
@@ -303,17 +301,15 @@ def _describe_notes(plan: Plan) -> Iterator[Line]:
 
 def _describe_steps(plan: Plan, *, is_traced: bool, is_typed: bool) -> Iterator[ShownStep]:
     for number, step in enumerate(plan.steps, 1):
-        action, traces = (
-            step.action,
-            _trace(plan, step) if is_traced or step.scope == SYSTEM else (),
-        )
+        action = step.action
+        traces = _trace(plan, step) if is_traced or step.scope == SYSTEM else ()
         about = f" [{step.scope}: as an administrator]" if step.scope == SYSTEM else ""
-        about += f" (resolves {', '.join(step.resolves)})" if step.resolves else ""
-        command = (
-            None
-            if isinstance(action, AskPerson)
-            else type_command(action, plan.system, is_told=False)
-        )
+        if step.resolves:
+            about += f" (resolves {', '.join(step.resolves)})"
+        if isinstance(action, AskPerson):
+            command = None
+        else:
+            command = type_command(action, plan.system, is_told=False)
         if isinstance(action, WriteFile) and not is_typed:
             words = (
                 f"{'adds' if action.appends else 'writes'} {len(action.lines)} lines: {action.path}"
@@ -459,10 +455,8 @@ def _activated(folder: str) -> list[str]:
 
 
 def _gate(plan: Plan, made: Environment, images: Images, folder: str) -> list[str]:
-    checker, python = (
-        f"{_HOME}/.envcheck",
-        "/opt/conda/bin/python" if made.installer == CONDA else "python",
-    )
+    checker = f"{_HOME}/.envcheck"
+    python = "/opt/conda/bin/python" if made.installer == CONDA else "python"
     lines = [
         (
             "# pip installs envcheck from ENVCHECK. No public index has the package envcheck-gpu:"
@@ -513,7 +507,8 @@ def render_environment_file(plan: Plan) -> str:
     """
     made = only_environment(plan)
     lines = [f"# {inert(' and '.join(plan.requirements))}, {made.platform}", *_hints(made)]
-    lines += [f"# {inert(plan.verified)}"] if plan.verified else []
+    if plan.verified:
+        lines += [f"# {inert(plan.verified)}"]
     lines += [f"name: {json.dumps(_environment_name(made))}", "channels:"]
     channels = made.channels or ("conda-forge",)
     closed = () if "defaults" in channels else ("nodefaults",)
@@ -566,12 +561,10 @@ def render_requirements(plan: Plan) -> str:
             "this plan installs in two steps, which one file must not mix: ask for --format script."
         )
     lines = [f"# {inert(' and '.join(plan.requirements))}, Python {made.python}, {made.platform}"]
-    lines += [f"# {inert(plan.verified)}"] if plan.verified else []
-    lines += (
-        [f"# conda brings, beside what stands here: {inert(' '.join(made.packages))}"]
-        if made.packages
-        else []
-    )
+    if plan.verified:
+        lines += [f"# {inert(plan.verified)}"]
+    if made.packages:
+        lines += [f"# conda brings, beside what stands here: {inert(' '.join(made.packages))}"]
     lines += paths_hint(made)
     return (
         "\n".join(
@@ -598,9 +591,10 @@ def render_script(plan: Plan) -> str:
     """Render a plan as a script that stops at the first failure; system steps stand in it as comments."""
     wanted = f"# {inert(' and '.join(plan.requirements))} on the {plan.goal.upper()}: "
     wanted += ", ".join(item.requirement for item in plan.releases)
-    lines = (
-        [_SAVE, wanted, *HEADING] if is_windows(plan) else ["#!/bin/sh", "set -eu", _SAY, wanted]
-    )
+    if is_windows(plan):
+        lines = [_SAVE, wanted, *HEADING]
+    else:
+        lines = ["#!/bin/sh", "set -eu", _SAY, wanted]
     for step in plan.steps:
         lines += ["", f"# {inert(step.purpose)}", *_command(plan, step)]
     text = "\n".join(lines) + "\n"
@@ -613,7 +607,10 @@ def _command(plan: Plan, step: Step) -> list[str]:
     line = script_line(step.action, plan.system)
     if step.scope == SYSTEM:
         taken_back = step.action.undo(plan.system).argv
-        undo = [f"# takes it back: {shell_line(taken_back, plan.system)}"] if taken_back else []
+        if taken_back:
+            undo = [f"# takes it back: {shell_line(taken_back, plan.system)}"]
+        else:
+            undo = []
         return [*(f"# as an administrator: {part}" for part in line.splitlines()), *undo]
     return [line, STOP] if is_windows(plan) else [line]
 

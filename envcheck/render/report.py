@@ -63,12 +63,15 @@ def describe_report(
     """
     system = report.system
     shown = [item for item in report.findings if _is_shown(item, verbose=verbose, quiet=quiet)]
-    machine = [] if quiet or snapshot is None else [*describe_machine(report, snapshot.facts)]
+    if quiet or snapshot is None:
+        machine = []
+    else:
+        machine = [*describe_machine(report, snapshot.facts)]
     if machine and verbose and report.matrix:
         machine.append(Layer("Matrix", f"data of {report.matrix}"))
-    obtained = (
-        () if quiet or report.obtained_by is None else (type_command(report.obtained_by, system),)
-    )
+    obtained: tuple[Command, ...] = ()
+    if report.obtained_by is not None and not quiet:
+        obtained = (type_command(report.obtained_by, system),)
     joint = JointPlan(report, () if verbose else report.fix_command)
     return Document(
         "envcheck",
@@ -106,7 +109,10 @@ def describe_steps(report: Report) -> tuple[Step, ...]:
     steps = []
     for step in report.steps:
         why = f"{'for' if step.resolves[0] in wrong else 'advised by'} {', '.join(step.resolves)}"
-        about = f" {why}; changes the whole system" if step.scope == SYSTEM else f" {why}"
+        if step.scope == SYSTEM:
+            about = f" {why}; changes the whole system"
+        else:
+            about = f" {why}"
         command = type_command(step.action, report.system, is_told=False)
         purpose = step.action.purpose_on(report.system)
         steps.append(Step(purpose, command if command.line else None, about))
@@ -123,7 +129,8 @@ def list_rules(ids: Iterable[str]) -> tuple[Rule, ...]:
 
 def list_judged(report: Report) -> Iterator[str]:
     """List the ids of what was found, then of what was looked for."""
-    yield from (item.id for item in report.findings)
+    for item in report.findings:
+        yield item.id
     yield from report.checked
 
 
@@ -183,7 +190,9 @@ class JointPlan:
         if isinstance(wanted[0], AskPerson):
             return Section((Line(wanted[0].purpose_on(self._system), "Do this first: "),))
         action = RunEnvcheck(self._fix_command) if self._ends_with_fix else wanted[0]
-        lead = "Type this:" if self._ends_with_fix or len(wanted) == 1 else "Type this first:"
+        lead = "Type this first:"
+        if self._ends_with_fix or len(wanted) == 1:
+            lead = "Type this:"
         return Section((self._type(action),), Line(lead))
 
     def _type(self, action: Action, *, is_told: bool = False) -> Command:
@@ -222,10 +231,10 @@ class JointPlan:
         ):
             by_person = [step for step in steps if not changes_environment(step.action)]
             steps = [step for step in by_person if step.action.lasting != CHANGES_NOTHING]
-            for_all = () if self._ends_with_fix else (self._type(RunEnvcheck(self._fix_command)),)
-            return (
-                Way("fix", fix[0].summary, (*self._type_steps(steps, fix[0].summary), *for_all)),
-            )
+            commands = self._type_steps(steps, fix[0].summary)
+            if not self._ends_with_fix:
+                commands += (self._type(RunEnvcheck(self._fix_command)),)
+            return (Way("fix", fix[0].summary, commands),)
         shared = Way(label, fix[0].summary, self._type_steps(steps, fix[0].summary))
         return (shared,) if finding.caused_by else (shared, *fix[1:])
 
@@ -278,11 +287,10 @@ def describe_machine(report: Report, facts: Facts) -> tuple[Layer, ...]:
             for item in concerned
             if item.caused_by is None and _finding_state(item) == state != SOUND
         ]
-        asked = (
-            [one for one in report.asked if one.partition(" (")[0] not in text]
-            if name == "Frameworks"
-            else []
-        )
+        if name == "Frameworks":
+            asked = [one for one in report.asked if one.partition(" (")[0] not in text]
+        else:
+            asked = []
         if asked:
             there = "not installed" if text == "none" else text
             said = f"{there}; asked for: {', '.join(asked)}"
@@ -331,7 +339,8 @@ def _describe_requirements(builds: tuple[FrameworkBuild, ...]) -> tuple[str, ...
     for build in builds:
         parts = [("CUDA", build.cuda_version.value), ("cuDNN", build.cudnn_version.value)]
         shown = " and ".join(f"{name} {version}" for name, version in parts if version)
-        wanted += [f"{build.distribution} was built for {shown}"] if shown else []
+        if shown:
+            wanted += [f"{build.distribution} was built for {shown}"]
     return tuple(wanted)
 
 

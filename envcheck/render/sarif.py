@@ -115,7 +115,9 @@ def _location(item: Evidence) -> dict[str, Any]:
         "logicalLocations": [{"fullyQualifiedName": item.fact, "kind": "member"}],
         "message": {"text": inert(item.shown)},
     }
-    where = item.source.where if item.source is not None and item.source.kind == "file" else ""
+    where = ""
+    if item.source is not None and item.source.kind == "file":
+        where = item.source.where
     if (where.startswith("/") and ", " not in where) or _NUMBERED.fullmatch(where):
         location["physicalLocation"] = _file(where)
     return location
@@ -125,9 +127,10 @@ def _file(path: str) -> dict[str, Any]:
     name, _, line = path.rpartition(":")
     numbered = name and line.isdigit() and int(line) > 0
     uri = quote(name if numbered else path, safe="/~")
-    artifact = (
-        {"uri": f"file://{uri}"} if uri.startswith("/") else {"uri": uri, "uriBaseId": "%SRCROOT%"}
-    )
+    if uri.startswith("/"):
+        artifact = {"uri": f"file://{uri}"}
+    else:
+        artifact = {"uri": uri, "uriBaseId": "%SRCROOT%"}
     place: dict[str, Any] = {"artifactLocation": artifact}
     if numbered:
         place["region"] = {"startLine": int(line)}

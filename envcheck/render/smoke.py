@@ -145,10 +145,8 @@ def _list_checks(session: Session) -> Iterator[Check]:
             said = rename(f"{item.outcome}: {item.message}") + (
                 f" [{item.finding}]" if item.finding else ""
             )
-            name, outcome = (
-                rename(f"{item.check} {item.device}".rstrip()),
-                _CASES.get(item.outcome, "failure"),
-            )
+            name = rename(f"{item.check} {item.device}".rstrip())
+            outcome = _CASES.get(item.outcome, "failure")
             yield Check(
                 title, title, name, outcome, said, tuple(item.error.splitlines()), item.seconds
             )
@@ -168,8 +166,12 @@ def _row(run: Run) -> tuple[str, ...]:
     said = ""
     if shown:
         said = f": {shown[0].check if bad else shown[0].message.removesuffix(f' on {shown[0].ran_on}')}"
-    skipped = f", {len(run.results) - len(done)} skipped" if len(run.results) > len(done) else ""
-    memory = f"{(run.peak_memory or 0) // _MIB} MiB" if (run.peak_memory or 0) >= _MIB else "-"
+    skipped = ""
+    if len(run.results) > len(done):
+        skipped = f", {len(run.results) - len(done)} skipped"
+    memory = "-"
+    if (run.peak_memory or 0) >= _MIB:
+        memory = f"{(run.peak_memory or 0) // _MIB} MiB"
     place = device.rename_gpus(
         ", ".join(dict.fromkeys(result.ran_on for result in shown if result.ran_on)) or "-"
     )
@@ -203,9 +205,8 @@ def _describe_run(run: Run, *, verbose: bool) -> Iterator[Line]:
     for result in shown:
         yield from _describe_result(result, run.job.device, verbose=verbose)
     if verbose and (shown or run.measures):
-        yield from (
-            Line(f"{item.way}: {', '.join(item.devices) or 'none'}") for item in run.listings
-        )
+        for listing in run.listings:
+            yield Line(f"{listing.way}: {', '.join(listing.devices) or 'none'}")
     for item in run.measures:
         yield Line(
             f"{run.job.device.rename_gpus(item.device)} {item.name}: {item.value:g} {item.unit}"
@@ -224,10 +225,10 @@ def _describe_result(result: Result, device: Device, *, verbose: bool) -> Iterat
     )
     words = result.error.splitlines()
     # The first line of an error is the message above.
-    words = (
-        words if verbose else [line for line in words[-_ERROR_LINES:] if line not in result.message]
-    )
-    yield from (Line(line, "  ") for line in words)
+    if not (verbose):
+        words = [line for line in words[-_ERROR_LINES:] if line not in result.message]
+    for line in words:
+        yield Line(line, "  ")
 
 
 _PLACEMENT_HEAD = ("run", "check", "asked", "operation", "type", "device", "told by", "gpu")

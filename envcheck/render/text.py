@@ -94,7 +94,9 @@ def _write_block(block: Block, *, is_verbose: bool) -> Iterator[Written]:
         case Machine():
             width = max(len(layer.name) for layer in block.layers)
             for layer in block.layers:
-                wrong = f" ({layer.state}: {', '.join(layer.wrong)})" if layer.wrong else ""
+                wrong = ""
+                if layer.wrong:
+                    wrong = f" ({layer.state}: {', '.join(layer.wrong)})"
                 yield Line(layer.text + wrong, f"{layer.name:<{width}}  ", layer.state)
         case Way():
             yield Line(block.summary, f"{block.label}: ", block.kind)
@@ -176,7 +178,8 @@ def _draw_table(table: Table, width: int) -> Iterator[Line]:
     below = HEADING if table.kinds else ""
     for lines, kind in zip_longest(aligned, (below or "bold", *table.kinds), fillvalue=""):
         yield Line(lines[0], kind=kind)
-        yield from (Line(line, kind=below or kind) for line in lines[1:])
+        for line in lines[1:]:
+            yield Line(line, kind=below or kind)
 
 
 def _list_rows(table: Table) -> Iterator[Line]:
@@ -184,9 +187,9 @@ def _list_rows(table: Table) -> Iterator[Line]:
     for row, kind in zip_longest(table.rows, table.kinds, fillvalue=""):
         yield Line(row[0], kind=kind or "bold")
         cells = zip(table.head[1:], row[1:], strict=True)
-        yield from (
-            Line(cell, f"  {name:<{size}} ") for name, cell in cells if cell not in {"", "-"}
-        )
+        for name, cell in cells:
+            if cell not in {"", "-"}:
+                yield Line(cell, f"  {name:<{size}} ")
 
 
 def terminal_size(stream: TextIO) -> tuple[int, int]:
@@ -304,7 +307,8 @@ def lay_out(
         if mark and color:
             first = styled(first[: len(head)], style) + first[len(head) :]
         yield first, "" if mark else style
-        yield from ((row, "" if mark else style) for row in others)
+        for row in others:
+            yield (row, "" if mark else style)
 
 
 def _wrap(label: str, text: str, width: int) -> list[str]:

@@ -212,7 +212,10 @@ def find_plugin(
     name = pattern.format(extra=extra)
     release = matrix.release(row.framework, row.version, platform, name)
     requirements = (item for item in map(read_requirement, row.cuda_wheels) if item.name == name)
-    bounds = "" if release is not None else next((item.specifier for item in requirements), "")
+    if release is not None:
+        bounds = ""
+    else:
+        bounds = next((item.specifier for item in requirements), "")
     if not bounds:
         return release
     rows = matrix.releases(row.framework, platform, admits=lambda version: within(version, bounds))
@@ -222,9 +225,9 @@ def find_plugin(
 def library_of(context: Context, row: FrameworkRelease) -> FrameworkRelease | None:
     """Return the compiled half of a release: the jaxlib of its version, else the newest one that it takes."""
     name = known_framework(row.framework).library
-    release = (
-        context.matrix.release(row.framework, row.version, context.platform, name) if name else None
-    )
+    release = None
+    if name:
+        release = context.matrix.release(row.framework, row.version, context.platform, name)
     if release is not None or not name:
         return release
     bounds = row.requires.get(name, f"=={row.version}")
@@ -270,7 +273,8 @@ def unfound_libraries(build: Build) -> list[LibraryLookup]:
 
 def built_with(build: Build) -> str | None:
     """Return the cuDNN that a build was made with; its files often name only the major, its matrix row the minor."""
-    cudnn, row = build.cudnn.value, build.row.cudnn if build.row else None
+    cudnn = build.cudnn.value
+    row = build.row.cudnn if build.row else None
     if row and (cudnn is None or (len(numbers(cudnn)) == 1 and numbers(row)[:1] == numbers(cudnn))):
         return row
     return cudnn

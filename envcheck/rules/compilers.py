@@ -240,11 +240,9 @@ def _other_major(
     context: Context, build: Build, install: ToolkitInstall, right: ToolkitInstall | None
 ) -> Finding:
     cuda, version = str(build.cuda.value), install.version.value
-    hint = (
-        f" CUDA {right.version.value} in {right.root} would do, but is not the one found."
-        if right
-        else ""
-    )
+    hint = ""
+    if right:
+        hint = f" CUDA {right.version.value} in {right.root} would do, but is not the one found."
     message = (
         f"{build.label} is built for CUDA {cuda} and refuses to build extensions with nvcc of CUDA"
         f" {version} ({install.root}); running it needs no nvcc.{hint}"
@@ -291,7 +289,10 @@ def nvcc_missing(context: Context) -> Iterator[Finding]:
         )
     for build in hosts:
         cuda = build.cuda.value
-        reason = f"{built} is built here" if context.compiles else _compiled_when_used(context)
+        if context.compiles:
+            reason = f"{built} is built here"
+        else:
+            reason = _compiled_when_used(context)
         if not reason:
             continue
         message = (
@@ -397,9 +398,8 @@ def _not_compiled(
     matrix_evidence = row_evidence(
         f"compute capability {item.capability}", support, row.citations if row else ()
     )
-    compile_with = (
-        CompileWithNewerToolkit if finding_id == "gpu-arch-too-new" else CompileWithOlderToolkit
-    )
+    is_too_new = finding_id == "gpu-arch-too-new"
+    compile_with = CompileWithNewerToolkit if is_too_new else CompileWithOlderToolkit
     return incompatible(
         message,
         (toolkit_evidence(install), matrix_evidence),

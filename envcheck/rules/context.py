@@ -172,12 +172,13 @@ class Context:
     @property
     def _is_left_without_gpu(self) -> bool:
         """Tell whether this container has no GPU of its host and nothing in it needs one."""
-        host, driver, installs = self.facts.host, self.facts.driver, self.facts.toolkits.installs
-        nodes = (
-            [node.path for node in driver.device_nodes.value]
-            if driver.device_nodes.value is not None
-            else []
-        )
+        host = self.facts.host
+        driver = self.facts.driver
+        installs = self.facts.toolkits.installs
+        if driver.device_nodes.value is not None:
+            nodes = [node.path for node in driver.device_nodes.value]
+        else:
+            nodes = []
         has_gpu = driver.libcuda_path.value or any(
             path[len("/dev/nvidia") :].isdigit() for path in nodes
         )
@@ -203,7 +204,8 @@ class Context:
 
         A container shows the PCI devices of its host, given or not; in WSL there are none to see.
         """
-        host, devices = self.facts.host, self.environment.get("NVIDIA_VISIBLE_DEVICES", "").strip()
+        host = self.facts.host
+        devices = self.environment.get("NVIDIA_VISIBLE_DEVICES", "").strip()
         in_wsl = host.container.value and host.wsl_version.value
         return bool(in_wsl and devices not in _NOTHING)
 

@@ -103,7 +103,8 @@ def _extra_missing(context: Context, framework: JudgedFramework) -> Iterator[Fin
 
 def _no_plugin(context: Context, framework: JudgedFramework) -> Finding:
     build = framework.main
-    row, name = best_gpu_row(context, build.framework, build.version), framework.traits.title
+    row = best_gpu_row(context, build.framework, build.version)
+    name = framework.traits.title
     row = row or gpu_rows(context, build.framework)[0]
     return incompatible(
         f"{build.label} is installed without a CUDA plugin such as {row.distribution}, so {name}"
@@ -135,7 +136,10 @@ def _without_libraries(
     if build.libraries == AT_RUN and not row.gpu_extra and has_cuda_wheels(context, build):
         yield from _some_missing(context, build, build.row.cuda_wheels if build.row else ())
         return
-    lacking = _list_lacking(context, build) if isinstance(build.libraries, Unknown) else ()
+    if isinstance(build.libraries, Unknown):
+        lacking = _list_lacking(context, build)
+    else:
+        lacking = ()
     if lacking:
         reason = f"this machine has no {' and no '.join(lacking)}, and the nvidia-* wheels"
         evidence = ("python.distributions", "toolkits.installs", "cudnn")
@@ -196,11 +200,10 @@ def _list_lacking(context: Context, build: Build) -> tuple[str, ...]:
         context.need(item.version, f"version of {item.root}")
         for item in system_toolkits(context) or ()
     ]
-    lacking = (
-        [f"CUDA {cuda}"]
-        if cuda and not any(major(version or "") == cuda for version in toolkits)
-        else []
-    )
+    if cuda and not any(major(version or "") == cuda for version in toolkits):
+        lacking = [f"CUDA {cuda}"]
+    else:
+        lacking = []
     if not cudnn or (lacking and isinstance(context.facts.cudnn, Unknown)):
         return tuple(lacking)
     copies = context.need(context.facts.cudnn, "cudnn") or ()
@@ -214,12 +217,14 @@ def _missing_libraries(
     context: Context, build: Build, reason: str, evidence: tuple[Evidence, ...]
 ) -> Finding:
     row = build.release
-    working = (
-        None
-        if driver_runs(context, build.cuda.value)
-        else best_gpu_row(context, build.framework, build.version)
-    )
-    requirement = gpu_requirement(context, working) if working else _requirement(context, build)
+    if driver_runs(context, build.cuda.value):
+        working = None
+    else:
+        working = best_gpu_row(context, build.framework, build.version)
+    if working:
+        requirement = gpu_requirement(context, working)
+    else:
+        requirement = _requirement(context, build)
     wheels = ", ".join(row.cuda_wheels[:3]) if row else ""
     matrix_evidence = Evidence(
         f"{build.distribution} {build.version}", wheels, citation=build.citations[0]
@@ -243,9 +248,10 @@ def _target_without_extra(
     if build.traits.main and build.distribution != build.traits.main:
         return
     row = best_gpu_row(context, build.framework, build.version)
-    requirement = (
-        gpu_requirement(context, row) if row else f"{build.distribution}[{extra}]=={build.version}"
-    )
+    if row:
+        requirement = gpu_requirement(context, row)
+    else:
+        requirement = f"{build.distribution}[{extra}]=={build.version}"
     yield incompatible(
         f"{build.label} alone comes without its CUDA libraries; its extra {extra} installs them.",
         (
@@ -342,13 +348,14 @@ def _hidden_wheels(
     problem_finding = next(
         problem_findings(context, "cuda-wheel-not-found", lambda other: other is build), None
     )
-    row = best_gpu_row(context, framework.name, build.version) if problem_finding else None
+    row = None
+    if problem_finding:
+        row = best_gpu_row(context, framework.name, build.version)
     requirement = gpu_requirement(context, row) if row else ""
-    citations = (
-        tuple(item for item in problem_finding.evidence if item.citation)
-        if problem_finding
-        else _row_evidence(build)
-    )
+    if problem_finding:
+        citations = tuple(item for item in problem_finding.evidence if item.citation)
+    else:
+        citations = _row_evidence(build)
     return incompatible(
         f"{build.label} does not find {', '.join(item.soname for item in hidden[:4])}, although the"
         " wheels that hold them are installed: its own search path (RUNPATH) does not lead to"
@@ -452,11 +459,9 @@ def _requested_wheels(framework: JudgedFramework) -> Iterator[tuple[Build, str]]
             if build.local.startswith("cu")
         )
         wheels = by_label if build.local else row.cuda_wheels
-        yield from (
-            (build, wheel)
-            for wheel in wheels
-            if not is_part and name_of(wheel).startswith("nvidia-")
-        )
+        for wheel in wheels:
+            if not is_part and name_of(wheel).startswith("nvidia-"):
+                yield (build, wheel)
 
 
 def is_wheel_clash(first: str, second: str) -> bool:
@@ -530,11 +535,9 @@ def _owners(context: Context, rivals: list[Distribution]) -> tuple[Evidence, ...
 def cuda_wheels_need_glibc(context: Context) -> Iterator[Finding]:
     """Find requested builds whose CUDA wheels exist for a newer C library only."""
     libc = context.facts.host.libc_version
-    version = (
-        re.match(r"\d+\.\d+", libc.value)
-        if libc.value is not None and context.os == "linux"
-        else None
-    )
+    version = None
+    if libc.value is not None and context.os == "linux":
+        version = re.match(r"\d+\.\d+", libc.value)
     for framework in judged_frameworks(context) if version else ():
         for build in framework.builds:
             row = build.release

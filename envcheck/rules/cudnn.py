@@ -83,10 +83,14 @@ def loaded_copy(context: Context, lookup: LibraryLookup) -> Copy | None:
     if path is None:
         return None
     install = _install_at(context, path)
-    wheel = wheel_copy(context) if in_environment(path) and "/nvidia/cudnn/" in path else None
+    wheel = None
+    if in_environment(path) and "/nvidia/cudnn/" in path:
+        wheel = wheel_copy(context)
     readings = [lookup.version]
-    readings += [installed_version(install)] if install else []
-    readings += [wheel.version] if wheel else []
+    if install:
+        readings += [installed_version(install)]
+    if wheel:
+        readings += [wheel.version]
     version = next((fact for fact in readings if _tells_minor(fact)), lookup.version)
     cuda_major = (install.cuda_major.value if install else None) or (
         wheel.cuda_major if wheel else ""
@@ -362,7 +366,9 @@ def _other_cuda(build: Build, copy: Copy, version: str) -> tuple[str, tuple[Evid
         f"cuDNN {version} in {copy.path} was built for CUDA"
         f" {copy.cuda_major or 'of another major version'}"
     )
-    need = f" and needs {missing[0].soname}, which is not on this machine" if missing else ""
+    need = ""
+    if missing:
+        need = f" and needs {missing[0].soname}, which is not on this machine"
     cuda = build.cuda.value
     message = f"{origin}{need}; {build.label} uses {f'CUDA {cuda}' if cuda else 'another CUDA'}."
     return message, tuple(Evidence(f"{item.soname} for cuDNN", "not found") for item in missing)
@@ -414,7 +420,8 @@ def _major(copy: Copy) -> tuple[int, ...]:
 
 
 def _row(build: Build) -> tuple[Evidence, ...]:
-    expected, row = built_with(build), build.release.cudnn if build.release else None
+    expected = built_with(build)
+    row = build.release.cudnn if build.release else None
     if not expected:
         return ()
     citation = build.citations[0] if row == expected and build.citations else None
@@ -500,7 +507,8 @@ def cudnn_cap(context: Context, cuda_major: str, specifier: str) -> str:
     # the first line that is asked for may serve none of them any more: no bound helps
     leaves_some = False
     for row in _cudnn_lines(context, cuda_major, specifier):
-        lowest, is_admitted = row.compute_capability_min, within(f"{row.version}.9999", specifier)
+        lowest = row.compute_capability_min
+        is_admitted = within(f"{row.version}.9999", specifier)
         if (
             lowest
             and is_admitted
@@ -514,9 +522,9 @@ def cudnn_cap(context: Context, cuda_major: str, specifier: str) -> str:
 def _cudnn_lines(context: Context, cuda_major: str, specifier: str) -> Iterator[CudnnRelease]:
     """Yield the lines of the cuDNN major a specifier begins with, as built for a CUDA major, oldest first."""
     match = re.search(r">=(\d+)", specifier)
-    rows = (
-        (context.matrix.cudnn(f"{match[1]}.{minor}", cuda_major) for minor in range(_MINORS))
-        if match
-        else ()
-    )
-    yield from (row for row in rows if row)
+    if match is None:
+        return
+    for minor in range(_MINORS):
+        row = context.matrix.cudnn(f"{match[1]}.{minor}", cuda_major)
+        if row:
+            yield row

@@ -91,7 +91,10 @@ def planned_facts(
 
     The environment itself is a new one: nothing is installed in it.
     """
-    facts = _blank(description.platform) if description.platform or base is None else readable(base)
+    if description.platform or base is None:
+        facts = _blank(description.platform)
+    else:
+        facts = readable(base)
     if description.platform and not description.gpus:
         is_unstated = bool(description.driver) or expects_gpu
         facts = replace(facts, gpus=NOT_STATED if is_unstated else Absent(("--gpu was not given",)))

@@ -89,11 +89,9 @@ def driver_nouveau(context: Context, gpus: tuple[Gpu, ...] | None) -> Iterator[F
     for gpu in gpus or ():
         owner = gpu.kernel_driver
         if isinstance(owner, Known) and owner.value in _FOREIGN:
-            owner_text = (
-                "the open-source display driver nouveau, which has no CUDA"
-                if owner.value == "nouveau"
-                else "vfio-pci, which reserves it for a virtual machine"
-            )
+            owner_text = "vfio-pci, which reserves it for a virtual machine"
+            if owner.value == "nouveau":
+                owner_text = "the open-source display driver nouveau, which has no CUDA"
             yield incompatible(
                 f"{gpu_name(gpu)} is owned by {owner_text}.",
                 (context.seen("gpus.kernel_driver", owner),),
@@ -289,12 +287,12 @@ def forward_compat_misused(context: Context) -> Iterator[Finding]:
     if reason:
         folder = posixpath.dirname(path)
         evidence = context.known("driver.libcuda_path", "driver.cuda_init_result")
-        subject = (
-            f"The loader finds the forward-compatibility libcuda in {folder} before the"
-            " driver's own"
-            if is_compat(path)
-            else "A forward-compatibility libcuda is loaded before the driver's own"
-        )
+        subject = "A forward-compatibility libcuda is loaded before the driver's own"
+        if is_compat(path):
+            subject = (
+                f"The loader finds the forward-compatibility libcuda in {folder} before the"
+                " driver's own"
+            )
         cure = RemoveForwardCompatibility(folder) if folder else FollowRow()
         yield incompatible(f"{subject}, and {reason}.", evidence, cure=cure)
 
@@ -330,11 +328,9 @@ def driver_library_mismatch(context: Context) -> Iterator[Finding]:
     if cuda_starts(context) and (not signal or _cuda_fits(context)):
         yield from _nvml_alone(context, signal)
         return
-    kernel, cuda, nvml = (
-        driver.kernel_module_version,
-        driver.libcuda_version,
-        driver.libnvidia_ml_version,
-    )
+    kernel = driver.kernel_module_version
+    cuda = driver.libcuda_version
+    nvml = driver.libnvidia_ml_version
     differs = [
         fact
         for fact in (cuda, nvml)
@@ -370,7 +366,8 @@ def driver_library_mismatch(context: Context) -> Iterator[Finding]:
 
 
 def _cuda_fits(context: Context) -> bool:
-    kernel, cuda = context.facts.driver.kernel_module_version, context.facts.driver.libcuda_version
+    kernel = context.facts.driver.kernel_module_version
+    cuda = context.facts.driver.libcuda_version
     return (
         kernel.value is not None
         and cuda.value is not None
@@ -520,7 +517,9 @@ def is_below_floor(context: Context, cuda: str) -> bool:
 
 def is_ptx_too_new(context: Context, build: Build) -> bool:
     """Tell whether `driver_too_old` finds that the driver cannot compile the PTX of a build for a GPU here."""
-    toolkit = toolkit_of(context, build.cuda.value) if build.cuda.value is not None else None
+    toolkit = None
+    if build.cuda.value is not None:
+        toolkit = toolkit_of(context, build.cuda.value)
     return toolkit is not None and _ptx_too_new(context, build, toolkit) is not None
 
 
@@ -529,7 +528,9 @@ def _packages_above_driver(context: Context) -> Iterator[Finding]:
     majors = {major(build.cuda.value or "") for build in possible_cuda_builds(context)}
     for build in package_builds(context):
         cuda = build.cuda.value or ""
-        toolkit = toolkit_of(context, cuda) if cuda and major(cuda) not in majors else None
+        toolkit = None
+        if cuda and major(cuda) not in majors:
+            toolkit = toolkit_of(context, cuda)
         finding = _below_floor(context, build, toolkit) if toolkit else None
         majors.add(major(cuda))
         if finding is not None:
@@ -601,11 +602,9 @@ def _ptx_too_new(context: Context, build: Build, toolkit: Toolkit) -> Finding | 
             f" {gpu_name(item.gpu)}{'' if is_jit else ' in most kernels'}. This driver compiles PTX"
             f" up to CUDA {ceiling}; the build needs driver >= {full or 'one of that CUDA'}"
         )
-        fact = (
-            "driver.release"
-            if context.facts.driver.release.value is not None
-            else "driver.cuda_driver_version"
-        )
+        fact = "driver.cuda_driver_version"
+        if context.facts.driver.release.value is not None:
+            fact = "driver.release"
         finding = _too_old(context, build, toolkit, Shortfall(needs, fact, full))
         if is_jit:
             return finding
@@ -676,7 +675,9 @@ def driver_branch(context: Context) -> Iterator[Finding]:
             f"Driver branch {release.value.split('.')[0]}", (), context.seen("driver.release")
         )
     for branch, item in _branch_and_gpus(context):
-        first_branch = item.architecture.first_driver_branch if item.architecture else None
+        first_branch = None
+        if item.architecture:
+            first_branch = item.architecture.first_driver_branch
         last_branch = item.architecture.last_driver_branch if item.architecture else None
         if first_branch and int(branch.branch) < int(first_branch):
             reason = f"the first branch that drives it is {first_branch}"

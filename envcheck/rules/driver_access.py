@@ -140,11 +140,10 @@ def _blocked_access(context: Context, paths: tuple[str, ...]) -> Finding:
 
 def _failing(context: Context, missing: str, paths: tuple[str, ...], result: int | None) -> Finding:
     end = f"CUDA does not start (cuInit returned {result})"
-    message = (
-        f"The device node {missing} is missing, and {end}."
-        if missing
-        else f"{end}, although the device nodes exist."
-    )
+    if missing:
+        message = f"The device node {missing} is missing, and {end}."
+    else:
+        message = f"{end}, although the device nodes exist."
     evidence = (
         context.seen("driver.device_nodes", shown=" ".join(paths) or "none"),
         context.seen("driver.cuda_init_result"),
@@ -227,7 +226,9 @@ def _not_given(context: Context, wants: Evidence | None) -> Finding:
 def _no_library(context: Context) -> Finding:
     capabilities = context.environment.get("NVIDIA_DRIVER_CAPABILITIES", "")
     limited = capabilities and "compute" not in capabilities and "all" not in capabilities
-    reason = f": NVIDIA_DRIVER_CAPABILITIES={capabilities} leaves out compute" if limited else ""
+    reason = ""
+    if limited:
+        reason = f": NVIDIA_DRIVER_CAPABILITIES={capabilities} leaves out compute"
     return incompatible(
         f"This container has the GPU's devices but not the driver's library libcuda.so.1{reason}.",
         (context.seen("driver.libcuda_path"), context.seen("driver.device_nodes")),

@@ -242,7 +242,10 @@ class _Run:
 
         A broken rule must not take the report with it.
         """
-        ids = item.ids if not self.only else tuple(name for name in item.ids if name in self.only)
+        if not self.only:
+            ids = item.ids
+        else:
+            ids = tuple(name for name in item.ids if name in self.only)
         if not ids:
             return False
         self.context.has_read_target = False
@@ -386,7 +389,9 @@ def _is_error(finding: Finding) -> bool:
 
 
 def _headline(verdict: str, context: Context, findings: tuple[Finding, ...]) -> str:
-    work = "GPU deep learning" if _reported_goal(context) == "gpu" else "Deep learning on the CPU"
+    work = "Deep learning on the CPU"
+    if _reported_goal(context) == "gpu":
+        work = "GPU deep learning"
     labels = " and ".join(build.label for build in target_builds(context) if not build.installed)
     judged = f" with {labels}" if labels else ""
     death = next(
@@ -397,18 +402,20 @@ def _headline(verdict: str, context: Context, findings: tuple[Finding, ...]) -> 
     if verdict == INCOMPATIBLE:
         return f"{work} will not work here{judged or _only_packages(context, findings)}."
     if verdict == UNDETERMINED:
-        alone = "" if context.judges_environment else "; no Python environment was judged"
+        alone = "; no Python environment was judged"
+        if context.judges_environment:
+            alone = ""
         return f"{work}: could not determine whether it works here{judged}{alone}."
-    warned = ", with warnings" if any(finding.severity == WARNING for finding in findings) else ""
+    warned = ""
+    if any(finding.severity == WARNING for finding in findings):
+        warned = ", with warnings"
     if labels:
         return f"{work} will work here{judged}{warned}, once installed."
     is_missing = any(finding.id == "framework-missing" for finding in findings)
     if is_missing or not context.judges_environment:
-        lacking = (
-            "no framework is installed"
-            if context.judges_environment
-            else "no Python environment was judged"
-        )
+        lacking = "no Python environment was judged"
+        if context.judges_environment:
+            lacking = "no framework is installed"
         work = work.replace("Deep", "deep")
         return f"This machine is ready for {work}{warned}; {lacking}."
     return f"{work} works here{warned}."
@@ -455,9 +462,9 @@ def tools_that_did_not_answer(context: Context) -> Iterator[Finding]:
         message = f"Could not read {', '.join(names)}: {reason.detail} ({reason.why})."
         evidence = tuple(Evidence(name, f"{reason.why}: {reason.detail}") for name in names)
         hangs = _hangs_beside_cuda(context, reason, names)
-        also = (
-            " CUDA starts, but what monitors or schedules the GPUs will hang, too." if hangs else ""
-        )
+        also = ""
+        if hangs:
+            also = " CUDA starts, but what monitors or schedules the GPUs will hang, too."
         yield Finding(
             "probe-failed", UNDETERMINED, WARNING if hangs else NOTE, message + also, evidence
         )

@@ -220,11 +220,9 @@ def _requires(item: Distribution) -> set[str]:
 
 def _is_stub(context: Context, item: Distribution, names: set[str]) -> bool:
     framework = context.matrix.framework_of(item.name) or ""
-    row = (
-        context.matrix.release(framework, item.version, context.platform, item.name)
-        if item.version
-        else None
-    )
+    row = None
+    if item.version:
+        row = context.matrix.release(framework, item.version, context.platform, item.name)
     return row is not None and row.stub_for in names
 
 
@@ -403,13 +401,12 @@ def package_without_peer(context: Context) -> Iterator[Finding]:
         pins = required_frameworks(row, asked)
         framework = next((name for name in pins if name in asked), "")
         peer = asked[framework].build if framework else None
-        known = (
-            context.matrix.companions_of(
+        if peer:
+            known = context.matrix.companions_of(
                 framework, peer.version, context.platform, row.distribution
             )
-            if peer
-            else ()
-        )
+        else:
+            known = ()
         fitting = [
             f"{item.distribution}=={item.version}"
             for item in known
@@ -441,7 +438,9 @@ def pin_excluded(context: Context) -> Iterator[Finding]:
     """Find a pin beside a pinned framework whose metadata excludes it: pip installs neither."""
     pins = [(item.name, item.pin) for item in map(read_requirement, context.beside)]
     for wanted in wanted_releases(context) if pins else ():
-        row = wanted.build.release if wanted.build and not wanted.build.installed else None
+        row = None
+        if wanted.build and not wanted.build.installed:
+            row = wanted.build.release
         if row is None or not wanted.specifier.startswith("=="):
             continue
         for name, version in pins:
@@ -474,7 +473,10 @@ def is_excluded(row: FrameworkRelease, name: str, version: str) -> bool:
 def _names_framework(context: Context, name: str, version: str, framework: str) -> bool:
     """Say whether the pinned release states which releases of the framework it goes with, as Keras 3 does."""
     section = context.matrix.companion_of(name)
-    rows = context.matrix.releases(section, context.platform, version.__eq__) if section else ()
+    if section:
+        rows = context.matrix.releases(section, context.platform, version.__eq__)
+    else:
+        rows = ()
     return any(framework in required_frameworks(row, (framework,)) for row in rows)
 
 
@@ -494,7 +496,9 @@ def framework_replaced(context: Context) -> Iterator[Finding]:
         ):
             continue
         cuda = build.cuda.value
-        other = f", a build for CUDA {cuda}" if cuda and cuda != there[0].cuda.value else ""
+        other = ""
+        if cuda and cuda != there[0].cuda.value:
+            other = f", a build for CUDA {cuda}"
         name = wanted.required_by.split(" ")[0]
         fitting = fitting_package(context, name, there[0])
         yield Finding(
@@ -525,11 +529,9 @@ def fitting_package(context: Context, name: str, build: Build) -> str:
 def name_replacement(matrix: Matrix, row: RemovedDistribution, specifier: str) -> str:
     """Write what takes the place of a withdrawn distribution, of the same release where there is one."""
     line = re.match(r"={2,3}(\d+\.\d+)", specifier)
-    successor = (
-        matrix.release(row.framework, f"{line[1]}.0", "linux_x86_64", row.framework)
-        if line
-        else None
-    )
+    successor = None
+    if line:
+        successor = matrix.release(row.framework, f"{line[1]}.0", "linux_x86_64", row.framework)
     if successor is None:
         return row.replacement
     extra = f"[{successor.gpu_extra}]" if successor.gpu_extra else ""
@@ -563,11 +565,9 @@ def platform_no_gpu_wheel(context: Context) -> Iterator[Finding]:
     """Find releases without a GPU wheel, or without any wheel, for this platform."""
     for wanted in wanted_releases(context):
         if wanted.obstacle in (PLATFORM, LIBC):
-            place = (
-                "a system with musl instead of glibc"
-                if wanted.obstacle == LIBC
-                else context.platform
-            )
+            place = context.platform
+            if wanted.obstacle == LIBC:
+                place = "a system with musl instead of glibc"
             yield _no_wheel(
                 context,
                 wanted.text,
@@ -748,11 +748,11 @@ def _unknown_label(context: Context, wanted: WantedRelease) -> Finding:
     index = package_index(wanted.framework)
     vendors = index.other_vendors.items() if index else ()
     vendor = next((name for start, name in vendors if label.startswith(start)), "")
-    limit = (
-        f" +{label} is for {vendor}; envcheck plans builds for NVIDIA GPUs and for CPUs only."
-        if vendor
-        else ""
-    )
+    limit = ""
+    if vendor:
+        limit = (
+            f" +{label} is for {vendor}; envcheck plans builds for NVIDIA GPUs and for CPUs only."
+        )
     return Finding(
         _ID,
         UNDETERMINED,
@@ -856,25 +856,21 @@ def _is_newer(label: str, newest: str) -> bool:
 def _unknown_release(context: Context, label: str, framework: str, fact: str) -> Finding:
     newest = next(iter(context.matrix.releases(framework, context.platform)), None)
     hint = ""
+    evidence = [context.seen(fact, shown=label)]
     if newest:
-        day = f" (data of {context.matrix.checked})" if _is_newer(label, newest.version) else ""
-        hint = (
-            f" The newest {framework} release in it for {context.platform} is"
-            f" {newest.version}{day}."
-        )
-    evidence = context.seen(fact, shown=label)
-    newest_evidence = (
-        (Evidence(f"releases {framework}", newest.version, citation=newest.citations[0]),)
-        if newest
-        else ()
-    )
+        cited = newest.citations[0]
+        evidence.append(Evidence(f"releases {framework}", newest.version, citation=cited))
+        day = ""
+        if _is_newer(label, newest.version):
+            day = f" (data of {context.matrix.checked})"
+        hint = f" The newest {framework} release in it for {context.platform} is {newest.version}{day}."
     return Finding(
         "release-unknown",
         UNDETERMINED,
         ERROR,
         f"The compatibility matrix does not list {label} for {context.platform}, so it cannot be"
         f" judged.{hint}",
-        (evidence, *newest_evidence),
+        tuple(evidence),
         cure=RenewMatrix(
             framework, f"{_RENEWALS[context.matrix.renewal]}, or ask about a release that it lists."
         ),

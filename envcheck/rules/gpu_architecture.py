@@ -86,11 +86,9 @@ def _data() -> PartialCode:
 def compiled_partly(context: Context, build: Build, capability: str) -> str:
     """Return the CUDA whose PTX the driver must compile for a GPU of this capability; "" where it need not."""
     texts = build.compute_capabilities.value or ()
-    cuda = (
-        cuda_of_ptx(build.framework, build.version)
-        if any(text.startswith("compute_") for text in texts)
-        else ""
-    )
+    cuda = ""
+    if any(text.startswith("compute_") for text in texts):
+        cuda = cuda_of_ptx(build.framework, build.version)
     if not cuda:
         return ""
     targets = [target for target in map(parse_target, texts) if target]
@@ -129,7 +127,9 @@ def code_for_gpus(context: Context) -> Iterator[Finding]:
     yield from problem_findings(context, TOO_OLD, lambda build: build in builds)
     for build in builds:
         gpus = judged_gpus(context)
-        yield from (_no_architecture(build, item) for item in gpus if item.architecture is None)
+        for item in gpus:
+            if item.architecture is None:
+                yield _no_architecture(build, item)
         yield from _findings(context, build, gpus, TOO_NEW)
         yield from _findings(context, build, gpus, TOO_OLD)
         yield from _slow_or_unread(context, build, gpus)

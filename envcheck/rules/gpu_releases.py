@@ -493,6 +493,8 @@ def lowest_driver(context: Context, floor: str) -> str:
     firsts = [row.first_driver_branch for row in rows if row and row.first_driver_branch]
     floors = [floor, *([] if is_windows_driver(context) else firsts)]
     for build in judged_builds(context):
-        toolkit = toolkit_of(context, build.cuda.value) if build.cuda.value is not None else None
+        toolkit = None
+        if build.cuda.value is not None:
+            toolkit = toolkit_of(context, build.cuda.value)
         floors.append((driver_floor(context, toolkit) if toolkit else None) or "")
     return max(filter(None, floors), key=numbers, default="")

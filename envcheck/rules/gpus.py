@@ -78,7 +78,10 @@ def _by_index(entries: list[str], count: int) -> Selection:
 
 def _stop(entry: str, count: int) -> str:
     if re.fullmatch(r"\+?\d+", entry):
-        count_text = "there is only GPU 0" if count == 1 else f"the GPUs are 0 to {count - 1}"
+        if count == 1:
+            count_text = "there is only GPU 0"
+        else:
+            count_text = f"the GPUs are 0 to {count - 1}"
         return (
             f"{entry} is out of range ({count_text}), and the list ends at the first invalid entry"
         )
@@ -267,7 +270,8 @@ def gpu_nodes(context: Context) -> tuple[DeviceNode, ...]:
 
 def was_given_gpus(context: Context) -> bool:
     """Tell whether this container reaches GPUs, by their nodes, NVML's list, or an answer that only a driver gives."""
-    nvml, result = context.facts.driver.nvml_result, context.facts.driver.cuda_init_result
+    nvml = context.facts.driver.nvml_result
+    result = context.facts.driver.cuda_init_result
     has_nvml_gpu = any(gpu.nvml_index.value is not None for gpu in context.gpus)
     has_nvml_gpu = has_nvml_gpu and nvml.value == 0
     reaches_driver = result.value in _DRIVER_RESULTS

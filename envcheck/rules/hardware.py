@@ -135,12 +135,13 @@ def _not_judged(context: Context, build: Build | None) -> Finding:
     gpus = [gpu for gpu in context.other_gpus if gpu.vendor in meant or not meant]
     vendor = gpus[0].vendor if gpus else next(iter(meant), "")
     owner = vendors[vendor].title if vendor else "other"
-    built = (
-        f"{build.label} is a build for {owner} GPUs ({vendors[vendor].platform}). "
-        if build and vendor
-        else ""
-    )
-    where = f"on {other_gpu_name(gpus[0])}" if gpus else f"on a GPU by {owner}: none was found here"
+    built = ""
+    if build and vendor:
+        built = f"{build.label} is a build for {owner} GPUs ({vendors[vendor].platform}). "
+    if gpus:
+        where = f"on {other_gpu_name(gpus[0])}"
+    else:
+        where = f"on a GPU by {owner}: none was found here"
     return Finding(
         "gpu-not-nvidia",
         UNDETERMINED,
@@ -170,7 +171,9 @@ def gpu_hardware_fault(context: Context, gpus: tuple[Gpu, ...] | None) -> Iterat
     if fault is None and not failed:
         return
     evidence, subject = fault or _gpu_fault(failed[0])
-    severity = WARNING if cuda_starts(context) and len(failed) < len(gpus or ()) else ERROR
+    severity = ERROR
+    if cuda_starts(context) and len(failed) < len(gpus or ()):
+        severity = WARNING
     yield incompatible(
         f"{_which(failed)} fails: {subject}.", (evidence,), severity=severity, cure=PowerCycleGpu()
     )
@@ -218,11 +221,9 @@ def cpu_missing_avx(context: Context) -> Iterator[Finding]:
     for build in judged_builds(context):
         features = build.release.cpu_features if build.release else ()
         # conda compiles its own packages; the row describes the wheel.
-        installer = (
-            context.distributions[build.distribution].installer
-            if build.distribution in context.distributions
-            else ""
-        )
+        installer = ""
+        if build.distribution in context.distributions:
+            installer = context.distributions[build.distribution].installer
         if not features or installer == "conda":
             continue
         flags = context.need(context.facts.host.cpu_flags, "host.cpu_flags")
@@ -273,11 +274,10 @@ def gpu_memory_held(context: Context) -> Iterator[Finding]:
     for gpu in closed:
         mode = gpu.compute_mode.value or ""
         prohibited = mode == "prohibited"
-        cause = (
-            "is set to compute mode 'prohibited': no CUDA program may use it"
-            if prohibited
-            else f"is set to compute mode '{mode}' and taken by {_holders(gpu)}"
-        )
+        if prohibited:
+            cause = "is set to compute mode 'prohibited': no CUDA program may use it"
+        else:
+            cause = f"is set to compute mode '{mode}' and taken by {_holders(gpu)}"
         severity = ERROR if len(closed) == len(context.gpus) and prohibited else WARNING
         index = str(gpu.nvml_index.value) if gpu.nvml_index.value is not None else "0"
         yield incompatible(

@@ -62,12 +62,12 @@ def package_builds(context: Context) -> tuple[Build, ...]:
     """List the CUDA packages on top of a framework that are installed or asked for, as far as the matrix holds them."""
     builds = []
     for item in context.distributions.values():
-        section = context.matrix.companion_of(item.name) if item.installer != "conda" else None
-        row = (
-            context.matrix.release(section, item.version, context.platform, item.name)
-            if section
-            else None
-        )
+        section = None
+        if item.installer != "conda":
+            section = context.matrix.companion_of(item.name)
+        row = None
+        if section:
+            row = context.matrix.release(section, item.version, context.platform, item.name)
         if row is not None and _has_cuda(row):
             builds.append(replace(build_of(row), installed=True))
     wanted = (item.package for item in wanted_releases(context))

@@ -49,9 +49,10 @@ class Judgement:
         errors = [
             item for item in self._findings if item.severity == ERROR and not is_unstated(item)
         ]
-        machine_errors = (
-            {(item.id, item.message) for item in self._judge.machine_findings} if errors else set()
-        )
+        if errors:
+            machine_errors = {(item.id, item.message) for item in self._judge.machine_findings}
+        else:
+            machine_errors = set()
         return tuple(item for item in errors if (item.id, item.message) not in machine_errors)
 
     @cached_property

@@ -157,10 +157,8 @@ def _list_extra_builds(matrix: Matrix, row: FrameworkRelease, place: int) -> tup
             (name, extra) for extra in sorted(row.extras, reverse=True) for name in MATRIX_PLATFORMS
         ]
         plugins = [(find_plugin(matrix, name, row, extra), extra) for name, extra in pairs]
-        builds, extras = (
-            [item for item, _ in plugins if item],
-            [extra for item, extra in plugins if item],
-        )
+        builds = [item for item, _ in plugins if item]
+        extras = [extra for item, extra in plugins if item]
     else:
         return ()
     return tuple(
@@ -201,7 +199,10 @@ def find_requirer(matrix: Matrix, text: str) -> str:
     """Name the distribution that pins one without rows of its own, such as jax-cuda12-pjrt; "" for none."""
     name = name_of(text)
     framework = matrix.framework_of(name)
-    rows = matrix.releases(framework) if framework and not any(_list_releases(matrix, text)) else ()
+    if framework and not any(_list_releases(matrix, text)):
+        rows = matrix.releases(framework)
+    else:
+        rows = ()
     return next((row.distribution for row in rows if name in row.requires), "")
 
 
@@ -451,7 +452,8 @@ def _describe_missing(matrix: Matrix, requirement: str) -> tuple[str, str]:
         return UNDETERMINED, f"{pinned} Show {requirer}: envcheck matrix show {requirer}"
     framework, near, newest = find_nearest(matrix, requirement)
     known = f" Nearest releases: {' and '.join(near)}." if near else ""
-    known += f" Newest release of {framework} in the matrix: {newest}." if newest else ""
+    if newest:
+        known += f" Newest release of {framework} in the matrix: {newest}."
     return UNDETERMINED, f"The matrix has no row for {requirement}.{known} {_renewal(matrix)}"
 
 

@@ -87,7 +87,9 @@ def _nothing_to_judge(context: Context, text: str) -> Finding:
 def _not_installed(context: Context, text: str) -> Finding:
     framework = context.matrix.framework_of(name_of(text))
     installed = [build for build in installed_builds(context) if build.framework == framework]
-    has = f"{' and '.join(build.label for build in installed)} is" if installed else "it is not"
+    has = "it is not"
+    if installed:
+        has = f"{' and '.join(build.label for build in installed)} is"
     message = f"The project requires {text}; {has} installed in the inspected environment."
     seen_builds = context.seen(
         "python.frameworks", shown=", ".join(build.label for build in installed) or "none of it"

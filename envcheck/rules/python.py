@@ -96,7 +96,9 @@ def pip_refuses(context: Context) -> Iterator[Finding]:
 def pip_too_old(context: Context) -> Iterator[Finding]:
     """Find a pip that does not know a platform tag and so says that there is no matching distribution."""
     for build in target_builds(context):
-        need = easiest_for_pip(build.release) if build.release and not build.installed else None
+        need = None
+        if build.release and not build.installed:
+            need = easiest_for_pip(build.release)
         if need is None:
             continue
         pip = context.need(context.facts.python.pip_version, "python.pip_version")
@@ -124,11 +126,9 @@ def glibc_too_old(context: Context) -> Iterator[Finding]:
             lowest = min(wanted.rejected, key=lambda row: Version(wheel_glibc(row)))
             yield _glibc_finding(context, wanted.text, wheel_glibc(lowest), lowest.citations)
     for build in judged_builds(context):
-        floor = (
-            wheel_glibc(build.release)
-            if build.release and not is_conda_build(context, build)
-            else ""
-        )
+        floor = ""
+        if build.release and not is_conda_build(context, build):
+            floor = wheel_glibc(build.release)
         libc = context.facts.host.libc_version
         if floor and isinstance(libc, Unknown) and not build.installed:
             context.need(libc, "host.libc_version")

@@ -69,14 +69,14 @@ def requirements_of(context: Context, owner: Distribution) -> Iterator[tuple[str
     """Yield name, specifier and whether it is an extra's of what a distribution requires of the inspected Python."""
     framework = context.matrix.framework_of(owner.name)
     public = owner.version.partition("+")[0]
-    row = (
-        context.matrix.release(framework, public, context.platform, owner.name)
-        if framework
-        else None
-    )
+    row = None
+    if framework:
+        row = context.matrix.release(framework, public, context.platform, owner.name)
     if row is not None and not owner.requires and owner.installer != "conda":
         # Its metadata was not read: the matrix knows the pins that matter.
-        yield from (item for item in _by_row(row, owner) if item[0] in context.distributions)
+        for item in _by_row(row, owner):
+            if item[0] in context.distributions:
+                yield item
         return
     extra = row.gpu_extra if row is not None and row.gpu_extra else ""
     for line in owner.requires:
@@ -190,9 +190,9 @@ def _infer_breaks(
     """Infer breaks from other releases, the nearest first: the first that tried a package decides."""
     known = {*tried.works, *(item.name for item in tried.breaks)}
     for row in rows:
-        yield from (
-            item for item in row.breaks if sign in item.requirement and item.name not in known
-        )
+        for item in row.breaks:
+            if sign in item.requirement and item.name not in known:
+                yield item
         known.update(row.works, (item.name for item in row.breaks))
 
 

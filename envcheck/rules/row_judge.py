@@ -93,7 +93,8 @@ class RowJudge:
 
     def judge(self, candidate: Candidate, platform: str) -> Fit:
         """Judge a candidate, or exchange the names in what was found of one whose decisive cells are the same."""
-        contexts, extras = [judge.context for judge in self._machines(platform)], candidate.extras
+        contexts = [judge.context for judge in self._machines(platform)]
+        extras = candidate.extras
         cells = [
             decisive_cells(context, row, extras) for context in contexts for row in candidate.rows
         ]

@@ -261,7 +261,10 @@ def _serves(context: Context, cuda: str, version: str) -> bool | None:
 
 def _unlisted(context: Context, build: Build, cuda: str, install: ToolkitInstall) -> Finding:
     version = str(install.version.value)
-    subject = f"CUDA {cuda}" if not loaded_sonames(context, cuda) else f"CUDA Toolkit {version}"
+    if not loaded_sonames(context, cuda):
+        subject = f"CUDA {cuda}"
+    else:
+        subject = f"CUDA Toolkit {version}"
     return unknown_release(
         subject,
         f"whether {build.label} can load what CUDA {version} installs",
@@ -352,10 +355,8 @@ def _shadowed(context: Context, build: Build) -> Iterator[Finding]:
 
 def _ahead(context: Context, build: Build, install: ToolkitInstall, shown: Evidence) -> Finding:
     cuda, version = build.cuda.value, install.version.value
-    toolkit, library = (
-        f"CUDA {version}" if version else "the CUDA Toolkit",
-        f"CUDA {cuda}" if cuda else "CUDA",
-    )
+    toolkit = f"CUDA {version}" if version else "the CUDA Toolkit"
+    library = f"CUDA {cuda}" if cuda else "CUDA"
     message = (
         f"LD_LIBRARY_PATH puts {toolkit} in {install.root} ahead of the {library} libraries that"
         f" {build.label} brings, so the loader mixes the two."
@@ -371,7 +372,9 @@ def _ahead(context: Context, build: Build, install: ToolkitInstall, shown: Evide
 
 def _list_folders_on_path(context: Context, root: str) -> tuple[str, ...]:
     """List the folders of a toolkit that LD_LIBRARY_PATH names."""
-    linked = "/usr/local/cuda" if context.facts.toolkits.usr_local_cuda.value == root else root
+    linked = root
+    if context.facts.toolkits.usr_local_cuda.value == root:
+        linked = "/usr/local/cuda"
     folders = context.environment.get("LD_LIBRARY_PATH", "").split(":")
     return tuple(
         folder for folder in folders if f"{folder}/".startswith((f"{root}/", f"{linked}/"))
@@ -407,7 +410,8 @@ def _same_major_on_library_path(
     context: Context, build: Build
 ) -> Iterator[tuple[ToolkitInstall, Evidence]]:
     """Judge by the toolkits on LD_LIBRARY_PATH where the build's own lookups were not read."""
-    roots, cuda = context.facts.toolkits.roots_on_library_path.value or (), build.cuda.value
+    roots = context.facts.toolkits.roots_on_library_path.value or ()
+    cuda = build.cuda.value
     for install in context.facts.toolkits.installs.value or ():
         major = numbers(install.version.value or "")[:1]
         if install.root in roots and cuda and major in ((), numbers(cuda)[:1]):

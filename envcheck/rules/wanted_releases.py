@@ -83,8 +83,9 @@ def wanted_releases(context: Context) -> tuple[WantedRelease, ...]:
         if name
     ]
     asked = {item.framework for item in frameworks}
-    brought = _list_brought(context, packages, bounds, asked) if context.target.brings else ()
-    return (*frameworks, *packages, *brought)
+    if not context.target.brings:
+        return (*frameworks, *packages)
+    return (*frameworks, *packages, *_list_brought(context, packages, bounds, asked))
 
 
 def _resolve_packages(
@@ -271,10 +272,12 @@ def _resolve(context: Context, requirement: Requirement, framework: str) -> Want
     def wanted(
         build: Build | None, obstacle: str = "", near: tuple[FrameworkRelease, ...] = ()
     ) -> WantedRelease:
-        removed = context.matrix.removed_distribution(name) if obstacle == REMOVED else None
-        resolved = (
-            resolve_extras(build.release, extras) if build and build.release and extras else extras
-        )
+        removed = None
+        if obstacle == REMOVED:
+            removed = context.matrix.removed_distribution(name)
+        resolved = extras
+        if build and build.release and extras:
+            resolved = resolve_extras(build.release, extras)
         return WantedRelease(
             requirement.plain, name, framework, specifier, resolved, build, obstacle, near, removed
         )

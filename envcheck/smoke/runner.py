@@ -87,7 +87,10 @@ def describe_ending(
         return _hung(check, device, log, limits)
     if watched.ended == MEMORY:
         allowed = limits.memory or 0
-        amount = f"{allowed / _GIB:.1f} GiB" if allowed >= _GIB else f"{allowed >> 20} MiB"
+        if allowed >= _GIB:
+            amount = f"{allowed / _GIB:.1f} GiB"
+        else:
+            amount = f"{allowed >> 20} MiB"
         message = (
             f"used more than the allowed {amount} of memory and was ended; envcheck smoke --memory"
             " allows more"
@@ -113,7 +116,9 @@ def _hung(check: str, device: str, log: str, limits: Limits) -> Result:
         )
         return Result(check, device, HUNG, f"{message}; {why}", finding="gpu-arch-too-new")
     stack = list_frames(log)
-    place = _FRAME.sub(r"; it was in \g<function> (\g<file>:\g<line>)", stack[0]) if stack else ""
+    place = ""
+    if stack:
+        place = _FRAME.sub(r"; it was in \g<function> (\g<file>:\g<line>)", stack[0])
     return Result(
         check, device, HUNG, f"{message}{place}", error="\n".join(stack) or last_log_lines(log)
     )
@@ -259,7 +264,10 @@ def run_jobs(task: Task, jobs: tuple[Job, ...], heard: OnStep) -> Iterator[Run]:
     processes share a GPU: what one takes of its memory the other would miss, and a GPU may be set
     to take one process only.
     """
-    workers = 1 if task.level == "bench" else min(len(jobs), (os.cpu_count() or 1) // 4, 8)
+    if task.level == "bench":
+        workers = 1
+    else:
+        workers = min(len(jobs), (os.cpu_count() or 1) // 4, 8)
     if workers < 2:
         yield from (run_job(task, job, heard) for job in jobs)
         return

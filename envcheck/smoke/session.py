@@ -417,9 +417,8 @@ def choose_devices(
     for position in shown:
         instances, reason = _devices_of(position, gpus[position], visible)
         devices += instances
-        left_out += (
-            [LeftOut(f"GPU {_number_session(position, gpus[position])}", *reason)] if reason else []
-        )
+        if reason:
+            left_out += [LeftOut(f"GPU {_number_session(position, gpus[position])}", *reason)]
     if wanted:
         devices = list(
             dict.fromkeys(found for name in wanted for found in _named(name, devices, left_out))
@@ -439,11 +438,9 @@ def all_together(devices: tuple[Device, ...]) -> Device | None:
     visible = ",".join(device.visible for device in whole)
     in_cuda_order = any(device.in_cuda_order for device in whole)
     label = f"all {len(whole)} GPUs"
-    numbers = (
-        ",".join(device.numbers for device in whole)
-        if all(device.numbers for device in whole)
-        else ""
-    )
+    numbers = ""
+    if all(device.numbers for device in whole):
+        numbers = ",".join(device.numbers for device in whole)
     return Device(
         ALL,
         label,
@@ -491,11 +488,9 @@ def _in_cuda_order(entry: str) -> Device:
 def _devices_of(
     position: int, gpu: Gpu, visible: str | None
 ) -> tuple[list[Device], tuple[str, str] | None]:
-    number, name, pci = (
-        _number_session(position, gpu),
-        gpu.name.value or "",
-        gpu.pci_address.value or "",
-    )
+    number = _number_session(position, gpu)
+    name = gpu.name.value or ""
+    pci = gpu.pci_address.value or ""
     if gpu.mig_enabled.value:
         instances = gpu.mig_devices.value or ()
         if not instances:
@@ -771,11 +766,9 @@ def _explain_nothing_tested(session: Session) -> str:
 def _describe_gpus(session: Session) -> str:
     tested = proven_gpus(session)
     if tested:
-        left_out = (
-            f" Not tested: {', '.join(item.label for item in session.left_out)}."
-            if session.left_out
-            else ""
-        )
+        left_out = ""
+        if session.left_out:
+            left_out = f" Not tested: {', '.join(item.label for item in session.left_out)}."
         return f"Computed correctly on {', '.join(tested)}.{left_out}"
     if any(run.job.device.kind != CPU for run in session.runs):
         return "No GPU computed correctly."

@@ -546,11 +546,10 @@ def _inflate(packed: Iterator[bytes]) -> Iterator[bytes]:
 
 def name_cached(framework: str, wheel: Wheel) -> str:
     """Name what is cached of a wheel; a companion's row of data may name other binaries to read than before."""
-    wanted = (
-        ""
-        if published_framework(framework)
-        else f"-{zlib.crc32(binary_names(framework).encode()):08x}"
-    )
+    if published_framework(framework):
+        wanted = ""
+    else:
+        wanted = f"-{zlib.crc32(binary_names(framework).encode()):08x}"
     return f"{wheel.sha256}{wanted}"
 
 

@@ -80,9 +80,9 @@ class Reading:
         """Raise ArtifactError with the reasons if any wheel could not be read, or nothing is taken from any."""
         reasons = sorted({**self.failed, **({} if self.contents else self.odd)}.values())
         if self.failed or len(reasons) > 1:
-            rest = (
-                f" And {len(reasons) - _MAX_REASONS} more." if len(reasons) > _MAX_REASONS else ""
-            )
+            rest = ""
+            if len(reasons) > _MAX_REASONS:
+                rest = f" And {len(reasons) - _MAX_REASONS} more."
             raise ArtifactError(" ".join(reasons[:_MAX_REASONS]) + rest)
 
 

@@ -396,7 +396,9 @@ def _merge(
 def _describe_unusable(groups: Iterable[Group], reading: Reading) -> Iterator[str]:
     """Say why no installer takes a wheel, and which wheel was read in its place."""
     for group in groups:
-        instead = f" Read in its place: {group.representative.filename}." if group.left_out else ""
+        instead = ""
+        if group.left_out:
+            instead = f" Read in its place: {group.representative.filename}."
         for wheel in group.left_out or group.wheels:
             if wheel.sha256 in reading.unusable:
                 yield reading.unusable[wheel.sha256] + instead
@@ -556,7 +558,8 @@ def _compare_framework(
 ) -> Iterator[Change]:
     before, after = (edition["releases"].get(framework, {}) for edition in (old, new))
     for version in sorted({*before, *after}, key=Version):
-        known, found = _map_rows(before.get(version, ())), _map_rows(after.get(version, ()))
+        known = _map_rows(before.get(version, ()))
+        found = _map_rows(after.get(version, ()))
         for key in sorted({*known, *found}):
             row, renewed = known.get(key, {}), found.get(key, {})
             kind = CHANGED if renewed else REMOVED
@@ -564,7 +567,10 @@ def _compare_framework(
                 kind = ADDED
             cells = _compare_cells(row, renewed)
             if cells:
-                artifact = _get_artifact(new, renewed) if renewed else _get_artifact(old, row)
+                if renewed:
+                    artifact = _get_artifact(new, renewed)
+                else:
+                    artifact = _get_artifact(old, row)
                 yield Change(kind, framework, key[0], version, key[1], artifact, cells)
 
 

@@ -90,7 +90,10 @@ def verify(
         for listing in listings
         for group in listing.groups
     }
-    chosen = rows if not sample else set(random.sample(sorted(rows), min(sample, len(rows))))
+    if not sample:
+        chosen = rows
+    else:
+        chosen = set(random.sample(sorted(rows), min(sample, len(rows))))
     missing = set(listed) - rows
     found = Verification(vanished=[_format_key(key) for key in sorted(rows - set(listed))])
     if len(missing) > _MAX_MISSING and sample:
@@ -128,7 +131,8 @@ def _report_unusable(
 ) -> Iterator[Disagreement]:
     """Report the chosen rows none of whose wheels an installer takes."""
     for group in groups:
-        key, reason = _make_key(framework, group), reading.unusable.get(group.representative.sha256)
+        key = _make_key(framework, group)
+        reason = reading.unusable.get(group.representative.sha256)
         if reason is not None and key in chosen:
             yield Disagreement(*key, "wheel", "usable", reason)
 
@@ -179,9 +183,9 @@ def _verify_release(
 def _list_documented(key: Key, row: Row) -> Iterator[str]:
     """List the cells of a row that rest on a document: no artifact is read for them here."""
     _, version, distribution, platform = key
-    yield from (
-        cell for cell in row if cell not in NO_CELLS and get_tier(row, cell) == "documented"
-    )
+    for cell in row:
+        if cell not in NO_CELLS and get_tier(row, cell) == "documented":
+            yield cell
     if documented_gpus(distribution, version, platform) is not None:
         yield "documented_gpus"
 

@@ -394,11 +394,9 @@ def _read_names(fetcher: Fetcher, member: zipfile.ZipInfo, size: int) -> set[str
     _, name, extra = LOCAL_HEADER.unpack_from(data)
     packed = data[LOCAL_HEADER.size + name + extra :][: member.compress_size]
     is_packed = member.compress_type == zipfile.ZIP_DEFLATED
-    head = (
-        zlib.decompressobj(-zlib.MAX_WBITS).decompress(packed, _MEMBER_LIMIT)
-        if is_packed
-        else packed
-    )
+    head = packed
+    if is_packed:
+        head = zlib.decompressobj(-zlib.MAX_WBITS).decompress(packed, _MEMBER_LIMIT)
     names = re.findall(rb"\0(lib[\w.+-]{1,60}\.so(?:\.\d+)*|[\w.+-]{1,60}\.dll)(?=\0)", head)
     return {name.decode() for name in names}
 

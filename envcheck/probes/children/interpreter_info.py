@@ -31,13 +31,15 @@ def describe(environ, without_packages=""):  # type: (Mapping[str, str], str) ->
     conda = os.path.isdir(os.path.join(base, "conda-meta"))
     venv, config = find_venv(sys.executable)
     user, enabled = find_user_site(environ), is_user_site_enabled(environ, config)
-    folders = (
-        []
-        if without_packages
-        else list_site_folders(environ, venv, base, config, user if enabled else "")
-    )
+    if without_packages:
+        folders = []
+    else:
+        folders = list_site_folders(environ, venv, base, config, user if enabled else "")
     found = read_distributions(folders)
-    machine = os.uname()[4] if hasattr(os, "uname") else environ.get("PROCESSOR_ARCHITECTURE", "")
+    if hasattr(os, "uname"):
+        machine = os.uname()[4]
+    else:
+        machine = environ.get("PROCESSOR_ARCHITECTURE", "")
     managed = os.path.join(os.path.dirname(os.__file__), "EXTERNALLY-MANAGED")
     return {
         "executable": sys.executable or "",
@@ -125,13 +127,15 @@ def list_site_folders(environ, venv, base, config, user):
         if os.path.isabs(entry)
     ]
     users = [(user, "user")] if user else []
-    own = "system" if venv or not os.path.isdir(os.path.join(base, "conda-meta")) else "environment"
-    bases = (
-        [(path, own) for path in list_packages_folders(base)]
-        if config.get(_SHARES) == "true"
-        else []
-    )
-    found += [(path, "environment") for path in list_packages_folders(venv)] if venv else []
+    own = "environment"
+    if venv or not os.path.isdir(os.path.join(base, "conda-meta")):
+        own = "system"
+    if config.get(_SHARES) == "true":
+        bases = [(path, own) for path in list_packages_folders(base)]
+    else:
+        bases = []
+    if venv:
+        found += [(path, "environment") for path in list_packages_folders(venv)]
     result = {}  # type: Dict[str, str]
     for path, scope in found + users + bases:
         for each in [path] + (list_pth_folders(path) if scope != "path" else []):
@@ -143,7 +147,10 @@ def list_packages_folders(prefix):  # type: (str) -> List[str]
     """List the site-packages folders of a prefix: lib and lib64, dist-packages on Debian, /usr/local on Fedora."""
     import site
 
-    local = ["/usr/local"] if prefix == "/usr" and os.path.exists("/etc/redhat-release") else []
+    if prefix == "/usr" and os.path.exists("/etc/redhat-release"):
+        local = ["/usr/local"]
+    else:
+        local = []
     found = site.getsitepackages(local + [prefix])
     usual = os.path.join(prefix, "lib", get_library_name(), "site-packages")
     return found if usual in found or os.name == "nt" else [usual] + found
@@ -190,11 +197,10 @@ def read_distribution(folder, entry, stem, scope):  # type: (str, str, str, str)
     parts = stem.rsplit(".", 1)[0].split("-") + [""]
     name = normalize_name(name or parts[0])
     modules = sorted(set(read_text(os.path.join(path, "top_level.txt")).split()))
-    record = (
-        ""
-        if modules and not name.startswith("nvidia-")
-        else read_text(os.path.join(path, "RECORD"))
-    )
+    if modules and not name.startswith("nvidia-"):
+        record = ""
+    else:
+        record = read_text(os.path.join(path, "RECORD"))
     files = [line.split(",")[0] for line in record.splitlines()]
     return {
         "name": name,

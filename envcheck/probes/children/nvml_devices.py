@@ -82,12 +82,9 @@ class Nvml:
         if isinstance(mode, dict):
             return {"mig_enabled": mode, "mig_devices": mode}
         devices = self.list_mig_handles(handle) if mode[0] else []
-        found = (
-            devices
-            if isinstance(devices, dict)
-            else [self.read_mig_device(device) for device in devices]
-        )
-        return {"mig_enabled": bool(mode[0]), "mig_devices": found}
+        if not isinstance(devices, dict):
+            devices = [self.read_mig_device(device) for device in devices]
+        return {"mig_enabled": bool(mode[0]), "mig_devices": devices}
 
     def list_mig_handles(self, handle: Any) -> Any:
         """Return the handles of the MIG devices of a GPU, whose numbers may have gaps."""
@@ -102,7 +99,8 @@ class Nvml:
 
     def read_mig_device(self, device: Any) -> Dict[str, str]:
         """Return UUID and name of a MIG device, "" where refused."""
-        uuid, name = self.call("nvmlDeviceGetUUID", device), self.call("nvmlDeviceGetName", device)
+        uuid = self.call("nvmlDeviceGetUUID", device)
+        name = self.call("nvmlDeviceGetName", device)
         return {
             "uuid": uuid if isinstance(uuid, str) else "",
             "name": name if isinstance(name, str) else "",

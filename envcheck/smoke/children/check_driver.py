@@ -61,10 +61,8 @@ class CudaError(Exception):
     """A call that did not return CUDA_SUCCESS, with the name of its result and the finding it points to."""
 
     def __init__(self, call: str, code: int, row: Dict[str, Any], log: str) -> None:
-        name, means = (
-            row.get("name", "a result without a name here"),
-            row.get("means", "unknown to this program"),
-        )
+        name = row.get("name", "a result without a name here")
+        means = row.get("means", "unknown to this program")
         super().__init__("%s: %s (%d): %s%s" % (call, name, code, means, "\n" + log if log else ""))
         self.call, self.code, self.finding = call, code, row.get("finding", "")
         self.ends_context = bool(row.get("ends_context"))
@@ -86,7 +84,9 @@ class Cuda:
             raise SkippedError("nothing runs in this process after %s" % self.ended)
         code = int(getattr(self._library, name)(*arguments))
         if code != 0:
-            log = more["log"].value.decode("utf-8", "replace").strip() if "log" in more else ""
+            log = ""
+            if "log" in more:
+                log = more["log"].value.decode("utf-8", "replace").strip()
             error = CudaError(name, code, self._results.get(code, {}), log)
             if error.ends_context:
                 self.ended = str(error).splitlines()[0]
@@ -420,10 +420,8 @@ def multiply(report: "Report", gpu: Gpu) -> bool:
     if step.said["outcome"] != "passed":
         return False
     with checked(report, "matmul", gpu.label) as step:
-        operands, target = (
-            (array.array("f", LEFT), array.array("f", RIGHT)),
-            array.array("f", [-1.0] * 4),
-        )
+        operands = (array.array("f", LEFT), array.array("f", RIGHT))
+        target = array.array("f", [-1.0] * 4)
         found, place = gpu.multiply("matmul_f32", operands, target, (2, 2, 3))
         step.judge([found[:2].tolist(), found[2:].tolist()], PRODUCT, place)
     return step.said["outcome"] == "passed"

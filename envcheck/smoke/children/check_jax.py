@@ -55,10 +55,12 @@ class Engine(Base):
 
     def list_devices(self, report: "Report", step: "Step") -> Optional[List[str]]:
         """List the CPU's devices and the GPUs."""
-        jax, wanted = self._jax, 0 if report.gpu == "cpu" else report.count
+        jax = self._jax
+        wanted = 0 if report.gpu == "cpu" else report.count
         report.devices("jax.devices", [str(device) for device in jax.devices()])
         report.devices("jax.default_backend", [jax.default_backend()])
-        processors, gpus = jax.devices("cpu"), list_gpus(jax) if wanted else []
+        processors = jax.devices("cpu")
+        gpus = list_gpus(jax) if wanted else []
         report.devices("jax.devices('cpu')", [str(device) for device in processors])
         report.devices("jax.devices('gpu')", [str(device) for device in gpus])
         names = ["CPU:%d" % index for index in range(len(processors))]
@@ -136,10 +138,8 @@ class Engine(Base):
 
         if hasattr(jax, "pmap"):
             return jax.pmap(summed, "all", devices=where)
-        mesh, split = (
-            jax.sharding.Mesh(self._np.array(where), ("all",)),
-            jax.sharding.PartitionSpec("all"),
-        )
+        mesh = jax.sharding.Mesh(self._np.array(where), ("all",))
+        split = jax.sharding.PartitionSpec("all")
         return jax.jit(
             jax.shard_map(
                 lambda part: summed(part[0])[None],
@@ -175,11 +175,16 @@ class Engine(Base):
 
     def multiply(self, device: str, precision: str, size: int) -> Callable[[], Any]:
         """Multiply two square matrices."""
-        np, jax, kind = self._np, self._jax, "float32" if precision == "tf32" else precision
+        np = self._np
+        jax = self._jax
+        kind = "float32" if precision == "tf32" else precision
         numbers = np.random.RandomState(0).rand(size, size).astype("float32")
         left, right = (self._put(numbers, device).astype(kind) for _ in range(2))
         # which takes TF32
-        exact = jax.lax.Precision.HIGHEST if precision == "float32" else jax.lax.Precision.DEFAULT
+        if precision == "float32":
+            exact = jax.lax.Precision.HIGHEST
+        else:
+            exact = jax.lax.Precision.DEFAULT
         product = jax.jit(lambda left, right: jax.numpy.matmul(left, right, precision=exact))
         return lambda: product(left, right).block_until_ready()
 

@@ -161,7 +161,8 @@ class Engine(Base):
         """Copy within the device's memory."""
         import numpy as np
 
-        inputs, outputs = [encode_value("a", "uint8", [size])], [encode_value("c", "uint8", [size])]
+        inputs = [encode_value("a", "uint8", [size])]
+        outputs = [encode_value("c", "uint8", [size])]
         model = encode_model([encode_node("Identity", "a", "c")], inputs, outputs)
         return self._bound(model, device, {"a": np.ones(size, "uint8")})
 

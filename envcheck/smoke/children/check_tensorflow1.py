@@ -115,9 +115,10 @@ class Engine(TensorFlow):
         def product(left: Any, right: Any) -> Any:
             return tf.matmul(left, right) + 0.0 * tf.exp(tf.matmul(left, right))
 
-        xla = (
-            tf.xla.experimental if hasattr(tf, "xla") else getattr(tf.contrib.compiler, "xla", None)
-        )
+        if hasattr(tf, "xla"):
+            xla = tf.xla.experimental
+        else:
+            xla = getattr(tf.contrib.compiler, "xla", None)
         if xla is None:
             raise SkippedError("functions compiled by XLA came with TensorFlow 1.12")
         found, place = self._run(

@@ -194,7 +194,8 @@ class Engine(TensorFlow):
 
     def multiply(self, device: str, precision: str, size: int) -> Callable[[], Any]:
         """Multiply two square matrices."""
-        tf, kind = self._tf, "float32" if precision == "tf32" else precision
+        tf = self._tf
+        kind = "float32" if precision == "tf32" else precision
         if self._set_tf32:
             self._set_tf32(precision == "tf32")
         with self._on(device):

@@ -42,7 +42,8 @@ class Engine(Base):
 
     def list_devices(self, report: "Report", step: "Step") -> Optional[List[str]]:
         """List the CPU and the GPUs."""
-        torch, wanted = self._torch, 0 if report.gpu == "cpu" else report.count
+        torch = self._torch
+        wanted = 0 if report.gpu == "cpu" else report.count
         available, count = torch.cuda.is_available(), torch.cuda.device_count()
         report.devices("torch.cuda.device_count", ["GPU:%d" % index for index in range(count)])
         report.devices("torch.cuda.is_available", ["GPU"] if available else [])
@@ -54,7 +55,10 @@ class Engine(Base):
         elif count < wanted:
             step.failed("PyTorch lists %d of %d GPUs" % (count, wanted))
         else:
-            names = [torch.cuda.get_device_name(index) for index in range(count)] if wanted else []
+            if wanted:
+                names = [torch.cuda.get_device_name(index) for index in range(count)]
+            else:
+                names = []
             report.devices("torch.cuda.get_device_name", names)
             step.passed(", ".join(["CPU"] + names))
         return ["CPU:0"] + (["GPU:%d" % index for index in range(count)] if wanted else [])
@@ -156,7 +160,8 @@ class Engine(Base):
 
     def multiply(self, device: str, precision: str, size: int) -> Callable[[], Any]:
         """Multiply two square matrices."""
-        torch, kind = self._torch, "float32" if precision == "tf32" else precision
+        torch = self._torch
+        kind = "float32" if precision == "tf32" else precision
         if hasattr(torch.backends.cuda, "matmul"):  # since PyTorch 1.7
             torch.backends.cuda.matmul.allow_tf32 = precision == "tf32"
         factors = [
@@ -184,7 +189,8 @@ class Engine(Base):
             torch.nn.Flatten(),
             torch.nn.Linear(16 * 13 * 13, 10),
         ).to(where)
-        images, labels = torch.rand(64, 1, 28, 28, device=where), torch.randint(10, (64,)).to(where)
+        images = torch.rand(64, 1, 28, 28, device=where)
+        labels = torch.randint(10, (64,)).to(where)
         optimizer = torch.optim.SGD(layers.parameters(), lr=0.01)
 
         def step() -> None:

@@ -43,7 +43,8 @@ class TensorFlow(Engine):
             way: len([name for name in names if name.startswith("GPU")])
             for way, names in found.items()
         }
-        wanted, listed = 0 if report.gpu == "cpu" else report.count, counted[main]
+        wanted = 0 if report.gpu == "cpu" else report.count
+        listed = counted[main]
         if listed < wanted:
             cause = "" if self._tf.test.is_built_with_cuda() else "framework-cpu-build"
             step.failed(
@@ -98,7 +99,8 @@ def share(report: "Report") -> Any:
             v1.Session(config=v1.ConfigProto(gpu_options=options)) as session,
         ):
             with tf.device("/device:GPU:0"):
-                left, right = v1.placeholder("float32", [1, 2]), v1.placeholder("float32", [2, 1])
+                left = v1.placeholder("float32", [1, 2])
+                right = v1.placeholder("float32", [2, 1])
                 product = tf.matmul(left, right)
             found = session.run(product, {left: [[1.0, 2.0]], right: [[3.0], [4.0]]}).tolist()
             card.judge_share(step, before, right=found == [[11.0]])
