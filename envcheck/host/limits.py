@@ -31,7 +31,10 @@ NOT_STARTED = "not started"
 
 @dataclass
 class Limits:
-    """What a program and its children may use: seconds, resident bytes (None: all memory), and room for their log."""
+    """What a program and its children may use.
+
+    Seconds, resident bytes (None: all memory), and room for their log.
+    """
 
     seconds: float
     memory: Optional[int] = None
@@ -72,12 +75,14 @@ def run_with_limits(
     *,
     folder: Optional[str] = None,
 ) -> LimitedRun:
-    """Run `argv` + ("--fd", N), or ("--file", PATH) on Windows; its standard output and error go to `log`.
+    """Run `argv` + ("--fd", N), or ("--file", PATH) on Windows.
 
-    `on_line` receives each whole line of the report; `folder` is where it starts, if not here. The limit on memory is
-    resident memory, never RLIMIT_AS: CUDA reserves more addresses than any machine has memory. All that the program
-    started ends with it, in sessions of their own too: it is found by a variable, or as an orphan where it cleared its
-    environment.
+    Its standard output and error go to `log`.
+
+    `on_line` receives each whole line of the report; `folder` is where it starts, if not here. The
+    limit on memory is resident memory, never RLIMIT_AS: CUDA reserves more addresses than any
+    machine has memory. All that the program started ends with it, in sessions of their own too: it
+    is found by a variable, or as an orphan where it cleared its environment.
     """
     start = _start_with_pipe if os.name == "posix" else _start_with_file
     mark = f"{os.getpid()}.{next(_numbers)}"
@@ -134,10 +139,8 @@ def _start_with_file(
     output: Any = {"stdout": log, "stderr": subprocess.STDOUT, **place}
     with tempfile.TemporaryDirectory() as folder:
         path = os.path.join(folder, "report")
-        with (
-            open(path, "wb+") as report,
-            start_process((*argv, "--file", path), environment, **output) as process,
-        ):
+        argv = (*argv, "--file", path)
+        with open(path, "wb+") as report, start_process(argv, environment, **output) as process:
             yield process, _ReportFile(report, on_line)
 
 

@@ -1,4 +1,7 @@
-"""What the tests of TensorFlow 1 and 2 share: the import with an open log, MirroredStrategy, a share of the memory."""
+"""What the tests of TensorFlow 1 and 2 share.
+
+The import with an open log, MirroredStrategy, a share of the memory.
+"""
 
 import os
 from typing import TYPE_CHECKING, Any, Callable, Dict, List
@@ -36,7 +39,10 @@ class TensorFlow(Engine):
     def judge_listing(
         self, report: "Report", step: "Step", found: Dict[str, List[str]], main: str
     ) -> int:
-        """Say whether as many GPUs are listed as are visible, the same in each way; return those of the `main` one."""
+        """Say whether as many GPUs are listed as are visible, the same in each way.
+
+        Return those of the `main` one.
+        """
         for way, names in found.items():
             report.devices(way, names)
         counted = {
@@ -70,7 +76,10 @@ def over(tf: Any, targets: List[str]) -> Any:
 def on_all(
     tf: Any, strategy: Any, part: Callable[[Any], Any], compiled: Callable[[Any], Any]
 ) -> List[Any]:
-    """Run `part(index)` on each device at once and add up what it returns; return the sum each device got."""
+    """Run `part(index)` on each device at once and add up what it returns.
+
+    Return the sum each device got.
+    """
     # run: TensorFlow 2.2
     start = getattr(strategy, "run", None) or getattr(strategy, "experimental_run_v2", None)
     if start is None:
@@ -94,10 +103,8 @@ def share(report: "Report") -> Any:
 
         v1 = tf.compat.v1 if tf.__version__.split(".")[0] != "1" else tf
         options = v1.GPUOptions(per_process_gpu_memory_fraction=card.SHARE)
-        with (
-            tf.Graph().as_default(),
-            v1.Session(config=v1.ConfigProto(gpu_options=options)) as session,
-        ):
+        config = v1.ConfigProto(gpu_options=options)
+        with tf.Graph().as_default(), v1.Session(config=config) as session:
             with tf.device("/device:GPU:0"):
                 left = v1.placeholder("float32", [1, 2])
                 right = v1.placeholder("float32", [2, 1])
